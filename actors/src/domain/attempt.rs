@@ -1,0 +1,184 @@
+use std::time::Duration;
+
+use super::{EndpointId, Tick};
+
+/// Whose fault a failed attempt is. Only the provider's own faults lower its health.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Blame {
+    /// The upstream's.
+    Provider,
+    /// The caller's: the request itself was refused.
+    Client,
+    /// Ours: the account, key or model name we configured.
+    Configuration,
+}
+
+/// What may be tried after a failed attempt, as long as no content reached the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Next {
+    /// The next candidate of the plan.
+    AnotherEndpoint,
+    /// The next candidate whose context window is larger.
+    LargerContext,
+    /// Nothing: the answer goes to the client.
+    Stop,
+}
+
+/// How an attempt failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    /// Refused, unresolvable or unreachable: no connection came about.
+    Connect,
+    /// The TLS handshake failed.
+    Tls,
+    /// The connection broke before the answer was whole.
+    Reset,
+    /// A clock ran out: connect, first byte, content, idle or total.
+    Timeout,
+    /// 429: a promise with a date, not a fault.
+    RateLimited,
+    /// 503 or 529.
+    Overloaded,
+    /// Any other 5xx, and 408, 409, 425.
+    Server,
+    /// 401 or 402: our key or our account.
+    Auth,
+    /// 403.
+    Forbidden,
+    /// 404: our name for the model.
+    NotFound,
+    /// A 200 that is no answer: broken JSON, an error body, no choices, a false encoding, an irregular frame.
+    Malformed,
+    /// The answer ended before its announced or proven end.
+    Truncated,
+    /// A redirect, a 204 or any other status that is no answer.
+    UnexpectedStatus,
+    /// 400 for its length: another endpoint may have room.
+    ContextLength,
+    /// 400 and any other 4xx that is the caller's mistake.
+    BadRequest,
+    /// 413.
+    TooLarge,
+    /// 422.
+    Unprocessable,
+    /// No permit at the provider within the bounded wait.
+    Saturated,
+}
+
+impl FailureKind {
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn blame(self) -> Blame {
+        use FailureKind::{Auth, BadRequest, ContextLength, Forbidden, NotFound, TooLarge, Unprocessable};
+        match self {
+            BadRequest | ContextLength | TooLarge | Unprocessable => Blame::Client,
+            Auth | NotFound | Forbidden => Blame::Configuration,
+            _ => Blame::Provider,
+        }
+    }
+
+    /// What may be tried next.
+    #[must_use]
+    pub const fn next(self) -> Next {
+        use FailureKind::{BadRequest, ContextLength, TooLarge, Unprocessable};
+        match self {
+            BadRequest | TooLarge | Unprocessable => Next::Stop,
+            ContextLength => Next::LargerContext,
+            _ => Next::AnotherEndpoint,
+        }
+    }
+
+    /// The word in attempts, errors and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FailureKind::Connect => "connect",
+            FailureKind::Tls => "tls",
+            FailureKind::Reset => "reset",
+            FailureKind::Timeout => "timeout",
+            FailureKind::RateLimited => "rate_limited",
+            FailureKind::Overloaded => "overloaded",
+            FailureKind::Server => "server",
+            FailureKind::Auth => "auth",
+            FailureKind::Forbidden => "forbidden",
+            FailureKind::NotFound => "not_found",
+            FailureKind::Malformed => "malformed",
+            FailureKind::Truncated => "truncated",
+            FailureKind::UnexpectedStatus => "unexpected_status",
+            FailureKind::ContextLength => "context_length",
+            FailureKind::BadRequest => "bad_request",
+            FailureKind::TooLarge => "too_large",
+            FailureKind::Unprocessable => "unprocessable",
+            FailureKind::Saturated => "saturated",
+        }
+    }
+}
+
+/// A failed attempt, as far as the statistics care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// How it failed.
+    pub kind: FailureKind,
+    /// The status the upstream gave, if it gave one.
+    pub status: Option<u16>,
+    /// How long the upstream asked to be left alone, already clamped to 60 s.
+    pub retry_after: Option<Duration>,
+}
+
+/// One thing that happened to one endpoint. Timestamps are taken at the socket.
+///
+/// Pushed into the worker's batch, applied to the statistics by `ProviderHealth`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Event {
+    /// Which endpoint.
+    pub endpoint: EndpointId,
+    /// When it happened.
+    pub at: Tick,
+    /// When the attempt was dispatched (counted at decision time).
+    pub dispatched: Tick,
+    /// Requests in flight at the endpoint when this one was dispatched, itself included.
+    pub in_flight: u32,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened to an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum EventKind {
+    /// An attempt began.
+    Dispatched,
+    /// The first content of a stream arrived. Not sent for plain answers, which show only their total.
+    FirstToken {
+        /// Estimated prompt tokens of the request.
+        prompt_tokens: u32,
+    },
+    /// The answer was whole.
+    Completed {
+        /// Whether it was a stream; a plain answer shows only its total.
+        streamed: bool,
+        /// First content since dispatch; for plain answers the response head.
+        first_token: Duration,
+        /// Last byte since dispatch.
+        total: Duration,
+        /// Input tokens.
+        prompt_tokens: u32,
+        /// Output tokens, as the provider counted them.
+        completion_tokens: u32,
+        /// The request's own limit on output tokens.
+        max_tokens: Option<u32>,
+    },
+    /// The attempt failed.
+    Failed {
+        /// How.
+        failure: Failure,
+        /// Whether the first content had arrived before.
+        had_content: bool,
+    },
+    /// The client left, or the attempt lost a race: says nothing about the endpoint's health.
+    Cancelled {
+        /// Whether the first content had arrived before.
+        had_content: bool,
+        /// The logarithm of the first-token seconds expected at dispatch.
+        expected_ln_first_token: f64,
+    },
+}

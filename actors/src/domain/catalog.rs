@@ -1,0 +1,341 @@
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use super::{
+    EndpointId, Modalities, ModelId, ModelPattern, Objective, ParameterNames, ParameterSet, Pricing, ProviderSlug,
+    Weights,
+};
+
+/// Whether a provider may be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProviderState {
+    /// It may.
+    On,
+    /// It may not; the sentence says why and what to do.
+    Off(String),
+}
+
+/// A configured upstream, as the routing and the introspection see it. Address and key stay in the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// Short name.
+    pub slug: ProviderSlug,
+    /// Display name.
+    pub name: Arc<str>,
+    /// Whether it may be called.
+    pub state: ProviderState,
+    /// Whether Pointsman itself plays it.
+    pub simulated: bool,
+    /// Whether it keeps prompts for its own use.
+    pub collects_data: bool,
+    /// Whether it promises to keep nothing.
+    pub zero_data_retention: bool,
+    /// Links and places for the provider list; each may be absent.
+    pub privacy_policy_url: Option<String>,
+    /// Terms of service.
+    pub terms_of_service_url: Option<String>,
+    /// Status page.
+    pub status_page_url: Option<String>,
+    /// Country code of its seat.
+    pub headquarters: Option<String>,
+    /// Country codes of its data centres.
+    pub datacenters: Vec<String>,
+}
+
+impl Provider {
+    /// Whether it may be called.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.state == ProviderState::On
+    }
+}
+
+/// What a model is made of, for the catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Architecture {
+    /// Inputs it takes.
+    pub input: Modalities,
+    /// Outputs it gives.
+    pub output: Modalities,
+    /// Tokenizer family.
+    pub tokenizer: String,
+    /// Instruction format.
+    pub instruct_type: Option<String>,
+}
+
+/// Values the gateway fills in when a client omits a parameter; each may be absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DefaultParameters {
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Nucleus sampling.
+    pub top_p: Option<f64>,
+    /// Top-k sampling.
+    pub top_k: Option<f64>,
+    /// Frequency penalty.
+    pub frequency_penalty: Option<f64>,
+    /// Presence penalty.
+    pub presence_penalty: Option<f64>,
+    /// Repetition penalty.
+    pub repetition_penalty: Option<f64>,
+}
+
+/// A model, wherever it is served.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Catalog id.
+    pub id: ModelId,
+    /// Permanent name; resolves like the id.
+    pub canonical_slug: String,
+    /// Display name.
+    pub name: String,
+    /// Unix time it was added.
+    pub created: i64,
+    /// What it can do.
+    pub description: String,
+    /// Inputs, outputs, tokenizer.
+    pub architecture: Architecture,
+    /// Values for omitted parameters.
+    pub default_parameters: Option<DefaultParameters>,
+    /// First day on which it is gone, `YYYY-MM-DD`.
+    pub expiration_date: Option<chrono::NaiveDate>,
+    /// Its page at Hugging Face.
+    pub hugging_face_id: Option<String>,
+    /// What it knows up to, `YYYY-MM-DD`.
+    pub knowledge_cutoff: Option<String>,
+    /// Image sizes it makes; empty means that any size is passed on.
+    pub image_sizes: Vec<String>,
+    /// Positions of its endpoints, in configuration order; the first is the preferred one. Never empty.
+    pub endpoints: Vec<u32>,
+}
+
+/// Limits of a model at a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndpointLimits {
+    /// Context window, tokens.
+    pub context_length: u32,
+    /// Longest answer, tokens.
+    pub max_completion_tokens: Option<u32>,
+    /// Longest prompt, tokens.
+    pub max_prompt_tokens: Option<u32>,
+}
+
+/// A model at a provider: what is measured, priced and called.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Endpoint {
+    /// Stable id.
+    pub id: EndpointId,
+    /// Position of its model.
+    pub model: u32,
+    /// Position of its provider.
+    pub provider: u32,
+    /// Tells twins at one provider apart; empty when there is one.
+    pub variant: String,
+    /// The provider's own name for the model.
+    pub upstream_model: Arc<str>,
+    /// Prices, snapshotted into each generation at dispatch.
+    pub pricing: Pricing,
+    /// Limits.
+    pub limits: EndpointLimits,
+    /// Parameters it honours.
+    pub parameters: ParameterSet,
+    /// Number format of the weights, lower case.
+    pub quantization: Option<String>,
+    /// Whether the provider filters content.
+    pub is_moderated: bool,
+    /// Switched off in the configuration.
+    pub disabled: bool,
+    /// Whether it takes the field `max_completion_tokens` (else `max_tokens`).
+    pub wants_max_completion_tokens: bool,
+    /// Whether it knows the role `developer`.
+    pub knows_developer_role: bool,
+    /// Whether fields the gateway does not know are passed on.
+    pub forwards_unknown_fields: bool,
+    /// Whether it makes images through chat instead of the image API.
+    pub images_through_chat: bool,
+}
+
+/// A name that stands for a choice: `<prefix>/auto`, `<prefix>/free` and the operator's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alias {
+    /// Canonical name, as explanations show it.
+    pub id: String,
+    /// Only models that cost nothing.
+    pub free_only: bool,
+    /// Objective when the request names none.
+    pub objective: Option<Objective>,
+    /// Weights of `balanced` when the request names none.
+    pub weights: Option<Weights>,
+    /// A model must match one of these; empty means any.
+    pub allowed: Vec<ModelPattern>,
+    /// A model must match none of these.
+    pub blocked: Vec<ModelPattern>,
+    /// What it is for, for the start-up lines and the catalog.
+    pub description: String,
+}
+
+/// What a `model` text stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Position of a model.
+    Model(u32),
+    /// Position of an alias.
+    Alias(u32),
+}
+
+/// The outcome of looking up a `model` text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolved {
+    /// It stands for this.
+    Found(Target),
+    /// It was a model until that day.
+    Retired(chrono::NaiveDate),
+    /// Nobody knows it.
+    Unknown,
+}
+
+/// All models, endpoints, providers and aliases of one configuration. Immutable; swapped whole.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// Counted up at each swap.
+    pub version: u64,
+    /// In configuration order.
+    pub providers: Vec<Provider>,
+    /// In configuration order.
+    pub models: Vec<Model>,
+    /// In configuration order, model by model.
+    pub endpoints: Vec<Endpoint>,
+    /// Built-in first, then the operator's.
+    pub aliases: Vec<Alias>,
+    /// The gated parameter names.
+    pub parameters: ParameterNames,
+    names: HashMap<String, Target>,
+}
+
+/// Why parts do not make a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CatalogFault {
+    /// Two models or aliases answer to this name.
+    DuplicateName(String),
+    /// Two endpoints have the same model, provider and variant.
+    DuplicateEndpoint(String),
+}
+
+impl fmt::Display for CatalogFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CatalogFault::DuplicateName(name) => write!(f, "the name '{name}' is used twice"),
+            CatalogFault::DuplicateEndpoint(name) => {
+                write!(f, "the endpoint '{name}' is listed twice; give one of them a 'variant'")
+            }
+        }
+    }
+}
+
+impl Catalog {
+    /// Puts the parts together and indexes every name. `synonyms` are further spellings of aliases:
+    /// (spelling, canonical alias id); those of unknown aliases are ignored.
+    ///
+    /// # Errors
+    /// When two things answer to one name.
+    pub fn new(
+        version: u64,
+        providers: Vec<Provider>,
+        models: Vec<Model>,
+        endpoints: Vec<Endpoint>,
+        aliases: Vec<Alias>,
+        synonyms: &[(String, String)],
+        parameters: ParameterNames,
+    ) -> Result<Catalog, CatalogFault> {
+        let mut catalog = Catalog { version, providers, models, endpoints, aliases, parameters, names: HashMap::new() };
+        catalog.index_names(synonyms)?;
+        catalog.check_endpoints()?;
+        Ok(catalog)
+    }
+
+    /// What `name` stands for on `today`: a model id, a canonical slug, or any spelling of an alias.
+    #[must_use]
+    pub fn resolve(&self, name: &str, today: chrono::NaiveDate) -> Resolved {
+        let Some(target) = self.names.get(name).copied() else { return Resolved::Unknown };
+        if let Target::Model(index) = target
+            && let Some(gone) = self.model(index).and_then(|model| model.expiration_date)
+            && gone <= today
+        {
+            return Resolved::Retired(gone);
+        }
+        Resolved::Found(target)
+    }
+
+    /// The model at a position.
+    #[must_use]
+    pub fn model(&self, index: u32) -> Option<&Model> {
+        self.models.get(index as usize)
+    }
+
+    /// The endpoint at a position.
+    #[must_use]
+    pub fn endpoint(&self, index: u32) -> Option<&Endpoint> {
+        self.endpoints.get(index as usize)
+    }
+
+    /// The alias at a position.
+    #[must_use]
+    pub fn alias(&self, index: u32) -> Option<&Alias> {
+        self.aliases.get(index as usize)
+    }
+
+    /// The model of an endpoint.
+    #[must_use]
+    pub fn model_of(&self, endpoint: &Endpoint) -> Option<&Model> {
+        self.model(endpoint.model)
+    }
+
+    /// The provider of an endpoint.
+    #[must_use]
+    pub fn provider_of(&self, endpoint: &Endpoint) -> Option<&Provider> {
+        self.providers.get(endpoint.provider as usize)
+    }
+
+    /// The endpoints of a model with their positions, in configuration order.
+    pub fn endpoints_of<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = (u32, &'a Endpoint)> {
+        model.endpoints.iter().filter_map(|&index| Some((index, self.endpoint(index)?)))
+    }
+
+    /// Whether some endpoint of the model can be called at all: its provider is on and it is not disabled.
+    #[must_use]
+    pub fn is_served(&self, model: &Model) -> bool {
+        self.endpoints_of(model)
+            .any(|(_, endpoint)| !endpoint.disabled && self.provider_of(endpoint).is_some_and(Provider::is_on))
+    }
+
+    fn index_names(&mut self, synonyms: &[(String, String)]) -> Result<(), CatalogFault> {
+        let mut names = HashMap::new();
+        let mut claim = |name: &str, target: Target| match names.insert(name.to_owned(), target) {
+            Some(other) if other != target => Err(CatalogFault::DuplicateName(name.to_owned())),
+            _ => Ok(()),
+        };
+        for (index, model) in (0_u32..).zip(&self.models) {
+            claim(model.id.as_str(), Target::Model(index))?;
+            claim(&model.canonical_slug, Target::Model(index))?;
+        }
+        for (index, alias) in (0_u32..).zip(&self.aliases) {
+            claim(&alias.id, Target::Alias(index))?;
+            for (spelling, _) in synonyms.iter().filter(|(_, canonical)| *canonical == alias.id) {
+                claim(spelling, Target::Alias(index))?;
+            }
+        }
+        self.names = names;
+        Ok(())
+    }
+
+    fn check_endpoints(&self) -> Result<(), CatalogFault> {
+        let mut seen = HashMap::new();
+        for endpoint in &self.endpoints {
+            if seen.insert(endpoint.id, ()).is_some() {
+                let model = self.model_of(endpoint).map_or("?", |model| model.id.as_str());
+                let provider = self.provider_of(endpoint).map_or("?", |provider| provider.slug.as_str());
+                return Err(CatalogFault::DuplicateEndpoint(format!("{model} at {provider}")));
+            }
+        }
+        Ok(())
+    }
+}

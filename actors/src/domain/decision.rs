@@ -1,0 +1,338 @@
+use super::{EndpointId, Objective, Query, RoutingParameters, Sourced, Tick, Weights};
+
+/// What the routing decided for one request, and everything it decided it with.
+///
+/// Made by [`crate::decide`], carried to the ledger by value, told as a sentence only when somebody asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// The alias that was asked for, or `None` for a fixed model.
+    pub router: Option<String>,
+    /// The objective and where it came from.
+    pub objective: Sourced<Objective>,
+    /// The weights of `balanced`.
+    pub weights: Weights,
+    /// The routing parameters as merged.
+    pub parameters: RoutingParameters,
+    /// Why the first candidate is the first.
+    pub code: DecisionCode,
+    /// In the order in which they will be tried; the first is the choice.
+    pub candidates: Vec<Candidate>,
+    /// Every endpoint of the pool that is not a candidate, and why.
+    pub excluded: Vec<Excluded>,
+    /// Estimated prompt tokens.
+    pub prompt_tokens: u32,
+    /// Expected output tokens of the first candidate.
+    pub completion_tokens: u32,
+    /// Which statistics were used.
+    pub snapshot_version: u64,
+    /// Which catalog was used.
+    pub catalog_version: u64,
+    /// Which policy was used.
+    pub policy_version: u64,
+    /// The moment of the decision.
+    pub tick: Tick,
+    /// The seed of its noise; 0 means without noise.
+    pub seed: u64,
+    /// Whether noise made the choice: it differs from the choice without.
+    pub explored: bool,
+    /// How many attempts the request may take.
+    pub max_attempts: u32,
+    /// T̃, C̃ and C_max: the yardsticks of the scores (seconds, dollars, dollars).
+    pub yardsticks: [f64; 3],
+}
+
+/// Why the choice is the choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DecisionCode {
+    /// A fixed model at its best endpoint.
+    FixedModel,
+    /// Nothing else was left.
+    OnlyCandidate,
+    /// Least expected cost.
+    CheapestAvailable,
+    /// Least predicted time.
+    FastestAvailable,
+    /// Least probability of failure.
+    MostReliable,
+    /// Best of time and cost together.
+    BalancedBestMatch,
+    /// From the free pool.
+    FreePool,
+    /// A later entry of `models[]` served.
+    ModelFallback,
+    /// Another provider of the same model served.
+    ProviderFallback,
+    /// The conversation stayed where its prompt cache is.
+    SessionSticky,
+    /// Noise made the choice.
+    Exploration,
+}
+
+impl DecisionCode {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            DecisionCode::FixedModel => "fixed_model",
+            DecisionCode::OnlyCandidate => "only_candidate",
+            DecisionCode::CheapestAvailable => "cheapest_available",
+            DecisionCode::FastestAvailable => "fastest_available",
+            DecisionCode::MostReliable => "most_reliable",
+            DecisionCode::BalancedBestMatch => "balanced_best_match",
+            DecisionCode::FreePool => "free_pool",
+            DecisionCode::ModelFallback => "model_fallback",
+            DecisionCode::ProviderFallback => "provider_fallback",
+            DecisionCode::SessionSticky => "session_sticky",
+            DecisionCode::Exploration => "exploration",
+        }
+    }
+}
+
+/// The unit of a score. Lower is always better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScoreUnit {
+    /// Seconds to the last byte.
+    Seconds,
+    /// Dollars per successful answer.
+    Usd,
+    /// Probability of failure.
+    Probability,
+    /// A ratio to the pool's medians.
+    None,
+}
+
+impl ScoreUnit {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ScoreUnit::Seconds => "s",
+            ScoreUnit::Usd => "usd",
+            ScoreUnit::Probability => "probability",
+            ScoreUnit::None => "none",
+        }
+    }
+}
+
+/// One addend of a score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScoreTerm {
+    /// What it stands for, such as `expected_cost`.
+    pub name: &'static str,
+    /// Its share, in the score's unit.
+    pub value: f64,
+}
+
+/// What is expected of an endpoint for this request, without noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// Median time to the first token, seconds.
+    pub first_token_p50: f64,
+    /// 95th percentile of it, seconds.
+    pub first_token_p95: f64,
+    /// Output tokens per second after the first.
+    pub tokens_per_second: f64,
+    /// Median time to the last byte, seconds.
+    pub total_p50: f64,
+    /// 95th percentile of it, seconds.
+    pub total_p95: f64,
+    /// Expected cost, dollars.
+    pub cost: f64,
+    /// Probability that the attempt fails or runs out of time.
+    pub failure: f64,
+    /// Whether any of it rests on measurements; otherwise on priors alone.
+    pub measured: bool,
+}
+
+/// How an endpoint stood at the moment of the decision.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Health {
+    /// `closed`, `open` or `half_open`.
+    pub circuit: &'static str,
+    /// Share of successes, `None` before the first answer.
+    pub success_rate: Option<f64>,
+    /// Answers and failures it rests on, decayed and rounded.
+    pub samples: u64,
+    /// Requests in flight.
+    pub in_flight: u32,
+}
+
+/// One endpoint that may serve the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Its position among the endpoints of the catalog version of the decision.
+    pub index: u32,
+    /// Its stable id.
+    pub endpoint: EndpointId,
+    /// Which of the targets it belongs to.
+    pub target: u32,
+    /// Lower is better.
+    pub score: f64,
+    /// The unit of score and terms.
+    pub unit: ScoreUnit,
+    /// Addends of the score.
+    pub terms: Vec<ScoreTerm>,
+    /// How often this candidate would be chosen over all seeds, 0 to 1.
+    pub selection_probability: f64,
+    /// What is expected of it.
+    pub predicted: Prediction,
+    /// How it stood.
+    pub health: Health,
+    /// Every number its score was made from, for replay.
+    pub inputs: Inputs,
+    /// Whether calling it is a half-open breaker's one probe.
+    pub probe: bool,
+    /// Whether its gate is shut and it is only called because nothing else is left.
+    pub panic: bool,
+}
+
+/// The numbers a score was made from: enough to recompute it bit for bit.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Inputs {
+    /// Intercept of the first-token fit, ln seconds.
+    pub intercept: f64,
+    /// Load exponent.
+    pub load_exponent: f64,
+    /// Learned knee, requests in flight.
+    pub knee: f64,
+    /// Residual variance.
+    pub variance: f64,
+    /// Decayed weight of the fit.
+    pub weight: f64,
+    /// Mean ln seconds per output token.
+    pub per_token: f64,
+    /// Decayed failures at reading.
+    pub failures: f64,
+    /// Decayed successes at reading.
+    pub successes: f64,
+    /// Seconds since the last observation; infinite when there was none.
+    pub age: f64,
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// Surprise among unanswered requests, ln.
+    pub late: f64,
+    /// Expected output tokens.
+    pub output_tokens: f64,
+    /// Ranking cost, dollars.
+    pub cost: f64,
+    /// Lower bound on p_bad from the breaker.
+    pub floor: f64,
+}
+
+/// An endpoint of the pool that may not serve the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Excluded {
+    /// Its position among the endpoints of the catalog version of the decision.
+    pub index: u32,
+    /// Why.
+    pub reason: ExclusionReason,
+    /// The figure or pattern that decided, for a human.
+    pub detail: String,
+}
+
+/// Why an endpoint may not serve. The vocabulary of preview, explain and errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ExclusionReason {
+    /// No allowed list names the model.
+    NotAllowedModel,
+    /// A blocked list names the model.
+    BlockedModel,
+    /// `provider.only` does not name the provider.
+    ProviderNotAllowed,
+    /// `provider.ignore` names the provider.
+    ProviderIgnored,
+    /// The free pool was asked for and the model costs something.
+    NotFree,
+    /// A required parameter is not supported.
+    UnsupportedParameter,
+    /// An input kind is not taken.
+    InputModality,
+    /// An output kind is not given.
+    OutputModality,
+    /// Prompt and output do not fit.
+    ContextLength,
+    /// Above `provider.max_price` or `max_cost`.
+    MaxPrice,
+    /// Above `max_cost_per_1k_tokens`.
+    MaxCostPer1kTokens,
+    /// The provider's data policy.
+    DataPolicy,
+    /// Another quantization.
+    Quantization,
+    /// The key may not use it.
+    KeyPolicy,
+    /// Retired.
+    ModelExpired,
+    /// Switched off in the configuration.
+    Disabled,
+    /// Its provider is off.
+    ProviderOff,
+    /// Our account or model name at the provider is wrong.
+    ConfigFault,
+    /// Its breaker is open.
+    CircuitOpen,
+    /// Its one probe is out.
+    ProbeInFlight,
+    /// Cooling after a 429.
+    RateLimited,
+    /// Admission is paced after 429s.
+    Paced,
+    /// More in flight than it serves well.
+    Saturated,
+    /// The model belongs to another endpoint of the API.
+    WrongEndpoint,
+    /// The gateway is shutting down.
+    Draining,
+}
+
+impl ExclusionReason {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ExclusionReason::NotAllowedModel => "not_allowed_model",
+            ExclusionReason::BlockedModel => "blocked_model",
+            ExclusionReason::ProviderNotAllowed => "provider_not_allowed",
+            ExclusionReason::ProviderIgnored => "provider_ignored",
+            ExclusionReason::NotFree => "not_free",
+            ExclusionReason::UnsupportedParameter => "unsupported_parameter",
+            ExclusionReason::InputModality => "input_modality",
+            ExclusionReason::OutputModality => "output_modality",
+            ExclusionReason::ContextLength => "context_length",
+            ExclusionReason::MaxPrice => "max_price",
+            ExclusionReason::MaxCostPer1kTokens => "max_cost_per_1k_tokens",
+            ExclusionReason::DataPolicy => "data_policy",
+            ExclusionReason::Quantization => "quantization",
+            ExclusionReason::KeyPolicy => "key_policy",
+            ExclusionReason::ModelExpired => "model_expired",
+            ExclusionReason::Disabled => "disabled",
+            ExclusionReason::ProviderOff => "provider_off",
+            ExclusionReason::ConfigFault => "config_fault",
+            ExclusionReason::CircuitOpen => "circuit_open",
+            ExclusionReason::ProbeInFlight => "probe_in_flight",
+            ExclusionReason::RateLimited => "rate_limited",
+            ExclusionReason::Paced => "paced",
+            ExclusionReason::Saturated => "saturated",
+            ExclusionReason::WrongEndpoint => "wrong_endpoint",
+            ExclusionReason::Draining => "draining",
+        }
+    }
+
+    /// Whether time alone may lift it.
+    #[must_use]
+    pub const fn is_passing(self) -> bool {
+        use ExclusionReason::{CircuitOpen, ConfigFault, Paced, ProbeInFlight, RateLimited, Saturated};
+        matches!(self, CircuitOpen | ConfigFault | Paced | ProbeInFlight | RateLimited | Saturated)
+    }
+}
+
+/// Why there is no decision: no candidate is left. Everything the answer needs is in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouteError {
+    /// What was asked.
+    pub query: Box<Query>,
+    /// Every endpoint of the pool with its reason.
+    pub excluded: Vec<Excluded>,
+    /// When the earliest shut gate opens, if waiting helps: time alone excluded at least one endpoint.
+    pub opens: Option<Tick>,
+}

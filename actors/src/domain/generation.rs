@@ -1,0 +1,166 @@
+use std::sync::Arc;
+
+use super::{CostBreakdown, Decision, GenerationId, Usage};
+
+/// What kind of call made a generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiType {
+    /// A chat completion.
+    Completions,
+    /// An image generation.
+    Image,
+}
+
+impl ApiType {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ApiType::Completions => "completions",
+            ApiType::Image => "image",
+        }
+    }
+}
+
+/// Where a generation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GenerationStatus {
+    /// Admitted, not ended.
+    Running,
+    /// The whole answer was delivered.
+    Completed,
+    /// It ended with an error.
+    Failed,
+    /// The client left.
+    Cancelled,
+}
+
+impl GenerationStatus {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            GenerationStatus::Running => "running",
+            GenerationStatus::Completed => "completed",
+            GenerationStatus::Failed => "failed",
+            GenerationStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How a model ended its answer, normalised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Finish {
+    /// It was done.
+    Stop,
+    /// It reached a token limit.
+    Length,
+    /// It asked for tools.
+    ToolCalls,
+    /// A filter stopped it.
+    ContentFilter,
+    /// It broke.
+    Error,
+}
+
+impl Finish {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+            Finish::ToolCalls => "tool_calls",
+            Finish::ContentFilter => "content_filter",
+            Finish::Error => "error",
+        }
+    }
+}
+
+/// One upstream try of a generation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptRecord {
+    /// Counted from 1.
+    pub n: u32,
+    /// The endpoint's position in the decision's catalog version.
+    pub endpoint: u32,
+    /// Model and provider, so that the record outlives a reload.
+    pub model: Arc<str>,
+    /// Display name of the provider.
+    pub provider_name: Arc<str>,
+    /// The status the upstream gave.
+    pub status: Option<u16>,
+    /// How it failed; `None` for the one that served.
+    pub error_type: Option<&'static str>,
+    /// Start since the request was accepted, milliseconds.
+    pub started_ms: u64,
+    /// How long it took, milliseconds.
+    pub duration_ms: u64,
+    /// TCP and TLS, milliseconds; `None` on a reused connection.
+    pub connect_ms: Option<u64>,
+    /// First content since its start, milliseconds.
+    pub first_token_ms: Option<u64>,
+}
+
+/// The record of one generation: what was asked, decided, tried, used and paid. Holds no prompt and no answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Generation {
+    /// Its id.
+    pub id: GenerationId,
+    /// Which key it belongs to (the key's position-independent label hash); only its owner may read it.
+    pub owner: u64,
+    /// Chat or image.
+    pub api_type: ApiType,
+    /// Request id of the call that made it.
+    pub request_id: Arc<str>,
+    /// When it was admitted, Unix milliseconds.
+    pub created_ms: i64,
+    /// Where it stands.
+    pub status: GenerationStatus,
+    /// What the client asked for, as it wrote it.
+    pub requested_model: Arc<str>,
+    /// Whether the answer was streamed.
+    pub streamed: bool,
+    /// What was decided, and with which numbers.
+    pub decision: Arc<Decision>,
+    /// Every upstream try, in order.
+    pub attempts: Vec<AttemptRecord>,
+    /// Catalog id of the model that served.
+    pub model: Option<Arc<str>>,
+    /// Display name of the provider that served.
+    pub provider_name: Option<Arc<str>>,
+    /// Slug of the provider that served.
+    pub provider_slug: Option<Arc<str>>,
+    /// The provider's own id of the answer, cleaned.
+    pub upstream_id: Option<String>,
+    /// Accepted to first output from the winning upstream, milliseconds.
+    pub latency_ms: Option<u64>,
+    /// Winning upstream request sent to its last byte, milliseconds.
+    pub generation_time_ms: Option<u64>,
+    /// What was used.
+    pub usage: Usage,
+    /// What it cost, at the prices of dispatch.
+    pub cost: CostBreakdown,
+    /// Normalised finish.
+    pub finish: Option<Finish>,
+    /// The provider's own word for it, cleaned.
+    pub native_finish_reason: Option<String>,
+    /// Parameters that were given and not sent on.
+    pub dropped_parameters: Vec<Arc<str>>,
+    /// `user` of the request.
+    pub external_user: Option<String>,
+    /// `session_id` of the request.
+    pub session_id: Option<String>,
+    /// Client tags from `metadata`.
+    pub tags: Vec<(String, String)>,
+    /// `user-agent` of the request, cleaned and cut.
+    pub user_agent: Option<String>,
+    /// `http-referer` of the request, cleaned and cut.
+    pub http_referer: Option<String>,
+    /// `x-title` of the request, cleaned and cut.
+    pub origin: Option<String>,
+    /// Images in the prompt.
+    pub media_prompt: u64,
+    /// Images in the answer.
+    pub media_completion: u64,
+}

@@ -1,0 +1,44 @@
+//! The words everybody uses: plain values, no behaviour that needs a clock, a socket or chance.
+//!
+//! Every other room speaks in these types. Nothing here knows JSON, HTTP or actix; wire shapes live
+//! in [`crate::dialect`] and beside the handlers of the server.
+
+mod attempt;
+mod catalog;
+mod decision;
+mod generation;
+mod id;
+mod invalid;
+mod modality;
+mod money;
+mod objective;
+mod parameter;
+mod pattern;
+mod policy;
+mod query;
+mod tick;
+mod usage;
+
+pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, Next};
+pub use catalog::{
+    Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
+    ProviderState, Resolved, Target,
+};
+pub use decision::{
+    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, Prediction, RouteError, ScoreTerm,
+    ScoreUnit,
+};
+pub use generation::{ApiType, AttemptRecord, Finish, Generation, GenerationStatus};
+pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
+pub use invalid::{Invalid, InvalidReason, PromptFault};
+pub use modality::{Modalities, Modality};
+pub use money::{Price, Usd, UsdFault};
+pub use objective::{Objective, Weights};
+pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
+pub use pattern::{ModelPattern, PatternFault};
+pub use policy::{BalancedPolicy, BreakerPolicy, HedgePolicy, PhaseClocks, RetryPolicy, RoutingPolicy, StatsPolicy};
+pub use query::{
+    DataCollection, Needs, Preference, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced,
+};
+pub use tick::Tick;
+pub use usage::{CostBreakdown, Pricing, Usage};

@@ -1,0 +1,69 @@
+use std::{fmt, str::FromStr};
+
+/// What a request asks the routing to be best at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Objective {
+    /// The least expected dollars per successful answer.
+    Cheapest,
+    /// The least predicted seconds to the last byte.
+    Fastest,
+    /// The least probability of failure.
+    Reliable,
+    /// Time and cost together, each against the median of the pool.
+    #[default]
+    Balanced,
+}
+
+impl Objective {
+    /// All four, in the order messages name them.
+    pub const ALL: [Objective; 4] = [Objective::Cheapest, Objective::Fastest, Objective::Reliable, Objective::Balanced];
+
+    /// The name on the wire and in configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Objective::Cheapest => "cheapest",
+            Objective::Fastest => "fastest",
+            Objective::Reliable => "reliable",
+            Objective::Balanced => "balanced",
+        }
+    }
+}
+
+impl FromStr for Objective {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Objective, ()> {
+        Objective::ALL.into_iter().find(|objective| objective.as_str() == text).ok_or(())
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How `balanced` weighs time against cost: both ≥ 0, not both zero. Only their ratio matters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weights {
+    /// Weight of time.
+    pub latency: f64,
+    /// Weight of cost.
+    pub cost: f64,
+}
+
+impl Weights {
+    /// The weights, if both are finite and ≥ 0 and their sum is above 0.
+    #[must_use]
+    pub fn new(latency: f64, cost: f64) -> Option<Weights> {
+        let good = latency.is_finite() && cost.is_finite() && latency >= 0.0 && cost >= 0.0 && latency + cost > 0.0;
+        good.then_some(Weights { latency, cost })
+    }
+}
+
+impl Default for Weights {
+    fn default() -> Weights {
+        Weights { latency: 0.5, cost: 0.5 }
+    }
+}

@@ -1,0 +1,198 @@
+use super::{Modalities, ModelPattern, Objective, ParameterSet, Target, Usd, Weights};
+
+/// Where in a request a routing parameter stood; the order is the order of precedence, strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// Inside `metadata`.
+    Metadata,
+    /// Inside `extra_body`.
+    ExtraBody,
+    /// At the top level of the body.
+    TopLevel,
+    /// Inside `provider` or `provider_policy`.
+    Provider,
+    /// Inside `plugins`.
+    Plugins,
+    /// From the alias that was asked for.
+    Alias,
+    /// From the configuration of the key.
+    Key,
+    /// The gateway's own default.
+    Default,
+}
+
+impl Source {
+    /// The word shown in explanations.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Source::Metadata => "metadata",
+            Source::ExtraBody => "extra_body",
+            Source::TopLevel => "top_level",
+            Source::Provider => "provider",
+            Source::Plugins => "plugins",
+            Source::Alias => "alias",
+            Source::Key => "key",
+            Source::Default => "default",
+        }
+    }
+}
+
+/// A value together with where it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sourced<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stood.
+    pub source: Source,
+}
+
+/// Everything a caller said about routing, merged from every place where it may stand.
+///
+/// Scalars keep the strongest source; lists keep them all, because lists only ever tighten.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RoutingParameters {
+    /// The objective asked for.
+    pub objective: Option<Sourced<Objective>>,
+    /// Weights for `balanced`.
+    pub weights: Option<Sourced<Weights>>,
+    /// Every allowed list that was given: a model must match each of them. Empty lists are not kept.
+    pub allowed: Vec<Vec<ModelPattern>>,
+    /// Every blocked pattern: a model must match none.
+    pub blocked: Vec<ModelPattern>,
+    /// Restrictions on providers.
+    pub provider: ProviderPolicy,
+    /// Highest price per 1,000 tokens: compared with 1,000 × the dearer of prompt and completion.
+    pub max_cost_per_1k_tokens: Option<Sourced<Usd>>,
+    /// Highest expected cost of the whole request.
+    pub max_cost: Option<Sourced<Usd>>,
+    /// Preferred highest time to first token, seconds: those above it are moved behind the others.
+    pub preferred_max_latency: Option<Sourced<Preference>>,
+    /// Preferred lowest throughput, tokens per second: those below it are moved behind the others.
+    pub preferred_min_throughput: Option<Sourced<Preference>>,
+    /// How many candidates a preview shows.
+    pub top_n: Option<u32>,
+    /// The decision seed to rank with; preview only.
+    pub route_seed: Option<u64>,
+}
+
+/// A preference about a distribution, as bounds on some of its percentiles. Plain numbers mean p50.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Preference {
+    /// Bound on the median.
+    pub p50: Option<f64>,
+    /// Bound on the 75th percentile.
+    pub p75: Option<f64>,
+    /// Bound on the 90th percentile.
+    pub p90: Option<f64>,
+    /// Bound on the 95th percentile.
+    pub p95: Option<f64>,
+    /// Bound on the 99th percentile.
+    pub p99: Option<f64>,
+}
+
+/// Whether providers that keep prompts may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DataCollection {
+    /// Any provider.
+    #[default]
+    Allow,
+    /// Only providers configured as not collecting.
+    Deny,
+}
+
+/// Ceilings on list prices, each in USD; a candidate above any of them is excluded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PriceCeiling {
+    /// Per prompt token.
+    pub prompt: Option<Usd>,
+    /// Per completion token.
+    pub completion: Option<Usd>,
+    /// Per request.
+    pub request: Option<Usd>,
+    /// Per image.
+    pub image: Option<Usd>,
+}
+
+/// The `provider` object: which providers may serve and how. Names are compared without case,
+/// against slug and display name; `slug/variant` names one endpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProviderPolicy {
+    /// Providers to try first, in this order.
+    pub order: Vec<String>,
+    /// When given, every list restricts: a provider must be in each of them.
+    pub only: Vec<Vec<String>>,
+    /// Providers never to use.
+    pub ignore: Vec<String>,
+    /// Whether a second attempt elsewhere is allowed.
+    pub allow_fallbacks: bool,
+    /// Whether every given parameter is a hard requirement.
+    pub require_parameters: bool,
+    /// Data policy.
+    pub data_collection: DataCollection,
+    /// Only endpoints with zero data retention.
+    pub zero_data_retention: bool,
+    /// Only these quantizations, lower case.
+    pub quantizations: Vec<String>,
+    /// Price ceilings.
+    pub max_price: PriceCeiling,
+}
+
+impl Default for ProviderPolicy {
+    fn default() -> ProviderPolicy {
+        ProviderPolicy {
+            order: Vec::new(),
+            only: Vec::new(),
+            ignore: Vec::new(),
+            allow_fallbacks: true,
+            require_parameters: false,
+            data_collection: DataCollection::Allow,
+            zero_data_retention: false,
+            quantizations: Vec::new(),
+            max_price: PriceCeiling::default(),
+        }
+    }
+}
+
+/// What a request cannot do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// Inputs the model must take, text aside.
+    pub input: Modalities,
+    /// Outputs the model must give.
+    pub output: Modalities,
+    /// Parameters the endpoint must support, all of them.
+    pub parameters: ParameterSet,
+    /// Parameters of which the endpoint must support at least one (a JSON schema may be honoured under
+    /// `structured_outputs` or `response_format`); empty means no such demand.
+    pub any_parameter: ParameterSet,
+}
+
+/// One request, as the decision sees it. Nothing here names a clock, a socket or a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// What was asked for, in order: the model or alias, then `models[]`. Never empty.
+    pub targets: Vec<Target>,
+    /// The router name for explanations: the alias asked for, or `None` for a fixed model.
+    pub router: Option<String>,
+    /// The resolved objective.
+    pub objective: Sourced<Objective>,
+    /// The resolved weights of `balanced`.
+    pub weights: Weights,
+    /// What the request cannot do without.
+    pub needs: Needs,
+    /// Restrictions of the caller, the alias and the key together.
+    pub routing: RoutingParameters,
+    /// Allowed and blocked providers and models of the key: refusals say `key_policy`.
+    pub key_allowed: Vec<ModelPattern>,
+    /// Models the key may never use.
+    pub key_blocked: Vec<ModelPattern>,
+    /// Estimated prompt tokens.
+    pub prompt_tokens: u32,
+    /// Images in the prompt.
+    pub images: u32,
+    /// The request's own limit on output tokens.
+    pub max_tokens: Option<u32>,
+    /// Whether the answer is streamed.
+    pub streamed: bool,
+}
