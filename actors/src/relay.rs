@@ -1,0 +1,337 @@
+//! Relay: one actor per stream, from the upstream's first content to the client's last byte.
+//!
+//! It lives on the worker's own arbiter, reads [`Feed`]s, rewrites them with
+//! [`ChatStream`] and hands the bytes to a bounded channel that is the response
+//! body. It never opens a connection and never decides where to go: the feed does, and is dropped, with
+//! everything it holds, when the client leaves.
+//!
+//! Promises: a slow client slows the upstream ([`DEPTH`]); silence is filled with comments; every
+//! stream ends with `[DONE]`; the record of an ended stream is out before its last bytes are.
+
+use std::{
+    pin::Pin,
+    task::{self, Poll},
+    time::{Duration, Instant},
+};
+
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, StreamHandler, WrapFuture};
+use bytes::{Bytes, BytesMut};
+use futures_util::Stream;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    dialect::{AnswerFault, ChatStream, Outcome, StreamError},
+    domain::FailureKind,
+};
+
+/// Writes that may wait for a slow client before the relay stops reading upstream. One write holds what
+/// one upstream read gave, 8 KiB at most, so that no more than 64 KiB wait per stream.
+pub const DEPTH: usize = 8;
+
+/// How long an ended upstream may take to close its body, so that its connection can be used again.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// What fills a silence: an SSE comment, which every client skips.
+const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
+
+/// Where a relay's input comes from: attempts that are still running, or an upstream body.
+pub type FeedStream = Pin<Box<dyn Stream<Item = Feed>>>;
+
+/// One thing a relay reads.
+pub enum Feed {
+    /// An upstream gave its first content. Always the first feed of a stream that succeeds.
+    Opened(Box<Opened>),
+    /// Bytes of the upstream's body, or why there are none.
+    Read(Result<Bytes, AnswerFault>),
+    /// No upstream gave any content; the last feed.
+    Failed(Box<Unopened>),
+}
+
+/// A stream whose first content was read.
+pub struct Opened {
+    /// The rewriter that read it.
+    pub chat: ChatStream,
+    /// What the rewriter wrote so far, held back until now.
+    pub held: BytesMut,
+    /// Hears how the stream ended.
+    pub observer: Box<dyn Observer>,
+}
+
+/// A stream that never began.
+pub struct Unopened {
+    /// A rewriter that has written nothing, to shape the error chunk.
+    pub chat: ChatStream,
+    /// What the client is told.
+    pub error: StreamError,
+}
+
+/// Hears how a stream ended: exactly once, or is dropped when the client left.
+pub trait Observer {
+    /// The stream ended so, after having produced this much. Called before the last bytes leave.
+    fn ended(self: Box<Self>, ending: Ending, outcome: Outcome);
+    /// What the client is told when the upstream fails in mid-stream.
+    fn error(&self, fault: &AnswerFault) -> StreamError;
+}
+
+/// How a stream ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ending {
+    /// Whole.
+    Completed,
+    /// The upstream failed after content had been sent.
+    Failed(AnswerFault),
+    /// The client left, or read nothing for too long.
+    ClientLeft,
+}
+
+/// The clocks of a relay.
+#[derive(Debug, Clone, Copy)]
+pub struct RelayClocks {
+    /// Silence towards the client that is filled with a comment.
+    pub keep_alive: Duration,
+    /// Silence of the upstream's content that ends the stream; its comments do not count.
+    pub idle: Duration,
+    /// How long the client may read nothing while bytes wait for it.
+    pub write_stall: Duration,
+    /// When the request as a whole must have ended.
+    pub deadline: Instant,
+}
+
+/// What the client reads from. Dropping it tells the relay that the client left.
+pub struct RelayBody {
+    bytes: mpsc::Receiver<Bytes>,
+    _gone: oneshot::Sender<()>,
+}
+
+impl RelayBody {
+    /// The next bytes; `None` after the last.
+    pub fn poll_bytes(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Bytes>> {
+        self.bytes.poll_recv(cx)
+    }
+}
+
+/// The actor. Ends with its stream.
+pub struct Relay {
+    clocks: RelayClocks,
+    /// Towards the client; `None` once the last byte was handed over.
+    client: Option<mpsc::Sender<Bytes>>,
+    /// `None` until the first feed, and after the end.
+    stream: Option<Running>,
+    then: Then,
+    buffer: BytesMut,
+    last_sent: Instant,
+    last_content: Instant,
+}
+
+struct Running {
+    chat: ChatStream,
+    observer: Box<dyn Observer>,
+}
+
+/// What follows when the bytes in hand are with the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Continue,
+    /// End the answer; let the upstream close its body in order.
+    Linger,
+    /// End the answer and the upstream.
+    Close,
+}
+
+impl Relay {
+    /// Starts a relay on this thread's arbiter and gives the response body it writes to.
+    pub fn start(feeds: FeedStream, clocks: RelayClocks) -> RelayBody {
+        let (client, bytes) = mpsc::channel(DEPTH);
+        let (gone, left) = oneshot::channel();
+        Relay::create(|ctx| {
+            ctx.add_stream(feeds);
+            let now = Instant::now();
+            let relay = Relay {
+                clocks,
+                client: Some(client),
+                stream: None,
+                then: Then::Continue,
+                buffer: BytesMut::new(),
+                last_sent: now,
+                last_content: now,
+            };
+            ctx.spawn(left.into_actor(&relay).map(|_, relay, ctx| {
+                if relay.client.is_some() {
+                    relay.client_left(ctx);
+                }
+            }));
+            relay
+        });
+        RelayBody { bytes, _gone: gone }
+    }
+
+    fn opened(&mut self, opened: Opened, ctx: &mut Context<Self>) {
+        self.last_content = Instant::now();
+        self.buffer = opened.held;
+        self.stream = Some(Running { chat: opened.chat, observer: opened.observer });
+        self.deliver(ctx);
+    }
+
+    fn read(&mut self, bytes: Bytes, ctx: &mut Context<Self>) {
+        let Some(stream) = &mut self.stream else { return };
+        match stream.chat.push(bytes, &mut self.buffer) {
+            Ok(progress) => {
+                if progress.content {
+                    self.last_content = Instant::now();
+                }
+                self.deliver(ctx);
+            }
+            Err(fault) => self.fail(fault, ctx),
+        }
+    }
+
+    /// Sends what was rewritten. The bytes that hold `[DONE]` go out only after the record did.
+    fn deliver(&mut self, ctx: &mut Context<Self>) {
+        if self.stream.as_ref().is_some_and(|stream| stream.chat.is_done()) {
+            self.report(Ending::Completed);
+            self.then = Then::Linger;
+        }
+        self.send(ctx);
+    }
+
+    /// Ends the stream in band: the error chunk, `[DONE]`, and nothing more from upstream.
+    fn fail(&mut self, fault: AnswerFault, ctx: &mut Context<Self>) {
+        if let Some(stream) = &mut self.stream {
+            let error = stream.observer.error(&fault);
+            stream.chat.fail(&error, &mut self.buffer);
+        }
+        self.report(Ending::Failed(fault));
+        self.then = Then::Close;
+        self.send(ctx);
+    }
+
+    fn never_opened(&mut self, unopened: Unopened, ctx: &mut Context<Self>) {
+        let Unopened { mut chat, error } = unopened;
+        chat.fail(&error, &mut self.buffer);
+        self.then = Then::Close;
+        self.send(ctx);
+    }
+
+    /// The client is gone or deaf: whatever feeds this relay is dropped with it.
+    fn client_left(&mut self, ctx: &mut Context<Self>) {
+        self.report(Ending::ClientLeft);
+        self.client = None;
+        ctx.stop();
+    }
+
+    fn report(&mut self, ending: Ending) {
+        if let Some(Running { chat, observer }) = self.stream.take() {
+            observer.ended(ending, chat.outcome());
+        }
+    }
+
+    fn send(&mut self, ctx: &mut Context<Self>) {
+        if self.buffer.is_empty() {
+            return self.sent(ctx);
+        }
+        let bytes = self.buffer.split().freeze();
+        self.send_bytes(bytes, ctx);
+    }
+
+    /// Hands bytes to the client; when the channel is full, the relay reads nothing until there is room.
+    fn send_bytes(&mut self, bytes: Bytes, ctx: &mut Context<Self>) {
+        let Some(client) = &self.client else { return };
+        self.last_sent = Instant::now();
+        match client.try_send(bytes) {
+            Ok(()) => self.sent(ctx),
+            Err(mpsc::error::TrySendError::Closed(_)) => self.client_left(ctx),
+            Err(mpsc::error::TrySendError::Full(bytes)) => {
+                let client = client.clone();
+                let patience = self.clocks.write_stall;
+                let room = async move { tokio::time::timeout(patience, client.send(bytes)).await };
+                ctx.wait(room.into_actor(self).map(|outcome, relay, ctx| match outcome {
+                    Ok(Ok(())) => relay.sent(ctx),
+                    _ => relay.client_left(ctx),
+                }));
+            }
+        }
+    }
+
+    fn sent(&mut self, ctx: &mut Context<Self>) {
+        self.last_sent = Instant::now();
+        match self.then {
+            Then::Continue => {}
+            Then::Linger => {
+                self.client = None;
+                ctx.run_later(LINGER, |_, ctx| ctx.stop());
+            }
+            Then::Close => {
+                self.client = None;
+                ctx.stop();
+            }
+        }
+    }
+
+    /// Arms the timer for whichever clock runs out first.
+    fn arm(&self, ctx: &mut Context<Self>) {
+        let comment = self.last_sent + self.clocks.keep_alive;
+        let silence = self.last_content + self.clocks.idle;
+        let first = comment.min(silence).min(self.clocks.deadline);
+        let wait = first.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        ctx.run_later(wait, Relay::clock_ran);
+    }
+
+    fn clock_ran(&mut self, ctx: &mut Context<Self>) {
+        if self.client.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        if self.stream.is_none() {
+            // The attempts that may still open this stream have clocks of their own.
+            self.last_content = now;
+        }
+        let idle = now.duration_since(self.last_content) >= self.clocks.idle;
+        if self.stream.is_some() && (idle || now >= self.clocks.deadline) {
+            let detail = if idle { "no content within the idle time" } else { "the request's deadline passed" };
+            return self.fail(AnswerFault::new(FailureKind::Timeout, detail), ctx);
+        }
+        if now.duration_since(self.last_sent) >= self.clocks.keep_alive {
+            self.send_bytes(KEEP_ALIVE, ctx);
+        }
+        self.arm(ctx);
+    }
+}
+
+impl Actor for Relay {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        self.arm(ctx);
+    }
+}
+
+impl StreamHandler<Feed> for Relay {
+    fn handle(&mut self, feed: Feed, ctx: &mut Context<Self>) {
+        match feed {
+            Feed::Opened(opened) => self.opened(*opened, ctx),
+            Feed::Read(Ok(bytes)) => self.read(bytes, ctx),
+            Feed::Read(Err(fault)) if self.stream.is_some() => self.fail(fault, ctx),
+            // What breaks after `[DONE]` is nobody's loss.
+            Feed::Read(Err(_)) => ctx.stop(),
+            Feed::Failed(unopened) => self.never_opened(*unopened, ctx),
+        }
+    }
+
+    /// The upstream's body ended in order; whether the answer is whole is for the rewriter to say.
+    fn finished(&mut self, ctx: &mut Context<Self>) {
+        let Some(stream) = &mut self.stream else {
+            if self.client.is_none() {
+                ctx.stop();
+            }
+            return;
+        };
+        match stream.chat.end(&mut self.buffer) {
+            Ok(()) => {
+                self.report(Ending::Completed);
+                self.then = Then::Close;
+                self.send(ctx);
+            }
+            Err(fault) => self.fail(fault, ctx),
+        }
+    }
+}

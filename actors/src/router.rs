@@ -1,0 +1,113 @@
+//! Router: one per worker, it answers "where to?" from the published snapshot.
+//!
+//! It asks nobody and waits for nobody: the slow statistics are an `Arc`, the fast cells are copied once,
+//! and [`decide`] does the rest. Serving counts a sequence number into the seed of its noise; a preview
+//! takes none and ranks without noise unless it is given a seed.
+
+use std::sync::Arc;
+
+use actix::{Actor, Context, Handler, Message, MessageResult};
+use arc_swap::ArcSwap;
+
+use crate::{
+    decide::{self, decide},
+    domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick},
+    stats::{LiveBoard, Snapshot},
+};
+
+/// Asks for a plan to serve a request with. One per request, answered at once.
+#[derive(Message)]
+#[rtype(result = "Result<Routed, RouteError>")]
+pub struct Route {
+    /// What is asked.
+    pub query: Query,
+    /// The moment of asking.
+    pub now: Tick,
+}
+
+/// Asks what [`Route`] would answer, without leaving a trace. Answered at once.
+#[derive(Message)]
+#[rtype(result = "Result<Routed, RouteError>")]
+pub struct Preview {
+    /// What is asked.
+    pub query: Query,
+    /// The moment of asking.
+    pub now: Tick,
+    /// The seed of a past decision, to rank as it did; without noise otherwise.
+    pub seed: Option<u64>,
+}
+
+/// A decision and the catalog and policy it speaks of.
+#[derive(Debug, Clone)]
+pub struct Routed {
+    /// What was decided.
+    pub decision: Arc<Decision>,
+    /// The catalog its positions point into.
+    pub catalog: Arc<Catalog>,
+    /// The policy it was made under.
+    pub policy: Arc<RoutingPolicy>,
+}
+
+/// Where a worker's decisions get their seeds from.
+#[derive(Debug, Clone, Copy)]
+pub struct Seeds {
+    /// The configured or drawn seed of the process.
+    pub seed: u64,
+    /// Tells replicas apart.
+    pub instance: u64,
+    /// Which worker this is.
+    pub worker: u64,
+}
+
+/// The actor. Runs on its worker's arbiter.
+pub struct Router {
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    live: Arc<LiveBoard>,
+    seeds: Seeds,
+    sequence: u64,
+}
+
+impl Router {
+    /// A router that reads these.
+    #[must_use]
+    pub fn new(snapshot: Arc<ArcSwap<Snapshot>>, live: Arc<LiveBoard>, seeds: Seeds) -> Router {
+        Router { snapshot, live, seeds, sequence: 0 }
+    }
+
+    fn next_seed(&mut self) -> u64 {
+        self.sequence = self.sequence.wrapping_add(1);
+        let Seeds { seed, instance, worker } = self.seeds;
+        decide::splitmix64(seed ^ instance ^ (worker << 48) ^ self.sequence)
+    }
+
+    fn decide(&self, query: &Query, now: Tick, seed: Option<u64>) -> Result<Routed, RouteError> {
+        let snapshot = self.snapshot.load();
+        let decision = decide(&snapshot, &self.live.view(now), query, now, seed)?;
+        Ok(Routed {
+            decision: Arc::new(decision),
+            catalog: Arc::clone(&snapshot.catalog),
+            policy: Arc::clone(&snapshot.policy),
+        })
+    }
+}
+
+impl Actor for Router {
+    type Context = Context<Self>;
+}
+
+impl Handler<Route> for Router {
+    type Result = MessageResult<Route>;
+
+    fn handle(&mut self, Route { query, now }: Route, _: &mut Context<Self>) -> Self::Result {
+        let seed = self.next_seed();
+        MessageResult(self.decide(&query, now, Some(seed)))
+    }
+}
+
+impl Handler<Preview> for Router {
+    type Result = MessageResult<Preview>;
+
+    fn handle(&mut self, Preview { query, now, seed }: Preview, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.decide(&query, now, seed))
+    }
+}

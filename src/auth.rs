@@ -1,0 +1,174 @@
+//! Who is calling: the key of a request, checked before anything of its body is read.
+//!
+//! Keys are kept as SHA-256 digests only; a presented key is hashed and looked up. Its text is never
+//! stored, logged or compared.
+
+use std::{collections::HashMap, net::IpAddr, rc::Rc, sync::Arc};
+
+use actix_web::{
+    FromRequest, HttpRequest,
+    dev::Payload,
+    http::header::{self, HeaderMap},
+};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    clock,
+    config::{AuthMode, Key, Scope},
+    error::{ApiError, KeyFault},
+    gateway::Worker,
+};
+
+/// Every key the configuration knows.
+pub struct KeyTable {
+    mode: AuthMode,
+    keys: HashMap<[u8; 32], Arc<Caller>>,
+    anonymous: Arc<Caller>,
+}
+
+/// The holder of an accepted key.
+#[derive(Debug)]
+pub struct Caller {
+    /// Position among the configured keys; the anonymous caller stands behind the last.
+    pub position: usize,
+    /// Whose records it may read.
+    pub owner: u64,
+    /// What the configuration says of the key.
+    pub key: Key,
+}
+
+impl Caller {
+    /// Refuses a caller whose key lacks `scope`; the admin scope holds every other.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
+        if self.key.scopes.contains(&scope) || self.is_admin() {
+            return Ok(());
+        }
+        Err(ApiError::missing_scope(scope.as_str()))
+    }
+
+    /// Whether the key may read everybody's records.
+    #[must_use]
+    pub fn is_admin(&self) -> bool {
+        self.key.scopes.contains(&Scope::Admin)
+    }
+}
+
+impl KeyTable {
+    /// The table of `keys`.
+    #[must_use]
+    pub fn new(mode: AuthMode, keys: &[Key]) -> KeyTable {
+        let callers = keys.iter().enumerate().map(|(position, key)| {
+            let caller = Caller { position, owner: owner(&key.sha256), key: key.clone() };
+            (key.sha256, Arc::new(caller))
+        });
+        let anonymous = Caller { position: keys.len(), owner: 0, key: Key::anonymous() };
+        KeyTable { mode, keys: callers.collect(), anonymous: Arc::new(anonymous) }
+    }
+
+    /// How many callers there can be.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len() + 1
+    }
+
+    /// Whether no key is configured.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whose request this is.
+    ///
+    /// # Errors
+    /// 401, with the reason.
+    pub fn caller(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Arc<Caller>, ApiError> {
+        if self.mode == AuthMode::None {
+            return Ok(Arc::clone(&self.anonymous));
+        }
+        let presented = presented_key(headers)?;
+        let digest: [u8; 32] = Sha256::digest(presented).into();
+        let caller = self.keys.get(&digest).ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
+        if caller.key.disabled {
+            return Err(ApiError::unauthorized(KeyFault::Disabled));
+        }
+        if caller.key.expires_at.is_some_and(|end| end.timestamp_millis() <= clock::unix_millis()) {
+            return Err(ApiError::unauthorized(KeyFault::Expired));
+        }
+        if caller.key.loopback_only && !peer.is_some_and(|address| address.to_canonical().is_loopback()) {
+            return Err(ApiError::unauthorized(KeyFault::Invalid));
+        }
+        Ok(Arc::clone(caller))
+    }
+}
+
+/// A name for the owner's records that does not give the digest away.
+fn owner(digest: &[u8; 32]) -> u64 {
+    digest.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head))
+}
+
+/// The key a request carries: `Authorization: Bearer …` or `X-API-Key: …`, once, and the same if both.
+fn presented_key(headers: &HeaderMap) -> Result<&[u8], ApiError> {
+    let bearer = single(headers, header::AUTHORIZATION.as_str())?.map(bearer_token).transpose()?;
+    let plain = single(headers, "x-api-key")?;
+    match (bearer, plain) {
+        (Some(bearer), Some(plain)) if bearer != plain => Err(ApiError::unauthorized(KeyFault::Invalid)),
+        (Some(key), _) | (None, Some(key)) if !key.is_empty() => Ok(key),
+        _ => Err(ApiError::unauthorized(KeyFault::Missing)),
+    }
+}
+
+fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a [u8]>, ApiError> {
+    let mut values = headers.get_all(name);
+    let first = values.next().map(|value| value.as_bytes());
+    if values.next().is_some() {
+        return Err(ApiError::unauthorized(KeyFault::Invalid));
+    }
+    Ok(first)
+}
+
+fn bearer_token(value: &[u8]) -> Result<&[u8], ApiError> {
+    let malformed = || ApiError::unauthorized(KeyFault::Invalid);
+    let (scheme, token) = value.split_at_checked(7).ok_or_else(malformed)?;
+    if !scheme.eq_ignore_ascii_case(b"bearer ") {
+        return Err(malformed());
+    }
+    Ok(token.trim_ascii())
+}
+
+/// The caller, as an argument of a handler: no handler with one is reached without a good key.
+pub struct Authorized(pub Arc<Caller>);
+
+impl FromRequest for Authorized {
+    type Error = ApiError;
+    type Future = std::future::Ready<Result<Authorized, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let peer = request.peer_addr().map(|address| address.ip());
+        let caller = match request.app_data::<Rc<Worker>>() {
+            Some(worker) => worker.shared.keys.caller(request.headers(), peer),
+            None => Err(ApiError::internal()),
+        };
+        std::future::ready(caller.map(Authorized))
+    }
+}
+
+/// A visitor of the catalog: anybody, unless the configuration closes it; a wrong key is ignored then.
+pub struct Visitor;
+
+impl FromRequest for Visitor {
+    type Error = ApiError;
+    type Future = std::future::Ready<Result<Visitor, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let peer = request.peer_addr().map(|address| address.ip());
+        let admitted = match request.app_data::<Rc<Worker>>() {
+            Some(worker) if worker.shared.config.auth.public_catalog => Ok(Visitor),
+            Some(worker) => worker.shared.keys.caller(request.headers(), peer).map(|_| Visitor),
+            None => Err(ApiError::internal()),
+        };
+        std::future::ready(admitted)
+    }
+}

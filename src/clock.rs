@@ -1,0 +1,43 @@
+//! The only clocks of the server: one that never jumps, and the wall's.
+
+use std::{
+    sync::LazyLock,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use pointsman_actors::domain::Tick;
+
+/// Monotonic time is counted from the first reading.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// The present moment on the monotonic clock.
+#[must_use]
+pub fn now() -> Tick {
+    tick(Instant::now())
+}
+
+/// `instant` as the core counts it.
+#[must_use]
+pub fn tick(instant: Instant) -> Tick {
+    let since = instant.saturating_duration_since(*START);
+    Tick(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// Seconds since the process first asked for the time.
+#[must_use]
+pub fn uptime_seconds() -> u64 {
+    START.elapsed().as_secs()
+}
+
+/// Milliseconds since 1970. May jump: for showing, never for measuring.
+#[must_use]
+pub fn unix_millis() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The day it is, in UTC: models retire by it.
+#[must_use]
+pub fn today() -> chrono::NaiveDate {
+    chrono::DateTime::from_timestamp_millis(unix_millis()).map_or(chrono::NaiveDate::MAX, |now| now.date_naive())
+}

@@ -1,0 +1,527 @@
+//! The only place that knows status codes: every failure a client can see, and its one body shape.
+//!
+//! Rooms below return typed failures; handlers turn them into [`ApiError`]; the frame middleware
+//! ([`crate::frame`]) writes it with the request id. Nothing here logs, and no provider's words pass
+//! except the redacted `raw` of a client's own mistake.
+
+mod availability;
+mod body;
+
+use std::{fmt, time::Duration};
+
+use actix_web::{
+    HttpResponse, ResponseError,
+    http::{
+        StatusCode,
+        header::{self, HeaderName, HeaderValue},
+    },
+};
+use pointsman_actors::domain::{GenerationId, Invalid, InvalidReason};
+
+pub use availability::{Availability, Constraint};
+
+/// A failed call, as the client will see it.
+#[derive(Debug, Clone)]
+pub struct ApiError(Box<Problem>);
+
+/// What an error body says. Built by the constructors of [`ApiError`] only.
+#[derive(Debug, Clone)]
+struct Problem {
+    status: StatusCode,
+    kind: Kind,
+    error_type: &'static str,
+    reason: Option<&'static str>,
+    message: String,
+    param: Option<String>,
+    allowed_values: Vec<String>,
+    generation: Option<GenerationId>,
+    upstream: Option<UpstreamDetail>,
+    previous: Vec<PreviousError>,
+    availability: Option<Availability>,
+    retry: Retry,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    request_id: Option<String>,
+}
+
+/// The OpenAI word in `error.type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    InvalidRequest,
+    Authentication,
+    Permission,
+    RateLimit,
+    Provider,
+    Timeout,
+    Server,
+}
+
+impl Kind {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Kind::InvalidRequest => "invalid_request_error",
+            Kind::Authentication => "authentication_error",
+            Kind::Permission => "permission_error",
+            Kind::RateLimit => "rate_limit_error",
+            Kind::Provider => "provider_error",
+            Kind::Timeout => "timeout_error",
+            Kind::Server => "server_error",
+        }
+    }
+}
+
+/// Whether and when an identical call may succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Retry {
+    /// It never will, or the client must not be told when.
+    Never,
+    /// After this long.
+    After(Duration),
+}
+
+/// What an upstream said, for `error.metadata`.
+#[derive(Debug, Clone)]
+pub struct UpstreamDetail {
+    /// Display name of the provider.
+    pub provider_name: String,
+    /// Its status, if it gave one.
+    pub status: Option<u16>,
+    /// Its body, redacted and cut: only for a mistake of the client.
+    pub raw: Option<String>,
+}
+
+/// One failed attempt, for `error.metadata.previous_errors`.
+#[derive(Debug, Clone)]
+pub struct PreviousError {
+    /// Display name of the provider.
+    pub provider: String,
+    /// Catalog id of the model.
+    pub model: String,
+    /// The status the upstream gave.
+    pub status: Option<u16>,
+    /// How it failed.
+    pub code: &'static str,
+}
+
+/// Why a key was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyFault {
+    /// None was sent.
+    Missing,
+    /// Malformed, unknown, or two different ones.
+    Invalid,
+    /// Switched off.
+    Disabled,
+    /// Past its date.
+    Expired,
+}
+
+/// Which of our own limits a call ran into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Requests per minute.
+    Requests,
+    /// Calls at a time.
+    Concurrency,
+}
+
+/// How a route failed when every attempt did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exhausted {
+    /// Every candidate said 429.
+    RateLimited,
+    /// Every candidate ran out of time.
+    TimedOut,
+    /// Every candidate was overloaded.
+    Overloaded,
+    /// Anything else.
+    Unavailable,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, kind: Kind, error_type: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError(Box::new(Problem {
+            status,
+            kind,
+            error_type,
+            reason: None,
+            message: message.into(),
+            param: None,
+            allowed_values: Vec::new(),
+            generation: None,
+            upstream: None,
+            previous: Vec::new(),
+            availability: None,
+            retry: Retry::Never,
+            headers: Vec::new(),
+            request_id: None,
+        }))
+    }
+
+    /// 401.
+    #[must_use]
+    pub fn unauthorized(fault: KeyFault) -> ApiError {
+        let (reason, message) = match fault {
+            KeyFault::Missing => {
+                ("missing_key", "No API key was sent. Send 'Authorization: Bearer <key>' or 'X-API-Key: <key>'.")
+            }
+            KeyFault::Invalid => ("invalid_key", "The API key is not valid for this gateway."),
+            KeyFault::Disabled => ("disabled_key", "This API key is disabled."),
+            KeyFault::Expired => ("expired_key", "This API key has expired."),
+        };
+        ApiError::new(StatusCode::UNAUTHORIZED, Kind::Authentication, "authentication", message)
+            .because(reason)
+            .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    }
+
+    /// 403: the key lacks a scope.
+    #[must_use]
+    pub fn missing_scope(scope: &str) -> ApiError {
+        let message = format!("This API key lacks the scope '{scope}'.");
+        ApiError::new(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied", message).because("scope")
+    }
+
+    /// 403: the key may not use the model.
+    #[must_use]
+    pub fn model_not_allowed(model: &str) -> ApiError {
+        let message = format!("This API key may not use the model '{model}'.");
+        ApiError::new(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied", message)
+            .because("model_not_allowed_for_key")
+            .with_param("model")
+    }
+
+    /// 400: a mistake in the request.
+    #[must_use]
+    pub fn invalid(invalid: Invalid) -> ApiError {
+        let mut error = ApiError::new(
+            StatusCode::BAD_REQUEST,
+            Kind::InvalidRequest,
+            invalid.reason.error_type(),
+            invalid.message,
+        )
+        .because(invalid.reason.as_str());
+        error.0.param = invalid.param;
+        error.0.allowed_values = invalid.allowed_values;
+        error
+    }
+
+    /// 400: a query parameter is wrong.
+    #[must_use]
+    pub fn bad_query(param: &str, message: impl Into<String>) -> ApiError {
+        ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message))
+    }
+
+    /// 404: nobody knows the model.
+    #[must_use]
+    pub fn unknown_model(param: &str, asked: &str, fallbacks: Vec<String>) -> ApiError {
+        ApiError::not_found("model_not_found", format!("Model '{asked}' does not exist."))
+            .with_param(param)
+            .with_availability(Availability::model("model_not_found", asked, fallbacks))
+    }
+
+    /// 404: the model is gone since `date`.
+    #[must_use]
+    pub fn retired_model(param: &str, asked: &str, date: chrono::NaiveDate, fallbacks: Vec<String>) -> ApiError {
+        ApiError::not_found("model_deprecated", format!("Model '{asked}' was retired on {date}."))
+            .with_param(param)
+            .with_availability(Availability::model("model_deprecated", asked, fallbacks))
+    }
+
+    /// 404: the filters left nothing.
+    #[must_use]
+    pub fn no_candidates(message: String, availability: Availability) -> ApiError {
+        ApiError::not_found("no_candidates", message).with_availability(availability)
+    }
+
+    /// 404: no such generation, or not this key's.
+    #[must_use]
+    pub fn unknown_generation() -> ApiError {
+        ApiError::not_found("generation_not_found", "No generation with this id is known for this API key.")
+            .with_param("generation_id")
+    }
+
+    /// 404: no such path.
+    #[must_use]
+    pub fn unknown_path() -> ApiError {
+        ApiError::not_found("unknown_path", "There is nothing at this path. The API lives under /api/v1.")
+    }
+
+    /// 404: nothing of that name at a path that exists.
+    #[must_use]
+    pub fn no_such(what: &str) -> ApiError {
+        ApiError::not_found("not_found", format!("There is no such {what}."))
+    }
+
+    fn not_found(reason: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, Kind::InvalidRequest, "not_found", message).because(reason)
+    }
+
+    /// 405, with the methods that would do.
+    #[must_use]
+    pub fn method_not_allowed(allowed: &'static str) -> ApiError {
+        let message = format!("This path answers {allowed} only.");
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, Kind::InvalidRequest, "invalid_request", message)
+            .because("method_not_allowed")
+            .with_header(header::ALLOW, HeaderValue::from_static(allowed))
+    }
+
+    /// 408: the body did not arrive in time.
+    #[must_use]
+    pub fn slow_body() -> ApiError {
+        let message = "The request body was not received in time.";
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, Kind::Timeout, "timeout", message).because("client_timeout")
+    }
+
+    /// 413: the body is over the limit.
+    #[must_use]
+    pub fn body_too_large(limit_bytes: usize) -> ApiError {
+        let message = format!("The request body is larger than {limit_bytes} bytes, the most this gateway accepts.");
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Kind::InvalidRequest, "payload_too_large", message)
+            .because("payload_too_large")
+    }
+
+    /// 400: the body broke off.
+    #[must_use]
+    pub fn broken_body() -> ApiError {
+        ApiError::invalid(Invalid::body(InvalidReason::InvalidJson, "The request body broke off before its end."))
+    }
+
+    /// 400: the body is declared in another charset.
+    #[must_use]
+    pub fn unsupported_charset() -> ApiError {
+        ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, "The request body must be UTF-8."))
+    }
+
+    /// 415: the body is not declared to be JSON.
+    #[must_use]
+    pub fn unsupported_media_type() -> ApiError {
+        let message = "The request body must be JSON: send 'Content-Type: application/json'.";
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Kind::InvalidRequest, "invalid_request", message)
+            .because("unsupported_media_type")
+    }
+
+    /// 429 of our own.
+    #[must_use]
+    pub fn limited(limit: Limit, wait: Duration) -> ApiError {
+        let (reason, message) = match limit {
+            Limit::Requests => ("gateway_requests", "Too many requests for this API key."),
+            Limit::Concurrency => ("gateway_concurrency", "Too many requests of this API key at the same time."),
+        };
+        let message = format!("{message} Try again in {} s.", whole_seconds(wait));
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
+            .because(reason)
+            .retry_after(wait)
+    }
+
+    /// 503: we are shedding load.
+    #[must_use]
+    pub fn overloaded(reason: &'static str, wait: Duration) -> ApiError {
+        let message = match reason {
+            "draining" => "The gateway is shutting down.",
+            "all_circuits_open" => "Every provider that could serve this request is failing at the moment.",
+            _ => "The gateway is at its limit of requests in flight.",
+        };
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
+            .because(reason)
+            .retry_after(wait)
+    }
+
+    /// Every attempt failed: 429, 502, 503 or 504.
+    #[must_use]
+    pub fn exhausted(how: Exhausted, wait: Duration, previous: Vec<PreviousError>) -> ApiError {
+        let (status, kind, error_type, reason, message) = match how {
+            Exhausted::RateLimited => (
+                StatusCode::TOO_MANY_REQUESTS,
+                Kind::RateLimit,
+                "rate_limit_exceeded",
+                "provider",
+                "Every provider that could serve this request is limiting its rate.",
+            ),
+            Exhausted::TimedOut => (
+                StatusCode::GATEWAY_TIMEOUT,
+                Kind::Timeout,
+                "timeout",
+                "upstream_timeout",
+                "No provider answered in time.",
+            ),
+            Exhausted::Overloaded => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                Kind::Provider,
+                "provider_overloaded",
+                "overloaded",
+                "Every provider that could serve this request is overloaded.",
+            ),
+            Exhausted::Unavailable => (
+                StatusCode::BAD_GATEWAY,
+                Kind::Provider,
+                "provider_unavailable",
+                "provider_unavailable",
+                "No provider could complete this request.",
+            ),
+        };
+        let mut error = ApiError::new(status, kind, error_type, message).because(reason).retry_after(wait);
+        if let Some(last) = previous.last() {
+            error.0.upstream =
+                Some(UpstreamDetail { provider_name: last.provider.clone(), status: last.status, raw: None });
+        }
+        error.0.previous = previous;
+        error
+    }
+
+    /// An upstream refused the request itself: 400, 413 or 422, with its own words.
+    #[must_use]
+    pub fn refused(status: u16, context_length: bool, detail: UpstreamDetail, previous: Vec<PreviousError>) -> ApiError {
+        let (status, error_type, reason, message) = match status {
+            413 => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "payload_too_large",
+                "payload_too_large",
+                "The provider refused the request because it is too large.",
+            ),
+            422 => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "unprocessable",
+                "unprocessable",
+                "The provider could not process the request.",
+            ),
+            _ if context_length => (
+                StatusCode::BAD_REQUEST,
+                "context_length_exceeded",
+                "context_length_exceeded",
+                "The request exceeds this model's maximum context length.",
+            ),
+            _ => (StatusCode::BAD_REQUEST, "invalid_request", "provider_refused", "The provider refused the request."),
+        };
+        let mut error = ApiError::new(status, Kind::InvalidRequest, error_type, message).because(reason);
+        error.0.upstream = Some(detail);
+        error.0.previous = previous;
+        error
+    }
+
+    /// 500: our own fault. Says nothing about it; the log does.
+    #[must_use]
+    pub fn internal() -> ApiError {
+        let message = "The gateway failed to handle this request. The request id helps its operator to find out why.";
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Kind::Server, "server", message)
+            .retry_after(Duration::from_secs(1))
+    }
+
+    /// The same error, naming the generation it ended.
+    #[must_use]
+    pub fn of_generation(mut self, id: GenerationId) -> ApiError {
+        self.0.generation = Some(id);
+        self
+    }
+
+    /// The same error, naming the call it answers.
+    #[must_use]
+    pub fn naming(mut self, request_id: &str) -> ApiError {
+        self.0.request_id = Some(request_id.to_owned());
+        self
+    }
+
+    /// The same error with a further header.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> ApiError {
+        self.0.headers.push((name, value));
+        self
+    }
+
+    fn because(mut self, reason: &'static str) -> ApiError {
+        self.0.reason = Some(reason);
+        self
+    }
+
+    fn with_param(mut self, param: &str) -> ApiError {
+        self.0.param = Some(param.to_owned());
+        self
+    }
+
+    fn with_availability(mut self, availability: Availability) -> ApiError {
+        self.0.availability = Some(availability);
+        self
+    }
+
+    fn retry_after(mut self, wait: Duration) -> ApiError {
+        self.0.retry = Retry::After(wait);
+        self
+    }
+
+    /// The status the client sees.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// The sentence the client reads.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The word in `error.type`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.0.kind.as_str()
+    }
+
+    /// The word in `error.metadata.error_type`.
+    #[must_use]
+    pub fn error_type(&self) -> &'static str {
+        self.0.error_type
+    }
+
+    /// The answer.
+    #[must_use]
+    pub fn respond(&self) -> HttpResponse {
+        let problem = &self.0;
+        let mut response = HttpResponse::build(problem.status);
+        response.insert_header((header::CACHE_CONTROL, "no-store"));
+        for (name, value) in &problem.headers {
+            response.insert_header((name.clone(), value.clone()));
+        }
+        if let Some(id) = &problem.request_id {
+            response.insert_header(("x-request-id", id.as_str()));
+        }
+        if let Some(id) = problem.generation {
+            response.insert_header(("x-generation-id", id.as_str()));
+        }
+        if let Retry::After(wait) = problem.retry {
+            let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+            response.insert_header((header::RETRY_AFTER, whole_seconds(wait)));
+            response.insert_header(("retry-after-ms", millis));
+            if wait > Duration::from_secs(60) {
+                response.insert_header(("x-should-retry", "false"));
+            }
+        }
+        response.json(body::ErrorBody::new(problem))
+    }
+}
+
+/// Seconds a client should wait: rounded up, at least one.
+fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.0.status.as_u16(), self.0.error_type, self.0.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        self.0.status
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        self.respond()
+    }
+}
+
+impl From<Invalid> for ApiError {
+    fn from(invalid: Invalid) -> ApiError {
+        ApiError::invalid(invalid)
+    }
+}

@@ -1,0 +1,64 @@
+//! `error.availability`: what could have served, and what stood in the way.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// What a client can do about a request that nothing could serve.
+#[derive(Debug, Clone, Serialize)]
+pub struct Availability {
+    /// `model_not_found`, `model_deprecated`, `constraint_filtered` or `no_endpoints`.
+    pub code: &'static str,
+    /// Whether waiting helps.
+    pub retryable: bool,
+    /// Seconds until it may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
+    /// What was asked for.
+    pub requested_models: Vec<String>,
+    /// Providers that would have served otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub affected_providers: Vec<String>,
+    /// Every reason that excluded something, the most frequent first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub excluded_by: Vec<&'static str>,
+    /// Models that exist and could be asked for instead.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallback_models: Vec<String>,
+    /// The one constraint that excluded the last candidate, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constraint: Option<Constraint>,
+}
+
+/// A constraint and the figure that decided.
+#[derive(Debug, Clone, Serialize)]
+pub struct Constraint {
+    /// Its reason code.
+    pub field: &'static str,
+    /// The figure or pattern.
+    pub detail: String,
+}
+
+impl Availability {
+    /// About one model that is not there.
+    pub(super) fn model(code: &'static str, asked: &str, fallback_models: Vec<String>) -> Availability {
+        Availability {
+            code,
+            retryable: false,
+            retry_after: None,
+            requested_models: vec![asked.to_owned()],
+            affected_providers: Vec::new(),
+            excluded_by: Vec::new(),
+            fallback_models,
+            constraint: None,
+        }
+    }
+
+    /// The same, worth a retry after `wait`.
+    #[must_use]
+    pub fn retryable_after(mut self, wait: Duration) -> Availability {
+        self.retryable = true;
+        self.retry_after = Some(super::whole_seconds(wait));
+        self
+    }
+}

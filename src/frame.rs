@@ -1,0 +1,132 @@
+//! What stands around every call: its request id, its path put in order, errors in the one body
+//! shape, panics caught, and the count of what was answered.
+
+use std::{panic::AssertUnwindSafe, rc::Rc, time::Instant};
+
+use actix_web::{
+    Error, HttpMessage, HttpRequest,
+    body::{BoxBody, MessageBody},
+    dev::{ServiceRequest, ServiceResponse},
+    http::{
+        Uri,
+        header::{HeaderName, HeaderValue},
+        uri::PathAndQuery,
+    },
+    middleware::Next,
+    web,
+};
+use futures_util::FutureExt as _;
+
+use crate::{error::ApiError, events, gateway::Shared};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The name of one call, on every answer and in the log: the caller's own, if it is well formed, else ours.
+#[derive(Debug, Clone)]
+pub struct RequestId(Rc<str>);
+
+impl RequestId {
+    /// The id of a call inside the frame.
+    #[must_use]
+    pub fn of(request: &HttpRequest) -> RequestId {
+        request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::fresh)
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn chosen_by(request: &ServiceRequest) -> RequestId {
+        let well_formed = |text: &&str| {
+            (1..=128).contains(&text.len())
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        };
+        let sent = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(well_formed);
+        sent.map_or_else(RequestId::fresh, |text| RequestId(text.into()))
+    }
+
+    fn fresh() -> RequestId {
+        RequestId(format!("req-{:016x}{:08x}", rand::random::<u64>(), rand::random::<u32>()).into())
+    }
+}
+
+/// The middleware itself; outermost, so that nothing leaves without it.
+///
+/// # Errors
+/// Only when a handler panicked or a layer below broke: the error then carries its own request id.
+pub async fn frame<B: MessageBody + 'static>(
+    mut request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let started = Instant::now();
+    let id = RequestId::chosen_by(&request);
+    put_path_in_order(&mut request);
+    request.extensions_mut().insert(id.clone());
+    let shared = request.app_data::<web::Data<Shared>>().cloned();
+    let answered = match AssertUnwindSafe(next.call(request)).catch_unwind().await {
+        Ok(Ok(response)) => Ok(finish(response.map_into_boxed_body(), &id)),
+        Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
+        Err(_) => {
+            events::Panicked { request_id: id.as_str() }.emit();
+            Err(Error::from(ApiError::internal().naming(id.as_str())))
+        }
+    };
+    if let Some(shared) = shared {
+        let status = answered.as_ref().map_or(500, |response| response.status().as_u16());
+        let route = answered.as_ref().ok().and_then(|response| response.request().match_pattern());
+        events::Answered { route: route.as_deref(), status, took: started.elapsed(), request_id: id.as_str() }
+            .emit(&shared.metrics);
+    }
+    answered
+}
+
+/// Adds the request id; an error's body is written anew so that it names the id too.
+fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse<BoxBody> {
+    let mut response = match response.response().error() {
+        Some(error) => {
+            let answer = known(error).naming(id.as_str()).respond();
+            ServiceResponse::new(response.into_parts().0, answer)
+        }
+        None => response,
+    };
+    if let Ok(value) = HeaderValue::from_str(id.as_str()) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+/// Our own error, or what an error of the framework amounts to.
+fn known(error: &Error) -> ApiError {
+    error.as_error::<ApiError>().cloned().unwrap_or_else(|| match error.as_response_error().status_code().as_u16() {
+        404 => ApiError::unknown_path(),
+        _ => ApiError::internal(),
+    })
+}
+
+/// Doubled slashes become one and a trailing slash goes, so that `/api//v1/models/` is `/api/v1/models`.
+fn put_path_in_order(request: &mut ServiceRequest) {
+    let path = request.path();
+    if !path.contains("//") && (path.len() <= 1 || !path.ends_with('/')) {
+        return;
+    }
+    let mut tidy = String::with_capacity(path.len());
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        tidy.push('/');
+        tidy.push_str(part);
+    }
+    if tidy.is_empty() {
+        tidy.push('/');
+    }
+    if let Some(query) = request.uri().query() {
+        tidy.push('?');
+        tidy.push_str(query);
+    }
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = PathAndQuery::try_from(tidy).ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        request.match_info_mut().get_mut().update(&uri);
+        request.head_mut().uri = uri;
+    }
+}
