@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::header::{HeaderName, HeaderValue};
 use governor::{
     DefaultDirectRateLimiter, Quota, RateLimiter,
     clock::{Clock as _, DefaultClock},
@@ -168,13 +168,8 @@ impl Drop for Admitted {
 
 impl RateState {
     /// The headers of an answer, success or not.
-    pub fn write(self, headers: &mut HeaderMap) {
-        for (name, value) in self.headers() {
-            headers.insert(name, value);
-        }
-    }
-
-    fn headers(self) -> [(HeaderName, HeaderValue); 3] {
+    #[must_use]
+    pub fn headers(self) -> [(HeaderName, HeaderValue); 3] {
         [
             (HeaderName::from_static("x-ratelimit-limit-requests"), HeaderValue::from(self.limit)),
             (HeaderName::from_static("x-ratelimit-remaining-requests"), HeaderValue::from(self.remaining)),

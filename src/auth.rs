@@ -3,7 +3,7 @@
 //! Keys are kept as SHA-256 digests only; a presented key is hashed and looked up. Its text is never
 //! stored, logged or compared.
 
-use std::{collections::HashMap, net::IpAddr, rc::Rc, sync::Arc};
+use std::{collections::HashMap, rc::Rc, sync::Arc};
 
 use actix_web::{
     FromRequest, HttpRequest,
@@ -84,7 +84,7 @@ impl KeyTable {
     ///
     /// # Errors
     /// 401, with the reason.
-    pub fn caller(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Arc<Caller>, ApiError> {
+    pub fn caller(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
         if self.mode == AuthMode::None {
             return Ok(Arc::clone(&self.anonymous));
         }
@@ -96,9 +96,6 @@ impl KeyTable {
         }
         if caller.key.expires_at.is_some_and(|end| end.timestamp_millis() <= clock::unix_millis()) {
             return Err(ApiError::unauthorized(KeyFault::Expired));
-        }
-        if caller.key.loopback_only && !peer.is_some_and(|address| address.to_canonical().is_loopback()) {
-            return Err(ApiError::unauthorized(KeyFault::Invalid));
         }
         Ok(Arc::clone(caller))
     }
@@ -146,9 +143,8 @@ impl FromRequest for Authorized {
     type Future = std::future::Ready<Result<Authorized, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let peer = request.peer_addr().map(|address| address.ip());
         let caller = match request.app_data::<Rc<Worker>>() {
-            Some(worker) => worker.shared.keys.caller(request.headers(), peer),
+            Some(worker) => worker.shared.keys.caller(request.headers()),
             None => Err(ApiError::internal()),
         };
         std::future::ready(caller.map(Authorized))
@@ -163,10 +159,9 @@ impl FromRequest for Visitor {
     type Future = std::future::Ready<Result<Visitor, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let peer = request.peer_addr().map(|address| address.ip());
         let admitted = match request.app_data::<Rc<Worker>>() {
             Some(worker) if worker.shared.config.auth.public_catalog => Ok(Visitor),
-            Some(worker) => worker.shared.keys.caller(request.headers(), peer).map(|_| Visitor),
+            Some(worker) => worker.shared.keys.caller(request.headers()).map(|_| Visitor),
             None => Err(ApiError::internal()),
         };
         std::future::ready(admitted)

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{CostBreakdown, Decision, GenerationId, Usage};
+use super::{CostBreakdown, Decision, DecisionCode, GenerationId, Usage};
 
 /// What kind of call made a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,4 +163,18 @@ pub struct Generation {
     pub media_prompt: u64,
     /// Images in the answer.
     pub media_completion: u64,
+}
+
+impl Generation {
+    /// Why the one that served did: the decision's own code, or that a fallback took over.
+    #[must_use]
+    pub fn decision_code(&self) -> DecisionCode {
+        let served = self.attempts.iter().rfind(|attempt| attempt.error_type.is_none());
+        match (self.attempts.first(), served) {
+            (Some(first), Some(served)) if first.n == served.n => self.decision.code,
+            (Some(first), Some(served)) if first.model == served.model => DecisionCode::ProviderFallback,
+            (Some(_), Some(_)) => DecisionCode::ModelFallback,
+            _ => self.decision.code,
+        }
+    }
 }

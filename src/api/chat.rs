@@ -1,0 +1,78 @@
+//! `POST /chat/completions`.
+
+use std::{rc::Rc, time::Instant};
+
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use pointsman_actors::{
+    dialect::{ChatRequest, Form, StreamOptions, UsageChunk},
+    domain::ApiType,
+};
+
+use crate::{
+    admission::Admitted,
+    auth::Authorized,
+    body::{header_text, read_json},
+    clock,
+    config::Scope,
+    dispatch::{self, Work, attempt::Measure, draft::Draft, plain, stream, walk::Walk},
+    error::ApiError,
+    frame::RequestId,
+    gateway::{ThisWorker, Worker},
+    query,
+    record::Opening,
+};
+
+/// Serves one chat completion, plain or streamed.
+///
+/// # Errors
+/// Everything of the contract's section 3.
+pub async fn create(
+    Authorized(caller): Authorized,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let accepted = Instant::now();
+    caller.require(Scope::Inference)?;
+    let admitted = worker.shared.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.shared.body_limits()).await?;
+    let chat = ChatRequest::parse(body, Form::Chat, &worker.shared.config.limits.request)?;
+    let snapshot = worker.shared.snapshot.load_full();
+    let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, None)?;
+    let opening = Opening {
+        api_type: ApiType::Completions,
+        owner: caller.owner,
+        requested_model: chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or_default(),
+        streamed: chat.stream,
+        external_user: chat.user.clone(),
+        session_id: chat.session_id.clone().or_else(|| header_text(&request, "x-session-id")),
+        tags: chat.tags.clone(),
+        media_prompt: u64::from(chat.images),
+    };
+    let measure =
+        Measure { prompt_tokens: chat.prompt_tokens, max_tokens: chat.max_tokens, streamed: chat.stream };
+    let streamed = chat.stream.then(|| stream_options(&worker, &chat));
+    let work = Work::Chat(chat);
+    let routed = dispatch::route(&worker, &snapshot.catalog, &work, query).await?;
+    let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
+    let walk = Walk::new(&worker, routed, accepted, measure);
+    match streamed {
+        Some(options) => stream::answer(&worker, work, walk, draft, options).await,
+        None => {
+            let (answer, draft) = plain::answer(&worker, &work, walk, draft).await?;
+            let mut response = HttpResponse::Ok();
+            draft.write_headers(&mut response);
+            Ok(response.insert_header(header::ContentType::json()).body(answer.body))
+        }
+    }
+}
+
+fn stream_options(worker: &Worker, chat: &ChatRequest) -> StreamOptions {
+    let stream = &worker.shared.config.stream;
+    let usage_chunk = match (chat.include_usage, chat.usage_include) {
+        (Some(true), _) => UsageChunk::EmptyChoices,
+        (Some(false), false) => UsageChunk::None,
+        (None, _) | (Some(false), true) => UsageChunk::EmptyDelta,
+    };
+    StreamOptions { usage_chunk, error_compat: stream.error_compat, max_event_bytes: stream.max_event_bytes }
+}

@@ -1,0 +1,192 @@
+//! One attempt in progress: it holds its place at the endpoint until it ended, however it ends.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use pointsman_actors::{
+    domain::{AttemptRecord, Candidate, Event, EventKind, Failure, Tick, Usage},
+    router::Routed,
+    stats::Claim,
+};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{clock, events, gateway::Worker};
+
+/// A claimed place at an endpoint. Dropped without a verdict, it counts as cancelled.
+pub struct Attempt {
+    worker: Rc<Worker>,
+    routed: Routed,
+    /// Counted from 1.
+    pub n: u32,
+    /// Position in the plan.
+    pub position: usize,
+    /// Position of the endpoint in the catalog.
+    pub endpoint: u32,
+    /// When it was dispatched.
+    pub started: Tick,
+    /// The first content, or for a plain answer the response head.
+    pub first_token: Option<Tick>,
+    /// TCP and TLS, when the connection was fresh.
+    pub connect: Option<Duration>,
+    request: Measure,
+    claim: Option<Claim>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// The measures of a request that statistics are kept by.
+#[derive(Debug, Clone, Copy)]
+pub struct Measure {
+    /// Estimated prompt tokens.
+    pub prompt_tokens: u32,
+    /// The request's own limit on output tokens.
+    pub max_tokens: Option<u32>,
+    /// Whether the answer is streamed.
+    pub streamed: bool,
+}
+
+impl Attempt {
+    /// The attempt that `claim` admits.
+    pub fn new(
+        worker: &Rc<Worker>,
+        routed: &Routed,
+        (n, position): (u32, usize),
+        request: Measure,
+        claim: Claim,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Attempt {
+        let attempt = Attempt {
+            worker: Rc::clone(worker),
+            routed: routed.clone(),
+            n,
+            position,
+            endpoint: claim.index,
+            started: claim.dispatched,
+            first_token: None,
+            connect: None,
+            request,
+            claim: Some(claim),
+            _permit: permit,
+        };
+        attempt.tell(claim, attempt.started, EventKind::Dispatched);
+        attempt
+    }
+
+    /// The candidate it was made for.
+    #[must_use]
+    pub fn candidate(&self) -> Option<&Candidate> {
+        self.routed.decision.candidates.get(self.position)
+    }
+
+    /// The first content arrived; for a plain answer its head.
+    pub fn first_token(&mut self, now: Tick) {
+        if self.first_token.is_some() {
+            return;
+        }
+        self.first_token = Some(now);
+        let Some(claim) = self.claim else { return };
+        self.worker.shared.live.first_token(&claim, now);
+        if self.request.streamed {
+            self.tell(claim, now, EventKind::FirstToken { prompt_tokens: self.request.prompt_tokens });
+        }
+    }
+
+    /// The answer was whole.
+    pub fn completed(mut self, usage: &Usage) -> AttemptRecord {
+        let now = clock::now();
+        let first = self.first_token.unwrap_or(now);
+        let small = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
+        self.finish(
+            now,
+            EventKind::Completed {
+                streamed: self.request.streamed,
+                first_token: first - self.started,
+                total: now - self.started,
+                prompt_tokens: small(usage.prompt_tokens),
+                completion_tokens: small(usage.completion_tokens),
+                max_tokens: self.request.max_tokens,
+            },
+        );
+        self.record(now, Some(200), None)
+    }
+
+    /// The attempt failed.
+    pub fn failed(mut self, failure: Failure) -> AttemptRecord {
+        let now = clock::now();
+        self.finish(now, EventKind::Failed { failure, had_content: self.first_token.is_some() });
+        self.record(now, failure.status, Some(failure.kind.as_str()))
+    }
+
+    /// The client left.
+    pub fn cancelled(mut self) -> AttemptRecord {
+        let now = clock::now();
+        self.cancel(now);
+        self.record(now, None, Some("cancelled"))
+    }
+
+    fn cancel(&mut self, now: Tick) {
+        let expected_ln_first_token = self.candidate().map_or(0.0, |candidate| candidate.predicted.first_token_p50.ln());
+        let had_content = self.first_token.is_some();
+        self.finish(now, EventKind::Cancelled { had_content, expected_ln_first_token });
+    }
+
+    /// Gives the place back at once, so that the next decision on any worker sees it; the statistics hear later.
+    fn finish(&mut self, now: Tick, end: EventKind) {
+        let Some(claim) = self.claim.take() else { return };
+        let change = self.worker.shared.live.finish(claim, now, end, &self.routed.policy);
+        if let Some(change) = change {
+            events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
+        }
+        events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end }
+            .emit(&self.worker.shared.metrics);
+        self.tell(claim, now, end);
+    }
+
+    fn tell(&self, claim: Claim, at: Tick, kind: EventKind) {
+        let event = Event {
+            endpoint: claim.endpoint,
+            at,
+            dispatched: claim.dispatched,
+            in_flight: claim.in_flight,
+            kind,
+        };
+        self.worker.post(self.worker.news.event(event));
+    }
+
+    /// `started_ms` is filled in by the draft, which knows when the request was accepted.
+    fn record(&self, now: Tick, status: Option<u16>, error_type: Option<&'static str>) -> AttemptRecord {
+        let (model, provider_name) = self.names();
+        AttemptRecord {
+            n: self.n,
+            endpoint: self.endpoint,
+            model,
+            provider_name,
+            status,
+            error_type,
+            started_ms: self.started.0 / 1000,
+            duration_ms: millis(now - self.started),
+            connect_ms: self.connect.map(millis),
+            first_token_ms: self.first_token.map(|first| millis(first - self.started)),
+        }
+    }
+
+    /// The model's id and the provider's display name.
+    #[must_use]
+    pub fn names(&self) -> (Arc<str>, Arc<str>) {
+        let catalog = &self.routed.catalog;
+        let Some(endpoint) = catalog.endpoint(self.endpoint) else { return ("".into(), "".into()) };
+        let model = catalog.model_of(endpoint).map_or_else(|| "".into(), |model| model.id.as_str().into());
+        let provider = catalog.provider_of(endpoint).map_or_else(|| "".into(), |provider| Arc::clone(&provider.name));
+        (model, provider)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if self.claim.is_some() {
+            self.cancel(clock::now());
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

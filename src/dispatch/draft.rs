@@ -1,0 +1,171 @@
+//! The record of a generation while it is being made. It reaches the ledger however the request ends:
+//! dropped without a verdict, the client has left.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use actix_web::{
+    HttpResponseBuilder,
+    http::header::{self, HeaderValue},
+};
+use pointsman_actors::{
+    dialect::Outcome,
+    domain::{AttemptRecord, Generation, GenerationId, GenerationStatus, Tick},
+};
+
+use crate::{admission::{Admitted, RateState}, clock, dispatch::attempt::Attempt, events, gateway::Worker};
+
+/// A growing record.
+pub struct Draft {
+    worker: Rc<Worker>,
+    accepted: Tick,
+    /// Time spent waiting for upstreams, so far.
+    upstream_time: Duration,
+    record: Generation,
+    posted: bool,
+    admitted: Option<Admitted>,
+    rate: Option<RateState>,
+}
+
+impl Draft {
+    /// The draft of `record`, of a request accepted at `accepted`.
+    pub fn new(worker: &Rc<Worker>, accepted: Tick, admitted: Admitted, record: Generation) -> Draft {
+        Draft {
+            worker: Rc::clone(worker),
+            accepted,
+            upstream_time: Duration::ZERO,
+            record,
+            posted: false,
+            rate: admitted.rate,
+            admitted: Some(admitted),
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> GenerationId {
+        self.record.id
+    }
+
+    /// What is known so far.
+    #[must_use]
+    pub fn record(&self) -> &Generation {
+        &self.record
+    }
+
+    /// An attempt begins: as long as it runs, it is the one that serves.
+    pub fn attempt_began(&mut self, attempt: &Attempt, slug: Arc<str>, dropped: Vec<Arc<str>>) {
+        let (model, provider_name) = attempt.names();
+        self.record.model = Some(model);
+        self.record.provider_name = Some(provider_name);
+        self.record.provider_slug = Some(slug);
+        self.record.dropped_parameters = dropped;
+    }
+
+    /// An attempt gave its first output.
+    pub fn first_output(&mut self, now: Tick) {
+        self.record.latency_ms = Some(millis(now - self.accepted));
+    }
+
+    /// An attempt ended.
+    pub fn attempt_ended(&mut self, mut attempt: AttemptRecord) {
+        attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
+        self.upstream_time += Duration::from_millis(attempt.duration_ms);
+        self.record.generation_time_ms = Some(attempt.duration_ms);
+        self.record.attempts.push(attempt);
+    }
+
+    /// Makes the record readable while the stream still runs.
+    pub fn publish_running(&self) {
+        self.worker.post(self.worker.news.record(self.record.clone()));
+    }
+
+    /// The whole answer is there.
+    pub fn complete(&mut self, outcome: Outcome) {
+        self.adopt(outcome);
+        self.post(GenerationStatus::Completed);
+    }
+
+    /// It ended with an error, after having produced this much.
+    pub fn fail(&mut self, outcome: Option<Outcome>) {
+        match outcome {
+            Some(outcome) => self.adopt(outcome),
+            None => {
+                self.record.model = None;
+                self.record.provider_name = None;
+                self.record.provider_slug = None;
+                self.record.generation_time_ms = None;
+            }
+        }
+        self.post(GenerationStatus::Failed);
+    }
+
+    /// The client left, after this much had been produced.
+    pub fn cancel(&mut self, outcome: Outcome) {
+        self.adopt(outcome);
+        self.record.finish = None;
+        self.post(GenerationStatus::Cancelled);
+    }
+
+    fn adopt(&mut self, outcome: Outcome) {
+        self.record.usage = outcome.usage;
+        self.record.cost = outcome.cost;
+        self.record.finish = outcome.finish;
+        self.record.native_finish_reason = outcome.native_finish;
+        self.record.upstream_id = outcome.upstream_id;
+        self.record.media_completion = outcome.images;
+    }
+
+    fn post(&mut self, status: GenerationStatus) {
+        if std::mem::replace(&mut self.posted, true) {
+            return;
+        }
+        self.record.status = status;
+        self.admitted = None;
+        events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
+        self.worker.post(self.worker.news.record(self.record.clone()));
+    }
+
+    /// The route headers of a success.
+    pub fn write_headers(&self, response: &mut HttpResponseBuilder) {
+        let record = &self.record;
+        response.insert_header((header::CACHE_CONTROL, "no-store"));
+        response.insert_header(("x-generation-id", record.id.as_str()));
+        for (name, value) in [("x-route-model", &record.model), ("x-route-provider", &record.provider_name)] {
+            if let Some(value) = value.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
+                response.insert_header((name, value));
+            }
+        }
+        let attempts = record.attempts.len() + usize::from(record.attempts.iter().all(|a| a.error_type.is_some()));
+        response.insert_header(("x-route-router", record.decision.router.as_deref().unwrap_or("fixed")));
+        response.insert_header(("x-route-reason", record.decision_code().as_str()));
+        response.insert_header(("x-route-attempts", attempts));
+        let elapsed = clock::now() - self.accepted;
+        response.insert_header(("x-route-latency-ms", record.latency_ms.unwrap_or_else(|| millis(elapsed))));
+        let overhead = elapsed.saturating_sub(self.upstream_time);
+        response.insert_header(("x-route-overhead-ms", format!("{:.3}", overhead.as_secs_f64() * 1e3)));
+        if !record.dropped_parameters.is_empty() {
+            response.insert_header(("x-route-dropped-parameters", record.dropped_parameters.join(",")));
+        }
+        if record.usage.estimated {
+            response.insert_header(("x-route-usage", "estimated"));
+        }
+        if let Some(rate) = self.rate {
+            for (name, value) in rate.headers() {
+                response.insert_header((name, value));
+            }
+        }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.posted {
+            self.record.finish = None;
+            self.post(GenerationStatus::Cancelled);
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

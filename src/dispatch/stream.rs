@@ -1,0 +1,236 @@
+//! An answer in a stream. The head waits for the first content or the first keep-alive, whichever is
+//! earlier; until the content another endpoint may still take over, after it none ever does.
+
+use std::{cell::RefCell, rc::Rc, time::Instant};
+
+use actix_web::{HttpResponse, http::header};
+use bytes::BytesMut;
+use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
+use pointsman_actors::{
+    dialect::{AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
+    relay::{Ending, Feed, FeedStream, Observer, Opened, Relay, RelayBody, RelayClocks, Unopened},
+};
+
+use crate::{
+    clock,
+    dispatch::{
+        Work,
+        attempt::Attempt,
+        call::{self, Target},
+        draft::Draft,
+        walk::{Verdict, Walk},
+    },
+    error::ApiError,
+    gateway::Worker,
+    upstream::{UpstreamBody, UpstreamError},
+};
+
+/// A draft that both the walk and, later, the relay write to.
+type SharedDraft = Rc<RefCell<Draft>>;
+
+/// An upstream whose first content was read.
+struct Open {
+    opened: Opened,
+    /// `None` when the body already ended in order.
+    body: Option<UpstreamBody>,
+}
+
+/// Answers with a stream.
+///
+/// # Errors
+/// What the client is told when no endpoint gave content before the first keep-alive was due.
+pub async fn answer(
+    worker: &Rc<Worker>,
+    work: Work,
+    walk: Walk,
+    draft: Draft,
+    options: StreamOptions,
+) -> Result<HttpResponse, ApiError> {
+    let stream = &worker.shared.config.stream;
+    let clocks = RelayClocks {
+        keep_alive: stream.keepalive,
+        idle: stream.idle_timeout,
+        write_stall: worker.shared.config.timeouts.client_write_stall,
+        deadline: walk.deadline,
+    };
+    let draft = Rc::new(RefCell::new(draft));
+    let mut opening = open(Rc::clone(worker), work, walk, Rc::clone(&draft), options.clone()).boxed_local();
+    let feeds = match actix_rt::time::timeout(clocks.keep_alive, &mut opening).await {
+        Ok(Ok(open)) => feeds(open),
+        Ok(Err(error)) => return Err(error),
+        Err(_) => late_feeds(opening, ChatStream::new(call::unanswered(draft.borrow().record()), options)),
+    };
+    let head = head(&draft.borrow());
+    draft.borrow().publish_running();
+    Ok(head.body(Body(Relay::start(feeds, clocks))))
+}
+
+fn head(draft: &Draft) -> actix_web::HttpResponseBuilder {
+    let mut response = HttpResponse::Ok();
+    draft.write_headers(&mut response);
+    response.insert_header((header::CONTENT_TYPE, "text/event-stream; charset=utf-8"));
+    response.insert_header((header::CACHE_CONTROL, "no-cache, no-store"));
+    response.insert_header(("x-accel-buffering", "no"));
+    response
+}
+
+/// What the relay reads once an upstream gave content.
+fn feeds(open: Open) -> FeedStream {
+    let first = stream::iter([Feed::Opened(Box::new(open.opened))]);
+    match open.body {
+        Some(body) => first.chain(body.map(|read| Feed::Read(read.map_err(AnswerFault::from)))).boxed_local(),
+        None => first.boxed_local(),
+    }
+}
+
+/// What the relay reads while the attempts are still running: dropping it, as the relay does when the
+/// client leaves, drops them.
+fn late_feeds(opening: LocalBoxFuture<'static, Result<Open, ApiError>>, chat: ChatStream) -> FeedStream {
+    let opened = opening.map(|outcome| match outcome {
+        Ok(open) => feeds(open),
+        Err(error) => {
+            let unopened = Unopened { chat, error: stream_error(&error) };
+            stream::iter([Feed::Failed(Box::new(unopened))]).boxed_local()
+        }
+    });
+    stream::once(opened).flatten().boxed_local()
+}
+
+/// Walks the plan until an endpoint gives content.
+async fn open(
+    worker: Rc<Worker>,
+    work: Work,
+    mut walk: Walk,
+    draft: SharedDraft,
+    options: StreamOptions,
+) -> Result<Open, ApiError> {
+    loop {
+        let Some(mut attempt) = walk.next().await else {
+            draft.borrow_mut().fail(None);
+            return Err(walk.give_up().of_generation(draft.borrow().id()));
+        };
+        let Some(target) = Target::of(&worker, &walk.routed, &attempt) else { return Err(ApiError::internal()) };
+        let outgoing = work.upstream_body(&walk.routed.catalog, target.endpoint);
+        draft.borrow_mut().attempt_began(&attempt, target.slug(), outgoing.dropped);
+        let context = target.answer_context(draft.borrow().record(), &work);
+        let call = target.stream_call(&work, outgoing.bytes, walk.deadline);
+        let mut reading = Reading {
+            chat: ChatStream::new(context, options.clone()),
+            held: BytesMut::new(),
+            content_by: (Instant::now() + walk.routed.policy.clocks.first_content).min(walk.deadline),
+        };
+        match reading.first_content(&target, call, &mut attempt).await {
+            Ok(body) => {
+                draft.borrow_mut().first_output(clock::now());
+                let observer = Box::new(StreamObserver { draft, attempt: Some(attempt) });
+                let opened = Opened { chat: reading.chat, held: reading.held, observer };
+                return Ok(Open { opened, body });
+            }
+            Err(error) => {
+                let position = attempt.position;
+                draft.borrow_mut().attempt_ended(attempt.failed(error.failure));
+                if let Verdict::Stop(error) = walk.failed(position, &error) {
+                    draft.borrow_mut().fail(None);
+                    return Err(error.of_generation(draft.borrow().id()));
+                }
+            }
+        }
+    }
+}
+
+/// One attempt up to its first content; what it wrote is held back and thrown away if it fails.
+struct Reading {
+    chat: ChatStream,
+    held: BytesMut,
+    content_by: Instant,
+}
+
+impl Reading {
+    async fn first_content(
+        &mut self,
+        target: &Target<'_>,
+        call: crate::upstream::Call,
+        attempt: &mut Attempt,
+    ) -> Result<Option<UpstreamBody>, UpstreamError> {
+        let response = target.client.send(call).await?;
+        attempt.connected(&response.timing);
+        let mut body = response.body;
+        loop {
+            let read = actix_rt::time::timeout_at(self.content_by.into(), body.next()).await;
+            let Ok(read) = read else { return Err(UpstreamError::timeout("no content in time")) };
+            let Some(bytes) = read.transpose()? else {
+                self.chat.end(&mut self.held)?;
+                attempt.first_token(clock::now());
+                return Ok(None);
+            };
+            self.chat.push(bytes, &mut self.held)?;
+            if self.chat.has_content() {
+                attempt.first_token(clock::now());
+                return Ok(Some(body));
+            }
+        }
+    }
+}
+
+/// Ends attempt and record with the stream.
+struct StreamObserver {
+    draft: SharedDraft,
+    attempt: Option<Attempt>,
+}
+
+impl Observer for StreamObserver {
+    fn ended(mut self: Box<Self>, ending: Ending, outcome: Outcome) {
+        let Some(attempt) = self.attempt.take() else { return };
+        let mut draft = self.draft.borrow_mut();
+        match ending {
+            Ending::Completed => {
+                draft.attempt_ended(attempt.completed(&outcome.usage));
+                draft.complete(outcome);
+            }
+            Ending::Failed(fault) => {
+                draft.attempt_ended(attempt.failed(UpstreamError::from(fault).failure));
+                draft.fail(Some(outcome));
+            }
+            Ending::ClientLeft => {
+                draft.attempt_ended(attempt.cancelled());
+                draft.cancel(outcome);
+            }
+        }
+    }
+
+    fn error(&self, fault: &AnswerFault) -> StreamError {
+        let error = ApiError::broken_stream(fault.kind);
+        let mut error = stream_error(&error);
+        error.provider_name = self.draft.borrow().record().provider_name.as_deref().map(str::to_owned);
+        error
+    }
+}
+
+/// An error as a stream's last chunk tells it.
+fn stream_error(error: &ApiError) -> StreamError {
+    StreamError {
+        code: error.status().as_u16(),
+        message: error.message().to_owned(),
+        kind: error.kind(),
+        error_type: error.error_type(),
+        provider_name: None,
+    }
+}
+
+/// The response body a relay writes to.
+struct Body(RelayBody);
+
+impl actix_web::body::MessageBody for Body {
+    type Error = std::convert::Infallible;
+
+    fn size(&self) -> actix_web::body::BodySize {
+        actix_web::body::BodySize::Stream
+    }
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<bytes::Bytes, Self::Error>>> {
+        self.0.poll_bytes(cx).map(|bytes| bytes.map(Ok))
+    }
+}

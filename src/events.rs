@@ -1,0 +1,223 @@
+//! What happened, said once: each event moves its counters and, where an operator would want to read
+//! it, writes its log line. Labels come from closed sets: configured slugs and model ids, codes of our
+//! own. No key, no prompt and no provider's words pass through here.
+
+use std::time::Duration;
+
+use pointsman_actors::{
+    domain::{Catalog, EventKind, Failure, Generation, GenerationStatus},
+    stats::BreakerChange,
+};
+use prometheus::{
+    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder, core::Collector,
+};
+
+/// First tokens and whole answers are timed in these buckets, seconds.
+const SECONDS: [f64; 14] = [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0];
+/// The gateway's own time is timed in these buckets, seconds.
+const OVERHEAD: [f64; 10] = [0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2];
+
+/// Everything `/metrics` shows.
+pub struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    attempts: IntCounterVec,
+    first_token: HistogramVec,
+    duration: HistogramVec,
+    overhead: Histogram,
+    tokens: IntCounterVec,
+    /// Micro-dollars would lose the smallest bills: counted in units of 10⁻¹² dollars, shown in dollars.
+    cost: prometheus::Counter,
+    circuit: IntGaugeVec,
+    /// Calls in progress; set when `/metrics` is read.
+    pub in_flight: IntGauge,
+    /// Records held by the ledger; set when `/metrics` is read.
+    pub ledger_records: IntGauge,
+    /// Events that found a worker's tray full; set when `/metrics` is read.
+    pub dropped_events: IntGauge,
+    panics: prometheus::IntCounter,
+}
+
+impl Metrics {
+    /// All metrics at zero.
+    ///
+    /// # Errors
+    /// Never with the names below; the registry's own check is passed on.
+    pub fn new() -> Result<Metrics, prometheus::Error> {
+        let registry = Registry::new_custom(Some("pointsman".to_owned()), None)?;
+        let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
+        let histogram = |name: &str, help: &str| {
+            HistogramVec::new(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()), &["provider", "model"])
+        };
+        let metrics = Metrics {
+            requests: counter("requests_total", "Answered calls", &["route", "status"])?,
+            attempts: counter("upstream_attempts_total", "Upstream attempts", &["provider", "model", "outcome"])?,
+            first_token: histogram("ttft_seconds", "Dispatch to first content; for plain answers to the head")?,
+            duration: histogram("generation_seconds", "Dispatch to the last byte of a whole answer")?,
+            overhead: Histogram::with_opts(
+                HistogramOpts::new("overhead_seconds", "The gateway's own time per answered call")
+                    .buckets(OVERHEAD.to_vec()),
+            )?,
+            tokens: counter("tokens_total", "Tokens billed", &["kind"])?,
+            cost: prometheus::Counter::new("cost_usd_total", "Dollars billed")?,
+            circuit: IntGaugeVec::new(
+                Opts::new("circuit_open", "1 while the breaker of an endpoint is not closed"),
+                &["provider", "model"],
+            )?,
+            in_flight: IntGauge::new("in_flight_requests", "Inference calls in progress")?,
+            ledger_records: IntGauge::new("ledger_records", "Generations in the ledger")?,
+            dropped_events: IntGauge::new("dropped_events", "Statistics events dropped because a tray was full")?,
+            panics: prometheus::IntCounter::new("panics_total", "Handlers that panicked")?,
+            registry,
+        };
+        metrics.register()?;
+        Ok(metrics)
+    }
+
+    fn register(&self) -> Result<(), prometheus::Error> {
+        let collectors: [Box<dyn Collector>; 12] = [
+            Box::new(self.requests.clone()),
+            Box::new(self.attempts.clone()),
+            Box::new(self.first_token.clone()),
+            Box::new(self.duration.clone()),
+            Box::new(self.overhead.clone()),
+            Box::new(self.tokens.clone()),
+            Box::new(self.cost.clone()),
+            Box::new(self.circuit.clone()),
+            Box::new(self.in_flight.clone()),
+            Box::new(self.ledger_records.clone()),
+            Box::new(self.dropped_events.clone()),
+            Box::new(self.panics.clone()),
+        ];
+        collectors.into_iter().try_for_each(|collector| self.registry.register(collector))
+    }
+
+    /// The Prometheus text format, version 0.0.4.
+    ///
+    /// # Errors
+    /// When the encoder fails.
+    pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+}
+
+/// A call was answered, well or not.
+pub struct Answered<'a> {
+    /// The pattern of its path; `None` for a path that does not exist.
+    pub route: Option<&'a str>,
+    /// The status the client saw.
+    pub status: u16,
+    /// From the first byte of the head to the start of the answer.
+    pub took: Duration,
+    /// Its id.
+    pub request_id: &'a str,
+}
+
+impl Answered<'_> {
+    /// Counts it; logs it at `debug`.
+    pub fn emit(&self, metrics: &Metrics) {
+        let mut digits = [0_u8; 3];
+        let status = three_digits(self.status, &mut digits);
+        metrics.requests.with_label_values(&[self.route.unwrap_or("none"), status]).inc();
+        log::debug!(
+            "{} {status} in {:.1} ms ({})",
+            self.route.unwrap_or("unknown path"),
+            self.took.as_secs_f64() * 1e3,
+            self.request_id
+        );
+    }
+}
+
+/// A status as text, without allocating on every call.
+fn three_digits(status: u16, digits: &mut [u8; 3]) -> &str {
+    for (digit, unit) in digits.iter_mut().zip([100, 10, 1]) {
+        *digit = b'0' + ((status / unit) % 10) as u8;
+    }
+    std::str::from_utf8(digits).unwrap_or("000")
+}
+
+/// An attempt ended.
+pub struct AttemptEnded<'a> {
+    /// The catalog its position points into.
+    pub catalog: &'a Catalog,
+    /// The endpoint's position.
+    pub endpoint: u32,
+    /// How it ended.
+    pub end: &'a EventKind,
+}
+
+impl AttemptEnded<'_> {
+    /// Counts it; logs a failure at `info`.
+    pub fn emit(&self, metrics: &Metrics) {
+        let Some(endpoint) = self.catalog.endpoint(self.endpoint) else { return };
+        let provider = self.catalog.provider_of(endpoint).map_or("", |provider| provider.slug.as_str());
+        let model = self.catalog.model_of(endpoint).map_or("", |model| model.id.as_str());
+        let outcome = match self.end {
+            EventKind::Completed { first_token, total, .. } => {
+                let labels = [provider, model];
+                metrics.first_token.with_label_values(&labels).observe(first_token.as_secs_f64());
+                metrics.duration.with_label_values(&labels).observe(total.as_secs_f64());
+                "ok"
+            }
+            EventKind::Failed { failure, .. } => {
+                self.log_failure(provider, model, failure);
+                failure.kind.as_str()
+            }
+            EventKind::Cancelled { .. } => "cancelled",
+            EventKind::Dispatched | EventKind::FirstToken { .. } => return,
+        };
+        metrics.attempts.with_label_values(&[provider, model, outcome]).inc();
+    }
+
+    fn log_failure(&self, provider: &str, model: &str, failure: &Failure) {
+        match failure.status {
+            Some(status) => log::info!("{model} at {provider} failed: {} (status {status})", failure.kind.as_str()),
+            None => log::info!("{model} at {provider} failed: {}", failure.kind.as_str()),
+        }
+    }
+}
+
+/// A breaker opened or closed.
+pub struct BreakerMoved<'a> {
+    /// The catalog its position points into.
+    pub catalog: &'a Catalog,
+    /// What moved.
+    pub change: BreakerChange,
+}
+
+/// A generation ended.
+pub struct GenerationEnded<'a> {
+    /// Its record.
+    pub generation: &'a Generation,
+}
+
+impl GenerationEnded<'_> {
+    /// Counts its tokens and dollars; logs it at `debug`.
+    pub fn emit(&self, metrics: &Metrics) {
+        let Generation { id, usage, cost, status, .. } = self.generation;
+        metrics.tokens.with_label_values(&["prompt"]).inc_by(usage.prompt_tokens);
+        metrics.tokens.with_label_values(&["completion"]).inc_by(usage.completion_tokens);
+        metrics.cost.inc_by(cost.total().to_f64().max(0.0));
+        if *status == GenerationStatus::Failed {
+            log::info!("{id} failed after {} attempts", self.generation.attempts.len());
+        } else {
+            log::debug!("{id} {}", status.as_str());
+        }
+    }
+}
+
+/// A handler panicked. The message went to the panic hook, not to the client.
+pub struct Panicked<'a> {
+    /// The call it was serving.
+    pub request_id: &'a str,
+}
+
+impl Panicked<'_> {
+    /// Logs it as an error.
+    pub fn emit(&self) {
+        log::error!("a handler panicked while serving {}", self.request_id);
+    }
+}

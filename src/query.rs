@@ -1,0 +1,158 @@
+//! From a parsed request to the question the router is asked: names resolved, defaults filled in.
+
+use pointsman_actors::{
+    dialect::{ChatRequest, ImageRequest},
+    domain::{
+        Alias, Catalog, Invalid, InvalidReason, Modalities, Modality, Needs, Query, Resolved, RoutingParameters,
+        Source, Sourced, Target, Weights,
+    },
+};
+
+use crate::{auth::Caller, clock, config::Config, error::ApiError};
+
+/// How many known names an answer about an unknown one suggests.
+const SUGGESTIONS: usize = 3;
+
+/// The question of a chat request.
+///
+/// # Errors
+/// 404 for a name nobody knows, 400 when nothing was named and `default_model` is `None`.
+pub fn of_chat(
+    request: &ChatRequest,
+    catalog: &Catalog,
+    config: &Config,
+    caller: &Caller,
+    default_model: Option<&str>,
+) -> Result<Query, ApiError> {
+    let names = Names::of(request.model.as_deref().or(default_model), &request.models)?;
+    let mut needs = request.needs(&catalog.parameters);
+    if needs.output.is_empty() {
+        needs.output = Modalities::TEXT;
+    }
+    let asked = Asked {
+        names,
+        needs,
+        routing: request.routing.clone(),
+        prompt_tokens: request.prompt_tokens,
+        images: request.images,
+        max_tokens: request.max_tokens,
+        streamed: request.stream,
+    };
+    asked.query(catalog, config, caller)
+}
+
+/// The question of an image request.
+///
+/// # Errors
+/// As [`of_chat`].
+pub fn of_image(request: &ImageRequest, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
+    let asked = Asked {
+        names: Names::of(Some(&request.model), &[])?,
+        needs: Needs { output: Modalities::NONE.with(Modality::Image), ..Needs::default() },
+        routing: request.routing.clone(),
+        prompt_tokens: request.prompt_tokens,
+        images: 0,
+        max_tokens: None,
+        streamed: false,
+    };
+    asked.query(catalog, config, caller)
+}
+
+/// The names a request gives, each with the field it stands in.
+struct Names<'a>(Vec<(String, &'a str)>);
+
+impl<'a> Names<'a> {
+    fn of(model: Option<&'a str>, models: &'a [String]) -> Result<Names<'a>, ApiError> {
+        let mut names: Vec<(String, &str)> = Vec::with_capacity(1 + models.len());
+        names.extend(model.map(|name| ("model".to_owned(), name)));
+        for (index, name) in models.iter().enumerate() {
+            if !names.iter().any(|(_, known)| known == name) {
+                names.push((format!("models[{index}]"), name));
+            }
+        }
+        if names.is_empty() {
+            let missing = Invalid::field(InvalidReason::MissingField, "model", "Field 'model' is required.");
+            return Err(missing.into());
+        }
+        Ok(Names(names))
+    }
+}
+
+struct Asked<'a> {
+    names: Names<'a>,
+    needs: Needs,
+    routing: RoutingParameters,
+    prompt_tokens: u32,
+    images: u32,
+    max_tokens: Option<u32>,
+    streamed: bool,
+}
+
+impl Asked<'_> {
+    fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
+        let today = clock::today();
+        let mut targets = Vec::with_capacity(self.names.0.len());
+        for (param, name) in &self.names.0 {
+            match catalog.resolve(name, today) {
+                Resolved::Found(target) if !targets.contains(&target) => targets.push(target),
+                Resolved::Found(_) => {}
+                Resolved::Retired(date) => {
+                    return Err(ApiError::retired_model(param, name, date, suggestions(catalog, name)));
+                }
+                Resolved::Unknown => return Err(ApiError::unknown_model(param, name, suggestions(catalog, name))),
+            }
+        }
+        let alias = targets.iter().find_map(|target| match target {
+            Target::Alias(index) => catalog.alias(*index),
+            Target::Model(_) => None,
+        });
+        Ok(Query {
+            router: alias.map(|alias| alias.id.clone()),
+            objective: self.objective(alias, config),
+            weights: self.weights(alias, config),
+            targets,
+            needs: self.needs,
+            routing: self.routing,
+            key_allowed: caller.key.allowed_models.clone(),
+            key_blocked: caller.key.blocked_models.clone(),
+            prompt_tokens: self.prompt_tokens,
+            images: self.images,
+            max_tokens: self.max_tokens,
+            streamed: self.streamed,
+            today,
+        })
+    }
+
+    fn objective(&self, alias: Option<&Alias>, config: &Config) -> Sourced<pointsman_actors::domain::Objective> {
+        let from_alias = || alias?.objective.map(|value| Sourced { value, source: Source::Alias });
+        let default = Sourced { value: config.routing.objective, source: Source::Default };
+        self.routing.objective.or_else(from_alias).unwrap_or(default)
+    }
+
+    fn weights(&self, alias: Option<&Alias>, config: &Config) -> Weights {
+        let balanced = config.routing.policy.balanced;
+        let default = Weights { latency: balanced.latency, cost: balanced.cost };
+        let asked = self.routing.weights.map(|weights| weights.value);
+        asked.or_else(|| alias?.weights).unwrap_or(default)
+    }
+}
+
+/// Served models whose name resembles `name`, the most alike first.
+fn suggestions(catalog: &Catalog, name: &str) -> Vec<String> {
+    let wanted = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    let mut alike: Vec<(usize, &str)> = catalog
+        .models
+        .iter()
+        .filter(|model| catalog.is_served(model))
+        .map(|model| (shared_prefix(&wanted, model.id.as_str()), model.id.as_str()))
+        .filter(|(shared, _)| *shared >= 3)
+        .collect();
+    alike.sort_by_key(|(shared, id)| (std::cmp::Reverse(*shared), *id));
+    alike.into_iter().take(SUGGESTIONS).map(|(_, id)| id.to_owned()).collect()
+}
+
+/// How many leading characters `wanted` has in common with the name part of `id`.
+fn shared_prefix(wanted: &str, id: &str) -> usize {
+    let name = id.rsplit('/').next().unwrap_or(id);
+    wanted.bytes().zip(name.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+}

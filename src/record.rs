@@ -1,0 +1,71 @@
+//! The first page of a generation's record: what is known when it is admitted.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use pointsman_actors::{
+    domain::{ApiType, CostBreakdown, Generation, GenerationId, GenerationStatus, Usage},
+    router::Routed,
+};
+
+use crate::{body::header_text, clock, frame::RequestId};
+
+/// What a request says of itself.
+pub struct Opening {
+    /// Chat or image.
+    pub api_type: ApiType,
+    /// Whose it is.
+    pub owner: u64,
+    /// The first name that was asked for.
+    pub requested_model: String,
+    /// Whether the answer is streamed.
+    pub streamed: bool,
+    /// `user` of the request.
+    pub external_user: Option<String>,
+    /// `session_id` of the request.
+    pub session_id: Option<String>,
+    /// Client tags.
+    pub tags: Vec<(String, String)>,
+    /// Images in the prompt.
+    pub media_prompt: u64,
+}
+
+impl Opening {
+    /// The record of a generation that begins now, under a new id.
+    #[must_use]
+    pub fn record(self, request: &HttpRequest, routed: &Routed) -> Generation {
+        let created_ms = clock::unix_millis();
+        let seconds = u64::try_from(created_ms / 1000).unwrap_or_default();
+        Generation {
+            id: GenerationId::new(seconds, rand::random()),
+            owner: self.owner,
+            api_type: self.api_type,
+            request_id: RequestId::of(request).as_str().into(),
+            created_ms,
+            status: GenerationStatus::Running,
+            requested_model: self.requested_model.into(),
+            streamed: self.streamed,
+            decision: Arc::clone(&routed.decision),
+            attempts: Vec::new(),
+            model: None,
+            provider_name: None,
+            provider_slug: None,
+            upstream_id: None,
+            latency_ms: None,
+            generation_time_ms: None,
+            usage: Usage::default(),
+            cost: CostBreakdown::default(),
+            finish: None,
+            native_finish_reason: None,
+            dropped_parameters: Vec::new(),
+            external_user: self.external_user,
+            session_id: self.session_id,
+            tags: self.tags,
+            user_agent: header_text(request, "user-agent"),
+            http_referer: header_text(request, "referer").or_else(|| header_text(request, "http-referer")),
+            origin: header_text(request, "x-title"),
+            media_prompt: self.media_prompt,
+            media_completion: 0,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! When the routing leaves nothing: which error that is, and what would help.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use pointsman_actors::domain::{
+    Catalog, ExclusionReason, Invalid, InvalidReason, Query, RouteError, Target, Tick,
+};
+
+use crate::{
+    dispatch::Work,
+    error::{ApiError, Availability, Constraint, Exhausted},
+};
+
+/// The answer to a request that no endpoint may serve.
+///
+/// In this order: a passing obstacle gives 429 or 503 with the time it lasts; a fixed model that lacks
+/// what the request needs gives 400; a key that may not use the model 403; anything else 404.
+#[must_use]
+pub fn explain(catalog: &Catalog, work: &Work, error: &RouteError, now: Tick) -> ApiError {
+    if error.excluded.iter().any(|excluded| excluded.reason.is_passing()) {
+        return passing(error, now);
+    }
+    let only = |reason| !error.excluded.is_empty() && error.excluded.iter().all(|e| e.reason == reason);
+    if let Some(model) = fixed_model(catalog, &error.query) {
+        if only(ExclusionReason::KeyPolicy) {
+            return ApiError::model_not_allowed(model);
+        }
+        if let Some(invalid) = lacking(catalog, work, error, model) {
+            return invalid.into();
+        }
+    }
+    if error.excluded.iter().any(|e| e.reason == ExclusionReason::ContextLength)
+        && error.excluded.iter().all(|e| is_context_or_unrelated(e.reason))
+    {
+        return context_length(catalog, error).into();
+    }
+    no_candidates(catalog, error)
+}
+
+/// Whether a reason leaves the context length as what the client should hear of.
+const fn is_context_or_unrelated(reason: ExclusionReason) -> bool {
+    matches!(
+        reason,
+        ExclusionReason::ContextLength
+            | ExclusionReason::ProviderOff
+            | ExclusionReason::Disabled
+            | ExclusionReason::WrongEndpoint
+            | ExclusionReason::OutputModality
+    )
+}
+
+fn passing(error: &RouteError, now: Tick) -> ApiError {
+    let wait = error.opens.map_or(Duration::from_secs(1), |opens| opens - now).max(Duration::from_millis(1));
+    let passing = || error.excluded.iter().map(|e| e.reason).filter(|reason| reason.is_passing());
+    let limited = |reason| matches!(reason, ExclusionReason::RateLimited | ExclusionReason::Paced);
+    if passing().all(limited) {
+        return ApiError::exhausted(Exhausted::RateLimited, wait, Vec::new());
+    }
+    let broken = |reason| {
+        matches!(reason, ExclusionReason::CircuitOpen | ExclusionReason::ProbeInFlight | ExclusionReason::ConfigFault)
+    };
+    if passing().any(broken) {
+        return ApiError::overloaded("all_circuits_open", wait);
+    }
+    ApiError::overloaded("overloaded", wait)
+}
+
+/// The id of the one fixed model that was asked for.
+fn fixed_model<'a>(catalog: &'a Catalog, query: &Query) -> Option<&'a str> {
+    match query.targets.as_slice() {
+        [Target::Model(index)] => catalog.model(*index).map(|model| model.id.as_str()),
+        _ => None,
+    }
+}
+
+/// The 400 for a fixed model that cannot do what the request needs.
+fn lacking(catalog: &Catalog, work: &Work, error: &RouteError, model: &str) -> Option<Invalid> {
+    let first = error.excluded.iter().map(|e| e.reason).find(|reason| !matches!(reason, ExclusionReason::ProviderOff))?;
+    match first {
+        ExclusionReason::WrongEndpoint => {
+            let message = format!("Model '{model}' cannot be used with this endpoint.");
+            Some(Invalid::field(InvalidReason::WrongEndpoint, "model", message))
+        }
+        ExclusionReason::ContextLength => Some(context_length(catalog, error)),
+        ExclusionReason::UnsupportedParameter | ExclusionReason::InputModality | ExclusionReason::OutputModality => {
+            work.unmet(catalog, model)
+        }
+        _ => None,
+    }
+}
+
+fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
+    let query = &error.query;
+    let longest = error
+        .excluded
+        .iter()
+        .filter(|excluded| excluded.reason == ExclusionReason::ContextLength)
+        .filter_map(|excluded| catalog.endpoint(excluded.index))
+        .map(|endpoint| endpoint.limits.context_length)
+        .max()
+        .unwrap_or_default();
+    let (prompt, completion) = (query.prompt_tokens, query.max_tokens.unwrap_or_default());
+    let total = u64::from(prompt) + u64::from(completion);
+    let message = format!(
+        "This model's maximum context length is {longest} tokens, but about {total} tokens were requested \
+         ({prompt} in the messages, {completion} for the completion)."
+    );
+    Invalid::field(InvalidReason::ContextLength, "messages", message)
+}
+
+fn no_candidates(catalog: &Catalog, error: &RouteError) -> ApiError {
+    let mut counts: BTreeMap<ExclusionReason, usize> = BTreeMap::new();
+    for excluded in &error.excluded {
+        *counts.entry(excluded.reason).or_default() += 1;
+    }
+    let mut counts: Vec<(ExclusionReason, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
+    let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
+    let message = match error.excluded.len() {
+        0 => "No model endpoint satisfies the request: the pool is empty.".to_owned(),
+        total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
+    };
+    let last = error.excluded.last().filter(|_| counts.len() == 1);
+    let availability = Availability {
+        code: if error.excluded.is_empty() { "no_endpoints" } else { "constraint_filtered" },
+        retryable: false,
+        retry_after: None,
+        requested_models: requested(catalog, &error.query),
+        affected_providers: Vec::new(),
+        excluded_by: counts.iter().map(|(reason, _)| reason.as_str()).collect(),
+        fallback_models: Vec::new(),
+        constraint: last.map(|e| Constraint { field: e.reason.as_str(), detail: e.detail.clone() }),
+    };
+    ApiError::no_candidates(message, availability)
+}
+
+fn requested(catalog: &Catalog, query: &Query) -> Vec<String> {
+    let name = |target: &Target| match target {
+        Target::Model(index) => catalog.model(*index).map(|model| model.id.to_string()),
+        Target::Alias(index) => catalog.alias(*index).map(|alias| alias.id.clone()),
+    };
+    query.targets.iter().filter_map(name).collect()
+}

@@ -1,0 +1,112 @@
+//! Every path on one page.
+//!
+//! The same resources stand under `/api/v1`, `/api` and, unless switched off, `/v1`. The one difference:
+//! `/api/models` lists models of every output kind, the versioned list only those that write text.
+
+use std::sync::Arc;
+
+use actix_web::{
+    Resource,
+    guard::{self, Guard},
+    middleware::from_fn,
+    web::{self, ServiceConfig},
+};
+
+use crate::{
+    api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
+    error::ApiError,
+    frame::frame,
+    gateway::{Shared, Worker},
+};
+
+/// Methods of pages that are read.
+const READ: &str = "GET, HEAD";
+/// Methods of calls that are made.
+const CALL: &str = "POST";
+/// Methods of explain, which answers both ways.
+const EITHER: &str = "GET, HEAD, POST";
+
+/// Mounts the whole gateway. Register it last: it answers every path that nobody else did.
+pub fn mount(app: &mut ServiceConfig, worker: std::rc::Rc<Worker>) {
+    let unversioned_v1 = worker.shared.config.server.mount_v1;
+    let shared: web::Data<Shared> = web::Data::from(Arc::clone(&worker.shared));
+    let mut root = web::scope("").app_data(worker).app_data(shared).wrap(from_fn(frame)).configure(health_pages);
+    root = root.service(web::scope("/api/v1").configure(|api| resources(api, Version::V1)));
+    root = root.service(web::scope("/api").configure(|api| resources(api, Version::Unversioned)));
+    if unversioned_v1 {
+        root = root.service(web::scope("/v1").configure(|api| resources(api, Version::V1)));
+    }
+    app.service(root.default_service(web::to(unknown_path)));
+}
+
+/// Which of the mounts a resource stands under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V1,
+    Unversioned,
+}
+
+fn health_pages(app: &mut ServiceConfig) {
+    app.service(page("/health").route(read().to(health::status)))
+        .service(page("/health/live").route(read().to(health::live)))
+        .service(page("/healthz").route(read().to(health::live)))
+        .service(page("/health/ready").route(read().to(health::ready)))
+        .service(page("/readyz").route(read().to(health::ready)))
+        .service(page("/metrics").route(read().to(metrics::show)));
+}
+
+fn resources(api: &mut ServiceConfig, version: Version) {
+    let models_page = match version {
+        Version::V1 => page("/models").route(read().to(models::list_text)),
+        Version::Unversioned => page("/models").route(read().to(models::list_all)),
+    };
+    health_pages(api);
+    api.service(call("/chat/completions").route(web::post().to(chat::create)))
+        .service(call("/images/generations").route(web::post().to(image::create)))
+        .service(call("/images").route(web::post().to(image::create)))
+        .service(page("/images/models").route(read().to(models::list_images)))
+        .service(page("/images/files/{name}").route(read().to(image::file)))
+        .service(call("/route/preview").route(web::post().to(preview::show)))
+        .service(either("/route/explain").route(read().to(explain::by_query)).route(web::post().to(explain::by_body)))
+        .service(page("/generation").route(read().to(generation::show)))
+        .service(models_page)
+        .service(page("/models/count").route(read().to(models::count)))
+        .service(page("/models/stats").route(read().to(stats::show)))
+        .service(page("/models/{author}/{slug}/endpoints").route(read().to(models::endpoints)))
+        .service(page("/models/{id:.+}").route(read().to(models::bare)))
+        .service(page("/model/{id:.+}").route(read().to(models::wrapped)))
+        .service(page("/providers").route(read().to(providers::list)))
+        .service(page("/health/providers").route(read().to(health::providers)))
+        .service(page("/health/providers/{slug}").route(read().to(health::provider)))
+        .service(page("/key").route(read().to(key::show)))
+        .service(page("/auth/key").route(read().to(key::show)))
+        .service(page("/credits").route(read().to(key::credits)));
+}
+
+/// `GET`, and `HEAD` with it.
+fn read() -> actix_web::Route {
+    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
+}
+
+fn page(path: &str) -> Resource {
+    resource(path, READ)
+}
+
+fn call(path: &str) -> Resource {
+    resource(path, CALL)
+}
+
+fn either(path: &str) -> Resource {
+    resource(path, EITHER)
+}
+
+/// A path that says which methods it answers.
+fn resource(path: &str, allowed: &'static str) -> Resource {
+    web::resource(path).default_service(web::to(move || std::future::ready(Err::<String, _>(
+        ApiError::method_not_allowed(allowed),
+    ))))
+}
+
+async fn unknown_path() -> Result<String, ApiError> {
+    Err(ApiError::unknown_path())
+}
