@@ -3,7 +3,7 @@
 use pointsman_actors::{
     dialect::{ChatRequest, ImageRequest},
     domain::{
-        Alias, Catalog, Invalid, InvalidReason, Modalities, Modality, Needs, Query, Resolved, RoutingParameters,
+        Alias, ApiType, Catalog, Invalid, InvalidReason, Modalities, Modality, Needs, Query, Resolved, RoutingParameters,
         Source, Sourced, Target, Weights,
     },
 };
@@ -30,6 +30,7 @@ pub fn of_chat(
         needs.output = Modalities::TEXT;
     }
     let asked = Asked {
+        api: ApiType::Completions,
         names,
         needs,
         routing: request.routing.clone(),
@@ -47,6 +48,7 @@ pub fn of_chat(
 /// As [`of_chat`].
 pub fn of_image(request: &ImageRequest, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
     let asked = Asked {
+        api: ApiType::Image,
         names: Names::of(Some(&request.model), &[])?,
         needs: Needs { output: Modalities::NONE.with(Modality::Image), ..Needs::default() },
         routing: request.routing.clone(),
@@ -79,6 +81,7 @@ impl<'a> Names<'a> {
 }
 
 struct Asked<'a> {
+    api: ApiType,
     names: Names<'a>,
     needs: Needs,
     routing: RoutingParameters,
@@ -107,6 +110,7 @@ impl Asked<'_> {
             Target::Model(_) => None,
         });
         Ok(Query {
+            api: self.api,
             router: alias.map(|alias| alias.id.clone()),
             objective: self.objective(alias, config),
             weights: self.weights(alias, config),

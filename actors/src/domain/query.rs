@@ -195,6 +195,4 @@ pub struct Query {
     pub max_tokens: Option<u32>,
     /// Whether the answer is streamed.
     pub streamed: bool,
-    /// The day it is, in UTC: models retire by it.
-    pub today: chrono::NaiveDate,
 }
