@@ -1,0 +1,143 @@
+//! A whole gateway on a port of its own, and a client that shows what it got.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use actix_web::http::Method;
+use futures_util::StreamExt as _;
+use pointsman::{config::Config, server::Server};
+use serde_json::Value;
+
+/// The key every test gateway accepts.
+pub const KEY: &str = "sk-test-0123456789abcdef";
+
+/// A running gateway. Stops with the test's runtime.
+pub struct TestGateway {
+    /// Where it listens.
+    pub address: SocketAddr,
+    handle: actix_web::dev::ServerHandle,
+}
+
+/// What a call was answered with.
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// Headers, names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("not JSON ({error}): {}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    /// The JSON of every `data:` event of a stream, `[DONE]` left out.
+    pub fn events(&self) -> Vec<Value> {
+        let text = self.text();
+        let data = text.split("\n\n").filter_map(|event| event.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+        data.map(|data| serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"))).collect()
+    }
+
+    /// The text a stream's deltas add up to.
+    pub fn content(&self) -> String {
+        let events = self.events();
+        events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect()
+    }
+
+    /// Fails the test unless the status is `expected`, and gives the JSON body.
+    pub fn expect(&self, expected: u16) -> Value {
+        assert_eq!(self.status, expected, "{}", self.text());
+        self.json()
+    }
+}
+
+impl TestGateway {
+    /// Starts a gateway with this configuration, given as TOML. The server section, the test key and
+    /// simulation = off are put before it.
+    pub async fn start(config: &str) -> TestGateway {
+        TestGateway::start_with(config, &[]).await
+    }
+
+    /// As [`TestGateway::start`], with environment variables.
+    pub async fn start_with(config: &str, environment: &[(&str, &str)]) -> TestGateway {
+        let text = format!("{}\n{config}", preamble());
+        let config = Config::parse(&text, environment).unwrap_or_else(|faults| panic!("{faults:#?}"));
+        TestGateway::run(config).await
+    }
+
+    async fn run(config: Config) -> TestGateway {
+        let server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
+        let (address, handle) = (server.address(), server.handle());
+        actix_web::rt::spawn(server.run());
+        TestGateway { address, handle }
+    }
+
+    /// The address below which everything lies.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// `GET` with the test key.
+    pub async fn get(&self, path: &str) -> Reply {
+        self.call(Method::GET, path, &[], None).await
+    }
+
+    /// `POST` of a JSON body with the test key.
+    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.call(Method::POST, path, &[("content-type", "application/json")], Some(body.to_string().into_bytes())).await
+    }
+
+    /// `POST /api/v1/chat/completions`.
+    pub async fn chat(&self, body: &Value) -> Reply {
+        self.post("/api/v1/chat/completions", body).await
+    }
+
+    /// Any call; the test key is sent unless `headers` name another `authorization` (an empty one is not sent).
+    pub async fn call(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<Vec<u8>>) -> Reply {
+        let client = awc::Client::builder().timeout(std::time::Duration::from_secs(20)).disable_redirects().finish();
+        let mut request = client.request(method, self.url(path));
+        if !headers.iter().any(|(name, _)| *name == "authorization") {
+            request = request.insert_header(("authorization", format!("Bearer {KEY}")));
+        }
+        for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
+            request = request.append_header((*name, *value));
+        }
+        let response = match body {
+            Some(body) => request.send_body(body).await,
+            None => request.send().await,
+        };
+        let mut response = response.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let headers = response.headers().iter();
+        let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("?").to_owned())).collect();
+        let mut body = Vec::new();
+        while let Some(piece) = response.next().await {
+            body.extend_from_slice(&piece.unwrap_or_else(|error| panic!("{path}: {error}")));
+        }
+        Reply { status: response.status().as_u16(), headers, body }
+    }
+
+    /// Asks the server to stop, running calls first.
+    pub async fn stop(&self) {
+        self.handle.stop(true).await;
+    }
+}
+
+fn preamble() -> String {
+    format!(
+        "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n[auth]\ndevelopment_key_enabled = false\n\
+         [[keys]]\nname = \"test\"\nkey_env = \"TEST_KEY\"\n"
+    )
+}
