@@ -26,7 +26,7 @@ use pointsman_actors::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    admission::Admission, auth::KeyTable, config::Config, error::ApiError, events::Metrics, images::ImageFiles,
+    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, error::ApiError, events::Metrics, images::ImageFiles, providers::Providers,
     upstream::UpstreamClient,
 };
 
@@ -45,6 +45,8 @@ pub struct Shared {
     pub keys: KeyTable,
     /// How much they may call.
     pub admission: Admission,
+    /// Addresses, credentials and limits of every provider, by position in the catalog.
+    pub providers: Providers,
     /// Permits per provider, by position in the catalog.
     pub permits: Vec<Permits>,
     /// The control actors.
@@ -60,6 +62,12 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// The bounds request bodies are read under.
+    #[must_use]
+    pub fn body_limits(&self) -> BodyLimits {
+        BodyLimits { bytes: self.config.limits.max_body_bytes, time: self.config.timeouts.client_body }
+    }
+
     /// Whether the process was asked to stop.
     #[must_use]
     pub fn is_draining(&self) -> bool {

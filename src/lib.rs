@@ -1,1 +1,27 @@
-//! x
+//! Pointsman: a routing gateway for language models on actix.
+//!
+//! [`server::Server`] is the whole thing on a listener of its own, [`server::Gateway`] the same to mount
+//! in an `App` of yours. `docs/ARCHITECTURE.md` is the map of the house; the routing itself, without any
+//! I/O, is the crate `pointsman_actors`.
+
+mod admission;
+mod api;
+mod auth;
+mod body;
+pub mod cli;
+pub mod clock;
+pub mod config;
+mod dispatch;
+pub mod error;
+mod events;
+mod frame;
+mod gateway;
+mod images;
+mod providers;
+mod query;
+mod record;
+mod refusal;
+mod routes;
+pub mod server;
+pub mod simulation;
+pub mod upstream;
