@@ -1,1 +1,3 @@
-//! x
+//! Pointsman: a routing gateway for language models.
+
+pub mod simulation;
