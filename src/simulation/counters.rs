@@ -1,0 +1,156 @@
+//! What a simulated provider has seen: for tests, rehearsals and the curious.
+
+use std::sync::{
+    Arc,
+    atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+/// Figures of one simulated provider since it started. Reading them never blocks a request for long.
+#[derive(Debug, Default)]
+pub struct Counters {
+    requests: AtomicU64,
+    in_flight: AtomicU32,
+    completed: AtomicU64,
+    cancelled: AtomicU64,
+    failed: AtomicU64,
+    truncated: AtomicU64,
+    rate_limited: AtomicU64,
+    last: Mutex<Option<SeenRequest>>,
+}
+
+impl Counters {
+    /// Posts to chat and images that arrived, refused ones included.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Relaxed)
+    }
+
+    /// Requests admitted and not ended.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// Answers given in full.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.completed.load(Acquire)
+    }
+
+    /// Requests whose client left before the end. Those that fell silent end here too.
+    #[must_use]
+    pub fn cancelled(&self) -> u64 {
+        self.cancelled.load(Acquire)
+    }
+
+    /// Requests answered with a 500 on purpose.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Acquire)
+    }
+
+    /// Answers cut off on purpose.
+    #[must_use]
+    pub fn truncated(&self) -> u64 {
+        self.truncated.load(Acquire)
+    }
+
+    /// Requests answered with a 429.
+    #[must_use]
+    pub fn rate_limited(&self) -> u64 {
+        self.rate_limited.load(Relaxed)
+    }
+
+    /// The last request exactly as it arrived.
+    #[must_use]
+    pub fn last_request(&self) -> Option<SeenRequest> {
+        self.last.lock().clone()
+    }
+
+    pub(super) fn saw(&self, request: SeenRequest) {
+        self.requests.fetch_add(1, Relaxed);
+        *self.last.lock() = Some(request);
+    }
+
+    pub(super) fn refused_for_rate(&self) {
+        self.rate_limited.fetch_add(1, Relaxed);
+    }
+}
+
+/// A request as it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenRequest {
+    /// The path it was sent to.
+    pub path: String,
+    /// Its headers in order, names in lower case. Values that are not text are left out.
+    pub headers: Vec<(String, String)>,
+    /// Its body, byte for byte.
+    pub body: Bytes,
+}
+
+impl SeenRequest {
+    /// The first value of that header; `name` in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Its body as JSON; null when it is not.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Completed,
+    Failed,
+    Truncated,
+    Cancelled,
+}
+
+/// One request in flight. Counts its end when dropped: as cancelled, unless told otherwise before.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    counters: Arc<Counters>,
+    end: End,
+}
+
+impl InFlight {
+    pub(super) fn begin(counters: &Arc<Counters>) -> InFlight {
+        counters.in_flight.fetch_add(1, Relaxed);
+        InFlight { counters: Arc::clone(counters), end: End::Cancelled }
+    }
+
+    /// Says how it ends, as soon as that is certain.
+    pub(super) fn ends(&mut self, end: End) {
+        self.end = end;
+    }
+
+    /// Requests in flight at this provider, this one included.
+    pub(super) fn company(&self) -> u32 {
+        self.counters.in_flight()
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let ended = match self.end {
+            End::Completed => &self.counters.completed,
+            End::Failed => &self.counters.failed,
+            End::Truncated => &self.counters.truncated,
+            End::Cancelled => &self.counters.cancelled,
+        };
+        // In this order: whoever sees the end counted also sees the request gone.
+        self.counters.in_flight.fetch_sub(1, Relaxed);
+        ended.fetch_add(1, Release);
+    }
+}

@@ -1,0 +1,167 @@
+//! How long a request takes and whether it ends well, drawn from a character.
+//!
+//! Pure: chance comes in as an argument, time goes out as durations, and load is a number. Who sleeps
+//! is `provider`'s business.
+
+use std::{f64::consts::TAU, time::Duration};
+
+use rand::{RngExt, SeedableRng};
+
+use super::{Character, Dice};
+
+/// The longest single wait. A hanging provider is simulated by never answering, not by a huge number.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// Standard deviations beyond which a draw is cut, so that one freak value does not stall a demonstration.
+const FARTHEST_DRAW: f64 = 4.0;
+
+/// What one request will go through, drawn when it is admitted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Draw {
+    /// Time to the first token on an idle provider.
+    pub(super) first_token: Duration,
+    /// Time per output token on an idle provider.
+    pub(super) per_token: Duration,
+    pub(super) fate: Fate,
+}
+
+/// How a request ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Fate {
+    /// With a whole answer.
+    Answers,
+    /// With a 500 before any content.
+    Fails,
+    /// Never: silence after this share of the answer. Below [`Fate::SILENT_HEAD`] there is not even a head.
+    Hangs { after: f64 },
+    /// With the connection closed after this share of the answer.
+    IsCut { after: f64 },
+}
+
+impl Fate {
+    /// The share of an answer below which a hang comes before the head.
+    pub(super) const SILENT_HEAD: f64 = 0.4;
+}
+
+/// How much longer everything takes with `in_flight` requests, the asking one included.
+///
+/// 1 up to the capacity, then `(in_flight / capacity) ^ power`.
+#[must_use]
+pub fn slowdown(in_flight: u32, capacity: u32, power: f64) -> f64 {
+    let crowding = f64::from(in_flight) / f64::from(capacity.max(1));
+    if crowding <= 1.0 || !power.is_finite() { 1.0 } else { crowding.powf(power.max(0.0)) }
+}
+
+impl Character {
+    /// How much longer everything takes with `in_flight` requests, the asking one included.
+    #[must_use]
+    pub fn slowdown(&self, in_flight: u32) -> f64 {
+        slowdown(in_flight, self.capacity, self.slowdown_power)
+    }
+
+    /// The dice of the request that arrived `position`-th. Each has its own, so that what one request
+    /// draws never shifts what the next one gets.
+    pub(super) fn dice(&self, position: u64) -> Dice {
+        Dice::seed_from_u64(self.seed ^ position.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// Draws one request. Takes the same number of throws whatever the rates are, so that changing a
+    /// rate changes no latency.
+    pub(super) fn draw(&self, dice: &mut Dice) -> Draw {
+        let first = log_normal(dice, self.first_token_spread);
+        let speed = self.tokens_per_second.max(0.01) * log_normal(dice, self.tokens_per_second_spread);
+        let (die, after) = (dice.random::<f64>(), dice.random::<f64>());
+        Draw {
+            first_token: scaled(self.first_token, first),
+            per_token: Duration::try_from_secs_f64(speed.recip()).unwrap_or(LONGEST_WAIT),
+            fate: self.fate(die, after),
+        }
+    }
+
+    fn fate(&self, die: f64, after: f64) -> Fate {
+        let mut bound = self.error_rate;
+        if die < bound {
+            return Fate::Fails;
+        }
+        bound += self.hang_rate;
+        if die < bound {
+            return Fate::Hangs { after };
+        }
+        bound += self.truncate_rate;
+        if die < bound { Fate::IsCut { after } } else { Fate::Answers }
+    }
+}
+
+/// `duration` times `factor`, at most [`LONGEST_WAIT`].
+pub(super) fn scaled(duration: Duration, factor: f64) -> Duration {
+    let seconds = duration.as_secs_f64() * factor;
+    Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
+}
+
+/// A factor with median 1 whose logarithm has the standard deviation `spread` (Box and Muller's method).
+fn log_normal(dice: &mut Dice, spread: f64) -> f64 {
+    let (radius, angle) = (1.0 - dice.random::<f64>(), dice.random::<f64>());
+    let normal = (-2.0 * radius.ln()).sqrt() * (TAU * angle).cos();
+    let spread = if spread.is_finite() { spread.max(0.0) } else { 0.0 };
+    (spread * normal.clamp(-FARTHEST_DRAW, FARTHEST_DRAW)).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draws(character: &Character, count: u64) -> Vec<Draw> {
+        (0..count).map(|position| character.draw(&mut character.dice(position))).collect()
+    }
+
+    #[test]
+    fn times_grow_only_beyond_the_capacity_and_then_like_a_power() {
+        let character = Character { capacity: 4, slowdown_power: 2.0, ..Character::default() };
+        let factors: Vec<f64> = [0, 1, 4, 8, 12].into_iter().map(|k| character.slowdown(k)).collect();
+        assert_eq!(factors, [1.0, 1.0, 1.0, 4.0, 9.0]);
+    }
+
+    #[test]
+    fn the_median_first_token_is_the_configured_one_and_the_spread_is_in_the_logarithm() {
+        let character = Character { first_token_spread: 0.5, ..Character::default() };
+        let mut logs: Vec<f64> =
+            draws(&character, 4001).iter().map(|d| (d.first_token.as_secs_f64() / 0.2).ln()).collect();
+        logs.sort_by(f64::total_cmp);
+        let mean_square = logs.iter().map(|log| log * log).sum::<f64>() / 4001.0;
+        assert!(logs[2000].abs() < 0.03, "median of the logarithm {}", logs[2000]);
+        assert!((mean_square.sqrt() - 0.5).abs() < 0.03, "spread {}", mean_square.sqrt());
+    }
+
+    #[test]
+    fn fates_come_in_the_configured_shares() {
+        let character = Character { error_rate: 0.2, hang_rate: 0.1, truncate_rate: 0.3, ..Character::default() };
+        let draws = draws(&character, 4000);
+        let share = |wanted: fn(&Fate) -> bool| draws.iter().filter(|d| wanted(&d.fate)).count() as f64 / 4000.0;
+        assert!((share(|f| matches!(f, Fate::Fails)) - 0.2).abs() < 0.03);
+        assert!((share(|f| matches!(f, Fate::Hangs { .. })) - 0.1).abs() < 0.03);
+        assert!((share(|f| matches!(f, Fate::IsCut { .. })) - 0.3).abs() < 0.03);
+        assert!((share(|f| matches!(f, Fate::Answers)) - 0.4).abs() < 0.03);
+    }
+
+    #[test]
+    fn one_seed_gives_one_run_and_rates_do_not_shift_latencies() {
+        let calm = Character::default();
+        let flaky = Character { error_rate: 0.5, ..Character::default() };
+        assert_eq!(draws(&calm, 50), draws(&calm, 50));
+        let times = |character| draws(character, 50).iter().map(|d| d.first_token).collect::<Vec<_>>();
+        assert_eq!(times(&calm), times(&flaky));
+        assert_ne!(times(&calm), times(&Character { seed: 2, ..Character::default() }));
+    }
+
+    #[test]
+    fn senseless_figures_give_finite_times() {
+        for bad in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
+            let spread = Character { first_token_spread: bad, tokens_per_second_spread: bad, ..Character::default() };
+            let speed = Character { tokens_per_second: bad, slowdown_power: bad, ..Character::default() };
+            for draw in draws(&spread, 3).into_iter().chain(draws(&speed, 3)) {
+                assert!(draw.first_token <= LONGEST_WAIT && draw.per_token <= LONGEST_WAIT, "{bad}: {draw:?}");
+            }
+            assert!(speed.slowdown(1000).is_finite(), "{bad}");
+        }
+    }
+}

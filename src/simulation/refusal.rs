@@ -1,0 +1,123 @@
+//! Every way a simulated provider says no, in OpenAI's shape and wording. The only status codes here.
+
+use std::{fmt, time::Duration};
+
+use actix_web::{HttpResponse, ResponseError, http::StatusCode};
+use serde_json::json;
+
+/// Why a request gets no answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Refusal {
+    /// The body is not JSON.
+    BrokenJson,
+    /// A required field is absent.
+    Missing(&'static str),
+    /// A field has a wrong type or value.
+    Invalid { param: Option<String>, message: String },
+    /// The model cannot do what a field asks for.
+    Unsupported { param: &'static str, message: String },
+    /// It serves no model of that name.
+    UnknownModel(String),
+    /// Prompt and answer do not fit.
+    TooLong { limit: u32, prompt: u32, completion: u32 },
+    /// The minute is used up.
+    RateLimited { model: String, limit: u32, wait: Duration },
+    /// The dice said so.
+    Failed { provider: String },
+    /// Nothing lives at that path.
+    UnknownPath { method: String, path: String },
+    /// Something lives there, but not for that method.
+    WrongMethod { method: String, path: String },
+}
+
+impl Refusal {
+    /// The fields of the error object but its message: status, type, param and code.
+    fn parts(&self) -> (StatusCode, &'static str, Option<&str>, Option<&'static str>) {
+        const INVALID: &str = "invalid_request_error";
+        match self {
+            Refusal::BrokenJson => (StatusCode::BAD_REQUEST, INVALID, None, None),
+            Refusal::Missing(param) => {
+                (StatusCode::BAD_REQUEST, INVALID, Some(param), Some("missing_required_parameter"))
+            }
+            Refusal::Invalid { param, .. } => {
+                (StatusCode::BAD_REQUEST, INVALID, param.as_deref(), Some("invalid_value"))
+            }
+            Refusal::Unsupported { param, .. } => {
+                (StatusCode::BAD_REQUEST, INVALID, Some(param), Some("unsupported_parameter"))
+            }
+            Refusal::UnknownModel(_) => (StatusCode::NOT_FOUND, INVALID, None, Some("model_not_found")),
+            Refusal::TooLong { .. } => {
+                (StatusCode::BAD_REQUEST, INVALID, Some("messages"), Some("context_length_exceeded"))
+            }
+            Refusal::RateLimited { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "requests", None, Some("rate_limit_exceeded"))
+            }
+            Refusal::Failed { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "server_error", None, None),
+            Refusal::UnknownPath { .. } => (StatusCode::NOT_FOUND, INVALID, None, Some("unknown_url")),
+            Refusal::WrongMethod { .. } => {
+                (StatusCode::METHOD_NOT_ALLOWED, INVALID, None, Some("method_not_supported"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::BrokenJson => f.write_str(
+                "We could not parse the JSON body of your request. (HINT: This likely means you aren't using \
+                 your HTTP library correctly.)",
+            ),
+            Refusal::Missing(param) => write!(f, "Missing required parameter: '{param}'."),
+            Refusal::Invalid { message, .. } | Refusal::Unsupported { message, .. } => f.write_str(message),
+            Refusal::UnknownModel(model) => {
+                write!(f, "The model `{model}` does not exist or you do not have access to it.")
+            }
+            Refusal::TooLong { limit, prompt, completion } => write!(
+                f,
+                "This model's maximum context length is {limit} tokens. However, you requested {} tokens \
+                 ({prompt} in the messages, {completion} in the completion). Please reduce the length of the \
+                 messages or completion.",
+                u64::from(*prompt) + u64::from(*completion)
+            ),
+            Refusal::RateLimited { model, limit, wait } => write!(
+                f,
+                "Rate limit reached for {model} on requests per min (RPM): Limit {limit}, Used {limit}, \
+                 Requested 1. Please try again in {}s.",
+                whole_seconds(*wait)
+            ),
+            Refusal::Failed { provider } => {
+                write!(f, "The server had an error while processing your request: {provider} fails now and then.")
+            }
+            Refusal::UnknownPath { method, path } => write!(f, "Invalid URL ({method} {path})"),
+            Refusal::WrongMethod { method, path } => write!(f, "Not allowed to {method} on {path}."),
+        }
+    }
+}
+
+impl ResponseError for Refusal {
+    fn status_code(&self) -> StatusCode {
+        self.parts().0
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let (status, kind, param, code) = self.parts();
+        let mut response = HttpResponse::build(status);
+        if let Refusal::RateLimited { limit, wait, .. } = self {
+            let seconds = whole_seconds(*wait);
+            response
+                .insert_header(("retry-after", seconds.to_string()))
+                .insert_header(("retry-after-ms", wait.as_millis().to_string()))
+                .insert_header(("x-ratelimit-limit-requests", limit.to_string()))
+                .insert_header(("x-ratelimit-remaining-requests", "0"))
+                .insert_header(("x-ratelimit-reset-requests", format!("{seconds}s")));
+        }
+        let error = json!({ "message": self.to_string(), "type": kind, "param": param, "code": code });
+        response.json(json!({ "error": error }))
+    }
+}
+
+/// A wait in seconds, rounded up, at least 1: what `Retry-After` can say.
+fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+}

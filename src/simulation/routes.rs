@@ -1,0 +1,47 @@
+//! The paths of a simulated provider, and the small answers.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    web::{Data, Path, ServiceConfig, get, post, resource, to},
+};
+use serde_json::{Value, json};
+
+use super::{SimulatedModel, chat, images, provider::Provider, refusal::Refusal};
+
+/// When the simulated models were made: 2025-01-01, for ever.
+const CREATED: u64 = 1_735_689_600;
+
+/// Every path it answers.
+pub(super) fn routes(config: &mut ServiceConfig) {
+    let only = |path: &str| resource(path).default_service(to(wrong_method));
+    config
+        .service(only("/v1/chat/completions").route(post().to(chat::create)))
+        .service(only("/v1/images/generations").route(post().to(images::create)))
+        .service(only("/v1/models").route(get().to(models)))
+        .service(only("/v1/models/{id:.+}").route(get().to(one_model)));
+}
+
+/// The answer for every path that is none of these.
+pub(super) async fn unknown_path(request: HttpRequest) -> Result<HttpResponse, Refusal> {
+    Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() })
+}
+
+async fn wrong_method(request: HttpRequest) -> Result<HttpResponse, Refusal> {
+    Err(Refusal::WrongMethod { method: request.method().to_string(), path: request.path().to_owned() })
+}
+
+async fn models(provider: Data<Provider>) -> HttpResponse {
+    let character = provider.character();
+    let data: Vec<Value> = character.models.iter().map(|model| entry(model, &character.slug)).collect();
+    HttpResponse::Ok().json(json!({ "object": "list", "data": data }))
+}
+
+async fn one_model(provider: Data<Provider>, id: Path<String>) -> Result<HttpResponse, Refusal> {
+    let character = provider.character();
+    let model = character.model(&id).ok_or_else(|| Refusal::UnknownModel(id.into_inner()))?;
+    Ok(HttpResponse::Ok().json(entry(model, &character.slug)))
+}
+
+fn entry(model: &SimulatedModel, owner: &str) -> Value {
+    json!({ "id": model.id, "object": "model", "created": CREATED, "owned_by": owner })
+}

@@ -1,0 +1,344 @@
+//! A chat answer told in chunks: what each event says, when it leaves, and in which writes.
+//!
+//! [`events`] is pure and says everything that will be sent. [`Telling`] adds time, faults and framing:
+//! it is the body of the response, so it ends when the client leaves.
+
+use std::{io, time::Duration};
+
+use actix_web::{
+    HttpResponse,
+    http::header::{CACHE_CONTROL, CONTENT_TYPE},
+    web::Bytes,
+};
+use futures_util::{Stream, stream};
+use pointsman_actors::domain::Finish;
+use rand::RngExt;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    answer::{Answer, Choice},
+    chat,
+    counters::End,
+    load::Fate,
+    provider::Turn,
+    refusal::Refusal,
+    words,
+};
+
+/// Starts a streamed answer.
+pub(super) async fn tell(turn: Turn, answer: &Answer, with_usage: bool) -> Result<HttpResponse, Refusal> {
+    match turn.draw.fate {
+        Fate::Fails => return Err(turn.fail().await),
+        Fate::Hangs { after } if after < Fate::SILENT_HEAD => turn.hang().await,
+        _ => {}
+    }
+    turn.pass(turn.head_and_rest().0).await;
+    let mut response = turn.accepted();
+    response.insert_header((CONTENT_TYPE, "text/event-stream; charset=utf-8"));
+    response.insert_header((CACHE_CONTROL, "no-cache"));
+    Ok(response.streaming(Telling::begin(turn, answer, with_usage).writes()))
+}
+
+/// One event, before it is written out.
+#[derive(Debug, PartialEq)]
+struct Event {
+    /// Output tokens it brings.
+    tokens: u32,
+    says: Says,
+}
+
+#[derive(Debug, PartialEq)]
+enum Says {
+    Delta { choice: usize, delta: Value, finish: Option<Finish> },
+    Usage(Value),
+    Done,
+}
+
+/// Everything that is sent for `answer`. Choices take turns, as they do with real servers.
+fn events(answer: &Answer, tokens_per_chunk: u32, with_usage: bool) -> Vec<Event> {
+    let mut waiting: Vec<_> = answer.choices.iter().map(|c| deltas(c, tokens_per_chunk).into_iter()).collect();
+    let mut events = Vec::new();
+    let mut told = usize::MAX;
+    while told != events.len() {
+        told = events.len();
+        for (choice, deltas) in waiting.iter_mut().enumerate() {
+            let event = |(tokens, delta, finish)| Event { tokens, says: Says::Delta { choice, delta, finish } };
+            events.extend(deltas.next().map(event));
+        }
+    }
+    events.extend(with_usage.then(|| Event { tokens: 0, says: Says::Usage(answer.usage()) }));
+    events.push(Event { tokens: 0, says: Says::Done });
+    events
+}
+
+/// The deltas of one choice: role, words, calls with their arguments in fragments, pictures, finish.
+fn deltas(choice: &Choice, tokens_per_chunk: u32) -> Vec<(u32, Value, Option<Finish>)> {
+    // With calls there is no text: OpenAI says null then, else an empty text.
+    let opening = choice.content.as_ref().map(|_| "");
+    let mut deltas = vec![(0, json!({ "role": "assistant", "content": opening, "refusal": null }), None)];
+    for piece in words::pieces(choice.content.as_deref().unwrap_or_default(), tokens_per_chunk) {
+        deltas.push((words::tokens(piece), json!({ "content": piece }), None));
+    }
+    for (index, call) in choice.calls.iter().enumerate() {
+        let function = json!({ "name": call.name, "arguments": "" });
+        let head = json!({ "index": index, "id": call.id, "type": "function", "function": function });
+        deltas.push((words::tokens(&call.name), json!({ "tool_calls": [head] }), None));
+        for piece in words::pieces(&call.arguments, tokens_per_chunk) {
+            let fragment = json!({ "index": index, "function": { "arguments": piece } });
+            deltas.push((words::tokens(piece), json!({ "tool_calls": [fragment] }), None));
+        }
+    }
+    if !choice.images.is_empty() {
+        let images: Vec<Value> = choice.images.iter().map(|url| chat::image(url)).collect();
+        let tokens = super::answer::IMAGE_TOKENS.saturating_mul(images.len() as u32);
+        deltas.push((tokens, json!({ "images": images }), None));
+    }
+    deltas.push((0, json!({}), Some(choice.finish)));
+    deltas
+}
+
+/// What all chunks of a stream begin with.
+#[derive(Debug)]
+struct Envelope {
+    opening: String,
+    /// Whether chunks say `"usage":null`, as OpenAI's do once usage was asked for.
+    with_usage: bool,
+}
+
+impl Envelope {
+    fn new(answer: &Answer, created: u64, with_usage: bool) -> Envelope {
+        let (id, model, fingerprint) = (json!(answer.id), json!(answer.model), json!(answer.fingerprint));
+        let opening = format!(
+            "data: {{\"id\":{id},\"object\":\"chat.completion.chunk\",\"created\":{created},\"model\":{model},\
+             \"service_tier\":\"default\",\"system_fingerprint\":{fingerprint},\"choices\":["
+        );
+        Envelope { opening, with_usage }
+    }
+
+    /// The event as it goes over the wire.
+    fn write(&self, says: &Says) -> String {
+        match says {
+            Says::Delta { choice, delta, finish } => {
+                let finish = json!(finish.map(Finish::as_str));
+                let usage = if self.with_usage { ",\"usage\":null" } else { "" };
+                format!(
+                    "{}{{\"index\":{choice},\"delta\":{delta},\"logprobs\":null,\"finish_reason\":{finish}}}]{usage}}}\n\n",
+                    self.opening
+                )
+            }
+            Says::Usage(usage) => format!("{}],\"usage\":{usage}}}\n\n", self.opening),
+            Says::Done => "data: [DONE]\n\n".to_owned(),
+        }
+    }
+}
+
+/// A stream on its way.
+struct Telling {
+    turn: Turn,
+    envelope: Envelope,
+    events: std::vec::IntoIter<Event>,
+    /// Events until it falls silent or breaks off, if it does.
+    stops_in: Option<usize>,
+    /// When the next event is due.
+    due: Instant,
+    /// The time until the first token, until that is out.
+    before_first: Duration,
+    /// The second part of an event that was split.
+    rest: Option<Bytes>,
+}
+
+impl Telling {
+    fn begin(turn: Turn, answer: &Answer, with_usage: bool) -> Telling {
+        let events = events(answer, turn.character.tokens_per_chunk, with_usage);
+        let stops_in = match turn.draw.fate {
+            Fate::IsCut { after } | Fate::Hangs { after } => Some(stop(&events, after)),
+            Fate::Answers | Fate::Fails => None,
+        };
+        Telling {
+            envelope: Envelope::new(answer, chat::unix_seconds(), with_usage),
+            events: events.into_iter(),
+            stops_in,
+            due: Instant::now(),
+            before_first: turn.head_and_rest().1,
+            rest: None,
+            turn,
+        }
+    }
+
+    /// The writes, one by one.
+    fn writes(self) -> impl Stream<Item = io::Result<Bytes>> {
+        stream::unfold(self, |mut telling| async move {
+            let write = telling.next_write().await?;
+            Some((write, telling))
+        })
+    }
+
+    /// What leaves next: an event, two of them, or one part of one.
+    async fn next_write(&mut self) -> Option<io::Result<Bytes>> {
+        if let Some(rest) = self.rest.take() {
+            // Suspending once makes the server send the first part in a write of its own.
+            tokio::task::yield_now().await;
+            return Some(Ok(rest));
+        }
+        let mut text = match self.next_event().await? {
+            Ok(text) => text,
+            Err(fault) => return Some(Err(fault)),
+        };
+        if !self.is_odd() {
+            return Some(Ok(text.into()));
+        }
+        if self.turn.dice.random::<bool>() && self.stops_in != Some(0) {
+            if let Some(Ok(second)) = self.next_event().await {
+                text.push_str(&second);
+            }
+            return Some(Ok(text.into()));
+        }
+        let mut bytes = Bytes::from(text);
+        let at = self.turn.dice.random_range(1..bytes.len().max(2));
+        self.rest = Some(bytes.split_off(at.min(bytes.len())));
+        Some(Ok(bytes))
+    }
+
+    /// The text of the next event, when it is due. An error breaks the connection off.
+    async fn next_event(&mut self) -> Option<io::Result<String>> {
+        if self.stops_in == Some(0) {
+            return Some(Err(self.break_off().await));
+        }
+        self.stops_in = self.stops_in.map(|events| events - 1);
+        let event = self.events.next()?;
+        self.wait_for(event.tokens).await;
+        if event.says == Says::Done {
+            self.turn.ends(End::Completed);
+        }
+        Some(Ok(self.envelope.write(&event.says)))
+    }
+
+    /// Waits until `tokens` more tokens are ready. Times add up from the start, so that late timers do
+    /// not slow the whole stream down.
+    async fn wait_for(&mut self, tokens: u32) {
+        if tokens == 0 {
+            return;
+        }
+        let first = std::mem::take(&mut self.before_first);
+        let ready = if first.is_zero() { self.turn.draw.per_token * tokens } else { first + self.turn.telling(tokens) };
+        self.due += self.turn.loaded(ready);
+        if self.due > Instant::now() {
+            tokio::time::sleep_until(self.due).await;
+        }
+    }
+
+    /// Ends early, as its fate wants: with silence, or with an error.
+    async fn break_off(&mut self) -> io::Error {
+        if matches!(self.turn.draw.fate, Fate::Hangs { .. }) {
+            self.turn.hang().await;
+        }
+        // Suspending once lets what was told so far leave first.
+        tokio::task::yield_now().await;
+        self.turn.ends(End::Truncated);
+        io::Error::other("cut off on purpose")
+    }
+
+    fn is_odd(&mut self) -> bool {
+        self.turn.dice.random::<f64>() < self.turn.character.odd_framing_rate
+    }
+}
+
+/// After how many events a stream stops that stops after a share of its content: there is some content
+/// before, and the finish is never told.
+fn stop(events: &[Event], after: f64) -> usize {
+    let finish = |event: &Event| matches!(event.says, Says::Delta { finish: Some(_), .. });
+    let before_finish = events.iter().position(finish).unwrap_or(events.len());
+    let with_content = events.iter().position(|event| event.tokens > 0).map_or(before_finish, |first| first + 1);
+    ((before_finish as f64 * after) as usize).clamp(with_content.min(before_finish), before_finish)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tools::ToolCall, *};
+
+    fn answer(choices: Vec<Choice>) -> Answer {
+        let (id, model) = ("chatcmpl-1".to_owned(), "hare-1".to_owned());
+        Answer { id, model, fingerprint: "fp_1".to_owned(), prompt_tokens: 3, choices }
+    }
+
+    fn said(text: &str) -> Choice {
+        Choice { content: Some(text.to_owned()), calls: Vec::new(), images: Vec::new(), finish: Finish::Stop }
+    }
+
+    fn written(answer: &Answer, with_usage: bool) -> String {
+        let envelope = Envelope::new(answer, 1_763_629_500, with_usage);
+        let events = events(answer, 2, with_usage);
+        let short = |event: &Event| envelope.write(&event.says).replace(&envelope.opening, "…");
+        events.iter().map(short).collect()
+    }
+
+    #[test]
+    fn words_come_after_the_role_and_before_finish_usage_and_done() {
+        expect_test::expect![[r#"
+            …{"index":0,"delta":{"content":"","refusal":null,"role":"assistant"},"logprobs":null,"finish_reason":null}],"usage":null}
+
+            …{"index":0,"delta":{"content":"Hello 東京"},"logprobs":null,"finish_reason":null}],"usage":null}
+
+            …{"index":0,"delta":{"content":"!"},"logprobs":null,"finish_reason":null}],"usage":null}
+
+            …{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}],"usage":null}
+
+            …],"usage":{"completion_tokens":3,"completion_tokens_details":{"reasoning_tokens":0},"prompt_tokens":3,"prompt_tokens_details":{"cached_tokens":0},"total_tokens":6}}
+
+            data: [DONE]
+
+        "#]]
+        .assert_eq(&written(&answer(vec![said("Hello 東京!")]), true));
+    }
+
+    #[test]
+    fn a_call_comes_with_its_name_first_and_its_arguments_in_fragments() {
+        let call =
+            ToolCall { id: "call_1".to_owned(), name: "add".to_owned(), arguments: r#"{"a":1,"b":2}"#.to_owned() };
+        let choice = Choice { content: None, calls: vec![call], images: Vec::new(), finish: Finish::ToolCalls };
+        expect_test::expect![[r#"
+            …{"index":0,"delta":{"content":null,"refusal":null,"role":"assistant"},"logprobs":null,"finish_reason":null}]}
+
+            …{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"","name":"add"},"id":"call_1","index":0,"type":"function"}]},"logprobs":null,"finish_reason":null}]}
+
+            …{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"{\"a\":1,\""},"index":0}]},"logprobs":null,"finish_reason":null}]}
+
+            …{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"b\":2}"},"index":0}]},"logprobs":null,"finish_reason":null}]}
+
+            …{"index":0,"delta":{},"logprobs":null,"finish_reason":"tool_calls"}]}
+
+            data: [DONE]
+
+        "#]]
+        .assert_eq(&written(&answer(vec![choice]), false));
+    }
+
+    #[test]
+    fn choices_take_turns() {
+        let events = events(&answer(vec![said("abcdefgh"), said("abcd")]), 1, false);
+        let order: Vec<usize> = events
+            .iter()
+            .filter_map(|event| match &event.says {
+                Says::Delta { choice, .. } => Some(*choice),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(order, [0, 1, 0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn the_tokens_of_all_events_are_those_of_the_answer() {
+        let answer = answer(vec![said("Naïve façades hide gears."), said("abc")]);
+        let told: u32 = events(&answer, 3, true).iter().map(|event| event.tokens).sum();
+        assert_eq!(told, answer.completion_tokens());
+    }
+
+    #[test]
+    fn a_stream_that_stops_has_told_something_but_not_its_finish() {
+        let many = events(&answer(vec![said(&"abcd".repeat(10))]), 1, true);
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|after| stop(&many, after)), [2, 5, 10, 11]);
+        let few = events(&answer(vec![said("")]), 1, false);
+        assert_eq!(stop(&few, 0.5), 1);
+    }
+}

@@ -1,0 +1,221 @@
+//! Text: counting it, cutting it, and making it up.
+//!
+//! A token is a run of four characters. That is the rule of thumb for English, it makes usage exact
+//! arithmetic, and it cuts words in the middle as real tokenizers do. The text says what it is: nobody
+//! may take a toy's answer for a model's.
+
+use rand::RngExt;
+
+use super::Dice;
+
+/// Characters in one token.
+const TOKEN_CHARS: usize = 4;
+
+/// Characters of the question that an answer repeats.
+const HINT_CHARS: usize = 80;
+
+/// Characters of a tool's result that an answer repeats.
+const QUOTE_CHARS: usize = 400;
+
+/// The fewest and the most words that a request can ask for by number. Fewer would not hold the
+/// sentence that says who is speaking.
+const FEWEST_WORDS: usize = 12;
+const MOST_WORDS: usize = 4000;
+
+/// What answers are filled with. Some hold characters of two, three and four bytes on purpose.
+const FILLING: [&str; 16] = [
+    "Every word of it comes from a small text generator.",
+    "Its pace, its faults and its prices are set in the configuration.",
+    "The request itself travelled the whole path over real sockets.",
+    "A real model would have said something useful here.",
+    "Ask the gateway to explain this route, and it will name every candidate.",
+    "The quick brown fox jumps over the lazy dog.",
+    "Somewhere a signal turns from red to green, and a train changes tracks.",
+    "Time to first token and throughput are measured as this text arrives.",
+    "The pointsman's café serves crème brûlée after the night shift.",
+    "Naïve façades hide coöperating gears → smooth journeys.",
+    "東京 to 大阪 takes two and a half hours by the fast line.",
+    "All aboard 🚂, mind the gap 🚃🚃.",
+    "Σ of all fares is greater than zero, ∀ journeys.",
+    "Nothing you write here leaves this machine.",
+    "The price of this answer is exact, although nobody will pay it.",
+    "A real provider needs no more than its key in the environment.",
+];
+
+/// Tokens in `text`.
+pub(super) fn tokens(text: &str) -> u32 {
+    u32::try_from(text.chars().count().div_ceil(TOKEN_CHARS)).unwrap_or(u32::MAX)
+}
+
+/// `text` cut into pieces of `count` tokens; the last may be shorter.
+pub(super) fn pieces(text: &str, count: u32) -> Vec<&str> {
+    let size = TOKEN_CHARS.saturating_mul(count.max(1) as usize);
+    let starts = text.char_indices().map(|(at, _)| at).step_by(size);
+    let ends = starts.clone().skip(1).chain([text.len()]);
+    starts.zip(ends).filter_map(|(start, end)| text.get(start..end)).collect()
+}
+
+/// The first `count` tokens of `text`.
+pub(super) fn first_tokens(text: &str, count: u32) -> &str {
+    first_chars(text, TOKEN_CHARS.saturating_mul(count as usize))
+}
+
+/// `text` up to the first of the `stops` in it.
+pub(super) fn before_stop<'a>(text: &'a str, stops: &[String]) -> &'a str {
+    let found = stops.iter().filter(|stop| !stop.is_empty()).filter_map(|stop| text.find(stop.as_str())).min();
+    found.and_then(|at| text.get(..at)).unwrap_or(text)
+}
+
+/// A short form of `text` on one line, for repeating a question.
+pub(super) fn hint(text: &str) -> String {
+    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), HINT_CHARS)
+}
+
+/// Who is speaking, and what about.
+pub(super) struct Speech<'a> {
+    pub(super) model: &'a str,
+    pub(super) provider: &'a str,
+    /// What the user wrote last.
+    pub(super) question: &'a str,
+    /// Images that came with it.
+    pub(super) images: u32,
+    /// What tools answered, newest turn only: name and result.
+    pub(super) results: &'a [(String, String)],
+}
+
+impl Speech<'_> {
+    /// An answer in words.
+    pub(super) fn compose(&self, dice: &mut Dice) -> String {
+        let mut text = format!("I am a simulated model, {} at {}. ", self.model, self.provider);
+        for (name, result) in self.results {
+            text += &format!("The tool {name} answered: {}. ", shortened(result.trim(), QUOTE_CHARS));
+        }
+        match self.images {
+            0 => {}
+            1 => text += "You sent 1 image, which I cannot really see. ",
+            many => text += &format!("You sent {many} images, which I cannot really see. "),
+        }
+        if self.results.is_empty() && !self.question.trim().is_empty() {
+            text += &format!("You wrote: “{}”. ", hint(self.question));
+        }
+        fill(&mut text, wanted_words(self.question), dice);
+        text
+    }
+}
+
+/// Adds two to five sentences, or as many as it takes to reach `wanted` words, and then no word more.
+fn fill(text: &mut String, wanted: Option<usize>, dice: &mut Dice) {
+    let sentences = dice.random_range(2..=5_usize);
+    // An odd step through sixteen sentences meets each of them once before it meets one again.
+    let (mut at, step) = (dice.random_range(0..FILLING.len()), 2 * dice.random_range(0..FILLING.len() / 2) + 1);
+    let mut words = text.split_whitespace().count();
+    let mut added = 0;
+    while wanted.map_or(added < sentences, |wanted| words < wanted) {
+        at = (at + step) % FILLING.len();
+        let sentence = FILLING.get(at).copied().unwrap_or_default();
+        text.push_str(sentence);
+        text.push(' ');
+        words += sentence.split_whitespace().count();
+        added += 1;
+    }
+    text.truncate(text.trim_end().len());
+    if let Some(wanted) = wanted {
+        *text = text.split_whitespace().take(wanted).collect::<Vec<_>>().join(" ");
+    }
+}
+
+/// The length asked for, as in "write 300 words".
+fn wanted_words(question: &str) -> Option<usize> {
+    let mut words = question.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let counts_words = words.peek().is_some_and(|noun| noun.starts_with("word"));
+        if let (true, Ok(count)) = (counts_words, word.parse::<usize>()) {
+            return Some(count.clamp(FEWEST_WORDS, MOST_WORDS));
+        }
+    }
+    None
+}
+
+fn shortened(text: &str, chars: usize) -> String {
+    let short = first_chars(text, chars);
+    if short.len() < text.len() { format!("{}…", short.trim_end()) } else { short.to_owned() }
+}
+
+fn first_chars(text: &str, count: usize) -> &str {
+    text.char_indices().nth(count).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    fn speak(question: &str, seed: u64) -> String {
+        let speech = Speech { model: "hare-1", provider: "Hare", question, images: 0, results: &[] };
+        speech.compose(&mut Dice::seed_from_u64(seed))
+    }
+
+    #[test]
+    fn pieces_join_to_the_whole_and_count_as_its_tokens() {
+        for text in ["", "a", "abcd", "abcde", "crème brûlée → 東京 🚂!", FILLING[10]] {
+            for count in [0, 1, 3] {
+                let pieces = pieces(text, count);
+                assert_eq!(pieces.concat(), text);
+                assert_eq!(pieces.iter().map(|piece| tokens(piece)).sum::<u32>(), tokens(text));
+            }
+            assert_eq!(first_tokens(text, tokens(text)), text);
+        }
+        assert_eq!(first_tokens("abcdefghij", 2), "abcdefgh");
+    }
+
+    #[test]
+    fn text_ends_before_the_earliest_stop() {
+        let stops = ["zebra", "three", "two"].map(str::to_owned);
+        assert_eq!(before_stop("one two three", &stops), "one ");
+        assert_eq!(before_stop("one two three", &["four".to_owned(), String::new()]), "one two three");
+    }
+
+    #[test]
+    fn an_answer_says_what_it_is_and_repeats_the_question() {
+        let text = speak("Why is\n the sky   blue?", 7);
+        assert!(
+            text.starts_with("I am a simulated model, hare-1 at Hare. You wrote: “Why is the sky blue?”. "),
+            "{text}"
+        );
+        assert_eq!(text, speak("Why is\n the sky   blue?", 7));
+        assert_ne!(text, speak("Why is\n the sky   blue?", 8));
+    }
+
+    #[test]
+    fn no_sentence_is_said_twice_in_a_short_answer() {
+        for seed in 0..50 {
+            let text = speak("", seed);
+            assert!(FILLING.iter().all(|sentence| text.matches(sentence).count() <= 1), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_length_asked_for_in_words_is_kept() {
+        for wanted in [12, 40, 300] {
+            let text = speak(&format!("Please write {wanted} words about trains"), 1);
+            assert_eq!(text.split_whitespace().count(), wanted);
+        }
+    }
+
+    #[test]
+    fn a_long_question_is_shortened_between_characters() {
+        let hint = hint(&"東".repeat(200));
+        assert_eq!(hint.chars().count(), HINT_CHARS + 1);
+        assert!(hint.ends_with('…'));
+    }
+
+    #[test]
+    fn the_result_of_a_tool_is_quoted() {
+        let results = [("get_weather".to_owned(), "{\"celsius\": 21}".to_owned())];
+        let speech = Speech { model: "m", provider: "P", question: "weather?", images: 2, results: &results };
+        let text = speech.compose(&mut Dice::seed_from_u64(1));
+        assert!(text.contains("The tool get_weather answered: {\"celsius\": 21}."), "{text}");
+        assert!(text.contains("You sent 2 images"), "{text}");
+    }
+}
