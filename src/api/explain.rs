@@ -1,0 +1,51 @@
+//! `GET` and `POST /route/explain`: why a generation went where it went.
+
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use pointsman_actors::decide::reason_sentence;
+
+use super::explain_view::ExplainBody;
+use crate::{
+    auth::{Authorized, Caller},
+    body::read_json,
+    config::Scope,
+    error::ApiError,
+    gateway::{ThisWorker, Worker},
+    lookup,
+};
+
+/// Explains the generation named in the query.
+///
+/// # Errors
+/// 400 without an id, 404 for an id that is not the caller's.
+pub async fn by_query(
+    Authorized(caller): Authorized,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    explain(&worker, &caller, lookup::id_in_query(&request)).await
+}
+
+/// Explains the generation named in the body, or else in the query.
+///
+/// # Errors
+/// As [`by_query`].
+pub async fn by_body(
+    Authorized(caller): Authorized,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    let body = read_json(&request, payload, worker.shared.body_limits()).await?;
+    let id = lookup::id_in_body(&body)?.or_else(|| lookup::id_in_query(&request));
+    explain(&worker, &caller, id).await
+}
+
+async fn explain(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<HttpResponse, ApiError> {
+    let generation = lookup::find(worker, caller, id).await?;
+    let catalog = &worker.shared.snapshot.load().catalog;
+    let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
+    let body = ExplainBody::new(&generation, catalog, &reason);
+    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+}

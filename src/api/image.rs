@@ -1,0 +1,69 @@
+//! `POST /images/generations`, and the links its answers may hold.
+
+use std::time::Instant;
+
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
+
+use crate::{
+    auth::Authorized,
+    body::{header_text, read_json},
+    clock,
+    config::Scope,
+    dispatch::{self, Work, attempt::Measure, draft::Draft, images::ImageWork, plain, walk::Walk},
+    error::ApiError,
+    gateway::ThisWorker,
+    query,
+    record::Opening,
+};
+
+/// Makes images.
+///
+/// # Errors
+/// Everything of the contract's section 3.
+pub async fn create(
+    Authorized(caller): Authorized,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let accepted = Instant::now();
+    caller.require(Scope::Inference)?;
+    let admitted = worker.shared.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.shared.body_limits()).await?;
+    let image = ImageRequest::parse(body, &worker.shared.request_limits())?;
+    let snapshot = worker.shared.snapshot.load_full();
+    let query = query::of_image(&image, &snapshot.catalog, &worker.shared.config, &caller)?;
+    let opening = Opening {
+        api_type: ApiType::Image,
+        owner: caller.owner,
+        requested_model: image.model.clone(),
+        streamed: false,
+        external_user: image.user.clone(),
+        session_id: header_text(&request, "x-session-id"),
+        tags: image.tags.clone(),
+        media_prompt: 0,
+    };
+    let measure = Measure { prompt_tokens: image.prompt_tokens, max_tokens: None, streamed: false };
+    let work = Work::Image(ImageWork::new(image, &request));
+    let routed = dispatch::route(&worker, &snapshot.catalog, &work, query).await?;
+    let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
+    let walk = Walk::new(&worker, routed, accepted, measure);
+    let (answer, draft) = plain::answer(&worker, &work, walk, draft).await?;
+    let mut response = HttpResponse::Ok();
+    draft.write_headers(&mut response);
+    Ok(response.insert_header(header::ContentType::json()).body(answer.body))
+}
+
+/// Shows an image behind a link: whoever knows it may look.
+///
+/// # Errors
+/// 404 for a name that never was, or has expired.
+pub async fn file(ThisWorker(worker): ThisWorker, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let file = worker.shared.images.find(&name, Instant::now()).ok_or_else(|| ApiError::no_such("image"))?;
+    Ok(HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, file.media_type))
+        .insert_header((header::CACHE_CONTROL, "private"))
+        .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .body(file.bytes))
+}

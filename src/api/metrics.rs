@@ -1,0 +1,27 @@
+//! `GET /metrics`: Prometheus text format 0.0.4.
+
+use actix_web::{HttpRequest, HttpResponse, http::header};
+use pointsman_actors::ledger::CountRecords;
+
+use crate::{
+    config::Scope,
+    error::ApiError,
+    gateway::{ASK_TIMEOUT, ThisWorker},
+};
+
+/// Shows all counters. Open to anybody while the gateway listens on loopback only; else for keys with the scope `read`.
+///
+/// # Errors
+/// 401 and 403 for a reader without the right, 500 when the encoder fails.
+pub async fn show(ThisWorker(worker): ThisWorker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let shared = &worker.shared;
+    if !shared.config.server.is_loopback() {
+        shared.keys.caller(request.headers(), request.peer_addr().map(|peer| peer.ip()))?.require(Scope::Read)?;
+    }
+    let records = shared.control.ledger.send(CountRecords).timeout(ASK_TIMEOUT).await.unwrap_or_default();
+    shared.metrics.ledger_records.set(i64::try_from(records).unwrap_or(i64::MAX));
+    shared.metrics.in_flight.set(i64::from(shared.admission.in_flight()));
+    shared.metrics.dropped_events.set(i64::try_from(shared.news_room.dropped()).unwrap_or(i64::MAX));
+    let text = shared.metrics.render().map_err(|_| ApiError::internal())?;
+    Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
+}

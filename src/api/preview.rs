@@ -1,0 +1,56 @@
+//! `POST /route/preview`: what serving would choose, without calling anybody.
+
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use pointsman_actors::{
+    decide::{fill_selection_probabilities, reason_sentence},
+    dialect::{ChatRequest, Form},
+    router::Preview,
+};
+
+use super::preview_view::{Asked, PreviewBody};
+use crate::{
+    auth::Authorized, body::read_json, clock, config::Scope, dispatch::Work, error::ApiError, gateway::ThisWorker,
+    query, refusal,
+};
+
+/// Ranks the candidates of a chat request. No upstream call, no cost, no generation; counts as one request.
+///
+/// # Errors
+/// The same 4xx as chat, except that an empty pool is an answer.
+pub async fn show(
+    Authorized(caller): Authorized,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Inference)?;
+    let _admitted = worker.shared.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.shared.body_limits()).await?;
+    let chat = ChatRequest::parse(body, Form::Preview, &worker.shared.request_limits())?;
+    let snapshot = worker.shared.snapshot.load_full();
+    let default_model = worker.shared.config.service.auto_alias();
+    let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, Some(&default_model))?;
+    let asked = Asked {
+        model: chat.model.as_deref().or_else(|| chat.models.first().map(String::as_str)).unwrap_or(&default_model),
+        at: clock::unix_millis() / 1000,
+        top_n: chat.routing.top_n,
+    };
+    let seed = chat.routing.route_seed;
+    let preview = Preview { query: query.clone(), now: clock::now(), seed };
+    let answer = worker.router.send(preview).await.map_err(|_| ApiError::internal())?;
+    let mut response = HttpResponse::Ok();
+    response.insert_header((header::CACHE_CONTROL, "no-store"));
+    match answer {
+        Ok(routed) => {
+            let mut decision = (*routed.decision).clone();
+            fill_selection_probabilities(&mut decision, &routed.policy);
+            let reason = reason_sentence(&decision, &routed.catalog, 0);
+            Ok(response.json(PreviewBody::decided(asked, &decision, &routed.catalog, &reason)))
+        }
+        Err(error) => {
+            let reason = refusal::explain(&snapshot.catalog, &Work::Chat(chat.clone()), &error, clock::now());
+            let reason = reason.message();
+            Ok(response.json(PreviewBody::nothing_left(asked, &error, &snapshot.catalog, reason)))
+        }
+    }
+}

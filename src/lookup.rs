@@ -1,0 +1,70 @@
+//! Finding a generation by its id: readable the moment its client has the id, and by its owner only.
+
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, web::Query};
+use pointsman_actors::{
+    domain::{Generation, GenerationId, Invalid, InvalidReason},
+    ledger::Lookup,
+};
+use serde::Deserialize;
+
+use crate::{
+    auth::Caller,
+    error::ApiError,
+    gateway::{ASK_TIMEOUT, Worker},
+};
+
+/// The two spellings of an id's name.
+#[derive(Deserialize)]
+struct Named {
+    generation_id: Option<String>,
+    id: Option<String>,
+}
+
+impl Named {
+    fn id(self) -> Option<String> {
+        self.generation_id.or(self.id).filter(|id| !id.is_empty())
+    }
+}
+
+/// The id in the query, as `generation_id` or `id`.
+#[must_use]
+pub fn id_in_query(request: &HttpRequest) -> Option<String> {
+    Query::<Named>::from_query(request.query_string()).ok().and_then(|named| named.into_inner().id())
+}
+
+/// The id in a JSON body, as `generation_id` or `id`; an empty body has none.
+///
+/// # Errors
+/// 400 when the body is not a JSON object, or the id no string.
+pub fn id_in_body(body: &[u8]) -> Result<Option<String>, ApiError> {
+    if body.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let named: Named = serde_json::from_slice(body).map_err(|error| {
+        let (reason, param) = match error.classify() {
+            serde_json::error::Category::Data => (InvalidReason::InvalidType, Some("generation_id".to_owned())),
+            _ => (InvalidReason::InvalidJson, None),
+        };
+        let message = "The body must be a JSON object such as {\"generation_id\": \"gen-…\"}.";
+        Invalid { param, ..Invalid::body(reason, message) }
+    })?;
+    Ok(named.id())
+}
+
+/// The record of that id, if it is `caller`'s, or `caller` may read all. An unknown, a forgotten and
+/// another key's id cannot be told apart.
+///
+/// # Errors
+/// 400 without an id, 404 when there is nothing to show.
+pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Arc<Generation>, ApiError> {
+    let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
+    let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
+    worker.shared.news_room.flush();
+    let asked = worker.shared.control.ledger.send(Lookup(id)).timeout(ASK_TIMEOUT).await;
+    let found = asked.map_err(|_| ApiError::internal())?;
+    found
+        .filter(|generation| generation.owner == caller.owner || caller.is_admin())
+        .ok_or_else(ApiError::unknown_generation)
+}
