@@ -84,11 +84,11 @@ impl KeyTable {
     ///
     /// # Errors
     /// 401, with the reason.
-    pub fn caller(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
+    pub fn caller(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
         if self.mode == AuthMode::None {
             return Ok(Arc::clone(&self.anonymous));
         }
-        let presented = presented_key(headers)?;
+        let presented = presented_key(request.headers())?;
         let digest: [u8; 32] = Sha256::digest(presented).into();
         let caller = self.keys.get(&digest).ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
         if caller.key.disabled {
@@ -97,8 +97,16 @@ impl KeyTable {
         if caller.key.expires_at.is_some_and(|end| end.timestamp_millis() <= clock::unix_millis()) {
             return Err(ApiError::unauthorized(KeyFault::Expired));
         }
+        if caller.key.loopback_only && !is_local(request) {
+            return Err(ApiError::unauthorized(KeyFault::Invalid));
+        }
         Ok(Arc::clone(caller))
     }
+}
+
+/// Whether a call comes from this machine.
+fn is_local(request: &HttpRequest) -> bool {
+    request.peer_addr().is_some_and(|peer| peer.ip().to_canonical().is_loopback())
 }
 
 /// A name for the owner's records that does not give the digest away.
@@ -144,7 +152,7 @@ impl FromRequest for Authorized {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let caller = match request.app_data::<Rc<Worker>>() {
-            Some(worker) => worker.shared.keys.caller(request.headers()),
+            Some(worker) => worker.shared.keys.caller(request),
             None => Err(ApiError::internal()),
         };
         std::future::ready(caller.map(Authorized))
@@ -161,7 +169,7 @@ impl FromRequest for Visitor {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let admitted = match request.app_data::<Rc<Worker>>() {
             Some(worker) if worker.shared.config.auth.public_catalog => Ok(Visitor),
-            Some(worker) => worker.shared.keys.caller(request.headers()).map(|_| Visitor),
+            Some(worker) => worker.shared.keys.caller(request).map(|_| Visitor),
             None => Err(ApiError::internal()),
         };
         std::future::ready(admitted)

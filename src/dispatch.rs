@@ -5,28 +5,30 @@
 //! answer. Once content was sent to the client nothing here may try another endpoint.
 
 pub mod attempt;
+mod call;
 pub mod draft;
+mod fault;
+pub mod images;
 pub mod plain;
 pub mod stream;
 pub mod walk;
 
-use std::{rc::Rc, sync::Arc};
-
 use bytes::Bytes;
 use pointsman_actors::{
-    dialect::{Answer, AnswerContext, AnswerFault, ChatRequest, Dialect, ImageRequest, OutgoingBody},
-    domain::{Catalog, Endpoint, GenerationId, RouteError},
+    dialect::{Answer, AnswerContext, AnswerFault, ChatRequest, Dialect, OutgoingBody, rewrite_answer},
+    domain::{Catalog, Endpoint, Invalid, Model, Query},
     router::{Route, Routed},
 };
 
-use crate::{clock, error::ApiError, gateway::Worker, refusal};
+use self::images::ImageWork;
+use crate::{clock, error::ApiError, gateway::Worker, images::ImageFiles, refusal};
 
 /// What is to be answered.
 pub enum Work {
     /// A chat completion.
     Chat(ChatRequest),
     /// Images.
-    Image(ImageRequest),
+    Image(ImageWork),
 }
 
 impl Work {
@@ -34,33 +36,58 @@ impl Work {
     fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         match self {
             Work::Chat(request) => request.upstream_body(catalog, endpoint),
-            Work::Image(request) => request.upstream_body(catalog, endpoint),
+            Work::Image(work) => work.request.upstream_body(catalog, endpoint),
         }
     }
 
     /// Where an endpoint is sent it, below the provider's base address.
     fn path(&self, endpoint: &Endpoint) -> &'static str {
         match self {
-            Work::Image(_) if !endpoint.images_through_chat => "/images/generations",
-            _ => "/chat/completions",
+            Work::Chat(_) => Dialect::OpenAi.chat_path(),
+            Work::Image(_) => Dialect::OpenAi.image_path(endpoint),
         }
     }
 
     /// The client's answer, made from a whole upstream one.
-    fn rewrite(&self, body: &Bytes, context: &AnswerContext, endpoint: &Endpoint) -> Result<Answer, AnswerFault> {
+    fn rewrite(
+        &self,
+        body: &Bytes,
+        context: &AnswerContext,
+        endpoint: &Endpoint,
+        files: &ImageFiles,
+    ) -> Result<Answer, AnswerFault> {
         match self {
             Work::Chat(_) => rewrite_answer(body, context),
-            Work::Image(_) if endpoint.images_through_chat => bridge_image_answer(body, context),
-            Work::Image(_) => rewrite_image_answer(body, context),
+            Work::Image(work) => work.rewrite(body, context, endpoint, files),
         }
     }
 
     /// Estimated prompt tokens.
-    #[must_use]
-    pub fn prompt_tokens(&self) -> u32 {
+    fn prompt_tokens(&self) -> u32 {
         match self {
             Work::Chat(request) => request.prompt_tokens,
-            Work::Image(request) => request.prompt_tokens,
+            Work::Image(work) => work.request.prompt_tokens,
+        }
+    }
+
+    /// Images in the prompt.
+    fn images(&self) -> u32 {
+        match self {
+            Work::Chat(request) => request.images,
+            Work::Image(work) => work.request.references,
+        }
+    }
+
+    fn excludes_reasoning(&self) -> bool {
+        matches!(self, Work::Chat(request) if request.exclude_reasoning)
+    }
+
+    /// What a fixed model lacks for it.
+    #[must_use]
+    pub fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+        match self {
+            Work::Chat(request) => request.unmet(catalog, model),
+            Work::Image(work) => work.request.unmet(model),
         }
     }
 }
@@ -69,7 +96,8 @@ impl Work {
 ///
 /// # Errors
 /// What the client is told when nothing is left to choose from.
-pub async fn route(worker: &Rc<Worker>, work: &Work, query: pointsman_actors::domain::Query) -> Result<Routed, ApiError> {
-    let asked = worker.router.send(Route { query, now: clock::now() }).await.map_err(|_| ApiError::internal())?;
-    asked.map_err(|error| refusal::explain(worker, work, &error))
+pub async fn route(worker: &Worker, catalog: &Catalog, work: &Work, query: Query) -> Result<Routed, ApiError> {
+    let now = clock::now();
+    let asked = worker.router.send(Route { query, now }).await.map_err(|_| ApiError::internal())?;
+    asked.map_err(|error| refusal::explain(catalog, work, &error, now))
 }

@@ -16,7 +16,7 @@ use actix_web::{
         header::{self, HeaderName, HeaderValue},
     },
 };
-use pointsman_actors::domain::{GenerationId, Invalid, InvalidReason};
+use pointsman_actors::domain::{FailureKind, GenerationId, Invalid, InvalidReason};
 
 pub use availability::{Availability, Constraint};
 
@@ -367,6 +367,22 @@ impl ApiError {
         error
     }
 
+    /// What ends a stream whose upstream failed after its first content.
+    #[must_use]
+    pub fn broken_stream(kind: FailureKind) -> ApiError {
+        match kind {
+            FailureKind::Timeout => {
+                let message = "The provider fell silent in the middle of its answer.";
+                ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", message).because("upstream_timeout")
+            }
+            _ => {
+                let message = "The provider broke off in the middle of its answer.";
+                ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", message)
+                    .because("provider_unavailable")
+            }
+        }
+    }
+
     /// An upstream refused the request itself: 400, 413 or 422, with its own words.
     #[must_use]
     pub fn refused(status: u16, context_length: bool, detail: UpstreamDetail, previous: Vec<PreviousError>) -> ApiError {
@@ -468,6 +484,12 @@ impl ApiError {
     #[must_use]
     pub fn error_type(&self) -> &'static str {
         self.0.error_type
+    }
+
+    /// The word in `error.metadata.reason`.
+    #[must_use]
+    pub fn reason(&self) -> Option<&'static str> {
+        self.0.reason
     }
 
     /// The answer.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pointsman_actors::{
     domain::{Catalog, EventKind, Failure, Generation, GenerationStatus},
-    stats::BreakerChange,
+    stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
     Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -186,6 +186,31 @@ pub struct BreakerMoved<'a> {
     pub catalog: &'a Catalog,
     /// What moved.
     pub change: BreakerChange,
+}
+
+impl BreakerMoved<'_> {
+    /// Shows each moved gate in the gauge; logs it at `warn` when it shuts, at `info` otherwise.
+    pub fn emit(&self, metrics: &Metrics) {
+        let Some(endpoint) = self.catalog.endpoint(self.change.index) else { return };
+        let provider = self.catalog.provider_of(endpoint).map_or("", |provider| provider.slug.as_str());
+        let model = self.catalog.model_of(endpoint).map_or("", |model| model.id.as_str());
+        if let Some(gate) = self.change.endpoint_gate {
+            metrics.circuit.with_label_values(&[provider, model]).set(i64::from(gate.to != Gate::Passing));
+            self.log(&format!("{model} at {provider}"), gate);
+        }
+        if let Some(gate) = self.change.provider_gate {
+            metrics.circuit.with_label_values(&[provider, ""]).set(i64::from(gate.to != Gate::Passing));
+            self.log(provider, gate);
+        }
+    }
+
+    fn log(&self, whose: &str, gate: Move) {
+        let level = if gate.to == Gate::Passing { log::Level::Info } else { log::Level::Warn };
+        match self.change.cause {
+            Some(cause) => log::log!(level, "breaker of {whose}: {:?} to {:?} ({cause})", gate.from, gate.to),
+            None => log::log!(level, "breaker of {whose}: {:?} to {:?}", gate.from, gate.to),
+        }
+    }
 }
 
 /// A generation ended.

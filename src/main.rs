@@ -1,11 +1,28 @@
 //! The binary: reads the command line, starts, stops.
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
+
+use pointsman::{
+    cli::{self, EXIT_BIND, Next},
+    config::Environment,
+    serve,
+};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    pointsman::cli::main()
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
+    let config = match cli::run(env::args_os().skip(1), &Environment::of_process()) {
+        Next::Serve(config) => *config,
+        Next::Exit(code) => return code,
+    };
+    match actix_web::rt::System::new().block_on(serve::serve(config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            log::error!("{error}");
+            ExitCode::from(EXIT_BIND)
+        }
+    }
 }

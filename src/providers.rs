@@ -90,7 +90,7 @@ impl Callable {
     }
 
     fn real(provider: &ProviderConfig, trust: &mut Trust) -> Result<Callable, String> {
-        let mut connection = Connection::new(provider.base_url.as_str()).map_err(|fault| fault.to_string())?;
+        let mut connection = Connection::new(&provider.base_url.to_string()).map_err(|fault| fault.to_string())?;
         if let Some(key) = &provider.key {
             connection = connection.with_bearer(key.clone()).map_err(|fault| fault.to_string())?;
         }

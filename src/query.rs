@@ -49,11 +49,11 @@ pub fn of_chat(
 pub fn of_image(request: &ImageRequest, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
     let asked = Asked {
         api: ApiType::Image,
-        names: Names::of(Some(&request.model), &[])?,
-        needs: Needs { output: Modalities::NONE.with(Modality::Image), ..Needs::default() },
+        names: Names::of(request.model.as_deref(), &request.models)?,
+        needs: request.needs(&catalog.parameters),
         routing: request.routing.clone(),
         prompt_tokens: request.prompt_tokens,
-        images: 0,
+        images: request.n,
         max_tokens: None,
         streamed: false,
     };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use pointsman_actors::domain::{
-    Catalog, ExclusionReason, Invalid, InvalidReason, Query, RouteError, Target, Tick,
+    Catalog, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target, Tick,
 };
 
 use crate::{
@@ -23,7 +23,7 @@ pub fn explain(catalog: &Catalog, work: &Work, error: &RouteError, now: Tick) ->
     let only = |reason| !error.excluded.is_empty() && error.excluded.iter().all(|e| e.reason == reason);
     if let Some(model) = fixed_model(catalog, &error.query) {
         if only(ExclusionReason::KeyPolicy) {
-            return ApiError::model_not_allowed(model);
+            return ApiError::model_not_allowed(model.id.as_str());
         }
         if let Some(invalid) = lacking(catalog, work, error, model) {
             return invalid.into();
@@ -65,20 +65,20 @@ fn passing(error: &RouteError, now: Tick) -> ApiError {
     ApiError::overloaded("overloaded", wait)
 }
 
-/// The id of the one fixed model that was asked for.
-fn fixed_model<'a>(catalog: &'a Catalog, query: &Query) -> Option<&'a str> {
+/// The one fixed model that was asked for.
+fn fixed_model<'a>(catalog: &'a Catalog, query: &Query) -> Option<&'a Model> {
     match query.targets.as_slice() {
-        [Target::Model(index)] => catalog.model(*index).map(|model| model.id.as_str()),
+        [Target::Model(index)] => catalog.model(*index),
         _ => None,
     }
 }
 
 /// The 400 for a fixed model that cannot do what the request needs.
-fn lacking(catalog: &Catalog, work: &Work, error: &RouteError, model: &str) -> Option<Invalid> {
+fn lacking(catalog: &Catalog, work: &Work, error: &RouteError, model: &Model) -> Option<Invalid> {
     let first = error.excluded.iter().map(|e| e.reason).find(|reason| !matches!(reason, ExclusionReason::ProviderOff))?;
     match first {
         ExclusionReason::WrongEndpoint => {
-            let message = format!("Model '{model}' cannot be used with this endpoint.");
+            let message = format!("Model '{}' cannot be used with this endpoint.", model.id);
             Some(Invalid::field(InvalidReason::WrongEndpoint, "model", message))
         }
         ExclusionReason::ContextLength => Some(context_length(catalog, error)),
@@ -129,7 +129,7 @@ fn no_candidates(catalog: &Catalog, error: &RouteError) -> ApiError {
         affected_providers: Vec::new(),
         excluded_by: counts.iter().map(|(reason, _)| reason.as_str()).collect(),
         fallback_models: Vec::new(),
-        constraint: last.map(|e| Constraint { field: e.reason.as_str(), detail: e.detail.clone() }),
+        constraint: last.map(|e| Constraint { field: e.reason.as_str(), detail: e.detail.to_string() }),
     };
     ApiError::no_candidates(message, availability)
 }

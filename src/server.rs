@@ -101,7 +101,7 @@ impl Gateway {
         let instance = config.routing.instance_id.unwrap_or_else(rand::random);
         log::info!("routing seed {seed}, instance {instance}");
         let live = Arc::new(LiveBoard::new(&catalog, seed));
-        let statistics = Statistics::new(Arc::clone(&catalog), policy);
+        let mut statistics = Statistics::new(Arc::clone(&catalog), policy);
         let snapshot = Arc::new(ArcSwap::from_pointee(statistics.snapshot(1)));
         let arbiter = Arbiter::new();
         let health = {
@@ -203,7 +203,7 @@ impl Server {
     /// See [`StartError`].
     pub async fn bind(config: Config) -> Result<Server, StartError> {
         let server = config.server.clone();
-        let timeouts = config.timeouts;
+        let timeouts = config.timeouts.clone();
         let gateway = Gateway::start(config).await?;
         let mounted = gateway.clone();
         let workers = server.workers.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);

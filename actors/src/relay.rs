@@ -174,7 +174,7 @@ impl Relay {
 
     fn read(&mut self, bytes: Bytes, ctx: &mut Context<Self>) {
         let Some(stream) = &mut self.stream else { return };
-        match stream.chat.push(bytes, &mut self.buffer) {
+        match stream.chat.push(&bytes, &mut self.buffer) {
             Ok(progress) => {
                 if progress.content {
                     self.last_content = Instant::now();
@@ -288,7 +288,7 @@ impl Relay {
         let idle = now.duration_since(self.last_content) >= self.clocks.idle;
         if self.stream.is_some() && (idle || now >= self.clocks.deadline) {
             let detail = if idle { "no content within the idle time" } else { "the request's deadline passed" };
-            return self.fail(AnswerFault::new(FailureKind::Timeout, detail), ctx);
+            return self.fail(AnswerFault { kind: FailureKind::Timeout, detail: detail.into() }, ctx);
         }
         if now.duration_since(self.last_sent) >= self.clocks.keep_alive {
             self.send_bytes(KEEP_ALIVE, ctx);

@@ -1,6 +1,6 @@
 //! `POST /chat/completions`.
 
-use std::{rc::Rc, time::Instant};
+use std::time::Instant;
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
@@ -9,14 +9,12 @@ use pointsman_actors::{
 };
 
 use crate::{
-    admission::Admitted,
     auth::Authorized,
     body::{header_text, read_json},
     clock,
     config::Scope,
     dispatch::{self, Work, attempt::Measure, draft::Draft, plain, stream, walk::Walk},
     error::ApiError,
-    frame::RequestId,
     gateway::{ThisWorker, Worker},
     query,
     record::Opening,
@@ -36,7 +34,7 @@ pub async fn create(
     caller.require(Scope::Inference)?;
     let admitted = worker.shared.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.shared.body_limits()).await?;
-    let chat = ChatRequest::parse(body, Form::Chat, &worker.shared.config.limits.request)?;
+    let chat = ChatRequest::parse(body, Form::Chat, &worker.shared.request_limits())?;
     let snapshot = worker.shared.snapshot.load_full();
     let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, None)?;
     let opening = Opening {
@@ -70,9 +68,14 @@ pub async fn create(
 fn stream_options(worker: &Worker, chat: &ChatRequest) -> StreamOptions {
     let stream = &worker.shared.config.stream;
     let usage_chunk = match (chat.include_usage, chat.usage_include) {
-        (Some(true), _) => UsageChunk::EmptyChoices,
-        (Some(false), false) => UsageChunk::None,
-        (None, _) | (Some(false), true) => UsageChunk::EmptyDelta,
+        (Some(true), _) => UsageChunk::WithoutChoices,
+        (Some(false), false) => UsageChunk::Omitted,
+        (None, _) | (Some(false), true) => UsageChunk::WithEmptyDelta,
     };
-    StreamOptions { usage_chunk, error_compat: stream.error_compat, max_event_bytes: stream.max_event_bytes }
+    StreamOptions {
+        usage_chunk,
+        error_compat: stream.error_compat,
+        max_event_bytes: stream.max_event_bytes,
+        legacy_functions: chat.legacy_functions(),
+    }
 }

@@ -37,10 +37,10 @@ pub async fn create(
     let opening = Opening {
         api_type: ApiType::Image,
         owner: caller.owner,
-        requested_model: image.model.clone(),
+        requested_model: image.model.clone().or_else(|| image.models.first().cloned()).unwrap_or_default(),
         streamed: false,
         external_user: image.user.clone(),
-        session_id: header_text(&request, "x-session-id"),
+        session_id: image.session_id.clone().or_else(|| header_text(&request, "x-session-id")),
         tags: image.tags.clone(),
         media_prompt: 0,
     };

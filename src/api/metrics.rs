@@ -16,7 +16,7 @@ use crate::{
 pub async fn show(ThisWorker(worker): ThisWorker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let shared = &worker.shared;
     if !shared.config.server.is_loopback() {
-        shared.keys.caller(request.headers(), request.peer_addr().map(|peer| peer.ip()))?.require(Scope::Read)?;
+        shared.keys.caller(&request)?.require(Scope::Read)?;
     }
     let records = shared.control.ledger.send(CountRecords).timeout(ASK_TIMEOUT).await.unwrap_or_default();
     shared.metrics.ledger_records.set(i64::try_from(records).unwrap_or(i64::MAX));

@@ -28,7 +28,7 @@ pub async fn show(
     let body = read_json(&request, payload, worker.shared.body_limits()).await?;
     let chat = ChatRequest::parse(body, Form::Preview, &worker.shared.request_limits())?;
     let snapshot = worker.shared.snapshot.load_full();
-    let default_model = worker.shared.config.service.auto_alias();
+    let default_model = format!("{}/auto", worker.shared.config.service.alias_prefix);
     let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, Some(&default_model))?;
     let asked = Asked {
         model: chat.model.as_deref().or_else(|| chat.models.first().map(String::as_str)).unwrap_or(&default_model),

@@ -9,7 +9,7 @@ use pointsman_actors::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{clock, events, gateway::Worker};
+use crate::{clock, events, gateway::Worker, upstream::Timing};
 
 /// A claimed place at an endpoint. Dropped without a verdict, it counts as cancelled.
 pub struct Attempt {
@@ -74,6 +74,14 @@ impl Attempt {
     #[must_use]
     pub fn candidate(&self) -> Option<&Candidate> {
         self.routed.decision.candidates.get(self.position)
+    }
+
+    /// The response head came, over this connection.
+    pub fn connected(&mut self, timing: &Timing) {
+        self.connect = match (timing.connect, timing.tls) {
+            (Some(connect), tls) => Some(connect + tls.unwrap_or_default()),
+            (None, _) => None,
+        };
     }
 
     /// The first content arrived; for a plain answer its head.

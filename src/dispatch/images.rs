@@ -44,7 +44,7 @@ impl ImageWork {
     ) -> Result<Answer, AnswerFault> {
         let origin = if endpoint.images_through_chat { ImageOrigin::Chat } else { ImageOrigin::Images };
         let mut answer = rewrite_image_answer(body, origin, context)?;
-        match self.request.response_format {
+        match self.request.format {
             ImageFormat::Base64 => require_bytes(&answer)?,
             ImageFormat::Url => self.link(&mut answer, files)?,
         }

@@ -31,7 +31,7 @@ pub async fn answer(worker: &Rc<Worker>, work: &Work, mut walk: Walk, mut draft:
         let Some(target) = Target::of(worker, &walk.routed, &attempt) else { return Err(ApiError::internal()) };
         let outgoing = work.upstream_body(&walk.routed.catalog, target.endpoint);
         draft.attempt_began(&attempt, target.slug(), outgoing.dropped);
-        match one(&target, work, outgoing.bytes, &mut attempt, &mut draft, walk.deadline).await {
+        match one(worker, &target, work, outgoing.bytes, &mut attempt, &mut draft, walk.deadline).await {
             Ok(answer) => {
                 draft.attempt_ended(attempt.completed(&answer.outcome.usage));
                 draft.complete(answer.outcome.clone());
@@ -50,6 +50,7 @@ pub async fn answer(worker: &Rc<Worker>, work: &Work, mut walk: Walk, mut draft:
 }
 
 async fn one(
+    worker: &Worker,
     target: &Target<'_>,
     work: &Work,
     body: bytes::Bytes,
@@ -59,9 +60,10 @@ async fn one(
 ) -> Result<Answer, UpstreamError> {
     let response = target.client.send(target.plain_call(work, body, deadline)).await?;
     let now = clock::now();
-    attempt.head_arrived(&response.timing, now);
+    attempt.connected(&response.timing);
+    attempt.first_token(now);
     draft.first_output(now);
-    let whole = response.body.collect().await?;
+    let whole = response.body.collect(worker.shared.config.limits.upstream_body_bytes).await?;
     let context = target.answer_context(draft.record(), work);
-    work.rewrite(&whole, &context, target.endpoint).map_err(UpstreamError::from)
+    work.rewrite(&whole, &context, target.endpoint, &worker.shared.images).map_err(UpstreamError::from)
 }

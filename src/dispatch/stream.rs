@@ -1,13 +1,14 @@
 //! An answer in a stream. The head waits for the first content or the first keep-alive, whichever is
 //! earlier; until the content another endpoint may still take over, after it none ever does.
 
-use std::{cell::RefCell, rc::Rc, time::Instant};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Instant};
 
 use actix_web::{HttpResponse, http::header};
 use bytes::BytesMut;
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
     dialect::{AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
+    domain::FailureKind,
     relay::{Ending, Feed, FeedStream, Observer, Opened, Relay, RelayBody, RelayClocks, Unopened},
 };
 
@@ -54,13 +55,13 @@ pub async fn answer(
         deadline: walk.deadline,
     };
     let draft = Rc::new(RefCell::new(draft));
-    let mut opening = open(Rc::clone(worker), work, walk, Rc::clone(&draft), options.clone()).boxed_local();
+    let mut opening = open(Rc::clone(worker), work, walk, Rc::clone(&draft), options).boxed_local();
     let feeds = match actix_rt::time::timeout(clocks.keep_alive, &mut opening).await {
         Ok(Ok(open)) => feeds(open),
         Ok(Err(error)) => return Err(error),
         Err(_) => late_feeds(opening, ChatStream::new(call::unanswered(draft.borrow().record()), options)),
     };
-    let head = head(&draft.borrow());
+    let mut head = head(&draft.borrow());
     draft.borrow().publish_running();
     Ok(head.body(Body(Relay::start(feeds, clocks))))
 }
@@ -156,14 +157,14 @@ impl Reading {
         attempt.connected(&response.timing);
         let mut body = response.body;
         loop {
-            let read = actix_rt::time::timeout_at(self.content_by.into(), body.next()).await;
-            let Ok(read) = read else { return Err(UpstreamError::timeout("no content in time")) };
+            let read = tokio::time::timeout_at(self.content_by.into(), body.next()).await;
+            let Ok(read) = read else { return Err(UpstreamError::from(AnswerFault { kind: FailureKind::Timeout, detail: "no content in time".into() })) };
             let Some(bytes) = read.transpose()? else {
                 self.chat.end(&mut self.held)?;
                 attempt.first_token(clock::now());
                 return Ok(None);
             };
-            self.chat.push(bytes, &mut self.held)?;
+            self.chat.push(&bytes, &mut self.held)?;
             if self.chat.has_content() {
                 attempt.first_token(clock::now());
                 return Ok(Some(body));
@@ -200,9 +201,12 @@ impl Observer for StreamObserver {
 
     fn error(&self, fault: &AnswerFault) -> StreamError {
         let error = ApiError::broken_stream(fault.kind);
-        let mut error = stream_error(&error);
-        error.provider_name = self.draft.borrow().record().provider_name.as_deref().map(str::to_owned);
-        error
+        let draft = self.draft.borrow();
+        StreamError {
+            provider_name: draft.record().provider_name.clone(),
+            request_id: Some(Arc::clone(&draft.record().request_id)),
+            ..stream_error(&error)
+        }
     }
 }
 
@@ -210,10 +214,12 @@ impl Observer for StreamObserver {
 fn stream_error(error: &ApiError) -> StreamError {
     StreamError {
         code: error.status().as_u16(),
-        message: error.message().to_owned(),
+        message: error.message().to_owned().into(),
         kind: error.kind(),
         error_type: error.error_type(),
+        reason: error.reason(),
         provider_name: None,
+        request_id: None,
     }
 }
 
