@@ -1,1 +1,3 @@
-//! x
+//! A routing gateway for language models, as a library.
+
+pub mod upstream;

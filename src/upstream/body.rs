@@ -1,0 +1,151 @@
+//! A running answer: bytes as they come, under two clocks.
+//!
+//! The end of this stream is proven: awc reports a clean end of a cut body too, but the guard below has turned that
+//! into an error. Only a body that is delimited by the end of its connection can still lack something.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use actix_http::Payload;
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt as _};
+use pointsman_actors::domain::FailureKind;
+use tokio::time::{Sleep, sleep_until};
+
+use super::{UpstreamError, failure};
+
+/// The body of an answer. Dropping it unfinished closes the connection at once.
+pub struct UpstreamBody {
+    /// `Payload::None` once it has ended or failed.
+    payload: Payload,
+    announced: Option<u64>,
+    deadline: Instant,
+    idle: Duration,
+    /// Since when the upstream has kept us waiting. A slow reader does not count against it.
+    waiting_since: Option<Instant>,
+    /// Made at the first wait, and set anew only when it fires: most answers never wait.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl UpstreamBody {
+    pub(super) fn new(payload: Payload, announced: Option<u64>, deadline: Instant, idle: Duration) -> UpstreamBody {
+        UpstreamBody { payload, announced, deadline, idle, waiting_since: None, timer: None }
+    }
+
+    /// The length the head announced, if it did.
+    #[must_use]
+    pub fn announced(&self) -> Option<u64> {
+        self.announced
+    }
+
+    /// The whole body, if it has at most `limit` bytes. Copies nothing when it came in one piece.
+    ///
+    /// # Errors
+    /// When the body breaks off, a clock runs out, or it is larger than `limit`.
+    pub async fn collect(mut self, limit: usize) -> Result<Bytes, UpstreamError> {
+        let announced = self.announced.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));
+        if announced > limit {
+            return Err(too_large(limit));
+        }
+        let Some(first) = self.next().await.transpose()? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next().await.transpose()? else { return within(first, limit) };
+        let mut whole = BytesMut::with_capacity(announced.max(first.len() + second.len()));
+        whole.extend_from_slice(&first);
+        whole.extend_from_slice(&second);
+        drop((first, second));
+        while whole.len() <= limit {
+            let Some(bytes) = self.next().await.transpose()? else { return Ok(whole.freeze()) };
+            whole.extend_from_slice(&bytes);
+        }
+        Err(too_large(limit))
+    }
+
+    /// Reads on until the end, `limit` bytes or a failure, and gives what came: for the bodies of refusals, of which
+    /// a part is better than nothing.
+    pub(super) async fn salvage(mut self, limit: usize) -> BytesMut {
+        let mut found = BytesMut::new();
+        while let Some(Ok(bytes)) = self.next().await {
+            let room = limit - found.len();
+            found.extend_from_slice(bytes.get(..room).unwrap_or(&bytes));
+            if found.len() == limit {
+                break;
+            }
+        }
+        found
+    }
+
+    fn end(&mut self) {
+        self.payload = Payload::None;
+        self.timer = None;
+    }
+
+    fn fail(&mut self, error: UpstreamError) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        self.end();
+        Poll::Ready(Some(Err(error)))
+    }
+
+    fn poll_clocks(&mut self, cx: &mut Context<'_>) -> Poll<UpstreamError> {
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        let limit = (since + self.idle).min(self.deadline);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(limit.into())));
+        // It may have been set for an earlier wait that ended well.
+        while timer.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= limit {
+                return Poll::Ready(self.expired(limit));
+            }
+            timer.as_mut().reset(limit.into());
+        }
+        Poll::Pending
+    }
+
+    fn expired(&self, limit: Instant) -> UpstreamError {
+        if limit < self.deadline {
+            return UpstreamError::new(FailureKind::Timeout, format!("no further bytes within {:?}", self.idle));
+        }
+        UpstreamError::new(FailureKind::Timeout, "the answer was not whole at the deadline")
+    }
+}
+
+impl Stream for UpstreamBody {
+    type Item = Result<Bytes, UpstreamError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let body = self.get_mut();
+        match Pin::new(&mut body.payload).poll_next(cx) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                body.waiting_since = None;
+                // An upstream that always has another byte ready never lets the timer run.
+                if Instant::now() >= body.deadline {
+                    return body.fail(body.expired(body.deadline));
+                }
+                Poll::Ready(Some(Ok(bytes)))
+            }
+            Poll::Ready(Some(Err(error))) => body.fail(failure::of_body(&error)),
+            Poll::Ready(None) => {
+                body.end();
+                Poll::Ready(None)
+            }
+            Poll::Pending => match body.poll_clocks(cx) {
+                Poll::Ready(error) => body.fail(error),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+}
+
+impl std::fmt::Debug for UpstreamBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UpstreamBody").field("announced", &self.announced).finish_non_exhaustive()
+    }
+}
+
+fn within(bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {
+    if bytes.len() <= limit { Ok(bytes) } else { Err(too_large(limit)) }
+}
+
+fn too_large(limit: usize) -> UpstreamError {
+    UpstreamError::new(FailureKind::Malformed, format!("the answer has more than {limit} bytes"))
+}
