@@ -22,17 +22,27 @@ pub struct UpstreamBody {
     /// `Payload::None` once it has ended or failed.
     payload: Payload,
     announced: Option<u64>,
-    deadline: Instant,
-    idle: Duration,
+    bounds: BodyBounds,
     /// Since when the upstream has kept us waiting. A slow reader does not count against it.
     waiting_since: Option<Instant>,
     /// Made at the first wait, and set anew only when it fires: most answers never wait.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
+/// How much of a body there may be, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BodyBounds {
+    /// When the whole must have arrived.
+    pub(super) deadline: Instant,
+    /// Longest silence; `None` means that only the deadline counts.
+    pub(super) idle: Option<Duration>,
+    /// Most bytes, where the body is collected.
+    pub(super) size: usize,
+}
+
 impl UpstreamBody {
-    pub(super) fn new(payload: Payload, announced: Option<u64>, deadline: Instant, idle: Duration) -> UpstreamBody {
-        UpstreamBody { payload, announced, deadline, idle, waiting_since: None, timer: None }
+    pub(super) fn new(payload: Payload, announced: Option<u64>, bounds: BodyBounds) -> UpstreamBody {
+        UpstreamBody { payload, announced, bounds, waiting_since: None, timer: None }
     }
 
     /// The length the head announced, if it did.
@@ -41,11 +51,12 @@ impl UpstreamBody {
         self.announced
     }
 
-    /// The whole body, if it has at most `limit` bytes. Copies nothing when it came in one piece.
+    /// The whole body, if it is no larger than the client's limits allow. Copies nothing when it came in one piece.
     ///
     /// # Errors
-    /// When the body breaks off, a clock runs out, or it is larger than `limit`.
-    pub async fn collect(mut self, limit: usize) -> Result<Bytes, UpstreamError> {
+    /// When the body breaks off, a clock runs out, or it is too large.
+    pub async fn collect(mut self) -> Result<Bytes, UpstreamError> {
+        let limit = self.bounds.size;
         let announced = self.announced.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));
         if announced > limit {
             return Err(too_large(limit));
@@ -55,6 +66,7 @@ impl UpstreamBody {
         let mut whole = BytesMut::with_capacity(announced.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);
+        // Both are windows into awc's read buffer, which it can use again only without them.
         drop((first, second));
         while whole.len() <= limit {
             let Some(bytes) = self.next().await.transpose()? else { return Ok(whole.freeze()) };
@@ -63,10 +75,10 @@ impl UpstreamBody {
         Err(too_large(limit))
     }
 
-    /// Reads on until the end, `limit` bytes or a failure, and gives what came: for the bodies of refusals, of which
-    /// a part is better than nothing.
-    pub(super) async fn salvage(mut self, limit: usize) -> BytesMut {
-        let mut found = BytesMut::new();
+    /// Reads on until the end, the limit or a failure, and gives what came: for the bodies of refusals, of which a
+    /// part is better than nothing.
+    pub(super) async fn salvage(mut self) -> BytesMut {
+        let (mut found, limit) = (BytesMut::new(), self.bounds.size);
         while let Some(Ok(bytes)) = self.next().await {
             let room = limit - found.len();
             found.extend_from_slice(bytes.get(..room).unwrap_or(&bytes));
@@ -89,7 +101,8 @@ impl UpstreamBody {
 
     fn poll_clocks(&mut self, cx: &mut Context<'_>) -> Poll<UpstreamError> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        let limit = (since + self.idle).min(self.deadline);
+        let deadline = self.bounds.deadline;
+        let limit = self.bounds.idle.map_or(deadline, |idle| deadline.min(since + idle));
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(limit.into())));
         // It may have been set for an earlier wait that ended well.
         while timer.as_mut().poll(cx).is_ready() {
@@ -102,10 +115,8 @@ impl UpstreamBody {
     }
 
     fn expired(&self, limit: Instant) -> UpstreamError {
-        if limit < self.deadline {
-            return UpstreamError::new(FailureKind::Timeout, format!("no further bytes within {:?}", self.idle));
-        }
-        UpstreamError::new(FailureKind::Timeout, "the answer was not whole at the deadline")
+        let silent = limit < self.bounds.deadline;
+        UpstreamError::timeout(if silent { "no further bytes in time" } else { "the answer was not whole in time" })
     }
 }
 
@@ -118,8 +129,8 @@ impl Stream for UpstreamBody {
             Poll::Ready(Some(Ok(bytes))) => {
                 body.waiting_since = None;
                 // An upstream that always has another byte ready never lets the timer run.
-                if Instant::now() >= body.deadline {
-                    return body.fail(body.expired(body.deadline));
+                if Instant::now() >= body.bounds.deadline {
+                    return body.fail(body.expired(body.bounds.deadline));
                 }
                 Poll::Ready(Some(Ok(bytes)))
             }

@@ -20,6 +20,7 @@ use tokio::time::timeout_at;
 
 use super::{
     Connection, Redactor, Timing, UpstreamBody, UpstreamError,
+    body::BodyBounds,
     connector::Connector,
     failure,
     probe::{PROBE, Probe},
@@ -38,6 +39,11 @@ pub struct TransportLimits {
     pub keep_alive: Duration,
     /// How long any connection is kept, so that a provider's change of address is followed.
     pub lifetime: Duration,
+    /// How long a stream may be silent. A backstop: what counts as content, and how long none may come, is known
+    /// further up. A plain answer has the deadline only, because some servers send its head long before its body.
+    pub idle: Duration,
+    /// Most bytes of a plain answer.
+    pub max_body: usize,
     /// How long the body of a refusal may take; its status is known already.
     pub refusal_body: Duration,
 }
@@ -48,6 +54,8 @@ impl Default for TransportLimits {
             connect: Duration::from_secs(2),
             keep_alive: Duration::from_secs(55),
             lifetime: Duration::from_secs(3600),
+            idle: Duration::from_secs(60),
+            max_body: 32 * 1024 * 1024,
             refusal_body: Duration::from_secs(1),
         }
     }
@@ -66,8 +74,6 @@ pub struct Call {
     pub deadline: Instant,
     /// How long the head may take, connecting included.
     pub head_timeout: Duration,
-    /// How long the upstream may be silent inside the body.
-    pub idle_timeout: Duration,
 }
 
 /// A regular 200 whose body is on its way.
@@ -162,10 +168,15 @@ impl UpstreamClient {
         };
         let timing = probe.timing(begun, retried);
         if response.status() == StatusCode::OK {
-            accept(response, &call, timing)
+            accept(response, self.bounds(&call), timing)
         } else {
             Err(self.refuse(response, &call).await)
         }
+    }
+
+    fn bounds(&self, call: &Call) -> BodyBounds {
+        let idle = call.streamed.then_some(self.limits.idle);
+        BodyBounds { deadline: call.deadline, idle, size: self.limits.max_body }
     }
 
     fn prepare(&self, path: &'static str, streamed: bool) -> Result<Rc<Prepared>, UpstreamError> {
@@ -188,8 +199,8 @@ impl UpstreamClient {
         let body = match status {
             400..=599 => {
                 let deadline = call.deadline.min(Instant::now() + self.limits.refusal_body);
-                let body = UpstreamBody::new(response.take_payload(), None, deadline, self.limits.refusal_body);
-                body.salvage(REFUSAL_LIMIT).await
+                let bounds = BodyBounds { deadline, idle: None, size: REFUSAL_LIMIT };
+                UpstreamBody::new(response.take_payload(), None, bounds).salvage().await
             }
             // A redirect's body has nothing to say to us, and a 204 or 304 has none.
             _ => bytes::BytesMut::new(),
@@ -228,21 +239,21 @@ async fn attempt(
     let error = match outcome {
         Ok(Ok(response)) => return Ok((response, probe)),
         Ok(Err(error)) => failure::of_send(&error),
-        Err(_) => UpstreamError::new(FailureKind::Timeout, "no head in time"),
+        Err(_) => UpstreamError::timeout("no head in time"),
     };
     let stale = error.failure.kind == FailureKind::Reset && !probe.is_fresh() && !probe.is_answered();
     Err(Failed { error, stale })
 }
 
 /// Takes a 200 whose head promises a body we can read.
-fn accept(mut response: ClientResponse, call: &Call, timing: Timing) -> Result<UpstreamAnswer, UpstreamError> {
+fn accept(mut response: ClientResponse, bounds: BodyBounds, timing: Timing) -> Result<UpstreamAnswer, UpstreamError> {
     let malformed = |why: &str| UpstreamError::new(FailureKind::Malformed, why).with_status(200);
     if !is_identity(response.headers()) {
         return Err(malformed("an encoded body, though none was asked for"));
     }
     let form = form(response.headers()).ok_or_else(|| malformed("a web page instead of an answer"))?;
     let announced = announced(response.headers());
-    let body = UpstreamBody::new(response.take_payload(), announced, call.deadline, call.idle_timeout);
+    let body = UpstreamBody::new(response.take_payload(), announced, bounds);
     Ok(UpstreamAnswer { body, form, timing })
 }
 

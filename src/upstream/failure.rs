@@ -18,7 +18,7 @@ pub struct UpstreamError {
     /// For our log only; never for the client. Holds no text of the provider's but machine-readable codes.
     pub detail: String,
     /// The provider's body, cleaned and cut to 2 KiB; only where the failure is the caller's own mistake.
-    pub raw: Option<Box<str>>,
+    pub raw: Option<String>,
     /// The sentence in it; likewise.
     pub message: Option<Box<str>>,
     /// The provider's own code for the error, made printable.
@@ -28,8 +28,9 @@ pub struct UpstreamError {
 }
 
 impl UpstreamError {
-    /// A failure without an answer.
-    pub(super) fn new(kind: FailureKind, detail: impl Into<String>) -> UpstreamError {
+    /// A failure without a refusal. `detail` is for our log.
+    #[must_use]
+    pub fn new(kind: FailureKind, detail: impl Into<String>) -> UpstreamError {
         UpstreamError {
             failure: Failure { kind, status: None, retry_after: None },
             detail: detail.into(),
@@ -38,6 +39,12 @@ impl UpstreamError {
             code: None,
             content_policy: false,
         }
+    }
+
+    /// A clock ran out; `detail` names what was waited for.
+    #[must_use]
+    pub fn timeout(detail: impl Into<String>) -> UpstreamError {
+        UpstreamError::new(FailureKind::Timeout, detail)
     }
 
     pub(super) fn with_status(mut self, status: u16) -> UpstreamError {
@@ -72,7 +79,7 @@ pub(super) fn of_send(error: &SendRequestError) -> UpstreamError {
         SendRequestError::Connect(error) => of_connect(error),
         SendRequestError::Send(error) | SendRequestError::Response(ParseError::Io(error)) => of_head(error),
         SendRequestError::Response(error) => UpstreamError::new(FailureKind::Malformed, format!("head: {error}")),
-        SendRequestError::Timeout => UpstreamError::new(FailureKind::Timeout, "no head in time"),
+        SendRequestError::Timeout => UpstreamError::timeout("no head in time"),
         // What is left cannot happen to a frozen POST over HTTP/1.1 without a tunnel.
         error => UpstreamError::new(FailureKind::Reset, format!("request: {error}")),
     }
@@ -86,7 +93,7 @@ fn of_connect(error: &ConnectError) -> UpstreamError {
         },
         // awc's name for a connection that ended before the head: there was one, so nobody refused it.
         ConnectError::Disconnected => UpstreamError::new(FailureKind::Reset, Fault::NoAnswer.to_string()),
-        ConnectError::Timeout => UpstreamError::new(FailureKind::Timeout, "no connection in time"),
+        ConnectError::Timeout => UpstreamError::timeout("no connection in time"),
         error => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
     }
 }

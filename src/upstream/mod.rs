@@ -22,7 +22,6 @@ mod redact;
 mod refusal;
 mod request;
 mod retry_after;
-mod secret;
 mod tls;
 mod transport;
 
@@ -33,5 +32,4 @@ pub use failure::UpstreamError;
 pub use probe::Timing;
 pub use redact::Redactor;
 pub use retry_after::retry_after;
-pub use secret::Secret;
 pub use tls::{TlsFault, client_config};

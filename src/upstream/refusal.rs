@@ -71,13 +71,13 @@ pub(super) fn judge(
     let said = Said::read(body);
     let kind = kind(status, &said);
     let clients = kind.blame() == Blame::Client;
-    let shown = |text: &str, limit: usize| clients.then(|| redactor.clean(text, limit).into_boxed_str());
+    let shown = |text: &str, limit: usize| clients.then(|| redactor.clean(text, limit));
     let code = said.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     UpstreamError {
         failure: Failure { kind, status: Some(status), retry_after: retry_after(headers, now) },
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
         raw: shown(&String::from_utf8_lossy(body), RAW_LIMIT),
-        message: said.message.as_deref().and_then(|message| shown(message, MESSAGE_LIMIT)),
+        message: said.message.as_deref().and_then(|message| shown(message, MESSAGE_LIMIT)).map(String::into_boxed_str),
         code,
         content_policy: said.mentions(&POLICY_PHRASES),
     }
@@ -166,7 +166,7 @@ mod tests {
     use actix_http::header::{HeaderName, HeaderValue};
 
     use super::*;
-    use crate::upstream::Secret;
+    use crate::secret::Secret;
 
     fn judge_text(status: u16, body: &str) -> UpstreamError {
         let redactor = Redactor::new([Secret::from("sk-provider-secret")]);

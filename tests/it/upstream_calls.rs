@@ -7,8 +7,11 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use pointsman::upstream::{
-    Call, Connection, Redactor, Secret, TransportLimits, UpstreamAnswer, UpstreamClient, UpstreamError, client_config,
+use pointsman::{
+    secret::Secret,
+    upstream::{
+        Call, Connection, Redactor, TransportLimits, UpstreamAnswer, UpstreamClient, UpstreamError, client_config,
+    },
 };
 use rustls::ClientConfig;
 
@@ -16,9 +19,6 @@ use crate::scripted::{Script, Upstream};
 
 /// Longer than any test should take, shorter than anybody's patience.
 pub(crate) const AMPLE: Duration = Duration::from_secs(10);
-
-/// Most bytes of an answer.
-const LIMIT: usize = 32 * 1024 * 1024;
 
 /// Reading the system's roots takes longer than most of these tests.
 static TLS: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| client_config(None).unwrap());
@@ -30,9 +30,18 @@ pub(crate) fn client(base_url: &str) -> UpstreamClient {
 
 /// A client for `connection`, which trusts what the system trusts.
 pub(crate) fn client_of(connection: Connection) -> UpstreamClient {
+    client_within(connection, limits())
+}
+
+/// The same with limits of its own.
+pub(crate) fn client_within(connection: Connection, limits: TransportLimits) -> UpstreamClient {
     let redactor = Arc::new(Redactor::new(connection.secret().cloned()));
-    let limits = TransportLimits { refusal_body: Duration::from_millis(500), ..TransportLimits::default() };
     UpstreamClient::new(&connection, &TLS, limits, redactor)
+}
+
+/// The usual limits, but for the body of a refusal: some tests wait for one that never comes.
+pub(crate) fn limits() -> TransportLimits {
+    TransportLimits { refusal_body: Duration::from_millis(500), ..TransportLimits::default() }
 }
 
 /// A client with a bearer token for `base_url`.
@@ -48,7 +57,6 @@ pub(crate) fn plain(body: impl Into<Bytes>) -> Call {
         streamed: false,
         deadline: Instant::now() + AMPLE,
         head_timeout: AMPLE,
-        idle_timeout: AMPLE,
     }
 }
 
@@ -62,7 +70,7 @@ pub(crate) async fn outcome(client: &UpstreamClient, call: Call) -> String {
     let whole = !call.streamed;
     match client.send(call).await {
         Err(error) => failure(&error),
-        Ok(answer) if whole => match answer.body.collect(LIMIT).await {
+        Ok(answer) if whole => match answer.body.collect().await {
             Ok(body) => text(&body),
             Err(error) => failure(&error),
         },

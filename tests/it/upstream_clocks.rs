@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use pointsman::upstream::Call;
+use pointsman::upstream::{Call, Connection, TransportLimits, UpstreamClient};
 
 use crate::{
     scripted::{Script, Upstream},
-    upstream_calls::{client, ok, outcome, plain, streamed},
+    upstream_calls::{AMPLE, client_within, limits, ok, outcome, plain, streamed},
 };
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -16,10 +16,15 @@ const SHORT: Duration = Duration::from_millis(100);
 /// Long before the ample clocks of a call, with room for a busy machine.
 const SOON: Duration = Duration::from_secs(3);
 
+/// A client whose streams may be silent for `idle`.
+fn client(upstream: &Upstream, idle: Duration) -> UpstreamClient {
+    client_within(Connection::new(&upstream.url("/v1")).unwrap(), TransportLimits { idle, ..limits() })
+}
+
 /// What the call comes to, and that it does so soon.
 async fn check(script: Script, call: Call, expected: &str) {
     let upstream = Upstream::start([script]);
-    let (client, begun) = (client(&upstream.url("/v1")), Instant::now());
+    let (client, begun) = (client(&upstream, SHORT), Instant::now());
     assert_eq!(outcome(&client, call).await, expected);
     assert!(begun.elapsed() < SOON, "took {:?}", begun.elapsed());
     assert!(upstream.eventually(SOON, |log| log.closed.len() == 1).await, "the connection is closed");
@@ -50,10 +55,16 @@ async fn the_deadline_counts_for_the_head_too() {
 #[actix_web::test]
 async fn a_body_that_stalls_runs_into_the_idle_clock() {
     let stall = || Script::new().request().send(format!("{HEAD}5\r\nhello\r\n"));
-    check(stall(), Call { idle_timeout: SHORT, ..streamed("{}") }, "timeout after 'hello'").await;
-    check(stall(), Call { idle_timeout: SHORT, ..plain("{}") }, "timeout").await;
-    let silent = Script::new().request().send(HEAD);
-    check(silent, Call { idle_timeout: SHORT, ..streamed("{}") }, "timeout").await;
+    check(stall(), streamed("{}"), "timeout after 'hello'").await;
+    check(Script::new().request().send(HEAD), streamed("{}"), "timeout").await;
+    check(stall(), Call { deadline: Instant::now() + SHORT, ..plain("{}") }, "timeout").await;
+}
+
+#[actix_web::test]
+async fn a_plain_answer_whose_head_comes_long_before_its_body_has_until_the_deadline() {
+    let script = Script::new().request().send(HEAD).pause(SHORT * 3).send("5\r\nhello\r\n0\r\n\r\n");
+    let upstream = Upstream::start([script]);
+    assert_eq!(outcome(&client(&upstream, SHORT), plain("{}")).await, "hello");
 }
 
 #[actix_web::test]
@@ -63,7 +74,7 @@ async fn a_body_that_never_pauses_runs_into_the_deadline() {
     for gap in [Duration::ZERO, Duration::from_millis(5)] {
         let upstream = Upstream::start([endless(gap)]);
         let call = Call { deadline: Instant::now() + SHORT, ..streamed("{}") };
-        let came = outcome(&client(&upstream.url("/v1")), call).await;
+        let came = outcome(&client(&upstream, AMPLE), call).await;
         assert!(came.starts_with("timeout after 'hello"), "{came:.100}");
     }
 }
@@ -72,16 +83,15 @@ async fn a_body_that_never_pauses_runs_into_the_deadline() {
 async fn pauses_shorter_than_the_idle_clock_are_no_stall_however_many() {
     let slow = Script::new().request().send(HEAD).trickle("1\r\nx\r\n".repeat(10), 6, Duration::from_millis(40));
     let upstream = Upstream::start([slow.send("0\r\n\r\n")]);
-    let call = Call { idle_timeout: Duration::from_millis(250), ..streamed("{}") };
-    assert_eq!(outcome(&client(&upstream.url("/v1")), call).await, "x".repeat(10));
+    let client = client(&upstream, Duration::from_millis(250));
+    assert_eq!(outcome(&client, streamed("{}")).await, "x".repeat(10));
 }
 
 #[actix_web::test]
 async fn a_reader_that_takes_its_time_is_not_the_upstreams_fault() {
     let script = Script::new().request().send(format!("{HEAD}5\r\nhello\r\n")).pause(SHORT * 3);
     let upstream = Upstream::start([script.send("4\r\n you\r\n0\r\n\r\n")]);
-    let call = Call { idle_timeout: SHORT * 2, ..streamed("{}") };
-    let mut answer = client(&upstream.url("/v1")).send(call).await.unwrap();
+    let mut answer = client(&upstream, SHORT * 2).send(streamed("{}")).await.unwrap();
     assert_eq!(answer.body.next().await.unwrap().unwrap(), "hello");
     // Waits once, a little, and leaves the timer behind; then is busy elsewhere for longer than the clock allows.
     assert!(actix_web::rt::time::timeout(Duration::from_millis(10), answer.body.next()).await.is_err());

@@ -67,7 +67,7 @@ async fn a_server_vouched_for_by_the_ca_file_is_called_and_its_connection_used_a
         let answer = client.send(plain("{}")).await.unwrap();
         assert_eq!(answer.timing.reused, round > 0);
         assert_eq!(answer.timing.tls.is_some(), round == 0, "only the first one shakes hands");
-        assert_eq!(answer.body.collect(100).await.unwrap(), "hello");
+        assert_eq!(answer.body.collect().await.unwrap(), "hello");
     }
     assert_eq!(upstream.connections(), 1);
     let host = format!("\r\nhost: localhost:{}\r\n", upstream.address().port());
