@@ -103,6 +103,7 @@ impl<S: Wire> Guard<S> {
     fn poison(&mut self) {
         self.wire = None;
         self.held = BytesMut::new();
+        self.found = None;
     }
 
     fn fail(&mut self, fault: Fault) -> io::Error {
