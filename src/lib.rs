@@ -23,7 +23,7 @@ mod query;
 mod record;
 mod refusal;
 mod routes;
-mod secret;
+pub mod secret;
 pub mod serve;
 pub mod server;
 pub mod simulation;

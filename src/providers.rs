@@ -59,7 +59,12 @@ impl Providers {
         Ok(Providers {
             callable,
             redactor: Arc::new(Redactor::new(secrets)),
-            limits: TransportLimits { connect: config.timeouts.connect, ..TransportLimits::default() },
+            limits: TransportLimits {
+                connect: config.timeouts.connect,
+                idle: config.stream.idle_timeout.max(config.timeouts.first_content),
+                max_body: config.limits.upstream_body_bytes,
+                ..TransportLimits::default()
+            },
         })
     }
 

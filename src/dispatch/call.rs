@@ -51,15 +51,14 @@ impl<'a> Target<'a> {
     pub fn plain_call(&self, work: &Work, body: Bytes, deadline: Instant) -> Call {
         let rest = deadline.saturating_duration_since(Instant::now());
         let path = work.path(self.endpoint);
-        Call { path, body, streamed: false, deadline, head_timeout: rest, idle_timeout: rest }
+        Call { path, body, streamed: false, deadline, head_timeout: rest }
     }
 
     /// A call whose answer is streamed.
     pub fn stream_call(&self, work: &Work, body: Bytes, deadline: Instant) -> Call {
         let rest = deadline.saturating_duration_since(Instant::now());
         let head_timeout: Duration = self.routed.policy.clocks.first_byte.min(rest);
-        let (path, idle_timeout) = (work.path(self.endpoint), self.routed.policy.clocks.idle);
-        Call { path, body, streamed: true, deadline, head_timeout, idle_timeout }
+        Call { path: work.path(self.endpoint), body, streamed: true, deadline, head_timeout }
     }
 
     /// How an answer of this endpoint is rewritten for the client of `record`.

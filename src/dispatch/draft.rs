@@ -18,8 +18,10 @@ use crate::{admission::{Admitted, RateState}, clock, dispatch::attempt::Attempt,
 pub struct Draft {
     worker: Rc<Worker>,
     accepted: Tick,
-    /// Time spent waiting for upstreams, so far.
+    /// Time spent waiting for upstreams in attempts that ended.
     upstream_time: Duration,
+    /// When the running attempt was dispatched, and when it gave its first output.
+    running: Option<(Tick, Option<Tick>)>,
     record: Generation,
     posted: bool,
     admitted: Option<Admitted>,
@@ -33,6 +35,7 @@ impl Draft {
             worker: Rc::clone(worker),
             accepted,
             upstream_time: Duration::ZERO,
+            running: None,
             record,
             posted: false,
             rate: admitted.rate,
@@ -54,6 +57,7 @@ impl Draft {
 
     /// An attempt begins: as long as it runs, it is the one that serves.
     pub fn attempt_began(&mut self, attempt: &Attempt, slug: Arc<str>, dropped: Vec<Arc<str>>) {
+        self.running = Some((attempt.started, None));
         let (model, provider_name) = attempt.names();
         self.record.model = Some(model);
         self.record.provider_name = Some(provider_name);
@@ -64,12 +68,17 @@ impl Draft {
     /// An attempt gave its first output.
     pub fn first_output(&mut self, now: Tick) {
         self.record.latency_ms = Some(millis(now - self.accepted));
+        if let Some((_, first_output)) = &mut self.running {
+            *first_output = Some(now);
+        }
     }
 
     /// An attempt ended.
     pub fn attempt_ended(&mut self, mut attempt: AttemptRecord) {
         attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
-        self.upstream_time += Duration::from_millis(attempt.duration_ms);
+        if let Some((started, _)) = self.running.take() {
+            self.upstream_time += clock::now() - started;
+        }
         self.record.generation_time_ms = Some(attempt.duration_ms);
         self.record.attempts.push(attempt);
     }
@@ -125,6 +134,11 @@ impl Draft {
         self.worker.post(self.worker.news.record(self.record.clone()));
     }
 
+    /// How long the running attempt has kept the client waiting for its first output.
+    fn waited(&self) -> Duration {
+        self.running.map_or(Duration::ZERO, |(started, first)| first.unwrap_or_else(clock::now) - started)
+    }
+
     /// The route headers of a success.
     pub fn write_headers(&self, response: &mut HttpResponseBuilder) {
         let record = &self.record;
@@ -141,7 +155,7 @@ impl Draft {
         response.insert_header(("x-route-attempts", attempts));
         let elapsed = clock::now() - self.accepted;
         response.insert_header(("x-route-latency-ms", record.latency_ms.unwrap_or_else(|| millis(elapsed))));
-        let overhead = elapsed.saturating_sub(self.upstream_time);
+        let overhead = elapsed.saturating_sub(self.upstream_time + self.waited());
         response.insert_header(("x-route-overhead-ms", format!("{:.3}", overhead.as_secs_f64() * 1e3)));
         if !record.dropped_parameters.is_empty() {
             response.insert_header(("x-route-dropped-parameters", record.dropped_parameters.join(",")));

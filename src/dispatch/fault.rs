@@ -7,7 +7,7 @@ use crate::upstream::UpstreamError;
 
 impl From<AnswerFault> for UpstreamError {
     fn from(fault: AnswerFault) -> UpstreamError {
-        UpstreamError::of_answer(fault.kind, fault.detail.into_owned())
+        UpstreamError::new(fault.kind, fault.detail)
     }
 }
 

@@ -63,7 +63,7 @@ async fn one(
     attempt.connected(&response.timing);
     attempt.first_token(now);
     draft.first_output(now);
-    let whole = response.body.collect(worker.shared.config.limits.upstream_body_bytes).await?;
+    let whole = response.body.collect().await?;
     let context = target.answer_context(draft.record(), work);
     work.rewrite(&whole, &context, target.endpoint, &worker.shared.images).map_err(UpstreamError::from)
 }

@@ -8,7 +8,6 @@ use bytes::BytesMut;
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
     dialect::{AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
-    domain::FailureKind,
     relay::{Ending, Feed, FeedStream, Observer, Opened, Relay, RelayBody, RelayClocks, Unopened},
 };
 
@@ -158,7 +157,7 @@ impl Reading {
         let mut body = response.body;
         loop {
             let read = tokio::time::timeout_at(self.content_by.into(), body.next()).await;
-            let Ok(read) = read else { return Err(UpstreamError::from(AnswerFault { kind: FailureKind::Timeout, detail: "no content in time".into() })) };
+            let Ok(read) = read else { return Err(UpstreamError::timeout("no content in time")) };
             let Some(bytes) = read.transpose()? else {
                 self.chat.end(&mut self.held)?;
                 attempt.first_token(clock::now());

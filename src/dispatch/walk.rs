@@ -136,7 +136,7 @@ impl Walk {
         let mut previous: Vec<PreviousError> = self.failures.iter().map(|failed| failed.previous.clone()).collect();
         let provider_name = previous.pop().map(|last| last.provider).unwrap_or_default();
         let status = error.failure.status;
-        let detail = UpstreamDetail { provider_name, status, raw: error.raw.as_deref().map(str::to_owned) };
+        let detail = UpstreamDetail { provider_name, status, raw: error.raw.clone() };
         let context = error.failure.kind == FailureKind::ContextLength;
         ApiError::refused(status.unwrap_or(400), context, detail, previous)
     }

@@ -2,4 +2,22 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod scripted;
+#[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod upstream_answers;
+#[cfg(test)]
+mod upstream_calls;
+#[cfg(test)]
+mod upstream_clocks;
+#[cfg(test)]
+mod upstream_connections;
+#[cfg(test)]
+mod upstream_refusals;
+#[cfg(test)]
+mod upstream_requests;
+#[cfg(test)]
+mod upstream_tls;
+#[cfg(test)]
+mod upstream_without_guard;

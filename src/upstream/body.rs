@@ -1,0 +1,162 @@
+//! A running answer: bytes as they come, under two clocks.
+//!
+//! The end of this stream is proven: awc reports a clean end of a cut body too, but the guard below has turned that
+//! into an error. Only a body that is delimited by the end of its connection can still lack something.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use actix_http::Payload;
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt as _};
+use pointsman_actors::domain::FailureKind;
+use tokio::time::{Sleep, sleep_until};
+
+use super::{UpstreamError, failure};
+
+/// The body of an answer. Dropping it unfinished closes the connection at once.
+pub struct UpstreamBody {
+    /// `Payload::None` once it has ended or failed.
+    payload: Payload,
+    announced: Option<u64>,
+    bounds: BodyBounds,
+    /// Since when the upstream has kept us waiting. A slow reader does not count against it.
+    waiting_since: Option<Instant>,
+    /// Made at the first wait, and set anew only when it fires: most answers never wait.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// How much of a body there may be, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BodyBounds {
+    /// When the whole must have arrived.
+    pub(super) deadline: Instant,
+    /// Longest silence; `None` means that only the deadline counts.
+    pub(super) idle: Option<Duration>,
+    /// Most bytes, where the body is collected.
+    pub(super) size: usize,
+}
+
+impl UpstreamBody {
+    pub(super) fn new(payload: Payload, announced: Option<u64>, bounds: BodyBounds) -> UpstreamBody {
+        UpstreamBody { payload, announced, bounds, waiting_since: None, timer: None }
+    }
+
+    /// The length the head announced, if it did.
+    #[must_use]
+    pub fn announced(&self) -> Option<u64> {
+        self.announced
+    }
+
+    /// The whole body, if it is no larger than the client's limits allow. Copies nothing when it came in one piece.
+    ///
+    /// # Errors
+    /// When the body breaks off, a clock runs out, or it is too large.
+    pub async fn collect(mut self) -> Result<Bytes, UpstreamError> {
+        let limit = self.bounds.size;
+        let announced = self.announced.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));
+        if announced > limit {
+            return Err(too_large(limit));
+        }
+        let Some(first) = self.next().await.transpose()? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next().await.transpose()? else { return within(first, limit) };
+        let mut whole = BytesMut::with_capacity(announced.max(first.len() + second.len()));
+        whole.extend_from_slice(&first);
+        whole.extend_from_slice(&second);
+        // Both are windows into awc's read buffer, which it can use again only without them.
+        drop((first, second));
+        while whole.len() <= limit {
+            let Some(bytes) = self.next().await.transpose()? else { return Ok(whole.freeze()) };
+            whole.extend_from_slice(&bytes);
+        }
+        Err(too_large(limit))
+    }
+
+    /// Reads on until the end, the limit or a failure, and gives what came: for the bodies of refusals, of which a
+    /// part is better than nothing.
+    pub(super) async fn salvage(mut self) -> BytesMut {
+        let (mut found, limit) = (BytesMut::new(), self.bounds.size);
+        while let Some(Ok(bytes)) = self.next().await {
+            let room = limit - found.len();
+            found.extend_from_slice(bytes.get(..room).unwrap_or(&bytes));
+            if found.len() == limit {
+                break;
+            }
+        }
+        found
+    }
+
+    fn end(&mut self) {
+        self.payload = Payload::None;
+        self.timer = None;
+    }
+
+    fn fail(&mut self, error: UpstreamError) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        self.end();
+        Poll::Ready(Some(Err(error)))
+    }
+
+    fn poll_clocks(&mut self, cx: &mut Context<'_>) -> Poll<UpstreamError> {
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        let deadline = self.bounds.deadline;
+        let limit = self.bounds.idle.map_or(deadline, |idle| deadline.min(since + idle));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(limit.into())));
+        // It may have been set for an earlier wait that ended well.
+        while timer.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= limit {
+                return Poll::Ready(self.expired(limit));
+            }
+            timer.as_mut().reset(limit.into());
+        }
+        Poll::Pending
+    }
+
+    fn expired(&self, limit: Instant) -> UpstreamError {
+        let silent = limit < self.bounds.deadline;
+        UpstreamError::timeout(if silent { "no further bytes in time" } else { "the answer was not whole in time" })
+    }
+}
+
+impl Stream for UpstreamBody {
+    type Item = Result<Bytes, UpstreamError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let body = self.get_mut();
+        match Pin::new(&mut body.payload).poll_next(cx) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                body.waiting_since = None;
+                // An upstream that always has another byte ready never lets the timer run.
+                if Instant::now() >= body.bounds.deadline {
+                    return body.fail(body.expired(body.bounds.deadline));
+                }
+                Poll::Ready(Some(Ok(bytes)))
+            }
+            Poll::Ready(Some(Err(error))) => body.fail(failure::of_body(&error)),
+            Poll::Ready(None) => {
+                body.end();
+                Poll::Ready(None)
+            }
+            Poll::Pending => match body.poll_clocks(cx) {
+                Poll::Ready(error) => body.fail(error),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+}
+
+impl std::fmt::Debug for UpstreamBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UpstreamBody").field("announced", &self.announced).finish_non_exhaustive()
+    }
+}
+
+fn within(bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {
+    if bytes.len() <= limit { Ok(bytes) } else { Err(too_large(limit)) }
+}
+
+fn too_large(limit: usize) -> UpstreamError {
+    UpstreamError::new(FailureKind::Malformed, format!("the answer has more than {limit} bytes"))
+}

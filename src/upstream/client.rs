@@ -1,0 +1,282 @@
+//! One attempt: send a request to a provider, accept only a regular 200.
+
+use std::{
+    cell::RefCell,
+    pin::pin,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use actix_http::{
+    HttpMessage as _, StatusCode,
+    header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap},
+};
+use awc::{Client, ClientResponse, FrozenClientRequest};
+use bytes::Bytes;
+use pointsman_actors::domain::FailureKind;
+use rustls::ClientConfig;
+use tokio::time::timeout_at;
+
+use super::{
+    Connection, Redactor, Timing, UpstreamBody, UpstreamError,
+    body::BodyBounds,
+    connector::Connector,
+    failure,
+    probe::{PROBE, Probe},
+    refusal, request,
+};
+
+/// Most that is read of the body of a refusal.
+const REFUSAL_LIMIT: usize = 64 * 1024;
+
+/// Bounds of the transport; those of a single call stand in [`Call`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransportLimits {
+    /// Name resolution, TCP and TLS handshake together.
+    pub connect: Duration,
+    /// How long an unused connection is kept. Below the minute after which most servers close theirs.
+    pub keep_alive: Duration,
+    /// How long any connection is kept, so that a provider's change of address is followed.
+    pub lifetime: Duration,
+    /// How long a stream may be silent. A backstop: what counts as content, and how long none may come, is known
+    /// further up. A plain answer has the deadline only, because some servers send its head long before its body.
+    pub idle: Duration,
+    /// Most bytes of a plain answer.
+    pub max_body: usize,
+    /// How long the body of a refusal may take; its status is known already.
+    pub refusal_body: Duration,
+}
+
+impl Default for TransportLimits {
+    fn default() -> TransportLimits {
+        TransportLimits {
+            connect: Duration::from_secs(2),
+            keep_alive: Duration::from_secs(55),
+            lifetime: Duration::from_secs(3600),
+            idle: Duration::from_secs(60),
+            max_body: 32 * 1024 * 1024,
+            refusal_body: Duration::from_secs(1),
+        }
+    }
+}
+
+/// One question to a provider.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Appended to the base address, such as `/chat/completions`.
+    pub path: &'static str,
+    /// JSON.
+    pub body: Bytes,
+    /// Whether an event stream is asked for.
+    pub streamed: bool,
+    /// When the whole answer must have arrived.
+    pub deadline: Instant,
+    /// How long the head may take, connecting included.
+    pub head_timeout: Duration,
+}
+
+/// A regular 200 whose body is on its way.
+#[derive(Debug)]
+pub struct UpstreamAnswer {
+    /// The body.
+    pub body: UpstreamBody,
+    /// What the head says the body is.
+    pub form: BodyForm,
+    /// How the attempt spent its time so far.
+    pub timing: Timing,
+}
+
+/// What a body claims to be. Only a claim: many servers get it wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyForm {
+    /// `application/json` or another JSON type.
+    Json,
+    /// `text/event-stream`.
+    EventStream,
+    /// Anything else, or nothing said.
+    Other,
+}
+
+/// Calls one provider from one worker.
+///
+/// Holds `Rc`s: made where it is used, in the worker's own thread. Never shared between providers, not even between
+/// two at the same host, so that an irregular answer of one cannot touch the other.
+pub struct UpstreamClient {
+    connection: Connection,
+    limits: TransportLimits,
+    redactor: Arc<Redactor>,
+    pooled: Client,
+    /// awc cannot be told to bypass its pool: this client has none worth the name.
+    fresh: Client,
+    /// The frozen heads; a handful, so a list.
+    prepared: RefCell<Vec<Rc<Prepared>>>,
+}
+
+struct Prepared {
+    path: &'static str,
+    streamed: bool,
+    pooled: FrozenClientRequest,
+    fresh: FrozenClientRequest,
+}
+
+/// A failed try, and whether a fresh connection may save the attempt.
+struct Failed {
+    error: UpstreamError,
+    stale: bool,
+}
+
+impl UpstreamClient {
+    /// A client without open connections.
+    #[must_use]
+    pub fn new(
+        connection: &Connection,
+        tls: &Arc<ClientConfig>,
+        limits: TransportLimits,
+        redactor: Arc<Redactor>,
+    ) -> UpstreamClient {
+        let connector = Connector::new(connection, tls, limits.connect);
+        UpstreamClient {
+            connection: connection.clone(),
+            limits,
+            redactor,
+            pooled: client(connector.clone(), limits.connect, limits.keep_alive, limits.lifetime),
+            fresh: client(connector, limits.connect, Duration::ZERO, Duration::ZERO),
+            prepared: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// Asks once. A retry on a fresh connection, after a kept one had died unnoticed, belongs to the same attempt.
+    ///
+    /// Dropping the future, or the body it gave, closes the connection.
+    ///
+    /// # Errors
+    /// Whatever is not a regular 200: see [`UpstreamError`].
+    pub async fn send(&self, call: Call) -> Result<UpstreamAnswer, UpstreamError> {
+        let begun = Instant::now();
+        let clock = call.deadline.min(begun + call.head_timeout);
+        let prepared = self.prepare(call.path, call.streamed)?;
+        let first = attempt(&prepared.pooled, call.body.clone(), clock).await;
+        let (response, probe, retried) = match first {
+            Ok((response, probe)) => (response, probe, false),
+            Err(failed) if failed.stale => {
+                let second = attempt(&prepared.fresh, call.body.clone(), clock).await;
+                let (response, probe) = second.map_err(|failed| failed.error)?;
+                (response, probe, true)
+            }
+            Err(failed) => return Err(failed.error),
+        };
+        let timing = probe.timing(begun, retried);
+        if response.status() == StatusCode::OK {
+            accept(response, self.bounds(&call), timing)
+        } else {
+            Err(self.refuse(response, &call).await)
+        }
+    }
+
+    fn bounds(&self, call: &Call) -> BodyBounds {
+        let idle = call.streamed.then_some(self.limits.idle);
+        BodyBounds { deadline: call.deadline, idle, size: self.limits.max_body }
+    }
+
+    fn prepare(&self, path: &'static str, streamed: bool) -> Result<Rc<Prepared>, UpstreamError> {
+        let mut prepared = self.prepared.borrow_mut();
+        if let Some(known) = prepared.iter().find(|known| known.streamed == streamed && known.path == path) {
+            return Ok(Rc::clone(known));
+        }
+        let freeze = |client: &Client, close: bool| {
+            request::freeze(client, &self.connection, path, streamed, close)
+                .map_err(|fault| UpstreamError::new(FailureKind::Connect, format!("address: {fault}")))
+        };
+        let (pooled, fresh) = (freeze(&self.pooled, false)?, freeze(&self.fresh, true)?);
+        let new = Rc::new(Prepared { path, streamed, pooled, fresh });
+        prepared.push(Rc::clone(&new));
+        Ok(new)
+    }
+
+    async fn refuse(&self, mut response: ClientResponse, call: &Call) -> UpstreamError {
+        let status = response.status().as_u16();
+        let body = match status {
+            400..=599 => {
+                let deadline = call.deadline.min(Instant::now() + self.limits.refusal_body);
+                let bounds = BodyBounds { deadline, idle: None, size: REFUSAL_LIMIT };
+                UpstreamBody::new(response.take_payload(), None, bounds).salvage().await
+            }
+            // A redirect's body has nothing to say to us, and a 204 or 304 has none.
+            _ => bytes::BytesMut::new(),
+        };
+        refusal::judge(status, response.headers(), &body, SystemTime::now(), &self.redactor)
+    }
+}
+
+impl std::fmt::Debug for UpstreamClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UpstreamClient").field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
+fn client(connector: Connector, connect: Duration, keep_alive: Duration, lifetime: Duration) -> Client {
+    let connector = awc::Connector::new()
+        .connector(connector)
+        // One semaphore for all calls, held for a whole stream: bounds belong to whoever can say no.
+        .limit(0)
+        // Ours knows what it was doing when its time was up; awc's own clock only has to run longer.
+        .timeout(connect.saturating_mul(2) + Duration::from_secs(1))
+        .conn_keep_alive(keep_alive)
+        .conn_lifetime(lifetime);
+    Client::builder().connector(connector).disable_redirects().no_default_headers().disable_timeout().finish()
+}
+
+/// One request on one connection, until the head is here.
+async fn attempt(
+    request: &FrozenClientRequest,
+    body: Bytes,
+    clock: Instant,
+) -> Result<(ClientResponse, Probe), Failed> {
+    let mut sending = pin!(PROBE.scope(Probe::default(), timeout_at(clock.into(), request::send(request, body))));
+    let outcome = sending.as_mut().await;
+    let probe = sending.take_value().unwrap_or_default();
+    let error = match outcome {
+        Ok(Ok(response)) => return Ok((response, probe)),
+        Ok(Err(error)) => failure::of_send(&error),
+        Err(_) => UpstreamError::timeout("no head in time"),
+    };
+    let stale = error.failure.kind == FailureKind::Reset && !probe.is_fresh() && !probe.is_answered();
+    Err(Failed { error, stale })
+}
+
+/// Takes a 200 whose head promises a body we can read.
+fn accept(mut response: ClientResponse, bounds: BodyBounds, timing: Timing) -> Result<UpstreamAnswer, UpstreamError> {
+    let malformed = |why: &str| UpstreamError::new(FailureKind::Malformed, why).with_status(200);
+    if !is_identity(response.headers()) {
+        return Err(malformed("an encoded body, though none was asked for"));
+    }
+    let form = form(response.headers()).ok_or_else(|| malformed("a web page instead of an answer"))?;
+    let announced = announced(response.headers());
+    let body = UpstreamBody::new(response.take_payload(), announced, bounds);
+    Ok(UpstreamAnswer { body, form, timing })
+}
+
+fn is_identity(headers: &HeaderMap) -> bool {
+    headers.get_all(CONTENT_ENCODING).all(|value| {
+        let encoding = value.as_bytes().trim_ascii();
+        encoding.is_empty() || encoding.eq_ignore_ascii_case(b"identity")
+    })
+}
+
+/// The length, which the guard has checked to be a single number.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// `None` for a web page: some proxy's idea of an error.
+fn form(headers: &HeaderMap) -> Option<BodyForm> {
+    let value = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()).unwrap_or_default();
+    let media = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
+    match media.as_slice() {
+        b"text/html" | b"application/xhtml+xml" => None,
+        b"text/event-stream" => Some(BodyForm::EventStream),
+        b"application/json" => Some(BodyForm::Json),
+        other => Some(if other.ends_with(b"+json") { BodyForm::Json } else { BodyForm::Other }),
+    }
+}

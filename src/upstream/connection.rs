@@ -1,0 +1,252 @@
+//! Where a provider is called, and with which headers.
+
+use std::fmt;
+
+use actix_http::{
+    Uri,
+    header::{AUTHORIZATION, HeaderName, HeaderValue},
+    uri::Scheme,
+};
+use rustls::pki_types::ServerName;
+
+use crate::secret::Secret;
+
+/// Headers the transport sets itself, or that would change how a message is framed.
+const RESERVED: [&str; 14] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A provider's address and what identifies us there. Checked when it is made; each worker builds its client from it.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// Without the brackets of an IPv6 address.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// The name to verify; `None` means no TLS.
+    pub(super) server_name: Option<ServerName<'static>>,
+    /// As the `Host` header names it: without the port where that is the scheme's own.
+    pub(super) authority: String,
+    base_path: String,
+    query: Option<String>,
+    credentials: Option<Credentials>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+#[derive(Debug, Clone)]
+struct Credentials {
+    header: HeaderName,
+    scheme: String,
+    secret: Secret,
+}
+
+/// Why something is no connection. Never holds the secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionFault {
+    /// It is not a URL.
+    Url(String),
+    /// Neither `http://` nor `https://`.
+    Scheme,
+    /// No host, or one that no certificate can name.
+    Host,
+    /// User and password in the URL: keys belong elsewhere.
+    UserInfo,
+    /// Not the name of a header.
+    HeaderName(String),
+    /// The value of this header holds a character that no header may carry.
+    HeaderValue(String),
+    /// This header is the transport's own.
+    Reserved(String),
+}
+
+impl fmt::Display for ConnectionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectionFault::Url(why) => write!(f, "is not a URL ({why})"),
+            ConnectionFault::Scheme => f.write_str("needs to begin with https:// or http://"),
+            ConnectionFault::Host => f.write_str("names no valid host"),
+            ConnectionFault::UserInfo => f.write_str("must not hold a user or password"),
+            ConnectionFault::HeaderName(name) => write!(f, "'{name}' is not a header name"),
+            ConnectionFault::HeaderValue(name) => {
+                write!(f, "the value of '{name}' holds a character that no header may carry")
+            }
+            ConnectionFault::Reserved(name) => write!(f, "the header '{name}' is set by the gateway itself"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectionFault {}
+
+impl Connection {
+    /// A connection without credentials. `base_url` is what the paths of the calls are appended to, such as
+    /// `https://api.openai.com/v1`; a query in it goes with every call.
+    ///
+    /// # Errors
+    /// When `base_url` is not an absolute `http` or `https` URL with a host.
+    pub fn new(base_url: &str) -> Result<Connection, ConnectionFault> {
+        let uri: Uri = base_url.trim().parse().map_err(|error| ConnectionFault::Url(format!("{error}")))?;
+        let secure = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            _ => return Err(ConnectionFault::Scheme),
+        };
+        let authority = uri.authority().ok_or(ConnectionFault::Host)?;
+        if authority.as_str().contains('@') {
+            return Err(ConnectionFault::UserInfo);
+        }
+        let default_port = if secure { 443 } else { 80 };
+        let port = authority.port_u16().unwrap_or(default_port);
+        let bracketed = authority.host();
+        let host = bracketed.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let name = ServerName::try_from(host.clone()).map_err(|_| ConnectionFault::Host)?;
+        Ok(Connection {
+            port,
+            server_name: secure.then_some(name),
+            authority: if port == default_port { bracketed.to_owned() } else { format!("{bracketed}:{port}") },
+            host,
+            base_path: uri.path().trim_end_matches('/').to_owned(),
+            query: uri.query().map(str::to_owned),
+            credentials: None,
+            headers: Vec::new(),
+        })
+    }
+
+    /// Sends `authorization: Bearer <secret>` with every call.
+    ///
+    /// # Errors
+    /// When the secret holds a character that no header may carry.
+    pub fn with_bearer(self, secret: Secret) -> Result<Connection, ConnectionFault> {
+        self.with_secret(AUTHORIZATION.as_str(), "Bearer", secret)
+    }
+
+    /// Sends `<header>: <scheme> <secret>` with every call; an empty scheme means the bare secret.
+    ///
+    /// # Errors
+    /// When the header cannot be sent, or is the transport's own.
+    pub fn with_secret(mut self, header: &str, scheme: &str, secret: Secret) -> Result<Connection, ConnectionFault> {
+        let header = header_name(header)?;
+        let credentials = Credentials { header, scheme: scheme.to_owned(), secret };
+        credentials.value()?;
+        self.credentials = Some(credentials);
+        Ok(self)
+    }
+
+    /// Sends a further header with every call.
+    ///
+    /// # Errors
+    /// When the header cannot be sent, or is the transport's own.
+    pub fn with_header(mut self, name: &str, value: &str) -> Result<Connection, ConnectionFault> {
+        let name = header_name(name)?;
+        let value = HeaderValue::from_str(value).map_err(|_| ConnectionFault::HeaderValue(name.to_string()))?;
+        self.headers.push((name, value));
+        Ok(self)
+    }
+
+    /// The secret sent with every call, for the redaction.
+    #[must_use]
+    pub fn secret(&self) -> Option<&Secret> {
+        self.credentials.as_ref().map(|credentials| &credentials.secret)
+    }
+
+    /// The header that identifies us, marked as sensitive.
+    pub(super) fn credentials(&self) -> Result<Option<(HeaderName, HeaderValue)>, ConnectionFault> {
+        let Some(credentials) = &self.credentials else { return Ok(None) };
+        Ok(Some((credentials.header.clone(), credentials.value()?)))
+    }
+
+    /// The address of `path` as awc is told it: always `http`, because TLS happens below awc, in our connector.
+    pub(super) fn uri(&self, path: &str) -> Result<Uri, ConnectionFault> {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let query = self.query.as_ref().map_or(String::new(), |query| format!("?{query}"));
+        let uri = format!("http://{host}:{}{}{path}{query}", self.port, self.base_path);
+        uri.parse().map_err(|error| ConnectionFault::Url(format!("{error}")))
+    }
+}
+
+impl Credentials {
+    fn value(&self) -> Result<HeaderValue, ConnectionFault> {
+        let text = match self.scheme.as_str() {
+            "" => self.secret.clone(),
+            scheme => Secret::new(format!("{scheme} {}", self.secret.expose())),
+        };
+        let fault = |_| ConnectionFault::HeaderValue(self.header.to_string());
+        let mut value = HeaderValue::from_str(text.expose()).map_err(fault)?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+fn header_name(name: &str) -> Result<HeaderName, ConnectionFault> {
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConnectionFault::HeaderName(name.to_owned()))?;
+    if RESERVED.contains(&name.as_str()) {
+        return Err(ConnectionFault::Reserved(name.to_string()));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(base_url: &str, host_header: &str, uri: &str) {
+        let connection = Connection::new(base_url).unwrap();
+        assert_eq!(connection.authority, host_header);
+        assert_eq!(connection.uri("/chat/completions").unwrap().to_string(), uri);
+    }
+
+    #[test]
+    fn awc_sees_http_and_the_host_header_names_a_port_only_where_it_is_needed() {
+        check("https://api.example.com/v1", "api.example.com", "http://api.example.com:443/v1/chat/completions");
+        check("https://h.example:8443/", "h.example:8443", "http://h.example:8443/chat/completions");
+        check("https://h.example:443", "h.example", "http://h.example:443/chat/completions");
+        check("https://h.example:80", "h.example:80", "http://h.example:80/chat/completions");
+        check("http://127.0.0.1/v1/", "127.0.0.1", "http://127.0.0.1:80/v1/chat/completions");
+        check("http://[::1]:8080/v1", "[::1]:8080", "http://[::1]:8080/v1/chat/completions");
+        check("http://h:443/a?v=1", "h:443", "http://h:443/a/chat/completions?v=1");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        let fault = |url: &str| Connection::new(url).unwrap_err();
+        assert_eq!(fault("ftp://h/"), ConnectionFault::Scheme);
+        assert_eq!(fault("/v1"), ConnectionFault::Scheme);
+        assert_eq!(fault("https://user:password@h/"), ConnectionFault::UserInfo);
+        assert!(matches!(fault("https://"), ConnectionFault::Url(_)));
+        assert!(matches!(fault("https://a b/"), ConnectionFault::Url(_)));
+        assert_eq!(fault("https://-._/"), ConnectionFault::Host);
+    }
+
+    #[test]
+    fn headers_of_the_transport_cannot_be_configured() {
+        let connection = || Connection::new("https://h").unwrap();
+        let fault = connection().with_header("Content-Length", "0").unwrap_err();
+        assert_eq!(fault, ConnectionFault::Reserved("content-length".to_owned()));
+        let fault = connection().with_header("a b", "0").unwrap_err();
+        assert_eq!(fault, ConnectionFault::HeaderName("a b".to_owned()));
+        let fault = connection().with_header("x-a", "1\r\nx-b: 2").unwrap_err();
+        assert_eq!(fault, ConnectionFault::HeaderValue("x-a".to_owned()));
+        assert!(connection().with_secret("host", "", Secret::from("k")).is_err());
+    }
+
+    #[test]
+    fn the_secret_is_nowhere_in_debug_output_or_faults() {
+        let connection = Connection::new("https://h").unwrap().with_bearer(Secret::from("sk-hidden")).unwrap();
+        assert!(!format!("{connection:?}").contains("hidden"));
+        assert!(!format!("{:?}", connection.credentials().unwrap()).contains("hidden"));
+        let fault = Connection::new("https://h").unwrap().with_bearer(Secret::from("hid\nden")).unwrap_err();
+        assert!(!format!("{fault:?} {fault}").contains("hid"));
+    }
+}

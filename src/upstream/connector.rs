@@ -1,0 +1,201 @@
+//! Opens connections for awc: name resolution, TCP, TLS if the provider wants it, and the guard around the whole.
+//!
+//! awc is told `http://` addresses only and asks this service for a connection whenever its pool has none. Doing TLS
+//! here and not in awc is what lets the guard see the answer's plain bytes.
+
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use actix_http::Uri;
+use actix_service::Service;
+use actix_tls::connect::{ConnectError, ConnectInfo, Connection as AwcConnection};
+use futures_util::future::LocalBoxFuture;
+use pointsman_actors::domain::FailureKind;
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{
+    net::TcpStream,
+    time::{Instant, timeout_at},
+};
+use tokio_rustls::TlsConnector;
+
+use super::{Connection, guard::Guard, probe, transport::Transport};
+
+/// The service itself; cheap to clone, as awc wants it.
+#[derive(Clone)]
+pub(super) struct Connector(Rc<Target>);
+
+struct Target {
+    host: String,
+    port: u16,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// For everything until the connection can be used.
+    timeout: Duration,
+}
+
+/// Why no connection came about.
+#[derive(Debug)]
+pub(super) enum ConnectFault {
+    /// The name does not resolve.
+    Resolve(io::Error),
+    /// Nobody answers there: the last address's error.
+    Connect(io::Error),
+    /// The handshake failed.
+    Tls(io::Error),
+    /// The clock ran out.
+    Timeout(Duration),
+}
+
+impl ConnectFault {
+    pub(super) fn kind(&self) -> FailureKind {
+        match self {
+            // Somebody answered and hung up: whether that shows here or at the first write is a matter of luck.
+            ConnectFault::Connect(error) if error.kind() == io::ErrorKind::ConnectionReset => FailureKind::Reset,
+            ConnectFault::Resolve(_) | ConnectFault::Connect(_) => FailureKind::Connect,
+            ConnectFault::Tls(_) => FailureKind::Tls,
+            ConnectFault::Timeout(_) => FailureKind::Timeout,
+        }
+    }
+}
+
+impl fmt::Display for ConnectFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectFault::Resolve(error) => write!(f, "name resolution: {error}"),
+            ConnectFault::Connect(error) => write!(f, "connect: {error}"),
+            ConnectFault::Tls(error) => write!(f, "TLS handshake: {error}"),
+            ConnectFault::Timeout(limit) => write!(f, "no connection within {limit:?}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectFault {}
+
+impl Connector {
+    pub(super) fn new(connection: &Connection, tls: &Arc<ClientConfig>, timeout: Duration) -> Connector {
+        let tls = connection.server_name.clone().map(|name| (TlsConnector::from(Arc::clone(tls)), name));
+        Connector(Rc::new(Target { host: connection.host.clone(), port: connection.port, tls, timeout }))
+    }
+}
+
+impl Service<ConnectInfo<Uri>> for Connector {
+    type Response = AwcConnection<Uri, Guard<Transport>>;
+    type Error = ConnectError;
+    type Future = LocalBoxFuture<'static, Result<Self::Response, ConnectError>>;
+
+    fn poll_ready(&self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&self, info: ConnectInfo<Uri>) -> Self::Future {
+        let target = Rc::clone(&self.0);
+        Box::pin(async move {
+            probe::note_connecting();
+            // The only variant of awc's that carries an error of ours to the other side unharmed.
+            let transport = target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(fault)))?;
+            Ok(AwcConnection::new(info.request().clone(), Guard::new(transport)))
+        })
+    }
+}
+
+impl Target {
+    async fn open(&self) -> Result<Transport, ConnectFault> {
+        let begun = Instant::now();
+        let deadline = begun + self.timeout;
+        let dialled = timeout_at(deadline, self.dial(deadline)).await;
+        let tcp = dialled.map_err(|_| ConnectFault::Timeout(self.timeout))??;
+        probe::note_connected(begun.elapsed());
+        let Some((connector, name)) = &self.tls else { return Ok(Transport::Plain(tcp)) };
+
+        let begun = Instant::now();
+        let secured = timeout_at(deadline, connector.connect(name.clone(), tcp)).await;
+        let session = secured.map_err(|_| ConnectFault::Timeout(self.timeout))?.map_err(ConnectFault::Tls)?;
+        probe::note_secured(begun.elapsed());
+        Ok(Transport::Tls(Box::new(session)))
+    }
+
+    /// Tries the host's addresses in turn. Each gets its share of the time that is left, so that one dead address
+    /// (IPv6 without a route, say) does not use up everybody's.
+    async fn dial(&self, deadline: Instant) -> Result<TcpStream, ConnectFault> {
+        let resolved = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
+        let addresses: Vec<SocketAddr> = resolved.map_err(ConnectFault::Resolve)?.collect();
+        let mut last = io::Error::other("the name has no address");
+        for (position, address) in addresses.iter().enumerate() {
+            let untried = u32::try_from(addresses.len() - position).unwrap_or(u32::MAX);
+            let share = deadline.saturating_duration_since(Instant::now()) / untried;
+            match timeout_at(Instant::now() + share, TcpStream::connect(address)).await {
+                Ok(Ok(tcp)) => return prepare(tcp).map_err(ConnectFault::Connect),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        match last.kind() {
+            io::ErrorKind::TimedOut => Err(ConnectFault::Timeout(self.timeout)),
+            _ => Err(ConnectFault::Connect(last)),
+        }
+    }
+}
+
+/// Without this, the second write of a request waits for the acknowledgement of the first: 40 ms for nothing.
+fn prepare(tcp: TcpStream) -> io::Result<TcpStream> {
+    tcp.set_nodelay(true)?;
+    Ok(tcp)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::upstream::client_config;
+
+    fn target(address: &str, timeout: Duration) -> Rc<Target> {
+        let connection = Connection::new(&format!("http://{address}")).unwrap();
+        Connector::new(&connection, &client_config(None).unwrap(), timeout).0
+    }
+
+    #[actix_web::test]
+    async fn every_connection_is_opened_without_delay() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+
+        let transport = target(&address, Duration::from_secs(2)).open().await.unwrap();
+
+        assert!(transport.tcp().nodelay().unwrap(), "TCP_NODELAY is set on the socket awc gets");
+    }
+
+    #[actix_web::test]
+    async fn a_host_whose_first_address_is_dead_is_reached_at_the_next() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+
+        // "localhost" may resolve to ::1 first, where nobody listens.
+        let transport = target(&format!("localhost:{port}"), Duration::from_secs(2)).open().await.unwrap();
+
+        assert_eq!(transport.tcp().peer_addr().unwrap().port(), port);
+    }
+
+    #[actix_web::test]
+    async fn a_peer_that_never_shakes_hands_runs_into_the_clock() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connection = Connection::new(&format!("https://{address}")).unwrap();
+        let connector = Connector::new(&connection, &client_config(None).unwrap(), Duration::from_millis(50));
+
+        let fault = connector.0.open().await.unwrap_err();
+
+        assert!(matches!(fault, ConnectFault::Timeout(_)), "{fault}");
+        assert_eq!(fault.kind(), FailureKind::Timeout);
+    }
+
+    #[actix_web::test]
+    async fn a_name_that_does_not_resolve_is_a_connect_failure() {
+        let fault = target("no-such-host.invalid:80", Duration::from_secs(5)).open().await.unwrap_err();
+        assert_eq!(fault.kind(), FailureKind::Connect, "{fault}");
+    }
+}

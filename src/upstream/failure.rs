@@ -1,0 +1,126 @@
+//! What a failed attempt is called, wherever it failed below HTTP.
+//!
+//! Answers with an error status are judged in `refusal`.
+
+use std::{fmt, io};
+
+use actix_http::error::{ParseError, PayloadError};
+use awc::error::{ConnectError, SendRequestError};
+use pointsman_actors::domain::{Blame, Failure, FailureKind, Next};
+
+use super::{connector::ConnectFault, guard::Fault};
+
+/// A failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamError {
+    /// What the statistics and the fallback need to know.
+    pub failure: Failure,
+    /// For our log only; never for the client. Holds no text of the provider's but machine-readable codes.
+    pub detail: String,
+    /// The provider's body, cleaned and cut to 2 KiB; only where the failure is the caller's own mistake.
+    pub raw: Option<String>,
+    /// The sentence in it; likewise.
+    pub message: Option<Box<str>>,
+    /// The provider's own code for the error, made printable.
+    pub code: Option<Box<str>>,
+    /// Whether the refusal speaks of content policy. A 403 that does says nothing about our account.
+    pub content_policy: bool,
+}
+
+impl UpstreamError {
+    /// A failure without a refusal. `detail` is for our log.
+    #[must_use]
+    pub fn new(kind: FailureKind, detail: impl Into<String>) -> UpstreamError {
+        UpstreamError {
+            failure: Failure { kind, status: None, retry_after: None },
+            detail: detail.into(),
+            raw: None,
+            message: None,
+            code: None,
+            content_policy: false,
+        }
+    }
+
+    /// A clock ran out; `detail` names what was waited for.
+    #[must_use]
+    pub fn timeout(detail: impl Into<String>) -> UpstreamError {
+        UpstreamError::new(FailureKind::Timeout, detail)
+    }
+
+    pub(super) fn with_status(mut self, status: u16) -> UpstreamError {
+        self.failure.status = Some(status);
+        self
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub fn blame(&self) -> Blame {
+        self.failure.kind.blame()
+    }
+
+    /// What may be tried next.
+    #[must_use]
+    pub fn next(&self) -> Next {
+        self.failure.kind.next()
+    }
+}
+
+impl fmt::Display for UpstreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.failure.kind.as_str(), self.detail)
+    }
+}
+
+impl std::error::Error for UpstreamError {}
+
+/// A failure before the head was complete.
+pub(super) fn of_send(error: &SendRequestError) -> UpstreamError {
+    match error {
+        SendRequestError::Connect(error) => of_connect(error),
+        SendRequestError::Send(error) | SendRequestError::Response(ParseError::Io(error)) => of_head(error),
+        SendRequestError::Response(error) => UpstreamError::new(FailureKind::Malformed, format!("head: {error}")),
+        SendRequestError::Timeout => UpstreamError::timeout("no head in time"),
+        // What is left cannot happen to a frozen POST over HTTP/1.1 without a tunnel.
+        error => UpstreamError::new(FailureKind::Reset, format!("request: {error}")),
+    }
+}
+
+fn of_connect(error: &ConnectError) -> UpstreamError {
+    match error {
+        ConnectError::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectFault>()) {
+            Some(fault) => UpstreamError::new(fault.kind(), fault.to_string()),
+            None => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
+        },
+        // awc's name for a connection that ended before the head: there was one, so nobody refused it.
+        ConnectError::Disconnected => UpstreamError::new(FailureKind::Reset, Fault::NoAnswer.to_string()),
+        ConnectError::Timeout => UpstreamError::timeout("no connection in time"),
+        error => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
+    }
+}
+
+fn of_head(error: &io::Error) -> UpstreamError {
+    match Fault::of(error) {
+        Some(fault) => of_fault(fault),
+        None => UpstreamError::new(FailureKind::Reset, format!("before the answer: {error}")),
+    }
+}
+
+/// A failure after a regular head.
+pub(super) fn of_body(error: &PayloadError) -> UpstreamError {
+    let (PayloadError::Incomplete(Some(error)) | PayloadError::Io(error)) = error else {
+        return UpstreamError::new(FailureKind::Malformed, format!("body: {error}"));
+    };
+    match Fault::of(error) {
+        Some(fault) => of_fault(fault),
+        // A TLS session that ends without saying so may have been cut by anybody.
+        None if error.kind() == io::ErrorKind::UnexpectedEof => {
+            UpstreamError::new(FailureKind::Truncated, format!("body: {error}"))
+        }
+        None => UpstreamError::new(FailureKind::Reset, format!("body: {error}")),
+    }
+}
+
+fn of_fault(fault: Fault) -> UpstreamError {
+    let error = UpstreamError::new(fault.kind(), fault.to_string());
+    if fault == Fault::SwitchingProtocols { error.with_status(101) } else { error }
+}

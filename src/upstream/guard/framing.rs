@@ -1,0 +1,256 @@
+//! Where a response body ends: an announced length, a last chunk, or the end of the connection.
+//!
+//! Pure and incremental. Only counts; the bytes themselves pass by untouched. Stricter than awc's own decoder
+//! wherever the two could disagree about an end.
+
+use super::Fault;
+
+/// Longest size line of a chunk, extensions included, and longest trailer section.
+const MAX_OVERHEAD: usize = 16 * 1024;
+
+/// More hexadecimal digits than this do not fit a `u64`.
+const MAX_SIZE_DIGITS: usize = 16;
+
+/// How far a body has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// So many bytes are still to come.
+    Length(u64),
+    /// Chunks until an empty one.
+    Chunked(Chunks),
+    /// Until the connection ends: nobody can prove that it is whole.
+    UntilClose,
+}
+
+impl Framing {
+    pub(super) fn chunked() -> Framing {
+        Framing::Chunked(Chunks { state: State::Size, remaining: 0, digits: 0, overhead: 0 })
+    }
+
+    /// Takes the next bytes of the connection; says how many of them belong to the body.
+    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+        match self {
+            Framing::Length(remaining) => Ok(take(remaining, bytes.len())),
+            Framing::Chunked(chunks) => chunks.advance(bytes),
+            Framing::UntilClose => Ok(bytes.len()),
+        }
+    }
+
+    /// Whether the body's last byte has been seen.
+    pub(super) fn is_complete(&self) -> bool {
+        match self {
+            Framing::Length(remaining) => *remaining == 0,
+            Framing::Chunked(chunks) => chunks.state == State::Done,
+            Framing::UntilClose => false,
+        }
+    }
+}
+
+/// Where in a chunked body we are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chunks {
+    state: State,
+    /// Of the size being read, or of the chunk being passed.
+    remaining: u64,
+    digits: usize,
+    /// Bytes of this size line, or of the trailers.
+    overhead: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Size,
+    SizeSpace,
+    Extension,
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    LineStart,
+    Trailer,
+    TrailerLf,
+    EndLf,
+    Done,
+}
+
+impl Chunks {
+    fn advance(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+        let mut rest = bytes;
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = match self.state {
+                State::Done => break,
+                State::Data => self.pass(rest),
+                _ => {
+                    self.step(byte)?;
+                    after
+                }
+            };
+        }
+        Ok(bytes.len() - rest.len())
+    }
+
+    fn pass<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let taken = take(&mut self.remaining, bytes.len());
+        if self.remaining == 0 {
+            self.state = State::DataCr;
+        }
+        bytes.get(taken..).unwrap_or_default()
+    }
+
+    fn step(&mut self, byte: u8) -> Result<(), Fault> {
+        self.overhead += 1;
+        if self.overhead > MAX_OVERHEAD {
+            return Err(Fault::Chunk("a chunk's size line or the trailers do not end"));
+        }
+        self.state = match (self.state, byte) {
+            (State::Size, _) => return self.size(byte),
+            (State::SizeSpace | State::Extension, b'\r') => State::SizeLf,
+            (State::SizeSpace, b' ' | b'\t') => State::SizeSpace,
+            (State::SizeSpace, b';') => State::Extension,
+            (State::Extension, b'\t' | b' '..=b'~' | 0x80..) => State::Extension,
+            (State::SizeLf, b'\n') => self.begin(),
+            (State::DataCr, b'\r') => State::DataLf,
+            (State::DataLf, b'\n') => self.next_size(),
+            (State::LineStart, b'\r') => State::EndLf,
+            (State::Trailer, b'\r') => State::TrailerLf,
+            (State::LineStart | State::Trailer, b'\t' | b' '..=b'~' | 0x80..) => State::Trailer,
+            (State::TrailerLf, b'\n') => State::LineStart,
+            (State::EndLf, b'\n') => State::Done,
+            _ => return Err(Fault::Chunk("a chunk is not framed as HTTP says")),
+        };
+        Ok(())
+    }
+
+    fn size(&mut self, byte: u8) -> Result<(), Fault> {
+        if let Some(digit) = char::from(byte).to_digit(16) {
+            self.digits += 1;
+            if self.digits > MAX_SIZE_DIGITS {
+                return Err(Fault::Chunk("a chunk's size has too many digits"));
+            }
+            self.remaining = (self.remaining << 4) | u64::from(digit);
+            return Ok(());
+        }
+        self.state = match byte {
+            _ if self.digits == 0 => return Err(Fault::Chunk("a chunk has no size")),
+            b'\r' => State::SizeLf,
+            b' ' | b'\t' => State::SizeSpace,
+            b';' => State::Extension,
+            _ => return Err(Fault::Chunk("a chunk's size is not a number")),
+        };
+        Ok(())
+    }
+
+    fn begin(&mut self) -> State {
+        self.overhead = 0;
+        if self.remaining == 0 { State::LineStart } else { State::Data }
+    }
+
+    fn next_size(&mut self) -> State {
+        (self.remaining, self.digits, self.overhead) = (0, 0, 0);
+        State::Size
+    }
+}
+
+/// Counts `available` bytes against what remains; says how many of them it covers.
+fn take(remaining: &mut u64, available: usize) -> usize {
+    let covered = usize::try_from(*remaining).unwrap_or(usize::MAX).min(available);
+    *remaining -= covered as u64;
+    covered
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Feeds `bytes` and says what was left over, `None` while the body is not complete.
+    fn run(mut framing: Framing, bytes: &str) -> Result<Option<&str>, Fault> {
+        let used = framing.advance(bytes.as_bytes())?;
+        Ok(framing.is_complete().then(|| bytes.split_at(used).1))
+    }
+
+    #[track_caller]
+    fn chunked(bytes: &str, expected: Option<&str>) {
+        assert_eq!(run(Framing::chunked(), bytes), Ok(expected), "{bytes:?}");
+    }
+
+    #[track_caller]
+    fn broken(bytes: &str) {
+        assert!(run(Framing::chunked(), bytes).is_err(), "{bytes:?} is accepted");
+    }
+
+    #[test]
+    fn a_length_ends_after_so_many_bytes() {
+        assert_eq!(run(Framing::Length(5), "hell"), Ok(None));
+        assert_eq!(run(Framing::Length(5), "hello"), Ok(Some("")));
+        assert_eq!(run(Framing::Length(5), "helloHTTP/1.1"), Ok(Some("HTTP/1.1")));
+        assert_eq!(run(Framing::Length(0), "x"), Ok(Some("x")));
+        assert_eq!(run(Framing::Length(u64::MAX), "x"), Ok(None));
+        assert_eq!(run(Framing::UntilClose, "anything"), Ok(None));
+    }
+
+    #[test]
+    fn chunks_end_with_an_empty_one() {
+        chunked("5\r\nhello\r\n0\r\n\r\n", Some(""));
+        chunked("5\r\nhello\r\n0\r\n\r\nrest", Some("rest"));
+        chunked("5\r\nhello\r\n", None);
+        chunked("5\r\nhello\r\n0\r\n", None);
+        chunked("0\r\n\r\n", Some(""));
+        chunked("00a\r\n0123456789\r\n0000\r\n\r\n", Some(""));
+    }
+
+    #[test]
+    fn extensions_and_trailers_are_skipped() {
+        chunked("5;name=\"v\"\r\nhello\r\n0 ;x\r\nx-sum: 1\r\nx-b: é\r\n\r\n", Some(""));
+        chunked("5 \t\r\nhello\r\n0\r\nx-sum: 1", None);
+    }
+
+    #[test]
+    fn what_is_not_framed_as_http_says_is_an_error() {
+        for bytes in ["\r\n", "x\r\n", "-5\r\nhello", "+5\r\nhello", "0x5\r\nhello", "5,5\r\n", "5 5\r\n", " 5\r\n"] {
+            broken(bytes);
+        }
+        for bytes in ["5\nhello", "5\r\nhello!", "5\r\nhello\n", "5\r\nhello\r\r", "5;\u{0}\r\n", "5;\nhello"] {
+            broken(bytes);
+        }
+        for bytes in ["0\r\n\n", "0\r\nx: 1\n\r\n", "0\r\nx: \u{1}\r\n", "0\r\n\rx", "10000000000000000\r\n"] {
+            broken(bytes);
+        }
+        broken(&format!("5;{}", "x".repeat(MAX_OVERHEAD)));
+        broken(&format!("0\r\n{}", "x: 1\r\n".repeat(MAX_OVERHEAD / 6 + 1)));
+    }
+
+    #[test]
+    fn many_chunks_do_not_add_up_to_an_overlong_line() {
+        let body = "1\r\nx\r\n".repeat(MAX_OVERHEAD) + "0\r\n\r\n";
+        chunked(&body, Some(""));
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_end(sizes in prop::collection::vec(1usize..40, 0..8), cuts in prop::collection::vec(1usize..9, 1..64)) {
+            let mut wire = String::new();
+            for size in &sizes {
+                wire.push_str(&format!("{size:X}\r\n{}\r\n", "x".repeat(*size)));
+            }
+            wire.push_str("0\r\n\r\n");
+            let whole = wire.len();
+            wire.push_str("HTTP/1.1 200 OK");
+
+            let (mut framing, mut at, mut cuts) = (Framing::chunked(), 0, cuts.into_iter().cycle());
+            while !framing.is_complete() {
+                let end = (at + cuts.next().unwrap()).min(wire.len());
+                at += framing.advance(&wire.as_bytes()[at..end]).unwrap();
+            }
+            prop_assert_eq!(at, whole);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic_or_run_past_what_it_was_given(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(used) = Framing::chunked().advance(&bytes) {
+                prop_assert!(used <= bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Reads the head of an answer far enough to know how its body is framed, and refuses every head that two readers
+//! could understand differently.
+//!
+//! Pure. The full head is read once more by awc; here only status, version and the framing headers count.
+
+use std::mem::MaybeUninit;
+
+use super::{Fault, framing::Framing};
+
+/// Longest head, interim heads each on their own.
+pub(super) const MAX_HEAD: usize = 64 * 1024;
+
+/// Most header lines, as in awc.
+const MAX_HEADERS: usize = 96;
+
+/// What stands at the start of some bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parsed {
+    /// Not all of it is there yet.
+    Partial,
+    /// A 1xx head of so many bytes; the answer's own head follows.
+    Interim(usize),
+    /// The answer's head.
+    Final(Head),
+}
+
+/// What the guard needs to know about an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Bytes of the head, up to and with its empty line.
+    pub(super) length: usize,
+    /// Where the `1` of `HTTP/1.1` stands, if the head must be passed on as 1.0: awc reads until the end of the
+    /// connection only then, and would take a 1.1 answer without length for an empty one.
+    pub(super) downgrade: Option<usize>,
+    pub(super) status: u16,
+    pub(super) framing: Framing,
+    /// Whether another request may follow on this connection.
+    pub(super) reusable: bool,
+}
+
+/// Reads the head at the start of `bytes`.
+pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Fault> {
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    let length = match config.parse_response_with_uninit_headers(&mut response, bytes, &mut headers) {
+        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
+        Ok(httparse::Status::Partial) if bytes.len() <= MAX_HEAD => return Ok(Parsed::Partial),
+        Ok(_) => return Err(Fault::HeadTooLarge),
+        Err(httparse::Error::TooManyHeaders) => return Err(Fault::HeadTooLarge),
+        Err(_) => return Err(Fault::Head("the answer is not HTTP/1")),
+    };
+    match response.code.unwrap_or_default() {
+        101 => Err(Fault::SwitchingProtocols),
+        100..=199 => Ok(Parsed::Interim(length)),
+        ..100 => Err(Fault::Head("the status is no HTTP status")),
+        status => judge(bytes, length, status, response.version == Some(1), response.headers).map(Parsed::Final),
+    }
+}
+
+fn judge(
+    bytes: &[u8],
+    length: usize,
+    status: u16,
+    modern: bool,
+    headers: &[httparse::Header<'_>],
+) -> Result<Head, Fault> {
+    let facts = Facts::read(headers)?;
+    let framing = match (facts.chunked, facts.length) {
+        // RFC 9110 6.4.1: these have no body, whatever else the head says.
+        _ if matches!(status, 204 | 304) => Framing::Length(0),
+        (true, Some(_)) => return Err(Fault::Head("both content-length and transfer-encoding")),
+        (true, None) if !modern => return Err(Fault::Head("transfer-encoding in HTTP/1.0")),
+        (true, None) => Framing::chunked(),
+        (false, Some(length)) => Framing::Length(length),
+        (false, None) => Framing::UntilClose,
+    };
+    let unbounded = framing == Framing::UntilClose;
+    // Redirects and the like are not expected here: a connection that gave one is not trusted with another request.
+    let usual = status == 200 || (400..600).contains(&status);
+    Ok(Head {
+        length,
+        downgrade: if unbounded && modern { minor_version(bytes) } else { None },
+        status,
+        reusable: usual && modern && !unbounded && !facts.last,
+        framing,
+    })
+}
+
+/// Where the minor version of the status line stands; empty lines may come before it.
+fn minor_version(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|byte| *byte == b'H').map(|start| start + "HTTP/1.".len())
+}
+
+/// What the headers say about framing.
+#[derive(Default)]
+struct Facts {
+    length: Option<u64>,
+    chunked: bool,
+    /// The connection is not to be used again.
+    last: bool,
+}
+
+impl Facts {
+    fn read(headers: &[httparse::Header<'_>]) -> Result<Facts, Fault> {
+        let mut facts = Facts::default();
+        for header in headers {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            if is("content-length") {
+                let length = length(header.value).ok_or(Fault::Head("content-length is not a number"))?;
+                if facts.length.replace(length).is_some() {
+                    return Err(Fault::Head("more than one content-length"));
+                }
+            } else if is("transfer-encoding") {
+                if facts.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                    return Err(Fault::Head("a transfer-encoding other than one 'chunked'"));
+                }
+                facts.chunked = true;
+            } else if is("connection") {
+                facts.last |= has_token(header.value, b"close") || has_token(header.value, b"upgrade");
+            } else if is("upgrade") && has_token(header.value, b"websocket") {
+                // awc would read such an answer as one without a body.
+                return Err(Fault::Head("an upgrade nobody asked for"));
+            }
+        }
+        Ok(facts)
+    }
+}
+
+/// Digits only: `parse` alone would take a sign.
+fn length(value: &[u8]) -> Option<u64> {
+    let digits = value.trim_ascii();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn has_token(list: &[u8], token: &[u8]) -> bool {
+    list.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_text(text: &str) -> Result<Parsed, Fault> {
+        parse(text.replace('\n', "\r\n").as_bytes())
+    }
+
+    #[track_caller]
+    fn check(head: &str, status: u16, framing: Framing, reusable: bool) {
+        let Ok(Parsed::Final(parsed)) = parse_text(head) else { panic!("{head:?} is no head: {:?}", parse_text(head)) };
+        assert_eq!((parsed.status, parsed.framing, parsed.reusable), (status, framing, reusable), "{head:?}");
+    }
+
+    #[track_caller]
+    fn refuse(head: &str, fault: &str) {
+        assert_eq!(parse_text(head).map_err(|fault| fault.to_string()), Err(fault.to_owned()), "{head:?}");
+    }
+
+    #[test]
+    fn regular_answers_are_framed_by_length_or_chunks() {
+        check("HTTP/1.1 200 OK\ncontent-length: 12\n\n", 200, Framing::Length(12), true);
+        check("HTTP/1.1 200 \nContent-Length: 0012 \n\n", 200, Framing::Length(12), true);
+        check("HTTP/1.1 200 OK\nTransfer-Encoding: Chunked\n\n", 200, Framing::chunked(), true);
+        check("HTTP/1.1 503 No\ncontent-length: 0\n\n", 503, Framing::Length(0), true);
+        check("\n\nHTTP/1.1 200 OK\ncontent-length: 1\n\n", 200, Framing::Length(1), true);
+    }
+
+    #[test]
+    fn a_connection_is_used_again_only_after_a_plain_http_1_1_answer() {
+        check("HTTP/1.1 200 OK\ncontent-length: 1\nconnection: Keep-Alive, CLOSE\n\n", 200, Framing::Length(1), false);
+        check("HTTP/1.1 200 OK\ncontent-length: 1\nconnection: upgrade\n\n", 200, Framing::Length(1), false);
+        check("HTTP/1.0 200 OK\ncontent-length: 1\nconnection: keep-alive\n\n", 200, Framing::Length(1), false);
+        check("HTTP/1.1 307 Go\ncontent-length: 0\nlocation: http://h/\n\n", 307, Framing::Length(0), false);
+        check("HTTP/1.1 204 None\n\n", 204, Framing::Length(0), false);
+        check("HTTP/1.1 304 Not Modified\ncontent-length: 10\n\n", 304, Framing::Length(0), false);
+        check("HTTP/1.1 999 Odd\ncontent-length: 1\n\n", 999, Framing::Length(1), false);
+    }
+
+    #[test]
+    fn an_answer_without_length_ends_with_the_connection_and_is_shown_to_awc_as_1_0() {
+        check("HTTP/1.0 200 OK\n\n", 200, Framing::UntilClose, false);
+        check("HTTP/1.1 200 OK\n\n", 200, Framing::UntilClose, false);
+        let Ok(Parsed::Final(head)) = parse(b"\r\nHTTP/1.1 200 OK\r\n\r\n") else { panic!() };
+        assert_eq!(head.downgrade, Some(9));
+        let Ok(Parsed::Final(head)) = parse(b"HTTP/1.0 200 OK\r\n\r\n") else { panic!() };
+        assert_eq!(head.downgrade, None);
+    }
+
+    #[test]
+    fn lengths_that_two_readers_could_read_differently_are_refused() {
+        for value in ["+5", "-5", "", "5, 5", "5 5", "0x5", "5.0", "99999999999999999999", "five"] {
+            refuse(&format!("HTTP/1.1 200 OK\ncontent-length: {value}\n\n"), "content-length is not a number");
+        }
+        refuse("HTTP/1.1 200 OK\ncontent-length: 5\ncontent-length: 5\n\n", "more than one content-length");
+        refuse("HTTP/1.1 200 OK\ncontent-length: 5\nContent-Length: 6\n\n", "more than one content-length");
+    }
+
+    #[test]
+    fn transfer_encoding_is_one_chunked_or_nothing() {
+        let other = "a transfer-encoding other than one 'chunked'";
+        for value in ["gzip", "gzip, chunked", "identity", "chunked, chunked", "xchunked", ""] {
+            refuse(&format!("HTTP/1.1 200 OK\ntransfer-encoding: {value}\n\n"), other);
+        }
+        refuse("HTTP/1.1 200 OK\ntransfer-encoding: chunked\ntransfer-encoding: chunked\n\n", other);
+        let both = "both content-length and transfer-encoding";
+        refuse("HTTP/1.1 200 OK\ncontent-length: 5\ntransfer-encoding: chunked\n\n", both);
+        refuse("HTTP/1.1 200 OK\ntransfer-encoding: chunked\ncontent-length: 5\n\n", both);
+        refuse("HTTP/1.0 200 OK\ntransfer-encoding: chunked\n\n", "transfer-encoding in HTTP/1.0");
+    }
+
+    #[test]
+    fn heads_that_are_none_are_refused() {
+        refuse("SSH-2.0-OpenSSH_9.2\n", "the answer is not HTTP/1");
+        refuse("HTTP/2 200 OK\n\n", "the answer is not HTTP/1");
+        refuse("HTTP/1.1 20 OK\n\n", "the answer is not HTTP/1");
+        refuse("HTTP/1.1 200 OK\ncontent-length : 5\n\n", "the answer is not HTTP/1");
+        refuse("HTTP/1.1 200 OK\nx: a\n b\n\n", "the answer is not HTTP/1");
+        refuse("HTTP/1.1 099 OK\n\n", "the status is no HTTP status");
+        refuse("HTTP/1.1 101 Switching\nupgrade: x\n\n", "status 101, though nobody asked for another protocol");
+        refuse("HTTP/1.1 200 OK\nupgrade: h2c, WebSocket\n\n", "an upgrade nobody asked for");
+    }
+
+    #[test]
+    fn heads_have_a_largest_size() {
+        let line = |length: usize| format!("x: {}\n", "a".repeat(length));
+        refuse(&format!("HTTP/1.1 200 OK\n{}\n", line(MAX_HEAD)), "the head is too large");
+        refuse(&format!("HTTP/1.1 200 OK\n{}", line(MAX_HEAD)), "the head is too large");
+        refuse(&format!("HTTP/1.1 200 OK\n{}\n", line(1).repeat(MAX_HEADERS + 1)), "the head is too large");
+        check(&format!("HTTP/1.1 200 OK\n{}\n", line(60_000)), 200, Framing::UntilClose, false);
+        check(&format!("HTTP/1.1 200 OK\n{}\n", line(1).repeat(MAX_HEADERS)), 200, Framing::UntilClose, false);
+    }
+
+    #[test]
+    fn interim_heads_and_partial_ones_are_told_apart() {
+        assert_eq!(parse(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK"), Ok(Parsed::Interim(25)));
+        assert_eq!(parse(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"), Ok(Parsed::Interim(37)));
+        assert_eq!(parse(b"HTTP/1.1 200 OK\r\n"), Ok(Parsed::Partial));
+        assert_eq!(parse(b""), Ok(Parsed::Partial));
+    }
+}

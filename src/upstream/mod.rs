@@ -1,0 +1,35 @@
+//! One HTTP attempt at a provider that cannot lie.
+//!
+//! [`UpstreamClient::send`] asks a provider once and returns either the running body of a regular 200 or an
+//! [`UpstreamError`] that says what kind of failure it was. Everything irregular is an error here: an interim head
+//! taken for an answer, a cut body, bytes after a body, a false encoding, a redirect. No connection that was ever
+//! irregular is used again, so no caller can see another caller's answer.
+//!
+//! From the outside in: `client` is what callers use, `connector` opens sockets for awc, `guard` sits on each of them
+//! and watches the framing, `body` is the running answer with its clocks, `failure` and `refusal` name what went wrong.
+//!
+//! It does not know models, routing or JSON answers: whether a whole body is also a *valid* answer is decided by the
+//! dialect, and whether another endpoint is tried by the dispatcher.
+
+mod body;
+mod client;
+mod connection;
+mod connector;
+mod failure;
+mod guard;
+mod probe;
+mod redact;
+mod refusal;
+mod request;
+mod retry_after;
+mod tls;
+mod transport;
+
+pub use body::UpstreamBody;
+pub use client::{BodyForm, Call, TransportLimits, UpstreamAnswer, UpstreamClient};
+pub use connection::{Connection, ConnectionFault};
+pub use failure::UpstreamError;
+pub use probe::Timing;
+pub use redact::Redactor;
+pub use retry_after::retry_after;
+pub use tls::{TlsFault, client_config};

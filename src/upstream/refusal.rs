@@ -1,0 +1,305 @@
+//! What an answer with an error status means.
+//!
+//! The status decides nearly everything. The body is read for three things: whether a 400 is about the length of the
+//! prompt, whether the refusal speaks of content policy, and, where the caller made the mistake, what to show them.
+//! Servers disagree about the shape of an error body, so every known shape is tried and none is required.
+
+use std::time::SystemTime;
+
+use actix_http::header::HeaderMap;
+use pointsman_actors::domain::{Blame, Failure, FailureKind};
+use serde_json::Value;
+
+use super::{Redactor, UpstreamError, retry_after::retry_after};
+
+/// Most of a provider's body that a caller is shown.
+const RAW_LIMIT: usize = 2 * 1024;
+
+/// Most of a provider's sentence that a caller is shown.
+const MESSAGE_LIMIT: usize = 2_000;
+
+/// Longest text that passes for a machine-readable code.
+const CODE_LIMIT: usize = 64;
+
+/// How popular servers say that a prompt is too long, in their codes or sentences, lower case.
+const LENGTH_PHRASES: [&str; 20] = [
+    "context_length_exceeded",
+    "context_window_exceeded",
+    "contextwindowexceeded",
+    "exceed_context_size",
+    "model_max_prompt_tokens_exceeded",
+    "prompt_too_long",
+    "maximum context length",
+    "maximum model length",
+    "maximum prompt length",
+    "model's context length",
+    "max_model_len",
+    "available context size",
+    "exceed context window",
+    "exceeds the context window",
+    "prompt is too long",
+    "input is too long",
+    "reduce the length of the messages",
+    "total number of tokens in the prompt cannot exceed",
+    "exceeds the maximum number of tokens allowed",
+    "`inputs` tokens + `max_new_tokens` must be",
+];
+
+/// How popular servers say that they do not like the content, lower case.
+const POLICY_PHRASES: [&str; 11] = [
+    "content_policy",
+    "content policy",
+    "content_filter",
+    "content filter",
+    "content management policy",
+    "policy_violation",
+    "policy violation",
+    "usage policies",
+    "moderation",
+    "flagged",
+    "safety",
+];
+
+/// Judges an answer whose status is no success.
+pub(super) fn judge(
+    status: u16,
+    headers: &HeaderMap,
+    body: &[u8],
+    now: SystemTime,
+    redactor: &Redactor,
+) -> UpstreamError {
+    let said = Said::read(body);
+    let kind = kind(status, &said);
+    let clients = kind.blame() == Blame::Client;
+    let shown = |text: &str, limit: usize| clients.then(|| redactor.clean(text, limit));
+    let code = said.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
+    UpstreamError {
+        failure: Failure { kind, status: Some(status), retry_after: retry_after(headers, now) },
+        detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
+        raw: shown(&String::from_utf8_lossy(body), RAW_LIMIT),
+        message: said.message.as_deref().and_then(|message| shown(message, MESSAGE_LIMIT)).map(String::into_boxed_str),
+        code,
+        content_policy: said.mentions(&POLICY_PHRASES),
+    }
+}
+
+fn kind(status: u16, said: &Said) -> FailureKind {
+    match status {
+        400 | 422 if said.mentions(&LENGTH_PHRASES) => FailureKind::ContextLength,
+        401 | 402 => FailureKind::Auth,
+        403 => FailureKind::Forbidden,
+        404 => FailureKind::NotFound,
+        408 | 409 | 425 => FailureKind::Server,
+        413 => FailureKind::TooLarge,
+        422 => FailureKind::Unprocessable,
+        429 => FailureKind::RateLimited,
+        400..=499 => FailureKind::BadRequest,
+        503 | 529 => FailureKind::Overloaded,
+        500..=599 => FailureKind::Server,
+        _ => FailureKind::UnexpectedStatus,
+    }
+}
+
+/// What a provider said about its refusal.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    code: Option<String>,
+    message: Option<String>,
+    /// Everything that may hold a telling phrase, lower case.
+    words: String,
+}
+
+impl Said {
+    fn read(body: &[u8]) -> Said {
+        let Ok(mut whole) = serde_json::from_slice::<Value>(body) else {
+            return Said { words: String::from_utf8_lossy(body).to_lowercase(), ..Said::default() };
+        };
+        // Google wraps its error object into a list.
+        if let Some(first) = whole.as_array_mut().and_then(|list| list.first_mut()) {
+            whole = first.take();
+        }
+        let error = whole.get("error").unwrap_or(&whole);
+        let code = [error.get("code"), error.get("type"), whole.get("code"), whole.get("error_type")]
+            .into_iter()
+            .flatten()
+            .find_map(scalar);
+        let message = [error.get("message"), Some(error), whole.get("message"), whole.get("detail")]
+            .into_iter()
+            .flatten()
+            .find_map(sentence);
+        let kinds = [error.get("code"), error.get("type")].into_iter().flatten().filter_map(scalar);
+        let words: Vec<String> = kinds.chain(message.clone()).collect();
+        Said { code, message, words: words.join("\n").to_lowercase() }
+    }
+
+    fn mentions(&self, phrases: &[&str]) -> bool {
+        phrases.iter().any(|phrase| self.words.contains(phrase))
+    }
+}
+
+/// A code is a text at some servers and a number at others.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// A message is a text; FastAPI gives a list of objects with a `msg` each.
+fn sentence(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Array(list) => list.first()?.get("msg").and_then(sentence),
+        _ => None,
+    }
+}
+
+/// A code that is a sentence is none: it may hold anything, the prompt included, and codes are logged.
+fn machine_readable(code: &str) -> Option<Box<str>> {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_-.:".contains(character);
+    (!code.is_empty() && code.chars().all(plain)).then(|| code.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_http::header::{HeaderName, HeaderValue};
+
+    use super::*;
+    use crate::secret::Secret;
+
+    fn judge_text(status: u16, body: &str) -> UpstreamError {
+        let redactor = Redactor::new([Secret::from("sk-provider-secret")]);
+        judge(status, &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH, &redactor)
+    }
+
+    #[track_caller]
+    fn check(status: u16, body: &str, expected: FailureKind) {
+        assert_eq!(judge_text(status, body).failure.kind, expected, "{status} {body}");
+    }
+
+    #[test]
+    fn the_status_decides() {
+        let expected = [
+            (FailureKind::BadRequest, vec![400, 405, 406, 410, 415, 418, 431, 451, 499]),
+            (FailureKind::Auth, vec![401, 402]),
+            (FailureKind::Forbidden, vec![403]),
+            (FailureKind::NotFound, vec![404]),
+            (FailureKind::TooLarge, vec![413]),
+            (FailureKind::Unprocessable, vec![422]),
+            (FailureKind::RateLimited, vec![429]),
+            (FailureKind::Server, vec![408, 409, 425, 500, 501, 502, 504, 505, 520, 598]),
+            (FailureKind::Overloaded, vec![503, 529]),
+            (FailureKind::UnexpectedStatus, vec![201, 202, 204, 206, 301, 302, 304, 307, 308, 600, 999]),
+        ];
+        for (kind, statuses) in expected {
+            for status in statuses {
+                check(status, r#"{"error":{"message":"No."}}"#, kind);
+                check(status, "", kind);
+            }
+        }
+    }
+
+    #[test]
+    fn a_prompt_that_is_too_long_is_recognised_in_the_words_of_popular_servers() {
+        let sentences = [
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
+            "prompt is too long: 210000 tokens > 200000 maximum",
+            "the request exceeds the available context size, try increasing it",
+            "Requested tokens (9001) exceed context window of 8192",
+            "Input is too long for requested model.",
+            "Please reduce the length of the messages or completion.",
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
+            "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+            "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+            "The decoder prompt (length 9000) is longer than the maximum model length of 8192.",
+        ];
+        for sentence in sentences {
+            check(
+                400,
+                &serde_json::json!({ "error": { "message": sentence } }).to_string(),
+                FailureKind::ContextLength,
+            );
+            check(400, &serde_json::json!({ "error": sentence }).to_string(), FailureKind::ContextLength);
+            check(422, &serde_json::json!({ "detail": sentence }).to_string(), FailureKind::ContextLength);
+            check(400, sentence, FailureKind::ContextLength);
+            check(500, sentence, FailureKind::Server);
+        }
+        check(400, r#"{"error":{"message":"No.","code":"context_length_exceeded"}}"#, FailureKind::ContextLength);
+        check(400, r#"{"error":{"type":"exceed_context_size_error","code":400}}"#, FailureKind::ContextLength);
+    }
+
+    #[test]
+    fn other_things_that_are_too_long_are_bad_requests() {
+        check(400, r#"{"error":{"message":"Invalid 'user': string too long."}}"#, FailureKind::BadRequest);
+        check(400, r#"{"error":{"message":"max_tokens is too large: 99999."}}"#, FailureKind::BadRequest);
+        check(400, r#"{"error":{"message":"Invalid 'stop': too many."}}"#, FailureKind::BadRequest);
+    }
+
+    #[test]
+    fn every_shape_of_an_error_body_gives_its_code_and_message() {
+        let check = |body: &str, code: Option<&str>, message: Option<&str>| {
+            let error = judge_text(400, body);
+            assert_eq!((error.code.as_deref(), error.message.as_deref()), (code, message), "{body}");
+        };
+        check(r#"{"error":{"message":"No.","type":"t","code":"c"}}"#, Some("c"), Some("No."));
+        check(r#"{"error":{"message":"No.","type":"t","code":null}}"#, Some("t"), Some("No."));
+        check(r#"{"error":{"message":"No.","code":400}}"#, Some("400"), Some("No."));
+        check(
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"No."}}"#,
+            Some("invalid_request_error"),
+            Some("No."),
+        );
+        check(
+            r#"{"object":"error","message":"No.","type":"BadRequestError","code":40301}"#,
+            Some("40301"),
+            Some("No."),
+        );
+        check(r#"{"error":"No.","error_type":"validation"}"#, Some("validation"), Some("No."));
+        check(r#"{"detail":"No."}"#, None, Some("No."));
+        check(r#"{"detail":[{"loc":["body"],"msg":"No."}]}"#, None, Some("No."));
+        check(r#"[{"error":{"code":400,"message":"No."}}]"#, Some("400"), Some("No."));
+        check(r#"{"error":{"message":"No.","code":"a sentence, not a code"}}"#, None, Some("No."));
+        for nothing in ["", "<html>No.</html>", "null", "[]", "{}", "7", r#"{"error":{"message":7}}"#] {
+            check(nothing, None, None);
+        }
+    }
+
+    #[test]
+    fn only_a_callers_own_mistake_shows_the_providers_words_and_never_its_secrets() {
+        let body = r#"{"error":{"message":"Bad key sk-provider-secret\u0007 or sk-other-abcdef"}}"#;
+        for status in [400, 413, 422] {
+            let error = judge_text(status, body);
+            assert_eq!(error.message.as_deref(), Some("Bad key *** or ***"));
+            assert_eq!(error.raw.as_deref(), Some(r#"{"error":{"message":"Bad key ***\u0007 or ***"}}"#));
+        }
+        for status in [401, 402, 403, 404, 408, 429, 500, 503, 529, 302] {
+            let error = judge_text(status, body);
+            assert_eq!((error.message, error.raw), (None, None), "{status}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_cut_and_what_is_logged_holds_none_of_it() {
+        let error = judge_text(400, &format!(r#"{{"error":{{"message":"{}"}}}}"#, "prompt ".repeat(1_000)));
+        assert_eq!(error.raw.unwrap().len(), RAW_LIMIT);
+        assert_eq!(error.message.unwrap().len(), MESSAGE_LIMIT);
+        assert_eq!(error.detail, "status 400, code none, 7024 bytes of body");
+    }
+
+    #[test]
+    fn a_refusal_for_its_content_is_marked() {
+        assert!(judge_text(403, r#"{"error":{"code":"content_policy_violation"}}"#).content_policy);
+        assert!(judge_text(403, r#"{"error":{"message":"Your input was flagged by our moderation."}}"#).content_policy);
+        assert!(!judge_text(403, r#"{"error":{"message":"Country not supported."}}"#).content_policy);
+    }
+
+    #[test]
+    fn the_wait_asked_for_is_kept() {
+        let mut headers = HeaderMap::new();
+        headers.insert(HeaderName::from_static("retry-after"), HeaderValue::from_static("7"));
+        let error = judge(429, &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default());
+        assert_eq!(error.failure.retry_after, Some(std::time::Duration::from_secs(7)));
+    }
+}

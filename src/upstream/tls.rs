@@ -1,0 +1,75 @@
+//! What we trust when we call a provider over TLS.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+
+/// Why there is no TLS configuration.
+#[derive(Debug)]
+pub enum TlsFault {
+    /// The file of further roots cannot be read or holds something else.
+    CaFile(PathBuf, String),
+    /// rustls refused the whole.
+    Rejected(rustls::Error),
+}
+
+impl fmt::Display for TlsFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TlsFault::CaFile(path, why) => write!(f, "{}: {why}", path.display()),
+            TlsFault::Rejected(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for TlsFault {}
+
+/// The TLS side of all calls: the system's roots and those in `ca_file` (PEM), HTTP/1.1 only.
+///
+/// Reads files, so call it once at the start and share the result: all workers then resume each other's sessions.
+///
+/// # Errors
+/// When `ca_file` cannot be read or holds no certificate. A system without roots is only logged, because a gateway in
+/// front of local providers does not need any.
+pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsFault> {
+    let mut roots = RootCertStore::empty();
+    let system = rustls_native_certs::load_native_certs();
+    for error in &system.errors {
+        log::warn!("system certificates: {error}");
+    }
+    roots.add_parsable_certificates(system.certs);
+    if let Some(path) = ca_file {
+        add_file(&mut roots, path)?;
+    }
+    // The provider is named, so that nothing depends on a process-wide default having been installed before.
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsFault::Rejected)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), TlsFault> {
+    let fault = |why: String| TlsFault::CaFile(path.to_owned(), why);
+    let pem = std::fs::read(path).map_err(|error| fault(error.to_string()))?;
+    let mut found = 0_u32;
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| fault(format!("not PEM: {error}")))?;
+        roots.add(certificate).map_err(|error| fault(format!("not a certificate authority: {error}")))?;
+        found += 1;
+    }
+    if found == 0 {
+        return Err(fault("holds no certificate; it needs at least one PEM block 'CERTIFICATE'".to_owned()));
+    }
+    Ok(())
+}

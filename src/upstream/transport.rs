@@ -1,0 +1,95 @@
+//! A socket to a provider, with or without TLS.
+
+use std::{
+    fmt, io,
+    mem::MaybeUninit,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use actix_rt::net::{ActixStream, Ready};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::client::TlsStream;
+
+use super::guard::Wire;
+
+/// Either kind of connection; awc is never told which.
+pub(super) enum Transport {
+    /// As it is.
+    Plain(TcpStream),
+    /// Inside a TLS session.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Transport {
+    pub(super) fn tcp(&self) -> &TcpStream {
+        match self {
+            Transport::Plain(tcp) => tcp,
+            Transport::Tls(tls) => tls.get_ref().0,
+        }
+    }
+}
+
+impl Wire for Transport {
+    fn has_unread(&self) -> bool {
+        // Past tokio on purpose: its readiness is only as new as its last look at the poller, and two calls may
+        // follow each other without one. The kernel knows.
+        let mut byte = [MaybeUninit::uninit()];
+        match socket2::SockRef::from(self.tcp()).peek(&mut byte) {
+            Ok(_) => true,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Transport::Plain(tcp) => Pin::new(tcp).poll_read(cx, buf),
+            Transport::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Transport::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Transport::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Transport::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
+            Transport::Tls(tls) => Pin::new(tls).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Transport::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Transport::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+        }
+    }
+}
+
+impl ActixStream for Transport {
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
+        ActixStream::poll_read_ready(self.tcp(), cx)
+    }
+
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
+        ActixStream::poll_write_ready(self.tcp(), cx)
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if matches!(self, Transport::Plain(_)) { "plain" } else { "tls" };
+        write!(f, "Transport({kind})")
+    }
+}

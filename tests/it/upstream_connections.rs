@@ -1,0 +1,233 @@
+//! Which connections are used again, which never, and that nobody is ever given another call's answer.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+
+use crate::{
+    scripted::{Gate, Script, Upstream},
+    upstream_calls::{client, ok, outcome, plain, streamed},
+};
+
+/// The figure of a cancelled call: the upstream sees the close within this time.
+const AT_ONCE: Duration = Duration::from_millis(200);
+
+/// Two calls; the first connection plays `script`, the second answers "two". Says how both went and how many
+/// connections it took.
+async fn twice(script: Script) -> (String, String, usize) {
+    let upstream = Upstream::start([script, Script::answering(ok("two"))]);
+    let client = client(&upstream.url("/v1"));
+    let first = outcome(&client, plain("one")).await;
+    let second = outcome(&client, plain("two")).await;
+    (first, second, upstream.connections())
+}
+
+#[actix_web::test]
+async fn a_connection_is_used_again_after_a_regular_answer() {
+    let upstream = Upstream::start([Script::answering(ok("hello"))]);
+    let client = client(&upstream.url("/v1"));
+    for round in 0..5 {
+        let answer = client.send(plain("{}")).await.unwrap();
+        assert_eq!(answer.timing.reused, round > 0);
+        assert_eq!(answer.timing.connect.is_some(), round == 0, "only the first one connects");
+        assert!(answer.timing.first_byte <= answer.timing.head);
+        answer.body.collect().await.unwrap();
+    }
+    assert_eq!((upstream.connections(), upstream.requests().len()), (1, 5));
+}
+
+#[actix_web::test]
+async fn a_connection_is_used_again_after_an_interim_head_and_after_a_refusal() {
+    let hinted = format!("HTTP/1.1 103 Early Hints\r\n\r\n{}", ok("hinted"));
+    let refused = "HTTP/1.1 429 No\r\ncontent-length: 2\r\n\r\n{}";
+    let upstream =
+        Upstream::start([Script::new().request().send(hinted).request().send(refused).request().send(ok("last"))]);
+    let client = client(&upstream.url("/v1"));
+    for expected in ["hinted", "rate_limited 429", "last"] {
+        assert_eq!(outcome(&client, plain("{}")).await, expected);
+    }
+    assert_eq!(upstream.connections(), 1);
+}
+
+#[actix_web::test]
+async fn a_connection_is_not_used_again_after_an_irregular_answer() {
+    let answers = [
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 3\r\n\r\none",
+        "HTTP/1.0 200 OK\r\ncontent-length: 3\r\n\r\none",
+        "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 3\r\n\r\none",
+    ];
+    for answer in answers {
+        let both = twice(Script::new().request().send(answer)).await;
+        assert_eq!(both, ("one".to_owned(), "two".to_owned(), 2), "{answer}");
+    }
+    for status in [204, 302, 304, 999] {
+        let answer = format!("HTTP/1.1 {status} Odd\r\ncontent-length: 0\r\n\r\n");
+        let both = twice(Script::new().request().send(answer)).await;
+        assert_eq!(both, (format!("unexpected_status {status}"), "two".to_owned(), 2));
+    }
+}
+
+#[actix_web::test]
+async fn bytes_after_an_answer_never_become_the_next_answer() {
+    let surplus = [
+        ok("LEAK"),
+        format!("HTTP/1.1 100 Continue\r\n\r\n{}", ok("LEAK")),
+        "HTTP/1.1 100 Continue\r\n\r\n".to_owned(),
+        "\r\n".to_owned(),
+        "x".to_owned(),
+        ok(&"LEAK".repeat(50_000)),
+    ];
+    for surplus in surplus {
+        let expected = ("one".to_owned(), "two".to_owned(), 2);
+        let at_once = Script::new().request().send(format!("{}{surplus}", ok("one")));
+        assert_eq!(twice(at_once).await, expected, "in one write: {surplus:.60}");
+        let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n0\r\n\r\n";
+        let after_chunks = Script::new().request().send(format!("{chunked}{surplus}"));
+        assert_eq!(twice(after_chunks).await, expected, "after chunks: {surplus:.60}");
+    }
+}
+
+#[actix_web::test]
+async fn bytes_that_arrive_unnoticed_between_two_calls_never_become_the_next_answer() {
+    for stray in [ok("LEAK"), "HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n".to_owned()] {
+        let late = Gate::new();
+        let scripts = [Script::new().request().send(ok("one")).wait(&late).send(stray), Script::answering(ok("two"))];
+        let upstream = Upstream::start(scripts);
+        let client = client(&upstream.url("/v1"));
+        assert_eq!(outcome(&client, plain("one")).await, "one");
+
+        // The thread sleeps, and the runtime with it: when the next call begins, only the kernel has the bytes.
+        late.open();
+        std::thread::sleep(Duration::from_millis(100));
+
+        assert_eq!(outcome(&client, plain("two")).await, "two");
+        assert_eq!(upstream.connections(), 2);
+        assert_eq!(upstream.requests().len(), 2, "nothing was written to the dirty connection");
+    }
+}
+
+#[actix_web::test]
+async fn a_cancelled_calls_answer_never_reaches_the_next_call() {
+    for interim in ["", "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-le"] {
+        let late = Gate::new();
+        let cancelled = Script::new().request().send(interim).wait(&late).send(ok("LEAK"));
+        let upstream = Upstream::start([cancelled, Script::answering(ok("two"))]);
+        let client = client(&upstream.url("/v1"));
+
+        let first = actix_web::rt::time::timeout(Duration::from_millis(50), client.send(plain("one"))).await;
+        assert!(first.is_err(), "an interim head is no answer");
+        late.open();
+
+        assert_eq!(outcome(&client, plain("two")).await, "two");
+        assert_eq!(upstream.connections(), 2);
+    }
+}
+
+#[actix_web::test]
+async fn calls_that_run_at_the_same_time_are_timed_apart() {
+    let upstream = Upstream::start([Script::answering(ok("one")), Script::answering(ok("two"))]);
+    let client = client(&upstream.url("/v1"));
+    outcome(&client, plain("{}")).await;
+
+    let (kept, fresh) = futures_util::future::join(client.send(plain("{}")), client.send(plain("{}"))).await;
+    let (kept, fresh) = (kept.unwrap(), fresh.unwrap());
+
+    assert_eq!((kept.timing.reused, fresh.timing.reused), (true, false));
+    assert_eq!((kept.timing.connect.is_some(), fresh.timing.connect.is_some()), (false, true));
+    assert_eq!(kept.body.collect().await.unwrap(), "one");
+    assert_eq!(fresh.body.collect().await.unwrap(), "two");
+}
+
+#[actix_web::test]
+async fn a_connection_that_closed_while_idle_is_replaced() {
+    for closing in [Script::new().request().send(ok("one")).fin(), Script::new().request().send(ok("one")).reset()] {
+        let (first, second, connections) = twice(closing.clone()).await;
+        assert_eq!((first.as_str(), second.as_str(), connections), ("one", "two", 2));
+    }
+}
+
+#[actix_web::test]
+async fn a_connection_that_dies_as_it_is_used_again_is_replaced_within_the_same_attempt() {
+    let dying = |end: fn(Script) -> Script| end(Script::new().request().send(ok("one")).request());
+    for script in [dying(Script::reset), dying(Script::fin)] {
+        let upstream = Upstream::start([script, Script::answering(ok("two"))]);
+        let client = client(&upstream.url("/v1"));
+        outcome(&client, plain("one")).await;
+
+        let answer = client.send(plain("two")).await.unwrap();
+
+        assert!(answer.timing.retried && !answer.timing.reused);
+        assert!(answer.timing.connect.is_some());
+        assert_eq!(answer.body.collect().await.unwrap(), "two");
+        let requests = upstream.requests();
+        assert_eq!(requests.len(), 3, "the second request was sent twice");
+        assert!(requests[2].contains("\r\nconnection: close\r\n"), "the fresh connection serves once: {}", requests[2]);
+        assert!(requests[2].ends_with("\r\n\r\ntwo"));
+    }
+}
+
+#[actix_web::test]
+async fn one_fresh_connection_is_tried_and_not_more() {
+    let dying = Script::new().request().send(ok("one")).request().reset();
+    let upstream = Upstream::start([dying, Script::new().request().reset()]);
+    let client = client(&upstream.url("/v1"));
+    outcome(&client, plain("one")).await;
+    assert_eq!(outcome(&client, plain("two")).await, "reset");
+    assert_eq!(upstream.connections(), 2);
+}
+
+#[actix_web::test]
+async fn a_kept_connection_that_dies_after_the_first_byte_of_an_answer_is_not_replaced() {
+    for begun in ["HTTP/1.1 2", "HTTP/1.1 100 Continue\r\n\r\n"] {
+        let upstream = Upstream::start([Script::new().request().send(ok("one")).request().send(begun).fin()]);
+        let client = client(&upstream.url("/v1"));
+        outcome(&client, plain("one")).await;
+        assert_eq!(outcome(&client, plain("two")).await, "reset");
+        assert_eq!((upstream.connections(), upstream.requests().len()), (1, 2));
+    }
+}
+
+#[actix_web::test]
+async fn a_body_that_is_dropped_closes_its_connection_at_once() {
+    let chunk = "5\r\nhello\r\n";
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let upstream = Upstream::start([Script::new().request().send(format!("{head}{chunk}"))]);
+    let client = client(&upstream.url("/v1"));
+    let mut answer = client.send(streamed("{}")).await.unwrap();
+    assert_eq!(answer.body.next().await.unwrap().unwrap(), "hello");
+    assert!(upstream.log().closed.is_empty());
+
+    drop(answer);
+
+    assert!(upstream.eventually(AT_ONCE, |log| log.closed.len() == 1).await);
+}
+
+#[actix_web::test]
+async fn a_call_that_is_dropped_before_its_answer_closes_its_connection_at_once() {
+    let upstream = Upstream::start([Script::new().request()]);
+    let client = client(&upstream.url("/v1"));
+    let call = actix_web::rt::time::timeout(Duration::from_millis(50), client.send(streamed("{}")));
+    assert!(call.await.is_err());
+    assert!(upstream.eventually(AT_ONCE, |log| log.closed.len() == 1).await);
+}
+
+#[actix_web::test]
+async fn a_refused_encoding_closes_its_connection_at_once() {
+    let answer = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 1000000\r\n\r\n";
+    let upstream = Upstream::start([Script::new().request().send(answer)]);
+    let client = client(&upstream.url("/v1"));
+    assert_eq!(outcome(&client, plain("{}")).await, "malformed 200");
+    assert!(upstream.eventually(AT_ONCE, |log| log.closed.len() == 1).await);
+}
+
+#[actix_web::test]
+async fn a_hundred_streams_at_once_do_not_wait_for_each_other() {
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    let upstream = Upstream::start([Script::new().request().send(head)]);
+    let client = client(&upstream.url("/v1"));
+    let mut open = Vec::new();
+    for _ in 0..120 {
+        open.push(client.send(streamed("{}")).await.unwrap());
+    }
+    assert_eq!(upstream.connections(), 120, "awc's own limit of a hundred is off");
+}

@@ -1,0 +1,154 @@
+//! The same transport over TLS, in front of a server with a certificate of its own authority.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use pointsman::upstream::{Connection, Redactor, TlsFault, TransportLimits, UpstreamClient, client_config};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer};
+
+use crate::{
+    scripted::{Script, Upstream},
+    upstream_calls::{ok, outcome, plain, streamed},
+};
+
+/// An authority nobody knows but who reads its file, and a server it vouches for.
+struct Authority {
+    ca_file: PathBuf,
+    server: Arc<ServerConfig>,
+}
+
+/// `name` keeps the files of tests that run at the same time apart.
+fn authority(name: &str) -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+
+    let ca_file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.pem", std::process::id()));
+    std::fs::write(&ca_file, issuer.pem()).unwrap();
+    let mut server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        .unwrap();
+    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Authority { ca_file, server: Arc::new(server) }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.ca_file);
+    }
+}
+
+fn client(base_url: &str, ca_file: Option<&Path>) -> UpstreamClient {
+    let connection = Connection::new(base_url).unwrap();
+    let tls = client_config(ca_file).unwrap();
+    UpstreamClient::new(&connection, &tls, TransportLimits::default(), Arc::new(Redactor::default()))
+}
+
+fn url(upstream: &Upstream) -> String {
+    format!("https://localhost:{}/v1", upstream.address().port())
+}
+
+#[actix_web::test]
+async fn a_server_vouched_for_by_the_ca_file_is_called_and_its_connection_used_again() {
+    let authority = authority("vouched");
+    let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
+    let client = client(&url(&upstream), Some(&authority.ca_file));
+    for round in 0..5 {
+        let answer = client.send(plain("{}")).await.unwrap();
+        assert_eq!(answer.timing.reused, round > 0);
+        assert_eq!(answer.timing.tls.is_some(), round == 0, "only the first one shakes hands");
+        assert_eq!(answer.body.collect().await.unwrap(), "hello");
+    }
+    assert_eq!(upstream.connections(), 1);
+    let host = format!("\r\nhost: localhost:{}\r\n", upstream.address().port());
+    assert!(upstream.requests()[0].contains(&host), "{}", upstream.requests()[0]);
+}
+
+#[actix_web::test]
+async fn an_address_is_verified_like_a_name() {
+    let authority = authority("address");
+    let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
+    let client = client(&format!("https://{}", upstream.address()), Some(&authority.ca_file));
+    assert_eq!(outcome(&client, plain("{}")).await, "hello");
+}
+
+#[actix_web::test]
+async fn a_server_nobody_vouches_for_is_refused_before_it_sees_the_request() {
+    let authority = authority("unknown");
+    let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
+    assert_eq!(outcome(&client(&url(&upstream), None), plain("{}")).await, "tls");
+    assert!(upstream.requests().is_empty());
+}
+
+#[actix_web::test]
+async fn a_server_vouched_for_under_another_name_is_refused() {
+    let authority = authority("name");
+    let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
+    let other = format!("https://127.0.0.2:{}/v1", upstream.address().port());
+    // Linux answers on all of 127.0.0.0/8 only where somebody listens: the name is refused either way.
+    let came = outcome(&client(&other, Some(&authority.ca_file)), plain("{}")).await;
+    assert!(came == "tls" || came == "connect", "{came}");
+    assert!(upstream.requests().is_empty());
+}
+
+#[actix_web::test]
+async fn a_server_that_speaks_no_tls_is_refused() {
+    let upstream = Upstream::start([Script::new().send("HTTP/1.1 400 Bad Request\r\n\r\n").fin()]);
+    assert_eq!(outcome(&client(&url(&upstream), None), plain("{}")).await, "tls");
+}
+
+#[actix_web::test]
+async fn the_guard_sees_plain_bytes_under_tls_too() {
+    let authority = authority("guard");
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    let cases = [
+        (Script::new().request().send(format!("{interim}{}", ok("hello"))).request().send(ok("next")), "hello"),
+        (Script::new().request().send(chunked).fin(), "truncated after 'hello'"),
+        (Script::new().request().send("HTTP/1.1 200 OK\r\n\r\nhello").fin(), "hello"),
+        // Without TLS saying that it ends, anybody may have cut it.
+        (Script::new().request().send("HTTP/1.1 200 OK\r\n\r\nhello").close(), "truncated after 'hello'"),
+        (Script::new().request().send(format!("{}{}", ok("hello"), ok("LEAK"))), "hello"),
+        (Script::new().request().fin(), "reset"),
+        (Script::new().request().close(), "reset"),
+    ];
+    for (script, expected) in cases {
+        let upstream = Upstream::start_tls(Arc::clone(&authority.server), [script, Script::answering(ok("next"))]);
+        let client = client(&url(&upstream), Some(&authority.ca_file));
+        assert_eq!(outcome(&client, streamed("{}")).await, expected);
+        assert_eq!(outcome(&client, streamed("{}")).await, "next");
+    }
+}
+
+#[actix_web::test]
+async fn an_early_refusal_is_kept_under_tls_too() {
+    let authority = authority("early");
+    let answer = "HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\n{}";
+    let early = Script::new().head().send(answer).pause(Duration::from_secs(3));
+    let upstream = Upstream::start_tls(Arc::clone(&authority.server), [early]);
+    let client = client(&url(&upstream), Some(&authority.ca_file));
+    assert_eq!(outcome(&client, plain(vec![b' '; 20 << 20])).await, "too_large 413");
+}
+
+#[test]
+fn a_ca_file_that_holds_no_authority_is_a_fault_that_names_it() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let missing = directory.join("no-such-file.pem");
+    let empty = directory.join(format!("empty-{}.pem", std::process::id()));
+    std::fs::write(&empty, "nothing in PEM\n").unwrap();
+    for path in [&missing, &empty] {
+        let fault = client_config(Some(path)).unwrap_err();
+        assert!(matches!(&fault, TlsFault::CaFile(named, _) if named == path), "{fault}");
+    }
+    let _ = std::fs::remove_file(empty);
+}
