@@ -84,7 +84,7 @@ fn greeting(config: &Config, address: &str, notes: &[String]) -> String {
     let model = catalog.aliases.first().map_or("service/auto", |alias| alias.id.as_str());
     let _ = writeln!(
         text,
-        "\nTry it:\n  curl {base}/chat/completions{header} -H 'Content-Type: application/json' \\\\\n    \
+        "\nTry it:\n  curl {base}/chat/completions{header} -H 'Content-Type: application/json' \\\n    \
          -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Which way?\"}}]}}'\n"
     );
     text

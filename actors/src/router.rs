@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use crate::{
     decide::{self, decide},
     domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick},
-    stats::{LiveBoard, Snapshot},
+    stats::{LiveBoard, LiveView, Snapshot},
 };
 
 /// Asks for a plan to serve a request with. One per request, answered at once.
@@ -65,13 +65,15 @@ pub struct Router {
     live: Arc<LiveBoard>,
     seeds: Seeds,
     sequence: u64,
+    /// The last copy of the fast cells, kept for its memory.
+    view: LiveView,
 }
 
 impl Router {
     /// A router that reads these.
     #[must_use]
     pub fn new(snapshot: Arc<ArcSwap<Snapshot>>, live: Arc<LiveBoard>, seeds: Seeds) -> Router {
-        Router { snapshot, live, seeds, sequence: 0 }
+        Router { snapshot, live, seeds, sequence: 0, view: LiveView::default() }
     }
 
     fn next_seed(&mut self) -> u64 {
@@ -80,9 +82,10 @@ impl Router {
         decide::splitmix64(seed ^ instance ^ (worker << 48) ^ self.sequence)
     }
 
-    fn decide(&self, query: &Query, now: Tick, seed: Option<u64>) -> Result<Routed, RouteError> {
+    fn decide(&mut self, query: &Query, now: Tick, seed: Option<u64>) -> Result<Routed, RouteError> {
+        self.live.refresh(now, &mut self.view);
         let snapshot = self.snapshot.load();
-        let decision = decide(&snapshot, &self.live.view(now), query, now, seed)?;
+        let decision = decide(&snapshot, &self.view, query, now, seed)?;
         Ok(Routed {
             decision: Arc::new(decision),
             catalog: Arc::clone(&snapshot.catalog),
