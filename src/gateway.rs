@@ -17,7 +17,6 @@ use actix_web::{FromRequest, HttpRequest, dev::Payload};
 use arc_swap::ArcSwap;
 use pointsman_actors::{
     catalog::CatalogActor,
-    dialect::RequestLimits,
     ledger::{Ledger, MemoryStore},
     news::{News, NewsRoom, Timer},
     provider_health::ProviderHealth,
@@ -67,19 +66,6 @@ impl Shared {
     #[must_use]
     pub fn body_limits(&self) -> BodyLimits {
         BodyLimits { bytes: self.config.limits.max_body_bytes, time: self.config.timeouts.client_body }
-    }
-
-    /// The bounds of what a request may say.
-    #[must_use]
-    pub fn request_limits(&self) -> RequestLimits {
-        let limits = &self.config.limits;
-        RequestLimits {
-            max_n: limits.max_n,
-            max_tools: limits.max_tools,
-            max_messages: limits.max_messages,
-            max_depth: limits.max_depth,
-            tokens_per_image: limits.tokens_per_image,
-        }
     }
 
     /// Whether the process was asked to stop.

@@ -3,7 +3,7 @@
 use pointsman_actors::{
     dialect::{ChatRequest, ImageRequest},
     domain::{
-        Alias, ApiType, Catalog, Invalid, InvalidReason, Modalities, Modality, Needs, Query, Resolved, RoutingParameters,
+        Alias, ApiType, Catalog, Invalid, InvalidReason, Modalities, Needs, Query, Resolved, RoutingParameters,
         Source, Sourced, Target, Weights,
     },
 };

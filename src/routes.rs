@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use actix_web::{
     Resource,
-    guard::{self, Guard},
+    guard,
     middleware::from_fn,
     web::{self, ServiceConfig},
 };

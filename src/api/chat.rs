@@ -34,7 +34,7 @@ pub async fn create(
     caller.require(Scope::Inference)?;
     let admitted = worker.shared.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.shared.body_limits()).await?;
-    let chat = ChatRequest::parse(body, Form::Chat, &worker.shared.request_limits())?;
+    let chat = ChatRequest::parse(body, Form::Chat, &worker.shared.config.limits.request)?;
     let snapshot = worker.shared.snapshot.load_full();
     let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, None)?;
     let opening = Opening {

@@ -31,7 +31,7 @@ pub async fn create(
     caller.require(Scope::Inference)?;
     let admitted = worker.shared.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.shared.body_limits()).await?;
-    let image = ImageRequest::parse(body, &worker.shared.request_limits())?;
+    let image = ImageRequest::parse(body, &worker.shared.config.limits.request)?;
     let snapshot = worker.shared.snapshot.load_full();
     let query = query::of_image(&image, &snapshot.catalog, &worker.shared.config, &caller)?;
     let opening = Opening {

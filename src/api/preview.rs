@@ -26,7 +26,7 @@ pub async fn show(
     caller.require(Scope::Inference)?;
     let _admitted = worker.shared.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.shared.body_limits()).await?;
-    let chat = ChatRequest::parse(body, Form::Preview, &worker.shared.request_limits())?;
+    let chat = ChatRequest::parse(body, Form::Preview, &worker.shared.config.limits.request)?;
     let snapshot = worker.shared.snapshot.load_full();
     let default_model = format!("{}/auto", worker.shared.config.service.alias_prefix);
     let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, Some(&default_model))?;
