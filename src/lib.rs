@@ -1,1 +1,5 @@
-//! x
+//! A routing gateway for language models.
+
+pub mod cli;
+pub mod config;
+pub mod secret;
