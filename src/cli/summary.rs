@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use pointsman_actors::domain::{Catalog, Model, Provider, ProviderState};
 
-use crate::config::{AuthMode, Config, Key};
+use crate::config::{AuthMode, Config, DEVELOPMENT_KEY, Key, digest_of};
 
 /// Models that are named one by one; more are counted.
 const NAMED_MODELS: usize = 60;
@@ -90,7 +90,7 @@ fn key_line(key: &Key) -> String {
     if key.disabled {
         add("disabled");
     }
-    if key.loopback_only {
+    if key.sha256 == digest_of(DEVELOPMENT_KEY) {
         add("on loopback only");
     }
     if let Some(end) = key.expires_at {

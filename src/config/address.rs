@@ -1,4 +1,4 @@
-//! The address of a provider: a base URL, checked and taken apart once.
+//! The address of a provider: a base URL, checked once.
 
 use std::fmt;
 
@@ -8,11 +8,10 @@ use rustls::pki_types::ServerName;
 /// `http` or `https`, a host, and the path that the API's paths are put behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl {
+    text: String,
     tls: bool,
     host: String,
     port: u16,
-    path: String,
-    query: Option<String>,
 }
 
 /// Why a text is not a base URL.
@@ -61,15 +60,15 @@ impl BaseUrl {
             None if named_port => return Err(BaseUrlFault("has a port that is no number from 1 to 65535")),
             port => port.unwrap_or(if tls { 443 } else { 80 }),
         };
-        let path = uri.path().trim_end_matches('/').to_owned();
-        let query = uri.query().map(str::to_owned);
-        Ok(BaseUrl { tls, host: host.to_owned(), port, path, query })
+        let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+        let text = format!("{scheme}://{authority}{}{query}", uri.path().trim_end_matches('/'));
+        Ok(BaseUrl { text, tls, host: host.to_owned(), port })
     }
 
-    /// The address of a server on this machine, as the simulated providers are.
+    /// The URL, without a slash at the end of its path. A query in it goes with every call.
     #[must_use]
-    pub fn loopback(port: u16) -> BaseUrl {
-        BaseUrl { tls: false, host: "127.0.0.1".to_owned(), port, path: "/v1".to_owned(), query: None }
+    pub fn as_str(&self) -> &str {
+        &self.text
     }
 
     /// Whether the connection is encrypted.
@@ -90,18 +89,6 @@ impl BaseUrl {
         self.port
     }
 
-    /// The path, without a slash at its end; empty when there is none.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// The query that goes with every call, without its question mark.
-    #[must_use]
-    pub fn query(&self) -> Option<&str> {
-        self.query.as_deref()
-    }
-
     /// Whether the host is this machine, as far as the name tells.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
@@ -112,13 +99,7 @@ impl BaseUrl {
 
 impl fmt::Display for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BaseUrl { tls, host, port, path, query } = self;
-        let scheme = if *tls { "https" } else { "http" };
-        match (tls, port) {
-            (true, 443) | (false, 80) => write!(f, "{scheme}://{host}{path}")?,
-            _ => write!(f, "{scheme}://{host}:{port}{path}")?,
-        }
-        query.as_ref().map_or(Ok(()), |query| write!(f, "?{query}"))
+        f.write_str(&self.text)
     }
 }
 
@@ -132,12 +113,19 @@ mod tests {
     }
 
     #[test]
-    fn base_urls_are_taken_apart_and_put_together_again() {
+    fn base_urls_lose_the_slash_at_their_end() {
         check("https://api.example.com/v1/", "https://api.example.com/v1");
-        check("https://api.example.com:443/v1", "https://api.example.com/v1");
+        check("https://api.example.com:443/v1", "https://api.example.com:443/v1");
         check("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1");
-        check("http://[::1]:8000", "http://[::1]:8000");
+        check("http://[::1]:8000/", "http://[::1]:8000");
         check("https://example.com/openai/?version=2", "https://example.com/openai?version=2");
+    }
+
+    #[test]
+    fn a_port_that_is_not_named_is_that_of_the_scheme() {
+        for (text, port) in [("https://h/v1", 443), ("http://h", 80), ("http://h:8000", 8000), ("http://[::1]", 80)] {
+            assert_eq!(BaseUrl::parse(text).map(|url| url.port()), Ok(port), "{text}");
+        }
     }
 
     #[test]

@@ -87,8 +87,6 @@ pub struct Key {
     pub expires_at: Option<DateTime<Utc>>,
     /// Refused as disabled.
     pub disabled: bool,
-    /// Accepted from callers on this machine only.
-    pub loopback_only: bool,
     /// Models it may use; empty means any.
     pub allowed_models: Vec<ModelPattern>,
     /// Models it may not use.
@@ -109,7 +107,6 @@ impl Key {
             scopes: Scope::ALL.to_vec(),
             expires_at: None,
             disabled: false,
-            loopback_only: false,
             allowed_models: Vec::new(),
             blocked_models: Vec::new(),
             requests_per_minute: None,
@@ -121,7 +118,6 @@ impl Key {
         Key {
             name: Arc::from("development"),
             sha256: digest_of(DEVELOPMENT_KEY),
-            loopback_only: true,
             requests_per_minute: limits.key_requests_per_minute,
             concurrency: limits.key_concurrency,
             ..Key::anonymous()
@@ -136,7 +132,6 @@ impl fmt::Debug for Key {
             .field("scopes", &self.scopes)
             .field("expires_at", &self.expires_at)
             .field("disabled", &self.disabled)
-            .field("loopback_only", &self.loopback_only)
             .field("allowed_models", &self.allowed_models)
             .field("blocked_models", &self.blocked_models)
             .field("requests_per_minute", &self.requests_per_minute)
@@ -196,7 +191,6 @@ fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Opti
         scopes: scopes(section),
         expires_at: expiry(section),
         disabled: section.flag("disabled").unwrap_or(false),
-        loopback_only: false,
         allowed_models: patterns(section, "allowed_models"),
         blocked_models: patterns(section, "blocked_models"),
         requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(context.limits.key_requests_per_minute),

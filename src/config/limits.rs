@@ -17,22 +17,14 @@ const DAY: f64 = 86_400.0;
 const SHORTEST: f64 = 0.001;
 
 /// `[limits]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitsConfig {
     /// Largest request body.
     pub max_body_bytes: usize,
     /// Largest request head; a larger one is answered with 431.
     pub max_header_bytes: usize,
-    /// Deepest nesting of a request body.
-    pub max_depth: usize,
-    /// Most messages in a request.
-    pub max_messages: usize,
-    /// Most tools in a request.
-    pub max_tools: usize,
-    /// Highest `n`.
-    pub max_n: u32,
-    /// What one input image counts for in the prompt estimate.
-    pub tokens_per_image: u32,
+    /// What a request body may hold.
+    pub request: RequestLimits,
     /// Bytes of all request bodies held at once, each counted three times; above it 503.
     pub buffered_bytes: usize,
     /// Inference requests in progress at once, over all keys; `None` means no limit.
@@ -49,16 +41,33 @@ pub struct LimitsConfig {
     pub upstream_body_bytes: usize,
 }
 
+/// What a request body may hold: the part of `[limits]` that its parser needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Most answers to one prompt.
+    pub max_n: u32,
+    /// Most functions that may be declared.
+    pub max_tools: usize,
+    /// Most messages in a conversation.
+    pub max_messages: usize,
+    /// Deepest nesting of the body.
+    pub max_depth: usize,
+    /// Tokens that an image in the prompt is estimated at.
+    pub tokens_per_image: u32,
+}
+
+impl Default for RequestLimits {
+    fn default() -> RequestLimits {
+        RequestLimits { max_n: 8, max_tools: 512, max_messages: 10_000, max_depth: 64, tokens_per_image: 1_000 }
+    }
+}
+
 impl Default for LimitsConfig {
     fn default() -> LimitsConfig {
         LimitsConfig {
             max_body_bytes: 32 * MIB,
             max_header_bytes: 32 * KIB,
-            max_depth: 64,
-            max_messages: 10_000,
-            max_tools: 512,
-            max_n: 8,
-            tokens_per_image: 1_000,
+            request: RequestLimits::default(),
             buffered_bytes: 128 * MIB,
             concurrency: Some(4_096),
             requests_per_minute: None,
@@ -78,11 +87,7 @@ impl LimitsConfig {
             max_body_bytes: bytes("max_body_bytes", GIB, default.max_body_bytes),
             // 128 KiB is where the HTTP parser itself gives up.
             max_header_bytes: bytes("max_header_bytes", 128 * KIB, default.max_header_bytes),
-            max_depth: section.integer("max_depth", 8..=512).unwrap_or(default.max_depth),
-            max_messages: section.integer("max_messages", 1..=1_000_000).unwrap_or(default.max_messages),
-            max_tools: section.integer("max_tools", 0..=65_536).unwrap_or(default.max_tools),
-            max_n: section.integer("max_n", 1..=128).unwrap_or(default.max_n),
-            tokens_per_image: section.integer("tokens_per_image", 0..=1_000_000).unwrap_or(default.tokens_per_image),
+            request: request_limits(section, default.request),
             buffered_bytes: bytes("buffered_bytes", 64 * GIB, default.buffered_bytes),
             concurrency: ceiling(section, "concurrency").unwrap_or(default.concurrency),
             requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(default.requests_per_minute),
@@ -95,6 +100,16 @@ impl LimitsConfig {
     }
 }
 
+fn request_limits(section: &Section<'_>, default: RequestLimits) -> RequestLimits {
+    RequestLimits {
+        max_depth: section.integer("max_depth", 8..=512).unwrap_or(default.max_depth),
+        max_messages: section.integer("max_messages", 1..=1_000_000).unwrap_or(default.max_messages),
+        max_tools: section.integer("max_tools", 0..=65_536).unwrap_or(default.max_tools),
+        max_n: section.integer("max_n", 1..=128).unwrap_or(default.max_n),
+        tokens_per_image: section.integer("tokens_per_image", 0..=1_000_000).unwrap_or(default.tokens_per_image),
+    }
+}
+
 /// A rate or a count of which 0 means "no limit".
 pub(super) fn ceiling(section: &Section<'_>, key: &'static str) -> Option<Option<u32>> {
     section.integer(key, 0..=1_000_000_000_u32).map(|most| (most > 0).then_some(most))
@@ -102,7 +117,7 @@ pub(super) fn ceiling(section: &Section<'_>, key: &'static str) -> Option<Option
 
 /// `[timeouts]`: each a limit on one phase. Silence between the events of a stream is
 /// [`StreamConfig::idle_timeout`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeoutsConfig {
     /// TCP connection and TLS handshake with a provider.
     pub connect: Duration,
@@ -172,7 +187,7 @@ impl TimeoutsConfig {
 }
 
 /// `[stream]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamConfig {
     /// Silence after which a comment is sent to the client.
     pub keepalive: Duration,

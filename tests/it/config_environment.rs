@@ -37,7 +37,7 @@ fn an_override_takes_the_place_of_what_the_file_says() {
     )
     .unwrap();
     assert_eq!(config.server.bind.port(), 9000);
-    assert_eq!((config.limits.max_n, config.limits.max_tools), (2, 7));
+    assert_eq!((config.limits.request.max_n, config.limits.request.max_tools), (2, 7));
     assert_eq!(config.stream.keepalive, Duration::from_millis(250));
     assert!(!config.stream.error_compat);
     assert_eq!(config.routing.objective, Objective::Cheapest);
@@ -54,7 +54,7 @@ fn a_text_may_look_like_a_number() {
 #[test]
 fn a_single_key_corrects_a_whole_section_whatever_their_order() {
     let config = load("", [("POINTSMAN__LIMITS__MAX_N", "2"), ("POINTSMAN__LIMITS", "{ max_n = 9, max_tools = 1 }")]);
-    let limits = config.unwrap().limits;
+    let limits = config.unwrap().limits.request;
     assert_eq!((limits.max_n, limits.max_tools), (2, 1));
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use pointsman::config::{BUILT_IN, Config, Environment, Fault, SimulationMode};
-use pointsman_actors::domain::{Catalog, Modality, Provider, ProviderState, RoutingPolicy};
+use pointsman_actors::domain::{Modality, ProviderState, RoutingPolicy};
 
 fn load(toml: &str, environment: &Environment) -> Result<Config, Vec<Fault>> {
     Config::parse(toml, "config.toml", Path::new("."), environment)
@@ -250,16 +250,12 @@ fn every_real_price_carries_its_date_and_source() {
     assert!(count > 30, "{count}");
 }
 
-fn provider_of<'c>(catalog: &'c Catalog, index: u32) -> &'c Provider {
-    &catalog.providers[catalog.endpoints[index as usize].provider as usize]
-}
-
 #[test]
 fn no_model_is_served_by_simulated_and_real_providers_alike() {
     let catalog = shipped([]).catalog(1);
     for model in &catalog.models {
         let simulated: BTreeSet<bool> =
-            model.endpoints.iter().map(|&index| provider_of(&catalog, index).simulated).collect();
+            catalog.endpoints_of(model).map(|(_, endpoint)| catalog.provider_of(endpoint).unwrap().simulated).collect();
         assert_eq!(simulated.len(), 1, "{}", model.id);
     }
 }
