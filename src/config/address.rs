@@ -1,0 +1,155 @@
+//! The address of a provider: a base URL, checked once.
+
+use std::fmt;
+
+use actix_web::http::Uri;
+use rustls::pki_types::ServerName;
+
+/// `http` or `https`, a host, and the path that the API's paths are put behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl {
+    text: String,
+    tls: bool,
+    host: String,
+    port: u16,
+}
+
+/// Why a text is not a base URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BaseUrlFault(&'static str);
+
+impl fmt::Display for BaseUrlFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl BaseUrl {
+    /// What a base URL looks like, for messages.
+    pub const SHAPE: &'static str = "a URL such as \"https://api.example.com/v1\"";
+
+    /// Takes a URL apart.
+    ///
+    /// # Errors
+    /// When it has no scheme, no host, or something that does not belong into a base address.
+    pub fn parse(text: &str) -> Result<BaseUrl, BaseUrlFault> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(BaseUrlFault("needs a scheme, such as https://"));
+        };
+        let tls = match scheme {
+            "https" => true,
+            "http" => false,
+            _ => return Err(BaseUrlFault("has a scheme other than http and https")),
+        };
+        if rest.contains('#') {
+            return Err(BaseUrlFault("has a fragment"));
+        }
+        let uri: Uri = text.parse().map_err(|_| BaseUrlFault("is not a URL"))?;
+        let authority = uri.authority().ok_or(BaseUrlFault("has no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(BaseUrlFault("holds a user or a password"));
+        }
+        let host = authority.host();
+        if ServerName::try_from(host.trim_start_matches('[').trim_end_matches(']')).is_err() {
+            return Err(BaseUrlFault("names no valid host"));
+        }
+        let shown = authority.as_str();
+        let named_port = shown.strip_prefix(host).is_some_and(|rest| !rest.is_empty());
+        let port = match authority.port_u16() {
+            Some(0) => return Err(BaseUrlFault("has the port 0")),
+            None if named_port => return Err(BaseUrlFault("has a port that is no number from 1 to 65535")),
+            port => port.unwrap_or(if tls { 443 } else { 80 }),
+        };
+        let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+        let text = format!("{scheme}://{authority}{}{query}", uri.path().trim_end_matches('/'));
+        Ok(BaseUrl { text, tls, host: host.to_owned(), port })
+    }
+
+    /// The URL, without a slash at the end of its path. A query in it goes with every call.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// The host; an IPv6 address stands in brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port, also where the URL named none.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether the host is this machine, as far as the name tells.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        let bare = self.host.trim_start_matches('[').trim_end_matches(']');
+        bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let shown = BaseUrl::parse(text).map_or_else(|fault| fault.to_string(), |url| url.to_string());
+        assert_eq!(shown, expected, "{text}");
+    }
+
+    #[test]
+    fn base_urls_lose_the_slash_at_their_end() {
+        check("https://api.example.com/v1/", "https://api.example.com/v1");
+        check("https://api.example.com:443/v1", "https://api.example.com:443/v1");
+        check("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1");
+        check("http://[::1]:8000/", "http://[::1]:8000");
+        check("https://example.com/openai/?version=2", "https://example.com/openai?version=2");
+    }
+
+    #[test]
+    fn a_port_that_is_not_named_is_that_of_the_scheme() {
+        for (text, port) in [("https://h/v1", 443), ("http://h", 80), ("http://h:8000", 8000), ("http://[::1]", 80)] {
+            assert_eq!(BaseUrl::parse(text).map(|url| url.port()), Ok(port), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_base_address_is_refused_with_the_reason() {
+        check("api.example.com/v1", "needs a scheme, such as https://");
+        check("ftp://example.com", "has a scheme other than http and https");
+        check("https://me:secret@example.com/v1", "holds a user or a password");
+        check("https://example.com/v1#part", "has a fragment");
+        check("https://-._/v1", "names no valid host");
+        check("https://", "is not a URL");
+        check("https://exa mple.com", "is not a URL");
+        check("https://example.com:0/v1", "has the port 0");
+        check("https://example.com:99999/v1", "has a port that is no number from 1 to 65535");
+    }
+
+    #[test]
+    fn loopback_is_known_by_name_and_by_number() {
+        for (text, loopback) in [
+            ("http://localhost:1/v1", true),
+            ("http://[::1]:1/v1", true),
+            ("http://127.3.2.1/v1", true),
+            ("http://10.0.0.1/v1", false),
+        ] {
+            assert_eq!(BaseUrl::parse(text).is_ok_and(|url| url.is_loopback()), loopback, "{text}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Names that stand for a choice: the built-in aliases and `[[aliases]]`.
+
+use pointsman_actors::domain::{Alias, ModelId, ModelPattern};
+
+use super::{
+    routing::{OBJECTIVES, RoutingConfig, ServiceConfig, built_in_alias, weights},
+    section::{Item, Section},
+};
+
+const MOST_ALIASES: usize = 250;
+const MOST_PATTERNS: usize = 1_000;
+
+/// All aliases in the order of the catalog, and their further spellings as (spelling, alias id).
+pub(super) struct Aliases<'t> {
+    pub(super) aliases: Vec<Alias>,
+    pub(super) synonyms: Vec<(String, String)>,
+    /// Every name of the built-in ones.
+    pub(super) built_in: Vec<String>,
+    /// The operator's own names and spellings, with where they stand.
+    pub(super) named: Vec<(String, Item<'t>)>,
+}
+
+impl<'t> Aliases<'t> {
+    pub(super) fn read(root: &Section<'t>, service: &ServiceConfig, routing: &RoutingConfig) -> Aliases<'t> {
+        let prefix = &service.alias_prefix;
+        let spelled = |spelling: &String| {
+            let canonical = format!("{prefix}/{}", built_in_alias(spelling)?);
+            (*spelling != canonical).then(|| (spelling.clone(), canonical))
+        };
+        let built_in = built_in(prefix);
+        let synonyms: Vec<(String, String)> = routing.alias_synonyms.iter().filter_map(spelled).collect();
+        let spellings = synonyms.iter().map(|(spelling, _)| spelling.clone());
+        let mut aliases = Aliases {
+            built_in: built_in.iter().map(|alias| alias.id.clone()).chain(spellings).collect(),
+            aliases: built_in,
+            synonyms,
+            named: Vec::new(),
+        };
+        for (alias, named) in root.sections("aliases", MOST_ALIASES, |section| read_alias(section, prefix)) {
+            let spellings = named.iter().map(|(name, _)| name).filter(|name| **name != alias.id);
+            aliases.synonyms.extend(spellings.map(|spelling| (spelling.clone(), alias.id.clone())));
+            aliases.named.extend(named);
+            aliases.aliases.push(alias);
+        }
+        aliases
+    }
+}
+
+fn built_in(prefix: &str) -> Vec<Alias> {
+    let alias = |name: &str, free_only, description: &str| Alias {
+        id: format!("{prefix}/{name}"),
+        free_only,
+        objective: None,
+        weights: None,
+        allowed: Vec::new(),
+        blocked: Vec::new(),
+        description: description.to_owned(),
+    };
+    vec![
+        alias("auto", false, "The service chooses among all models."),
+        alias("free", true, "The service chooses among the models that cost nothing."),
+    ]
+}
+
+/// An alias with all its names and where they stand.
+fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, Item<'t>)>) {
+    let name =
+        section.required("name", "a name such as \"cheap\", or a full one such as \"team/cheap\"").unwrap_or("?");
+    let id = if name.contains('/') { name.to_owned() } else { format!("{prefix}/{name}") };
+    if section.has("name") && id.parse::<ModelId>().is_err() {
+        section.fault("name", "is not a name", "printable ASCII without spaces and stars, with at most one slash");
+    }
+    let alias = Alias {
+        id,
+        free_only: section.flag("free_only").unwrap_or(false),
+        objective: section.choice("objective", &OBJECTIVES),
+        weights: weights(section, "weights"),
+        allowed: patterns(section, "allowed_models"),
+        blocked: patterns(section, "blocked_models"),
+        description: section.text("description").unwrap_or_default().to_owned(),
+    };
+    let mut named: Vec<(String, Item<'t>)> =
+        section.item("name").map(|item| (alias.id.clone(), item)).into_iter().collect();
+    for item in section.texts("synonyms", 64).unwrap_or_default() {
+        if item.text.is_empty() || item.text.len() > 256 || !item.text.bytes().all(|b| b.is_ascii_graphic()) {
+            item.fault("is not a name", "1 to 256 printable ASCII characters without spaces");
+        }
+        named.push((item.text.to_owned(), item));
+    }
+    (alias, named)
+}
+
+/// A list of model ids and prefixes ending in `*`.
+pub(super) fn patterns(section: &Section<'_>, key: &'static str) -> Vec<ModelPattern> {
+    let items = section.texts(key, MOST_PATTERNS).unwrap_or_default();
+    let parsed = items.iter().filter_map(|item| {
+        let pattern = item.text.parse().ok();
+        if pattern.is_none() {
+            item.fault("is not a pattern", "a model id, or a prefix that ends in one '*' such as \"acme/*\"");
+        }
+        pattern
+    });
+    parsed.collect()
+}

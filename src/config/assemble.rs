@@ -1,0 +1,301 @@
+//! Puts what was read together: providers, models, endpoints and aliases become a catalog.
+//!
+//! Here are the checks that need more than one table: names that are used twice, endpoints at
+//! providers that do not exist. What was found wrong earlier is left out on the way.
+
+use std::{collections::HashMap, sync::Arc};
+
+use pointsman_actors::domain::{
+    Catalog, Endpoint, EndpointId, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
+};
+
+use super::{
+    aliases::Aliases,
+    credential::Credential,
+    fault::hint,
+    models::{EndpointTable, ModelTable},
+    providers::{Disclosure, Habits, MOST_PROVIDERS, ProviderConfig, ProviderTable},
+    section::Section,
+    simulation::{SimulatedModel, SimulatedProvider, SimulationConfig, SimulationTable},
+    switches::Switches,
+};
+
+/// Each endpoint has statistics and live cells of its own.
+const MOST_ENDPOINTS: usize = 10_000;
+
+/// What was read, table by table.
+pub(super) struct Tables<'t> {
+    pub(super) providers: Vec<ProviderTable>,
+    pub(super) simulation: SimulationTable<'t>,
+    pub(super) models: Vec<ModelTable<'t>>,
+    pub(super) aliases: Aliases<'t>,
+}
+
+/// What the tables come to.
+pub(super) struct Assembly {
+    pub(super) catalog: Catalog,
+    pub(super) providers: Vec<ProviderConfig>,
+    pub(super) simulation: SimulationConfig,
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
+    let switches = Switches::of(&tables.providers, &tables.simulation);
+    check_names(&tables);
+    let habits: Vec<Habits> = tables.providers.iter().map(|provider| provider.habits).collect();
+    let mut parts = Parts::default();
+    let mut connections = Vec::new();
+    for (table, state) in tables.providers.into_iter().zip(switches.real) {
+        connections.extend(parts.add_real(table, state));
+    }
+    let mut characters = Vec::new();
+    for provider in tables.simulation.providers {
+        characters.extend(parts.add_simulated(provider, &switches.simulated));
+    }
+    parts.check_size(root);
+    for table in tables.models {
+        parts.add_model(table, &habits);
+    }
+    if parts.endpoints.len() > MOST_ENDPOINTS {
+        let wrong = format!("there are {} endpoints in all", parts.endpoints.len());
+        root.fault("models", wrong, format!("at most {MOST_ENDPOINTS}"));
+    }
+    for (index, character) in &mut characters {
+        character.models = parts.simulated_models(*index);
+    }
+    let active = switches.simulated == ProviderState::On && !characters.is_empty();
+    Assembly {
+        catalog: parts.into_catalog(root, tables.aliases),
+        providers: connections,
+        simulation: SimulationConfig { mode: tables.simulation.mode, active, providers: characters },
+        notes: switches.notes,
+    }
+}
+
+/// Reports every name that stands for two things.
+fn check_names(tables: &Tables<'_>) {
+    let built_in = tables.aliases.built_in.iter();
+    let mut owners: HashMap<&str, String> =
+        built_in.map(|name| (name.as_str(), "a built-in alias".to_owned())).collect();
+    let twice = |owner: &str| format!("is used twice, here and by {owner}");
+    const ALLOWED: &str = "a name of its own for each model and alias (see also routing.alias_synonyms)";
+    for (index, model) in tables.models.iter().enumerate() {
+        for item in &model.named {
+            let owner = owners.entry(item.text).or_insert_with(|| format!("models[{index}]"));
+            // Id and canonical slug of one model may be the same.
+            if *owner != format!("models[{index}]") {
+                item.fault(twice(owner), ALLOWED);
+            }
+        }
+    }
+    for (name, item) in &tables.aliases.named {
+        if let Some(owner) = owners.get(name.as_str()) {
+            item.fault(twice(owner), ALLOWED);
+        }
+        owners.insert(name, "another alias".to_owned());
+    }
+}
+
+/// The catalog in the making.
+#[derive(Default)]
+struct Parts {
+    providers: Vec<Provider>,
+    models: Vec<Model>,
+    endpoints: Vec<Endpoint>,
+    parameters: Option<ParameterNames>,
+}
+
+impl Parts {
+    /// A real provider; gives what its clients are built from when it is on.
+    fn add_real(&mut self, table: ProviderTable, state: ProviderState) -> Option<ProviderConfig> {
+        let slug = table.slug?;
+        let on = state == ProviderState::On;
+        let name: Arc<str> = table.name.into();
+        let index = self.add_provider(&slug, &name, state, table.disclosure, Kind::Real);
+        let base_url = table.base_url.filter(|_| on)?;
+        let key = match table.credential {
+            Credential::Found { secret, .. } => Some(secret),
+            Credential::None | Credential::Missing { .. } => None,
+        };
+        Some(ProviderConfig {
+            index,
+            slug,
+            name,
+            base_url,
+            key,
+            headers: table.headers,
+            ca_file: table.ca_file,
+            dialect: table.dialect,
+            max_in_flight: table.max_in_flight,
+            permit_wait: table.permit_wait,
+            image_hosts: table.image_hosts,
+        })
+    }
+
+    fn add_simulated(
+        &mut self,
+        provider: SimulatedProvider<'_>,
+        state: &ProviderState,
+    ) -> Option<(u32, super::Character)> {
+        let slug = provider.slug?;
+        if self.provider_index(slug.as_str()).is_some() {
+            provider.named.fault("is a real provider's name too", "a name of its own for each provider");
+        }
+        let name: Arc<str> = provider.character.name.as_str().into();
+        let index = self.add_provider(&slug, &name, state.clone(), provider.disclosure, Kind::Simulated);
+        Some((index, provider.character))
+    }
+
+    fn add_provider(
+        &mut self,
+        slug: &ProviderSlug,
+        name: &Arc<str>,
+        state: ProviderState,
+        disclosure: Disclosure,
+        kind: Kind,
+    ) -> u32 {
+        self.providers.push(Provider {
+            slug: slug.clone(),
+            name: name.clone(),
+            state,
+            simulated: kind == Kind::Simulated,
+            collects_data: disclosure.collects_data,
+            zero_data_retention: disclosure.zero_data_retention,
+            privacy_policy_url: disclosure.privacy_policy_url,
+            terms_of_service_url: disclosure.terms_of_service_url,
+            status_page_url: disclosure.status_page_url,
+            headquarters: disclosure.headquarters,
+            datacenters: disclosure.datacenters,
+        });
+        position(self.providers.len() - 1)
+    }
+
+    fn check_size(&self, root: &Section<'_>) {
+        if self.providers.len() > MOST_PROVIDERS {
+            let wrong = format!("there are {} providers, simulated ones included", self.providers.len());
+            root.fault("providers", wrong, format!("at most {MOST_PROVIDERS}"));
+        }
+    }
+
+    fn add_model(&mut self, table: ModelTable<'_>, habits: &[Habits]) {
+        let Some(id) = table.id else { return };
+        let model = position(self.models.len());
+        let first = self.endpoints.len();
+        for endpoint in table.endpoints {
+            self.add_endpoint(endpoint, model, id.as_str(), first, habits);
+        }
+        self.models.push(Model {
+            id,
+            canonical_slug: table.canonical_slug,
+            name: table.name,
+            created: table.created,
+            description: table.description,
+            architecture: table.architecture,
+            default_parameters: table.default_parameters,
+            expiration_date: table.expiration_date,
+            hugging_face_id: table.hugging_face_id,
+            knowledge_cutoff: table.knowledge_cutoff,
+            image_sizes: table.image_sizes,
+            endpoints: (position(first)..position(self.endpoints.len())).collect(),
+        });
+    }
+
+    fn add_endpoint(&mut self, table: EndpointTable<'_>, model: u32, id: &str, first: usize, habits: &[Habits]) {
+        let Some(named) = table.provider else { return };
+        let Some(provider) = self.provider_index(named.text) else {
+            let known = self.providers.iter().map(|provider| provider.slug.as_str());
+            let allowed = match known.clone().collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "a provider of this configuration, which has none".to_owned(),
+                names => names,
+            };
+            named.dangling(format!("there is no such provider{}", hint(named.text, known)), allowed);
+            return;
+        };
+        let id = EndpointId::of(id, named.text, &table.variant);
+        if self.endpoints.get(first..).is_some_and(|twins| twins.iter().any(|twin| twin.id == id)) {
+            named.fault("the model is listed twice at this provider", "a 'variant' that tells the two apart");
+        }
+        let parameters = self.intern(&table.parameters).unwrap_or_else(|| {
+            let wrong = format!("the models name more than {} different parameters", ParameterNames::CAPACITY);
+            named.fault(wrong, "fewer names in supported_parameters");
+            ParameterSet::default()
+        });
+        let habits = habits.get(provider as usize).copied().unwrap_or(Habits::USUAL);
+        self.endpoints.push(Endpoint {
+            id,
+            model,
+            provider,
+            variant: table.variant,
+            upstream_model: table.upstream_model.into(),
+            pricing: table.pricing,
+            limits: table.limits,
+            parameters,
+            quantization: table.quantization,
+            is_moderated: table.is_moderated,
+            disabled: table.disabled,
+            wants_max_completion_tokens: table
+                .wants_max_completion_tokens
+                .unwrap_or(habits.wants_max_completion_tokens),
+            knows_developer_role: table.knows_developer_role.unwrap_or(habits.knows_developer_role),
+            forwards_unknown_fields: table.forwards_unknown_fields.unwrap_or(habits.forwards_unknown_fields),
+            images_through_chat: table.images_through_chat,
+        });
+    }
+
+    fn intern(&mut self, names: &[String]) -> Option<ParameterSet> {
+        let registry = self.parameters.get_or_insert_with(ParameterNames::published);
+        let sets = names.iter().map(|name| registry.intern(name).ok());
+        sets.into_iter().try_fold(ParameterSet::default(), |all, one| Some(all.union(one?)))
+    }
+
+    fn provider_index(&self, slug: &str) -> Option<u32> {
+        self.providers.iter().position(|provider| provider.slug.as_str() == slug).map(position)
+    }
+
+    /// What a simulated provider must be able to play: its endpoints.
+    fn simulated_models(&self, provider: u32) -> Vec<SimulatedModel> {
+        let tools = self.parameters.as_ref().and_then(|names| names.gate("tools")).unwrap_or_default();
+        let mut models: Vec<SimulatedModel> = Vec::new();
+        for endpoint in self.endpoints.iter().filter(|endpoint| endpoint.provider == provider) {
+            let Some(model) = self.models.get(endpoint.model as usize) else { continue };
+            let known = models.iter().any(|known| *known.id == *endpoint.upstream_model);
+            if !known {
+                models.push(SimulatedModel {
+                    id: endpoint.upstream_model.to_string(),
+                    inputs: model.architecture.input,
+                    outputs: model.architecture.output,
+                    tools: endpoint.parameters.covers(tools) && !tools.is_empty(),
+                    context_length: Some(endpoint.limits.context_length),
+                    max_output_tokens: endpoint.limits.max_completion_tokens,
+                });
+            }
+        }
+        models
+    }
+
+    fn into_catalog(self, root: &Section<'_>, aliases: Aliases<'_>) -> Catalog {
+        let parameters = self.parameters.unwrap_or_else(ParameterNames::published);
+        let Aliases { aliases, synonyms, .. } = aliases;
+        Catalog::new(1, self.providers, self.models, self.endpoints, aliases, &synonyms, parameters).unwrap_or_else(
+            |fault| {
+                // Twins were reported one by one already, with their places.
+                if root.is_clean() {
+                    root.fault("models", fault.to_string(), "a name of its own for each model, endpoint and alias");
+                }
+                Catalog::default()
+            },
+        )
+    }
+}
+
+/// Whether Pointsman plays a provider itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Real,
+    Simulated,
+}
+
+/// Catalog positions are 32 bits wide; the bounds above keep them far below that.
+fn position(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,54 @@
+//! Whether callers must show a key: `[auth]`. The keys themselves are in [`super::keys`].
+
+use super::{section::Section, server::ServerConfig};
+
+/// The key that works without any configuration, on loopback only.
+pub const DEVELOPMENT_KEY: &str = "sk-pointsman-development";
+
+/// Whether callers must show a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AuthMode {
+    /// They must.
+    #[default]
+    Keys,
+    /// Every caller is the owner `anonymous`; for use on one machine.
+    None,
+}
+
+/// `[auth]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthConfig {
+    /// Whether callers must show a key.
+    pub mode: AuthMode,
+    /// Whether the model list is shown without a key.
+    pub public_catalog: bool,
+    /// Whether [`DEVELOPMENT_KEY`] works.
+    pub development_key_enabled: bool,
+}
+
+impl Default for AuthConfig {
+    fn default() -> AuthConfig {
+        AuthConfig { mode: AuthMode::Keys, public_catalog: true, development_key_enabled: true }
+    }
+}
+
+impl AuthConfig {
+    pub(super) fn read(section: &Section<'_>, server: &ServerConfig) -> AuthConfig {
+        let default = AuthConfig::default();
+        let modes = [("keys", AuthMode::Keys), ("none", AuthMode::None)];
+        let development = section.flag("development_key_enabled");
+        let auth = AuthConfig {
+            mode: section.choice("mode", &modes).unwrap_or(default.mode),
+            public_catalog: section.flag("public_catalog").unwrap_or(default.public_catalog),
+            development_key_enabled: development.unwrap_or(default.development_key_enabled),
+        };
+        if auth.mode == AuthMode::Keys && auth.development_key_enabled && !server.is_loopback() {
+            let wrong =
+                format!("the development key is public and works on loopback only, but server.bind is {}", server.bind);
+            let allowed = "development_key_enabled = false and a key of your own in [[keys]] (make one with \
+                           'pointsman keygen'), or a loopback address in server.bind";
+            section.fault("development_key_enabled", wrong, allowed);
+        }
+        auth
+    }
+}

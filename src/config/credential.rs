@@ -1,0 +1,144 @@
+//! Where a provider's secret comes from: an environment variable, or a file that only its owner reads.
+//!
+//! The configuration names the place, never the secret; a secret that stands in the file itself is
+//! a fault whose text does not repeat it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{environment::Environment, keys::is_variable_name, providers::ProviderContext, section::Section};
+use crate::secret::Secret;
+
+/// A key file larger than this is not a key file.
+const LARGEST_KEY_FILE: u64 = 16 * 1024;
+const LARGEST_CA_FILE: u64 = 4 * 1024 * 1024;
+
+/// What a provider is called with.
+pub(super) enum Credential {
+    /// Nothing: it needs no key.
+    None,
+    /// This key; `from` is the variable or the file it was found in.
+    Found { secret: Secret, from: String },
+    /// It needs one, and there is none. `why` is a sentence; `variable` is what would change it.
+    Missing { why: String, variable: Option<String> },
+}
+
+/// Reads `api_key_env` and `api_key_file`. Files of providers that are switched off stay untouched.
+pub(super) fn read(section: &Section<'_>, enabled: bool, context: &ProviderContext<'_>) -> Credential {
+    const PLACES: &str = "api_key_env = \"NAME_OF_A_VARIABLE\" or api_key_file = \"path\"";
+    for key in ["api_key", "key", "secret", "token", "password"] {
+        section.refuse(key, "a secret must not stand in this file", PLACES);
+    }
+    match (section.filled("api_key_env"), section.filled("api_key_file")) {
+        (None, None) => Credential::None,
+        (Some(variable), None) => from_variable(section, variable, context.environment),
+        (None, Some(path)) if enabled => from_file(section, &context.directory.join(path)),
+        (None, Some(_)) => missing("its key file is not read".to_owned()),
+        (Some(_), Some(_)) => {
+            section.fault("api_key_file", "stands beside api_key_env", format!("one of them: {PLACES}"));
+            Credential::None
+        }
+    }
+}
+
+fn from_variable(section: &Section<'_>, variable: &str, environment: &Environment) -> Credential {
+    if !is_variable_name(variable) {
+        let allowed = "letters, digits and underscores, not beginning with a digit; the key itself never stands here";
+        section.fault("api_key_env", "is not the name of an environment variable", allowed);
+        return Credential::None;
+    }
+    if environment.is_unreadable(variable) {
+        section.fault("api_key_env", format!("{variable} is not UTF-8"), VISIBLE);
+        return Credential::None;
+    }
+    match environment.get(variable).map(str::trim) {
+        None => Credential::Missing { why: format!("{variable} is not set"), variable: Some(variable.to_owned()) },
+        Some("") => Credential::Missing { why: format!("{variable} is empty"), variable: Some(variable.to_owned()) },
+        Some(key) => found(section, "api_key_env", key, variable.to_owned()),
+    }
+}
+
+fn missing(why: String) -> Credential {
+    Credential::Missing { why, variable: None }
+}
+
+const VISIBLE: &str = "a key of visible ASCII characters";
+
+fn found(section: &Section<'_>, key: &'static str, secret: &str, from: String) -> Credential {
+    if !secret.bytes().all(|b| b.is_ascii_graphic()) {
+        section.fault(key, format!("the key in {from} holds characters that no header may carry"), VISIBLE);
+        return Credential::None;
+    }
+    Credential::Found { secret: Secret::new(secret.to_owned()), from }
+}
+
+fn from_file(section: &Section<'_>, path: &Path) -> Credential {
+    let shown = path.display().to_string();
+    let fault = |wrong: String| {
+        section.fault("api_key_file", wrong, "a file that holds nothing but the key, with mode 0600");
+        Credential::None
+    };
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return missing(format!("{shown} does not exist"));
+        }
+        Err(error) => return fault(format!("{shown} cannot be read: {error}")),
+        Ok(metadata) => metadata,
+    };
+    if !metadata.is_file() || metadata.len() > LARGEST_KEY_FILE {
+        return fault(format!("{shown} is not a key file"));
+    }
+    if let Some(mode) = open_to_others(&metadata) {
+        return fault(format!("{shown} has mode {mode:04o}: others may read it"));
+    }
+    match fs::read_to_string(path).map(|text| Secret::new(text.trim().to_owned())) {
+        Err(error) => fault(format!("{shown} cannot be read: {error}")),
+        Ok(secret) if secret.expose().is_empty() => missing(format!("{shown} is empty")),
+        Ok(secret) => found(section, "api_key_file", secret.expose(), shown),
+    }
+}
+
+/// The mode of a file that its group or others may use in any way.
+#[cfg(unix)]
+fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mode = metadata.permissions().mode() & 0o7777;
+    (mode & 0o077 != 0).then_some(mode)
+}
+
+/// Other systems have no such mode.
+#[cfg(not(unix))]
+fn open_to_others(_: &fs::Metadata) -> Option<u32> {
+    None
+}
+
+/// A file of further certificates to trust. Looked at when the provider is on, so that a wrong path is
+/// found at start and not at the first request.
+pub(super) fn ca_file(section: &Section<'_>, enabled: bool, context: &ProviderContext<'_>) -> Option<PathBuf> {
+    let path = context.directory.join(section.filled("ca_file")?);
+    if enabled {
+        let shown = path.display();
+        let wrong = match read_certificates(&path) {
+            Err(error) => Some(format!("{shown} cannot be read: {error}")),
+            Ok(false) => Some(format!("{shown} holds no certificate")),
+            Ok(true) => None,
+        };
+        if let Some(wrong) = wrong {
+            section.fault("ca_file", wrong, "a readable file with certificates in PEM form");
+        }
+    }
+    Some(path)
+}
+
+/// Whether the file holds certificates. Devices and endless files are refused before they are read.
+fn read_certificates(path: &Path) -> io::Result<bool> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() || metadata.len() > LARGEST_CA_FILE {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file of at most 4 MiB"));
+    }
+    let marker: &[u8] = b"-----BEGIN CERTIFICATE-----";
+    Ok(fs::read(path)?.windows(marker.len()).any(|window| window == marker))
+}

@@ -1,0 +1,187 @@
+//! The process's environment: where secrets come from, and overrides of single keys.
+//!
+//! `POINTSMAN__SECTION__KEY` takes the place of `key` under `[section]`; deeper keys have more parts.
+//! Names are compared without case, and `_` also stands for `-` and `.`, which variables cannot hold.
+//! The value is read as TOML, and as plain text when it is not TOML.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use super::{
+    fault::{Faults, Place, hint},
+    tree::{self, Entry, Node, Table, Value},
+};
+
+/// Two underscores, because orchestrators put variables such as `POINTSMAN_PORT` into every
+/// container of a service of this name.
+const PREFIX: &str = "POINTSMAN__";
+
+/// Tables whose keys are names that the operator chose.
+const NAMED: [&str; 2] = ["providers", "simulation.providers"];
+
+/// The variables a configuration is read with. Printing it shows names, never values.
+#[derive(Clone, Default)]
+pub struct Environment {
+    variables: BTreeMap<String, String>,
+    unreadable: BTreeSet<String>,
+}
+
+impl Environment {
+    /// The variables of this process.
+    #[must_use]
+    pub fn of_process() -> Environment {
+        let mut environment = Environment::default();
+        for (name, value) in std::env::vars_os() {
+            let Ok(name) = name.into_string() else { continue };
+            match value.into_string() {
+                Ok(value) => {
+                    environment.variables.insert(name, value);
+                }
+                Err(_) => {
+                    environment.unreadable.insert(name);
+                }
+            }
+        }
+        environment
+    }
+
+    /// The value of a variable; `None` when it is not set.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// Whether the variable is set to something that is not UTF-8.
+    pub(super) fn is_unreadable(&self, name: &str) -> bool {
+        self.unreadable.contains(name)
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Environment {
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Environment { variables, unreadable: BTreeSet::new() }
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.variables.keys()).finish()
+    }
+}
+
+/// Puts every override into the tree. Shorter paths go first, so that a single key may correct a
+/// whole section. A key that nothing knows is found later, by whoever reads its section.
+pub(super) fn apply(root: &mut Table, environment: &Environment, faults: &Faults) {
+    for name in environment.unreadable.iter().filter(|name| name.starts_with(PREFIX)) {
+        faults.value(&Place::Variable(name.as_str().into()), name, "is not UTF-8", "UTF-8 text");
+    }
+    let overrides = environment.variables.iter().filter_map(|(name, text)| Override::new(name, text));
+    let mut overrides: Vec<Override<'_>> = overrides.collect();
+    overrides.sort_by_key(|change| change.path.len());
+    for change in &overrides {
+        change.apply(root, faults);
+    }
+}
+
+/// One variable and the key it speaks of.
+struct Override<'e> {
+    place: Place,
+    path: Vec<String>,
+    text: &'e str,
+}
+
+impl<'e> Override<'e> {
+    fn new(name: &str, text: &'e str) -> Option<Override<'e>> {
+        let path = name.strip_prefix(PREFIX)?.split("__").map(str::to_ascii_lowercase).collect();
+        Some(Override { place: Place::Variable(Arc::from(name)), path, text })
+    }
+
+    fn apply(&self, root: &mut Table, faults: &Faults) {
+        let dotted = self.path.join(".");
+        let Some((last, sections)) = self.path.split_last().filter(|_| !self.path.iter().any(String::is_empty)) else {
+            let key = if dotted.is_empty() { "?" } else { &dotted };
+            faults.value(&self.place, key, "names no key", "POINTSMAN__SECTION__KEY");
+            return;
+        };
+        let mut table = root;
+        let mut path = String::new();
+        for section in sections {
+            let Some(inner) = self.enter(table, &path, section, faults) else { return };
+            table = inner;
+            path = if path.is_empty() { section.clone() } else { format!("{path}.{section}") };
+        }
+        self.set(table, last, &dotted, faults);
+    }
+
+    /// The table called `section`, made when it is missing.
+    fn enter<'t>(&self, table: &'t mut Table, path: &str, section: &str, faults: &Faults) -> Option<&'t mut Table> {
+        let key = self.path.join(".");
+        let found = position(table, section).map_err(|both| self.ambiguous(&key, &both, faults)).ok()?;
+        if found.is_none() && NAMED.contains(&path) {
+            let known = table.entries.iter().map(|entry| entry.key.as_str());
+            let allowed = known.clone().collect::<Vec<_>>().join(", ");
+            let wrong = format!("{path} has no entry '{section}'{}", hint(section, known));
+            faults.absence(&self.place, &key, wrong, format!("one of: {allowed}; or a whole inline table"));
+            return None;
+        }
+        let index = found.unwrap_or_else(|| {
+            let value = Value::Table(Table::empty(self.place.clone()));
+            self.push(table, section, Node { value, place: self.place.clone(), raw: None })
+        });
+        let node = &mut table.entries.get_mut(index)?.node;
+        let kind = node.value.kind();
+        let Value::Table(inner) = &mut node.value else {
+            let wrong = format!("'{section}' is {kind}, not a table");
+            faults.value(&self.place, &key, wrong, "the path of a key; a list is set as a whole");
+            return None;
+        };
+        Some(inner)
+    }
+
+    fn set(&self, table: &mut Table, last: &str, dotted: &str, faults: &Faults) {
+        let value = tree::read_value(self.text, &self.place);
+        let value = value.unwrap_or_else(|| Value::Text(self.text.to_owned()));
+        let node = Node { value, place: self.place.clone(), raw: Some(self.text.to_owned()) };
+        match position(table, last) {
+            Err(both) => self.ambiguous(dotted, &both, faults),
+            Ok(None) => {
+                self.push(table, last, node);
+            }
+            Ok(Some(index)) => {
+                if let Some(entry) = table.entries.get_mut(index) {
+                    entry.place = self.place.clone();
+                    entry.node = node;
+                }
+            }
+        }
+    }
+
+    fn push(&self, table: &mut Table, key: &str, node: Node) -> usize {
+        table.entries.push(Entry { key: key.to_owned(), place: self.place.clone(), node });
+        table.entries.len() - 1
+    }
+
+    fn ambiguous(&self, key: &str, both: &[String; 2], faults: &Faults) {
+        let [one, other] = both;
+        let wrong = format!("stands for '{one}' as well as for '{other}'");
+        faults.value(&self.place, key, wrong, "names that differ by more than '-', '_', '.' and case");
+    }
+}
+
+/// Where the entry is that a variable's `part` stands for; two of them when it is ambiguous.
+fn position(table: &Table, part: &str) -> Result<Option<usize>, [String; 2]> {
+    if let Some(exact) = table.entries.iter().position(|entry| entry.key == part) {
+        return Ok(Some(exact));
+    }
+    let folded = |key: &str| key.to_ascii_lowercase().replace(['-', '.'], "_");
+    let part = folded(part);
+    let mut matches = table.entries.iter().enumerate().filter(|(_, entry)| folded(&entry.key) == part);
+    match (matches.next(), matches.next()) {
+        (Some((_, one)), Some((_, other))) => Err([one.key.clone(), other.key.clone()]),
+        (first, _) => Ok(first.map(|(index, _)| index)),
+    }
+}

@@ -1,0 +1,228 @@
+//! The configuration: read once, checked whole, and complaining by name.
+//!
+//! [`Config::load`] reads TOML and the environment and gives either a [`Config`] in which everything
+//! holds, or every [`Fault`] at once. Nothing here binds, connects or starts anything; the only I/O is
+//! reading the configuration, key files and certificate files.
+//!
+//! In reading order: `tree` is the text with its places, `environment` overrides it, `section` reads one
+//! table strictly, one module per subject gives typed settings, `switches` says which providers are on,
+//! `assemble` makes the catalog. `config.toml` in the repository describes every key.
+
+mod address;
+mod aliases;
+mod assemble;
+mod auth;
+mod credential;
+mod environment;
+mod fault;
+mod keys;
+mod limits;
+mod models;
+mod prices;
+mod providers;
+mod routing;
+mod section;
+mod server;
+mod simulation;
+mod storage;
+mod switches;
+mod tree;
+
+use std::{fs, path::Path};
+
+use pointsman_actors::domain::{Catalog, RoutingPolicy};
+
+pub use address::{BaseUrl, BaseUrlFault};
+pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
+pub use environment::Environment;
+pub use fault::{Fault, Place};
+pub use keys::{Key, Scope, digest_of, to_hex};
+pub use limits::{LimitsConfig, RequestLimits, StreamConfig, TimeoutsConfig};
+pub use providers::{ProviderConfig, WireDialect};
+pub use routing::{RoutingConfig, ServiceConfig};
+pub use server::{CorsConfig, MetricsConfig, ServerConfig};
+pub use simulation::{Character, SimulatedModel, SimulationConfig, SimulationMode};
+pub use storage::{CatalogConfig, Envelope, ImagesConfig, LedgerConfig};
+
+use aliases::Aliases;
+use assemble::{Assembly, Tables, assemble};
+use fault::Faults;
+use keys::{KeyContext, KeyTable};
+use providers::{ProviderContext, ProviderTable};
+use section::Section;
+use simulation::SimulationTable;
+
+/// The configuration that the program carries within itself.
+pub const BUILT_IN: &str = include_str!("../../config.toml");
+/// The file that is read when none is named.
+pub const DEFAULT_FILE: &str = "config.toml";
+/// How faults of the built-in configuration name it.
+const BUILT_IN_NAME: &str = "config.toml (built in)";
+/// A larger file is not a configuration.
+const LARGEST_FILE: u64 = 8 * 1024 * 1024;
+
+/// A checked configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where it came from, for messages.
+    pub source: String,
+    /// `[server]`.
+    pub server: ServerConfig,
+    /// `[service]`.
+    pub service: ServiceConfig,
+    /// `[auth]`.
+    pub auth: AuthConfig,
+    /// Every key that may call; the development key first, if it is enabled.
+    pub keys: Vec<Key>,
+    /// `[limits]`.
+    pub limits: LimitsConfig,
+    /// `[timeouts]`.
+    pub timeouts: TimeoutsConfig,
+    /// `[stream]`.
+    pub stream: StreamConfig,
+    /// `[routing]`, with its clocks filled in.
+    pub routing: RoutingConfig,
+    /// `[catalog]`: how the model list is shown.
+    pub catalog: CatalogConfig,
+    /// `[ledger]`.
+    pub ledger: LedgerConfig,
+    /// `[images]`.
+    pub images: ImagesConfig,
+    /// `[metrics]`.
+    pub metrics: MetricsConfig,
+    /// `[cors]`.
+    pub cors: CorsConfig,
+    /// `[simulation]`.
+    pub simulation: SimulationConfig,
+    /// The real providers that are on.
+    pub providers: Vec<ProviderConfig>,
+    models: Catalog,
+    notes: Vec<String>,
+}
+
+impl Config {
+    /// Reads the configuration: the file at `path`; without one `./config.toml` if it exists, else the
+    /// built-in one. Overrides and secrets come from `environment`. Blocks on reading files.
+    ///
+    /// # Errors
+    /// Every fault that was found, in the order of the file, those of the environment last.
+    pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Config, Vec<Fault>> {
+        let default = Path::new(DEFAULT_FILE);
+        let path = path.or_else(|| default.exists().then_some(default));
+        let Some(path) = path else {
+            return Config::parse(BUILT_IN, BUILT_IN_NAME, Path::new("."), environment);
+        };
+        let name = path.display().to_string();
+        let text = read_file(path, &name)?;
+        Config::parse(&text, &name, path.parent().unwrap_or(Path::new(".")), environment)
+    }
+
+    /// Reads the configuration from text. `name` is how faults call it; relative paths in it are
+    /// relative to `directory`.
+    ///
+    /// # Errors
+    /// Every fault that was found.
+    pub fn parse(text: &str, name: &str, directory: &Path, environment: &Environment) -> Result<Config, Vec<Fault>> {
+        let faults = Faults::default();
+        let mut tree = tree::read(text, name, &faults);
+        environment::apply(&mut tree, environment, &faults);
+        let config = Section::root(&tree, &faults, |root| read(root, name, directory, environment));
+        let faults = faults.into_sorted();
+        if faults.is_empty() { Ok(config) } else { Err(faults) }
+    }
+
+    /// The models, endpoints, providers and aliases, stamped with `version`.
+    #[must_use]
+    pub fn catalog(&self, version: u64) -> Catalog {
+        let mut catalog = self.models.clone();
+        catalog.version = version;
+        catalog
+    }
+
+    /// The constants of the routing, stamped with `version`.
+    #[must_use]
+    pub fn routing_policy(&self, version: u64) -> RoutingPolicy {
+        RoutingPolicy { version, ..self.routing.policy.clone() }
+    }
+
+    /// What an operator should know at start, one sentence each: every variable that switched a
+    /// provider on or the simulation on or off, keys that cannot be used, doors that stand open.
+    #[must_use]
+    pub fn start_up_notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+/// Reads every section. Asks for all of them even when some are wrong: unknown ones are what is left.
+fn read(root: &Section<'_>, name: &str, directory: &Path, environment: &Environment) -> Config {
+    let server = root.section("server", ServerConfig::read);
+    let service = root.section("service", ServiceConfig::read);
+    let auth = root.section("auth", |section| AuthConfig::read(section, &server));
+    let limits = root.section("limits", LimitsConfig::read);
+    let timeouts = root.section("timeouts", TimeoutsConfig::read);
+    let stream = root.section("stream", StreamConfig::read);
+    let mut routing = root.section("routing", RoutingConfig::read);
+    routing.policy.clocks = timeouts.phases(&stream);
+    let key_context = KeyContext { environment, server: &server, auth: &auth, limits: &limits };
+    let keys = KeyTable::read(root, &key_context);
+    let tables = Tables {
+        aliases: Aliases::read(root, &service, &routing),
+        simulation: root.section("simulation", SimulationTable::read),
+        providers: ProviderTable::read_all(root, &ProviderContext { environment, directory, server: &server }),
+        models: models::read_all(root),
+    };
+    let Assembly { catalog: models, providers, simulation, mut notes } = assemble(root, tables);
+    notes.extend(open_doors(&server, &auth, &keys));
+    Config {
+        source: name.to_owned(),
+        catalog: root.section("catalog", CatalogConfig::read),
+        ledger: root.section("ledger", LedgerConfig::read),
+        images: root.section("images", ImagesConfig::read),
+        metrics: root.section("metrics", MetricsConfig::read),
+        cors: root.section("cors", CorsConfig::read),
+        keys: keys.entries,
+        server,
+        service,
+        auth,
+        limits,
+        timeouts,
+        stream,
+        routing,
+        simulation,
+        providers,
+        models,
+        notes,
+    }
+}
+
+/// What may let in nobody, or everybody.
+fn open_doors(server: &ServerConfig, auth: &AuthConfig, keys: &KeyTable) -> Vec<String> {
+    let mut notes = keys.absent.clone();
+    if auth.mode == AuthMode::None && !server.is_loopback() {
+        notes.push(format!("auth.mode is \"none\": everybody who reaches {} may spend your money.", server.bind));
+    }
+    if auth.mode == AuthMode::Keys && keys.entries.iter().all(|key| key.disabled) {
+        notes.push("No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned());
+    }
+    notes
+}
+
+fn read_file(path: &Path, name: &str) -> Result<String, Vec<Fault>> {
+    let faults = Faults::default();
+    let refuse = |place: &Place, wrong: String| faults.value(place, "configuration", wrong, "a TOML file in UTF-8");
+    let start = Place::File { file: name.into(), line: 1, column: 1 };
+    let size = fs::metadata(path).map_or(0, |metadata| metadata.len());
+    if size > LARGEST_FILE {
+        refuse(&start, format!("has {size} bytes"));
+        return Err(faults.into_sorted());
+    }
+    match fs::read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => return Ok(text),
+        Ok(Err(error)) => {
+            let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+            refuse(&tree::end_of(&String::from_utf8_lossy(good), name), "is not UTF-8".to_owned());
+        }
+        Err(error) => refuse(&start, format!("cannot be read: {error}")),
+    }
+    Err(faults.into_sorted())
+}

@@ -1,0 +1,275 @@
+//! Models and their endpoints as configured: `[[models]]` and `[[models.endpoints]]`.
+//!
+//! An endpoint inherits from its model what it does not say itself: prices, limits, parameters. What it
+//! says of prices takes the place of all of the model's, because prices of two providers never mix.
+
+use chrono::{DateTime, NaiveDate, NaiveTime};
+use pointsman_actors::domain::{
+    Architecture, DefaultParameters, EndpointLimits, Modalities, Modality, ModelId, Pricing,
+};
+
+use super::{
+    prices,
+    section::{Item, Section},
+    tree::Value,
+};
+
+const MOST_MODELS: usize = 5_000;
+const MOST_ENDPOINTS: usize = 255;
+const MOST_PARAMETERS: usize = 128;
+const LONGEST_CONTEXT: u32 = 1_000_000_000;
+
+/// One `[[models]]` as read.
+pub(super) struct ModelTable<'t> {
+    /// `None` when it is wrong, which was reported.
+    pub(super) id: Option<ModelId>,
+    pub(super) canonical_slug: String,
+    /// Where its id and its canonical slug stand.
+    pub(super) named: Vec<Item<'t>>,
+    pub(super) name: String,
+    pub(super) created: i64,
+    pub(super) description: String,
+    pub(super) architecture: Architecture,
+    pub(super) default_parameters: Option<DefaultParameters>,
+    pub(super) expiration_date: Option<NaiveDate>,
+    pub(super) hugging_face_id: Option<String>,
+    pub(super) knowledge_cutoff: Option<String>,
+    pub(super) image_sizes: Vec<String>,
+    pub(super) endpoints: Vec<EndpointTable<'t>>,
+}
+
+/// One `[[models.endpoints]]` as read, with what it inherits.
+pub(super) struct EndpointTable<'t> {
+    pub(super) provider: Option<Item<'t>>,
+    pub(super) upstream_model: String,
+    pub(super) variant: String,
+    pub(super) pricing: Pricing,
+    pub(super) limits: EndpointLimits,
+    pub(super) parameters: Vec<String>,
+    pub(super) quantization: Option<String>,
+    pub(super) is_moderated: bool,
+    pub(super) disabled: bool,
+    /// What its provider says holds where these are `None`.
+    pub(super) wants_max_completion_tokens: Option<bool>,
+    pub(super) knows_developer_role: Option<bool>,
+    pub(super) forwards_unknown_fields: Option<bool>,
+    pub(super) images_through_chat: bool,
+}
+
+/// What a model passes on to its endpoints.
+struct Inherited {
+    pricing: Option<Pricing>,
+    context_length: Option<u32>,
+    max_completion_tokens: Option<u32>,
+    max_prompt_tokens: Option<u32>,
+    parameters: Vec<String>,
+    is_moderated: bool,
+}
+
+pub(super) fn read_all<'t>(root: &Section<'t>) -> Vec<ModelTable<'t>> {
+    root.sections("models", MOST_MODELS, read_model)
+}
+
+fn read_model<'t>(section: &Section<'t>) -> ModelTable<'t> {
+    let id = read_id(section);
+    let shown = id.as_ref().map_or("?", ModelId::as_str);
+    let text = |key| section.filled(key).map(str::to_owned);
+    let inherited = Inherited {
+        pricing: section.optional("pricing", prices::read),
+        context_length: tokens(section, "context_length"),
+        max_completion_tokens: tokens(section, "max_completion_tokens"),
+        max_prompt_tokens: tokens(section, "max_prompt_tokens"),
+        parameters: parameters(section).unwrap_or_default(),
+        is_moderated: section.flag("is_moderated").unwrap_or(false),
+    };
+    ModelTable {
+        named: ["id", "canonical_slug"].into_iter().filter_map(|key| section.item(key)).collect(),
+        canonical_slug: canonical_slug(section).unwrap_or_else(|| shown.to_owned()),
+        name: section.filled("name").unwrap_or(shown).to_owned(),
+        created: created(section),
+        description: section.text("description").unwrap_or_default().to_owned(),
+        architecture: architecture(section),
+        default_parameters: section.optional("default_parameters", default_parameters),
+        expiration_date: day(section, "expiration_date"),
+        hugging_face_id: text("hugging_face_id"),
+        knowledge_cutoff: day(section, "knowledge_cutoff").map(|day| day.to_string()),
+        image_sizes: image_sizes(section),
+        endpoints: read_endpoints(section, &inherited),
+        id,
+    }
+}
+
+fn read_id(section: &Section<'_>) -> Option<ModelId> {
+    const SHAPE: &str = "\"<namespace>/<name>\" with exactly one slash, such as \"acme/small\"";
+    let text = section.required("id", SHAPE)?;
+    text.parse().map_err(|_| section.fault("id", "is not a model id", SHAPE)).ok()
+}
+
+fn canonical_slug(section: &Section<'_>) -> Option<String> {
+    let text = section.filled("canonical_slug")?;
+    if text.parse::<ModelId>().is_err() {
+        section.fault("canonical_slug", "is not a model id", "\"<namespace>/<name>\", such as \"acme/small-2026-01\"");
+    }
+    Some(text.to_owned())
+}
+
+fn read_endpoints<'t>(section: &Section<'t>, inherited: &Inherited) -> Vec<EndpointTable<'t>> {
+    if !section.has("endpoints") {
+        section.absence("endpoints", "is missing", "at least one [[models.endpoints]] below the model");
+    }
+    let endpoints = section.sections("endpoints", MOST_ENDPOINTS, |endpoint| read_endpoint(endpoint, inherited));
+    if endpoints.is_empty() && section.has("endpoints") {
+        section.absence("endpoints", "is empty", "at least one [[models.endpoints]] below the model");
+    }
+    endpoints
+}
+
+fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTable<'t> {
+    let disabled = section.flag("disabled").unwrap_or(false);
+    let limit = |key, inherited: Option<u32>| tokens(section, key).or(inherited);
+    section.required("provider", "the name of a [providers.<name>] or [simulation.providers.<name>]");
+    EndpointTable {
+        provider: section.item("provider"),
+        upstream_model: section
+            .required("upstream_model", "the provider's own name for the model")
+            .unwrap_or("?")
+            .into(),
+        variant: variant(section),
+        pricing: pricing(section, inherited, disabled),
+        limits: EndpointLimits {
+            context_length: context_length(section, inherited),
+            max_completion_tokens: limit("max_completion_tokens", inherited.max_completion_tokens),
+            max_prompt_tokens: limit("max_prompt_tokens", inherited.max_prompt_tokens),
+        },
+        parameters: parameters(section).unwrap_or_else(|| inherited.parameters.clone()),
+        quantization: section.filled("quantization").map(str::to_ascii_lowercase),
+        is_moderated: section.flag("is_moderated").unwrap_or(inherited.is_moderated),
+        disabled,
+        wants_max_completion_tokens: section.flag("wants_max_completion_tokens"),
+        knows_developer_role: section.flag("knows_developer_role"),
+        forwards_unknown_fields: section.choice("unknown_fields", &[("forward", true), ("drop", false)]),
+        images_through_chat: section.flag("images_through_chat").unwrap_or(false),
+    }
+}
+
+fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Pricing {
+    let own = section.optional("pricing", prices::read);
+    if own.is_none() && inherited.pricing.is_none() && !disabled && !section.has("pricing") {
+        let allowed = "pricing = { prompt = \"…\", completion = \"…\" } here or at the model, or disabled = true";
+        section.absence("pricing", "is missing", allowed);
+    }
+    own.or_else(|| inherited.pricing.clone()).unwrap_or_default()
+}
+
+fn context_length(section: &Section<'_>, inherited: &Inherited) -> u32 {
+    let own = tokens(section, "context_length").or(inherited.context_length);
+    if own.is_none() && !section.has("context_length") {
+        section.absence("context_length", "is missing", "the context window in tokens, here or at the model");
+    }
+    own.unwrap_or(1)
+}
+
+fn variant(section: &Section<'_>) -> String {
+    let Some(text) = section.text("variant") else { return String::new() };
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
+    if text.len() > 64 || !text.bytes().all(plain) {
+        section.fault("variant", "is not a short name", "at most 64 of: lower-case letters, digits, '-', '_', '.'");
+    }
+    text.to_owned()
+}
+
+fn tokens(section: &Section<'_>, key: &'static str) -> Option<u32> {
+    section.integer(key, 1..=LONGEST_CONTEXT)
+}
+
+fn parameters(section: &Section<'_>) -> Option<Vec<String>> {
+    let items = section.texts("supported_parameters", MOST_PARAMETERS)?;
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    for item in
+        items.iter().filter(|item| item.text.len() > 64 || item.text.is_empty() || !item.text.bytes().all(plain))
+    {
+        item.fault("is not a parameter name", "lower-case letters, digits and '_', such as \"max_tokens\"");
+    }
+    Some(items.iter().map(|item| item.text.to_owned()).collect())
+}
+
+fn architecture(section: &Section<'_>) -> Architecture {
+    Architecture {
+        input: modalities(section, "input_modalities"),
+        output: modalities(section, "output_modalities"),
+        tokenizer: section.filled("tokenizer").unwrap_or("Other").to_owned(),
+        instruct_type: section.filled("instruct_type").map(str::to_owned),
+    }
+}
+
+fn modalities(section: &Section<'_>, key: &'static str) -> Modalities {
+    let Some(items) = section.texts(key, Modality::ALL.len()) else { return Modalities::TEXT };
+    if items.is_empty() {
+        section.fault(key, "is empty", "at least one of text, image, audio, file, video, embeddings");
+    }
+    let parsed = items.iter().filter_map(|item| {
+        let modality = Modality::parse(item.text);
+        if modality.is_none() {
+            item.fault("is not a modality", "text, image, audio, file, video, embeddings");
+        }
+        modality
+    });
+    parsed.collect()
+}
+
+fn default_parameters(section: &Section<'_>) -> DefaultParameters {
+    DefaultParameters {
+        temperature: section.number("temperature", 0.0..=2.0),
+        top_p: section.number("top_p", 0.0..=1.0),
+        top_k: section.number("top_k", 0.0..=1e9),
+        frequency_penalty: section.number("frequency_penalty", -2.0..=2.0),
+        presence_penalty: section.number("presence_penalty", -2.0..=2.0),
+        repetition_penalty: section.number("repetition_penalty", 0.0..=2.0),
+    }
+}
+
+fn image_sizes(section: &Section<'_>) -> Vec<String> {
+    let items = section.texts("image_sizes", 64).unwrap_or_default();
+    let side =
+        |text: &str| text.parse::<u32>().is_ok_and(|side| (1..=99_999).contains(&side)) && !text.starts_with('0');
+    for item in &items {
+        if !item.text.split_once('x').is_some_and(|(width, height)| side(width) && side(height)) {
+            item.fault("is not a size", "\"<width>x<height>\" in pixels, such as \"1024x1024\"");
+        }
+    }
+    items.iter().map(|item| item.text.to_owned()).collect()
+}
+
+/// The Unix time of `created`, written so or as a date.
+fn created(section: &Section<'_>) -> i64 {
+    let seconds = match section.any("created") {
+        None => Some(0),
+        Some(Value::Integer(seconds)) => Some(*seconds).filter(|seconds| (0..=253_402_300_799).contains(seconds)),
+        Some(Value::Date(date)) => seconds_of(&date.to_string()),
+        Some(Value::Text(text)) => seconds_of(text),
+        Some(_) => None,
+    };
+    if seconds.is_none() {
+        section.fault("created", "is not a moment", "a date such as 2026-11-20, or Unix seconds");
+    }
+    seconds.unwrap_or_default()
+}
+
+fn seconds_of(text: &str) -> Option<i64> {
+    let moment = DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.timestamp());
+    moment.or_else(|| Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN).and_utc().timestamp()))
+}
+
+fn day(section: &Section<'_>, key: &'static str) -> Option<NaiveDate> {
+    let text = match section.any(key)? {
+        Value::Date(date) => date.to_string(),
+        Value::Text(text) => text.clone(),
+        _ => String::new(),
+    };
+    // The year is bounded so that its four digits stay four digits on the wire.
+    let day = text.parse::<NaiveDate>().ok().filter(|_| text.len() == "2026-11-20".len());
+    if day.is_none() {
+        section.fault(key, "is not a day", "a date such as 2027-01-31");
+    }
+    day
+}

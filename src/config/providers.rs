@@ -1,0 +1,253 @@
+//! Providers as configured: `[providers.<slug>]`. Addresses, credentials, limits and habits.
+//!
+//! Whether a provider is on is decided in [`super::assemble`], because it also depends on the
+//! simulation. A secret is read here from its variable or file and never written anywhere.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use pointsman_actors::domain::ProviderSlug;
+
+use super::{
+    address::BaseUrl,
+    credential::{self, Credential},
+    environment::Environment,
+    section::{Item, Section},
+    server::ServerConfig,
+};
+use crate::secret::Secret;
+
+/// Positions of providers are kept in a byte in a few hot places.
+pub(super) const MOST_PROVIDERS: usize = 255;
+const MOST_HEADERS: usize = 32;
+
+/// How a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WireDialect {
+    /// OpenAI's chat convention.
+    #[default]
+    OpenAi,
+}
+
+/// A provider that can be called: everything its clients are built from.
+#[derive(Debug, Clone)]
+pub struct ProviderConfig {
+    /// Position in the catalog's providers.
+    pub index: u32,
+    /// Short name.
+    pub slug: ProviderSlug,
+    /// Display name.
+    pub name: Arc<str>,
+    /// Address.
+    pub base_url: BaseUrl,
+    /// What identifies us there; `None` where no key is needed.
+    pub key: Option<Secret>,
+    /// Further headers of every call.
+    pub headers: Vec<(String, String)>,
+    /// Certificates to trust beside the system's.
+    pub ca_file: Option<PathBuf>,
+    /// How it speaks.
+    pub dialect: WireDialect,
+    /// Calls at a time.
+    pub max_in_flight: usize,
+    /// Longest wait for one of these places.
+    pub permit_wait: Duration,
+    /// Hosts from which made images may be fetched; its own host always may.
+    pub image_hosts: Vec<String>,
+}
+
+impl ProviderConfig {
+    pub(super) const MAX_IN_FLIGHT: usize = 256;
+    pub(super) const PERMIT_WAIT: Duration = Duration::from_millis(100);
+}
+
+/// What a provider does with prompts, and where to read about it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Disclosure {
+    pub(super) collects_data: bool,
+    pub(super) zero_data_retention: bool,
+    pub(super) privacy_policy_url: Option<String>,
+    pub(super) terms_of_service_url: Option<String>,
+    pub(super) status_page_url: Option<String>,
+    pub(super) headquarters: Option<String>,
+    pub(super) datacenters: Vec<String>,
+}
+
+/// Habits that its endpoints inherit; each endpoint may say otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Habits {
+    pub(super) wants_max_completion_tokens: bool,
+    pub(super) knows_developer_role: bool,
+    pub(super) forwards_unknown_fields: bool,
+}
+
+impl Habits {
+    /// What is assumed of a provider that says nothing about itself.
+    pub(super) const USUAL: Habits =
+        Habits { wants_max_completion_tokens: false, knows_developer_role: false, forwards_unknown_fields: true };
+
+    pub(super) fn read(section: &Section<'_>, inherited: Habits) -> Habits {
+        let unknown_fields = section.choice("unknown_fields", &[("forward", true), ("drop", false)]);
+        Habits {
+            wants_max_completion_tokens: section
+                .flag("wants_max_completion_tokens")
+                .unwrap_or(inherited.wants_max_completion_tokens),
+            knows_developer_role: section.flag("knows_developer_role").unwrap_or(inherited.knows_developer_role),
+            forwards_unknown_fields: unknown_fields.unwrap_or(inherited.forwards_unknown_fields),
+        }
+    }
+}
+
+/// What a provider's table is read with.
+pub(super) struct ProviderContext<'c> {
+    pub(super) environment: &'c Environment,
+    /// Relative paths are relative to the configuration's own directory.
+    pub(super) directory: &'c Path,
+    pub(super) server: &'c ServerConfig,
+}
+
+/// One `[providers.<slug>]` as read.
+pub(super) struct ProviderTable {
+    pub(super) slug: Option<ProviderSlug>,
+    pub(super) name: String,
+    pub(super) enabled: bool,
+    /// The variable that set `enabled`, if one did.
+    pub(super) enabled_by: Option<String>,
+    /// The address; `None` when it is wrong, which was reported.
+    pub(super) base_url: Option<BaseUrl>,
+    pub(super) credential: Credential,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) dialect: WireDialect,
+    pub(super) max_in_flight: usize,
+    pub(super) permit_wait: Duration,
+    pub(super) image_hosts: Vec<String>,
+    pub(super) disclosure: Disclosure,
+    pub(super) habits: Habits,
+}
+
+impl ProviderTable {
+    pub(super) fn read_all(root: &Section<'_>, context: &ProviderContext<'_>) -> Vec<ProviderTable> {
+        root.named("providers", |name, section| ProviderTable::read(name, section, context))
+    }
+
+    fn read(name: &Item<'_>, section: &Section<'_>, context: &ProviderContext<'_>) -> ProviderTable {
+        let enabled = section.flag("enabled").unwrap_or(true);
+        ProviderTable {
+            slug: read_slug(name),
+            name: section.filled("name").unwrap_or(name.text).to_owned(),
+            enabled,
+            enabled_by: section.variable("enabled").map(str::to_owned),
+            base_url: base_url(section, enabled, context.server),
+            credential: credential::read(section, enabled, context),
+            headers: headers(section),
+            ca_file: credential::ca_file(section, enabled, context),
+            dialect: section.choice("dialect", &[("openai", WireDialect::OpenAi)]).unwrap_or_default(),
+            max_in_flight: section.integer("max_in_flight", 1..=1_000_000).unwrap_or(ProviderConfig::MAX_IN_FLIGHT),
+            permit_wait: section.millis("permit_wait_ms", 0.0..=60_000.0).unwrap_or(ProviderConfig::PERMIT_WAIT),
+            image_hosts: image_hosts(section),
+            disclosure: disclosure(section),
+            habits: Habits::read(section, Habits::USUAL),
+        }
+    }
+}
+
+/// The slug a provider's table is named by.
+pub(super) fn read_slug(name: &Item<'_>) -> Option<ProviderSlug> {
+    let slug = ProviderSlug::new(name.text);
+    if slug.is_none() {
+        name.fault("is not a provider's short name", "1 to 64 of: lower-case letters, digits, '-', '_', '.'");
+    }
+    slug
+}
+
+fn base_url(section: &Section<'_>, enabled: bool, server: &ServerConfig) -> Option<BaseUrl> {
+    let text = section.required("base_url", BaseUrl::SHAPE)?;
+    let url =
+        BaseUrl::parse(text).map_err(|fault| section.fault("base_url", fault.to_string(), BaseUrl::SHAPE)).ok()?;
+    if enabled && url.is_loopback() && server.is_loopback() && url.port() == server.bind.port() {
+        let wrong = "is the address of this gateway itself (server.bind): its calls would go round in circles";
+        section.fault("base_url", wrong, "another port, here or in server.bind");
+    }
+    Some(url)
+}
+
+fn headers(section: &Section<'_>) -> Vec<(String, String)> {
+    // What identifies us has its own keys; the rest frames the message and belongs to the transport.
+    const RESERVED: [&str; 18] = [
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-api-key",
+        "api-key",
+    ];
+    const ALLOWED: &str = "a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file";
+    let pairs = section.pairs("headers", MOST_HEADERS);
+    let good = pairs.iter().filter_map(|(name, value)| {
+        let name = name.to_ascii_lowercase();
+        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        let wrong = if RESERVED.contains(&name.as_str()) {
+            "is set by the gateway itself"
+        } else if name.is_empty() || !name.bytes().all(token) {
+            "is not a header name"
+        } else if !value.text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
+            "has a value that no header may carry"
+        } else {
+            return Some((name, value.text.to_owned()));
+        };
+        value.fault(wrong, ALLOWED);
+        None
+    });
+    good.collect()
+}
+
+fn image_hosts(section: &Section<'_>) -> Vec<String> {
+    let items = section.texts("image_hosts", 64).unwrap_or_default();
+    let good = items.iter().filter_map(|item| {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+        let good = !item.text.is_empty() && item.text.bytes().all(plain);
+        if !good {
+            item.fault("is not a host name", "a host name without scheme, port and path, such as \"cdn.example.com\"");
+        }
+        good.then(|| item.text.to_ascii_lowercase())
+    });
+    good.collect()
+}
+
+pub(super) fn disclosure(section: &Section<'_>) -> Disclosure {
+    let text = |key| section.filled(key).map(str::to_owned);
+    let datacenters = section.texts("datacenters", 64).unwrap_or_default();
+    Disclosure {
+        collects_data: section.choice("data_collection", &[("allow", true), ("deny", false)]).unwrap_or(true),
+        zero_data_retention: section.flag("zdr").unwrap_or(false),
+        privacy_policy_url: link(section, "privacy_policy_url"),
+        terms_of_service_url: link(section, "terms_of_service_url"),
+        status_page_url: link(section, "status_page_url"),
+        headquarters: text("headquarters"),
+        datacenters: datacenters.iter().map(|item| item.text.to_owned()).collect(),
+    }
+}
+
+fn link(section: &Section<'_>, key: &'static str) -> Option<String> {
+    let text = section.filled(key)?;
+    if !text.starts_with("https://") && !text.starts_with("http://") {
+        section.fault(key, "is not a link", "a URL that begins with https:// or http://");
+    }
+    Some(text.to_owned())
+}

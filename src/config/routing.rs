@@ -1,0 +1,189 @@
+//! `[routing]` and `[service]`: how endpoints are chosen, and the names that stand for a choice.
+//!
+//! Builds the [`RoutingPolicy`]; what its constants mean is written in the routing itself.
+
+use pointsman_actors::domain::{
+    BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, RetryPolicy, RoutingPolicy, StatsPolicy, Weights,
+};
+
+use super::section::Section;
+
+/// Spellings of the built-in aliases that are accepted beside `<prefix>/auto` and `<prefix>/free`.
+const DEFAULT_SYNONYMS: [&str; 5] = ["auto", "router", "free", "openrouter/auto", "openrouter/free"];
+
+/// `[service]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceConfig {
+    /// The part before the slash of `<prefix>/auto`, `<prefix>/free` and the operator's own aliases.
+    pub alias_prefix: String,
+}
+
+impl Default for ServiceConfig {
+    fn default() -> ServiceConfig {
+        ServiceConfig { alias_prefix: "service".to_owned() }
+    }
+}
+
+impl ServiceConfig {
+    pub(super) fn read(section: &Section<'_>) -> ServiceConfig {
+        let Some(prefix) = section.filled("alias_prefix") else { return ServiceConfig::default() };
+        if format!("{prefix}/auto").parse::<pointsman_actors::domain::ModelId>().is_err() {
+            section.fault("alias_prefix", "is not a namespace", "printable ASCII without spaces, slashes and stars");
+            return ServiceConfig::default();
+        }
+        ServiceConfig { alias_prefix: prefix.to_owned() }
+    }
+}
+
+/// `[routing]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoutingConfig {
+    /// The constants of the decision. Its clocks come from `[timeouts]` and `[stream]`.
+    pub policy: RoutingPolicy,
+    /// Objective when neither the request, the alias nor the key names one.
+    pub objective: Objective,
+    /// Seed of every decision; `None` means one chosen at start and logged.
+    pub seed: Option<u64>,
+    /// Tells replicas with the same seed apart; `None` means chosen at start.
+    pub instance_id: Option<u64>,
+    /// Further spellings of the built-in aliases: those ending in `free` mean the free pool, those
+    /// ending in `auto` or `router` the main one.
+    pub alias_synonyms: Vec<String>,
+}
+
+impl Default for RoutingConfig {
+    fn default() -> RoutingConfig {
+        RoutingConfig {
+            policy: RoutingPolicy::default(),
+            objective: Objective::default(),
+            seed: None,
+            instance_id: None,
+            alias_synonyms: DEFAULT_SYNONYMS.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+impl RoutingConfig {
+    pub(super) fn read(section: &Section<'_>) -> RoutingConfig {
+        let default = RoutingConfig::default();
+        let seed = |key| section.integer(key, 0..=u64::MAX >> 1);
+        RoutingConfig {
+            policy: policy(section),
+            objective: section.choice("objective", &OBJECTIVES).unwrap_or(default.objective),
+            seed: seed("seed"),
+            instance_id: seed("instance_id"),
+            alias_synonyms: synonyms(section).unwrap_or(default.alias_synonyms),
+        }
+    }
+}
+
+/// The objectives by name, for [`Section::choice`].
+pub(super) const OBJECTIVES: [(&str, Objective); 4] = {
+    let [cheapest, fastest, reliable, balanced] = Objective::ALL;
+    [
+        (cheapest.as_str(), cheapest),
+        (fastest.as_str(), fastest),
+        (reliable.as_str(), reliable),
+        (balanced.as_str(), balanced),
+    ]
+};
+
+fn synonyms(section: &Section<'_>) -> Option<Vec<String>> {
+    let items = section.texts("alias_synonyms", 64)?;
+    for item in &items {
+        if built_in_alias(item.text).is_none() {
+            item.fault("does not say which alias it stands for", "names whose last part is auto, router or free");
+        }
+    }
+    Some(items.iter().map(|item| item.text.to_owned()).collect())
+}
+
+/// The built-in alias a spelling stands for, `auto` or `free`.
+pub(super) fn built_in_alias(spelling: &str) -> Option<&'static str> {
+    match spelling.rsplit('/').next() {
+        Some("auto" | "router") => Some("auto"),
+        Some("free") => Some("free"),
+        _ => None,
+    }
+}
+
+fn policy(section: &Section<'_>) -> RoutingPolicy {
+    let default = RoutingPolicy::default();
+    let number = |key, most, default| section.number(key, 0.0..=most).unwrap_or(default);
+    RoutingPolicy {
+        version: default.version,
+        stats: stats(section, default.stats),
+        exploration: number("exploration", 10.0, default.exploration),
+        staleness: number("staleness", 10.0, default.staleness),
+        hot_inflation: section.number("hot_inflation", 1.0..=1000.0).unwrap_or(default.hot_inflation),
+        failure_time: section.millis("t_fail_ms", 0.0..=600_000.0).unwrap_or(default.failure_time),
+        cheapest_time_value: number("cheapest_time_value", 1000.0, default.cheapest_time_value),
+        reliable_time_share: number("reliable_time_share", 10.0, default.reliable_time_share),
+        balanced: balanced(section, default.balanced),
+        hedge: section.section("hedge", |hedge| hedge_policy(hedge, default.hedge)),
+        retry: section.section("retry", |retry| RetryPolicy {
+            max_attempts: retry.integer("max_attempts", 1..=10).unwrap_or(default.retry.max_attempts),
+            budget_ratio: retry.number("budget_ratio", 0.0..=1.0).unwrap_or(default.retry.budget_ratio),
+        }),
+        breaker: section.section("breaker", |breaker| breaker_policy(breaker, default.breaker)),
+        pacing: section.flag("pacing").unwrap_or(default.pacing),
+        clocks: default.clocks,
+    }
+}
+
+fn stats(section: &Section<'_>, default: StatsPolicy) -> StatsPolicy {
+    let millis = |key, default| section.millis(key, 0.001..=600_000.0).unwrap_or(default);
+    StatsPolicy {
+        half_life: section.seconds("half_life_s", 0.001..=604_800.0).unwrap_or(default.half_life),
+        max_weight: section.number("max_weight", 2.0..=1e6).unwrap_or(default.max_weight),
+        prior_first_token: millis("prior_ttft_ms", default.prior_first_token),
+        prior_per_token: millis("prior_ms_per_token", default.prior_per_token),
+    }
+}
+
+fn balanced(section: &Section<'_>, default: BalancedPolicy) -> BalancedPolicy {
+    let default = Weights { latency: default.latency, cost: default.cost };
+    let weights = weights(section, "balanced").unwrap_or(default);
+    BalancedPolicy { latency: weights.latency, cost: weights.cost }
+}
+
+/// A table `{ latency, cost }`; a weight that is not given is the default one.
+pub(super) fn weights(section: &Section<'_>, key: &'static str) -> Option<Weights> {
+    let default = Weights::default();
+    let (latency, cost) = section.optional(key, |weights| {
+        let weight = |key, default| weights.number(key, 0.0..=1e6).unwrap_or(default);
+        (weight("latency", default.latency), weight("cost", default.cost))
+    })?;
+    let weights = Weights::new(latency, cost);
+    if weights.is_none() {
+        section.fault(key, "both weights are 0", "weights of which at least one is above 0");
+    }
+    weights
+}
+
+fn hedge_policy(section: &Section<'_>, default: HedgePolicy) -> HedgePolicy {
+    let objectives = section.texts("objectives", 4).map(|items| {
+        let parsed = items.iter().filter_map(|item| {
+            let objective = item.text.parse().ok();
+            if objective.is_none() {
+                item.fault("is not an objective", "cheapest, fastest, reliable, balanced");
+            }
+            objective
+        });
+        parsed.collect()
+    });
+    HedgePolicy {
+        objectives: objectives.unwrap_or(default.objectives),
+        sigma: section.number("sigma", 0.0..=10.0).unwrap_or(default.sigma),
+        budget: section.number("budget", 0.0..=1.0).unwrap_or(default.budget),
+    }
+}
+
+fn breaker_policy(section: &Section<'_>, default: BreakerPolicy) -> BreakerPolicy {
+    BreakerPolicy {
+        consecutive: section.integer("consecutive", 1..=1000).unwrap_or(default.consecutive),
+        base: section.seconds("base_s", 0.001..=3600.0).unwrap_or(default.base),
+        factor: section.number("factor", 1.0..=4.0).unwrap_or(default.factor),
+        max_steps: section.integer("max_steps", 1..=20).unwrap_or(default.max_steps),
+    }
+}

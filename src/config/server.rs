@@ -1,0 +1,141 @@
+//! How the server meets its clients: address, workers, mounts, CORS, metrics.
+//!
+//! Values only; binding and draining belong to the server.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    num::NonZeroUsize,
+    time::Duration,
+};
+
+use super::section::Section;
+
+/// The address when the configuration names none.
+const DEFAULT_BIND: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
+/// `[server]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Address to listen on; port 0 lets the system choose.
+    pub bind: SocketAddr,
+    /// Worker threads; `None` means one per core.
+    pub workers: Option<NonZeroUsize>,
+    /// How long an idle client connection is kept.
+    pub keep_alive: Duration,
+    /// Client connections per worker; more wait in the system's queue.
+    pub max_connections: usize,
+    /// How long the listener stays open after SIGTERM while readiness already says `draining`.
+    pub drain_notice: Duration,
+    /// Whether the routes are also mounted at `/v1`.
+    pub mount_v1: bool,
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        ServerConfig {
+            bind: DEFAULT_BIND,
+            workers: None,
+            keep_alive: Duration::from_secs(75),
+            max_connections: 25_000,
+            drain_notice: Duration::ZERO,
+            mount_v1: true,
+        }
+    }
+}
+
+impl ServerConfig {
+    pub(super) fn read(section: &Section<'_>) -> ServerConfig {
+        let default = ServerConfig::default();
+        ServerConfig {
+            bind: bind(section).unwrap_or(default.bind),
+            workers: section.integer("workers", 0..=1024_usize).map_or(default.workers, NonZeroUsize::new),
+            keep_alive: section.seconds("keep_alive_secs", 0.0..=86_400.0).unwrap_or(default.keep_alive),
+            max_connections: section.integer("max_connections", 1..=1_000_000).unwrap_or(default.max_connections),
+            drain_notice: section.millis("drain_notice_ms", 0.0..=3_600_000.0).unwrap_or(default.drain_notice),
+            mount_v1: section.flag("mount_v1").unwrap_or(default.mount_v1),
+        }
+    }
+
+    /// Whether only this machine can reach the server.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        self.bind.ip().to_canonical().is_loopback()
+    }
+}
+
+fn bind(section: &Section<'_>) -> Option<SocketAddr> {
+    let text = section.filled("bind")?;
+    let port_of_localhost = || text.strip_prefix("localhost:")?.parse().ok();
+    let address = text.parse().ok().or_else(|| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port_of_localhost()?))));
+    if address.is_none() {
+        let allowed = "an address and a port, such as \"127.0.0.1:8080\", \"0.0.0.0:8080\" or \"[::1]:8080\"";
+        section.fault("bind", "is not an address", allowed);
+    }
+    address
+}
+
+/// `[cors]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorsConfig {
+    /// Which origins browsers may call from; `*` alone means any, empty switches CORS off.
+    pub allowed_origins: Vec<String>,
+    /// How long a browser may remember a preflight answer.
+    pub max_age: Duration,
+}
+
+impl Default for CorsConfig {
+    fn default() -> CorsConfig {
+        CorsConfig { allowed_origins: Vec::new(), max_age: Duration::from_secs(600) }
+    }
+}
+
+impl CorsConfig {
+    pub(super) fn read(section: &Section<'_>) -> CorsConfig {
+        let default = CorsConfig::default();
+        let origins = section.texts("allowed_origins", 256).map(|items| {
+            let good = |text: &str| text == "*" || is_origin(text);
+            for item in items.iter().filter(|item| !good(item.text)) {
+                item.fault("is not an origin", "\"*\", or scheme, host and port, such as \"https://app.example.com\"");
+            }
+            items.iter().map(|item| item.text.to_owned()).collect()
+        });
+        CorsConfig {
+            allowed_origins: origins.unwrap_or(default.allowed_origins),
+            max_age: section.seconds("max_age_secs", 0.0..=86_400.0).unwrap_or(default.max_age),
+        }
+    }
+
+    /// Whether CORS headers are sent at all.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !self.allowed_origins.is_empty()
+    }
+}
+
+/// Scheme, host and port without a path, as browsers write the `Origin` header.
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    host.is_some_and(|host| {
+        !host.is_empty() && host.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'/' | b'*' | b'@' | b'?' | b'#'))
+    })
+}
+
+/// `[metrics]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricsConfig {
+    /// Whether `/metrics` is served: without a key while bound to loopback, else with scope `read`.
+    pub enabled: bool,
+}
+
+impl Default for MetricsConfig {
+    fn default() -> MetricsConfig {
+        MetricsConfig { enabled: true }
+    }
+}
+
+impl MetricsConfig {
+    pub(super) fn read(section: &Section<'_>) -> MetricsConfig {
+        let default = MetricsConfig::default();
+        MetricsConfig { enabled: section.flag("enabled").unwrap_or(default.enabled) }
+    }
+}

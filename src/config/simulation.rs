@@ -1,0 +1,190 @@
+//! Simulated providers as configured: `[simulation]` and `[simulation.providers.<slug>]`.
+//!
+//! Says what they are like; playing them is the simulation's work. They are providers like any other
+//! in the catalog, marked as simulated.
+
+use std::time::Duration;
+
+use pointsman_actors::domain::{Modalities, ProviderSlug};
+
+use super::{
+    providers::{Disclosure, disclosure, read_slug},
+    section::{Item, Section},
+};
+
+/// When simulated providers serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SimulationMode {
+    /// While no real provider is on.
+    #[default]
+    Auto,
+    /// Always, and no real provider does.
+    On,
+    /// Never.
+    Off,
+}
+
+impl SimulationMode {
+    /// The word in configuration and messages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SimulationMode::Auto => "auto",
+            SimulationMode::On => "on",
+            SimulationMode::Off => "off",
+        }
+    }
+}
+
+/// The simulated providers of a configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimulationConfig {
+    /// When they serve.
+    pub mode: SimulationMode,
+    /// Whether they serve now: what `mode` comes to with the real providers that are on.
+    pub active: bool,
+    /// What each is like, with its position in the catalog's providers.
+    pub providers: Vec<(u32, Character)>,
+}
+
+/// One simulated provider.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Character {
+    /// Short name.
+    pub slug: String,
+    /// Display name.
+    pub name: String,
+    /// Median time to the first token of a request that has the provider to itself.
+    pub first_token: Duration,
+    /// Standard deviation of the logarithm of that time.
+    pub first_token_spread: f64,
+    /// Median output tokens per second of a request that has the provider to itself.
+    pub tokens_per_second: f64,
+    /// Standard deviation of the logarithm of that speed.
+    pub tokens_per_second_spread: f64,
+    /// Requests in flight that it serves at full speed.
+    pub capacity: u32,
+    /// Beyond its capacity all times grow by `(in flight / capacity) ^ slowdown_power`.
+    pub slowdown_power: f64,
+    /// Share of requests answered with a 500 before any content.
+    pub error_rate: f64,
+    /// Share of answers cut off on the way.
+    pub truncate_rate: f64,
+    /// Share of requests that fall silent.
+    pub hang_rate: f64,
+    /// Requests in a minute after which a 429 comes; `None` means never.
+    pub rate_limit_per_minute: Option<u32>,
+    /// Output tokens per streamed chunk.
+    pub tokens_per_chunk: u32,
+    /// Share of stream events that leave in an odd shape.
+    pub odd_framing_rate: f64,
+    /// Whether answers carry token counts.
+    pub reports_usage: bool,
+    /// Where chance starts.
+    pub seed: u64,
+    /// What it serves: one entry for each of its endpoints in the catalog.
+    pub models: Vec<SimulatedModel>,
+}
+
+/// A model of a simulated provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimulatedModel {
+    /// Its name at this provider: the endpoint's `upstream_model`.
+    pub id: String,
+    /// What messages may hold.
+    pub inputs: Modalities,
+    /// What answers may hold.
+    pub outputs: Modalities,
+    /// Whether it takes tools.
+    pub tools: bool,
+    /// Prompt and answer together, in tokens.
+    pub context_length: Option<u32>,
+    /// The longest answer, in tokens.
+    pub max_output_tokens: Option<u32>,
+}
+
+impl Default for Character {
+    fn default() -> Character {
+        Character {
+            slug: String::new(),
+            name: String::new(),
+            first_token: Duration::from_millis(200),
+            first_token_spread: 0.3,
+            tokens_per_second: 80.0,
+            tokens_per_second_spread: 0.2,
+            capacity: 32,
+            slowdown_power: 1.5,
+            error_rate: 0.0,
+            truncate_rate: 0.0,
+            hang_rate: 0.0,
+            rate_limit_per_minute: None,
+            tokens_per_chunk: 1,
+            odd_framing_rate: 0.05,
+            reports_usage: true,
+            seed: 1,
+            models: Vec::new(),
+        }
+    }
+}
+
+/// `[simulation]` as read.
+pub(super) struct SimulationTable<'t> {
+    pub(super) mode: SimulationMode,
+    /// The variable that set the mode, if one did.
+    pub(super) mode_by: Option<String>,
+    pub(super) providers: Vec<SimulatedProvider<'t>>,
+}
+
+/// One `[simulation.providers.<slug>]` as read; its models are added from the catalog.
+pub(super) struct SimulatedProvider<'t> {
+    pub(super) named: Item<'t>,
+    pub(super) slug: Option<ProviderSlug>,
+    pub(super) character: Character,
+    pub(super) disclosure: Disclosure,
+}
+
+impl<'t> SimulationTable<'t> {
+    pub(super) fn read(section: &Section<'t>) -> SimulationTable<'t> {
+        let modes = [SimulationMode::Auto, SimulationMode::On, SimulationMode::Off].map(|mode| (mode.as_str(), mode));
+        SimulationTable {
+            mode: section.choice("mode", &modes).unwrap_or_default(),
+            mode_by: section.variable("mode").map(str::to_owned),
+            providers: section.named("providers", read_provider),
+        }
+    }
+}
+
+fn read_provider<'t>(name: &Item<'t>, section: &Section<'t>) -> SimulatedProvider<'t> {
+    SimulatedProvider {
+        named: name.clone(),
+        slug: read_slug(name),
+        character: read_character(name.text, section),
+        disclosure: disclosure(section),
+    }
+}
+
+fn read_character(slug: &str, section: &Section<'_>) -> Character {
+    let default = Character::default();
+    let share = |key, default| section.number(key, 0.0..=1.0).unwrap_or(default);
+    let spread = |key, default| section.number(key, 0.0..=3.0).unwrap_or(default);
+    Character {
+        slug: slug.to_owned(),
+        name: section.filled("name").unwrap_or(slug).to_owned(),
+        first_token: section.millis("ttft_ms", 0.0..=600_000.0).unwrap_or(default.first_token),
+        first_token_spread: spread("ttft_sigma", default.first_token_spread),
+        tokens_per_second: section.number("tokens_per_second", 0.1..=1e6).unwrap_or(default.tokens_per_second),
+        tokens_per_second_spread: spread("throughput_sigma", default.tokens_per_second_spread),
+        capacity: section.integer("capacity", 1..=1_000_000).unwrap_or(default.capacity),
+        slowdown_power: section.number("slowdown_power", 0.0..=5.0).unwrap_or(default.slowdown_power),
+        error_rate: share("error_rate", default.error_rate),
+        truncate_rate: share("truncate_rate", default.truncate_rate),
+        hang_rate: share("hang_rate", default.hang_rate),
+        rate_limit_per_minute: super::limits::ceiling(section, "rate_limit_per_minute")
+            .unwrap_or(default.rate_limit_per_minute),
+        tokens_per_chunk: section.integer("tokens_per_chunk", 1..=1_000).unwrap_or(default.tokens_per_chunk),
+        odd_framing_rate: share("odd_framing_rate", default.odd_framing_rate),
+        reports_usage: section.flag("reports_usage").unwrap_or(default.reports_usage),
+        seed: section.integer("seed", 0..=u64::MAX >> 1).unwrap_or(default.seed),
+        models: Vec::new(),
+    }
+}

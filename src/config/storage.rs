@@ -1,0 +1,94 @@
+//! What is kept and how it is shown: `[catalog]`, `[ledger]` and `[images]`.
+//!
+//! Values only. The models themselves are in [`super::models`].
+
+use std::time::Duration;
+
+use super::section::Section;
+
+const MIB: usize = 1024 * 1024;
+
+/// When the model list is wrapped in a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Envelope {
+    /// Paged for callers that ask for a page and for clients that require one, else bare.
+    #[default]
+    Auto,
+    /// Always `data` alone.
+    Bare,
+    /// Always with `total_count` and `links`.
+    Paged,
+}
+
+/// `[catalog]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CatalogConfig {
+    /// When the model list is wrapped in a page.
+    pub envelope: Envelope,
+    /// Whether aliases are listed among the models.
+    pub list_aliases: bool,
+}
+
+impl CatalogConfig {
+    pub(super) fn read(section: &Section<'_>) -> CatalogConfig {
+        let default = CatalogConfig::default();
+        let envelopes = [("auto", Envelope::Auto), ("bare", Envelope::Bare), ("paged", Envelope::Paged)];
+        CatalogConfig {
+            envelope: section.choice("envelope", &envelopes).unwrap_or(default.envelope),
+            list_aliases: section.flag("list_aliases").unwrap_or(default.list_aliases),
+        }
+    }
+}
+
+/// `[ledger]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LedgerConfig {
+    /// Generations kept; the oldest leave first.
+    pub capacity: usize,
+    /// How long a generation is kept at most.
+    pub max_age: Duration,
+}
+
+impl Default for LedgerConfig {
+    fn default() -> LedgerConfig {
+        LedgerConfig { capacity: 10_000, max_age: Duration::from_secs(86_400) }
+    }
+}
+
+impl LedgerConfig {
+    pub(super) fn read(section: &Section<'_>) -> LedgerConfig {
+        let default = LedgerConfig::default();
+        LedgerConfig {
+            capacity: section.integer("capacity", 1..=10_000_000).unwrap_or(default.capacity),
+            max_age: section.seconds("max_age_secs", 1.0..=315_360_000.0).unwrap_or(default.max_age),
+        }
+    }
+}
+
+/// `[images]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagesConfig {
+    /// How long a link to a made image works.
+    pub url_ttl: Duration,
+    /// Memory for images behind links; the least recently used leave first.
+    pub max_bytes: usize,
+    /// Largest single image that is fetched from a provider.
+    pub max_image_bytes: usize,
+}
+
+impl Default for ImagesConfig {
+    fn default() -> ImagesConfig {
+        ImagesConfig { url_ttl: Duration::from_secs(3600), max_bytes: 64 * MIB, max_image_bytes: 32 * MIB }
+    }
+}
+
+impl ImagesConfig {
+    pub(super) fn read(section: &Section<'_>) -> ImagesConfig {
+        let default = ImagesConfig::default();
+        ImagesConfig {
+            url_ttl: section.seconds("url_ttl_secs", 0.001..=604_800.0).unwrap_or(default.url_ttl),
+            max_bytes: section.integer("max_bytes", 0..=64 * 1024 * MIB).unwrap_or(default.max_bytes),
+            max_image_bytes: section.integer("max_image_bytes", 1024..=1024 * MIB).unwrap_or(default.max_image_bytes),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A configuration as written: tables, lists and plain values, each with its place.
+//!
+//! TOML text becomes a tree here, with every syntax fault reported and the rest read as far as it
+//! goes. What the keys mean is not known here; see [`super::section`] for the reading.
+
+use std::sync::Arc;
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::fault::{Faults, Place};
+
+/// More syntax faults than this are the same fault over and over.
+const SYNTAX_FAULTS: usize = 20;
+
+/// A table: its entries in the order of the file.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    /// Where its header or its opening brace stands.
+    pub(super) place: Place,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// A key and its value.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) place: Place,
+    pub(super) node: Node,
+}
+
+/// A value and its place.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) place: Place,
+    /// The text of the environment variable this value was read from: `1.10` may be meant as text.
+    pub(super) raw: Option<String>,
+}
+
+/// A value as written.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Text(String),
+    Integer(i64),
+    /// A whole number that 64 bits cannot hold.
+    Huge,
+    Number(f64),
+    Flag(bool),
+    Date(toml::value::Datetime),
+    List(Vec<Node>),
+    Table(Table),
+}
+
+impl Value {
+    /// What it is, for a fault that expected something else.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Value::Text(_) => "a string",
+            Value::Integer(_) => "a whole number",
+            Value::Huge => "a number beyond 64 bits",
+            Value::Number(_) => "a number",
+            Value::Flag(_) => "true or false",
+            Value::Date(_) => "a date",
+            Value::List(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn empty(place: Place) -> Table {
+        Table { place, entries: Vec::new() }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+}
+
+/// Reads TOML text. Every syntax fault is reported; the tree holds what could be read around them.
+pub(super) fn read(text: &str, file: &str, faults: &Faults) -> Table {
+    let lines = Lines::new(text, file);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for error in errors.iter().take(SYNTAX_FAULTS) {
+        let offset = error.span().map_or(0, |span| span.start);
+        let (wrong, allowed) = match error.message() {
+            "duplicate key" => ("stands here a second time", "each key and each table once"),
+            message => message.split_once(", expected ").unwrap_or((message, "valid TOML")),
+        };
+        faults.syntax(&lines.place(offset), &lines.key_at(offset), wrong, allowed);
+    }
+    let place = |offset: usize| lines.place(offset);
+    table(root.into_inner(), lines.place(0), &place)
+}
+
+/// The place behind the last character of `text`.
+pub(super) fn end_of(text: &str, file: &str) -> Place {
+    Lines::new(text, file).place(text.len())
+}
+
+/// Reads one TOML value, all of it at one place.
+pub(super) fn read_value(text: &str, place: &Place) -> Option<Value> {
+    let value = DeValue::parse(text).ok()?;
+    Some(convert(value, &|_| place.clone()).value)
+}
+
+fn table(entries: DeTable<'_>, place: Place, place_of: &dyn Fn(usize) -> Place) -> Table {
+    let mut entries: Vec<_> = entries.into_iter().collect();
+    // The parser sorts by name; order has a meaning here (the first endpoint is the preferred one).
+    entries.sort_by_key(|(key, _)| key.span().start);
+    let entries = entries.into_iter().map(|(key, value)| {
+        let place = place_of(key.span().start);
+        Entry { place, key: key.into_inner().into_owned(), node: convert(value, place_of) }
+    });
+    Table { place, entries: entries.collect() }
+}
+
+fn convert(value: Spanned<DeValue<'_>>, place_of: &dyn Fn(usize) -> Place) -> Node {
+    let place = place_of(value.span().start);
+    let value = match value.into_inner() {
+        DeValue::String(text) => Value::Text(text.into_owned()),
+        DeValue::Integer(digits) => {
+            i64::from_str_radix(digits.as_str(), digits.radix()).map_or(Value::Huge, Value::Integer)
+        }
+        DeValue::Float(digits) => Value::Number(digits.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Value::Flag(flag),
+        DeValue::Datetime(date) => Value::Date(date),
+        DeValue::Array(items) => Value::List(items.into_iter().map(|item| convert(item, place_of)).collect()),
+        DeValue::Table(entries) => Value::Table(table(entries, place.clone(), place_of)),
+    };
+    Node { value, place, raw: None }
+}
+
+/// Turns byte offsets into lines and columns.
+struct Lines<'t> {
+    text: &'t str,
+    file: Arc<str>,
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    fn new(text: &'t str, file: &str) -> Lines<'t> {
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(offset, _)| offset + 1);
+        Lines { text, file: file.into(), starts: std::iter::once(0).chain(newlines).collect() }
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let (line, start) = self.line_at(offset);
+        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
+        let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Place::File { file: self.file.clone(), line: small(line), column: small(column) }
+    }
+
+    /// What a line that cannot be read is about: the header above it and the key before its `=`, as far
+    /// as they look like such.
+    fn key_at(&self, offset: usize) -> String {
+        let (number, start) = self.line_at(offset);
+        let line = self.text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"');
+        let looks_right = |key: &&str| !key.is_empty() && key.len() <= 64 && key.chars().all(plain);
+        let key = line.split_once('=').map(|(key, _)| key.trim()).filter(looks_right);
+        let mut above = self.text.lines().take(number.saturating_sub(1)).collect::<Vec<_>>().into_iter().rev();
+        let header = above.find_map(|line| line.trim().strip_prefix('['));
+        let header = header.map(|header| header.trim_matches(['[', ']', ' '])).filter(looks_right);
+        match (header, key) {
+            (_, None) => "syntax".to_owned(),
+            (None, Some(key)) => key.to_owned(),
+            (Some(header), Some(key)) => format!("{header}.{key}"),
+        }
+    }
+
+    fn line_at(&self, offset: usize) -> (usize, usize) {
+        let line = self.starts.partition_point(|start| *start <= offset);
+        (line, self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0))
+    }
+}

@@ -1,0 +1,103 @@
+//! The commands around the configuration: `check`, `keygen`, `--help`.
+
+use std::{ffi::OsString, path::Path};
+
+use pointsman::{
+    cli::{NewKey, Next, report, run, summary},
+    config::{Config, Environment, digest_of},
+};
+
+fn parse(toml: &str) -> Config {
+    Config::parse(toml, "f", Path::new("."), &Environment::default()).unwrap()
+}
+
+#[test]
+fn the_lines_that_keygen_prints_let_its_key_in() {
+    let printed = NewKey::from_bits([0xab; 32]).report("build \"server\"");
+    let key = printed.lines().map(str::trim).find(|line| line.starts_with("sk-")).unwrap();
+    assert_eq!(key, format!("sk-pointsman-v1-{}", "ab".repeat(32)));
+    let (_, lines) = printed.split_once("[[keys]]").unwrap();
+    assert!(!lines.contains(key), "the configuration must not hold the key");
+    let config = parse(&format!("[[keys]]{lines}"));
+    assert_eq!(&*config.keys[1].name, "build \"server\"");
+    assert_eq!(config.keys[1].sha256, digest_of(key));
+}
+
+#[test]
+fn two_new_keys_differ() {
+    assert_ne!(NewKey::random().report("a"), NewKey::random().report("a"));
+}
+
+#[test]
+fn the_summary_says_what_the_configuration_comes_to() {
+    let config = parse(
+        r#"
+[providers.acme]
+base_url = "https://h/v1"
+[providers.bolt]
+base_url = "https://h/v1"
+api_key_env = "BOLT_API_KEY"
+[[models]]
+id = "acme/small"
+context_length = 1000
+pricing = { prompt = "0", completion = "0" }
+endpoints = [{ provider = "acme", upstream_model = "s" }, { provider = "bolt", upstream_model = "s" }]
+[[models]]
+id = "acme/far"
+context_length = 1000
+pricing = { prompt = "0", completion = "0" }
+endpoints = [{ provider = "bolt", upstream_model = "s" }]
+[[keys]]
+name = "team"
+sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+expires_at = 2027-01-31
+requests_per_minute = 60
+disabled = true
+"#,
+    );
+    expect_test::expect![[r#"
+        f: nothing is wrong.
+
+        Address: 127.0.0.1:8080
+        Aliases: service/auto, service/free
+
+        Providers
+          on   acme           1 model
+          off  bolt           BOLT_API_KEY is not set
+
+        Models: 1 can be called now, of 2
+          acme/small                       acme
+
+        Keys
+          development        inference, read, admin; on loopback only
+          team               inference, read; disabled; until 2027-01-31T00:00:00+00:00; 60 requests per minute
+    "#]]
+    .assert_eq(&summary(&config));
+}
+
+#[test]
+fn the_report_counts_the_faults() {
+    let faults = Config::parse("x = 1\ny = 2", "f", Path::new("."), &Environment::default()).unwrap_err();
+    let shown = report(&faults);
+    assert!(shown.starts_with("f:1:1: x: unknown section"), "{shown}");
+    assert!(shown.contains("The configuration has 2 faults."), "{shown}");
+}
+
+#[test]
+fn a_wrong_configuration_ends_with_code_two_and_a_good_one_is_handed_on() {
+    let arguments = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+    let exit = |line: &str| match run(arguments(line), &Environment::default()) {
+        Next::Finish(answer) => Some(answer.code),
+        Next::Serve(_) => None,
+    };
+    assert_eq!(exit("serve --config /nowhere/at/all.toml"), Some(2));
+    assert_eq!(exit("check --config /nowhere/at/all.toml"), Some(2));
+    assert_eq!(exit("nonsense"), Some(2));
+    assert_eq!(exit("--version"), Some(0));
+    assert_eq!(exit("--help"), Some(0));
+    assert_eq!(exit("keygen"), Some(0));
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/config.toml");
+    assert_eq!(exit(&format!("check --config {shipped}")), Some(0));
+    assert_eq!(exit(&format!("--config {shipped}")), None);
+    assert_eq!(exit(""), None);
+}

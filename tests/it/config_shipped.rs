@@ -1,0 +1,307 @@
+//! The shipped `config.toml`: it loads, it is complete, and what it says is what the code does.
+
+use std::{collections::BTreeSet, path::Path};
+
+use pointsman::config::{BUILT_IN, Config, Environment, Fault, SimulationMode};
+use pointsman_actors::domain::{Modality, ProviderState, RoutingPolicy};
+
+fn load(toml: &str, environment: &Environment) -> Result<Config, Vec<Fault>> {
+    Config::parse(toml, "config.toml", Path::new("."), environment)
+}
+
+fn shipped<const N: usize>(variables: [(&str, &str); N]) -> Config {
+    let environment = variables.into_iter().collect();
+    load(BUILT_IN, &environment).unwrap_or_else(|faults| panic!("{}", pointsman::cli::report(&faults)))
+}
+
+fn states(config: &Config) -> Vec<(String, bool)> {
+    let catalog = config.catalog(1);
+    catalog.providers.iter().map(|provider| (provider.slug.to_string(), provider.is_on())).collect()
+}
+
+fn on(config: &Config) -> Vec<String> {
+    states(config).into_iter().filter(|(_, on)| *on).map(|(slug, _)| slug).collect()
+}
+
+fn state(config: &Config, slug: &str) -> ProviderState {
+    let catalog = config.catalog(1);
+    let found = catalog.providers.iter().find(|provider| provider.slug.as_str() == slug);
+    found.map(|provider| provider.state.clone()).unwrap()
+}
+
+fn off(why: &str) -> ProviderState {
+    ProviderState::Off(why.to_owned())
+}
+
+const SIMULATED: [&str; 4] = ["sim-swift", "sim-thrift", "sim-flaky", "sim-gratis"];
+
+#[test]
+fn without_any_variable_the_simulated_providers_serve() {
+    let config = shipped([]);
+    assert_eq!(on(&config), SIMULATED);
+    assert_eq!(state(&config, "openai"), off("OPENAI_API_KEY is not set"));
+    assert_eq!(state(&config, "ollama"), off("switched off in the configuration (enabled = false)"));
+    assert!(config.simulation.active);
+    assert!(config.providers.is_empty());
+}
+
+#[test]
+fn every_provider_people_use_is_there() {
+    let config = shipped([]);
+    let slugs: Vec<String> = states(&config).into_iter().map(|(slug, _)| slug).collect();
+    let real = [
+        "openai",
+        "anthropic",
+        "google",
+        "mistral",
+        "groq",
+        "deepseek",
+        "xai",
+        "together",
+        "fireworks",
+        "openrouter",
+        "ollama",
+        "vllm",
+        "llama-cpp",
+    ];
+    assert_eq!(slugs, [real.as_slice(), SIMULATED.as_slice()].concat());
+    let catalog = config.catalog(1);
+    for (index, slug) in (0_u32..).zip(&slugs) {
+        let count = catalog.endpoints.iter().filter(|endpoint| endpoint.provider == index).count();
+        assert!(count > 0, "{slug} serves nothing");
+    }
+}
+
+#[test]
+fn setting_a_variable_switches_its_provider_on_and_the_simulation_off() {
+    let config = shipped([("GROQ_API_KEY", "gsk-0123456789"), ("XAI_API_KEY", "")]);
+    assert_eq!(on(&config), ["groq"]);
+    assert_eq!(state(&config, "xai"), off("XAI_API_KEY is empty"));
+    assert_eq!(state(&config, "sim-swift"), off("simulated; left because a real provider is on (groq (GROQ_API_KEY))"));
+    assert!(!config.simulation.active);
+    let groq = &config.providers[0];
+    assert_eq!(groq.base_url.to_string(), "https://api.groq.com/openai/v1");
+    assert_eq!(groq.key.as_ref().map(|key| key.expose().to_owned()).as_deref(), Some("gsk-0123456789"));
+    assert_eq!(
+        config.start_up_notes(),
+        [
+            "Provider 'groq' is on: GROQ_API_KEY holds its key.",
+            "Simulated providers are off because real ones are on: groq (GROQ_API_KEY)."
+        ]
+    );
+}
+
+#[test]
+fn forcing_the_simulation_keeps_every_real_provider_off() {
+    let config = shipped([("GROQ_API_KEY", "gsk-0123456789"), ("POINTSMAN__SIMULATION__MODE", "on")]);
+    assert_eq!(on(&config), SIMULATED);
+    assert_eq!(config.simulation.mode, SimulationMode::On);
+    assert!(config.providers.is_empty(), "no key may even be held");
+    assert_eq!(
+        config.start_up_notes(),
+        [
+            "Provider 'groq' stays off although GROQ_API_KEY holds its key: POINTSMAN__SIMULATION__MODE lets only \
+             simulated providers serve.",
+            "Only simulated providers serve (POINTSMAN__SIMULATION__MODE=on): their answers are made up."
+        ]
+    );
+}
+
+#[test]
+fn without_simulation_and_keys_nothing_serves_and_the_notes_say_so() {
+    let config = shipped([("POINTSMAN__SIMULATION__MODE", "off")]);
+    assert!(on(&config).is_empty());
+    assert_eq!(
+        config.start_up_notes(),
+        [
+            "Simulated providers are off (POINTSMAN__SIMULATION__MODE=off).",
+            "No provider is on: no model can be called."
+        ]
+    );
+}
+
+#[test]
+fn a_local_provider_is_enabled_by_a_variable_that_the_notes_name() {
+    let config = shipped([("POINTSMAN__PROVIDERS__LLAMA_CPP__ENABLED", "true")]);
+    assert_eq!(on(&config), ["llama-cpp"]);
+    assert_eq!(
+        config.start_up_notes(),
+        [
+            "POINTSMAN__PROVIDERS__LLAMA_CPP__ENABLED enables provider 'llama-cpp'.",
+            "Simulated providers are off because real ones are on: llama-cpp \
+             (POINTSMAN__PROVIDERS__LLAMA_CPP__ENABLED)."
+        ]
+    );
+}
+
+#[test]
+fn every_documented_default_is_the_default_of_the_code() {
+    let shipped = shipped([]);
+    let empty = load("", &Environment::default()).unwrap();
+    assert_eq!(shipped.server, empty.server);
+    assert_eq!(shipped.service, empty.service);
+    assert_eq!(shipped.auth, empty.auth);
+    assert_eq!(shipped.keys, empty.keys);
+    assert_eq!(shipped.limits, empty.limits);
+    assert_eq!(shipped.timeouts, empty.timeouts);
+    assert_eq!(shipped.stream, empty.stream);
+    assert_eq!(shipped.routing, empty.routing);
+    assert_eq!(shipped.catalog, empty.catalog);
+    assert_eq!(shipped.ledger, empty.ledger);
+    assert_eq!(shipped.images, empty.images);
+    assert_eq!(shipped.metrics, empty.metrics);
+    assert_eq!(shipped.cors, empty.cors);
+    assert_eq!(shipped.simulation.mode, empty.simulation.mode);
+    assert_eq!(empty.routing_policy(1), RoutingPolicy::default());
+    assert_eq!(empty.routing_policy(7).version, 7);
+}
+
+/// The keys a section knows, as its fault about an unknown one lists them.
+fn known_keys(toml: &str) -> BTreeSet<String> {
+    let faults = load(toml, &Environment::default()).unwrap_err();
+    let unknown = faults.iter().filter(|fault| fault.key.ends_with("zzz"));
+    unknown.flat_map(|fault| fault.allowed.split(", ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_key_the_code_knows_is_described() {
+    let mut known = BTreeSet::new();
+    for section in [
+        "zzz = 1",
+        "[server]\nzzz = 1",
+        "[service]\nzzz = 1",
+        "[auth]\nzzz = 1",
+        "[limits]\nzzz = 1",
+        "[timeouts]\nzzz = 1",
+        "[stream]\nzzz = 1",
+        "[routing]\nzzz = 1",
+        "[routing.balanced]\nzzz = 1",
+        "[routing.hedge]\nzzz = 1",
+        "[routing.retry]\nzzz = 1",
+        "[routing.breaker]\nzzz = 1",
+        "[[keys]]\nzzz = 1",
+        "[[aliases]]\nzzz = 1",
+        "[simulation]\nzzz = 1",
+        "[simulation.providers.a]\nzzz = 1",
+        "[providers.a]\nzzz = 1",
+        "[[models]]\nzzz = 1",
+        "[[models]]\npricing.zzz = 1",
+        "[[models]]\ndefault_parameters.zzz = 1",
+        "[[models]]\nendpoints = [{ zzz = 1 }]",
+        "[catalog]\nzzz = 1",
+        "[ledger]\nzzz = 1",
+        "[images]\nzzz = 1",
+        "[metrics]\nzzz = 1",
+        "[cors]\nzzz = 1",
+    ] {
+        let keys = known_keys(section);
+        assert!(!keys.is_empty(), "{section}");
+        known.extend(keys);
+    }
+    let words: BTreeSet<&str> =
+        BUILT_IN.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+    let missing: Vec<&String> = known.iter().filter(|key| !words.contains(key.as_str())).collect();
+    assert!(missing.is_empty(), "not described in config.toml: {missing:?}");
+    assert!(known.len() > 150, "{}", known.len());
+}
+
+/// A commented example of `config.toml` as TOML: its first line is `# {header}`, it ends at an empty line or comment.
+fn example(header: &str) -> String {
+    let lines = BUILT_IN.lines().skip_while(|line| !line.starts_with(&format!("# {header}")));
+    lines.map_while(|line| line.strip_prefix("# ").filter(|line| !line.is_empty())).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_commented_examples_are_good_once_the_alternatives_are_chosen() {
+    let without = |text: &str, keys: &[&str]| {
+        let kept = text.lines().filter(|line| !keys.iter().any(|key| line.starts_with(key)));
+        kept.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let key = without(&example("[[keys]]"), &["sha256"]);
+    let alias = without(&example("[[aliases]]"), &[]);
+    let provider = without(&example("[providers.acme]"), &["api_key_file", "ca_file", "dialect"]);
+    let model = without(
+        &example("[[models]]"),
+        &["The next six", "Prices in", "input_cache_write per", "made); web", "absent or"],
+    );
+    let model = without(&model, &[" "]);
+    let endpoint = without(&example("[[models.endpoints]]"), &[]);
+    let toml = format!("{key}\n{alias}\n{provider}\n{model}\n{endpoint}");
+    let environment = [("TEAM_KEY", "sk-0123456789abcdef")].into_iter().collect();
+    let config =
+        load(&toml, &environment).unwrap_or_else(|faults| panic!("{toml}\n{}", pointsman::cli::report(&faults)));
+    assert_eq!(config.keys.len(), 2);
+    let catalog = config.catalog(1);
+    assert_eq!(catalog.aliases.len(), 3);
+    assert_eq!(catalog.models[0].id.as_str(), "acme/small");
+    assert_eq!(catalog.endpoints.len(), 1);
+}
+
+#[test]
+fn every_real_price_carries_its_date_and_source() {
+    let (_, real) = BUILT_IN.split_once("# ---- real:").unwrap();
+    let mut count = 0;
+    for (above, line) in real.lines().zip(real.lines().skip(1)).filter(|(_, line)| line.starts_with("pricing")) {
+        let sourced = above.starts_with("# 2026-11, LiteLLM price table 1.106.2") || above == "# runs on your machine";
+        assert!(sourced, "{above}\n{line}");
+        count += 1;
+    }
+    assert_eq!(count, real.lines().filter(|line| line.contains("pricing =")).count());
+    assert!(count > 30, "{count}");
+}
+
+#[test]
+fn no_model_is_served_by_simulated_and_real_providers_alike() {
+    let catalog = shipped([]).catalog(1);
+    for model in &catalog.models {
+        let simulated: BTreeSet<bool> =
+            catalog.endpoints_of(model).map(|(_, endpoint)| catalog.provider_of(endpoint).unwrap().simulated).collect();
+        assert_eq!(simulated.len(), 1, "{}", model.id);
+    }
+}
+
+#[test]
+fn the_simulated_models_show_what_routing_can_do() {
+    let config = shipped([]);
+    let catalog = config.catalog(1);
+    let tools = catalog.parameters.gate("tools").unwrap();
+    let simulated: Vec<_> = catalog.models.iter().filter(|model| catalog.is_served(model)).collect();
+    let with = |test: &dyn Fn(&pointsman_actors::domain::Model) -> bool| simulated.iter().any(|model| test(model));
+    assert!(with(&|model| model.endpoints.len() >= 3), "one model at three providers");
+    assert!(with(&|model| model.architecture.input.contains(Modality::Image)), "one that sees");
+    assert!(with(&|model| model.architecture.output.contains(Modality::Image)), "one that draws");
+    let free = |model: &pointsman_actors::domain::Model| catalog.endpoints_of(model).all(|(_, e)| e.pricing.is_free());
+    assert_eq!(simulated.iter().filter(|model| free(model)).count(), 1, "one that is free");
+    assert!(simulated.iter().filter(|m| catalog.endpoints_of(m).all(|(_, e)| e.parameters.covers(tools))).count() >= 3);
+    for (index, character) in &config.simulation.providers {
+        assert_eq!(catalog.providers[*index as usize].slug.as_str(), character.slug);
+        assert!(!character.models.is_empty(), "{}", character.slug);
+    }
+    let swift = &config.simulation.providers[0].1;
+    let large = swift.models.iter().find(|model| model.id == "large-turbo").unwrap();
+    assert!(large.tools && large.inputs.contains(Modality::Image));
+    assert_eq!((large.context_length, large.max_output_tokens), (Some(262_144), Some(32_768)));
+    let canvas = swift.models.iter().find(|model| model.id == "canvas-turbo").unwrap();
+    assert!(!canvas.tools && canvas.outputs.contains(Modality::Image) && !canvas.outputs.contains(Modality::Text));
+}
+
+#[test]
+fn short_forms_of_the_aliases_resolve() {
+    let catalog = shipped([]).catalog(1);
+    let today = "2026-11-20".parse().unwrap();
+    for (spelling, canonical) in [
+        ("service/auto", "service/auto"),
+        ("auto", "service/auto"),
+        ("router", "service/auto"),
+        ("openrouter/auto", "service/auto"),
+        ("service/free", "service/free"),
+        ("free", "service/free"),
+        ("openrouter/free", "service/free"),
+    ] {
+        let resolved = catalog.resolve(spelling, today);
+        let pointsman_actors::domain::Resolved::Found(pointsman_actors::domain::Target::Alias(index)) = resolved else {
+            panic!("{spelling}: {resolved:?}");
+        };
+        assert_eq!(catalog.alias(index).unwrap().id, canonical, "{spelling}");
+    }
+}
