@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
     let config = match cli::run(env::args_os().skip(1), &Environment::of_process()) {
         Next::Serve(config) => *config,
-        Next::Exit(code) => return code,
+        Next::Finish(answer) => return answer.print(),
     };
     match actix_web::rt::System::new().block_on(serve::serve(config)) {
         Ok(()) => ExitCode::SUCCESS,

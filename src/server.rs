@@ -93,8 +93,7 @@ impl Gateway {
     /// # Errors
     /// When a provider's TLS settings or the simulation fail.
     pub async fn start(config: Config) -> Result<Gateway, StartError> {
-        let characters = config.simulation.providers.iter().map(|(_, character)| character.clone()).collect();
-        let simulation = simulation::start(characters).map_err(StartError::Simulation)?;
+        let simulation = play(&config).map_err(StartError::Simulation)?;
         let (catalog, policy) = (Arc::new(config.catalog(1)), Arc::new(config.routing_policy(1)));
         let providers = Providers::new(&config, &catalog, &simulation).map_err(StartError::Provider)?;
         let seed = config.routing.seed.unwrap_or_else(rand::random);
@@ -187,6 +186,13 @@ impl Gateway {
             provider.stop();
         }
     }
+}
+
+/// Starts the simulated providers, if they are to serve.
+fn play(config: &Config) -> io::Result<Vec<SimulatedProvider>> {
+    let active = config.simulation.providers.iter().filter(|_| config.simulation.active);
+    let characters: Vec<_> = active.map(|(_, character)| character.clone()).collect();
+    if characters.is_empty() { Ok(Vec::new()) } else { simulation::start(characters) }
 }
 
 /// A gateway on its own listener.

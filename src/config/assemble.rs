@@ -16,9 +16,10 @@ use super::{
     models::{EndpointTable, ModelTable},
     providers::{Disclosure, Habits, MOST_PROVIDERS, ProviderConfig, ProviderTable},
     section::Section,
-    simulation::{SimulatedModel, SimulatedProvider, SimulationConfig, SimulationTable},
+    simulation::{SimulatedProvider, SimulationConfig, SimulationTable},
     switches::Switches,
 };
+use crate::simulation::{Character, SimulatedModel};
 
 /// Each endpoint has statistics and live cells of its own.
 const MOST_ENDPOINTS: usize = 10_000;
@@ -136,7 +137,7 @@ impl Parts {
         &mut self,
         provider: SimulatedProvider<'_>,
         state: &ProviderState,
-    ) -> Option<(u32, super::Character)> {
+    ) -> Option<(u32, Character)> {
         let slug = provider.slug?;
         if self.provider_index(slug.as_str()).is_some() {
             provider.named.fault("is a real provider's name too", "a name of its own for each provider");

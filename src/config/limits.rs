@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use pointsman_actors::domain::PhaseClocks;
+use pointsman_actors::{dialect::RequestLimits, domain::PhaseClocks};
 
 use super::section::Section;
 
@@ -17,7 +17,7 @@ const DAY: f64 = 86_400.0;
 const SHORTEST: f64 = 0.001;
 
 /// `[limits]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitsConfig {
     /// Largest request body.
     pub max_body_bytes: usize,
@@ -39,27 +39,6 @@ pub struct LimitsConfig {
     pub upstream_header_bytes: usize,
     /// Largest plain answer of a provider.
     pub upstream_body_bytes: usize,
-}
-
-/// What a request body may hold: the part of `[limits]` that its parser needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RequestLimits {
-    /// Most answers to one prompt.
-    pub max_n: u32,
-    /// Most functions that may be declared.
-    pub max_tools: usize,
-    /// Most messages in a conversation.
-    pub max_messages: usize,
-    /// Deepest nesting of the body.
-    pub max_depth: usize,
-    /// Tokens that an image in the prompt is estimated at.
-    pub tokens_per_image: u32,
-}
-
-impl Default for RequestLimits {
-    fn default() -> RequestLimits {
-        RequestLimits { max_n: 8, max_tools: 512, max_messages: 10_000, max_depth: 64, tokens_per_image: 1_000 }
-    }
 }
 
 impl Default for LimitsConfig {

@@ -41,7 +41,7 @@ pub use limits::{LimitsConfig, RequestLimits, StreamConfig, TimeoutsConfig};
 pub use providers::{ProviderConfig, WireDialect};
 pub use routing::{RoutingConfig, ServiceConfig};
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
-pub use simulation::{Character, SimulatedModel, SimulationConfig, SimulationMode};
+pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Envelope, ImagesConfig, LedgerConfig};
 
 use aliases::Aliases;

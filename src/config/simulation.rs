@@ -3,14 +3,13 @@
 //! Says what they are like; playing them is the simulation's work. They are providers like any other
 //! in the catalog, marked as simulated.
 
-use std::time::Duration;
-
-use pointsman_actors::domain::{Modalities, ProviderSlug};
+use pointsman_actors::domain::ProviderSlug;
 
 use super::{
     providers::{Disclosure, disclosure, read_slug},
     section::{Item, Section},
 };
+use crate::simulation::Character;
 
 /// When simulated providers serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,86 +44,6 @@ pub struct SimulationConfig {
     pub active: bool,
     /// What each is like, with its position in the catalog's providers.
     pub providers: Vec<(u32, Character)>,
-}
-
-/// One simulated provider.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Character {
-    /// Short name.
-    pub slug: String,
-    /// Display name.
-    pub name: String,
-    /// Median time to the first token of a request that has the provider to itself.
-    pub first_token: Duration,
-    /// Standard deviation of the logarithm of that time.
-    pub first_token_spread: f64,
-    /// Median output tokens per second of a request that has the provider to itself.
-    pub tokens_per_second: f64,
-    /// Standard deviation of the logarithm of that speed.
-    pub tokens_per_second_spread: f64,
-    /// Requests in flight that it serves at full speed.
-    pub capacity: u32,
-    /// Beyond its capacity all times grow by `(in flight / capacity) ^ slowdown_power`.
-    pub slowdown_power: f64,
-    /// Share of requests answered with a 500 before any content.
-    pub error_rate: f64,
-    /// Share of answers cut off on the way.
-    pub truncate_rate: f64,
-    /// Share of requests that fall silent.
-    pub hang_rate: f64,
-    /// Requests in a minute after which a 429 comes; `None` means never.
-    pub rate_limit_per_minute: Option<u32>,
-    /// Output tokens per streamed chunk.
-    pub tokens_per_chunk: u32,
-    /// Share of stream events that leave in an odd shape.
-    pub odd_framing_rate: f64,
-    /// Whether answers carry token counts.
-    pub reports_usage: bool,
-    /// Where chance starts.
-    pub seed: u64,
-    /// What it serves: one entry for each of its endpoints in the catalog.
-    pub models: Vec<SimulatedModel>,
-}
-
-/// A model of a simulated provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SimulatedModel {
-    /// Its name at this provider: the endpoint's `upstream_model`.
-    pub id: String,
-    /// What messages may hold.
-    pub inputs: Modalities,
-    /// What answers may hold.
-    pub outputs: Modalities,
-    /// Whether it takes tools.
-    pub tools: bool,
-    /// Prompt and answer together, in tokens.
-    pub context_length: Option<u32>,
-    /// The longest answer, in tokens.
-    pub max_output_tokens: Option<u32>,
-}
-
-impl Default for Character {
-    fn default() -> Character {
-        Character {
-            slug: String::new(),
-            name: String::new(),
-            first_token: Duration::from_millis(200),
-            first_token_spread: 0.3,
-            tokens_per_second: 80.0,
-            tokens_per_second_spread: 0.2,
-            capacity: 32,
-            slowdown_power: 1.5,
-            error_rate: 0.0,
-            truncate_rate: 0.0,
-            hang_rate: 0.0,
-            rate_limit_per_minute: None,
-            tokens_per_chunk: 1,
-            odd_framing_rate: 0.05,
-            reports_usage: true,
-            seed: 1,
-            models: Vec::new(),
-        }
-    }
 }
 
 /// `[simulation]` as read.
