@@ -1,0 +1,3 @@
+//! The OpenAI chat and image convention, both ways.
+
+pub mod request;
