@@ -1,0 +1,301 @@
+//! The outermost object of a body: its members, each with its name, its place and what becomes of it.
+//!
+//! Written by hand over the parser's map instead of derived, because every name counts: twice is an error,
+//! an unknown one is kept, and the place of each decides what the upstream is sent. Values are borrowed
+//! spans; `messages` and `tools` are read as they go by.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess};
+use serde_json::value::RawValue;
+
+use super::{
+    Call, RequestLimits,
+    fault::{self, Path},
+    fields::{Check, Fate, Field},
+    found::Found,
+    json::{self, Kind},
+    messages::{Conversation, MessageList},
+    scan,
+    shape::{As, Shape, stop},
+    span::{Edit, Source, Span, Want, end_before},
+    tools::ToolList,
+};
+use crate::domain::{self, Invalid};
+
+/// Members that fit without growing the list.
+const USUAL_MEMBERS: usize = 12;
+
+/// Which object a field stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The body itself.
+    TopLevel,
+    /// The object `extra_body`, whose members count as the body's where the body has none of that name.
+    ExtraBody,
+}
+
+impl Place {
+    const EXTRA_BODY: Path<'static> = Path::Field("extra_body");
+
+    /// The path of a field.
+    pub(super) fn path(self, name: &str) -> Path<'_> {
+        match self {
+            Place::TopLevel => Path::Field(name),
+            Place::ExtraBody => Path::Member(&Self::EXTRA_BODY, name),
+        }
+    }
+
+    /// Where a routing parameter that stands here came from.
+    pub(super) fn source(self) -> domain::Source {
+        match self {
+            Place::TopLevel => domain::Source::TopLevel,
+            Place::ExtraBody => domain::Source::ExtraBody,
+        }
+    }
+}
+
+/// One member of the body.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    /// What becomes of it upstream.
+    pub(super) fate: Fate,
+    /// Its name as written, quotes included.
+    pub(super) key: Span,
+    /// Where its value ends.
+    pub(super) end: usize,
+}
+
+/// A body and the places in it: all that is needed to pass it on.
+#[derive(Debug, Clone)]
+pub(super) struct Envelope {
+    /// The body as it came.
+    pub(super) body: Bytes,
+    /// The members of the body, then those of `extra_body`.
+    pub(super) members: Vec<Member>,
+    /// How many of the members are the body's own.
+    pub(super) own: usize,
+    /// Places inside members that may have to be written differently, by position.
+    pub(super) edits: Vec<Edit>,
+    /// The member `"metadata":{…}` an upstream is to be sent.
+    pub(super) metadata: Option<String>,
+}
+
+impl Envelope {
+    /// The name of a member as it reads.
+    pub(super) fn name(&self, member: &Member) -> Cow<'_, str> {
+        read(self.key(member))
+    }
+
+    fn key(&self, member: &Member) -> &str {
+        let key = self.body.get(member.key.clone()).unwrap_or_default();
+        str::from_utf8(key).unwrap_or_default()
+    }
+
+    /// The place of a member by its position.
+    pub(super) fn place(&self, position: usize) -> Place {
+        if position < self.own { Place::TopLevel } else { Place::ExtraBody }
+    }
+
+    /// Whether a parameter of that name was given.
+    pub(super) fn gives(&self, name: &str) -> bool {
+        let given = |member: &&Member| !matches!(member.fate, Fate::Absent | Fate::Consumed);
+        self.members.iter().filter(given).any(|member| self.name(member) == name)
+    }
+}
+
+/// How a name reads, for how it is written.
+fn read(key: &str) -> Cow<'_, str> {
+    match key.strip_prefix('"').and_then(|key| key.strip_suffix('"')) {
+        Some(name) if !name.contains('\\') => Cow::Borrowed(name),
+        _ => Cow::Owned(serde_json::from_str(key).unwrap_or_default()),
+    }
+}
+
+/// Reads one body.
+pub(super) struct Reader<'a> {
+    source: Source<'a>,
+    call: Call,
+    limits: &'a RequestLimits,
+    place: Place,
+    members: Vec<Member>,
+    own: usize,
+    /// Whether some name was written with escapes, so that names cannot be compared as they stand.
+    escaped: bool,
+    extra_body: Option<&'a RawValue>,
+    pub(super) found: Found<'a>,
+    pub(super) conversation: Conversation<'a>,
+    fault: Option<Invalid>,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the whole of `text`, which has passed [`scan::text`].
+    ///
+    /// # Errors
+    /// The 400 for broken JSON wherever it is, else for the first offending field.
+    pub(super) fn read(text: &'a str, call: Call, limits: &'a RequestLimits) -> Result<Reader<'a>, Invalid> {
+        scan::object(text)?;
+        let source = Source(text);
+        let mut reader = Reader {
+            source,
+            call,
+            limits,
+            place: Place::TopLevel,
+            members: Vec::with_capacity(USUAL_MEMBERS),
+            own: 0,
+            escaped: false,
+            extra_body: None,
+            found: Found::default(),
+            conversation: Conversation::new(source, limits.max_messages),
+            fault: None,
+        };
+        reader.object(text, text.trim_end().len())?;
+        reader.own = reader.members.len();
+        if let Some(raw) = reader.extra_body.take() {
+            json::object(raw, &Place::EXTRA_BODY)?;
+            reader.place = Place::ExtraBody;
+            reader.object(raw.get(), source.span(raw).end)?;
+        }
+        Ok(reader)
+    }
+
+    /// Reads the members of one object, which ends at `end` of the body.
+    fn object(&mut self, text: &'a str, end: usize) -> Result<(), Invalid> {
+        let first = self.members.len();
+        let mut parser = serde_json::Deserializer::from_str(text);
+        let outcome = As(Members(self)).deserialize(&mut parser).and_then(|()| parser.end());
+        if let Err(error) = outcome {
+            let faults = [&mut self.fault, &mut self.conversation.fault, &mut self.found.tools.fault];
+            let refused = faults.into_iter().find_map(Option::take);
+            let refused = refused.unwrap_or_else(|| fault::not_json(&error));
+            return Err(scan::valid(self.source.0).err().unwrap_or(refused));
+        }
+        self.close(end.saturating_sub(1));
+        self.refuse_repeated(first)
+    }
+
+    /// Notes where the last member ends: before the comma or bracket at `next`.
+    fn close(&mut self, next: usize) {
+        let text = self.source.0.as_bytes();
+        if let Some(last) = self.members.last_mut().filter(|last| last.end == 0) {
+            last.end = end_before(text, next);
+        }
+    }
+
+    fn refuse_repeated(&self, first: usize) -> Result<(), Invalid> {
+        let members = self.members.get(first..).unwrap_or_default();
+        let written = |position: usize| members.get(position).and_then(|member| self.source.0.get(member.key.clone()));
+        let repeated = if self.escaped {
+            let names: Vec<_> = (0..members.len()).filter_map(written).map(read).collect();
+            json::first_repeated(&names)
+        } else {
+            json::first_repeated_of(members.len(), written)
+        };
+        match repeated.and_then(written) {
+            Some(key) => Err(fault::given_twice(&self.place.path(&read(key)))),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads one member, whose name was just read.
+    fn member<A: MapAccess<'a>>(&mut self, key: &'a RawValue, map: &mut A) -> Result<(), A::Error> {
+        let span = self.source.span(key);
+        self.close(span.start);
+        let name = json::unquoted(key).unwrap_or_default();
+        self.escaped |= name.len() + 2 != span.len();
+        let field = Field::named(self.call, &name);
+        let fate = if self.is_overruled(field, &name) {
+            map.next_value::<IgnoredAny>()?;
+            Fate::Consumed
+        } else {
+            self.field(field, &name, map)?
+        };
+        self.members.push(Member { fate, key: span, end: 0 });
+        Ok(())
+    }
+
+    /// Whether a member of `extra_body` does not count: it is the gateway's own, or the body has it too.
+    fn is_overruled(&self, field: Field, name: &str) -> bool {
+        if self.place == Place::TopLevel {
+            return false;
+        }
+        let given = |member: &Member| {
+            let key = self.source.0.get(member.key.clone()).unwrap_or_default();
+            member.fate != Fate::Absent && read(key) == name
+        };
+        match field {
+            Field::Model | Field::Messages | Field::Stream | Field::ExtraBody => true,
+            Field::Routing(_) => false,
+            _ => self.members.iter().take(self.own).any(given),
+        }
+    }
+
+    fn field<A: MapAccess<'a>>(&mut self, field: Field, name: &str, map: &mut A) -> Result<Fate, A::Error> {
+        match field {
+            Field::Messages => {
+                self.found.has_messages = true;
+                map.next_value_seed(As(MessageList(&mut self.conversation)))?;
+            }
+            Field::Tools => {
+                let (path, most) = (self.place.path(name), self.limits.max_tools);
+                let list = ToolList { declared: &mut self.found.tools, path, most };
+                if !map.next_value_seed(As(list))? {
+                    return Ok(Fate::Absent);
+                }
+            }
+            Field::Unknown => {
+                map.next_value::<IgnoredAny>()?;
+            }
+            _ => {
+                let raw = map.next_value::<&'a RawValue>()?;
+                let Some(raw) = json::given(raw) else { return Ok(Fate::Absent) };
+                self.value(field, name, raw).map_err(|invalid| stop::<A::Error>(&mut self.fault, invalid))?;
+            }
+        }
+        Ok(field.fate())
+    }
+
+    fn value(&mut self, field: Field, name: &str, raw: &'a RawValue) -> Result<(), Invalid> {
+        if field == Field::ExtraBody {
+            self.extra_body = Some(raw);
+            return Ok(());
+        }
+        let path = self.place.path(name);
+        self.found.read(field, raw, &path, self.place, self.limits.max_n)?;
+        let is_integer = matches!(
+            field,
+            Field::N | Field::MaxTokens | Field::MaxCompletionTokens | Field::Plain(Check::Integer(..))
+        );
+        if is_integer && raw.get().bytes().any(|byte| !byte.is_ascii_digit() && byte != b'-') {
+            let want = Want::Integer(json::integer(raw, &path)?);
+            self.conversation.edits.push(Edit { span: self.source.span(raw), want });
+        }
+        Ok(())
+    }
+
+    /// The body with its places.
+    pub(super) fn envelope(&mut self, body: Bytes, metadata: Option<String>) -> Envelope {
+        let mut edits = std::mem::take(&mut self.conversation.edits);
+        edits.sort_by_key(|edit| edit.span.start);
+        Envelope { body, members: std::mem::take(&mut self.members), own: self.own, edits, metadata }
+    }
+}
+
+/// The members of an object, read one by one.
+struct Members<'r, 'a>(&'r mut Reader<'a>);
+
+impl<'a> Shape<'a> for Members<'_, 'a> {
+    type Out = ();
+
+    fn other<E: Error>(self, _: Kind) -> Result<(), E> {
+        Err(stop(&mut self.0.fault, fault::not_an_object()))
+    }
+
+    fn object<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<&'a RawValue>()? {
+            self.0.member(key, &mut map)?;
+        }
+        Ok(())
+    }
+}

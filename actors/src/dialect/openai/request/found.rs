@@ -1,0 +1,228 @@
+//! What the fields of a body said, one by one, as far as the gateway has a use for it.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::{
+    envelope::Place,
+    fault::{self, Path},
+    fields::Field,
+    image_fields::ImageFields,
+    json::{self, Object},
+    routing::Routing,
+    tags,
+    tools::Declared,
+};
+use crate::domain::{Invalid, Modalities, Modality, Source};
+
+/// Longest name of a model, characters.
+const MOST_MODEL_CHARS: usize = 256;
+/// Longest `user` and `session_id`, characters.
+const MOST_NAME_CHARS: usize = 256;
+/// Most models that may be named as fallbacks.
+const MOST_MODELS: usize = 32;
+/// Largest `trace`.
+const MOST_TRACE_BYTES: usize = 16_384;
+/// How hard a model may be asked to think.
+const EFFORTS: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", "none"];
+
+/// What the answer is to look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Format {
+    /// Plain text, or nothing was said.
+    #[default]
+    Text,
+    /// Some JSON object.
+    JsonObject,
+    /// JSON of a schema.
+    JsonSchema,
+}
+
+/// Everything that was read.
+#[derive(Default)]
+pub(super) struct Found<'a> {
+    pub(super) model: Option<String>,
+    pub(super) models: Vec<String>,
+    pub(super) has_messages: bool,
+    pub(super) stream: bool,
+    pub(super) include_usage: Option<bool>,
+    pub(super) usage_include: bool,
+    pub(super) max_tokens: Option<i64>,
+    pub(super) max_completion_tokens: Option<i64>,
+    pub(super) n: Option<i64>,
+    pub(super) tools: Declared<'a>,
+    pub(super) tool_choice: Option<(&'a RawValue, Place)>,
+    pub(super) format: Format,
+    pub(super) effort: Option<Cow<'a, str>>,
+    pub(super) reasoning_effort: Option<(Cow<'a, str>, Place)>,
+    pub(super) exclude_reasoning: bool,
+    pub(super) output: Option<Modalities>,
+    pub(super) store: bool,
+    pub(super) metadata: Option<&'a RawValue>,
+    pub(super) tags: Vec<(String, String)>,
+    pub(super) user: Option<String>,
+    pub(super) session_id: Option<String>,
+    pub(super) trace: Option<&'a RawValue>,
+    pub(super) why_not: Option<&'a RawValue>,
+    pub(super) what_if: Option<&'a RawValue>,
+    pub(super) echo_upstream_body: bool,
+    pub(super) middle_out: bool,
+    pub(super) routing: Routing,
+    pub(super) image: ImageFields<'a>,
+}
+
+impl<'a> Found<'a> {
+    /// Reads one field, which is there and not null.
+    pub(super) fn read(
+        &mut self,
+        field: Field,
+        raw: &'a RawValue,
+        path: &Path<'_>,
+        place: Place,
+        max_n: u32,
+    ) -> Result<(), Invalid> {
+        match field {
+            Field::Plain(check) => check.apply(raw, path)?,
+            Field::Model => self.model = Some(model(raw, path)?),
+            Field::Models => self.models = models(raw, path)?,
+            Field::Stream => self.stream = json::flag(raw, path)?,
+            Field::StreamOptions => self.include_usage = switch(raw, path, "include_usage")?,
+            Field::MaxTokens => self.max_tokens = Some(json::integer_within(raw, path, 1, i64::MAX)?),
+            Field::MaxCompletionTokens => {
+                self.max_completion_tokens = Some(json::integer_within(raw, path, 1, i64::MAX)?);
+            }
+            Field::N => self.n = Some(json::integer_within(raw, path, 1, i64::from(max_n))?),
+            Field::Store => self.store = json::flag(raw, path)?,
+            Field::User => self.user = Some(json::text_within(raw, path, MOST_NAME_CHARS)?.into_owned()),
+            Field::SessionId => self.session_id = Some(json::text_within(raw, path, MOST_NAME_CHARS)?.into_owned()),
+            Field::Usage => self.usage_include = switch(raw, path, "include")?.unwrap_or(false),
+            Field::ToolChoice => self.tool_choice = Some((raw, place)),
+            Field::ResponseFormat => self.format = format(raw, path)?,
+            Field::Modalities => self.output = Some(modalities(raw, path)?),
+            Field::Reasoning | Field::ReasoningEffort | Field::IncludeReasoning => {
+                self.thinking(field, raw, path, place)?;
+            }
+            _ => self.gateway(field, raw, path, place)?,
+        }
+        Ok(())
+    }
+
+    fn thinking(&mut self, field: Field, raw: &'a RawValue, path: &Path<'_>, place: Place) -> Result<(), Invalid> {
+        match field {
+            Field::ReasoningEffort => self.reasoning_effort = Some((json::text(raw, path)?, place)),
+            Field::IncludeReasoning => self.exclude_reasoning |= !json::flag(raw, path)?,
+            _ => self.reasoning(raw, path)?,
+        }
+        Ok(())
+    }
+
+    fn reasoning(&mut self, raw: &'a RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+        let object = Object::read(raw, path)?;
+        if let Some(raw) = object.get("effort") {
+            json::choice(raw, &path.member("effort"), &EFFORTS)?;
+            self.effort = json::unquoted(raw);
+        }
+        if let Some(raw) = object.get("max_tokens") {
+            json::integer_within(raw, &path.member("max_tokens"), 0, i64::MAX)?;
+        }
+        if let Some(raw) = object.get("enabled") {
+            json::flag(raw, &path.member("enabled"))?;
+        }
+        if let Some(raw) = object.get("exclude") {
+            self.exclude_reasoning |= json::flag(raw, &path.member("exclude"))?;
+        }
+        Ok(())
+    }
+
+    /// The fields that never go upstream.
+    fn gateway(&mut self, field: Field, raw: &'a RawValue, path: &Path<'_>, place: Place) -> Result<(), Invalid> {
+        match field {
+            Field::Routing(name) => self.routing.read(name, raw, path, place.source())?,
+            Field::Provider => self.routing.provider(raw, path, Source::Provider)?,
+            Field::Plugins => self.routing.plugins(raw, path)?,
+            Field::RouteSeed => self.routing.route_seed(raw, path)?,
+            Field::Metadata => {
+                self.tags = tags::read(raw, path, &mut self.routing)?;
+                self.metadata = Some(raw);
+            }
+            Field::Trace => self.trace = Some(trace(raw, path)?),
+            Field::Route => {
+                json::choice(raw, path, &["fallback"])?;
+            }
+            Field::Transforms => self.middle_out = strings(raw, path)?.iter().any(|name| name == "middle-out"),
+            Field::Debug => self.echo_upstream_body = switch(raw, path, "echo_upstream_body")?.unwrap_or(false),
+            Field::WhyNot => self.why_not = Some(raw),
+            Field::WhatIf => self.what_if = Some(raw),
+            _ => self.image.read(field, raw, path)?,
+        }
+        Ok(())
+    }
+}
+
+fn model(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
+    let message = || format!("Field '{path}' must be a non-empty string of at most {MOST_MODEL_CHARS} characters.");
+    let name = json::unquoted(raw).ok_or_else(|| fault::mistyped(path, message()))?;
+    let fits = name.len() <= MOST_MODEL_CHARS || name.chars().count() <= MOST_MODEL_CHARS;
+    let good = !name.is_empty() && fits && !name.chars().any(char::is_control);
+    if good { Ok(name.into_owned()) } else { Err(fault::refused(path, message())) }
+}
+
+fn models(raw: &RawValue, path: &Path<'_>) -> Result<Vec<String>, Invalid> {
+    let elements = json::elements(raw, path)?;
+    if elements.len() > MOST_MODELS {
+        return Err(fault::refused(path, format!("'{path}' may hold at most {MOST_MODELS} elements.")));
+    }
+    elements.into_iter().enumerate().map(|(position, raw)| model(raw, &path.item(position))).collect()
+}
+
+/// One boolean member of an object whose other members are ignored.
+fn switch(raw: &RawValue, path: &Path<'_>, name: &str) -> Result<Option<bool>, Invalid> {
+    Object::read(raw, path)?.get(name).map(|raw| json::flag(raw, &path.member(name))).transpose()
+}
+
+fn strings<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
+    let elements = json::elements(raw, path)?;
+    elements.into_iter().enumerate().map(|(position, raw)| json::text(raw, &path.item(position))).collect()
+}
+
+fn trace<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid> {
+    json::object(raw, path)?;
+    let fits = raw.get().len() <= MOST_TRACE_BYTES;
+    let message = || format!("'{path}' may have at most {MOST_TRACE_BYTES} bytes.");
+    if fits { Ok(raw) } else { Err(fault::refused(path, message())) }
+}
+
+fn modalities(raw: &RawValue, path: &Path<'_>) -> Result<Modalities, Invalid> {
+    const MODALITIES: [Modality; 3] = [Modality::Text, Modality::Image, Modality::Audio];
+    let modality = |(position, raw): (usize, &RawValue)| {
+        let found = json::choice(raw, &path.item(position), &MODALITIES.map(Modality::as_str))?;
+        Ok(MODALITIES.get(found).copied().unwrap_or(Modality::Text))
+    };
+    json::elements(raw, path)?.into_iter().enumerate().map(modality).collect()
+}
+
+fn format(raw: &RawValue, path: &Path<'_>) -> Result<Format, Invalid> {
+    let object = Object::read(raw, path)?;
+    let at = path.member("type");
+    let kind = object.get("type").ok_or_else(|| fault::required(&at))?;
+    match json::choice(kind, &at, &["text", "json_object", "json_schema"])? {
+        0 => Ok(Format::Text),
+        1 => Ok(Format::JsonObject),
+        _ => {
+            let at = path.member("json_schema");
+            schema(object.get("json_schema").ok_or_else(|| fault::required(&at))?, &at)?;
+            Ok(Format::JsonSchema)
+        }
+    }
+}
+
+fn schema(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
+    let object = Object::read(raw, path)?;
+    let at = path.member("name");
+    if json::text(object.get("name").ok_or_else(|| fault::required(&at))?, &at)?.is_empty() {
+        return Err(fault::refused(&at, format!("'{at}' must not be empty.")));
+    }
+    let at = path.member("schema");
+    json::object(object.get("schema").ok_or_else(|| fault::required(&at))?, &at)
+}

@@ -1,0 +1,195 @@
+//! Requests for images: the same reading and the same way out, for another set of fields.
+//!
+//! An endpoint that makes images through chat is sent a chat with the prompt as its one message; the
+//! answer side turns what comes back into an image answer.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::{
+    Call, OutgoingBody, RequestLimits,
+    envelope::{Envelope, Member, Place, Reader},
+    estimate::Tally,
+    fault,
+    fields::Fate,
+    image_bridge::Bridge,
+    image_fields::ImageFormat,
+    json,
+    needs::wrong_endpoint,
+    outgoing::Outgoing,
+    saturated, scan,
+    splice::string,
+    stored_metadata,
+};
+use crate::domain::{
+    Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
+    RoutingParameters,
+};
+
+/// Most images of one request.
+const MOST_IMAGES: u32 = 10;
+
+/// A request for images that passed every check which needs no catalog.
+#[derive(Debug, Clone)]
+pub struct ImageRequest {
+    /// The model or alias asked for, as text.
+    pub model: Option<String>,
+    /// Further models to fall back to, as text, in order.
+    pub models: Vec<String>,
+    /// How many images are wanted.
+    pub n: u32,
+    /// The size asked for, as text.
+    pub size: Option<String>,
+    /// How the images are to come back.
+    pub format: ImageFormat,
+    /// Estimated prompt tokens.
+    pub prompt_tokens: u32,
+    /// Images to start from.
+    pub references: u32,
+    /// Everything that was said about routing.
+    pub routing: RoutingParameters,
+    /// The client's name for its own user.
+    pub user: Option<String>,
+    /// The conversation this belongs to.
+    pub session_id: Option<String>,
+    /// The client's own tags from `metadata`.
+    pub tags: Vec<(String, String)>,
+    /// `trace`, as JSON.
+    pub trace: Option<String>,
+    envelope: Envelope,
+    bridge: Bridge,
+}
+
+impl ImageRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// The 400 for a body that is no JSON object, else for its first offending field.
+    pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
+        let text = scan::text(&body, limits.max_depth)?;
+        let limits = RequestLimits { max_n: MOST_IMAGES, ..limits.clone() };
+        let mut reader = Reader::read(text, Call::Image, &limits)?;
+        let found = &reader.found;
+        if found.model.is_none() && found.models.is_empty() {
+            return Err(fault::required(&Place::TopLevel.path("model")));
+        }
+        if found.image.prompt.is_none() {
+            return Err(fault::required(&Place::TopLevel.path("prompt")));
+        }
+        if found.stream {
+            let message = "Images are not streamed by this gateway.";
+            return Err(Invalid::field(InvalidReason::UnsupportedParameter, "stream", message));
+        }
+        let metadata = stored_metadata(found);
+        let envelope = reader.envelope(body.clone(), metadata);
+        Ok(ImageRequest::assemble(reader, envelope, &limits))
+    }
+
+    fn assemble(reader: Reader<'_>, envelope: Envelope, limits: &RequestLimits) -> ImageRequest {
+        let found = reader.found;
+        let references = found.image.references.len();
+        let tally = Tally { bytes: found.image.prompt_bytes, messages: 1, images: references };
+        let bridge = Bridge::new(&found.image, reader.conversation.source);
+        let size = found.image.size.and_then(json::unquoted);
+        ImageRequest {
+            model: found.model,
+            models: found.models,
+            n: found.n.map_or(1, saturated),
+            size: size.map(Cow::into_owned),
+            format: found.image.format,
+            prompt_tokens: tally.tokens(limits.tokens_per_image),
+            references: u32::try_from(references).unwrap_or(u32::MAX),
+            routing: found.routing.finish(),
+            user: found.user,
+            session_id: found.session_id,
+            tags: found.tags,
+            trace: found.trace.map(|raw| raw.get().to_owned()),
+            envelope,
+            bridge,
+        }
+    }
+
+    /// The body as it came.
+    #[must_use]
+    pub fn body(&self) -> &Bytes {
+        &self.envelope.body
+    }
+
+    /// What the request cannot do without: a model that makes images, and under
+    /// `provider.require_parameters` every gated parameter that was given.
+    #[must_use]
+    pub fn needs(&self, names: &ParameterNames) -> Needs {
+        let gate = |member: &Member| match member.fate {
+            Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
+            _ => None,
+        };
+        let given = self.envelope.members.iter().filter(|_| self.routing.provider.require_parameters);
+        Needs {
+            output: Modalities::NONE.with(Modality::Image),
+            parameters: given.filter_map(gate).fold(ParameterSet::default(), ParameterSet::union),
+            ..Needs::default()
+        }
+    }
+
+    /// The mistake of asking exactly this model: it makes no images, or none of this size.
+    #[must_use]
+    pub fn unmet(&self, model: &Model) -> Option<Invalid> {
+        if !model.architecture.output.contains(Modality::Image) {
+            return Some(wrong_endpoint(model));
+        }
+        let size = self.size.as_deref().filter(|size| *size != "auto")?;
+        if model.image_sizes.is_empty() || model.image_sizes.iter().any(|known| known == size) {
+            return None;
+        }
+        let message = format!("Model '{}' makes images of {}.", model.id, model.image_sizes.join(", "));
+        Some(Invalid::field(InvalidReason::InvalidValue, "size", message).allowing(&model.image_sizes))
+    }
+
+    /// The body for one endpoint: an image request, or a chat where the endpoint makes images through it.
+    #[must_use]
+    pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
+        let outgoing = Outgoing::new(&self.envelope, catalog, endpoint);
+        if endpoint.images_through_chat { self.chat(outgoing) } else { self.image(outgoing) }
+    }
+
+    fn image(&self, mut outgoing: Outgoing<'_, '_>) -> OutgoingBody {
+        for (position, member) in self.envelope.members.iter().enumerate() {
+            if position == self.envelope.own {
+                outgoing.splice.skip();
+            }
+            outgoing.member(member);
+        }
+        // Upstreams differ in what they send unasked; those that cannot be asked are converted on the way back.
+        if outgoing.gates.admits("response_format") {
+            outgoing.splice.add("response_format", |out| string(out, self.format.as_str()));
+        }
+        outgoing.finish()
+    }
+
+    /// A chat has no fields but these; everything else that was given is reported as dropped.
+    fn chat(&self, mut outgoing: Outgoing<'_, '_>) -> OutgoingBody {
+        let configurable = outgoing.gates.admits("image_config");
+        for member in &self.envelope.members {
+            outgoing.splice.skip();
+            if !matches!(member.fate, Fate::Parameter | Fate::Unknown) {
+                continue;
+            }
+            let name = self.envelope.name(member);
+            match &*name {
+                "user" | "seed" => outgoing.member(member),
+                "input_references" => {}
+                "aspect_ratio" | "resolution" if configurable => {}
+                "size" if self.size.as_deref() == Some("auto") || (configurable && self.bridge.takes_size()) => {}
+                "n" if self.n == 1 => {}
+                _ => outgoing.drop(&name),
+            }
+        }
+        outgoing.splice.add("messages", |out| self.bridge.messages(out, self.body()));
+        outgoing.splice.add("modalities", |out| out.extend_from_slice(b"[\"image\",\"text\"]"));
+        if configurable && self.bridge.has_config() {
+            outgoing.splice.add("image_config", |out| self.bridge.config(out, self.body()));
+        }
+        outgoing.finish()
+    }
+}

@@ -1,0 +1,376 @@
+//! The conversation: who may say what, checked and measured in one pass without keeping any of it.
+//!
+//! What stays of a prompt is a [`Conversation`]: counts, where each modality first stood, and the few places
+//! that an upstream may want written differently. Arguments of tool calls are text here, never parsed.
+
+use serde::{
+    Deserialize,
+    de::{Error, IgnoredAny, MapAccess, SeqAccess},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    estimate::Tally,
+    fault::{self, Path},
+    json::{self, Kind},
+    parts::PartList,
+    shape::{As, Measure, Measured, Met, Shape, stop},
+    span::{Edit, Source, Want},
+    tool_calls::CallList,
+};
+use crate::domain::{Invalid, Modality};
+
+/// The path of the whole conversation.
+pub(super) const MESSAGES: Path<'static> = Path::Field("messages");
+
+/// What is known of the conversation once it has gone by.
+pub(super) struct Conversation<'a> {
+    /// The body it stands in.
+    pub(super) source: Source<'a>,
+    /// Most messages it may have.
+    pub(super) max_messages: usize,
+    /// What was counted.
+    pub(super) tally: Tally,
+    /// Where each kind of input was first met: message, part.
+    pub(super) inputs: Vec<(Modality, usize, usize)>,
+    /// Places that an upstream may want written differently, in the order of the text.
+    pub(super) edits: Vec<Edit>,
+    /// The mistake that stopped the pass.
+    pub(super) fault: Option<Invalid>,
+}
+
+impl<'a> Conversation<'a> {
+    /// An empty conversation.
+    pub(super) fn new(source: Source<'a>, max_messages: usize) -> Conversation<'a> {
+        let (inputs, edits) = (Vec::new(), Vec::new());
+        Conversation { source, max_messages, tally: Tally::default(), inputs, edits, fault: None }
+    }
+
+    /// Notes that a part of the prompt is of a kind.
+    pub(super) fn note_input(&mut self, modality: Modality, message: usize, part: usize) {
+        if self.inputs.iter().all(|(known, ..)| *known != modality) {
+            self.inputs.push((modality, message, part));
+        }
+    }
+
+    /// Stops the pass because of a mistake inside the conversation.
+    pub(super) fn stop<E: Error>(&mut self, invalid: Invalid) -> E {
+        stop(&mut self.fault, fault::in_prompt(invalid))
+    }
+}
+
+/// The value of `messages`.
+pub(super) struct MessageList<'c, 'a>(pub(super) &'c mut Conversation<'a>);
+
+impl<'a> Shape<'a> for MessageList<'_, 'a> {
+    type Out = ();
+
+    fn null<E: Error>(self) -> Result<(), E> {
+        Err(stop(&mut self.0.fault, fault::required(&MESSAGES)))
+    }
+
+    fn other<E: Error>(self, _: Kind) -> Result<(), E> {
+        let invalid = fault::mistyped(&MESSAGES, "Field 'messages' must be a non-empty array.");
+        Err(stop(&mut self.0.fault, invalid))
+    }
+
+    fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<(), A::Error> {
+        let conversation = self.0;
+        let mut index = 0;
+        while let Some(()) = items.next_element_seed(As(MessageShape { conversation: &mut *conversation, index }))? {
+            index += 1;
+            if index > conversation.max_messages {
+                let most = conversation.max_messages;
+                let message = format!("'messages' may hold at most {most} elements.");
+                return Err(stop(&mut conversation.fault, fault::refused(&MESSAGES, message)));
+            }
+        }
+        if index == 0 {
+            let invalid = fault::refused(&MESSAGES, "Field 'messages' must be a non-empty array.");
+            return Err(stop(&mut conversation.fault, invalid));
+        }
+        conversation.tally.messages = index;
+        Ok(())
+    }
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    System,
+    Developer,
+    User,
+    Assistant,
+    Tool,
+    /// What `tool` was called before there were tools.
+    Function,
+}
+
+impl Role {
+    const ALLOWED: [&'static str; 5] = ["system", "developer", "user", "assistant", "tool"];
+
+    fn read(raw: &RawValue, path: &Path<'_>) -> Result<Role, Invalid> {
+        let name = json::text(raw, path)?;
+        Ok(match &*name {
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            "system" => Role::System,
+            "tool" => Role::Tool,
+            "developer" => Role::Developer,
+            "function" => Role::Function,
+            other => {
+                let message = format!("Unknown role '{}'. Allowed: {}.", fault::shown(other), Self::ALLOWED.join(", "));
+                return Err(fault::refused(path, message).allowing(Self::ALLOWED));
+            }
+        })
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::Developer => "developer",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+            Role::Function => "function",
+        }
+    }
+}
+
+/// What a message has for `content`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Content {
+    /// Nothing, or null.
+    #[default]
+    Absent,
+    /// A string.
+    Text,
+    /// Parts, of which this one is the first that only an assistant may send.
+    Parts { refusal: Option<usize> },
+}
+
+/// The members of a message that are read.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum MessageKey {
+    Role,
+    Content,
+    Name,
+    ToolCalls,
+    ToolCallId,
+    FunctionCall,
+    Refusal,
+    Audio,
+    Reasoning,
+    ReasoningContent,
+    ReasoningDetails,
+    Images,
+    #[serde(other)]
+    Other,
+}
+
+impl MessageKey {
+    fn as_str(self) -> &'static str {
+        match self {
+            MessageKey::Role => "role",
+            MessageKey::Content => "content",
+            MessageKey::Name => "name",
+            MessageKey::ToolCalls => "tool_calls",
+            MessageKey::ToolCallId => "tool_call_id",
+            MessageKey::FunctionCall => "function_call",
+            MessageKey::Refusal => "refusal",
+            MessageKey::Audio => "audio",
+            MessageKey::Reasoning => "reasoning",
+            MessageKey::ReasoningContent => "reasoning_content",
+            MessageKey::ReasoningDetails => "reasoning_details",
+            MessageKey::Images => "images",
+            MessageKey::Other => "",
+        }
+    }
+}
+
+/// What one message says of itself, whatever order its members come in.
+#[derive(Default)]
+struct Message<'a> {
+    role: Option<Role>,
+    content: Content,
+    /// How many tool calls, if the member is there at all.
+    calls: Option<usize>,
+    call_id: Option<&'a RawValue>,
+    /// Whether something other than content carries the assistant's turn.
+    payload: bool,
+}
+
+/// One message, read into the conversation.
+struct MessageShape<'c, 'a> {
+    conversation: &'c mut Conversation<'a>,
+    index: usize,
+}
+
+impl<'a> Shape<'a> for MessageShape<'_, 'a> {
+    type Out = ();
+
+    fn other<E: Error>(self, _: Kind) -> Result<(), E> {
+        let invalid = fault::mistyped(&MESSAGES.item(self.index), "Each message must be an object.");
+        Err(self.conversation.stop(invalid))
+    }
+
+    fn object<A: MapAccess<'a>>(mut self, mut members: A) -> Result<(), A::Error> {
+        let mut met = Met::default();
+        let mut message = Message::default();
+        while let Some(key) = members.next_key::<MessageKey>()? {
+            if !matches!(key, MessageKey::Other) && !met.first_time(key as u8) {
+                let invalid = fault::given_twice(&MESSAGES.item(self.index).member(key.as_str()));
+                return Err(self.conversation.stop(invalid));
+            }
+            self.member(key, &mut message, &mut members)?;
+        }
+        let index = self.index;
+        message.judge(&MESSAGES.item(index)).map_err(|invalid| self.conversation.stop(invalid))
+    }
+}
+
+impl<'a> MessageShape<'_, 'a> {
+    fn member<A: MapAccess<'a>>(
+        &mut self,
+        key: MessageKey,
+        message: &mut Message<'a>,
+        members: &mut A,
+    ) -> Result<(), A::Error> {
+        match key {
+            MessageKey::Role => return self.role(message, members.next_value()?),
+            MessageKey::Name => return self.name(members.next_value_seed(As(Measure))?),
+            MessageKey::Content => message.content = members.next_value_seed(As(ContentShape { message: self }))?,
+            MessageKey::ToolCalls => {
+                let list = CallList { conversation: &mut *self.conversation, message: self.index };
+                message.calls = members.next_value_seed(As(list))?;
+            }
+            MessageKey::ToolCallId => message.call_id = json::given(members.next_value()?),
+            MessageKey::Other => drop(members.next_value::<IgnoredAny>()?),
+            _ => self.payload(key, message, members.next_value()?),
+        }
+        Ok(())
+    }
+
+    fn role<E: Error>(&mut self, message: &mut Message<'a>, raw: &'a RawValue) -> Result<(), E> {
+        let item = MESSAGES.item(self.index);
+        let read = json::given(raw).map(|raw| Role::read(raw, &item.member("role"))).transpose();
+        message.role = read.map_err(|invalid| self.conversation.stop(invalid))?;
+        if message.role == Some(Role::Developer) {
+            let span = self.conversation.source.span(raw);
+            self.conversation.edits.push(Edit { span, want: Want::SystemRole });
+        }
+        Ok(())
+    }
+
+    fn name<E: Error>(&mut self, name: Measured) -> Result<(), E> {
+        match name {
+            Measured::Text(bytes) => self.conversation.tally.bytes += bytes,
+            Measured::Other(Kind::Null) => {}
+            Measured::Other(kind) => {
+                let invalid = fault::wrong_type(&MESSAGES.item(self.index).member("name"), "a string", kind);
+                return Err(self.conversation.stop(invalid));
+            }
+        }
+        Ok(())
+    }
+
+    /// Anything that an assistant may send instead of content.
+    fn payload(&mut self, key: MessageKey, message: &mut Message<'a>, raw: &RawValue) {
+        let text = raw.get();
+        if matches!(text, "null" | "\"\"" | "[]" | "{}") {
+            return;
+        }
+        message.payload = true;
+        // The others are bytes of media or signatures, which are no text.
+        use MessageKey::{FunctionCall, Reasoning, ReasoningContent, Refusal};
+        if matches!(key, FunctionCall | Reasoning | ReasoningContent | Refusal) {
+            self.conversation.tally.bytes += text.len();
+        }
+    }
+}
+
+/// The content of a message.
+struct ContentShape<'m, 'c, 'a> {
+    message: &'m mut MessageShape<'c, 'a>,
+}
+
+impl<'a> Shape<'a> for ContentShape<'_, '_, 'a> {
+    type Out = Content;
+
+    fn null<E: Error>(self) -> Result<Content, E> {
+        Ok(Content::Absent)
+    }
+
+    fn text<E: Error>(self, text: &str) -> Result<Content, E> {
+        self.message.conversation.tally.bytes += text.len();
+        Ok(Content::Text)
+    }
+
+    fn array<A: SeqAccess<'a>>(self, items: A) -> Result<Content, A::Error> {
+        let list = PartList { conversation: &mut *self.message.conversation, message: self.message.index };
+        list.read(items).map(|refusal| Content::Parts { refusal })
+    }
+
+    fn other<E: Error>(self, _: Kind) -> Result<Content, E> {
+        let item = MESSAGES.item(self.message.index);
+        let message = "'content' must be a string or a non-empty array of parts.";
+        Err(self.message.conversation.stop(fault::mistyped(&item.member("content"), message)))
+    }
+}
+
+impl Message<'_> {
+    /// The rules that need the whole message.
+    fn judge(&self, path: &Path<'_>) -> Result<(), Invalid> {
+        let Some(role) = self.role else {
+            let message = format!("Each message needs a 'role'. Allowed: {}.", Role::ALLOWED.join(", "));
+            let mut invalid = fault::required(&path.member("role")).allowing(Role::ALLOWED);
+            invalid.message = message;
+            return Err(invalid);
+        };
+        self.judge_content(role, path)?;
+        if role == Role::Tool {
+            self.judge_call_id(&path.member("tool_call_id"))?;
+        }
+        if self.calls.is_some() && role != Role::Assistant {
+            let message = "'tool_calls' is only allowed on assistant messages.";
+            return Err(fault::refused(&path.member("tool_calls"), message));
+        }
+        Ok(())
+    }
+
+    fn judge_content(&self, role: Role, path: &Path<'_>) -> Result<(), Invalid> {
+        match self.content {
+            Content::Text | Content::Parts { refusal: None } => Ok(()),
+            Content::Parts { refusal: Some(_) } if role == Role::Assistant => Ok(()),
+            Content::Parts { refusal: Some(part) } => {
+                let content = path.member("content");
+                let message = "A part of type 'refusal' is only allowed in assistant messages.";
+                Err(fault::refused(&content.item(part).member("type"), message))
+            }
+            Content::Absent if role == Role::Function => Ok(()),
+            Content::Absent if role == Role::Assistant && (self.payload || self.calls > Some(0)) => Ok(()),
+            Content::Absent => Err(self.no_content(role, path)),
+        }
+    }
+
+    fn no_content(&self, role: Role, path: &Path<'_>) -> Invalid {
+        let index = match path {
+            Path::Item(_, index) => *index,
+            _ => 0,
+        };
+        let mut invalid = fault::required(&path.member("content"));
+        invalid.message = format!("Message {index} ({}) needs 'content'.", role.as_str());
+        invalid
+    }
+
+    fn judge_call_id(&self, path: &Path<'_>) -> Result<(), Invalid> {
+        let message = "A tool message needs 'tool_call_id'.";
+        let Some(raw) = self.call_id else {
+            let mut invalid = fault::required(path);
+            invalid.message = message.to_owned();
+            return Err(invalid);
+        };
+        if json::text(raw, path)?.is_empty() { Err(fault::refused(path, message)) } else { Ok(()) }
+    }
+}

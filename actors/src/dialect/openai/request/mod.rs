@@ -1,0 +1,231 @@
+//! Requests in the OpenAI dialect: read once, checked whole, passed on with the least change.
+//!
+//! [`ChatRequest::parse`] goes over the body once. It refuses what is wrong with the path of the field,
+//! keeps what the gateway has a use for, and remembers *where* things stand instead of what they say.
+//! [`ChatRequest::upstream_body`] then writes the body for one endpoint as slices of the original. Nothing
+//! here looks a model up: names are carried as text, and who serves them is the server's to find out.
+//!
+//! In reading order: [`scan`] (bytes), [`envelope`] (names and places), [`fields`] (what each may hold),
+//! [`messages`], [`parts`], [`tools`], [`routing`] (contents), [`needs`] (what a model must have),
+//! [`outgoing`] (the way out), [`image`] (the same for images).
+
+mod envelope;
+mod estimate;
+mod fault;
+mod fields;
+mod found;
+mod image;
+mod image_bridge;
+mod image_fields;
+mod json;
+mod messages;
+mod needs;
+mod outgoing;
+mod parts;
+mod provider;
+mod routing;
+mod scan;
+mod shape;
+mod span;
+mod splice;
+mod tags;
+mod tool_calls;
+mod tools;
+
+pub use fault::shown;
+pub use image::ImageRequest;
+pub use image_fields::ImageFormat;
+pub use outgoing::OutgoingBody;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use self::{
+    envelope::{Envelope, Place, Reader},
+    found::Found,
+    needs::Demands,
+    tools::ToolChoice,
+};
+use crate::domain::{Invalid, RoutingParameters};
+
+/// How much a request may hold. Everything else that is bounded is bounded by the wire contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Most answers to one prompt.
+    pub max_n: u32,
+    /// Most functions that may be declared.
+    pub max_tools: usize,
+    /// Most messages in a conversation.
+    pub max_messages: usize,
+    /// Deepest nesting of the body.
+    pub max_depth: usize,
+    /// Tokens that an image in the prompt is estimated at.
+    pub tokens_per_image: u32,
+}
+
+impl Default for RequestLimits {
+    fn default() -> RequestLimits {
+        RequestLimits { max_n: 8, max_tools: 512, max_messages: 10_000, max_depth: 64, tokens_per_image: 1_000 }
+    }
+}
+
+/// What a chat body is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// To be answered.
+    Chat,
+    /// To be shown its candidates: model and messages may be missing.
+    Preview,
+}
+
+/// What a body of any kind is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Chat,
+    Preview,
+    Image,
+}
+
+/// A chat request that passed every check which needs no catalog.
+#[derive(Debug, Clone)]
+pub struct ChatRequest {
+    /// The model or alias asked for, as text.
+    pub model: Option<String>,
+    /// Further models to fall back to, as text, in order.
+    pub models: Vec<String>,
+    /// Whether the answer is to be streamed.
+    pub stream: bool,
+    /// `stream_options.include_usage`, where it was said and matters.
+    pub include_usage: Option<bool>,
+    /// `usage.include`.
+    pub usage_include: bool,
+    /// Estimated prompt tokens.
+    pub prompt_tokens: u32,
+    /// Images in the prompt.
+    pub images: u32,
+    /// The limit on output tokens.
+    pub max_tokens: Option<u32>,
+    /// How many answers were asked for.
+    pub n: u32,
+    /// Everything that was said about routing.
+    pub routing: RoutingParameters,
+    /// The client's name for its own user.
+    pub user: Option<String>,
+    /// The conversation this belongs to; a header may name it too, then the body wins.
+    pub session_id: Option<String>,
+    /// The client's own tags from `metadata`: strings as they read, anything else as compact JSON.
+    pub tags: Vec<(String, String)>,
+    /// `trace`, as JSON.
+    pub trace: Option<String>,
+    /// Whether reasoning is to be left out of the answer.
+    pub exclude_reasoning: bool,
+    /// Whether the client asked to see the upstream body.
+    pub echo_upstream_body: bool,
+    /// Whether the client allows its prompt to be shortened in the middle.
+    pub middle_out: bool,
+    /// `why_not`, as JSON; previews only.
+    pub why_not: Option<String>,
+    /// `what_if`, as JSON; previews only.
+    pub what_if: Option<String>,
+    envelope: Envelope,
+    demands: Demands,
+}
+
+impl ChatRequest {
+    /// Reads a body. Allocates a handful of small things and nothing per message; copies no prompt.
+    ///
+    /// # Errors
+    /// The 400 for a body that is no JSON object, else for its first offending field; required fields and
+    /// rules between fields come last.
+    pub fn parse(body: Bytes, form: Form, limits: &RequestLimits) -> Result<ChatRequest, Invalid> {
+        let call = match form {
+            Form::Chat => Call::Chat,
+            Form::Preview => Call::Preview,
+        };
+        let text = scan::text(&body, limits.max_depth)?;
+        let mut reader = Reader::read(text, call, limits)?;
+        if form == Form::Chat {
+            require(&reader.found)?;
+        }
+        let forced = check_between(&reader.found)?;
+        let metadata = stored_metadata(&reader.found);
+        let envelope = reader.envelope(body.clone(), metadata);
+        Ok(ChatRequest::assemble(reader, envelope, forced == ToolChoice::Forced, limits))
+    }
+
+    fn assemble(reader: Reader<'_>, envelope: Envelope, forced_tool: bool, limits: &RequestLimits) -> ChatRequest {
+        let Reader { found, conversation, .. } = reader;
+        let mut tally = conversation.tally;
+        tally.bytes += found.tools.bytes;
+        let demands = Demands {
+            inputs: conversation.inputs,
+            output: found.output,
+            tools: !found.tools.names.is_empty(),
+            forced_tool,
+            format: found.format,
+        };
+        ChatRequest {
+            model: found.model,
+            models: found.models,
+            stream: found.stream,
+            include_usage: found.include_usage.filter(|_| found.stream),
+            usage_include: found.usage_include,
+            prompt_tokens: tally.tokens(limits.tokens_per_image),
+            images: u32::try_from(tally.images).unwrap_or(u32::MAX),
+            max_tokens: found.max_completion_tokens.or(found.max_tokens).map(saturated),
+            n: found.n.map_or(1, saturated),
+            routing: found.routing.finish(),
+            user: found.user,
+            session_id: found.session_id,
+            tags: found.tags,
+            trace: found.trace.map(written),
+            exclude_reasoning: found.exclude_reasoning,
+            echo_upstream_body: found.echo_upstream_body,
+            middle_out: found.middle_out,
+            why_not: found.why_not.map(written),
+            what_if: found.what_if.map(written),
+            envelope,
+            demands,
+        }
+    }
+
+    /// The body as it came.
+    #[must_use]
+    pub fn body(&self) -> &Bytes {
+        &self.envelope.body
+    }
+}
+
+fn require(found: &Found<'_>) -> Result<(), Invalid> {
+    if found.model.is_none() && found.models.is_empty() {
+        return Err(fault::required(&Place::TopLevel.path("model")));
+    }
+    if found.has_messages { Ok(()) } else { Err(fault::required(&messages::MESSAGES)) }
+}
+
+/// The rules between fields, which may come in any order.
+fn check_between(found: &Found<'_>) -> Result<ToolChoice, Invalid> {
+    if let (Some(effort), Some((other, place))) = (&found.effort, &found.reasoning_effort)
+        && effort != other
+    {
+        let path = place.path("reasoning_effort");
+        return Err(fault::refused(&path, format!("'{path}' contradicts 'reasoning.effort'.")));
+    }
+    match found.tool_choice {
+        Some((raw, place)) => tools::tool_choice(raw, &place.path("tool_choice"), &found.tools.names),
+        None => Ok(ToolChoice::Free),
+    }
+}
+
+/// The tags an upstream of this dialect is to store with its answer, if it stores it at all.
+fn stored_metadata(found: &Found<'_>) -> Option<String> {
+    found.metadata.filter(|_| found.store).and_then(tags::stored)
+}
+
+fn saturated(integer: i64) -> u32 {
+    u32::try_from(integer).unwrap_or(u32::MAX)
+}
+
+fn written(raw: &RawValue) -> String {
+    raw.get().to_owned()
+}

@@ -1,0 +1,128 @@
+//! What a request cannot do without, and the 400 for asking it of a model that lacks it.
+
+use super::{ChatRequest, envelope::Member, fault::Path, fields::Fate, found::Format, messages::MESSAGES};
+use crate::domain::{
+    Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
+};
+
+/// What was asked for that not every model has.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Demands {
+    /// Kinds of input, each with the message and part that first held it.
+    pub(super) inputs: Vec<(Modality, usize, usize)>,
+    /// Kinds of output, if any were named.
+    pub(super) output: Option<Modalities>,
+    /// Whether functions were declared.
+    pub(super) tools: bool,
+    /// Whether the model must call one.
+    pub(super) forced_tool: bool,
+    /// What the answer is to look like.
+    pub(super) format: Format,
+}
+
+impl ChatRequest {
+    /// What the request cannot do without. Text is the output of a chat that names none.
+    #[must_use]
+    pub fn needs(&self, names: &ParameterNames) -> Needs {
+        let demands = &self.demands;
+        let gate = |name: &str, wanted: bool| names.gate(name).filter(|_| wanted).unwrap_or_default();
+        let mut parameters = gate("tools", demands.tools)
+            .union(gate("tool_choice", demands.forced_tool))
+            .union(gate("response_format", demands.format == Format::JsonObject));
+        if self.routing.provider.require_parameters {
+            let given = self.envelope.members.iter().filter_map(|member| self.gate_of(member, names));
+            parameters = given.fold(parameters, ParameterSet::union);
+        }
+        let schema = demands.format == Format::JsonSchema;
+        Needs {
+            input: demands.inputs.iter().map(|(modality, ..)| *modality).collect(),
+            output: demands.output.unwrap_or(Modalities::TEXT),
+            parameters,
+            any_parameter: gate("structured_outputs", schema).union(gate("response_format", schema)),
+        }
+    }
+
+    /// The gate that a given parameter stands under. A JSON schema has two, so it is left to
+    /// [`Needs::any_parameter`].
+    fn gate_of(&self, member: &Member, names: &ParameterNames) -> Option<ParameterSet> {
+        match member.fate {
+            Fate::MaxTokens | Fate::MaxCompletionTokens => names.gate("max_tokens"),
+            Fate::ResponseFormat if self.demands.format == Format::JsonSchema => None,
+            Fate::ResponseFormat | Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
+            Fate::Always | Fate::Model | Fate::Consumed | Fate::Absent => None,
+        }
+    }
+
+    /// The mistake of asking exactly this model for something that none of its endpoints can do; `None`
+    /// when it can do everything that was asked.
+    #[must_use]
+    pub fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+        let needs = self.needs(&catalog.parameters);
+        self.unmet_output(needs.output, model)
+            .or_else(|| self.unmet_input(model))
+            .or_else(|| self.unmet_parameter(&needs, catalog, model))
+    }
+
+    fn unmet_output(&self, wanted: Modalities, model: &Model) -> Option<Invalid> {
+        let missing = wanted.without(model.architecture.output).iter().next()?;
+        Some(match self.demands.output {
+            Some(_) => unsupported("modalities", model, &format!("{missing} output")),
+            None => wrong_endpoint(model),
+        })
+    }
+
+    fn unmet_input(&self, model: &Model) -> Option<Invalid> {
+        let missing = |(modality, ..): &&(Modality, usize, usize)| !model.architecture.input.contains(*modality);
+        let (modality, message, part) = self.demands.inputs.iter().find(missing)?;
+        let item = MESSAGES.item(*message);
+        let content = item.member("content");
+        Some(unsupported(&content.item(*part).to_string(), model, &format!("{modality} input")))
+    }
+
+    fn unmet_parameter(&self, needs: &Needs, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+        let fits = |endpoint: &Endpoint| {
+            endpoint.parameters.covers(needs.parameters) && meets(endpoint.parameters, needs.any_parameter)
+        };
+        let mut endpoints = catalog.endpoints_of(model).map(|(_, endpoint)| endpoint);
+        let first = endpoints.next()?;
+        if fits(first) || endpoints.any(fits) {
+            return None;
+        }
+        // When each endpoint lacks something else, the preferred one says what.
+        let all = catalog
+            .endpoints_of(model)
+            .fold(ParameterSet::default(), |all, (_, endpoint)| all.union(endpoint.parameters));
+        let fits_all = all.covers(needs.parameters) && meets(all, needs.any_parameter);
+        let supported = if fits_all { first.parameters } else { all };
+        Some(self.blame(needs, supported, &catalog.parameters, model))
+    }
+
+    /// Names the first member of the body that needs what is not supported.
+    fn blame(&self, needs: &Needs, supported: ParameterSet, names: &ParameterNames, model: &Model) -> Invalid {
+        if !meets(supported, needs.any_parameter) {
+            return unsupported("response_format", model, "response_format of type json_schema");
+        }
+        let missing = needs.parameters.without(supported);
+        let lacks = |member: &Member| self.gate_of(member, names).is_some_and(|gate| !gate.without(missing).eq(&gate));
+        let position = self.envelope.members.iter().position(lacks).unwrap_or_default();
+        let name = self.envelope.members.get(position).map(|member| self.envelope.name(member)).unwrap_or_default();
+        let path = self.envelope.place(position).path(&name);
+        unsupported(&path.to_string(), model, &Path::Field(&name).to_string())
+    }
+}
+
+/// Whether the set has at least one of the names; an empty demand is always met.
+fn meets(set: ParameterSet, any: ParameterSet) -> bool {
+    any.is_empty() || any.without(set) != any
+}
+
+fn unsupported(param: &str, model: &Model, thing: &str) -> Invalid {
+    let message = format!("Model '{}' does not support {thing}.", model.id);
+    Invalid::field(InvalidReason::UnsupportedParameter, param, message)
+}
+
+/// The mistake of sending a model's request to another endpoint of the API.
+pub(super) fn wrong_endpoint(model: &Model) -> Invalid {
+    let message = format!("Model '{}' cannot be used with this endpoint.", model.id);
+    Invalid::field(InvalidReason::WrongEndpoint, "model", message)
+}

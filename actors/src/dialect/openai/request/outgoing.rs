@@ -1,0 +1,181 @@
+//! The body an upstream of the same dialect is sent.
+//!
+//! The client's bytes with the least change: the model under the upstream's name, what belongs to the
+//! gateway left out, what the endpoint does not list left out and reported, and the few fields added that
+//! the gateway itself depends on. Messages pass byte for byte, but for a role or an address that the
+//! endpoint would not understand.
+
+use std::{io::Write, sync::Arc};
+
+use bytes::Bytes;
+
+use super::{
+    ChatRequest,
+    envelope::{Envelope, Member},
+    fields::Fate,
+    found::Format,
+    splice::{Splice, string},
+};
+use crate::domain::{Catalog, DefaultParameters, Endpoint};
+
+const MAX_TOKENS: &str = "max_tokens";
+const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+
+/// A body for one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutgoingBody {
+    /// What to send.
+    pub bytes: Bytes,
+    /// Names of the parameters the endpoint does not support and was not sent, fit for a header.
+    pub dropped: Vec<Arc<str>>,
+}
+
+/// What one endpoint may be sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gates<'c> {
+    pub(super) catalog: &'c Catalog,
+    pub(super) endpoint: &'c Endpoint,
+}
+
+impl Gates<'_> {
+    /// Whether a gated name is open; `None` when the name is not gated.
+    pub(super) fn open(&self, name: &str) -> Option<bool> {
+        self.catalog.parameters.gate(name).map(|gate| self.endpoint.parameters.covers(gate))
+    }
+
+    /// Whether a parameter of a known meaning may go.
+    pub(super) fn admits(&self, name: &str) -> bool {
+        self.open(name).unwrap_or(true)
+    }
+
+    /// Whether a parameter that nobody here knows may go.
+    fn admits_unknown(&self, name: &str) -> bool {
+        self.open(name).unwrap_or(self.endpoint.forwards_unknown_fields)
+    }
+}
+
+/// A body for one endpoint in the making.
+pub(super) struct Outgoing<'e, 'c> {
+    pub(super) gates: Gates<'c>,
+    pub(super) splice: Splice<'e>,
+    envelope: &'e Envelope,
+    dropped: Vec<Arc<str>>,
+    has_model: bool,
+}
+
+impl<'e, 'c> Outgoing<'e, 'c> {
+    pub(super) fn new(envelope: &'e Envelope, catalog: &'c Catalog, endpoint: &'c Endpoint) -> Outgoing<'e, 'c> {
+        let splice = Splice::new(envelope, endpoint.knows_developer_role);
+        Outgoing { gates: Gates { catalog, endpoint }, splice, envelope, dropped: Vec::new(), has_model: false }
+    }
+
+    /// Copies a member, or leaves it out where the endpoint's support matters and is missing.
+    pub(super) fn member(&mut self, member: &Member) {
+        match member.fate {
+            Fate::Consumed | Fate::Absent => self.splice.skip(),
+            Fate::Always => self.splice.keep(member),
+            Fate::Model => {
+                self.has_model = true;
+                self.splice.revalue(member, &self.gates.endpoint.upstream_model);
+            }
+            fate => {
+                let name = self.envelope.name(member);
+                let unknown = fate == Fate::Unknown;
+                let admitted = if unknown { self.gates.admits_unknown(&name) } else { self.gates.admits(&name) };
+                if admitted { self.splice.keep(member) } else { self.drop(&name) }
+            }
+        }
+    }
+
+    /// Leaves a parameter out and says so.
+    pub(super) fn drop(&mut self, name: &str) {
+        self.splice.skip();
+        self.dropped.push(listed(name));
+    }
+
+    /// Ends the body with what is added to every one.
+    pub(super) fn finish(mut self) -> OutgoingBody {
+        self.splice.skip();
+        if !self.has_model {
+            let name = &self.gates.endpoint.upstream_model;
+            self.splice.add("model", |out| string(out, name));
+        }
+        if let Some(metadata) = &self.envelope.metadata {
+            self.splice.add_written(metadata);
+        }
+        OutgoingBody { bytes: self.splice.finish(), dropped: self.dropped }
+    }
+}
+
+impl ChatRequest {
+    /// The body for one endpoint.
+    #[must_use]
+    pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
+        let envelope = &self.envelope;
+        let mut outgoing = Outgoing::new(envelope, catalog, endpoint);
+        for (position, member) in envelope.members.iter().enumerate() {
+            if position == envelope.own {
+                // The members of `extra_body` stand elsewhere in the text.
+                outgoing.splice.skip();
+            }
+            match member.fate {
+                Fate::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
+                Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
+                Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
+                _ => outgoing.member(member),
+            }
+        }
+        if self.stream {
+            outgoing.splice.add("stream_options", |out| out.extend_from_slice(b"{\"include_usage\":true}"));
+        }
+        let defaults = catalog.model_of(endpoint).and_then(|model| model.default_parameters);
+        if let Some(defaults) = defaults {
+            fill_in(&mut outgoing, &defaults);
+        }
+        outgoing.finish()
+    }
+
+    /// A JSON schema may also be honoured under a name of its own.
+    fn schema_admitted(&self, gates: &Gates<'_>) -> bool {
+        self.demands.format == Format::JsonSchema && gates.open("structured_outputs") == Some(true)
+    }
+}
+
+/// The limit on output tokens, under the name the endpoint wants.
+fn limit(outgoing: &mut Outgoing<'_, '_>, member: &Member) {
+    let new = member.fate == Fate::MaxCompletionTokens;
+    let given = if new { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
+    if !outgoing.gates.admits(given) {
+        return outgoing.drop(given);
+    }
+    match (new, outgoing.gates.endpoint.wants_max_completion_tokens) {
+        (false, true) => outgoing.splice.rename(member, MAX_COMPLETION_TOKENS),
+        (true, false) => outgoing.splice.rename(member, MAX_TOKENS),
+        _ => outgoing.splice.keep(member),
+    }
+}
+
+/// The model's own values for what the client left open.
+fn fill_in(outgoing: &mut Outgoing<'_, '_>, defaults: &DefaultParameters) {
+    let values = [
+        ("temperature", defaults.temperature),
+        ("top_p", defaults.top_p),
+        ("top_k", defaults.top_k),
+        ("frequency_penalty", defaults.frequency_penalty),
+        ("presence_penalty", defaults.presence_penalty),
+        ("repetition_penalty", defaults.repetition_penalty),
+    ];
+    for (name, value) in values {
+        let Some(value) = value.filter(|value| value.is_finite()) else { continue };
+        if outgoing.gates.admits(name) && !outgoing.envelope.gives(name) {
+            // Displayed floats are plain decimals, and writing to memory cannot fail.
+            outgoing.splice.add(name, |out| drop(write!(out, "{value}")));
+        }
+    }
+}
+
+/// A name as a header and a record may show it.
+fn listed(name: &str) -> Arc<str> {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '?' };
+    name.chars().take(64).map(fit).collect::<String>().into()
+}

@@ -1,0 +1,317 @@
+//! The parts of a message: text, images, sound, files, video.
+//!
+//! Text is measured as it goes by. The others are recognised and their frame is checked; their bytes are
+//! never decoded and no address is ever opened.
+
+use serde::{
+    Deserialize,
+    de::{Error, IgnoredAny, MapAccess, SeqAccess},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    fault::{self, Path},
+    json::{self, Kind, Object},
+    messages::{Conversation, MESSAGES},
+    shape::{As, Measure, Measured, Met, Shape},
+    span::{Edit, Want},
+};
+use crate::domain::{Invalid, Modality};
+
+/// How much of an address is looked at: the head of a data URL is far shorter.
+const ADDRESS_HEAD: usize = 256;
+/// How closely an image may be looked at.
+const DETAILS: [&str; 4] = ["auto", "low", "high", "original"];
+
+/// The parts of one message.
+pub(super) struct PartList<'c, 'a> {
+    pub(super) conversation: &'c mut Conversation<'a>,
+    /// Position of the message.
+    pub(super) message: usize,
+}
+
+impl<'a> PartList<'_, 'a> {
+    /// Reads them all. Gives the position of the first that only an assistant may send.
+    pub(super) fn read<A: SeqAccess<'a>>(self, mut items: A) -> Result<Option<usize>, A::Error> {
+        let PartList { conversation, message } = self;
+        let (mut refusal, mut part) = (None, 0);
+        while let Some(kind) =
+            items.next_element_seed(As(PartShape { conversation: &mut *conversation, message, part }))?
+        {
+            if kind == PartKind::Refusal {
+                refusal = refusal.or(Some(part));
+            }
+            part += 1;
+        }
+        if part == 0 {
+            let words = "'content' must be a string or a non-empty array of parts.";
+            return Err(conversation.stop(fault::refused(&MESSAGES.item(message).member("content"), words)));
+        }
+        Ok(refusal)
+    }
+}
+
+/// What a part holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PartKind {
+    Text,
+    Image,
+    Audio,
+    File,
+    Video,
+    Refusal,
+}
+
+impl PartKind {
+    const ALLOWED: [&'static str; 6] = ["text", "image_url", "input_audio", "file", "video_url", "refusal"];
+
+    fn read(raw: &RawValue, path: &Path<'_>) -> Result<PartKind, Invalid> {
+        let name = json::text(raw, path)?;
+        Ok(match &*name {
+            "text" => PartKind::Text,
+            "image_url" => PartKind::Image,
+            "input_audio" => PartKind::Audio,
+            "file" => PartKind::File,
+            "video_url" => PartKind::Video,
+            "refusal" => PartKind::Refusal,
+            other => {
+                let message = format!("Unknown content part type '{}'.", fault::shown(other));
+                return Err(fault::refused(path, message).allowing(Self::ALLOWED));
+            }
+        })
+    }
+
+    /// What a model must be able to take.
+    fn modality(self) -> Option<Modality> {
+        match self {
+            PartKind::Text | PartKind::Refusal => None,
+            PartKind::Image => Some(Modality::Image),
+            PartKind::Audio => Some(Modality::Audio),
+            PartKind::File => Some(Modality::File),
+            PartKind::Video => Some(Modality::Video),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum PartKey {
+    Type,
+    Text,
+    ImageUrl,
+    InputAudio,
+    File,
+    VideoUrl,
+    Refusal,
+    #[serde(other)]
+    Other,
+}
+
+impl PartKey {
+    fn as_str(self) -> &'static str {
+        match self {
+            PartKey::Type => "type",
+            PartKey::Text => "text",
+            PartKey::ImageUrl => "image_url",
+            PartKey::InputAudio => "input_audio",
+            PartKey::File => "file",
+            PartKey::VideoUrl => "video_url",
+            PartKey::Refusal => "refusal",
+            PartKey::Other => "",
+        }
+    }
+}
+
+/// What one part says of itself, whatever order its members come in.
+#[derive(Default)]
+struct Part<'a> {
+    kind: Option<PartKind>,
+    text: Option<Measured>,
+    refusal: Option<Measured>,
+    image: Option<&'a RawValue>,
+    audio: Option<&'a RawValue>,
+    file: Option<&'a RawValue>,
+    video: Option<&'a RawValue>,
+}
+
+/// One part, read into the conversation.
+struct PartShape<'c, 'a> {
+    conversation: &'c mut Conversation<'a>,
+    message: usize,
+    part: usize,
+}
+
+impl<'a> Shape<'a> for PartShape<'_, 'a> {
+    type Out = PartKind;
+
+    fn other<E: Error>(mut self, got: Kind) -> Result<PartKind, E> {
+        Err(self.refuse(|path| fault::wrong_type(path, "an object", got)))
+    }
+
+    fn object<A: MapAccess<'a>>(mut self, mut members: A) -> Result<PartKind, A::Error> {
+        let mut met = Met::default();
+        let mut part = Part::default();
+        while let Some(key) = members.next_key::<PartKey>()? {
+            if !matches!(key, PartKey::Other) && !met.first_time(key as u8) {
+                return Err(self.refuse(|path| fault::given_twice(&path.member(key.as_str()))));
+            }
+            self.member(key, &mut part, &mut members)?;
+        }
+        self.judge(&part)
+    }
+}
+
+impl<'a> PartShape<'_, 'a> {
+    fn member<A: MapAccess<'a>>(&mut self, key: PartKey, part: &mut Part<'a>, members: &mut A) -> Result<(), A::Error> {
+        match key {
+            PartKey::Type => return self.kind(part, members.next_value()?),
+            PartKey::Text => part.text = Some(members.next_value_seed(As(Measure))?),
+            PartKey::Refusal => part.refusal = Some(members.next_value_seed(As(Measure))?),
+            PartKey::ImageUrl => part.image = json::given(members.next_value()?),
+            PartKey::InputAudio => part.audio = json::given(members.next_value()?),
+            PartKey::File => part.file = json::given(members.next_value()?),
+            PartKey::VideoUrl => part.video = json::given(members.next_value()?),
+            PartKey::Other => drop(members.next_value::<IgnoredAny>()?),
+        }
+        Ok(())
+    }
+
+    fn kind<E: Error>(&mut self, part: &mut Part<'a>, raw: &'a RawValue) -> Result<(), E> {
+        let mut read = Ok(None);
+        self.at(|path| read = json::given(raw).map(|raw| PartKind::read(raw, &path.member("type"))).transpose());
+        part.kind = read.map_err(|invalid| self.conversation.stop(invalid))?;
+        Ok(())
+    }
+
+    /// The rules that need the whole part.
+    fn judge<E: Error>(&mut self, part: &Part<'a>) -> Result<PartKind, E> {
+        let Some(kind) = part.kind else {
+            return Err(self.refuse(|path| fault::required(&path.member("type"))));
+        };
+        let mut judged = Ok(0);
+        self.at(|path| judged = part.text_bytes(kind, path));
+        let bytes = judged.map_err(|invalid| self.conversation.stop(invalid))?;
+        self.conversation.tally.bytes += bytes;
+        if let Some(modality) = kind.modality() {
+            self.conversation.note_input(modality, self.message, self.part);
+        }
+        if kind == PartKind::Image {
+            self.conversation.tally.images += 1;
+            self.note_bare_address(part.image);
+        }
+        Ok(kind)
+    }
+
+    /// An image given as a bare address is passed on as the object that upstreams expect.
+    fn note_bare_address(&mut self, image: Option<&RawValue>) {
+        if let Some(raw) = image.filter(|raw| Kind::of(raw) == Kind::Text) {
+            let span = self.conversation.source.span(raw);
+            self.conversation.edits.push(Edit { span, want: Want::ImageObject });
+        }
+    }
+
+    fn at(&self, with: impl FnOnce(&Path<'_>)) {
+        let item = MESSAGES.item(self.message);
+        let content = item.member("content");
+        with(&content.item(self.part));
+    }
+
+    fn refuse<E: Error>(&mut self, word: impl FnOnce(&Path<'_>) -> Invalid) -> E {
+        let mut invalid = None;
+        self.at(|path| invalid = Some(word(path)));
+        let invalid = invalid.unwrap_or_else(fault::not_an_object);
+        self.conversation.stop(invalid)
+    }
+}
+
+impl Part<'_> {
+    /// Checks the member that the type asks for, and gives the bytes of its text.
+    fn text_bytes(&self, kind: PartKind, path: &Path<'_>) -> Result<usize, Invalid> {
+        match kind {
+            PartKind::Text => measured(self.text, &path.member("text")),
+            PartKind::Refusal => measured(self.refusal, &path.member("refusal")),
+            PartKind::Image => image(self.image, &path.member("image_url")),
+            PartKind::Audio => audio(self.audio, &path.member("input_audio")),
+            PartKind::File => file(self.file, &path.member("file")),
+            PartKind::Video => video(self.video, &path.member("video_url")),
+        }
+    }
+}
+
+fn measured(text: Option<Measured>, path: &Path<'_>) -> Result<usize, Invalid> {
+    match text {
+        Some(Measured::Text(bytes)) => Ok(bytes),
+        None | Some(Measured::Other(Kind::Null)) => Err(fault::required(path)),
+        Some(Measured::Other(kind)) => Err(fault::wrong_type(path, "a string", kind)),
+    }
+}
+
+fn image(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
+    let url = path.member("url");
+    let raw = raw.ok_or_else(|| fault::required(&url))?;
+    if Kind::of(raw) == Kind::Text {
+        return address(raw, path, Some("data:image/"));
+    }
+    let object = Object::read(raw, path)?;
+    address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, Some("data:image/"))?;
+    if let Some(raw) = object.get("detail") {
+        json::choice(raw, &path.member("detail"), &DETAILS)?;
+    }
+    Ok(0)
+}
+
+fn video(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
+    let url = path.member("url");
+    let raw = raw.ok_or_else(|| fault::required(&url))?;
+    let object = Object::read(raw, path)?;
+    address(object.get("url").ok_or_else(|| fault::required(&url))?, &url, None)
+}
+
+fn audio(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
+    let object = Object::read(raw.ok_or_else(|| fault::required(path))?, path)?;
+    for name in ["data", "format"] {
+        required_text(object.get(name), &path.member(name))?;
+    }
+    Ok(0)
+}
+
+fn file(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
+    let object = Object::read(raw.ok_or_else(|| fault::required(path))?, path)?;
+    let (name, value) = match (object.get("file_data"), object.get("file_id")) {
+        (None, Some(id)) => ("file_id", Some(id)),
+        (data, _) => ("file_data", data),
+    };
+    required_text(value, &path.member(name))?;
+    if let Some(raw) = object.get("filename") {
+        json::text(raw, &path.member("filename"))?;
+    }
+    Ok(0)
+}
+
+/// A string that must be there and not be empty.
+fn required_text(raw: Option<&RawValue>, path: &Path<'_>) -> Result<(), Invalid> {
+    let raw = raw.ok_or_else(|| fault::required(path))?;
+    match raw.get() {
+        "\"\"" => Err(fault::refused(path, format!("'{path}' must not be empty."))),
+        _ if Kind::of(raw) == Kind::Text => Ok(()),
+        _ => Err(fault::wrong_type(path, "a string", Kind::of(raw))),
+    }
+}
+
+/// An address that an upstream may be given: http, https, or data of a kind, in base64. Counts as no text.
+fn address(raw: &RawValue, path: &Path<'_>, data: Option<&str>) -> Result<usize, Invalid> {
+    let head = head(raw).ok_or_else(|| fault::wrong_type(path, "a string", Kind::of(raw)))?;
+    let is = |scheme: &str| head.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    let in_base64 = || head.split_once(',').is_some_and(|(before, _)| before.to_ascii_lowercase().ends_with(";base64"));
+    let good = is("https://") || is("http://") || data.map_or(is("data:"), |start| is(start) && in_base64());
+    if good { Ok(0) } else { Err(fault::refused(path, "Only http, https and data URLs are accepted.")) }
+}
+
+/// The beginning of a string, escapes resolved. An address in base64 can be megabytes long.
+fn head(raw: &RawValue) -> Option<std::borrow::Cow<'_, str>> {
+    let inner = raw.get().strip_prefix('"')?;
+    match inner.get(..ADDRESS_HEAD) {
+        Some(head) if !head.contains('\\') => Some(head.into()),
+        _ => json::unquoted(raw),
+    }
+}

@@ -1,0 +1,186 @@
+//! The `provider` object: which providers may serve a request, and in what order they are tried.
+//!
+//! It may stand in up to four places (`provider_policy` in `metadata`, in `extra_body` and at the top
+//! level, and `provider`). Single values are taken from the strongest place; restrictions add up.
+
+use serde_json::value::RawValue;
+
+use super::{
+    fault::Path,
+    json::{self, Kind, Object},
+    routing::{list, offer, preference},
+};
+use crate::domain::{
+    DataCollection, Invalid, Objective, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source, Sourced,
+    Usd,
+};
+
+/// The ways a client may ask for an order, with the objective that each means.
+const SORTS: [(&str, Objective); 3] =
+    [("price", Objective::Cheapest), ("throughput", Objective::Fastest), ("latency", Objective::Fastest)];
+/// Tokens that the prices of `max_price` are for.
+const MILLION: i128 = 1_000_000;
+/// Stands for "none" where two lists of quantizations have nothing in common: no endpoint has it.
+const NO_QUANTIZATION: &str = "(none)";
+
+/// What the `provider` objects of one request say, while they are being gathered.
+#[derive(Default)]
+pub(super) struct ProviderDraft {
+    order: Option<Sourced<Vec<String>>>,
+    only: Vec<Vec<String>>,
+    ignore: Vec<String>,
+    quantizations: Vec<Vec<String>>,
+    allow_fallbacks: Option<Sourced<bool>>,
+    require_parameters: Option<Sourced<bool>>,
+    data_collection: Option<Sourced<DataCollection>>,
+    zero_data_retention: Option<Sourced<bool>>,
+    sort: Option<Sourced<Objective>>,
+    max_price: MaxPrice,
+    latency: Option<Sourced<Preference>>,
+    throughput: Option<Sourced<Preference>>,
+}
+
+#[derive(Default)]
+struct MaxPrice {
+    prompt: Option<Sourced<Usd>>,
+    completion: Option<Sourced<Usd>>,
+    request: Option<Sourced<Usd>>,
+    image: Option<Sourced<Usd>>,
+}
+
+impl ProviderDraft {
+    /// Takes one of the objects, which stands at `path`.
+    pub(super) fn read(&mut self, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+        let object = Object::read(raw, path)?;
+        for member in object.iter() {
+            if let Some(raw) = json::given(member.value) {
+                self.member(&member.name, raw, &path.member(&member.name), source)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, name: &str, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+        match name {
+            "order" => offer(&mut self.order, names(raw, path)?, source),
+            "only" => self.only.extend(some(names(raw, path)?)),
+            "ignore" => self.ignore.extend(names(raw, path)?),
+            "quantizations" => {
+                let lower = names(raw, path)?.iter().map(|name| name.to_ascii_lowercase()).collect();
+                self.quantizations.extend(some(lower));
+            }
+            "allow_fallbacks" => offer(&mut self.allow_fallbacks, json::flag(raw, path)?, source),
+            "require_parameters" => offer(&mut self.require_parameters, json::flag(raw, path)?, source),
+            "data_collection" => offer(&mut self.data_collection, data_collection(raw, path)?, source),
+            "zdr" => offer(&mut self.zero_data_retention, json::flag(raw, path)?, source),
+            "sort" => {
+                if let Some(objective) = sort(raw, path)? {
+                    offer(&mut self.sort, objective, source);
+                }
+            }
+            "max_price" => self.max_price.read(raw, path, source)?,
+            "preferred_max_latency" => offer(&mut self.latency, preference(raw, path)?, source),
+            "preferred_min_throughput" => offer(&mut self.throughput, preference(raw, path)?, source),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds what was gathered to the parameters. What they already hold is stronger.
+    pub(super) fn finish(self, parameters: &mut RoutingParameters) {
+        let standing = ProviderPolicy::default();
+        parameters.provider = ProviderPolicy {
+            order: value(self.order, standing.order),
+            only: self.only,
+            ignore: self.ignore,
+            allow_fallbacks: value(self.allow_fallbacks, standing.allow_fallbacks),
+            require_parameters: value(self.require_parameters, standing.require_parameters),
+            data_collection: value(self.data_collection, standing.data_collection),
+            zero_data_retention: value(self.zero_data_retention, standing.zero_data_retention),
+            quantizations: common(self.quantizations),
+            max_price: self.max_price.finish(),
+        };
+        let weaker = |value| Sourced { value, source: Source::Provider };
+        parameters.objective = parameters.objective.or(self.sort.map(|sort| weaker(sort.value)));
+        let latency = self.latency.map(|held| Sourced { value: held.value, source: Source::Provider });
+        let throughput = self.throughput.map(|held| Sourced { value: held.value, source: Source::Provider });
+        parameters.preferred_max_latency = parameters.preferred_max_latency.or(latency);
+        parameters.preferred_min_throughput = parameters.preferred_min_throughput.or(throughput);
+    }
+}
+
+impl MaxPrice {
+    fn read(&mut self, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+        let object = Object::read(raw, path)?;
+        let price = |name| object.get(name).map(|raw| json::dollars(raw, &path.member(name))).transpose();
+        let per_token = |amount: Usd| Usd::from_femto(amount.femto() / MILLION);
+        let offer_some = |slot: &mut Option<Sourced<Usd>>, amount: Option<Usd>| {
+            if let Some(amount) = amount {
+                offer(slot, amount, source);
+            }
+        };
+        offer_some(&mut self.prompt, price("prompt")?.map(per_token));
+        offer_some(&mut self.completion, price("completion")?.map(per_token));
+        offer_some(&mut self.request, price("request")?);
+        offer_some(&mut self.image, price("image")?);
+        Ok(())
+    }
+
+    fn finish(self) -> PriceCeiling {
+        let amount = |held: Option<Sourced<Usd>>| held.map(|held| held.value);
+        PriceCeiling {
+            prompt: amount(self.prompt),
+            completion: amount(self.completion),
+            request: amount(self.request),
+            image: amount(self.image),
+        }
+    }
+}
+
+fn value<T>(held: Option<Sourced<T>>, standing: T) -> T {
+    held.map_or(standing, |held| held.value)
+}
+
+fn names(raw: &RawValue, path: &Path<'_>) -> Result<Vec<String>, Invalid> {
+    Ok(list(raw, path)?.into_iter().map(|name| name.into_owned()).collect())
+}
+
+/// A list, unless it is empty: an empty one restricts nothing.
+fn some(list: Vec<String>) -> Option<Vec<String>> {
+    (!list.is_empty()).then_some(list)
+}
+
+/// What all the lists name.
+fn common(lists: Vec<Vec<String>>) -> Vec<String> {
+    let mut lists = lists.into_iter();
+    let Some(mut kept) = lists.next() else { return Vec::new() };
+    for list in lists {
+        kept.retain(|name| list.contains(name));
+    }
+    if kept.is_empty() {
+        // An empty list would lift the restriction that two lists together make total.
+        kept.push(NO_QUANTIZATION.to_owned());
+    }
+    kept
+}
+
+fn data_collection(raw: &RawValue, path: &Path<'_>) -> Result<DataCollection, Invalid> {
+    let choice = json::choice(raw, path, &["allow", "deny"])?;
+    Ok(if choice == 0 { DataCollection::Allow } else { DataCollection::Deny })
+}
+
+/// The objective that a `sort` stands for: a word, or an object with the word as `by`.
+fn sort(raw: &RawValue, path: &Path<'_>) -> Result<Option<Objective>, Invalid> {
+    let by = |raw: &RawValue, path: &Path<'_>| {
+        let position = json::choice(raw, path, &SORTS.map(|(name, _)| name))?;
+        Ok(SORTS.get(position).map(|(_, objective)| *objective))
+    };
+    if Kind::of(raw) == Kind::Text {
+        return by(raw, path);
+    }
+    let object = Object::read(raw, path)?;
+    if let Some(raw) = object.get("partition") {
+        json::choice(raw, &path.member("partition"), &["model", "none"])?;
+    }
+    object.get("by").map_or(Ok(None), |raw| by(raw, &path.member("by")))
+}

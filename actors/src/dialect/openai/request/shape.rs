@@ -1,0 +1,139 @@
+//! Reading large values in one pass, whatever type they turn out to have.
+//!
+//! A [`Shape`] says what to do for the JSON types it expects; every other type falls to
+//! [`Shape::other`]. Wrapped in [`As`] it can be handed to the parser wherever a value stands, so the
+//! prompt goes by once, borrowed, and nothing of it is kept but numbers and positions.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::json::Kind;
+use crate::domain::Invalid;
+
+/// What to do with a value of each JSON type.
+pub(super) trait Shape<'a>: Sized {
+    /// What comes of it.
+    type Out;
+
+    /// The value has a type for which nothing else is said. Arrays and objects were skipped before.
+    fn other<E: Error>(self, got: Kind) -> Result<Self::Out, E>;
+
+    /// The value is null.
+    fn null<E: Error>(self) -> Result<Self::Out, E> {
+        self.other(Kind::Null)
+    }
+
+    /// The value is a string, which reads so.
+    fn text<E: Error>(self, _text: &str) -> Result<Self::Out, E> {
+        self.other(Kind::Text)
+    }
+
+    /// The value is an array.
+    fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<Self::Out, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        self.other(Kind::Array)
+    }
+
+    /// The value is an object.
+    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<Self::Out, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        self.other(Kind::Object)
+    }
+}
+
+/// Makes a [`Shape`] readable by the parser.
+pub(super) struct As<S>(pub(super) S);
+
+impl<'a, S: Shape<'a>> DeserializeSeed<'a> for As<S> {
+    type Value = S::Out;
+
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<S::Out, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'a, S: Shape<'a>> Visitor<'a> for As<S> {
+    type Value = S::Out;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<S::Out, E> {
+        self.0.null()
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<S::Out, E> {
+        self.0.other(Kind::Bool)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<S::Out, E> {
+        self.0.other(Kind::Number)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<S::Out, E> {
+        self.0.other(Kind::Number)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<S::Out, E> {
+        self.0.other(Kind::Number)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<S::Out, E> {
+        self.0.text(text)
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, items: A) -> Result<S::Out, A::Error> {
+        self.0.array(items)
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, members: A) -> Result<S::Out, A::Error> {
+        self.0.object(members)
+    }
+}
+
+/// Stops the parser because of a mistake in the values: the mistake is kept in `slot`, the parser gets an
+/// error that says nothing.
+pub(super) fn stop<E: Error>(slot: &mut Option<Invalid>, invalid: Invalid) -> E {
+    *slot = Some(invalid);
+    E::custom("refused")
+}
+
+/// A value of which only the type and, for strings, the length matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measured {
+    /// A string of that many bytes of UTF-8, escapes resolved.
+    Text(usize),
+    /// Anything else.
+    Other(Kind),
+}
+
+/// Measures a value.
+pub(super) struct Measure;
+
+impl Shape<'_> for Measure {
+    type Out = Measured;
+
+    fn text<E: Error>(self, text: &str) -> Result<Measured, E> {
+        Ok(Measured::Text(text.len()))
+    }
+
+    fn other<E: Error>(self, got: Kind) -> Result<Measured, E> {
+        Ok(Measured::Other(got))
+    }
+}
+
+/// Which of an object's known names have been met.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Met(u32);
+
+impl Met {
+    /// Notes a name by its position; false when it was met before.
+    pub(super) fn first_time(&mut self, position: u8) -> bool {
+        let bit = 1_u32.checked_shl(u32::from(position)).unwrap_or(0);
+        let first = self.0 & bit == 0;
+        self.0 |= bit;
+        first
+    }
+}

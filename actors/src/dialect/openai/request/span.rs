@@ -1,0 +1,77 @@
+//! Places in the body, kept as byte positions so that the body can be passed on without being rewritten.
+
+use std::ops::Range;
+
+use serde_json::value::RawValue;
+
+/// A stretch of the body.
+pub(super) type Span = Range<usize>;
+
+/// The body as text, of which every borrowed piece knows its position.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a>(pub(super) &'a str);
+
+impl Source<'_> {
+    /// Where a value that was borrowed from the body stands in it.
+    pub(super) fn span(self, raw: &RawValue) -> Span {
+        let piece = raw.get();
+        let start = piece.as_ptr().addr().saturating_sub(self.0.as_ptr().addr());
+        start..start + piece.len()
+    }
+}
+
+/// A place that may have to be written differently.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Edit {
+    /// The value to replace.
+    pub(super) span: Span,
+    /// By what.
+    pub(super) want: Want,
+}
+
+/// What is to stand in the place of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// The role `system`, where the upstream does not know `developer`.
+    SystemRole,
+    /// The same address as the object that upstreams expect.
+    ImageObject,
+    /// This integer, which was written with a point or an exponent.
+    Integer(i64),
+}
+
+/// The end of the value before the name that begins at `next`: white space and the comma left out.
+pub(super) fn end_before(text: &[u8], next: usize) -> usize {
+    let before = trimmed(text, next);
+    let comma = before.checked_sub(1).filter(|last| text.get(*last) == Some(&b','));
+    comma.map_or(before, |comma| trimmed(text, comma))
+}
+
+/// Where a value begins after its name, which ends at `key_end`.
+pub(super) fn value_start(text: &[u8], key_end: usize) -> usize {
+    let rest = text.get(key_end..).unwrap_or_default();
+    let gap = rest.iter().take_while(|byte| **byte == b':' || is_space(**byte)).count();
+    key_end + gap
+}
+
+fn trimmed(text: &[u8], end: usize) -> usize {
+    let kept = text.get(..end).unwrap_or(text);
+    kept.len() - kept.iter().rev().take_while(|byte| is_space(**byte)).count()
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_ends_before_the_comma_and_the_space_around_it() {
+        let body = br#"{"a" : 1 , "b":2 }"#;
+        assert_eq!(end_before(body, 11), 8);
+        assert_eq!(end_before(body, body.len() - 1), 16);
+        assert_eq!(value_start(body, 4), 7);
+    }
+}

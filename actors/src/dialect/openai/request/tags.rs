@@ -1,0 +1,117 @@
+//! `metadata`: routing parameters under reserved names, the client's own tags under all others.
+//!
+//! Tags go to the ledger. They go upstream only when the client asked for its answer to be stored there and
+//! they keep the rule of that place, which is narrower than ours.
+
+use serde_json::value::RawValue;
+
+use super::{
+    fault::{self, Path},
+    json::{self, Kind, Object},
+    routing::{Reserved, Routing},
+};
+use crate::domain::{Invalid, Source};
+
+const MOST_MEMBERS: usize = 64;
+const MOST_BYTES: usize = 16_384;
+
+/// The rule of the OpenAI dialect for tags that are stored with an answer.
+const STORED_MEMBERS: usize = 16;
+const STORED_NAME_CHARS: usize = 64;
+const STORED_VALUE_CHARS: usize = 512;
+
+/// Reads `metadata`: parameters into `routing`, tags into the list that is returned.
+pub(super) fn read(raw: &RawValue, path: &Path<'_>, routing: &mut Routing) -> Result<Vec<(String, String)>, Invalid> {
+    json::object(raw, path)?;
+    let too_large =
+        || fault::refused(path, format!("'{path}' may hold at most {MOST_MEMBERS} members and {MOST_BYTES} bytes."));
+    if raw.get().len() > MOST_BYTES {
+        return Err(too_large());
+    }
+    let object = Object::read(raw, path)?;
+    if object.len() > MOST_MEMBERS {
+        return Err(too_large());
+    }
+    let mut tags = Vec::new();
+    for member in object.iter() {
+        match Reserved::named(&member.name) {
+            None => tags.push((member.name.clone().into_owned(), tag(member.value))),
+            Some(name) => {
+                if let Some(raw) = json::given(member.value) {
+                    routing.read(name, raw, &path.member(&member.name), Source::Metadata)?;
+                }
+            }
+        }
+    }
+    Ok(tags)
+}
+
+/// The member `"metadata":{…}` that an upstream of the OpenAI dialect may be sent, if there is one.
+pub(super) fn stored(raw: &RawValue) -> Option<String> {
+    let object = Object::read(raw, &Path::Field("metadata")).ok()?;
+    let mut written = String::from("\"metadata\":{");
+    let mut count = 0;
+    for member in object.iter().filter(|member| Reserved::named(&member.name).is_none()) {
+        let value = json::unquoted(member.value)?;
+        let fits = |text: &str, most: usize| text.len() <= most || text.chars().count() <= most;
+        if !fits(&member.name, STORED_NAME_CHARS) || !fits(&value, STORED_VALUE_CHARS) || count == STORED_MEMBERS {
+            return None;
+        }
+        if count > 0 {
+            written.push(',');
+        }
+        count += 1;
+        written.push_str(member.key.get());
+        written.push(':');
+        written.push_str(member.value.get());
+    }
+    written.push('}');
+    (count > 0).then_some(written)
+}
+
+/// A tag as the ledger keeps it: a string as it reads, anything else as compact JSON.
+fn tag(raw: &RawValue) -> String {
+    match Kind::of(raw) {
+        Kind::Text => json::unquoted(raw).unwrap_or_default().into_owned(),
+        Kind::Array | Kind::Object => compact(raw.get()),
+        _ => raw.get().to_owned(),
+    }
+}
+
+/// JSON without the white space between its tokens.
+fn compact(text: &str) -> String {
+    let (mut inside, mut escaped) = (false, false);
+    let keep = |c: &char| {
+        let kept = inside || !matches!(c, ' ' | '\t' | '\n' | '\r');
+        inside ^= *c == '"' && !escaped;
+        escaped = inside && *c == '\\' && !escaped;
+        kept
+    };
+    text.chars().filter(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> &RawValue {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn tags_keep_their_strings_and_lose_only_the_space_between_tokens() {
+        let kept = tag(raw("{ \"a b\" : [ 1,\n\t\"c \\\" d\\\\\" , \"e\" ] }"));
+        assert_eq!(kept, r#"{"a b":[1,"c \" d\\","e"]}"#);
+        assert_eq!(tag(raw(r#""x\ny""#)), "x\ny");
+        assert_eq!(tag(raw("1.50")), "1.50");
+    }
+
+    #[test]
+    fn stored_tags_are_strings_of_the_dialects_lengths_without_reserved_names() {
+        let stored = |text: &str| stored(raw(text));
+        assert_eq!(stored(r#"{"objective":"fastest","a":"1"}"#).as_deref(), Some(r#""metadata":{"a":"1"}"#));
+        assert_eq!(stored(r#"{"objective":"fastest"}"#), None);
+        assert_eq!(stored(r#"{"a":1}"#), None);
+        assert_eq!(stored(&format!(r#"{{"a":"{}"}}"#, "x".repeat(513))), None);
+    }
+}

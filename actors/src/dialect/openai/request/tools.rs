@@ -1,0 +1,272 @@
+//! The functions a model may call, and how it is told to choose among them.
+//!
+//! Declarations go by in one pass: their frame is checked, their bytes are counted, their names are kept.
+//! What a schema says is between client and model.
+
+use std::borrow::Cow;
+
+use serde::{
+    Deserialize,
+    de::{Error, IgnoredAny, MapAccess, SeqAccess},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    fault::{self, Path},
+    json::{self, Kind, Object},
+    shape::{As, Measure, Measured, Met, Shape, stop},
+};
+use crate::domain::Invalid;
+
+/// Longest name of a function, characters.
+const MOST_NAME_CHARS: usize = 128;
+const NAME_RULE: &str = "Each function needs a unique, non-empty name of at most 128 characters.";
+
+/// The functions that were declared.
+#[derive(Default)]
+pub(super) struct Declared<'a> {
+    /// Their names, in order.
+    pub(super) names: Vec<Cow<'a, str>>,
+    /// Bytes of names, descriptions and schemas.
+    pub(super) bytes: usize,
+    /// The mistake that stopped the pass.
+    pub(super) fault: Option<Invalid>,
+}
+
+/// The value of `tools`: whether it is there at all.
+pub(super) struct ToolList<'t, 'a> {
+    pub(super) declared: &'t mut Declared<'a>,
+    pub(super) path: Path<'t>,
+    /// Most functions that may be declared.
+    pub(super) most: usize,
+}
+
+impl<'a> Shape<'a> for ToolList<'_, 'a> {
+    type Out = bool;
+
+    fn null<E: Error>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn other<E: Error>(self, got: Kind) -> Result<bool, E> {
+        Err(stop(&mut self.declared.fault, fault::wrong_type(&self.path, "an array", got)))
+    }
+
+    fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<bool, A::Error> {
+        let ToolList { declared, path, most } = self;
+        while let Some(()) = items.next_element_seed(As(ToolShape { declared: &mut *declared, list: path }))? {
+            if declared.names.len() > most {
+                let message = format!("'{path}' may hold at most {most} elements.");
+                return Err(stop(&mut declared.fault, fault::refused(&path, message)));
+            }
+        }
+        match json::first_repeated(&declared.names) {
+            Some(position) => {
+                let tool = path.item(position);
+                let function = tool.member("function");
+                Err(stop(&mut declared.fault, fault::refused(&function.member("name"), NAME_RULE)))
+            }
+            None => Ok(true),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum ToolKey {
+    Type,
+    Function,
+    #[serde(other)]
+    Other,
+}
+
+/// One declaration.
+struct ToolShape<'t, 'a> {
+    declared: &'t mut Declared<'a>,
+    list: Path<'t>,
+}
+
+impl<'a> Shape<'a> for ToolShape<'_, 'a> {
+    type Out = ();
+
+    fn other<E: Error>(self, got: Kind) -> Result<(), E> {
+        let path = self.list.item(self.declared.names.len());
+        Err(stop(&mut self.declared.fault, fault::wrong_type(&path, "an object", got)))
+    }
+
+    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<(), A::Error> {
+        let path = self.list.item(self.declared.names.len());
+        let (mut kind, mut function) = (None, None);
+        while let Some(key) = members.next_key::<ToolKey>()? {
+            let twice = match key {
+                ToolKey::Type => kind.replace(members.next_value::<&'a RawValue>()?).map(|_| "type"),
+                ToolKey::Function => function.replace(members.next_value_seed(As(FunctionShape))?).map(|_| "function"),
+                ToolKey::Other => members.next_value::<IgnoredAny>().map(|_| None)?,
+            };
+            if let Some(name) = twice {
+                return Err(stop(&mut self.declared.fault, fault::given_twice(&path.member(name))));
+            }
+        }
+        match judge(kind, function, &path) {
+            Ok((name, bytes)) => {
+                self.declared.bytes += name.len() + bytes;
+                self.declared.names.push(name);
+                Ok(())
+            }
+            Err(invalid) => Err(stop(&mut self.declared.fault, invalid)),
+        }
+    }
+}
+
+/// Checks one declaration, and gives its name and the bytes of the rest.
+fn judge<'a>(
+    kind: Option<&'a RawValue>,
+    function: Option<Result<Function<'a>, Kind>>,
+    path: &Path<'_>,
+) -> Result<(Cow<'a, str>, usize), Invalid> {
+    let of = path.member("type");
+    let kind = kind.and_then(json::given).ok_or_else(|| fault::required(&of))?;
+    if json::text(kind, &of)? != "function" {
+        return Err(fault::refused(&of, "Only tools of type 'function' are supported.").allowing(["function"]));
+    }
+    let path = path.member("function");
+    match function {
+        None | Some(Err(Kind::Null)) => Err(fault::required(&path)),
+        Some(Err(kind)) => Err(fault::wrong_type(&path, "an object", kind)),
+        Some(Ok(function)) => function.judge(&path),
+    }
+}
+
+/// What a function says of itself.
+#[derive(Default)]
+struct Function<'a> {
+    name: Option<&'a RawValue>,
+    parameters: Option<&'a RawValue>,
+    description: Option<Measured>,
+    /// The first name that stands in it twice.
+    twice: Option<&'static str>,
+}
+
+impl<'a> Function<'a> {
+    fn judge(self, path: &Path<'_>) -> Result<(Cow<'a, str>, usize), Invalid> {
+        if let Some(name) = self.twice {
+            return Err(fault::given_twice(&path.member(name)));
+        }
+        let name = self.name(&path.member("name"))?;
+        let schema = self.parameters.and_then(json::given);
+        if let Some(raw) = schema {
+            json::object(raw, &path.member("parameters"))?;
+        }
+        let description = match self.description {
+            None | Some(Measured::Other(Kind::Null)) => 0,
+            Some(Measured::Text(bytes)) => bytes,
+            Some(Measured::Other(kind)) => {
+                return Err(fault::wrong_type(&path.member("description"), "a string", kind));
+            }
+        };
+        Ok((name, description + schema.map_or(0, |raw| raw.get().len())))
+    }
+
+    fn name(&self, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
+        let Some(raw) = self.name.and_then(json::given) else {
+            let mut invalid = fault::required(path);
+            NAME_RULE.clone_into(&mut invalid.message);
+            return Err(invalid);
+        };
+        let name = json::text(raw, path)?;
+        let fits = !name.is_empty() && (name.len() <= MOST_NAME_CHARS || name.chars().count() <= MOST_NAME_CHARS);
+        if fits { Ok(name) } else { Err(fault::refused(path, NAME_RULE)) }
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum FunctionKey {
+    Name,
+    Description,
+    Parameters,
+    #[serde(other)]
+    Other,
+}
+
+struct FunctionShape;
+
+impl<'a> Shape<'a> for FunctionShape {
+    type Out = Result<Function<'a>, Kind>;
+
+    fn other<E: Error>(self, got: Kind) -> Result<Self::Out, E> {
+        Ok(Err(got))
+    }
+
+    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<Self::Out, A::Error> {
+        let mut met = Met::default();
+        let mut function = Function::default();
+        while let Some(key) = members.next_key::<FunctionKey>()? {
+            let name = match key {
+                FunctionKey::Name => {
+                    function.name = Some(members.next_value()?);
+                    "name"
+                }
+                FunctionKey::Description => {
+                    function.description = Some(members.next_value_seed(As(Measure))?);
+                    "description"
+                }
+                FunctionKey::Parameters => {
+                    function.parameters = Some(members.next_value()?);
+                    "parameters"
+                }
+                FunctionKey::Other => {
+                    members.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            if !met.first_time(key as u8) {
+                function.twice = function.twice.or(Some(name));
+            }
+        }
+        Ok(Ok(function))
+    }
+}
+
+/// How strongly a request insists on tool calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum ToolChoice {
+    /// The model may call or not, or must not.
+    #[default]
+    Free,
+    /// The model must call some function, or this one.
+    Forced,
+}
+
+/// Checks `tool_choice` against the functions that were declared.
+pub(super) fn tool_choice(raw: &RawValue, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
+    match Kind::of(raw) {
+        Kind::Text => {
+            let choice = json::choice(raw, path, &["auto", "none", "required"])?;
+            match (choice, names) {
+                (2, []) => Err(undeclared(path, "required")),
+                (2, _) => Ok(ToolChoice::Forced),
+                _ => Ok(ToolChoice::Free),
+            }
+        }
+        Kind::Object => {
+            let object = Object::read(raw, path)?;
+            let of = path.member("type");
+            json::choice(object.get("type").ok_or_else(|| fault::required(&of))?, &of, &["function"])?;
+            forced(&object, path, names)
+        }
+        other => Err(fault::wrong_type(path, "a string or an object", other)),
+    }
+}
+
+fn forced(choice: &Object<'_>, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
+    let at = path.member("function");
+    let function = Object::read(choice.get("function").ok_or_else(|| fault::required(&at))?, &at)?;
+    let at = at.member("name");
+    let name = json::text(function.get("name").ok_or_else(|| fault::required(&at))?, &at)?;
+    if names.contains(&name) { Ok(ToolChoice::Forced) } else { Err(undeclared(path, &name)) }
+}
+
+fn undeclared(path: &Path<'_>, name: &str) -> Invalid {
+    fault::refused(path, format!("'tool_choice' refers to '{}', which is not in 'tools'.", fault::shown(name)))
+}
