@@ -2,8 +2,10 @@
 //!
 //! Rooms, from the ground up; each uses only those below it:
 //!
-//! * [`domain`]: the words everybody uses.
+//! * [`domain`]: the words everybody uses;
+//! * [`dialect`]: provider wire formats, both ways.
 //!
 //! Below the actors nothing knows actix, a clock, chance or I/O: those arrive as arguments.
 
+pub mod dialect;
 pub mod domain;
