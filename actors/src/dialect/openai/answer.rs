@@ -1,0 +1,343 @@
+//! A whole chat answer: the upstream's body checked and respelled for our client, in one pass.
+//!
+//! Ours are id, creation time, model, provider, fingerprint, finish reason and usage; what the model said and
+//! what we do not know is copied as it came. Streams are in [`super::stream`], images in [`super::image_answer`].
+
+use std::borrow::Cow;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use super::{
+    finish::{clean_name, normalise},
+    member::{Measured, Member},
+    tool_call::{CallPart, Introduction},
+    upstream_error,
+    usage::{Produced, Reported, push_usage, settle},
+};
+use crate::{
+    dialect::{
+        answer::{Answer, AnswerContext, AnswerFault, Outcome},
+        json::{Cursor, JsonFault, Raw, push_member, push_string, push_u64},
+    },
+    domain::Finish,
+};
+
+/// What our members take beyond those of the upstream, so that the body is built in one allocation.
+const EXTRA_BYTES: usize = 1_024;
+
+/// Checks a plain answer and rewrites it for the client.
+///
+/// # Errors
+/// When the body is no answer: not a JSON object, cut, an error, without choices or without a message.
+pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, AnswerFault> {
+    let mut rewriter = Rewriter::new(context, body.len());
+    rewriter.body(utf8(body)?)?;
+    Ok(rewriter.into_answer())
+}
+
+impl From<JsonFault> for AnswerFault {
+    fn from(fault: JsonFault) -> AnswerFault {
+        match fault {
+            JsonFault::Truncated => AnswerFault::truncated("the JSON ends before its end"),
+            JsonFault::Invalid => AnswerFault::malformed("not valid JSON, or of the wrong type"),
+            JsonFault::TooDeep => AnswerFault::malformed("nested too deeply"),
+        }
+    }
+}
+
+/// The text of an upstream's JSON.
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
+    std::str::from_utf8(bytes).map_err(|error| match error.error_len() {
+        None => AnswerFault::truncated("the text ends inside a character"),
+        Some(_) => AnswerFault::malformed("not valid UTF-8"),
+    })
+}
+
+/// Appends the members that name a generation, from the brace on: the beginning of every body and chunk.
+pub(super) fn push_head(out: &mut BytesMut, object: &str, context: &AnswerContext) {
+    out.put_slice(b"{\"id\":\"");
+    out.put_slice(context.generation.as_str().as_bytes());
+    out.put_slice(b"\",\"object\":\"");
+    out.put_slice(object.as_bytes());
+    out.put_slice(b"\",\"created\":");
+    push_u64(out, u64::try_from(context.created).unwrap_or(0));
+    out.put_slice(b",\"model\":");
+    push_string(out, &context.model);
+    out.put_slice(b",\"provider\":");
+    push_string(out, &context.provider_name);
+}
+
+/// Appends `,"finish_reason":…,"native_finish_reason":…`.
+pub(super) fn push_finish(out: &mut BytesMut, finish: Finish, native: Option<&str>) {
+    out.put_slice(b",\"finish_reason\":\"");
+    out.put_slice(finish.as_str().as_bytes());
+    out.put_slice(b"\",\"native_finish_reason\":");
+    match native {
+        Some(native) => push_string(out, native),
+        None => out.put_slice(b"null"),
+    }
+}
+
+/// An id for a call that came without: unique within its generation.
+pub(super) fn made_up_call_id(context: &AnswerContext, choice: u64, call: usize) -> String {
+    let suffix = context.generation.as_str().rsplit('-').next().unwrap_or_default();
+    format!("call_{suffix}_{choice}_{call}")
+}
+
+struct Rewriter<'a> {
+    context: &'a AnswerContext,
+    out: BytesMut,
+    fingerprint: Option<Cow<'a, str>>,
+    upstream_id: Option<String>,
+    reported: Option<Reported>,
+    produced: Produced,
+    choices: usize,
+    finish: Option<Finish>,
+    native: Option<String>,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(context: &'a AnswerContext, body_bytes: usize) -> Rewriter<'a> {
+        Rewriter {
+            context,
+            out: BytesMut::with_capacity(body_bytes + EXTRA_BYTES),
+            fingerprint: None,
+            upstream_id: None,
+            reported: None,
+            produced: Produced::default(),
+            choices: 0,
+            finish: None,
+            native: None,
+        }
+    }
+
+    fn body(&mut self, text: &'a str) -> Result<(), AnswerFault> {
+        let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
+        cursor.expect(b'{')?;
+        push_head(&mut self.out, "chat.completion", self.context);
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            if *key.name() == *b"choices" {
+                self.choices(&mut cursor)?;
+            } else {
+                let value = cursor.value()?;
+                self.member(key, value)?;
+            }
+        }
+        cursor.end()?;
+        if self.choices == 0 {
+            return Err(AnswerFault::malformed("no choices"));
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, key: Raw<'a>, value: Raw<'a>) -> Result<(), AnswerFault> {
+        match &*key.name() {
+            b"id" => self.upstream_id = clean_name(value).map(Cow::into_owned),
+            b"system_fingerprint" => self.fingerprint = clean_name(value),
+            b"usage" if value.is_object() => self.reported = Some(Reported::read(value)),
+            b"error" if upstream_error::is_error(value) => {
+                let fault = upstream_error::fault(value);
+                return Err(AnswerFault::malformed(fault.detail));
+            }
+            b"object" | b"created" | b"model" | b"provider" | b"usage" | b"error" => {}
+            _ => push_member(&mut self.out, key.inner(), value.bytes()),
+        }
+        Ok(())
+    }
+
+    fn choices(&mut self, cursor: &mut Cursor<'a>) -> Result<(), AnswerFault> {
+        if self.choices > 0 {
+            return Err(AnswerFault::malformed("two lists of choices"));
+        }
+        if cursor.peek()? != b'[' {
+            return Err(AnswerFault::malformed("the choices are no list"));
+        }
+        cursor.expect(b'[')?;
+        push_member(&mut self.out, b"choices", b"[");
+        let mut first = true;
+        while cursor.element(&mut first)? {
+            self.choice(cursor)?;
+        }
+        self.out.put_u8(b']');
+        Ok(())
+    }
+
+    /// Rewrites one choice. Its index is its place: some upstreams give all of them the same.
+    fn choice(&mut self, cursor: &mut Cursor<'a>) -> Result<(), AnswerFault> {
+        if self.choices > 0 {
+            self.out.put_u8(b',');
+        }
+        self.out.put_slice(b"{\"index\":");
+        push_u64(&mut self.out, self.choices as u64);
+        let mut said = ChoiceSaid::default();
+        cursor.expect(b'{')?;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            if *key.name() == *b"message" {
+                said.note_message(self.message(cursor)?)?;
+                continue;
+            }
+            let value = cursor.value()?;
+            match &*key.name() {
+                b"index" => {}
+                b"finish_reason" => said.finish = value.filled_string(),
+                b"native_finish_reason" => said.native = value.filled_string(),
+                b"logprobs" => said.logprobs = Some(value),
+                _ => push_member(&mut self.out, key.inner(), value.bytes()),
+            }
+        }
+        self.end_choice(&said)
+    }
+
+    fn end_choice(&mut self, said: &ChoiceSaid<'a>) -> Result<(), AnswerFault> {
+        let Some(has_calls) = said.has_calls else { return Err(AnswerFault::malformed("a choice without a message")) };
+        let native = said.native.or(said.finish).and_then(clean_name);
+        let finish = match said.finish.and_then(Raw::text) {
+            Some(word) => normalise(&word),
+            None if has_calls => Finish::ToolCalls,
+            None => Finish::Stop,
+        };
+        push_finish(&mut self.out, finish, native.as_deref());
+        push_member(&mut self.out, b"logprobs", said.logprobs.map_or(b"null", Raw::bytes));
+        self.out.put_u8(b'}');
+        if self.choices == 0 {
+            self.finish = Some(finish);
+            self.native = native.map(Cow::into_owned);
+        }
+        self.choices += 1;
+        Ok(())
+    }
+
+    /// Rewrites a message; says whether it calls for tools.
+    fn message(&mut self, cursor: &mut Cursor<'a>) -> Result<bool, AnswerFault> {
+        if cursor.peek()? != b'{' {
+            return Err(AnswerFault::malformed("a message that is no object"));
+        }
+        cursor.expect(b'{')?;
+        self.out.put_slice(b",\"message\":{\"role\":\"assistant\"");
+        let mut said = MessageSaid::default();
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let value = cursor.value()?;
+            self.message_member(key, value, &mut said)?;
+        }
+        let MessageSaid { measured, has_content, has_refusal, has_calls, function_call } = said;
+        self.produced.add(measured);
+        if !has_content {
+            push_member(&mut self.out, b"content", b"null");
+        }
+        if !has_refusal {
+            push_member(&mut self.out, b"refusal", b"null");
+        }
+        if let Some(call) = function_call.filter(|_| !has_calls) {
+            self.produced.text_bytes += CallPart::read_legacy(call, 0).text_bytes();
+            push_member(&mut self.out, b"function_call", call.bytes());
+        }
+        self.out.put_u8(b'}');
+        Ok(has_calls || function_call.is_some())
+    }
+
+    fn message_member(&mut self, key: Raw<'a>, value: Raw<'a>, said: &mut MessageSaid<'a>) -> Result<(), AnswerFault> {
+        let member = Member::of(&key.name());
+        said.measured.add(member, value);
+        match member {
+            Member::Role => return Ok(()),
+            _ if value.is_null() && member.is_never_null() => return Ok(()),
+            Member::Reasoning if self.context.exclude_reasoning => return Ok(()),
+            Member::ToolCalls => return self.tool_calls(value, said),
+            Member::FunctionCall => {
+                said.function_call = Some(value).filter(|call| call.is_object());
+                return Ok(());
+            }
+            Member::Content => said.has_content = true,
+            Member::Refusal => said.has_refusal = true,
+            _ => {}
+        }
+        push_member(&mut self.out, key.inner(), value.bytes());
+        Ok(())
+    }
+
+    fn tool_calls(&mut self, calls: Raw<'a>, said: &mut MessageSaid<'a>) -> Result<(), AnswerFault> {
+        if !calls.is_array() || !calls.is_filled() {
+            return Ok(());
+        }
+        said.has_calls = true;
+        push_member(&mut self.out, b"tool_calls", b"[");
+        for (place, call) in calls.elements().enumerate() {
+            if place > 0 {
+                self.out.put_u8(b',');
+            }
+            self.tool_call(call, place)?;
+        }
+        self.out.put_u8(b']');
+        Ok(())
+    }
+
+    /// Copies a call that keeps to the convention and completes one that does not.
+    fn tool_call(&mut self, call: Raw<'a>, place: usize) -> Result<(), AnswerFault> {
+        let Some(part) = CallPart::read(call) else { return Err(AnswerFault::malformed("a call that is no object")) };
+        self.produced.text_bytes += part.text_bytes();
+        if part.is_whole() {
+            self.out.put_slice(call.bytes());
+            return Ok(());
+        }
+        let made_up = made_up_call_id(self.context, self.choices as u64, place);
+        let introduction = Introduction {
+            index: None,
+            id: part.id.map_or(made_up.as_bytes(), Raw::inner),
+            name: part.name.map_or(b"", Raw::inner),
+            early_arguments: b"",
+        };
+        introduction.push(&part, &mut self.out);
+        Ok(())
+    }
+
+    fn into_answer(mut self) -> Answer {
+        let usage = settle(self.reported.as_ref(), self.produced, self.context);
+        let cost = self.context.pricing.cost(&usage);
+        push_member(&mut self.out, b"system_fingerprint", b"");
+        push_string(&mut self.out, self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint));
+        push_member(&mut self.out, b"usage", b"");
+        push_usage(&mut self.out, &usage, &cost, self.reported.as_ref());
+        self.out.put_u8(b'}');
+        let outcome = Outcome {
+            usage,
+            cost,
+            finish: self.finish,
+            native_finish: self.native,
+            upstream_id: self.upstream_id,
+            images: self.produced.images,
+        };
+        Answer { body: self.out.freeze(), outcome }
+    }
+}
+
+/// What the members of a choice said that are written behind all others.
+#[derive(Default)]
+struct ChoiceSaid<'a> {
+    /// Whether the message calls for tools; `None` before there was a message.
+    has_calls: Option<bool>,
+    finish: Option<Raw<'a>>,
+    native: Option<Raw<'a>>,
+    logprobs: Option<Raw<'a>>,
+}
+
+impl ChoiceSaid<'_> {
+    fn note_message(&mut self, has_calls: bool) -> Result<(), AnswerFault> {
+        match self.has_calls.replace(has_calls) {
+            None => Ok(()),
+            Some(_) => Err(AnswerFault::malformed("a choice with two messages")),
+        }
+    }
+}
+
+/// What the members of a message said so far.
+#[derive(Default)]
+struct MessageSaid<'a> {
+    measured: Measured,
+    has_content: bool,
+    has_refusal: bool,
+    has_calls: bool,
+    function_call: Option<Raw<'a>>,
+}

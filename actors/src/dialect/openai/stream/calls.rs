@@ -1,0 +1,169 @@
+//! The tool calls of one choice: whatever an upstream makes of ids and indices, put in order.
+
+use bytes::{BufMut as _, BytesMut};
+
+use crate::dialect::{
+    answer::{AnswerContext, AnswerFault},
+    json::{Raw, push_u64},
+    openai::{
+        answer::made_up_call_id,
+        tool_call::{CallPart, Introduction},
+    },
+};
+
+/// Calls one choice may make; more are an attack on our memory.
+const MAX_CALLS: usize = 1_024;
+/// Bytes of arguments that may come before the name of their function.
+const MAX_EARLY_BYTES: usize = 64 * 1024;
+/// The place that a legacy `function_call` takes among the upstream's indices.
+const LEGACY: u64 = u64::MAX;
+
+/// The calls of one choice so far: which element belongs to which, and what of each is out.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Call>);
+
+#[derive(Debug)]
+struct Call {
+    upstream_index: Option<u64>,
+    /// The inside of the id's JSON string.
+    id: Vec<u8>,
+    /// The inside of the name's JSON string; empty until the call is introduced.
+    name: Vec<u8>,
+    /// The inside of the arguments' JSON string, as far as it came before the name.
+    early: BytesMut,
+}
+
+/// Whose calls they are, for ids that the upstream leaves out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller<'a> {
+    pub(super) context: &'a AnswerContext,
+    pub(super) choice: u64,
+}
+
+impl Calls {
+    /// Whether some call still waits for its name.
+    pub(super) fn has_nameless(&self) -> bool {
+        self.0.iter().any(|call| call.name.is_empty())
+    }
+
+    /// Whether the upstream makes tool calls, and does not just use `function_call`.
+    pub(super) fn are_of_tools(&self) -> bool {
+        self.0.iter().any(|call| call.upstream_index != Some(LEGACY))
+    }
+
+    /// Appends the elements of a delta's `tool_calls`, put in order. Returns the bytes the model produced.
+    pub(super) fn push(&mut self, calls: Raw<'_>, caller: Caller<'_>, out: &mut BytesMut) -> Result<u64, AnswerFault> {
+        let mut text_bytes = 0;
+        for element in calls.elements() {
+            let part = CallPart::read(element).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
+            text_bytes += part.text_bytes();
+            self.push_part(&part, caller, out)?;
+        }
+        Ok(text_bytes)
+    }
+
+    /// Appends a delta's `function_call` as the tool call it stands for. Returns the bytes the model produced.
+    pub(super) fn push_legacy(
+        &mut self,
+        function: Raw<'_>,
+        caller: Caller<'_>,
+        out: &mut BytesMut,
+    ) -> Result<u64, AnswerFault> {
+        let part = CallPart::read_legacy(function, LEGACY);
+        self.push_part(&part, caller, out)?;
+        Ok(part.text_bytes())
+    }
+
+    fn push_part(&mut self, part: &CallPart<'_>, caller: Caller<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        let place = match self.place_of(part) {
+            Some(place) => place,
+            None => self.add(part, caller)?,
+        };
+        let Some(call) = self.0.get_mut(place) else { return Ok(()) };
+        match part.name {
+            _ if !call.name.is_empty() => call.go_on(place, part, out),
+            Some(name) => call.introduce(place, name, part, out),
+            None => return call.wait(part),
+        }
+        Ok(())
+    }
+
+    /// The call that an element goes on with; `None` when it begins one.
+    fn place_of(&self, part: &CallPart<'_>) -> Option<usize> {
+        let named = |call: &Call| part.id.is_some_and(|id| id.inner() == call.id);
+        match (part.index, part.id) {
+            (Some(index), id) => {
+                let place = self.0.iter().rposition(|call| call.upstream_index == Some(index))?;
+                // Some upstreams give every call the index 0: another id with a name of its own is another call.
+                let another = id.is_some() && part.name.is_some() && !self.0.get(place).is_some_and(named);
+                (!another).then_some(place)
+            }
+            (None, Some(_)) => self.0.iter().rposition(named),
+            (None, None) if part.name.is_some() => None,
+            (None, None) => self.0.len().checked_sub(1),
+        }
+    }
+
+    fn add(&mut self, part: &CallPart<'_>, caller: Caller<'_>) -> Result<usize, AnswerFault> {
+        let place = self.0.len();
+        if place >= MAX_CALLS {
+            return Err(AnswerFault::malformed("too many tool calls"));
+        }
+        let id = match part.id {
+            Some(id) => id.inner().to_vec(),
+            None => made_up_call_id(caller.context, caller.choice, place).into_bytes(),
+        };
+        self.0.push(Call { upstream_index: part.index, id, name: Vec::new(), early: BytesMut::new() });
+        Ok(place)
+    }
+}
+
+impl Call {
+    fn introduce(&mut self, place: usize, name: Raw<'_>, part: &CallPart<'_>, out: &mut BytesMut) {
+        self.name = name.inner().to_vec();
+        let early = std::mem::take(&mut self.early);
+        push_comma(out);
+        let introduction = Introduction { index: Some(place), id: &self.id, name: &self.name, early_arguments: &early };
+        introduction.push(part, out);
+    }
+
+    /// Keeps the arguments until the name is known: the first delta of a call must have it.
+    fn wait(&mut self, part: &CallPart<'_>) -> Result<(), AnswerFault> {
+        part.push_arguments(&mut self.early);
+        if self.early.len() > MAX_EARLY_BYTES {
+            return Err(AnswerFault::malformed("a tool call without a name"));
+        }
+        Ok(())
+    }
+
+    /// Appends a later delta. A name that is merely repeated is not.
+    fn go_on(&self, place: usize, part: &CallPart<'_>, out: &mut BytesMut) {
+        let more_of_name = part.name.filter(|name| name.inner() != self.name);
+        if more_of_name.is_none() && !part.says_something() {
+            return;
+        }
+        push_comma(out);
+        out.put_slice(b"{\"index\":");
+        push_u64(out, place as u64);
+        out.put_slice(b",\"function\":{");
+        if let Some(name) = more_of_name {
+            out.put_slice(b"\"name\":");
+            out.put_slice(name.bytes());
+            out.put_u8(b',');
+        }
+        out.put_slice(b"\"arguments\":\"");
+        part.push_arguments(out);
+        out.put_u8(b'"');
+        part.push_function_others(out);
+        out.put_u8(b'}');
+        part.push_others(out);
+        out.put_u8(b'}');
+    }
+}
+
+/// A comma between elements, none behind the bracket.
+fn push_comma(out: &mut BytesMut) {
+    if out.last() != Some(&b'[') {
+        out.put_u8(b',');
+    }
+}

@@ -1,0 +1,308 @@
+//! One choice of a chunk: read in one pass, copied where it keeps to the convention, respelled where not.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::calls::{Caller, Calls};
+use crate::{
+    dialect::{
+        answer::AnswerFault,
+        json::{Cursor, JsonFault, Raw, push_member, push_u64},
+        openai::{
+            finish::{clean_name, normalise},
+            member::{Measured, Member},
+            tool_call::CallPart,
+        },
+    },
+    domain::Finish,
+};
+
+const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
+
+/// One element of a chunk's `choices`, read but not yet respelled.
+#[derive(Debug, Default)]
+pub(super) struct ChoicePart<'a> {
+    /// Which choice, if the upstream says so.
+    pub(super) index: Option<u64>,
+    /// What it adds.
+    pub(super) delta: Delta<'a>,
+    /// Why it ends; the string is not empty.
+    pub(super) finish: Option<Raw<'a>>,
+    native: Option<Raw<'a>>,
+    logprobs: Option<Raw<'a>>,
+    /// The whole element, if it has members of other names.
+    others: Option<Raw<'a>>,
+}
+
+/// A delta, with what there is to know before it is copied.
+#[derive(Debug, Default)]
+pub(super) struct Delta<'a> {
+    /// Texts in it.
+    pub(super) measured: Measured,
+    /// Whether any of it is content.
+    pub(super) has_content: bool,
+    object: Option<Raw<'a>>,
+    members: usize,
+    /// Whether some member must be changed or left out.
+    is_odd: bool,
+    has_tool_calls: bool,
+}
+
+impl<'a> ChoicePart<'a> {
+    /// Reads the next element.
+    pub(super) fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<ChoicePart<'a>, JsonFault> {
+        let mut part = ChoicePart::default();
+        let mut has_others = false;
+        cursor.expect(b'{')?;
+        let start = cursor.at() - 1;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let name = key.name();
+            if *name == *b"delta" {
+                part.delta = Delta::read(cursor, exclude_reasoning)?;
+                continue;
+            }
+            let value = cursor.value()?;
+            match &*name {
+                b"index" => part.index = value.count(),
+                b"finish_reason" => part.finish = value.filled_string(),
+                b"native_finish_reason" => part.native = value.filled_string(),
+                b"logprobs" => part.logprobs = Some(value).filter(|value| !value.is_null()),
+                _ => has_others = true,
+            }
+        }
+        part.others = has_others.then(|| cursor.since(start));
+        Ok(part)
+    }
+
+    /// Appends the log probabilities and the members of other names, each with a comma in front.
+    fn push_members(&self, out: &mut BytesMut) {
+        match self.logprobs {
+            Some(logprobs) => push_member(out, b"logprobs", logprobs.bytes()),
+            None => out.put_slice(NO_LOGPROBS),
+        }
+        for (key, value) in self.others.into_iter().flat_map(Raw::members) {
+            match &*key.name() {
+                b"index" | b"delta" | b"finish_reason" | b"native_finish_reason" | b"logprobs" => {}
+                _ => push_member(out, key.inner(), value.bytes()),
+            }
+        }
+    }
+}
+
+impl<'a> Delta<'a> {
+    fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<Delta<'a>, JsonFault> {
+        let mut delta = Delta::default();
+        if cursor.peek()? != b'{' {
+            let value = cursor.value()?;
+            return if value.is_null() { Ok(delta) } else { Err(JsonFault::Invalid) };
+        }
+        let start = cursor.at();
+        cursor.expect(b'{')?;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
+            let value = cursor.value()?;
+            let member = Member::of(&key.name());
+            delta.measured.add(member, value);
+            delta.members += 1;
+            delta.has_content |= member.is_content(value);
+            delta.has_tool_calls |= member == Member::ToolCalls && value.is_filled();
+            delta.is_odd |= match member {
+                Member::Role | Member::ToolCalls | Member::FunctionCall => true,
+                Member::Reasoning => exclude_reasoning,
+                _ => member.is_never_null() && value.is_null(),
+            };
+        }
+        delta.object = Some(cursor.since(start));
+        Ok(delta)
+    }
+}
+
+/// What is known about one choice of a stream.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// Its index, the same in every chunk.
+    pub(super) index: u64,
+    /// Its end, held back until nothing more of it can come.
+    pub(super) held: Option<HeldFinish>,
+    /// Its calls.
+    pub(super) calls: Calls,
+    /// Whether it called a tool or a function.
+    pub(super) has_called: bool,
+    /// Whether a chunk with its role is out.
+    pub(super) has_role: bool,
+}
+
+/// A finish that waits for the end of the stream, so that it comes after every delta, and once.
+#[derive(Debug)]
+pub(super) struct HeldFinish {
+    /// Our word.
+    pub(super) finish: Finish,
+    /// The provider's word.
+    pub(super) native: Option<String>,
+    /// Members of the choice that came with it, each with a comma in front.
+    pub(super) choice_members: BytesMut,
+    /// Members of the chunk that came with it, likewise.
+    pub(super) chunk_members: BytesMut,
+}
+
+/// What respelling a delta needs to know besides the delta.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DeltaRules<'a> {
+    pub(super) caller: Caller<'a>,
+    pub(super) exclude_reasoning: bool,
+    pub(super) legacy_functions: bool,
+}
+
+/// What respelling one element came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Respelled {
+    /// Whether the client gets anything of it now.
+    pub(super) is_written: bool,
+    /// Whether its finish was put aside.
+    pub(super) is_held: bool,
+    /// Bytes of calls the model produced.
+    pub(super) call_bytes: u64,
+}
+
+impl Choice {
+    pub(super) fn new(index: u64) -> Choice {
+        Choice { index, held: None, calls: Calls::default(), has_called: false, has_role: false }
+    }
+
+    /// Appends one element of `choices`, or nothing when there is nothing to tell yet.
+    pub(super) fn push(
+        &mut self,
+        part: &ChoicePart<'_>,
+        rules: DeltaRules<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Respelled, AnswerFault> {
+        let start = out.len();
+        out.put_slice(b"{\"index\":");
+        push_u64(out, self.index);
+        out.put_slice(b",\"delta\":");
+        let delta_start = out.len();
+        let call_bytes = self.push_delta(&part.delta, rules, out)?;
+        let is_empty = out.len() == delta_start + b"{}".len();
+        let is_held = part.finish.is_some() && self.held.is_none();
+        let has_members = part.logprobs.is_some() || part.others.is_some();
+        // An empty delta tells only what came with it, and with a finish that can wait for the finish.
+        let is_written = !is_empty || (has_members && !is_held);
+        if is_written {
+            out.put_slice(b",\"finish_reason\":null,\"native_finish_reason\":null");
+            part.push_members(out);
+            out.put_u8(b'}');
+        } else {
+            out.truncate(start);
+        }
+        if is_held {
+            self.hold(part, !is_written);
+        }
+        Ok(Respelled { is_written, is_held, call_bytes })
+    }
+
+    fn hold(&mut self, part: &ChoicePart<'_>, with_members: bool) {
+        let mut choice_members = BytesMut::new();
+        if with_members {
+            part.push_members(&mut choice_members);
+        } else {
+            choice_members.put_slice(NO_LOGPROBS);
+        }
+        let word = part.finish.and_then(Raw::text).unwrap_or_default();
+        self.held = Some(HeldFinish {
+            finish: normalise(&word),
+            native: part.native.or(part.finish).and_then(clean_name).map(Cow::into_owned),
+            choice_members,
+            chunk_members: BytesMut::new(),
+        });
+    }
+
+    /// Appends a delta as an object, and returns the bytes of its calls.
+    fn push_delta(&mut self, delta: &Delta<'_>, rules: DeltaRules<'_>, out: &mut BytesMut) -> Result<u64, AnswerFault> {
+        if self.has_role && !delta.is_odd {
+            out.put_slice(delta.object.filter(|_| delta.members > 0).map_or(b"{}", Raw::bytes));
+            return Ok(0);
+        }
+        out.put_u8(b'{');
+        let mut members = DeltaWriter { start: out.len(), call_bytes: 0, out };
+        if !std::mem::replace(&mut self.has_role, true) {
+            members.push(b"role", b"\"assistant\"");
+        }
+        if let Some(object) = delta.object {
+            self.push_members(object, delta.has_tool_calls, rules, &mut members)?;
+        }
+        let call_bytes = members.call_bytes;
+        out.put_u8(b'}');
+        Ok(call_bytes)
+    }
+
+    fn push_members(
+        &mut self,
+        object: Raw<'_>,
+        has_tool_calls: bool,
+        rules: DeltaRules<'_>,
+        members: &mut DeltaWriter<'_>,
+    ) -> Result<(), AnswerFault> {
+        for (key, value) in object.members() {
+            match Member::of(&key.name()) {
+                Member::Role => {}
+                Member::Reasoning if rules.exclude_reasoning => {}
+                Member::ToolCalls if value.is_array() && value.is_filled() => {
+                    self.has_called = true;
+                    members.push_calls(|out| self.calls.push(value, rules.caller, out))?;
+                }
+                Member::ToolCalls => {}
+                Member::FunctionCall if value.is_object() => {
+                    self.has_called = true;
+                    if rules.legacy_functions {
+                        members.call_bytes += CallPart::read_legacy(value, 0).text_bytes();
+                        members.push(key.inner(), value.bytes());
+                    } else if !has_tool_calls && !self.calls.are_of_tools() {
+                        members.push_calls(|out| self.calls.push_legacy(value, rules.caller, out))?;
+                    }
+                }
+                member if value.is_null() && member.is_never_null() => {}
+                _ => members.push(key.inner(), value.bytes()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the members of a delta that is not simply copied.
+struct DeltaWriter<'a> {
+    /// Where the first member begins.
+    start: usize,
+    call_bytes: u64,
+    out: &'a mut BytesMut,
+}
+
+impl DeltaWriter<'_> {
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        if self.out.len() > self.start {
+            self.out.put_u8(b',');
+        }
+        self.out.put_u8(b'"');
+        self.out.put_slice(name);
+        self.out.put_slice(b"\":");
+        self.out.put_slice(value);
+    }
+
+    /// Writes `tool_calls`, unless none of its elements says anything.
+    fn push_calls(
+        &mut self,
+        push_elements: impl FnOnce(&mut BytesMut) -> Result<u64, AnswerFault>,
+    ) -> Result<(), AnswerFault> {
+        let before = self.out.len();
+        self.push(b"tool_calls", b"[");
+        let elements = self.out.len();
+        self.call_bytes += push_elements(self.out)?;
+        if self.out.len() == elements {
+            self.out.truncate(before);
+        } else {
+            self.out.put_u8(b']');
+        }
+        Ok(())
+    }
+}

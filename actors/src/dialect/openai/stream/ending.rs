@@ -1,0 +1,197 @@
+//! How a stream of ours ends: held finishes, usage, the error chunk, `[DONE]`, and what it all came to.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::{
+    UsageChunk,
+    choice::HeldFinish,
+    chunk::{Chat, End},
+};
+use crate::{
+    dialect::{
+        answer::{AnswerFault, Outcome},
+        json::{push_member, push_string, push_u64},
+        openai::{
+            answer::push_finish,
+            usage::{push_usage, settle},
+        },
+    },
+    domain::Finish,
+};
+
+const DONE: &[u8] = b"data: [DONE]\n\n";
+const END_OF_EVENT: &[u8] = b"}\n\n";
+
+/// An error for the client in the middle of a stream, in the words of the gateway's error bodies. Which words
+/// belong to which failure is decided where status codes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamError {
+    /// The status it would have had.
+    pub code: u16,
+    /// One sentence for a human.
+    pub message: Cow<'static, str>,
+    /// `error.type`.
+    pub kind: &'static str,
+    /// `error.metadata.error_type`.
+    pub error_type: &'static str,
+    /// `error.metadata.reason`.
+    pub reason: Option<&'static str>,
+    /// `error.metadata.provider_name`.
+    pub provider_name: Option<Arc<str>>,
+    /// `error.metadata.request_id`.
+    pub request_id: Option<Arc<str>>,
+}
+
+impl Chat {
+    pub(super) fn is_done(&self) -> bool {
+        self.end.is_some()
+    }
+
+    pub(super) fn has_content(&self) -> bool {
+        self.has_content
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        !self.choices.is_empty() && self.choices.iter().all(|choice| choice.held.is_some())
+    }
+
+    /// Takes the upstream's `[DONE]`. A choice it forgot to finish is taken for finished.
+    pub(super) fn close(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        if self.choices.is_empty() {
+            return Err(AnswerFault::malformed("[DONE] without any choice"));
+        }
+        for choice in &mut self.choices {
+            if choice.calls.has_nameless() {
+                return Err(AnswerFault::malformed("a tool call without a name"));
+            }
+            let finish = if choice.has_called { Finish::ToolCalls } else { Finish::Stop };
+            choice.held.get_or_insert_with(|| HeldFinish::repaired(finish));
+        }
+        self.has_content = true;
+        self.push_finishes(|_| true, out);
+        self.push_usage_chunk(out);
+        out.put_slice(DONE);
+        self.end = Some(End::Done);
+        Ok(())
+    }
+
+    /// Takes the end of the upstream's body.
+    pub(super) fn end(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        if self.is_done() {
+            return Ok(());
+        }
+        if !self.is_whole() {
+            return Err(AnswerFault::truncated("the stream ended without a finish and without [DONE]"));
+        }
+        self.close(out)
+    }
+
+    pub(super) fn fail(&mut self, error: &StreamError, out: &mut BytesMut) {
+        if self.is_done() {
+            return;
+        }
+        // The error takes the place of the first choice's finish; others that were whole keep theirs.
+        self.push_finishes(|index| index != 0, out);
+        out.put_slice(&self.head);
+        push_error(error, out);
+        let delta: &[u8] =
+            if self.options.error_compat { b"{\"content\":\"\",\"annotations\":{}}" } else { b"{\"content\":\"\"}" };
+        out.put_slice(b",\"choices\":[{\"index\":0,\"delta\":");
+        out.put_slice(delta);
+        out.put_slice(b",\"finish_reason\":\"error\",\"native_finish_reason\":null}]");
+        if self.reported.is_some() && self.options.usage_chunk != UsageChunk::Omitted {
+            self.push_usage_member(out);
+        }
+        out.put_slice(END_OF_EVENT);
+        out.put_slice(DONE);
+        self.end = Some(End::Failed);
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
+        let usage = settle(self.reported.as_ref(), self.produced, &self.context);
+        let held = self.choices.first().and_then(|choice| choice.held.as_ref());
+        let finish = match self.end {
+            Some(End::Failed) => Some(Finish::Error),
+            _ => held.map(|held| held.finish),
+        };
+        Outcome {
+            usage,
+            cost: self.context.pricing.cost(&usage),
+            finish,
+            native_finish: held.and_then(|held| held.native.clone()),
+            upstream_id: self.upstream_id.clone(),
+            images: self.produced.images,
+        }
+    }
+
+    /// Appends one chunk for each choice that has finished and whose index is wanted.
+    fn push_finishes(&self, is_wanted: impl Fn(u64) -> bool, out: &mut BytesMut) {
+        for choice in self.choices.iter().filter(|choice| is_wanted(choice.index)) {
+            let Some(held) = &choice.held else { continue };
+            out.put_slice(&self.head);
+            out.put_slice(&held.chunk_members);
+            out.put_slice(b",\"choices\":[{\"index\":");
+            push_u64(out, choice.index);
+            out.put_slice(b",\"delta\":{}");
+            push_finish(out, held.finish, held.native.as_deref());
+            out.put_slice(&held.choice_members);
+            out.put_slice(b"}]");
+            out.put_slice(END_OF_EVENT);
+        }
+    }
+
+    fn push_usage_chunk(&self, out: &mut BytesMut) {
+        let choices: &[u8] = match self.options.usage_chunk {
+            UsageChunk::Omitted => return,
+            UsageChunk::WithoutChoices => b"[]",
+            UsageChunk::WithEmptyDelta => {
+                b"[{\"index\":0,\"delta\":{},\"finish_reason\":null,\"native_finish_reason\":null,\"logprobs\":null}]"
+            }
+        };
+        out.put_slice(&self.head);
+        push_member(out, b"choices", choices);
+        self.push_usage_member(out);
+        out.put_slice(END_OF_EVENT);
+    }
+
+    fn push_usage_member(&self, out: &mut BytesMut) {
+        let usage = settle(self.reported.as_ref(), self.produced, &self.context);
+        let cost = self.context.pricing.cost(&usage);
+        push_member(out, b"usage", b"");
+        push_usage(out, &usage, &cost, self.reported.as_ref());
+    }
+}
+
+impl HeldFinish {
+    /// A finish that the upstream forgot.
+    fn repaired(finish: Finish) -> HeldFinish {
+        let choice_members = BytesMut::from(&b",\"logprobs\":null"[..]);
+        HeldFinish { finish, native: None, choice_members, chunk_members: BytesMut::new() }
+    }
+}
+
+fn push_error(error: &StreamError, out: &mut BytesMut) {
+    out.put_slice(b",\"error\":{\"code\":");
+    push_u64(out, u64::from(error.code));
+    let texts = [(&b"message"[..], &*error.message), (b"type", error.kind)];
+    for (name, text) in texts {
+        push_member(out, name, b"");
+        push_string(out, text);
+    }
+    out.put_slice(b",\"param\":null,\"metadata\":{\"error_type\":");
+    push_string(out, error.error_type);
+    let optional: [(&[u8], Option<&str>); 3] = [
+        (b"reason", error.reason),
+        (b"provider_name", error.provider_name.as_deref()),
+        (b"request_id", error.request_id.as_deref()),
+    ];
+    for (name, text) in optional {
+        if let Some(text) = text {
+            push_member(out, name, b"");
+            push_string(out, text);
+        }
+    }
+    out.put_slice(b"}}");
+}

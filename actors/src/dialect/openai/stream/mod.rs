@@ -1,0 +1,165 @@
+//! One upstream stream of chunks made into ours: incremental, pure, event by event.
+//!
+//! [`ChatStream`] is what the relay holds. Framing is undone in [`crate::dialect::sse`]; a chunk is respelled
+//! in [`chunk`] and [`choice`], calls are put in order in [`calls`], and how a stream ends is written in
+//! [`ending`]. When to give up waiting, when to fall back and when to send the head is the relay's business.
+
+mod calls;
+mod choice;
+mod chunk;
+mod ending;
+mod memo;
+
+use bytes::{Bytes, BytesMut};
+
+use self::chunk::Chat;
+pub use self::ending::StreamError;
+use crate::{
+    dialect::{
+        answer::{AnswerContext, AnswerFault, Outcome},
+        sse::{EventTooLong, SseSplitter},
+    },
+    domain::FailureKind,
+};
+
+/// How usage is told at the end of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageChunk {
+    /// In a chunk without choices: the client set `include_usage`.
+    WithoutChoices,
+    /// In a chunk with an empty delta, which cannot surprise code that reads the first choice: the client
+    /// said nothing.
+    WithEmptyDelta,
+    /// Not at all: the client declined.
+    Omitted,
+}
+
+/// What the client and the configuration want of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// How usage is told.
+    pub usage_chunk: UsageChunk,
+    /// Whether error chunks carry the odd member that makes every known client notice them.
+    pub error_compat: bool,
+    /// Longest event accepted from the upstream.
+    pub max_event_bytes: usize,
+    /// Whether the request used `functions`, so that a `function_call` is what the client waits for. Otherwise
+    /// it is respelled as a tool call.
+    pub legacy_functions: bool,
+}
+
+impl Default for StreamOptions {
+    fn default() -> StreamOptions {
+        StreamOptions {
+            usage_chunk: UsageChunk::WithEmptyDelta,
+            error_compat: true,
+            max_event_bytes: 8 * 1024 * 1024,
+            legacy_functions: false,
+        }
+    }
+}
+
+/// What one read brought, for the relay's clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// At least one event that was not a comment.
+    pub event: bool,
+    /// At least one event with content.
+    pub content: bool,
+}
+
+/// One upstream stream being rewritten. Memory is bounded by the longest event accepted.
+#[derive(Debug)]
+pub struct ChatStream {
+    splitter: SseSplitter,
+    chat: Chat,
+}
+
+impl From<EventTooLong> for AnswerFault {
+    fn from(_: EventTooLong) -> AnswerFault {
+        AnswerFault::malformed("an event longer than allowed")
+    }
+}
+
+impl ChatStream {
+    /// A stream of which nothing has come yet.
+    #[must_use]
+    pub fn new(context: AnswerContext, options: StreamOptions) -> ChatStream {
+        ChatStream { splitter: SseSplitter::new(options.max_event_bytes), chat: Chat::new(context, options) }
+    }
+
+    /// Feeds what one read gave and appends what it becomes to `out`. Before the first content that may be
+    /// held back: nothing is lost by dropping it together with this stream.
+    ///
+    /// # Errors
+    /// When the upstream reports an error or what it sends is no stream of chunks. What came before the fault
+    /// is in `out`, nothing of the faulty event is, and only [`ChatStream::fail`] makes sense after it.
+    pub fn push(&mut self, bytes: &Bytes, out: &mut BytesMut) -> Result<Progress, AnswerFault> {
+        let mut progress = Progress::default();
+        if self.is_done() {
+            return Ok(progress);
+        }
+        let chat = &mut self.chat;
+        self.splitter.push(bytes, |event| chat.event(&event, &mut progress, out))?;
+        Ok(progress)
+    }
+
+    /// Whether a content event was seen: something a client would show, or a finish.
+    #[must_use]
+    pub fn has_content(&self) -> bool {
+        self.chat.has_content()
+    }
+
+    /// Whether every choice has finished, so that even a broken connection loses nothing of the answer.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.chat.is_whole()
+    }
+
+    /// Takes the clean end of the upstream's body: appends finishes, usage and `[DONE]`, unless `[DONE]` is out.
+    ///
+    /// # Errors
+    /// When the stream is not whole: neither a finish for each choice nor `[DONE]` came.
+    pub fn end(&mut self, out: &mut BytesMut) -> Result<(), AnswerFault> {
+        if self.is_done() {
+            return Ok(());
+        }
+        if let Some(event) = self.splitter.unfinished()
+            && let Err(fault) = self.chat.event(&event, &mut Progress::default(), out)
+        {
+            // Some upstreams leave out the last blank line. If it was rather a cut, the rest does not parse,
+            // which is a loss only before the finish.
+            let fault = cut_event(fault);
+            if fault.kind != FailureKind::Truncated || !self.is_whole() {
+                return Err(fault);
+            }
+        }
+        self.chat.end(out)
+    }
+
+    /// Ends the stream with an error: appends the error chunk and `[DONE]`, unless `[DONE]` is out.
+    pub fn fail(&mut self, error: &StreamError, out: &mut BytesMut) {
+        self.chat.fail(error, out);
+    }
+
+    /// Whether `[DONE]` was written: nothing more will be.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.chat.is_done()
+    }
+
+    /// What the answer took so far. Of a stream that was left it is what the upstream reported before, or an
+    /// estimate of what it produced.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.chat.outcome()
+    }
+}
+
+/// An event that the end of the body cut off is broken because of that.
+fn cut_event(fault: AnswerFault) -> AnswerFault {
+    match fault.kind {
+        FailureKind::Malformed => AnswerFault { kind: FailureKind::Truncated, ..fault },
+        _ => fault,
+    }
+}

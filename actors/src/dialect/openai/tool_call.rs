@@ -1,0 +1,154 @@
+//! One element of `tool_calls`, in a delta or in a message: read leniently, written as the convention says.
+//!
+//! Arguments are never parsed: the bytes of their JSON string are copied. Which call of a stream an element
+//! belongs to is decided in [`super::stream`].
+
+use bytes::{BufMut as _, BytesMut};
+
+use crate::dialect::json::{Raw, push_member, push_string, push_u64};
+
+/// What one element says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CallPart<'a> {
+    /// Its place among the calls, if the upstream gives one.
+    pub(super) index: Option<u64>,
+    /// Its type, if the upstream gives one.
+    kind: Option<Raw<'a>>,
+    /// Its id, not empty.
+    pub(super) id: Option<Raw<'a>>,
+    /// The function's name, not empty.
+    pub(super) name: Option<Raw<'a>>,
+    /// All or some of the arguments; a string where the upstream keeps to the convention.
+    pub(super) arguments: Option<Raw<'a>>,
+    /// Its other members, for those who know them.
+    others: Others<'a>,
+}
+
+/// Where members of other names stand.
+#[derive(Debug, Clone, Copy, Default)]
+struct Others<'a> {
+    element: Option<Raw<'a>>,
+    function: Option<Raw<'a>>,
+}
+
+impl<'a> CallPart<'a> {
+    /// Reads an element; `None` when it is no object.
+    pub(super) fn read(element: Raw<'a>) -> Option<CallPart<'a>> {
+        let mut part = CallPart::default();
+        for (key, value) in element.members() {
+            match &*key.name() {
+                b"index" => part.index = value.count(),
+                b"id" => part.id = value.filled_string(),
+                b"type" => part.kind = value.filled_string(),
+                b"function" => part.read_function(value),
+                _ => part.others.element = Some(element),
+            }
+        }
+        element.is_object().then_some(part)
+    }
+
+    /// Reads a legacy `function_call`, as if it were the call with this index.
+    pub(super) fn read_legacy(function: Raw<'a>, index: u64) -> CallPart<'a> {
+        let mut part = CallPart { index: Some(index), ..CallPart::default() };
+        part.read_function(function);
+        part
+    }
+
+    fn read_function(&mut self, function: Raw<'a>) {
+        for (key, value) in function.members() {
+            match &*key.name() {
+                b"name" => self.name = value.filled_string(),
+                b"arguments" => self.arguments = Some(value).filter(|value| !value.is_null()),
+                _ => self.others.function = Some(function),
+            }
+        }
+    }
+
+    /// Whether it keeps to the convention of a whole call, so that it may be copied. Calls of another type
+    /// than `function` have their own convention.
+    pub(super) fn is_whole(&self) -> bool {
+        let is_function = self.kind.is_some_and(|kind| kind.inner() == b"function");
+        let names_it = self.name.is_some() && self.arguments.is_some_and(Raw::is_string);
+        self.id.is_some() && self.kind.is_some() && (names_it || !is_function)
+    }
+
+    /// UTF-8 bytes the model produced for it.
+    pub(super) fn text_bytes(&self) -> u64 {
+        let arguments =
+            self.arguments.map_or(0, |raw| if raw.is_string() { raw.text_bytes() } else { raw.bytes().len() });
+        (self.name.map_or(0, Raw::text_bytes) + arguments) as u64
+    }
+
+    /// Whether it brings anything beyond what names the call.
+    pub(super) fn says_something(&self) -> bool {
+        let arguments = self.arguments.is_some_and(|raw| !raw.is_string() || raw.text_bytes() > 0);
+        arguments || self.others.element.is_some() || self.others.function.is_some()
+    }
+
+    /// Appends the inside of the arguments' JSON string. Upstreams that send an object mean its text.
+    pub(super) fn push_arguments(&self, out: &mut BytesMut) {
+        let Some(arguments) = self.arguments else { return };
+        if arguments.is_string() {
+            out.put_slice(arguments.inner());
+            return;
+        }
+        let mut quoted = BytesMut::new();
+        push_string(&mut quoted, &String::from_utf8_lossy(arguments.bytes()));
+        out.put_slice(quoted.get(1..quoted.len() - 1).unwrap_or_default());
+    }
+
+    /// Appends the members of other names, of the element and of its function.
+    pub(super) fn push_others(&self, out: &mut BytesMut) {
+        push_others(self.others.element, &[b"index", b"id", b"type", b"function"], out)
+    }
+
+    /// Appends the members of other names of the function.
+    pub(super) fn push_function_others(&self, out: &mut BytesMut) {
+        push_others(self.others.function, &[b"name", b"arguments"], out)
+    }
+}
+
+/// How a call is introduced: once, with everything that names it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Introduction<'a> {
+    /// Its place; only chunks have one.
+    pub(super) index: Option<usize>,
+    /// Its id, as the inside of a JSON string.
+    pub(super) id: &'a [u8],
+    /// The function's name, as the inside of a JSON string.
+    pub(super) name: &'a [u8],
+    /// Arguments that came before the name.
+    pub(super) early_arguments: &'a [u8],
+}
+
+impl Introduction<'_> {
+    /// Appends the whole element, with the arguments and other members of `part`.
+    pub(super) fn push(&self, part: &CallPart<'_>, out: &mut BytesMut) {
+        out.put_u8(b'{');
+        if let Some(index) = self.index {
+            out.put_slice(b"\"index\":");
+            push_u64(out, index as u64);
+            out.put_u8(b',');
+        }
+        out.put_slice(b"\"id\":\"");
+        out.put_slice(self.id);
+        out.put_slice(b"\",\"type\":\"function\",\"function\":{\"name\":\"");
+        out.put_slice(self.name);
+        out.put_slice(b"\",\"arguments\":\"");
+        out.put_slice(self.early_arguments);
+        part.push_arguments(out);
+        out.put_u8(b'"');
+        part.push_function_others(out);
+        out.put_u8(b'}');
+        part.push_others(out);
+        out.put_u8(b'}');
+    }
+}
+
+fn push_others(object: Option<Raw<'_>>, known: &[&[u8]], out: &mut BytesMut) {
+    for (key, value) in object.into_iter().flat_map(Raw::members) {
+        if !known.contains(&&*key.name()) {
+            push_member(out, key.inner(), value.bytes());
+        }
+    }
+}

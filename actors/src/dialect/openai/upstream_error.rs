@@ -1,0 +1,184 @@
+//! An error that an upstream sends inside a 200: what kind of failure it is, and what our log says about it.
+//!
+//! Nothing of it reaches the client. The kinds are those its status would have had outside of a 200.
+
+use std::borrow::Cow;
+
+use crate::{
+    dialect::{
+        answer::AnswerFault,
+        json::{Cursor, Raw},
+        text::{ERROR_CHARS, NAME_CHARS, clean},
+    },
+    domain::FailureKind,
+};
+
+/// Words in `code`, `type` or `status` that name a kind; matched within the value, the finer ones first.
+const WORDS: [(&str, FailureKind); 24] = [
+    ("context_length", FailureKind::ContextLength),
+    ("context_window", FailureKind::ContextLength),
+    ("too_large", FailureKind::TooLarge),
+    ("unprocessable", FailureKind::Unprocessable),
+    ("rate_limit", FailureKind::RateLimited),
+    ("too_many_requests", FailureKind::RateLimited),
+    ("resource_exhausted", FailureKind::RateLimited),
+    ("throttl", FailureKind::RateLimited),
+    ("overloaded", FailureKind::Overloaded),
+    ("capacity", FailureKind::Overloaded),
+    ("unavailable", FailureKind::Overloaded),
+    ("insufficient_quota", FailureKind::Auth),
+    ("billing", FailureKind::Auth),
+    ("payment", FailureKind::Auth),
+    ("authentication", FailureKind::Auth),
+    ("unauthenticated", FailureKind::Auth),
+    ("invalid_api_key", FailureKind::Auth),
+    ("permission", FailureKind::Forbidden),
+    ("not_found", FailureKind::NotFound),
+    ("content_policy", FailureKind::BadRequest),
+    ("content_filter", FailureKind::BadRequest),
+    ("invalid_request", FailureKind::BadRequest),
+    ("invalid_prompt", FailureKind::BadRequest),
+    ("bad_request", FailureKind::BadRequest),
+];
+
+/// Whether a member `error` says that something is wrong.
+pub(super) fn is_error(error: Raw<'_>) -> bool {
+    !(error.is_null() || matches!(error.bytes(), b"false" | b"0" | b"\"\""))
+}
+
+/// The failure a member `error` stands for: an object, or just a text.
+pub(super) fn fault(error: Raw<'_>) -> AnswerFault {
+    Said::read(error).into_fault()
+}
+
+/// The failure an event named `error` stands for, whatever its data looks like.
+pub(super) fn fault_of_event(data: &[u8]) -> AnswerFault {
+    let Ok(text) = std::str::from_utf8(data) else { return Said::default().into_fault() };
+    let said = match Cursor::new(text).value() {
+        Ok(value) => Said::read(value.member(b"error").filter(|error| is_error(*error)).unwrap_or(value)),
+        Err(_) => Said { message: clean(text, ERROR_CHARS).into_owned(), ..Said::default() },
+    };
+    said.into_fault()
+}
+
+/// What an error says about itself.
+#[derive(Debug, Default)]
+struct Said {
+    status: Option<u64>,
+    words: Vec<String>,
+    message: String,
+}
+
+impl Said {
+    fn read(error: Raw<'_>) -> Said {
+        let mut said = Said { message: text_of(error, ERROR_CHARS).unwrap_or_default(), ..Said::default() };
+        for (key, value) in error.members() {
+            match &*key.name() {
+                b"code" | b"status" | b"status_code" | b"type" => said.note(value),
+                b"message" => said.message = text_of(value, ERROR_CHARS).unwrap_or_default(),
+                _ => {}
+            }
+        }
+        said
+    }
+
+    /// Codes come as numbers, as numbers in strings and as words.
+    fn note(&mut self, value: Raw<'_>) {
+        let text = text_of(value, NAME_CHARS);
+        let number = value.count().or_else(|| text.as_deref()?.parse().ok());
+        match (number, text) {
+            (Some(status), _) => self.status = Some(status),
+            (None, Some(word)) => self.words.push(word),
+            (None, None) => {}
+        }
+    }
+
+    fn into_fault(self) -> AnswerFault {
+        let status = self.status.map(|status| format!(" {status}")).unwrap_or_default();
+        let words = self.words.iter().map(|word| format!(" [{word}]")).collect::<String>();
+        let detail = format!("the upstream reported an error{status}{words}: {}", self.message);
+        AnswerFault { kind: self.kind(), detail: Cow::Owned(detail) }
+    }
+
+    fn kind(&self) -> FailureKind {
+        let of_words = self.words.iter().find_map(|word| {
+            let word = word.to_ascii_lowercase();
+            WORDS.iter().find(|(part, _)| word.contains(part)).map(|(_, kind)| *kind)
+        });
+        match (self.status.and_then(kind_of_status), of_words) {
+            // The finer word for a 400 decides whether a larger context may help.
+            (Some(FailureKind::BadRequest), Some(FailureKind::ContextLength)) => FailureKind::ContextLength,
+            (Some(kind), _) => kind,
+            (None, kind) => kind.unwrap_or(FailureKind::Server),
+        }
+    }
+}
+
+fn kind_of_status(status: u64) -> Option<FailureKind> {
+    Some(match status {
+        401 | 402 => FailureKind::Auth,
+        403 => FailureKind::Forbidden,
+        404 => FailureKind::NotFound,
+        408 | 409 | 425 => FailureKind::Server,
+        413 => FailureKind::TooLarge,
+        422 => FailureKind::Unprocessable,
+        429 => FailureKind::RateLimited,
+        400..=499 => FailureKind::BadRequest,
+        503 | 529 => FailureKind::Overloaded,
+        500..=599 => FailureKind::Server,
+        _ => return None,
+    })
+}
+
+fn text_of(value: Raw<'_>, limit: usize) -> Option<String> {
+    value.text().map(|text| clean(&text, limit).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(event: &str, kind: FailureKind) {
+        assert_eq!(fault_of_event(event.as_bytes()).kind, kind, "{event}");
+    }
+
+    #[test]
+    fn an_error_is_classed_like_its_status() {
+        check(r#"{"error":{"code":429,"message":"slow down"}}"#, FailureKind::RateLimited);
+        check(r#"{"error":{"code":"529"}}"#, FailureKind::Overloaded);
+        check(r#"{"error":{"status":502,"type":"invalid_request_error"}}"#, FailureKind::Server);
+        check(r#"{"error":{"code":400,"type":"invalid_request_error"}}"#, FailureKind::BadRequest);
+        check(r#"{"error":{"code":400,"type":"context_length_exceeded"}}"#, FailureKind::ContextLength);
+        check(r#"{"error":{"code":401}}"#, FailureKind::Auth);
+    }
+
+    #[test]
+    fn an_error_without_a_status_is_classed_by_its_words() {
+        check(r#"{"error":{"code":"rate_limit_exceeded"}}"#, FailureKind::RateLimited);
+        check(r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#, FailureKind::Overloaded);
+        check(r#"{"type":"authentication_error","message":"no"}"#, FailureKind::Auth);
+        check(r#"{"error":{"type":"api_error","code":null}}"#, FailureKind::Server);
+        check(r#"{"error":"out of memory"}"#, FailureKind::Server);
+        check("boom", FailureKind::Server);
+        check("", FailureKind::Server);
+    }
+
+    #[test]
+    fn the_detail_is_clean_and_short() {
+        let fault = fault_of_event(br#"{"error":{"code":500,"message":"key \u001b sk-abcdefghijkl is bad"}}"#);
+        assert_eq!(fault.detail, "the upstream reported an error 500: key  sk-*** is bad");
+        let long = fault_of_event(format!("\"{}\"", "x".repeat(100_000)).as_bytes());
+        assert!(long.detail.len() < 2_100);
+    }
+
+    #[test]
+    fn only_an_error_that_says_something_is_one() {
+        let said = |json: &str| is_error(Cursor::new(json).value().unwrap());
+        for quiet in ["null", "false", "0", "\"\""] {
+            assert!(!said(quiet), "{quiet}");
+        }
+        for loud in ["{}", "\"no\"", "true", "500"] {
+            assert!(said(loud), "{loud}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What an answer used: read from the provider, repaired, estimated where it is silent, priced and written.
+
+use bytes::{BufMut as _, BytesMut};
+
+use crate::{
+    dialect::{
+        answer::AnswerContext,
+        json::{Raw, push_member, push_u64, push_usd},
+    },
+    domain::{CostBreakdown, Usage},
+};
+
+/// Details that are passed on as the provider counts them. They carry no price of their own.
+const PROMPT_DETAILS: [&[u8]; 3] = [b"audio_tokens", b"image_tokens", b"text_tokens"];
+const COMPLETION_DETAILS: [&[u8]; 5] =
+    [b"audio_tokens", b"image_tokens", b"text_tokens", b"accepted_prediction_tokens", b"rejected_prediction_tokens"];
+
+/// What the provider reported. Whatever is missing, negative, broken or absurd is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Reported {
+    prompt: Option<u64>,
+    completion: Option<u64>,
+    total: Option<u64>,
+    cached: Option<u64>,
+    cache_write: Option<u64>,
+    reasoning: Option<u64>,
+    searches: Option<u64>,
+    prompt_details: [Option<u64>; PROMPT_DETAILS.len()],
+    completion_details: [Option<u64>; COMPLETION_DETAILS.len()],
+}
+
+/// What was seen of an answer while it passed, to estimate from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Produced {
+    /// UTF-8 bytes of text, refusals, names and arguments of calls.
+    pub(super) text_bytes: u64,
+    /// UTF-8 bytes of reasoning.
+    pub(super) reasoning_bytes: u64,
+    /// Images in the answer.
+    pub(super) images: u64,
+}
+
+impl Reported {
+    /// Reads a `usage` object. Both families of names are known; the prompt convention wins where both are given.
+    pub(super) fn read(usage: Raw<'_>) -> Reported {
+        let mut reported = Reported::default();
+        for (key, value) in usage.members() {
+            match &*key.name() {
+                b"prompt_tokens" => reported.prompt = value.count(),
+                b"completion_tokens" => reported.completion = value.count(),
+                b"total_tokens" => reported.total = value.count(),
+                b"input_tokens" => reported.prompt = reported.prompt.or(value.count()),
+                b"output_tokens" => reported.completion = reported.completion.or(value.count()),
+                b"prompt_tokens_details" | b"input_tokens_details" => reported.read_prompt_details(value),
+                b"completion_tokens_details" | b"output_tokens_details" => reported.read_completion_details(value),
+                b"cached_tokens" | b"prompt_cache_hit_tokens" | b"cache_read_input_tokens" => {
+                    reported.cached = reported.cached.or(value.count());
+                }
+                b"cache_creation_input_tokens" => reported.cache_write = reported.cache_write.or(value.count()),
+                b"server_tool_use" => reported.searches = value.member(b"web_search_requests").and_then(Raw::count),
+                b"num_search_queries" => reported.searches = value.count(),
+                _ => {}
+            }
+        }
+        reported
+    }
+
+    fn read_prompt_details(&mut self, details: Raw<'_>) {
+        for (key, value) in details.members() {
+            match &*key.name() {
+                b"cached_tokens" => self.cached = value.count().or(self.cached),
+                b"cache_write_tokens" | b"cache_creation_tokens" => {
+                    self.cache_write = value.count().or(self.cache_write);
+                }
+                name => keep_detail(&PROMPT_DETAILS, &mut self.prompt_details, name, value),
+            }
+        }
+    }
+
+    fn read_completion_details(&mut self, details: Raw<'_>) {
+        for (key, value) in details.members() {
+            match &*key.name() {
+                b"reasoning_tokens" => self.reasoning = value.count(),
+                name => keep_detail(&COMPLETION_DETAILS, &mut self.completion_details, name, value),
+            }
+        }
+    }
+
+    /// Output tokens, reasoning included. Some providers count reasoning beside the output, which only
+    /// their total betrays.
+    fn completion_with_reasoning(&self) -> Option<u64> {
+        let completion = self.completion?;
+        let reasoning = self.reasoning.unwrap_or(0);
+        let apart = self.prompt.unwrap_or(0) + completion + reasoning;
+        Some(if reasoning > 0 && self.total == Some(apart) { completion + reasoning } else { completion })
+    }
+}
+
+/// The usage to bill: what was reported, repaired, and estimates where nothing credible was.
+pub(super) fn settle(reported: Option<&Reported>, produced: Produced, context: &AnswerContext) -> Usage {
+    let estimated_completion = tokens(produced.text_bytes + produced.reasoning_bytes);
+    let estimated_reasoning = tokens(produced.reasoning_bytes);
+    let reported = reported.copied().unwrap_or_default();
+    let credible = |count: &u64| *count > 0;
+    // No prompt is empty, and an answer that says something took a token at least.
+    let prompt = reported.prompt.filter(credible);
+    let completion = reported.completion_with_reasoning().filter(|count| *count > 0 || estimated_completion == 0);
+    let (prompt, completion) = complete(prompt, completion, reported.total);
+    let prompt_tokens = prompt.unwrap_or(u64::from(context.prompt_tokens));
+    let completion_tokens = completion.unwrap_or(estimated_completion);
+    let reasoning = if completion.is_some() { reported.reasoning.unwrap_or(0) } else { estimated_reasoning };
+    let cached = reported.cached.unwrap_or(0).min(prompt_tokens);
+    Usage {
+        prompt_tokens,
+        completion_tokens,
+        cached_tokens: cached,
+        cache_write_tokens: reported.cache_write.unwrap_or(0).min(prompt_tokens - cached),
+        reasoning_tokens: reasoning.min(completion_tokens),
+        images: u64::from(context.images),
+        web_searches: reported.searches.unwrap_or(0),
+        estimated: prompt.is_none() || completion.is_none(),
+    }
+}
+
+/// The usage to bill for an image call: each image made, and tokens as far as they were counted.
+pub(super) fn settle_images(reported: Option<&Reported>, made: u64) -> Usage {
+    let reported = reported.copied().unwrap_or_default();
+    let prompt_tokens = reported.prompt.unwrap_or(0);
+    let completion_tokens = reported.completion_with_reasoning().unwrap_or(0);
+    let cached = reported.cached.unwrap_or(0).min(prompt_tokens);
+    Usage {
+        prompt_tokens,
+        completion_tokens,
+        cached_tokens: cached,
+        cache_write_tokens: reported.cache_write.unwrap_or(0).min(prompt_tokens - cached),
+        reasoning_tokens: reported.reasoning.unwrap_or(0).min(completion_tokens),
+        images: made,
+        web_searches: reported.searches.unwrap_or(0),
+        estimated: reported.prompt.is_none() || reported.completion.is_none(),
+    }
+}
+
+/// Appends the `usage` object of our convention.
+pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown, reported: Option<&Reported>) {
+    out.reserve(512);
+    out.put_slice(b"{\"prompt_tokens\":");
+    push_u64(out, usage.prompt_tokens);
+    out.put_slice(b",\"completion_tokens\":");
+    push_u64(out, usage.completion_tokens);
+    out.put_slice(b",\"total_tokens\":");
+    push_u64(out, usage.total_tokens());
+    out.put_slice(b",\"cost\":");
+    push_usd(out, cost.total());
+    out.put_slice(b",\"is_byok\":false,\"prompt_tokens_details\":{\"cached_tokens\":");
+    push_u64(out, usage.cached_tokens);
+    if usage.cache_write_tokens > 0 {
+        out.put_slice(b",\"cache_write_tokens\":");
+        push_u64(out, usage.cache_write_tokens);
+    }
+    push_details(out, &PROMPT_DETAILS, reported.map(|reported| reported.prompt_details.as_slice()));
+    out.put_slice(b"},\"completion_tokens_details\":{\"reasoning_tokens\":");
+    push_u64(out, usage.reasoning_tokens);
+    push_details(out, &COMPLETION_DETAILS, reported.map(|reported| reported.completion_details.as_slice()));
+    out.put_slice(b"},\"cost_details\":{\"upstream_inference_cost\":null,\"upstream_inference_prompt_cost\":");
+    push_usd(out, cost.prompt + cost.cache_read + cost.cache_write + cost.image);
+    out.put_slice(b",\"upstream_inference_completions_cost\":");
+    push_usd(out, cost.completion + cost.reasoning);
+    out.put_slice(b"}}");
+}
+
+/// What follows from the total when exactly one of the two is missing.
+fn complete(prompt: Option<u64>, completion: Option<u64>, total: Option<u64>) -> (Option<u64>, Option<u64>) {
+    let rest = |known: u64| total.and_then(|total| total.checked_sub(known)).filter(|rest| *rest > 0);
+    match (prompt, completion) {
+        (Some(prompt), None) => (Some(prompt), rest(prompt)),
+        (None, Some(completion)) => (rest(completion), Some(completion)),
+        both => both,
+    }
+}
+
+/// The gateway's own estimate: four bytes of text are a token.
+fn tokens(text_bytes: u64) -> u64 {
+    text_bytes.div_ceil(4)
+}
+
+fn keep_detail(names: &[&[u8]], kept: &mut [Option<u64>], name: &[u8], value: Raw<'_>) {
+    if let Some((_, slot)) = names.iter().zip(kept).find(|(known, _)| **known == name) {
+        *slot = value.count();
+    }
+}
+
+fn push_details(out: &mut BytesMut, names: &[&[u8]], counts: Option<&[Option<u64>]>) {
+    for (name, count) in names.iter().zip(counts.unwrap_or_default()) {
+        if let Some(count) = count {
+            push_member(out, name, b"");
+            push_u64(out, *count);
+        }
+    }
+}

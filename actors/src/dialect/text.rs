@@ -1,0 +1,58 @@
+//! Cleaning of what a provider says about itself: ids, model names, reasons, error texts.
+//!
+//! They are data for logs and records, never markup, never trusted, never long. What a model says to the
+//! client is not cleaned: that is content.
+
+use std::borrow::Cow;
+
+/// Longest id, name or reason that is kept, in characters.
+pub(crate) const NAME_CHARS: usize = 200;
+/// Longest error text that is kept, in characters.
+pub(crate) const ERROR_CHARS: usize = 2_000;
+/// A run of this many characters after `sk-` is taken for a key.
+const KEY_CHARS: usize = 8;
+
+/// `text` without control characters, with whatever looks like a key blotted out, cut at `limit` characters.
+pub(crate) fn clean(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit && !text.contains(char::is_control) && !text.contains("sk-") {
+        return Cow::Borrowed(text);
+    }
+    let visible: String = text.chars().filter(|c| !c.is_control()).collect();
+    let blotted = blot_keys(&visible);
+    Cow::Owned(blotted.chars().take(limit).collect())
+}
+
+fn blot_keys(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("sk-") {
+        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_').unwrap_or(after.len());
+        let (run, tail) = after.split_at_checked(end).unwrap_or((after, ""));
+        kept.push_str(before);
+        kept.push_str("sk-");
+        // `risk-averse` is a word, not a key.
+        let inside_word = before.ends_with(|c: char| c.is_ascii_alphanumeric());
+        kept.push_str(if run.len() >= KEY_CHARS && !inside_word { "***" } else { run });
+        rest = tail;
+    }
+    kept + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_go_and_the_length_is_bounded() {
+        assert_eq!(clean("chatcmpl-1", NAME_CHARS), "chatcmpl-1");
+        assert_eq!(clean("a\r\nb\u{0}\u{85}c\u{1b}[0m", NAME_CHARS), "abc[0m");
+        assert_eq!(clean(&"é".repeat(300), NAME_CHARS).chars().count(), NAME_CHARS);
+    }
+
+    #[test]
+    fn what_looks_like_a_key_is_blotted_out() {
+        assert_eq!(clean("bad key sk-proj-0123456789abc!", ERROR_CHARS), "bad key sk-***!");
+        assert_eq!(clean("sk-\u{0}0123456789", ERROR_CHARS), "sk-***");
+        assert_eq!(clean("a risk-assessment, sk-1", ERROR_CHARS), "a risk-assessment, sk-1");
+    }
+}
