@@ -6,4 +6,6 @@
 //!
 //! Below the actors nothing knows actix, a clock, chance or I/O: those arrive as arguments.
 
+pub mod decide;
 pub mod domain;
+pub mod stats;
