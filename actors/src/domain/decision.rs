@@ -1,4 +1,4 @@
-use super::{EndpointId, Objective, Query, RoutingParameters, Sourced, Tick, Weights};
+use super::{Detail, EndpointId, Objective, Query, RoutingParameters, Sourced, Tick, Weights};
 
 /// What the routing decided for one request, and everything it decided it with.
 ///
@@ -21,6 +21,8 @@ pub struct Decision {
     pub excluded: Vec<Excluded>,
     /// Estimated prompt tokens.
     pub prompt_tokens: u32,
+    /// Whether the answer is streamed.
+    pub streamed: bool,
     /// Expected output tokens of the first candidate.
     pub completion_tokens: u32,
     /// Which statistics were used.
@@ -123,6 +125,36 @@ pub struct ScoreTerm {
     pub value: f64,
 }
 
+/// The addends of one score, at most [`ScoreTerms::MOST`], without a heap allocation. Summed in order they
+/// are the score exactly.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScoreTerms {
+    names: &'static [&'static str],
+    values: [f64; ScoreTerms::MOST],
+}
+
+impl ScoreTerms {
+    /// The most terms a score has.
+    pub const MOST: usize = 4;
+
+    /// The terms of these names and values, in this order; values beyond the names are not terms.
+    #[must_use]
+    pub const fn new(names: &'static [&'static str], values: [f64; ScoreTerms::MOST]) -> ScoreTerms {
+        ScoreTerms { names, values }
+    }
+
+    /// The terms, in order.
+    pub fn iter(&self) -> impl Iterator<Item = ScoreTerm> {
+        self.names.iter().zip(self.values).map(|(name, value)| ScoreTerm { name, value })
+    }
+
+    /// The score.
+    #[must_use]
+    pub fn sum(&self) -> f64 {
+        self.iter().map(|term| term.value).sum()
+    }
+}
+
 /// What is expected of an endpoint for this request, without noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
@@ -171,9 +203,10 @@ pub struct Candidate {
     /// The unit of score and terms.
     pub unit: ScoreUnit,
     /// Addends of the score.
-    pub terms: Vec<ScoreTerm>,
-    /// How often this candidate would be chosen over all seeds, 0 to 1.
-    pub selection_probability: f64,
+    pub terms: ScoreTerms,
+    /// How often this candidate would be chosen over all seeds, 0 to 1; `None` unless somebody asked
+    /// ([`crate::decide::fill_selection_probabilities`]).
+    pub selection_probability: Option<f64>,
     /// What is expected of it.
     pub predicted: Prediction,
     /// How it stood.
@@ -217,6 +250,14 @@ pub struct Inputs {
     pub cost: f64,
     /// Lower bound on p_bad from the breaker.
     pub floor: f64,
+    /// Seconds until a sign of life is expected: the first token of a stream, the whole of a plain answer.
+    /// What an unanswered request is compared with.
+    pub expected: f64,
+    /// Rank given by the caller's wishes before any score counts: place in `provider.order`, then whether a
+    /// preferred latency or throughput is missed. Lower goes first.
+    pub tier: u32,
+    /// When its shut gate opens or opened; zero when it was open.
+    pub until: Tick,
 }
 
 /// An endpoint of the pool that may not serve the request.
@@ -226,8 +267,8 @@ pub struct Excluded {
     pub index: u32,
     /// Why.
     pub reason: ExclusionReason,
-    /// The figure or pattern that decided, for a human.
-    pub detail: String,
+    /// The figure or pattern that decided; its `Display` is for a human.
+    pub detail: Detail,
 }
 
 /// Why an endpoint may not serve. The vocabulary of preview, explain and errors.

@@ -6,6 +6,7 @@
 mod attempt;
 mod catalog;
 mod decision;
+mod detail;
 mod generation;
 mod id;
 mod invalid;
@@ -26,8 +27,9 @@ pub use catalog::{
 };
 pub use decision::{
     Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, Prediction, RouteError, ScoreTerm,
-    ScoreUnit,
+    ScoreTerms, ScoreUnit,
 };
+pub use detail::{Cause, Detail};
 pub use generation::{ApiType, AttemptRecord, Finish, Generation, GenerationStatus};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
 pub use invalid::{Invalid, InvalidReason, PromptFault};

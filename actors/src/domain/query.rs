@@ -1,4 +1,4 @@
-use super::{Modalities, ModelPattern, Objective, ParameterSet, Target, Usd, Weights};
+use super::{ApiType, Modalities, ModelPattern, Objective, ParameterSet, Target, Usd, Weights};
 
 /// Where in a request a routing parameter stood; the order is the order of precedence, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,7 +171,12 @@ pub struct Needs {
 /// One request, as the decision sees it. Nothing here names a clock, a socket or a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
-    /// What was asked for, in order: the model or alias, then `models[]`. Never empty.
+    /// Chat or images: a model that does not give what this call is for is excluded as `wrong_endpoint`.
+    pub api: ApiType,
+    /// Today, UTC: models that expired by then are gone.
+    pub today: chrono::NaiveDate,
+    /// What was asked for, in order: the model or alias, then `models[]`. Never empty. The lists of an alias
+    /// apply to what it stands for alone, so they need not be repeated in `routing`.
     pub targets: Vec<Target>,
     /// The router name for explanations: the alias asked for, or `None` for a fixed model.
     pub router: Option<String>,
@@ -183,13 +188,13 @@ pub struct Query {
     pub needs: Needs,
     /// Restrictions of the caller, the alias and the key together.
     pub routing: RoutingParameters,
-    /// Allowed and blocked providers and models of the key: refusals say `key_policy`.
+    /// Models the key may use, any when empty: refusals say `key_policy`.
     pub key_allowed: Vec<ModelPattern>,
     /// Models the key may never use.
     pub key_blocked: Vec<ModelPattern>,
     /// Estimated prompt tokens.
     pub prompt_tokens: u32,
-    /// Images in the prompt.
+    /// Billed images: those in the prompt of a chat, those to be made by an image call.
     pub images: u32,
     /// The request's own limit on output tokens.
     pub max_tokens: Option<u32>,

@@ -1,0 +1,57 @@
+//! Everything one decision reads, gathered once.
+
+use super::{noise::NormalTable, predict::Rules};
+use crate::{
+    domain::{Catalog, EndpointId, Query, RoutingPolicy, Tick},
+    stats::{LiveView, Snapshot},
+};
+
+/// One decision to make.
+pub(super) struct Case<'a> {
+    pub snapshot: &'a Snapshot,
+    pub catalog: &'a Catalog,
+    pub policy: &'a RoutingPolicy,
+    pub live: &'a LiveView,
+    pub query: &'a Query,
+    pub now: Tick,
+    pub rules: Rules,
+    /// What is left of the snapshot's weights, and of its failure counts.
+    pub weight_left: f64,
+    pub counts_left: f64,
+    /// The seed of the noise; 0 for none.
+    pub seed: u64,
+    table: &'static NormalTable,
+}
+
+impl<'a> Case<'a> {
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        live: &'a LiveView,
+        query: &'a Query,
+        now: Tick,
+        seed: Option<u64>,
+    ) -> Case<'a> {
+        let policy = &*snapshot.policy;
+        let half_lives = now.seconds_since(snapshot.at) / policy.stats.half_life.as_secs_f64().max(1e-3);
+        // Without exploration serving is what a preview says it is.
+        let seed = if policy.exploration > 0.0 { seed.unwrap_or(0) } else { 0 };
+        Case {
+            snapshot,
+            catalog: &snapshot.catalog,
+            policy,
+            live,
+            query,
+            now,
+            rules: Rules::of(policy, query.objective.value, query.streamed),
+            weight_left: libm::exp2(-half_lives),
+            counts_left: libm::exp2(-half_lives / 2.0),
+            seed,
+            table: NormalTable::get(),
+        }
+    }
+
+    /// How this decision doubts what is known of an endpoint, in standard deviations.
+    pub(super) fn noise(&self, endpoint: EndpointId) -> f64 {
+        if self.seed == 0 { 0.0 } else { self.table.noise(self.seed, endpoint) }
+    }
+}

@@ -1,0 +1,299 @@
+//! What a request may not be served by, whatever the statistics say.
+//!
+//! Each check looks at one reason. They run in the order of [`CHECKS`], and the first that refuses names the
+//! reason that is shown: first what cannot be called at all, then what the key forbids, then what the caller
+//! excluded, then what the endpoint cannot do, last what it costs.
+
+use crate::{
+    domain::{
+        Alias, ApiType, Catalog, DataCollection, Detail, Endpoint, ExclusionReason, Modality, Model, ModelPattern,
+        Provider, ProviderState, Query, Usd,
+    },
+    stats::OutputLengths,
+};
+
+/// Why, and the figure or pattern behind it.
+pub(super) type Refusal = (ExclusionReason, Detail);
+
+/// An endpoint with what it belongs to.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub endpoint: &'a Endpoint,
+    pub model: &'a Model,
+    pub provider: &'a Provider,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn of(catalog: &'a Catalog, endpoint: &'a Endpoint) -> Option<Subject<'a>> {
+        Some(Subject { endpoint, model: catalog.model_of(endpoint)?, provider: catalog.provider_of(endpoint)? })
+    }
+
+    /// Whether an entry of a provider list names it: slug, display name, or `slug/variant`.
+    pub(super) fn is_named(&self, entry: &str) -> bool {
+        let provider = |name: &str| {
+            name.eq_ignore_ascii_case(self.provider.slug.as_str()) || name.eq_ignore_ascii_case(&self.provider.name)
+        };
+        let variant =
+            |(name, variant): (&str, &str)| provider(name) && variant.eq_ignore_ascii_case(&self.endpoint.variant);
+        provider(entry) || entry.rsplit_once('/').is_some_and(variant)
+    }
+
+    fn matches(&self, patterns: &'a [ModelPattern]) -> Option<&'a ModelPattern> {
+        patterns.iter().find(|pattern| pattern.matches(self.model.id.as_str(), &self.model.canonical_slug))
+    }
+}
+
+/// One reason for refusal.
+struct Check {
+    /// Whether the request gives it anything to look for.
+    applies: fn(&Screen<'_>) -> bool,
+    refuses: fn(&Screen<'_>, Subject<'_>) -> Option<Refusal>,
+}
+
+const ALWAYS: fn(&Screen<'_>) -> bool = |_| true;
+
+static CHECKS: [Check; 19] = [
+    Check { applies: ALWAYS, refuses: expired },
+    Check { applies: ALWAYS, refuses: disabled },
+    Check { applies: ALWAYS, refuses: provider_off },
+    Check { applies: ALWAYS, refuses: wrong_endpoint },
+    Check { applies: has_key_lists, refuses: key_policy },
+    Check { applies: has_blocked, refuses: blocked },
+    Check { applies: has_allowed, refuses: not_allowed },
+    Check { applies: |screen| screen.alias.is_some_and(|alias| alias.free_only), refuses: not_free },
+    Check { applies: |screen| !screen.query.routing.provider.ignore.is_empty(), refuses: ignored },
+    Check { applies: |screen| !screen.query.routing.provider.only.is_empty(), refuses: not_only },
+    Check { applies: |screen| !screen.query.needs.output.is_empty(), refuses: output },
+    Check { applies: |screen| !screen.query.needs.input.is_empty(), refuses: input },
+    Check { applies: needs_parameters, refuses: parameters },
+    Check { applies: ALWAYS, refuses: context },
+    Check { applies: |screen| !screen.query.routing.provider.quantizations.is_empty(), refuses: quantization },
+    Check { applies: has_data_policy, refuses: data_policy },
+    Check { applies: |screen| screen.query.routing.max_cost_per_1k_tokens.is_some(), refuses: per_1k_tokens },
+    Check { applies: has_ceilings, refuses: ceilings },
+    Check { applies: |screen| screen.query.routing.max_cost.is_some(), refuses: max_cost },
+];
+
+/// The checks of one target of a request.
+pub(super) struct Screen<'a> {
+    catalog: &'a Catalog,
+    lengths: &'a OutputLengths,
+    query: &'a Query,
+    /// The alias asked for: its lists apply to what it stands for.
+    alias: Option<&'a Alias>,
+    /// The checks that have something to look for, in order; the rest is `None`.
+    active: [Option<&'static Check>; CHECKS.len()],
+}
+
+impl<'a> Screen<'a> {
+    pub(super) fn new(
+        catalog: &'a Catalog,
+        lengths: &'a OutputLengths,
+        query: &'a Query,
+        alias: Option<&'a Alias>,
+    ) -> Screen<'a> {
+        let mut screen = Screen { catalog, lengths, query, alias, active: [None; CHECKS.len()] };
+        let applying = CHECKS.iter().filter(|check| (check.applies)(&screen));
+        let mut active = [None; CHECKS.len()];
+        active.iter_mut().zip(applying).for_each(|(slot, check)| *slot = Some(check));
+        screen.active = active;
+        screen
+    }
+
+    /// The first reason against it.
+    pub(super) fn refusal(&self, subject: Subject<'_>) -> Option<Refusal> {
+        self.active.iter().map_while(|check| *check).find_map(|check| (check.refuses)(self, subject))
+    }
+
+    /// Every reason against it.
+    pub(super) fn refusals(&self, subject: Subject<'_>) -> impl Iterator<Item = Refusal> {
+        self.active.iter().map_while(|check| *check).filter_map(move |check| (check.refuses)(self, subject))
+    }
+}
+
+fn expired(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let gone = subject.model.expiration_date.filter(|gone| *gone <= screen.query.today)?;
+    Some((ExclusionReason::ModelExpired, Detail::Retired(gone)))
+}
+
+fn disabled(_: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let detail = || Detail::Text("switched off in the configuration");
+    subject.endpoint.disabled.then(|| (ExclusionReason::Disabled, detail()))
+}
+
+fn provider_off(_: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let ProviderState::Off(why) = &subject.provider.state else { return None };
+    Some((ExclusionReason::ProviderOff, Detail::Sentence(why.as_str().into())))
+}
+
+fn wrong_endpoint(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let needed = purpose(screen.query.api);
+    let gives = subject.model.architecture.output.contains(needed);
+    (!gives).then_some((ExclusionReason::WrongEndpoint, Detail::DoesNotGive(needed)))
+}
+
+/// The output that a kind of call is made for.
+pub(super) const fn purpose(api: ApiType) -> Modality {
+    match api {
+        ApiType::Completions => Modality::Text,
+        ApiType::Image => Modality::Image,
+    }
+}
+
+fn has_key_lists(screen: &Screen<'_>) -> bool {
+    !screen.query.key_allowed.is_empty() || !screen.query.key_blocked.is_empty()
+}
+
+fn key_policy(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    if let Some(pattern) = subject.matches(&screen.query.key_blocked) {
+        return Some((ExclusionReason::KeyPolicy, Detail::Matches(pattern.clone())));
+    }
+    let allowed = &screen.query.key_allowed;
+    let outside = !allowed.is_empty() && subject.matches(allowed).is_none();
+    outside.then_some((ExclusionReason::KeyPolicy, Detail::Text("not among the models of the key")))
+}
+
+fn has_blocked(screen: &Screen<'_>) -> bool {
+    !screen.query.routing.blocked.is_empty() || screen.alias.is_some_and(|alias| !alias.blocked.is_empty())
+}
+
+fn blocked(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let by_alias = || screen.alias.and_then(|alias| subject.matches(&alias.blocked));
+    let pattern = subject.matches(&screen.query.routing.blocked).or_else(by_alias)?;
+    Some((ExclusionReason::BlockedModel, Detail::Matches(pattern.clone())))
+}
+
+fn has_allowed(screen: &Screen<'_>) -> bool {
+    !screen.query.routing.allowed.is_empty() || screen.alias.is_some_and(|alias| !alias.allowed.is_empty())
+}
+
+fn not_allowed(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let outside = |list: &[ModelPattern]| !list.is_empty() && subject.matches(list).is_none();
+    let by_alias = || screen.alias.is_some_and(|alias| outside(&alias.allowed));
+    let refused = screen.query.routing.allowed.iter().any(|list| outside(list)) || by_alias();
+    refused.then_some((ExclusionReason::NotAllowedModel, Detail::Text("matches no entry of an allowed list")))
+}
+
+fn not_free(_: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let pricing = &subject.endpoint.pricing;
+    let paid = [
+        ("prompt price", pricing.prompt),
+        ("completion price", pricing.completion),
+        ("request price", pricing.request),
+    ];
+    let (what, price) = paid.into_iter().find(|(_, price)| !price.is_zero())?;
+    Some((ExclusionReason::NotFree, Detail::Above { what, price, limit: Usd::ZERO }))
+}
+
+fn ignored(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let entry = screen.query.routing.provider.ignore.iter().find(|entry| subject.is_named(entry))?;
+    Some((ExclusionReason::ProviderIgnored, Detail::Named(entry.as_str().into())))
+}
+
+fn not_only(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let named = |list: &Vec<String>| list.iter().any(|entry| subject.is_named(entry));
+    let outside = !screen.query.routing.provider.only.iter().all(named);
+    outside.then_some((ExclusionReason::ProviderNotAllowed, Detail::Text("not among the allowed providers")))
+}
+
+fn output(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let missing = screen.query.needs.output.without(subject.model.architecture.output).iter().next()?;
+    Some((ExclusionReason::OutputModality, Detail::DoesNotGive(missing)))
+}
+
+fn input(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let missing = screen.query.needs.input.without(subject.model.architecture.input).iter().next()?;
+    Some((ExclusionReason::InputModality, Detail::DoesNotTake(missing)))
+}
+
+fn needs_parameters(screen: &Screen<'_>) -> bool {
+    !screen.query.needs.parameters.is_empty() || !screen.query.needs.any_parameter.is_empty()
+}
+
+fn parameters(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let (needs, supported) = (&screen.query.needs, subject.endpoint.parameters);
+    let mut missing = needs.parameters.without(supported);
+    let any = needs.any_parameter;
+    if missing.is_empty() && !any.is_empty() && any.without(supported) == any {
+        missing = any;
+    }
+    let name = screen.catalog.parameters.names(missing).next()?;
+    Some((ExclusionReason::UnsupportedParameter, Detail::Lacks(name.clone())))
+}
+
+/// The estimate may be a quarter too high, so nearer cases go upstream.
+fn context(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let limits = subject.endpoint.limits;
+    let prompt = u64::from(screen.query.prompt_tokens);
+    let output = u64::from(screen.query.max_tokens.unwrap_or(1).max(1));
+    let exceeds = |tokens: u64, limit: u32| 3 * prompt + 4 * tokens > 4 * u64::from(limit);
+    let refusal = |needed, limit| Some((ExclusionReason::ContextLength, Detail::Tokens { needed, limit }));
+    if exceeds(output, limits.context_length) {
+        return refusal(prompt + output, limits.context_length);
+    }
+    let most = limits.max_prompt_tokens.filter(|most| exceeds(0, *most))?;
+    refusal(prompt, most)
+}
+
+fn quantization(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let format = subject.endpoint.quantization.as_deref();
+    let wanted = screen.query.routing.provider.quantizations.iter().any(|wanted| wanted == format.unwrap_or("unknown"));
+    (!wanted).then(|| (ExclusionReason::Quantization, Detail::Quantization(format.map(Into::into))))
+}
+
+fn has_data_policy(screen: &Screen<'_>) -> bool {
+    let policy = &screen.query.routing.provider;
+    policy.data_collection == DataCollection::Deny || policy.zero_data_retention
+}
+
+fn data_policy(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let policy = &screen.query.routing.provider;
+    let text = if policy.data_collection == DataCollection::Deny && subject.provider.collects_data {
+        "the provider may keep prompts"
+    } else if policy.zero_data_retention && !subject.provider.zero_data_retention {
+        "the provider does not promise to keep nothing"
+    } else {
+        return None;
+    };
+    Some((ExclusionReason::DataPolicy, Detail::Text(text)))
+}
+
+fn per_1k_tokens(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let limit = screen.query.routing.max_cost_per_1k_tokens?.value;
+    let pricing = &subject.endpoint.pricing;
+    let price = pricing.prompt.max(pricing.completion) * 1000;
+    let detail = Detail::Above { what: "price per 1,000 tokens", price, limit };
+    (price > limit).then_some((ExclusionReason::MaxCostPer1kTokens, detail))
+}
+
+fn has_ceilings(screen: &Screen<'_>) -> bool {
+    screen.query.routing.provider.max_price != crate::domain::PriceCeiling::default()
+}
+
+fn ceilings(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let (ceiling, pricing) = (&screen.query.routing.provider.max_price, &subject.endpoint.pricing);
+    let prices = [
+        ("prompt price", pricing.prompt, ceiling.prompt),
+        ("completion price", pricing.completion, ceiling.completion),
+        ("request price", pricing.request, ceiling.request),
+        ("image price", pricing.image, ceiling.image),
+    ];
+    let above = |(what, price, limit): (&'static str, Usd, Option<Usd>)| {
+        let limit = limit.filter(|limit| price > *limit)?;
+        Some((ExclusionReason::MaxPrice, Detail::Above { what, price, limit }))
+    };
+    prices.into_iter().find_map(above)
+}
+
+/// In exact money: a ceiling is a promise.
+fn max_cost(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let (query, pricing) = (screen.query, &subject.endpoint.pricing);
+    let limit = query.routing.max_cost?.value;
+    let output = screen.lengths.expected(subject.endpoint.model, query.max_tokens).ceil() as u64;
+    let price = pricing.prompt * u64::from(query.prompt_tokens)
+        + pricing.completion * output
+        + pricing.request
+        + pricing.image * u64::from(query.images);
+    let detail = Detail::Above { what: "expected cost", price, limit };
+    (price > limit).then_some((ExclusionReason::MaxPrice, detail))
+}

@@ -1,0 +1,122 @@
+//! Which endpoints may serve right now, and what to do when none may.
+//!
+//! Saturated endpoints step aside for unsaturated ones that rank with them. When nothing is left, gates are
+//! relaxed in the order: paced, half-open, open (those that open soonest). Cooling and misconfigured endpoints
+//! are never called.
+
+use super::{
+    case::Case,
+    field::{Field, Role, Row, behind},
+    score::Scoring,
+};
+use crate::{
+    domain::{Cause, Detail, Excluded, ExclusionReason, Objective, Tick},
+    stats::Gate,
+};
+
+/// The failure probability a half-open endpoint is credited with when it is asked whether anybody wants it back.
+const RECOVERED: f64 = 0.02;
+/// How much worse than the best it may then be.
+const WANTED: f64 = 1.3;
+/// How long past its date a `reliable` request leaves a half-open endpoint alone.
+const RELIABLE_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Gives every row that may serve its role.
+pub(super) fn admit(case: &Case<'_>, field: &mut Field) {
+    let saturated = libm::log(case.policy.hot_inflation.max(1.0));
+    let is_free = |row: &Row| row.gate == Gate::Passing && row.due.is_none();
+    let mut wishes_met: Vec<u64> = Vec::new();
+    for row in field.rows.iter_mut().filter(|row| is_free(row) && row.forecast.load <= saturated) {
+        row.role = Role::Candidate;
+        if !wishes_met.contains(&row.wish()) {
+            wishes_met.push(row.wish());
+        }
+    }
+    for row in field.rows.iter_mut().filter(|row| is_free(row) && row.role == Role::Out) {
+        if !wishes_met.contains(&row.wish()) {
+            row.role = Role::Candidate;
+        }
+    }
+    if field.rows.iter().all(|row| row.role == Role::Out) {
+        relax(case, &mut field.rows);
+    }
+}
+
+/// Nothing is left: the mildest shut gates are passed.
+fn relax(case: &Case<'_>, rows: &mut [Row]) {
+    let enter = |rows: &mut [Row], role, may: fn(&Row) -> bool| {
+        let mut any = false;
+        for row in rows.iter_mut().filter(|row| may(row)) {
+            (row.role, any) = (role, true);
+        }
+        any
+    };
+    let relaxed = enter(rows, Role::Panic, |row| row.gate == Gate::Passing)
+        || enter(rows, Role::Probe, |row| matches!(row.gate, Gate::HalfOpen { .. }));
+    if !relaxed {
+        let mut soonest: Vec<_> = rows.iter_mut().collect();
+        soonest.sort_unstable_by_key(|row| (row.inputs.until, row.endpoint));
+        let most = case.policy.retry.max_attempts.max(1) as usize;
+        soonest.into_iter().take(most).for_each(|row| row.role = Role::Panic);
+    }
+}
+
+/// Lets one half-open endpoint be probed by this request, if somebody would want it back: it would score within
+/// [`WANTED`] of the best, were it sound. Among several the best one is probed.
+pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row], scoring: &Scoring) {
+    let served = |row: &&Row| row.role == Role::Candidate;
+    // A request that gets one attempt only is not spent on a doubtful endpoint.
+    let Some(best_class) = rows.iter().filter(served).map(Row::class).min() else { return };
+    if !case.query.routing.provider.allow_fallbacks {
+        return;
+    }
+    let of_best = rows.iter().filter(served).filter(|row| row.class() == best_class);
+    let best = of_best.map(|row| scoring.score(&row.forecast, row.inputs.cost)).fold(f64::INFINITY, f64::min);
+    let score = |row: &Row| scoring.score_if(RECOVERED, &row.forecast, row.inputs.cost);
+    let wanted = |row: &&mut Row| {
+        let Gate::HalfOpen { since } = row.gate else { return false };
+        let early = case.query.objective.value == Objective::Reliable && case.now - since < RELIABLE_WAIT;
+        let worth = row.class() < best_class || (row.class() == best_class && score(row) <= WANTED * best);
+        row.role == Role::Out && !early && worth && row.due.is_none()
+    };
+    let rank = |row: &Row| (row.class(), score(row), row.endpoint);
+    let better = |a: &&mut Row, b: &&mut Row| {
+        let ((class_a, score_a, id_a), (class_b, score_b, id_b)) = (rank(a), rank(b));
+        class_a.cmp(&class_b).then(score_a.total_cmp(&score_b)).then(id_a.cmp(&id_b))
+    };
+    if let Some(row) = rows.iter_mut().filter(wanted).min_by(better) {
+        row.role = Role::Probe;
+    }
+}
+
+/// Why a row takes no part.
+pub(super) fn excluded(case: &Case<'_>, row: &Row) -> Excluded {
+    let index = row.index;
+    if row.gate != Gate::Passing {
+        let (failures, last) = behind(case, row);
+        return shut(index, row.gate, case.now, failures, last);
+    }
+    match row.due {
+        Some(due) => {
+            let detail = Detail::Paced { wait: due - case.now };
+            Excluded { index, reason: ExclusionReason::Paced, detail }
+        }
+        None => {
+            let detail = Detail::Saturated { in_flight: row.inputs.in_flight, knee: row.inputs.knee };
+            Excluded { index, reason: ExclusionReason::Saturated, detail }
+        }
+    }
+}
+
+/// An endpoint behind a gate that is not open.
+pub(super) fn shut(index: u32, gate: Gate, now: Tick, failures: u32, last: Option<Cause>) -> Excluded {
+    let wait = gate.until().unwrap_or_default() - now;
+    let detail = match gate {
+        Gate::Cooling { .. } => Detail::Cooling { wait, last },
+        Gate::ConfigFault { .. } => Detail::ConfigFault { wait, last },
+        Gate::HalfOpen { .. } => Detail::Text("half-open, not worth a probe now"),
+        Gate::Probing { .. } => Detail::Text("half-open, its probe is out"),
+        Gate::Open { .. } | Gate::Passing => Detail::Open { wait, failures, last },
+    };
+    Excluded { index, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
+}

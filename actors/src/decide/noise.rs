@@ -1,0 +1,78 @@
+//! Reproducible chance: which way, and how far, a decision doubts an estimate.
+//!
+//! The noise of an endpoint depends on the decision's seed and the endpoint's id alone, never on the order of
+//! candidates, so a replay finds the same noise whatever else changed.
+
+use std::sync::LazyLock;
+
+use crate::{domain::EndpointId, stats::mix};
+
+const ENTRIES: usize = 1024;
+
+/// Quantiles of the standard normal distribution, at the middles of 1024 equal shares.
+pub(super) struct NormalTable([f64; ENTRIES]);
+
+static TABLE: LazyLock<NormalTable> = LazyLock::new(NormalTable::computed);
+
+impl NormalTable {
+    /// The table; computed at its first use.
+    pub(super) fn get() -> &'static NormalTable {
+        &TABLE
+    }
+
+    /// The noise of an endpoint in a decision.
+    pub(super) fn noise(&self, seed: u64, endpoint: EndpointId) -> f64 {
+        let entry = mix(seed, endpoint.0) as usize % ENTRIES;
+        self.0.get(entry).copied().unwrap_or_default()
+    }
+
+    fn computed() -> NormalTable {
+        NormalTable(std::array::from_fn(|entry| quantile((entry as f64 + 0.5) / ENTRIES as f64)))
+    }
+}
+
+/// The share of the standard normal distribution below `z`.
+pub(super) fn normal_share(z: f64) -> f64 {
+    0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// By bisection: slow, needs no magic numbers, and runs once.
+fn quantile(share: f64) -> f64 {
+    let (mut low, mut high) = (-8.0, 8.0);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if normal_share(middle) < share { low = middle } else { high = middle }
+    }
+    0.5 * (low + high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_symmetric_with_mean_zero_and_variance_one() {
+        let table = &NormalTable::get().0;
+        let mean = table.iter().sum::<f64>() / ENTRIES as f64;
+        let variance = table.iter().map(|z| z * z).sum::<f64>() / ENTRIES as f64;
+        assert!(mean.abs() < 1e-9 && (variance - 1.0).abs() < 0.01, "{mean} {variance}");
+        assert!((table[0] + table[ENTRIES - 1]).abs() < 1e-9);
+        assert!(table.is_sorted());
+    }
+
+    #[test]
+    fn quantiles_are_the_known_ones() {
+        assert!((quantile(0.95) - 1.644_853_627).abs() < 1e-8);
+        assert!(quantile(0.5).abs() < 1e-12);
+        assert!((normal_share(1.0) - 0.841_344_746).abs() < 1e-8);
+    }
+
+    #[test]
+    fn noise_depends_on_seed_and_endpoint_and_nothing_else() {
+        let table = NormalTable::get();
+        let id = |n| EndpointId(n);
+        assert_eq!(table.noise(7, id(1)).to_bits(), table.noise(7, id(1)).to_bits());
+        let mean = (0..4000).map(|seed| table.noise(seed, id(1))).sum::<f64>() / 4000.0;
+        assert!(mean.abs() < 0.06, "{mean}");
+    }
+}

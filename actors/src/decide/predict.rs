@@ -1,0 +1,239 @@
+//! What to expect of an endpoint for one request.
+//!
+//! Made from a candidate's recorded [`Inputs`] and nothing else that is not policy, so that a replay of the
+//! record finds the same bits.
+
+use super::noise::normal_share;
+use crate::{
+    domain::{Inputs, Objective, Prediction, RoutingPolicy},
+    stats::{Curve, EndpointStats, Outcomes},
+};
+
+/// A late endpoint will be this much later still (ln) ...
+const STILL_LATER: f64 = 0.3;
+/// ... and that much is known about it, in observations.
+const LATE_WEIGHT: f64 = 4.0;
+/// Load (ln) from which a request delays those behind it.
+const QUEUEING: f64 = 0.05;
+/// Half-lives after which an estimate gets no staler.
+const STALEST: f64 = 8.0;
+/// Share of its uncertainty that `cheapest` and `reliable` explore.
+const TIMID: f64 = 0.3;
+
+/// The constants of one decision's predictions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    exploration: f64,
+    /// Variance per second without an observation.
+    staleness: f64,
+    stalest: f64,
+    doubt: f64,
+    streamed: bool,
+    queueing: bool,
+    /// Seconds after which an attempt is given up.
+    clock: f64,
+    ln_clock: f64,
+}
+
+impl Rules {
+    pub(super) fn of(policy: &RoutingPolicy, objective: Objective, streamed: bool) -> Rules {
+        let swift = matches!(objective, Objective::Fastest | Objective::Balanced);
+        let half_life = policy.stats.half_life.as_secs_f64().max(1e-3);
+        // What is measured is the first content, so its clock is the one that can run out.
+        let clock = if streamed { policy.clocks.first_content } else { policy.clocks.total }.as_secs_f64().max(1e-3);
+        Rules {
+            exploration: policy.exploration,
+            staleness: policy.staleness / half_life,
+            stalest: STALEST * half_life,
+            doubt: if swift { 1.0 } else { TIMID },
+            streamed,
+            queueing: swift,
+            clock,
+            ln_clock: libm::log(clock),
+        }
+    }
+
+    /// Standard deviation of what the noise doubts: the mean, more so the fewer and older its observations.
+    fn uncertainty(&self, inputs: &Inputs) -> f64 {
+        let weight = if inputs.late > 0.0 { inputs.weight.max(LATE_WEIGHT) } else { inputs.weight };
+        let of_mean = self.exploration * self.exploration * inputs.variance / (weight + 0.5);
+        (of_mean + self.staleness * inputs.age.min(self.stalest)).sqrt()
+    }
+
+    fn runs_out(&self, median: f64, curve: &Curve) -> f64 {
+        if median * curve.far <= self.clock {
+            return 0.0;
+        }
+        if median >= self.clock * curve.far {
+            return 1.0;
+        }
+        normal_share((libm::log(median) - self.ln_clock) / curve.sigma)
+    }
+}
+
+/// What to expect, in seconds and probabilities.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Forecast {
+    /// ln by which load stretches it.
+    pub load: f64,
+    /// Median time to the first token.
+    pub first_token: f64,
+    /// Mean time to the first token, with noise.
+    pub noisy_first_token: f64,
+    /// The same without noise.
+    pub calm_first_token: f64,
+    /// From the first token to the last.
+    pub generation: f64,
+    /// Share by which it delays the requests behind it.
+    pub queueing: f64,
+    /// Probability that the attempt fails or runs out of time.
+    pub failure: f64,
+}
+
+impl Forecast {
+    /// The forecast with noise `z` (0 for none).
+    pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, z: f64) -> Forecast {
+        let in_flight = f64::from(inputs.in_flight) + 1.0;
+        let overload = in_flight > inputs.knee;
+        let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
+        let stretch = if overload { libm::exp(load) } else { 1.0 };
+        let lateness = if inputs.late > 0.0 { libm::exp(inputs.late + STILL_LATER) } else { 1.0 };
+        let first_token = curve.first_token * stretch * lateness;
+        let calm = first_token * curve.mean;
+        let noisy = if z == 0.0 { calm } else { calm * libm::exp(rules.doubt * z * rules.uncertainty(inputs)) };
+        let generation = inputs.output_tokens * curve.per_token * stretch;
+        let runs_out = rules.runs_out(if rules.streamed { first_token } else { calm + generation }, curve);
+        let fails = Outcomes::probability(inputs.failures, inputs.successes);
+        Forecast {
+            load,
+            first_token,
+            noisy_first_token: noisy,
+            calm_first_token: calm,
+            generation,
+            queueing: if rules.queueing && load > QUEUEING { inputs.load_exponent } else { 0.0 },
+            failure: (1.0 - (1.0 - fails) * (1.0 - runs_out)).max(inputs.floor),
+        }
+    }
+
+    /// What the request costs in seconds, those it delays included, with noise.
+    pub(super) fn time(&self) -> f64 {
+        self.time_from(self.noisy_first_token)
+    }
+
+    /// The same without noise.
+    pub(super) fn calm_time(&self) -> f64 {
+        self.time_from(self.calm_first_token)
+    }
+
+    fn time_from(&self, first_token: f64) -> f64 {
+        let own = first_token + self.generation;
+        own + self.queueing * own
+    }
+
+    /// What is published: no noise, nobody else's delay.
+    pub(super) fn published(&self, inputs: &Inputs, stats: &EndpointStats) -> Prediction {
+        let (curve, total) = (&stats.curve, self.first_token + self.generation);
+        let per_token =
+            if inputs.output_tokens > 0.0 { self.generation / inputs.output_tokens } else { curve.per_token };
+        Prediction {
+            first_token_p50: self.first_token,
+            first_token_p95: self.first_token * curve.p95,
+            tokens_per_second: 1.0 / per_token.max(1e-9),
+            total_p50: total,
+            total_p95: total * stats.total_p95,
+            cost: inputs.cost,
+            failure: self.failure,
+            measured: inputs.weight > 0.0 || inputs.successes > 0.0,
+        }
+    }
+}
+
+/// The surprise (ln) of the most overdue unanswered request, if it is evidence: one that is very late, or two
+/// that are late. `overdue` holds the two largest ratios of age to expectation.
+pub(super) fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
+    let evidence = first > curve.late_alone || (first > curve.late_together && second > curve.late_together);
+    if evidence { libm::log(first) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INPUTS: Inputs = Inputs {
+        intercept: -1.0,
+        load_exponent: 1.0,
+        knee: 4.0,
+        variance: 0.25,
+        weight: 10.0,
+        per_token: -4.0,
+        failures: 0.0,
+        successes: 10.0,
+        age: 0.0,
+        in_flight: 0,
+        late: 0.0,
+        output_tokens: 100.0,
+        cost: 0.01,
+        floor: 0.0,
+        expected: 0.4,
+        tier: 0,
+        until: crate::domain::Tick(0),
+    };
+
+    fn forecast(inputs: Inputs, z: f64) -> Forecast {
+        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token);
+        let rules = Rules::of(&RoutingPolicy::default(), Objective::Fastest, true);
+        Forecast::of(&inputs, &curve, &rules, z)
+    }
+
+    #[test]
+    fn up_to_the_knee_load_costs_nothing_and_beyond_it_stretches_everything() {
+        let idle = forecast(INPUTS, 0.0);
+        let at_knee = forecast(Inputs { in_flight: 3, ..INPUTS }, 0.0);
+        let beyond = forecast(Inputs { in_flight: 7, ..INPUTS }, 0.0);
+        assert_eq!(idle, at_knee);
+        assert!((beyond.first_token / idle.first_token - 2.0).abs() < 1e-12);
+        assert!((beyond.generation / idle.generation - 2.0).abs() < 1e-12);
+        assert!((beyond.time() / (beyond.calm_first_token + beyond.generation) - 2.0).abs() < 1e-12, "those behind it");
+    }
+
+    #[test]
+    fn the_mean_lies_above_the_median_by_half_the_variance() {
+        let idle = forecast(INPUTS, 0.0);
+        assert!((idle.calm_first_token / idle.first_token - 0.125_f64.exp()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn noise_is_wider_the_less_and_the_longer_ago_it_was_measured() {
+        let spread = |inputs| forecast(inputs, 1.0).noisy_first_token / forecast(inputs, 0.0).noisy_first_token;
+        let known = spread(INPUTS);
+        assert!(spread(Inputs { weight: 0.0, ..INPUTS }) > known);
+        assert!(spread(Inputs { age: 600.0, ..INPUTS }) > known);
+        assert_eq!(spread(Inputs { age: 600.0, ..INPUTS }), spread(Inputs { age: f64::INFINITY, ..INPUTS }));
+        assert!(spread(Inputs { late: 1.0, weight: 0.0, ..INPUTS }) < spread(Inputs { weight: 0.0, ..INPUTS }));
+    }
+
+    #[test]
+    fn late_requests_are_evidence_one_at_1_9_sigma_or_two_at_1_5() {
+        let curve = Curve::of(0.0, 0.25, -4.0);
+        let sigmas = |s: f64| (s * 0.5).exp();
+        let cases =
+            [([1.8, 0.0], false), ([2.0, 0.0], true), ([1.6, 1.6], true), ([1.6, 1.4], false), ([1.4, 1.4], false)];
+        for ([first, second], evidence) in cases {
+            assert_eq!(lateness([sigmas(first), sigmas(second)], &curve) > 0.0, evidence, "{first} {second}");
+        }
+        assert!((lateness([8.0, 0.0], &curve) - 8.0_f64.ln()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_endpoint_that_outlasts_the_clock_counts_as_failing() {
+        assert!(forecast(INPUTS, 0.0).failure < 0.01);
+        let at_clock = forecast(Inputs { intercept: 60.0_f64.ln(), ..INPUTS }, 0.0).failure;
+        assert!((at_clock - 0.5).abs() < 0.01, "{at_clock}");
+        assert!((forecast(Inputs { intercept: 9.0, ..INPUTS }, 0.0).failure - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_floor_of_a_gate_that_is_not_open_counts_at_least() {
+        assert!((forecast(Inputs { floor: 0.5, ..INPUTS }, 0.0).failure - 0.5).abs() < 1e-12);
+    }
+}

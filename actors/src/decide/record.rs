@@ -1,0 +1,108 @@
+//! Writes down what was decided.
+
+use super::{
+    case::Case,
+    field::{Field, Role, Row},
+    gates,
+    plan::Ranked,
+    score::Scoring,
+};
+use crate::domain::{
+    Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, RouteError, Target,
+};
+
+/// Nothing may serve the request.
+pub(super) fn refused(case: &Case<'_>, field: Field) -> RouteError {
+    let mut excluded = field.excluded;
+    excluded.extend(field.rows.iter().map(|row| gates::excluded(case, row)));
+    RouteError { query: Box::new(case.query.clone()), excluded, opens: field.opens }
+}
+
+/// Something may.
+pub(super) fn decided(
+    case: &Case<'_>,
+    field: Field,
+    order: &[Ranked],
+    scoring: &Scoring,
+    attempts: u32,
+    explored: bool,
+) -> Decision {
+    let Field { rows, mut excluded, .. } = field;
+    let ranked = || order.iter().filter_map(|ranked| rows.get(ranked.row));
+    let planned = if case.query.routing.provider.allow_fallbacks { order.len() } else { 1 };
+    let candidates: Vec<Candidate> = ranked().take(planned).filter_map(|row| candidate(case, row, scoring)).collect();
+    excluded.extend(ranked().skip(planned).map(without_fallbacks));
+    excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| gates::excluded(case, row)));
+    let query = case.query;
+    Decision {
+        router: query.router.clone(),
+        objective: query.objective,
+        weights: query.weights,
+        parameters: query.routing.clone(),
+        code: code(case, candidates.as_slice(), explored),
+        completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
+        candidates,
+        excluded,
+        prompt_tokens: query.prompt_tokens,
+        streamed: query.streamed,
+        snapshot_version: case.snapshot.version,
+        catalog_version: case.catalog.version,
+        policy_version: case.policy.version,
+        tick: case.now,
+        seed: case.seed,
+        explored,
+        max_attempts: attempts,
+        yardsticks: scoring.yardsticks.recorded(),
+    }
+}
+
+fn candidate(case: &Case<'_>, row: &Row, scoring: &Scoring) -> Option<Candidate> {
+    let inputs = row.inputs;
+    let terms = scoring.terms(&row.forecast, inputs.cost);
+    let stats = case.snapshot.endpoints.get(row.index as usize)?;
+    let answers = inputs.failures + inputs.successes;
+    Some(Candidate {
+        index: row.index,
+        endpoint: row.endpoint,
+        target: row.target,
+        score: terms.sum(),
+        unit: scoring.unit(),
+        terms,
+        selection_probability: None,
+        predicted: row.forecast.published(&inputs, stats),
+        health: Health {
+            circuit: row.gate.circuit(),
+            success_rate: (answers > 0.0).then(|| inputs.successes / answers),
+            samples: answers.round() as u64,
+            in_flight: inputs.in_flight,
+        },
+        inputs,
+        probe: row.role == Role::Probe,
+        panic: row.role == Role::Panic,
+    })
+}
+
+/// An endpoint that would be tried next, were fallbacks allowed.
+fn without_fallbacks(row: &Row) -> Excluded {
+    let detail = Detail::Text("fallbacks are off and another endpoint was chosen");
+    Excluded { index: row.index, reason: ExclusionReason::ProviderNotAllowed, detail }
+}
+
+fn code(case: &Case<'_>, candidates: &[Candidate], explored: bool) -> DecisionCode {
+    let first = candidates.first().map_or(0, |first| first.target);
+    let target = case.query.targets.get(first as usize);
+    let is_free = |position: u32| case.catalog.alias(position).is_some_and(|alias| alias.free_only);
+    match target {
+        _ if first > 0 => DecisionCode::ModelFallback,
+        Some(Target::Alias(position)) if is_free(*position) => DecisionCode::FreePool,
+        _ if explored => DecisionCode::Exploration,
+        Some(Target::Model(_)) => DecisionCode::FixedModel,
+        _ if candidates.len() == 1 => DecisionCode::OnlyCandidate,
+        _ => match case.query.objective.value {
+            Objective::Cheapest => DecisionCode::CheapestAvailable,
+            Objective::Fastest => DecisionCode::FastestAvailable,
+            Objective::Reliable => DecisionCode::MostReliable,
+            Objective::Balanced => DecisionCode::BalancedBestMatch,
+        },
+    }
+}

@@ -1,0 +1,76 @@
+//! The scores that `/models/stats` shows: every endpoint on one reference request.
+
+use super::{
+    case::Case,
+    field,
+    predict::Forecast,
+    score::{Scoring, Yardsticks},
+};
+use crate::{
+    domain::{ApiType, Endpoint, Needs, Objective, Provider, Query, RoutingParameters, Source, Sourced, Tick, Weights},
+    stats::{LiveView, Snapshot},
+};
+
+/// The reference request.
+const PROMPT_TOKENS: u32 = 1000;
+const OUTPUT_TOKENS: f64 = 256.0;
+
+/// Scores in the order of [`Objective::ALL`], by position of the endpoint: a streamed request of 1,000 prompt and
+/// 256 output tokens, without noise, compared among all endpoints that are on. `None` for those that are off.
+#[must_use]
+pub fn reference_scores(snapshot: &Snapshot, live: &LiveView, now: Tick) -> Vec<Option<[f64; 4]>> {
+    let mut scores = vec![None; snapshot.endpoints.len()];
+    for (place, objective) in Objective::ALL.into_iter().enumerate() {
+        let query = query(snapshot, objective);
+        let case = Case::new(snapshot, live, &query, now, None);
+        for (index, score) in scores_under(&case) {
+            let entry = scores.get_mut(index).map(|entry| entry.get_or_insert([0.0; 4]));
+            if let Some(slot) = entry.and_then(|entry| entry.get_mut(place)) {
+                *slot = score;
+            }
+        }
+    }
+    scores
+}
+
+fn scores_under(case: &Case<'_>) -> Vec<(usize, f64)> {
+    let is_on =
+        |endpoint: &Endpoint| !endpoint.disabled && case.catalog.provider_of(endpoint).is_some_and(Provider::is_on);
+    let on = (0_u32..).zip(&case.catalog.endpoints).filter(|(_, endpoint)| is_on(endpoint));
+    let forecasts: Vec<(usize, Forecast, f64)> =
+        on.filter_map(|(index, endpoint)| forecast(case, index, endpoint)).collect();
+    let mut times: Vec<f64> = forecasts.iter().map(|(_, forecast, _)| forecast.time()).collect();
+    let mut costs: Vec<f64> = forecasts.iter().map(|(_, _, cost)| *cost).collect();
+    let yardsticks = Yardsticks::of(&mut times, &mut costs);
+    let scoring = Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks);
+    forecasts.into_iter().map(|(index, forecast, cost)| (index, scoring.score(&forecast, cost))).collect()
+}
+
+fn forecast(case: &Case<'_>, index: u32, endpoint: &Endpoint) -> Option<(usize, Forecast, f64)> {
+    let stats = case.snapshot.endpoints.get(index as usize)?;
+    let live = case.live.endpoint(index);
+    let gate = live.gate.and(case.live.provider(endpoint.provider).gate);
+    let cost = stats.prices.cost(PROMPT_TOKENS, OUTPUT_TOKENS, 0);
+    let inputs = field::inputs(case, stats, &live, gate, OUTPUT_TOKENS, cost);
+    Some((index as usize, Forecast::of(&inputs, &stats.curve, &case.rules, 0.0), cost))
+}
+
+fn query(snapshot: &Snapshot, objective: Objective) -> Query {
+    let balanced = snapshot.policy.balanced;
+    Query {
+        api: ApiType::Completions,
+        today: chrono::NaiveDate::default(),
+        targets: Vec::new(),
+        router: None,
+        objective: Sourced { value: objective, source: Source::Default },
+        weights: Weights::new(balanced.latency, balanced.cost).unwrap_or_default(),
+        needs: Needs::default(),
+        routing: RoutingParameters::default(),
+        key_allowed: Vec::new(),
+        key_blocked: Vec::new(),
+        prompt_tokens: PROMPT_TOKENS,
+        images: 0,
+        max_tokens: None,
+        streamed: true,
+    }
+}

@@ -1,0 +1,146 @@
+//! How good a candidate is under an objective: lower is better, in the objective's unit.
+//!
+//! A score is the sum of the terms an explanation shows, added in their order.
+
+use super::predict::Forecast;
+use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
+
+/// Nothing costs less than this when costs are compared.
+const LEAST_COST: f64 = 1e-9;
+/// No time is shorter than this when times are compared.
+const LEAST_TIME: f64 = 1e-6;
+
+const FASTEST: &[&str] = &["first_token", "generation", "queueing", "failure"];
+const CHEAPEST: &[&str] = &["expected_cost", "failure", "time"];
+const RELIABLE: &[&str] = &["failure", "time"];
+const BALANCED: &[&str] = &["time", "failure_time", "expected_cost", "failure_cost"];
+
+/// What times and costs are compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Yardsticks {
+    /// Median time of the scored candidates, seconds.
+    pub time: f64,
+    /// Median cost of everything that passed the hard filters, dollars.
+    pub cost: f64,
+    /// Highest of these costs, dollars.
+    pub dearest: f64,
+}
+
+impl Yardsticks {
+    /// The yardsticks of these times and costs, which it reorders.
+    pub(super) fn of(times: &mut [f64], costs: &mut [f64]) -> Yardsticks {
+        let cost = median(costs).unwrap_or(0.0).max(LEAST_COST);
+        let dearest = costs.iter().copied().fold(cost, f64::max);
+        Yardsticks { time: median_time(times), cost, dearest }
+    }
+
+    /// As recorded in a decision.
+    pub(super) const fn recorded(&self) -> [f64; 3] {
+        [self.time, self.cost, self.dearest]
+    }
+}
+
+/// The median of times, at least a microsecond.
+pub(super) fn median_time(times: &mut [f64]) -> f64 {
+    median(times).unwrap_or(0.0).max(LEAST_TIME)
+}
+
+/// The lower median, so that of two candidates the better one is the yardstick.
+fn median(values: &mut [f64]) -> Option<f64> {
+    let middle = values.len().checked_sub(1)? / 2;
+    Some(*values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// The scoring of one decision.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scoring {
+    objective: Objective,
+    weights: Weights,
+    pub yardsticks: Yardsticks,
+    failure_time: f64,
+    time_value: f64,
+    time_share: f64,
+}
+
+impl Scoring {
+    pub(super) fn new(
+        policy: &RoutingPolicy,
+        objective: Objective,
+        weights: Weights,
+        yardsticks: Yardsticks,
+    ) -> Scoring {
+        // Only the ratio of the weights matters.
+        let sum = weights.latency + weights.cost;
+        let weights = Weights { latency: weights.latency / sum, cost: weights.cost / sum };
+        Scoring {
+            objective,
+            weights,
+            yardsticks,
+            failure_time: policy.failure_time.as_secs_f64(),
+            time_value: policy.cheapest_time_value,
+            time_share: policy.reliable_time_share,
+        }
+    }
+
+    /// The same scoring with another typical time.
+    pub(super) fn with_time(self, time: f64) -> Scoring {
+        Scoring { yardsticks: Yardsticks { time, ..self.yardsticks }, ..self }
+    }
+
+    pub(super) const fn unit(&self) -> ScoreUnit {
+        match self.objective {
+            Objective::Fastest => ScoreUnit::Seconds,
+            Objective::Cheapest => ScoreUnit::Usd,
+            Objective::Reliable => ScoreUnit::Probability,
+            Objective::Balanced => ScoreUnit::None,
+        }
+    }
+
+    /// The score with noise.
+    pub(super) fn score(&self, forecast: &Forecast, cost: f64) -> f64 {
+        self.values(forecast.noisy_first_token, forecast, cost, forecast.failure).iter().sum()
+    }
+
+    /// The score it would have without noise.
+    pub(super) fn calm_score(&self, forecast: &Forecast, cost: f64) -> f64 {
+        self.values(forecast.calm_first_token, forecast, cost, forecast.failure).iter().sum()
+    }
+
+    /// The score it would have if it failed this often.
+    pub(super) fn score_if(&self, failure: f64, forecast: &Forecast, cost: f64) -> f64 {
+        self.values(forecast.noisy_first_token, forecast, cost, failure).iter().sum()
+    }
+
+    /// The addends of the score with noise.
+    pub(super) fn terms(&self, forecast: &Forecast, cost: f64) -> ScoreTerms {
+        let names = match self.objective {
+            Objective::Fastest => FASTEST,
+            Objective::Cheapest => CHEAPEST,
+            Objective::Reliable => RELIABLE,
+            Objective::Balanced => BALANCED,
+        };
+        ScoreTerms::new(names, self.values(forecast.noisy_first_token, forecast, cost, forecast.failure))
+    }
+
+    /// Unused values are 0, which leaves the sum as it is.
+    fn values(&self, first_token: f64, forecast: &Forecast, cost: f64, failure: f64) -> [f64; ScoreTerms::MOST] {
+        let Yardsticks { time: typical_time, cost: typical_cost, dearest } = self.yardsticks;
+        let own = first_token + forecast.generation;
+        let queueing = forecast.queueing * own;
+        let time = own + queueing;
+        let retry = failure * (self.failure_time + typical_time);
+        match self.objective {
+            Objective::Fastest => [first_token, forecast.generation, queueing, retry],
+            Objective::Cheapest => {
+                [(1.0 - failure) * cost, failure * dearest, self.time_value * typical_cost * time, 0.0]
+            }
+            Objective::Reliable => [failure, self.time_share * time / typical_time, 0.0, 0.0],
+            Objective::Balanced => [
+                self.weights.latency * time / typical_time,
+                self.weights.latency * retry / typical_time,
+                self.weights.cost * (1.0 - failure) * cost / typical_cost,
+                self.weights.cost * failure * dearest / typical_cost,
+            ],
+        }
+    }
+}

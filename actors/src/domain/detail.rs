@@ -1,0 +1,138 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{FailureKind, Modality, ModelPattern, Usd};
+
+/// The figure or pattern that excluded an endpoint.
+///
+/// Kept as data, because a decision may exclude hundreds of endpoints and hardly anybody reads why;
+/// its [`Display`](fmt::Display) is the text for a human.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Detail {
+    /// The reason says everything, or this sentence does.
+    Text(&'static str),
+    /// The sentence of the configuration, such as why a provider is off.
+    Sentence(Box<str>),
+    /// This entry of a list of models matched.
+    Matches(ModelPattern),
+    /// This entry of a list of providers named it.
+    Named(Box<str>),
+    /// It does not support this parameter.
+    Lacks(Arc<str>),
+    /// It does not take this kind of input.
+    DoesNotTake(Modality),
+    /// It does not give this kind of output.
+    DoesNotGive(Modality),
+    /// So many tokens are needed, so many are there.
+    Tokens {
+        /// Estimated need.
+        needed: u64,
+        /// The endpoint's limit.
+        limit: u32,
+    },
+    /// A price above a ceiling.
+    Above {
+        /// Which price.
+        what: &'static str,
+        /// What it is.
+        price: Usd,
+        /// What it may be.
+        limit: Usd,
+    },
+    /// The number format of its weights.
+    Quantization(Option<Box<str>>),
+    /// It was retired that day.
+    Retired(chrono::NaiveDate),
+    /// Its breaker is open.
+    Open {
+        /// How much longer.
+        wait: Duration,
+        /// Failures in a row.
+        failures: u32,
+        /// The last of them.
+        last: Option<Cause>,
+    },
+    /// It cools after a 429, or as long as it asked for.
+    Cooling {
+        /// How much longer.
+        wait: Duration,
+        /// What it answered.
+        last: Option<Cause>,
+    },
+    /// Our account or our name for the model is wrong there.
+    ConfigFault {
+        /// When it is tried again.
+        wait: Duration,
+        /// What it answered.
+        last: Option<Cause>,
+    },
+    /// More in flight than it serves well.
+    Saturated {
+        /// Requests in flight.
+        in_flight: u32,
+        /// Its learned knee.
+        knee: f64,
+    },
+    /// Admission is paced.
+    Paced {
+        /// Until the next request is due.
+        wait: Duration,
+    },
+}
+
+/// How an attempt failed, as briefly as it can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cause {
+    /// How it failed.
+    pub kind: FailureKind,
+    /// The status the upstream gave, if it gave one.
+    pub status: Option<u16>,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            Some(status) => write!(f, "{status}"),
+            None => f.write_str(self.kind.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Detail::Text(text) => f.write_str(text),
+            Detail::Sentence(text) => f.write_str(text),
+            Detail::Matches(pattern) => write!(f, "matches {pattern}"),
+            Detail::Named(entry) => write!(f, "named by '{entry}'"),
+            Detail::Lacks(name) => write!(f, "does not support '{name}'"),
+            Detail::DoesNotTake(modality) => write!(f, "does not take {modality}"),
+            Detail::DoesNotGive(modality) => write!(f, "does not give {modality}"),
+            Detail::Tokens { needed, limit } => write!(f, "needs about {needed} tokens, has {limit}"),
+            Detail::Above { what, price, limit } => write!(f, "{what} ${price} above ${limit}"),
+            Detail::Quantization(Some(format)) => write!(f, "is {format}"),
+            Detail::Quantization(None) => f.write_str("does not state its quantization"),
+            Detail::Retired(day) => write!(f, "retired on {day}"),
+            Detail::Open { wait, failures, last } => open(f, *wait, *failures, *last),
+            Detail::Cooling { wait, last } => waiting(f, *last, "retry", *wait),
+            Detail::ConfigFault { wait, last } => waiting(f, *last, "next try", *wait),
+            Detail::Saturated { in_flight, knee } => write!(f, "saturated: {in_flight} in flight, knee {knee:.0}"),
+            Detail::Paced { wait } => write!(f, "paced, next in {:.1} s", wait.as_secs_f64()),
+        }
+    }
+}
+
+fn open(f: &mut fmt::Formatter<'_>, wait: Duration, failures: u32, last: Option<Cause>) -> fmt::Result {
+    write!(f, "breaker open {:.1} s more", wait.as_secs_f64())?;
+    match (failures, last) {
+        (_, None) => Ok(()),
+        (0 | 1, Some(cause)) => write!(f, ": {cause}"),
+        (_, Some(cause)) => write!(f, ": {failures} consecutive {cause}"),
+    }
+}
+
+fn waiting(f: &mut fmt::Formatter<'_>, last: Option<Cause>, what: &str, wait: Duration) -> fmt::Result {
+    match last {
+        Some(cause) => write!(f, "{cause}, {what} in {:.1} s", wait.as_secs_f64()),
+        None => write!(f, "{what} in {:.1} s", wait.as_secs_f64()),
+    }
+}

@@ -1,0 +1,250 @@
+//! The slow statistics of one endpoint, and what each event does to them.
+//!
+//! Three rules carry the rest: a failure never teaches a latency, a 429 or a caller's mistake never looks like
+//! a fault, and a request that was given up teaches only that the endpoint is slower than expected, and only
+//! when it is known to have been alive meanwhile.
+
+use std::time::Duration;
+
+use super::{
+    ErrorClass, Estimates, FirstToken, Fit, LastError, Outcomes, Throughput, Verdict,
+    figures::{Averages, Tally},
+    prior::Prior,
+    windows::Windows,
+};
+use crate::domain::{Event, EventKind, Failure, RoutingPolicy, Tick};
+
+/// A request given up after this age would have taken a bit longer.
+const CENSORED: f64 = 1.3;
+/// A plain answer teaches the first token only if that was predicted to be more than this share of it.
+const PLAIN_FIRST_SHARE: f64 = 0.25;
+/// Step by which the tail follows a surprise, in ln: the first one, and the least.
+const TAIL_FIRST_STEP: f64 = 0.5;
+const TAIL_LEAST_STEP: f64 = 0.05;
+/// Answers after which the step is half the first one.
+const TAIL_SETTLES: f64 = 20.0;
+/// Tail assumed before there is evidence: 1.645 standard deviations of 0.5.
+const TAIL_PRIOR: f64 = 0.82;
+
+/// The slow statistics of one endpoint.
+#[derive(Debug, Clone)]
+pub(super) struct EndpointStatistics {
+    first_token: FirstToken,
+    throughput: Throughput,
+    outcomes: Outcomes,
+    /// When it last gave a first token or a whole answer.
+    alive: Option<Tick>,
+    /// When failures last were many enough to open a breaker.
+    tripped: Option<Tick>,
+    consecutive: u32,
+    tail: f64,
+    /// Answers the tail rests on.
+    tail_answers: u32,
+    windows: Windows,
+    averages: Averages,
+    last_error: Option<LastError>,
+}
+
+impl Default for EndpointStatistics {
+    fn default() -> EndpointStatistics {
+        EndpointStatistics {
+            first_token: FirstToken::default(),
+            throughput: Throughput::default(),
+            outcomes: Outcomes::default(),
+            alive: None,
+            tripped: None,
+            consecutive: 0,
+            tail: TAIL_PRIOR,
+            tail_answers: 0,
+            windows: Windows::default(),
+            averages: Averages::default(),
+            last_error: None,
+        }
+    }
+}
+
+/// A whole answer, as its event tells it.
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    streamed: bool,
+    first_token: f64,
+    total: f64,
+    tokens: f64,
+}
+
+impl EndpointStatistics {
+    /// The intercept and the pace, as far as they were measured.
+    pub(super) fn measured(&self) -> (Option<f64>, Option<f64>) {
+        (self.first_token.measured(), self.throughput.measured())
+    }
+
+    /// What a snapshot says about it at `now`.
+    pub(super) fn estimates(&self, now: Tick, prior: Prior, policy: &RoutingPolicy) -> Estimates {
+        let (failures, successes) = self.outcomes.read(now, policy.stats.half_life);
+        Estimates {
+            fit: self.first_token.fit(prior.first_token),
+            weight: self.first_token.weight(now, &policy.stats),
+            observed: self.first_token.observed(),
+            per_token: self.throughput.mean(prior.per_token),
+            per_token_variance: self.throughput.variance(),
+            tail: self.tail,
+            failures,
+            successes,
+        }
+    }
+
+    /// Takes in one event.
+    pub(super) fn apply(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
+        match &event.kind {
+            EventKind::Dispatched => {}
+            EventKind::FirstToken { .. } => self.first_token(event, prior, policy),
+            EventKind::Completed { streamed, first_token, total, completion_tokens, .. } => {
+                let answer = Answer {
+                    streamed: *streamed,
+                    first_token: first_token.as_secs_f64(),
+                    total: total.as_secs_f64(),
+                    tokens: f64::from(*completion_tokens),
+                };
+                self.completed(event, answer, prior, policy);
+            }
+            EventKind::Failed { failure, had_content } => self.failed(event, failure, *had_content, prior, policy),
+            EventKind::Cancelled { had_content: true, .. } => {}
+            EventKind::Cancelled { had_content: false, expected_ln_first_token } => {
+                self.censored(event, *expected_ln_first_token, prior, policy);
+            }
+        }
+    }
+
+    fn first_token(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
+        let seconds = event.at.seconds_since(event.dispatched).max(1e-6);
+        self.first_token.observe(libm::log(seconds), event.in_flight, event.at, prior.first_token, &policy.stats);
+        self.alive = self.alive.max(Some(event.at));
+        self.windows.first_token(event.at, seconds);
+        self.averages.first_token.observe(seconds);
+    }
+
+    fn completed(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
+        self.learn_tail(event, answer, prior);
+        if answer.streamed {
+            self.learn_stream(event, answer, prior, policy);
+        } else {
+            self.learn_plain(event, answer, prior, policy);
+        }
+        self.outcomes.succeed(event.at, policy.stats.half_life);
+        // Only a probe, or a call past a shut gate, is dispatched after the breaker opened.
+        if self.tripped.take_if(|tripped| event.dispatched > *tripped).is_some() {
+            self.outcomes.recover();
+        }
+        self.alive = self.alive.max(Some(event.at));
+        self.consecutive = 0;
+        self.averages.total.observe(answer.total);
+        let decode = if answer.streamed { answer.total - answer.first_token } else { answer.total };
+        let rate = (answer.tokens >= 2.0 && decode >= 0.001).then(|| answer.tokens / decode);
+        if let Some(rate) = rate {
+            self.averages.throughput.observe(rate);
+        }
+        self.windows.success(event.at, answer.total, rate);
+    }
+
+    fn learn_stream(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
+        let decode = answer.total - answer.first_token;
+        if answer.tokens < 2.0 || decode < 0.001 {
+            return;
+        }
+        let load = self.fit(prior).load(f64::from(event.in_flight));
+        let ln_seconds = libm::log(decode / answer.tokens) - load;
+        self.throughput.observe(ln_seconds, prior.per_token, policy.stats.max_weight);
+    }
+
+    /// A plain answer shows only its total: the surprise is split in proportion to the prediction.
+    fn learn_plain(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
+        let (first, decode) = self.predicted(event, answer.tokens, prior);
+        let predicted = first + decode;
+        if predicted <= 0.0 || answer.total <= 0.0 {
+            return;
+        }
+        let ln_ratio = libm::log(answer.total / predicted);
+        if first > PLAIN_FIRST_SHARE * predicted {
+            let ln_first = libm::log(first) + ln_ratio;
+            self.first_token.observe(ln_first, event.in_flight, event.at, prior.first_token, &policy.stats);
+        }
+        self.throughput.observe_plain(ln_ratio, decode / predicted, prior.per_token, policy.stats.max_weight);
+    }
+
+    /// Moves the 95th percentile of ln(actual ÷ predicted) total time: up by 19 steps' worth when the answer was
+    /// slower, down by one when it was not, so that it rests where one answer in twenty is slower.
+    fn learn_tail(&mut self, event: &Event, answer: Answer, prior: Prior) {
+        let (first, decode) = self.predicted(event, answer.tokens, prior);
+        let surprise = libm::log(answer.total / (first + decode));
+        if self.first_token.measured().is_none() || !surprise.is_finite() {
+            return;
+        }
+        let settled = 1.0 + f64::from(self.tail_answers) / TAIL_SETTLES;
+        let step = (TAIL_FIRST_STEP / settled).max(TAIL_LEAST_STEP);
+        self.tail_answers = self.tail_answers.saturating_add(1);
+        self.tail += if surprise > self.tail { 0.95 * step } else { -0.05 * step };
+        self.tail = self.tail.clamp(0.05, 4.0);
+    }
+
+    fn failed(&mut self, event: &Event, failure: &Failure, had_content: bool, prior: Prior, policy: &RoutingPolicy) {
+        if let Some(class) = ErrorClass::of(failure.kind, failure.status) {
+            self.windows.error(event.at, class);
+            self.last_error = Some(LastError { at: event.at, kind: failure.kind, status: failure.status });
+        }
+        let verdict = Verdict::of(failure);
+        if !verdict.is_failure() {
+            return;
+        }
+        self.outcomes.fail(event.at, policy.stats.half_life);
+        self.consecutive = self.consecutive.saturating_add(1);
+        let trips = verdict == Verdict::Refused
+            || self.consecutive >= policy.breaker.consecutive
+            || self.outcomes.is_failing(event.at, policy.stats.half_life);
+        if trips && self.tripped.is_none() {
+            self.tripped = Some(event.at);
+        }
+        if verdict == Verdict::Late && !had_content {
+            self.censored(event, f64::NEG_INFINITY, prior, policy);
+        }
+    }
+
+    /// A request was given up without an answer. It would have taken longer than that, which is news only if it
+    /// is longer than expected (`expected`: ln seconds at dispatch) and if the endpoint was alive meanwhile:
+    /// a hang is a failure, and an impatient client must not teach a slow endpoint to look fast.
+    fn censored(&mut self, event: &Event, expected: f64, prior: Prior, policy: &RoutingPolicy) {
+        let fit = self.fit(prior);
+        let here = fit.intercept + fit.load(f64::from(event.in_flight));
+        let expected = expected.max(here);
+        let age = libm::log(CENSORED * event.at.seconds_since(event.dispatched));
+        if age > expected && self.alive > Some(event.dispatched) {
+            let ln_seconds = here + age - expected;
+            self.first_token.observe(ln_seconds, event.in_flight, event.at, prior.first_token, &policy.stats);
+        }
+    }
+
+    fn fit(&self, prior: Prior) -> Fit {
+        self.first_token.fit(prior.first_token)
+    }
+
+    /// Expected seconds to the first token and for the rest, of an answer of so many tokens.
+    fn predicted(&self, event: &Event, tokens: f64, prior: Prior) -> (f64, f64) {
+        let fit = self.fit(prior);
+        let load = fit.load(f64::from(event.in_flight));
+        (libm::exp(fit.intercept + load), tokens * libm::exp(self.throughput.mean(prior.per_token) + load))
+    }
+
+    /// What figures are made from.
+    pub(super) fn tally(&self, now: Tick) -> Tally {
+        Tally {
+            minutes: self.windows.minutes(now),
+            half_hour: self.windows.half_hour(now),
+            day: self.windows.day(now),
+            averages: [self.averages.total.get(), self.averages.first_token.get(), self.averages.throughput.get()],
+            last_error: self.last_error,
+            consecutive_failures: self.consecutive,
+        }
+    }
+}
+
+/// Seconds that figures look back.
+pub(super) const WINDOW: Duration = Duration::from_secs(Windows::SECONDS);

@@ -1,0 +1,105 @@
+//! How often an endpoint fails: a Beta distribution that forgets.
+
+use std::time::Duration;
+
+use super::decay::remaining_since;
+use crate::domain::Tick;
+
+/// Decayed counts of failures and successes.
+///
+/// They fade with the half-life when something is added, and with twice the half-life when they are only
+/// read: an unused endpoint keeps its reputation longer than a used one, but not for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outcomes {
+    failures: f64,
+    successes: f64,
+    at: Option<Tick>,
+}
+
+impl Outcomes {
+    /// Failures that a new endpoint is credited with, against one whole answer: it counts as sound until it fails.
+    const PRIOR_FAILURES: f64 = 0.01;
+
+    /// Counts a failure.
+    pub fn fail(&mut self, now: Tick, half_life: Duration) {
+        self.fade(now, half_life);
+        self.failures += 1.0;
+    }
+
+    /// Counts a success.
+    pub fn succeed(&mut self, now: Tick, half_life: Duration) {
+        self.fade(now, half_life);
+        self.successes += 1.0;
+    }
+
+    /// Forgives most of the past: a probe found the endpoint sound again.
+    pub fn recover(&mut self) {
+        self.failures = (0.2 * self.failures).min(0.3);
+    }
+
+    /// Failures and successes as they count at `now`.
+    #[must_use]
+    pub fn read(&self, now: Tick, half_life: Duration) -> (f64, f64) {
+        let left = remaining_since(self.at, now, half_life * 2);
+        (self.failures * left, self.successes * left)
+    }
+
+    /// Whether failures outweigh successes and are more than an accident.
+    #[must_use]
+    pub fn is_failing(&self, now: Tick, half_life: Duration) -> bool {
+        let (failures, successes) = self.read(now, half_life);
+        failures >= 2.0 && Outcomes::probability(failures, successes) > 0.5
+    }
+
+    /// The probability that the next attempt fails, given counts as read.
+    #[must_use]
+    pub fn probability(failures: f64, successes: f64) -> f64 {
+        (failures + Outcomes::PRIOR_FAILURES) / (failures + successes + 1.0)
+    }
+
+    fn fade(&mut self, now: Tick, half_life: Duration) {
+        let left = remaining_since(self.at, now, half_life);
+        self.failures *= left;
+        self.successes *= left;
+        self.at = Some(self.at.map_or(now, |at| at.max(now)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF_LIFE: Duration = Duration::from_secs(60);
+
+    fn at(seconds: u64) -> Tick {
+        Tick(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn counts_fade_with_the_half_life_on_writing_and_twice_it_on_reading() {
+        let mut outcomes = Outcomes::default();
+        outcomes.fail(at(0), HALF_LIFE);
+        assert!((outcomes.read(at(120), HALF_LIFE).0 - 0.5).abs() < 1e-12, "read two minutes later");
+        outcomes.succeed(at(60), HALF_LIFE);
+        let (failures, successes) = outcomes.read(at(60), HALF_LIFE);
+        assert!((failures - 0.5).abs() < 1e-12 && (successes - 1.0).abs() < 1e-12, "written one minute later");
+    }
+
+    #[test]
+    fn a_new_endpoint_counts_as_sound_and_one_failure_does_not_condemn_it() {
+        let mut outcomes = Outcomes::default();
+        assert!((Outcomes::probability(0.0, 0.0) - 0.01).abs() < 1e-12);
+        outcomes.fail(at(0), HALF_LIFE);
+        assert!(!outcomes.is_failing(at(0), HALF_LIFE));
+        outcomes.fail(at(0), HALF_LIFE);
+        assert!(outcomes.is_failing(at(0), HALF_LIFE));
+    }
+
+    #[test]
+    fn recovery_leaves_at_most_a_third_of_a_failure() {
+        let mut outcomes = Outcomes::default();
+        (0..10).for_each(|_| outcomes.fail(at(0), HALF_LIFE));
+        outcomes.recover();
+        assert!((outcomes.read(at(0), HALF_LIFE).0 - 0.3).abs() < 1e-12);
+    }
+}

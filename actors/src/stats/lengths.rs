@@ -1,0 +1,92 @@
+//! How long answers of a model are, by the limit the request set.
+
+use crate::domain::{Catalog, ModelId};
+
+/// Upper ends of the classes of `max_tokens`; a fifth class holds larger and absent limits.
+const CLASSES: [u32; 4] = [64, 256, 1024, 4096];
+/// Expected tokens of an answer nobody has seen the like of, unless the request's limit is lower.
+const COLD: f64 = 256.0;
+/// Observations after which older ones fade.
+const MOST: f64 = 40.0;
+
+/// Mean output tokens of one class.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Length {
+    mean: f64,
+    weight: f64,
+}
+
+type Classes = [Length; CLASSES.len() + 1];
+
+/// Expected output tokens per model (by position in the catalog) and class of `max_tokens`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OutputLengths {
+    models: Vec<Classes>,
+}
+
+impl OutputLengths {
+    /// Room for every model of the catalog, nothing known.
+    #[must_use]
+    pub fn new(catalog: &Catalog) -> OutputLengths {
+        OutputLengths { models: vec![Classes::default(); catalog.models.len()] }
+    }
+
+    /// Expected output tokens of a request with this limit. One pseudo-observation of the cold value keeps a
+    /// single odd answer from ruling.
+    #[must_use]
+    pub fn expected(&self, model: u32, max_tokens: Option<u32>) -> f64 {
+        let most = max_tokens.map_or(f64::INFINITY, f64::from);
+        let cold = COLD.min(most);
+        let known = self.models.get(model as usize).and_then(|classes| classes.get(class(max_tokens)));
+        let Some(length) = known.filter(|length| length.weight > 0.0) else { return cold };
+        ((length.mean * length.weight + cold) / (length.weight + 1.0)).min(most)
+    }
+
+    /// Takes in that an answer of the model took this many tokens.
+    pub fn observe(&mut self, model: u32, max_tokens: Option<u32>, tokens: u32) {
+        let known = self.models.get_mut(model as usize).and_then(|classes| classes.get_mut(class(max_tokens)));
+        let Some(length) = known else { return };
+        length.weight = (length.weight + 1.0).min(MOST);
+        length.mean += (f64::from(tokens) - length.mean) / length.weight;
+    }
+
+    /// The same knowledge under the positions of another catalog.
+    #[must_use]
+    pub fn carried(&self, from: &Catalog, to: &Catalog) -> OutputLengths {
+        let known = |id: &ModelId| from.models.iter().position(|model| model.id == *id);
+        let models = to
+            .models
+            .iter()
+            .map(|model| known(&model.id).and_then(|position| self.models.get(position)).copied().unwrap_or_default());
+        OutputLengths { models: models.collect() }
+    }
+}
+
+fn class(max_tokens: Option<u32>) -> usize {
+    max_tokens.map_or(CLASSES.len(), |limit| CLASSES.iter().take_while(|end| limit > **end).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> OutputLengths {
+        OutputLengths { models: vec![Classes::default(); 1] }
+    }
+
+    #[test]
+    fn an_unknown_answer_is_expected_at_256_tokens_or_at_its_limit() {
+        assert!((known().expected(0, None) - 256.0).abs() < 1e-12);
+        assert!((known().expected(0, Some(16)) - 16.0).abs() < 1e-12);
+        assert!((known().expected(7, Some(9000)) - 256.0).abs() < 1e-12, "unknown model");
+    }
+
+    #[test]
+    fn classes_are_learned_apart_and_never_exceed_the_limit() {
+        let mut lengths = known();
+        (0..50).for_each(|_| lengths.observe(0, Some(1000), 900));
+        assert!(lengths.expected(0, Some(1000)) > 850.0);
+        assert!((lengths.expected(0, Some(300)) - 300.0).abs() < 1e-12, "same class, lower limit");
+        assert!((lengths.expected(0, Some(2000)) - 256.0).abs() < 1e-12, "another class");
+    }
+}

@@ -1,0 +1,358 @@
+//! What every worker sees at once: requests in flight, unanswered ones, breakers, cooldowns, pacing.
+//!
+//! A worker changes a cell the moment something happens, so the next decision on any worker sees a refusal
+//! without waiting for a batch of news. How long a breaker stays open is policy and comes as an argument. The
+//! slow statistics learn of the same events later, through [`Statistics`](super::Statistics).
+//!
+//! A [`Claim`] must be finished however its request ends; the guard that sees to it lives with the actors.
+
+use std::sync::Arc;
+
+use super::{
+    Caller, Gate, LiveView, Verdict,
+    cell::{EndpointCell, EndpointState, Pending, ProviderCell, ProviderState},
+    mix,
+};
+use crate::domain::{
+    Candidate, Catalog, Cause, EndpointId, EventKind, ExclusionReason, Failure, Provider, RoutingPolicy, Tick,
+};
+
+/// The fast cells of every endpoint and provider. Shared by all workers.
+#[derive(Debug)]
+pub struct LiveBoard {
+    seed: u64,
+    endpoints: Vec<Slot>,
+    providers: Vec<ProviderSlot>,
+}
+
+#[derive(Debug, Clone)]
+struct Slot {
+    cell: Arc<EndpointCell>,
+    provider: u32,
+}
+
+#[derive(Debug, Clone)]
+struct ProviderSlot {
+    cell: Arc<ProviderCell>,
+    /// How many endpoints it has that may be called.
+    endpoints: usize,
+}
+
+/// A place at an endpoint, counted from the moment it was given. A plain token: finish it exactly once, on the
+/// board that gave it or one carried over from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Claim {
+    /// Position of the endpoint in the catalog of the board that gave it.
+    pub index: u32,
+    /// Which endpoint.
+    pub endpoint: EndpointId,
+    /// When.
+    pub dispatched: Tick,
+    /// Requests in flight there, itself included.
+    pub in_flight: u32,
+    /// Seconds until a sign of life is expected.
+    pub expected: f64,
+    /// Whether it is the one probe of a half-open breaker, of the endpoint or its provider.
+    pub probe: bool,
+    serial: u64,
+    knee: f64,
+    caller: Caller,
+    provider_caller: Caller,
+}
+
+/// Gates that moved when a claim was finished.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BreakerChange {
+    /// Position of the endpoint.
+    pub index: u32,
+    /// Position of its provider.
+    pub provider: u32,
+    /// How the endpoint's gate moved, if it did.
+    pub endpoint_gate: Option<Move>,
+    /// How the provider's gate moved, if it did.
+    pub provider_gate: Option<Move>,
+    /// The failure behind it; `None` when a probe found things well.
+    pub cause: Option<Cause>,
+}
+
+/// From one gate to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Move {
+    /// Before.
+    pub from: Gate,
+    /// After.
+    pub to: Gate,
+}
+
+impl LiveBoard {
+    /// Unused cells for every endpoint and provider of the catalog. The seed scatters how long breakers stay open,
+    /// so that replicas do not probe in step.
+    #[must_use]
+    pub fn new(catalog: &Catalog, seed: u64) -> LiveBoard {
+        LiveBoard { seed, endpoints: Vec::new(), providers: Vec::new() }.carried(catalog)
+    }
+
+    /// A board for another catalog that shares the cells of the endpoints and providers both know.
+    #[must_use]
+    pub fn carried(&self, catalog: &Catalog) -> LiveBoard {
+        let endpoints = catalog.endpoints.iter().map(|endpoint| {
+            let known = self.endpoints.iter().find(|slot| slot.cell.id == endpoint.id);
+            let cell = known.map_or_else(|| Arc::new(EndpointCell::new(endpoint.id)), |slot| Arc::clone(&slot.cell));
+            Slot { cell, provider: endpoint.provider }
+        });
+        let providers = (0_u32..).zip(&catalog.providers).map(|(index, provider)| {
+            let endpoints = catalog.endpoints.iter().filter(|e| e.provider == index && !e.disabled).count();
+            ProviderSlot { cell: self.provider_cell(provider), endpoints }
+        });
+        LiveBoard { seed: self.seed, endpoints: endpoints.collect(), providers: providers.collect() }
+    }
+
+    /// One copy of the fast cells. Unused cells cost a few nanoseconds, used ones a lock.
+    #[must_use]
+    pub fn view(&self, now: Tick) -> LiveView {
+        let mut view = LiveView::default();
+        self.refresh(now, &mut view);
+        view
+    }
+
+    /// Overwrites a copy with what the cells hold now; saves the allocation of a fresh one.
+    pub fn refresh(&self, now: Tick, view: &mut LiveView) {
+        view.endpoints.clear();
+        view.endpoints.extend(self.endpoints.iter().map(|slot| slot.cell.view(now)));
+        view.providers.clear();
+        view.providers.extend(self.providers.iter().map(|slot| slot.cell.view(now)));
+    }
+
+    /// Takes a place at the endpoint of a candidate: counted as in flight and unanswered at once.
+    ///
+    /// # Errors
+    /// When its gate or its provider's has shut since the decision, or another request took the probe or the
+    /// pacing token: the next candidate is to be tried.
+    pub fn claim(&self, index: u32, now: Tick, candidate: &Candidate) -> Result<Claim, ExclusionReason> {
+        let slot = self.endpoints.get(index as usize).ok_or(ExclusionReason::Disabled)?;
+        slot.cell.change(|state| {
+            if !candidate.panic && !candidate.probe && state.pacing.due(now).is_some() {
+                return Err(ExclusionReason::Paced);
+            }
+            // Looked at before the provider is asked, so that a refusal here takes no probe slot there.
+            let mut breaker = state.breaker;
+            let caller = breaker.admit(now, candidate.probe, candidate.panic)?;
+            let provider_caller = self.admit_at_provider(slot.provider, now, candidate)?;
+            state.breaker = breaker;
+            Ok(state.claimed(index, slot, now, candidate, (caller, provider_caller)))
+        })
+    }
+
+    /// The request gave its first sign of life.
+    pub fn first_token(&self, claim: &Claim, now: Tick) {
+        let Some(slot) = self.slot(claim) else { return };
+        slot.cell.change(|state| {
+            state.answered(claim.serial);
+            state.alive = state.alive.max(Some(now));
+        });
+    }
+
+    /// Gives the place back and reads the verdict. Gives what moved, so that it can be published at once.
+    pub fn finish(&self, claim: Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> Option<BreakerChange> {
+        let slot = self.slot(&claim)?;
+        let jitter = |opens| self.jitter(claim.endpoint.0, opens);
+        let endpoint_gate = slot.cell.change(|state| {
+            let from = state.breaker.gate(now);
+            state.finish(&claim, now, &end, policy, jitter);
+            moved(from, state.breaker.gate(now))
+        });
+        let opened = matches!(endpoint_gate, Some(Move { to: Gate::Open { .. }, .. }));
+        let provider_gate = self.tell_provider(slot.provider, &claim, now, &end, opened, policy);
+        let change = BreakerChange {
+            index: claim.index,
+            provider: slot.provider,
+            endpoint_gate,
+            provider_gate,
+            cause: cause(&end),
+        };
+        (endpoint_gate.is_some() || provider_gate.is_some()).then_some(change)
+    }
+
+    fn tell_provider(
+        &self,
+        provider: u32,
+        claim: &Claim,
+        now: Tick,
+        end: &EventKind,
+        opened: bool,
+        policy: &RoutingPolicy,
+    ) -> Option<Move> {
+        let slot = self.providers.get(provider as usize)?;
+        let well = !matches!(end, EventKind::Failed { .. });
+        if well && slot.cell.is_quiet() {
+            return None;
+        }
+        let jitter = |opens| self.jitter(u64::from(provider), opens);
+        slot.cell.change(|state| {
+            let from = state.gate(now);
+            let opened = opened.then_some((claim.endpoint, slot.endpoints));
+            state.finish(claim.provider_caller, opened, now, end, policy, jitter);
+            moved(from, state.gate(now))
+        })
+    }
+
+    fn admit_at_provider(&self, provider: u32, now: Tick, candidate: &Candidate) -> Result<Caller, ExclusionReason> {
+        let slot = self.providers.get(provider as usize).filter(|slot| !slot.cell.is_quiet());
+        let Some(slot) = slot else { return Ok(Caller::Ordinary) };
+        slot.cell.change(|state| state.breaker.admit(now, candidate.probe, candidate.panic))
+    }
+
+    /// The cell of a claim, also when it was given under other positions.
+    fn slot(&self, claim: &Claim) -> Option<&Slot> {
+        let here = self.endpoints.get(claim.index as usize).filter(|slot| slot.cell.id == claim.endpoint);
+        here.or_else(|| self.endpoints.iter().find(|slot| slot.cell.id == claim.endpoint))
+    }
+
+    fn provider_cell(&self, provider: &Provider) -> Arc<ProviderCell> {
+        let known = self.providers.iter().find(|slot| slot.cell.slug == provider.slug);
+        known.map_or_else(|| Arc::new(ProviderCell::new(provider.slug.clone())), |slot| Arc::clone(&slot.cell))
+    }
+
+    /// 0.8 to 1.2, the same for the same opening of the same thing.
+    fn jitter(&self, of: u64, opens: u32) -> f64 {
+        let draw = mix(mix(self.seed, of), u64::from(opens)) >> 11;
+        0.8 + 0.4 * (draw as f64 / (1_u64 << 53) as f64)
+    }
+}
+
+impl EndpointState {
+    fn claimed(
+        &mut self,
+        index: u32,
+        slot: &Slot,
+        now: Tick,
+        candidate: &Candidate,
+        (caller, provider_caller): (Caller, Caller),
+    ) -> Claim {
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.serial = self.serial.wrapping_add(1);
+        self.pacing.admit(now);
+        let expected = candidate.inputs.expected;
+        self.pending.push(Pending { serial: self.serial, start: now, expected: expected.max(1e-6) });
+        Claim {
+            index,
+            endpoint: slot.cell.id,
+            dispatched: now,
+            in_flight: self.in_flight,
+            expected,
+            probe: caller == Caller::Probe || provider_caller == Caller::Probe,
+            serial: self.serial,
+            knee: candidate.inputs.knee,
+            caller,
+            provider_caller,
+        }
+    }
+
+    fn finish(
+        &mut self,
+        claim: &Claim,
+        now: Tick,
+        end: &EventKind,
+        policy: &RoutingPolicy,
+        jitter: impl Fn(u32) -> f64,
+    ) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.answered(claim.serial);
+        match end {
+            EventKind::Completed { .. } => {
+                self.alive = self.alive.max(Some(now));
+                self.outcomes.succeed(now, policy.stats.half_life);
+                if self.breaker.succeed(claim.caller) {
+                    self.outcomes.recover();
+                }
+            }
+            EventKind::Failed { failure, .. } => self.fail(claim, now, failure, policy, jitter),
+            _ => self.breaker.release(claim.caller),
+        }
+    }
+
+    fn fail(
+        &mut self,
+        claim: &Claim,
+        now: Tick,
+        failure: &Failure,
+        policy: &RoutingPolicy,
+        jitter: impl Fn(u32) -> f64,
+    ) {
+        let cause = Cause { kind: failure.kind, status: failure.status };
+        let verdict = Verdict::of(failure);
+        if verdict.is_failure() {
+            self.outcomes.fail(now, policy.stats.half_life);
+        }
+        match verdict {
+            Verdict::Late if self.is_overloaded(claim) && claim.caller == Caller::Ordinary => {}
+            Verdict::Refused | Verdict::Fault | Verdict::Late => {
+                self.breaker.count(cause);
+                let trips = verdict == Verdict::Refused
+                    || self.breaker.failures() >= policy.breaker.consecutive
+                    || self.outcomes.is_failing(now, policy.stats.half_life);
+                self.breaker.trip(now, claim.caller, trips, &policy.breaker, jitter);
+                if failure.retry_after.is_some() {
+                    self.breaker.cool(now, failure.retry_after, cause);
+                }
+            }
+            Verdict::Busy => {
+                self.breaker.cool(now, failure.retry_after, cause);
+                if policy.pacing {
+                    self.pacing.refuse(now, claim.dispatched);
+                }
+            }
+            Verdict::UnknownModel => self.breaker.fault(now, claim.caller, cause),
+            Verdict::Account | Verdict::Forbidden | Verdict::Silent => self.breaker.release(claim.caller),
+        }
+    }
+
+    /// A time-out beyond the knee of an endpoint that gave a sign of life meanwhile is our own load, not a fault.
+    fn is_overloaded(&self, claim: &Claim) -> bool {
+        f64::from(claim.in_flight) > claim.knee && self.alive > Some(claim.dispatched)
+    }
+}
+
+impl ProviderState {
+    /// `opened` names the endpoint that opened with this failure and counts its siblings.
+    fn finish(
+        &mut self,
+        caller: Caller,
+        opened: Option<(EndpointId, usize)>,
+        now: Tick,
+        end: &EventKind,
+        policy: &RoutingPolicy,
+        jitter: impl Fn(u32) -> f64,
+    ) {
+        let EventKind::Failed { failure, .. } = end else {
+            if matches!(end, EventKind::Completed { .. }) {
+                self.answered();
+                _ = self.breaker.succeed(caller);
+            }
+            return self.breaker.release(caller);
+        };
+        let cause = Cause { kind: failure.kind, status: failure.status };
+        match Verdict::of(failure) {
+            Verdict::Refused => {
+                let trips = opened.is_some_and(|(id, endpoints)| self.refused(id, now, endpoints, cause));
+                self.breaker.trip(now, caller, trips, &policy.breaker, jitter);
+            }
+            Verdict::Late => self.breaker.trip(now, caller, false, &policy.breaker, jitter),
+            Verdict::Account => self.breaker.fault(now, caller, cause),
+            Verdict::Forbidden if self.forbidden() => self.breaker.fault(now, caller, cause),
+            // It answered, so it can be reached. Whether it would serve its account is for the next probe to say.
+            Verdict::Fault | Verdict::Busy | Verdict::Forbidden | Verdict::UnknownModel | Verdict::Silent => {
+                self.breaker.release(caller);
+            }
+        }
+    }
+}
+
+fn moved(from: Gate, to: Gate) -> Option<Move> {
+    (std::mem::discriminant(&from) != std::mem::discriminant(&to)).then_some(Move { from, to })
+}
+
+fn cause(end: &EventKind) -> Option<Cause> {
+    let EventKind::Failed { failure, .. } = end else { return None };
+    Some(Cause { kind: failure.kind, status: failure.status })
+}

@@ -1,0 +1,43 @@
+//! What is known about endpoints: how fast, how sound, how busy.
+//!
+//! Two halves that meet in a decision. *Slow* statistics ([`Statistics`]) are owned by one actor, fed with
+//! [`Event`](crate::domain::Event)s and published as a [`Snapshot`]. *Fast* cells ([`LiveBoard`]) are shared
+//! by all workers and changed at once: requests in flight, unanswered ones, breakers, cooldowns, pacing.
+//!
+//! Nothing here reads a clock, draws a number or waits; moments and seeds arrive as arguments. Transcendental
+//! functions come from `libm`, so that the same numbers give the same bits on every platform. Which endpoint
+//! is chosen from all this is decided in [`crate::decide`].
+
+mod breaker;
+mod cell;
+mod decay;
+mod endpoint;
+mod failures;
+mod figures;
+mod histogram;
+mod latency;
+mod lengths;
+mod live;
+mod mix;
+mod pacing;
+mod prior;
+mod snapshot;
+mod statistics;
+mod throughput;
+mod verdict;
+mod view;
+mod windows;
+
+pub use breaker::{Breaker, Caller, Gate};
+pub use failures::Outcomes;
+pub use figures::{EndpointFigures, ErrorClass, ErrorCounts, Figures, LastError, Quantiles, Summary};
+pub use latency::{FirstToken, Fit};
+pub use lengths::OutputLengths;
+pub use live::{BreakerChange, Claim, LiveBoard, Move};
+pub use mix::{mix, splitmix64};
+pub use pacing::Pacing;
+pub use snapshot::{Curve, EndpointStats, Estimates, Prices, Snapshot};
+pub use statistics::Statistics;
+pub use throughput::Throughput;
+pub use verdict::Verdict;
+pub use view::{LiveEndpoint, LiveProvider, LiveView, Standing};

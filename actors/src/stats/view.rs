@@ -1,0 +1,104 @@
+//! One copy of the fast cells, as a decision reads them.
+
+use crate::domain::{Catalog, Cause, Tick};
+
+use super::Gate;
+
+/// How an endpoint stands right now. The default is an endpoint nobody uses.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LiveEndpoint {
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// The two largest ratios of age to expectation among its unanswered requests, larger first; 0 for none.
+    pub overdue: [f64; 2],
+    /// Whether requests pass. Its provider's gate stands beside it.
+    pub gate: Gate,
+    /// When a paced endpoint takes the next request, if not at once.
+    pub due: Option<Tick>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// The last failure that counted.
+    pub last: Option<Cause>,
+    /// Whether it was ever called.
+    pub used: bool,
+}
+
+/// How a provider stands right now.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LiveProvider {
+    /// Whether requests pass.
+    pub gate: Gate,
+    /// Refusals in a row.
+    pub failures: u32,
+    /// The last failure that counted.
+    pub last: Option<Cause>,
+}
+
+/// One copy of the fast cells, by position in the catalog. Cells it does not hold count as unused.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LiveView {
+    /// One per endpoint.
+    pub endpoints: Vec<LiveEndpoint>,
+    /// One per provider.
+    pub providers: Vec<LiveProvider>,
+}
+
+/// What an endpoint or provider shows to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// `closed`, `open` or `half_open`.
+    pub circuit: &'static str,
+    /// When an open circuit may be probed.
+    pub open_until: Option<Tick>,
+    /// When a cooldown ends.
+    pub cooldown_until: Option<Tick>,
+    /// Whether our account or model name there is wrong.
+    pub config_fault: bool,
+    /// Requests in flight.
+    pub in_flight: u32,
+}
+
+impl LiveView {
+    /// The cell of an endpoint.
+    #[must_use]
+    pub fn endpoint(&self, index: u32) -> LiveEndpoint {
+        self.endpoints.get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// The cell of a provider.
+    #[must_use]
+    pub fn provider(&self, index: u32) -> LiveProvider {
+        self.providers.get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// What an endpoint shows; its provider's gate counts too.
+    #[must_use]
+    pub fn standing(&self, catalog: &Catalog, index: u32) -> Standing {
+        let cell = self.endpoint(index);
+        let provider = catalog.endpoint(index).map_or(Gate::Passing, |endpoint| self.provider(endpoint.provider).gate);
+        Standing::new(cell.gate.and(provider), cell.in_flight)
+    }
+
+    /// What a provider shows: its own gate, or the mildest one when every endpoint that was ever called is shut.
+    #[must_use]
+    pub fn provider_standing(&self, catalog: &Catalog, provider: u32) -> Standing {
+        let of_provider = (0_u32..).zip(&catalog.endpoints).filter(|(_, endpoint)| endpoint.provider == provider);
+        let cells: Vec<_> = of_provider.map(|(index, _)| self.endpoint(index)).filter(|cell| cell.used).collect();
+        let in_flight = cells.iter().map(|cell| cell.in_flight).sum();
+        let mildest = cells.iter().map(|cell| cell.gate).reduce(|a, b| if a.and(b) == a { b } else { a });
+        Standing::new(self.provider(provider).gate.and(mildest.unwrap_or_default()), in_flight)
+    }
+}
+
+impl Standing {
+    fn new(gate: Gate, in_flight: u32) -> Standing {
+        let shut = gate.until();
+        Standing {
+            circuit: gate.circuit(),
+            open_until: shut.filter(|_| gate.circuit() == "open"),
+            cooldown_until: shut.filter(|_| matches!(gate, Gate::Cooling { .. })),
+            config_fault: matches!(gate, Gate::ConfigFault { .. }),
+            in_flight,
+        }
+    }
+}
