@@ -7,3 +7,15 @@ pub mod generation;
 pub mod image;
 pub mod metrics;
 pub mod preview;
+
+mod caching;
+mod condition;
+mod endpoint_entry;
+mod figures;
+mod model_entry;
+mod model_list;
+mod model_query;
+mod number;
+mod offer;
+#[cfg(test)]
+mod samples;
