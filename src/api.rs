@@ -11,11 +11,16 @@ pub mod preview;
 mod caching;
 mod condition;
 mod endpoint_entry;
+mod explain_view;
 mod figures;
+mod generation_view;
 mod model_entry;
 mod model_list;
 mod model_query;
 mod number;
 mod offer;
+mod parameters_view;
+mod preview_view;
+mod route_view;
 #[cfg(test)]
 mod samples;
