@@ -23,4 +23,6 @@ mod parameters_view;
 mod preview_view;
 mod route_view;
 #[cfg(test)]
+mod route_samples;
+#[cfg(test)]
 mod samples;

@@ -189,3 +189,268 @@ impl UsageBody {
 pub(crate) fn rfc_3339(unix_millis: i64) -> String {
     DateTime::from_timestamp_millis(unix_millis).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::{
+        super::{route_samples::generation, samples::catalog},
+        *,
+    };
+
+    #[test]
+    fn an_explanation_has_the_eight_fields_and_the_numbers_behind_them() {
+        let catalog = catalog();
+        let generation = generation(&catalog);
+        let body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        expect![[r#"
+            {
+              "generation_id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA",
+              "model": "acme/small",
+              "provider_name": "Beta Cloud",
+              "latency_ms": 312,
+              "generation_time_ms": 2100,
+              "router": "service/auto",
+              "total_cost": 0.00000453,
+              "decision_reason": "cheapest: acme/small on Acme",
+              "decision_code": "provider_fallback",
+              "requested_model": "auto",
+              "objective": "cheapest",
+              "parameters": {
+                "objective": {
+                  "value": "cheapest",
+                  "source": "metadata"
+                },
+                "weights": {
+                  "latency": 0.5,
+                  "cost": 0.5
+                },
+                "allowed_models": [
+                  [
+                    "acme/*",
+                    "beta/medium"
+                  ]
+                ],
+                "blocked_models": [
+                  "beta/*"
+                ],
+                "provider": {
+                  "order": [
+                    "acme"
+                  ],
+                  "allow_fallbacks": true,
+                  "require_parameters": false,
+                  "data_collection": "allow",
+                  "zdr": false
+                },
+                "max_cost": {
+                  "value": 0.01,
+                  "source": "top_level"
+                }
+              },
+              "estimate": {
+                "prompt_tokens": 812,
+                "completion_tokens": 256
+              },
+              "candidates": [
+                {
+                  "rank": 1,
+                  "selected": true,
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "provider_slug": "acme",
+                  "score": 5.1e-6,
+                  "score_unit": "usd",
+                  "score_terms": [
+                    {
+                      "name": "expected_cost",
+                      "value": 4.800000000000001e-6
+                    },
+                    {
+                      "name": "failure",
+                      "value": 3e-7
+                    }
+                  ],
+                  "selection_probability": 0.94,
+                  "predicted": {
+                    "ttft_ms": {
+                      "p50": 230,
+                      "p95": 510
+                    },
+                    "throughput_tps": 95,
+                    "total_ms": {
+                      "p50": 2900,
+                      "p95": null
+                    },
+                    "cost": 4.8e-6,
+                    "failure_probability": 0.004,
+                    "measured": true
+                  },
+                  "health": {
+                    "state": "healthy",
+                    "circuit": "closed",
+                    "success_rate": 0.998,
+                    "samples": 1204,
+                    "in_flight": 2
+                  },
+                  "pricing": {
+                    "prompt": "0.00000015",
+                    "completion": "0.0000006"
+                  },
+                  "context_length": 128000
+                },
+                {
+                  "rank": 2,
+                  "selected": false,
+                  "model": "acme/small",
+                  "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
+                  "score": 7.3e-6,
+                  "score_unit": "usd",
+                  "score_terms": [
+                    {
+                      "name": "expected_cost",
+                      "value": 7.000000000000001e-6
+                    },
+                    {
+                      "name": "failure",
+                      "value": 3e-7
+                    }
+                  ],
+                  "selection_probability": 0.94,
+                  "predicted": {
+                    "ttft_ms": {
+                      "p50": 230,
+                      "p95": 510
+                    },
+                    "throughput_tps": 95,
+                    "total_ms": {
+                      "p50": 2900,
+                      "p95": null
+                    },
+                    "cost": 4.8e-6,
+                    "failure_probability": 0.004,
+                    "measured": true
+                  },
+                  "health": {
+                    "state": "healthy",
+                    "circuit": "closed",
+                    "success_rate": 0.998,
+                    "samples": 1204,
+                    "in_flight": 2
+                  },
+                  "pricing": {
+                    "prompt": "0.0000001",
+                    "completion": "0.000001"
+                  },
+                  "context_length": 200000
+                }
+              ],
+              "candidates_total": 2,
+              "excluded": [
+                {
+                  "model": "beta/medium",
+                  "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
+                  "reason": "blocked_model",
+                  "detail": "matches beta/*"
+                }
+              ],
+              "excluded_total": 1,
+              "attempts": [
+                {
+                  "n": 1,
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "status": 503,
+                  "error_type": "overloaded",
+                  "started_ms": 40,
+                  "duration_ms": 60,
+                  "connect_ms": 12,
+                  "first_token_ms": null
+                },
+                {
+                  "n": 2,
+                  "model": "acme/small",
+                  "provider_name": "Beta Cloud",
+                  "status": 200,
+                  "error_type": null,
+                  "started_ms": 80,
+                  "duration_ms": 60,
+                  "connect_ms": null,
+                  "first_token_ms": 30
+                }
+              ],
+              "cost_breakdown": {
+                "prompt": 0.0000015,
+                "completion": 0.000003,
+                "reasoning": 0,
+                "cache_read": 0.00000003,
+                "cache_write": 0,
+                "request": 0,
+                "image": 0,
+                "web_search": 0
+              },
+              "created_at": "2025-11-20T09:05:00.250Z",
+              "status": "completed",
+              "streamed": true,
+              "finish_reason": "stop",
+              "usage": {
+                "prompt_tokens": 12,
+                "completion_tokens": 5,
+                "total_tokens": 17,
+                "cost": 0.00000453,
+                "prompt_tokens_details": {
+                  "cached_tokens": 2,
+                  "cache_write_tokens": 0
+                },
+                "completion_tokens_details": {
+                  "reasoning_tokens": 0
+                },
+                "estimated": false
+              },
+              "dropped_parameters": [
+                "top_k"
+              ],
+              "explored": false,
+              "route_seed": "18446744073709551615",
+              "snapshot_version": 41,
+              "catalog_version": 7,
+              "policy_version": 2
+            }"#]].assert_eq(&serde_json::to_string_pretty(&body).unwrap());
+    }
+
+    #[test]
+    fn the_parts_of_the_cost_sum_to_the_whole_which_is_the_cost_in_the_usage() {
+        let catalog = catalog();
+        let generation = generation(&catalog);
+        let text = serde_json::to_string(&ExplainBody::new(&generation, &catalog, "")).unwrap();
+        assert!(text.contains(r#""total_cost":0.00000453,"#), "{text}");
+        assert!(text.contains(r#""cost":0.00000453,"#), "{text}");
+    }
+
+    #[test]
+    fn a_running_generation_has_no_end_yet() {
+        let catalog = catalog();
+        let mut generation = generation(&catalog);
+        generation.status = GenerationStatus::Running;
+        let body = serde_json::to_value(ExplainBody::new(&generation, &catalog, "")).unwrap();
+        assert_eq!((&body["status"], &body["generation_time_ms"]), (&"running".into(), &serde_json::Value::Null));
+    }
+
+    #[test]
+    fn after_a_reload_what_is_left_keeps_its_name_and_what_is_gone_has_none() {
+        let decided_with = catalog();
+        let generation = generation(&decided_with);
+        let mut reloaded = catalog();
+        reloaded.version += 1;
+        reloaded.endpoints.swap(0, 1);
+        reloaded.endpoints.truncate(1);
+        let body = serde_json::to_value(ExplainBody::new(&generation, &reloaded, "")).unwrap();
+        assert_eq!(body["candidates"][0]["provider_name"], serde_json::Value::Null);
+        assert_eq!(body["candidates"][1]["provider_name"], "Beta Cloud");
+        assert_eq!(body["excluded"][0]["model"], serde_json::Value::Null);
+        assert_eq!(body["excluded"][0]["reason"], "blocked_model");
+    }
+}

@@ -175,3 +175,159 @@ fn responses(generation: &Generation) -> Vec<ResponseBody<'_>> {
     });
     attempts.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::Value;
+
+    use super::{
+        super::{route_samples::generation, samples::catalog},
+        *,
+    };
+
+    /// The keys of which the absence of any one makes an SDK refuse the record.
+    const REQUIRED: [&str; 42] = [
+        "id",
+        "model",
+        "created_at",
+        "origin",
+        "data_region",
+        "total_cost",
+        "usage",
+        "is_byok",
+        "upstream_id",
+        "provider_name",
+        "finish_reason",
+        "native_finish_reason",
+        "router",
+        "external_user",
+        "api_type",
+        "http_referer",
+        "user_agent",
+        "service_tier",
+        "preset_id",
+        "web_search_engine",
+        "workspace_id",
+        "streamed",
+        "cancelled",
+        "cache_discount",
+        "upstream_inference_cost",
+        "latency",
+        "generation_time",
+        "moderation_latency",
+        "tokens_prompt",
+        "tokens_completion",
+        "native_tokens_prompt",
+        "native_tokens_completion",
+        "native_tokens_completion_images",
+        "native_tokens_reasoning",
+        "native_tokens_cached",
+        "num_media_prompt",
+        "num_input_audio_prompt",
+        "num_media_completion",
+        "num_search_results",
+        "num_fetches",
+        "app_id",
+        "provider_responses",
+    ];
+
+    fn record(change: impl FnOnce(&mut Generation)) -> Value {
+        let catalog = catalog();
+        let mut generation = generation(&catalog);
+        change(&mut generation);
+        let body = GenerationBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        serde_json::to_value(body).unwrap()["data"].take()
+    }
+
+    #[test]
+    fn a_record_has_all_42_keys() {
+        let record = record(|_| ());
+        for key in REQUIRED {
+            assert!(record.get(key).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_record_reads_as_clients_expect_it() {
+        let mut record = record(|_| ());
+        assert_eq!(record["route"]["generation_id"], record["id"]);
+        record.as_object_mut().unwrap().remove("route");
+        expect![[r#"
+            {
+              "api_type": "completions",
+              "app_id": null,
+              "cache_discount": null,
+              "cancelled": false,
+              "created_at": "2025-11-20T09:05:00.250Z",
+              "data_region": "global",
+              "external_user": null,
+              "finish_reason": "stop",
+              "generation_time": 2100,
+              "http_referer": null,
+              "id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA",
+              "is_byok": false,
+              "latency": 312,
+              "metadata": {
+                "team": "blue"
+              },
+              "model": "acme/small",
+              "moderation_latency": null,
+              "native_finish_reason": "end_turn",
+              "native_tokens_cached": 2,
+              "native_tokens_completion": 5,
+              "native_tokens_completion_images": null,
+              "native_tokens_prompt": 12,
+              "native_tokens_reasoning": 0,
+              "num_fetches": null,
+              "num_input_audio_prompt": null,
+              "num_media_completion": 0,
+              "num_media_prompt": 0,
+              "num_search_results": null,
+              "origin": "",
+              "preset_id": null,
+              "provider_name": "Beta Cloud",
+              "provider_responses": [
+                {
+                  "is_byok": false,
+                  "latency": 60,
+                  "provider_name": "Acme",
+                  "status": 503
+                },
+                {
+                  "id": "chatcmpl-7",
+                  "is_byok": false,
+                  "latency": 30,
+                  "provider_name": "Beta Cloud",
+                  "status": 200
+                }
+              ],
+              "request_id": "req-1",
+              "router": "service/auto",
+              "service_tier": null,
+              "streamed": true,
+              "tokens_completion": 5,
+              "tokens_prompt": 12,
+              "total_cost": 4.53e-6,
+              "upstream_id": "chatcmpl-7",
+              "upstream_inference_cost": null,
+              "usage": 4.53e-6,
+              "user_agent": "tests/1",
+              "web_search_engine": null,
+              "workspace_id": null
+            }"#]].assert_eq(&serde_json::to_string_pretty(&record).unwrap());
+    }
+
+    #[test]
+    fn a_failed_generation_still_names_a_model_and_a_running_one_has_counted_nothing() {
+        let failed = record(|generation| {
+            generation.status = GenerationStatus::Failed;
+            generation.model = None;
+            generation.provider_name = None;
+        });
+        assert_eq!((&failed["model"], &failed["provider_name"]), (&"auto".into(), &Value::Null));
+        let running = record(|generation| generation.status = GenerationStatus::Running);
+        assert_eq!((&running["tokens_prompt"], &running["generation_time"]), (&Value::Null, &Value::Null));
+        assert!(running["total_cost"].is_number());
+    }
+}
