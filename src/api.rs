@@ -12,8 +12,8 @@ mod caching;
 mod condition;
 mod endpoint_entry;
 mod explain_view;
-mod figures;
 mod generation_view;
+mod health_view;
 mod model_entry;
 mod model_list;
 mod model_query;
@@ -21,6 +21,8 @@ mod number;
 mod offer;
 mod parameters_view;
 mod preview_view;
+mod providers_view;
+mod readings;
 mod route_view;
 #[cfg(test)]
 mod route_samples;

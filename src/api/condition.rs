@@ -1,13 +1,15 @@
 //! One word for how an endpoint or a provider stands.
 
+use pointsman_actors::stats::Standing;
+
 /// How it stands, for people and monitors; the routing reads the numbers instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Condition {
     /// It answers.
     Healthy,
-    /// It answers, but too often not, or it is being tried again.
+    /// It answers, but too often not; or it cools; or it is being tried again.
     Degraded,
-    /// Its breaker is open.
+    /// Its breaker is open, or it refuses our key.
     Down,
     /// It was not asked yet.
     #[default]
@@ -28,6 +30,17 @@ impl Condition {
             (_, None) => Condition::Unknown,
             (_, Some(rate)) if rate < GOOD_RATE => Condition::Degraded,
             _ => Condition::Healthy,
+        }
+    }
+
+    /// The condition behind what an endpoint or provider shows.
+    pub(crate) fn of_standing(standing: Standing, success_rate: Option<f64>) -> Condition {
+        if standing.config_fault {
+            return Condition::Down;
+        }
+        match Condition::of(standing.circuit, success_rate) {
+            Condition::Healthy | Condition::Unknown if standing.cooldown_until.is_some() => Condition::Degraded,
+            condition => condition,
         }
     }
 
@@ -54,6 +67,8 @@ impl Condition {
 
 #[cfg(test)]
 mod tests {
+    use pointsman_actors::domain::Tick;
+
     use super::*;
 
     #[test]
@@ -63,5 +78,18 @@ mod tests {
         assert_eq!(Condition::of("closed", None), Condition::Unknown);
         assert_eq!(Condition::of("closed", Some(0.5)), Condition::Degraded);
         assert_eq!(Condition::of("closed", Some(0.998)), Condition::Healthy);
+    }
+
+    #[test]
+    fn a_cooling_endpoint_is_degraded_and_one_that_refuses_our_key_is_down() {
+        let standing = Standing {
+            circuit: "closed",
+            open_until: None,
+            cooldown_until: Some(Tick(1)),
+            config_fault: false,
+            in_flight: 0,
+        };
+        assert_eq!(Condition::of_standing(standing, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::of_standing(Standing { config_fault: true, ..standing }, None), Condition::Down);
     }
 }

@@ -2,14 +2,17 @@
 //!
 //! Two SDKs validate it; every key below is required by one of them.
 
-use pointsman_actors::domain::{Catalog, Endpoint, Model, ParameterNames, Provider};
+use pointsman_actors::{
+    domain::{Catalog, Endpoint, Model, ParameterNames, Provider},
+    stats::Quantiles,
+};
 use serde::Serialize;
 
 use super::{
-    figures::{EndpointFigures, Figures, Quantiles},
     model_entry::{Absent, ArchitectureBody, PricingBody},
     number::Figure,
     offer::Offer,
+    readings::{Reading, Readings},
 };
 
 /// A model and its endpoints.
@@ -73,13 +76,13 @@ struct NativeToolsBody {}
 
 impl<'a> ModelEndpoints<'a> {
     /// The page of an offer.
-    pub(crate) fn new(offer: &Offer<'a>, catalog: &'a Catalog, figures: &Figures) -> ModelEndpoints<'a> {
+    pub(crate) fn new(offer: &Offer<'a>, catalog: &'a Catalog, readings: &Readings) -> ModelEndpoints<'a> {
         let entries = offer.endpoints.iter().filter_map(|&position| {
             let endpoint = catalog.endpoint(position)?;
             let provider = catalog.provider_of(endpoint)?;
             let model = catalog.model_of(endpoint)?;
-            let measured = figures.endpoint(position).copied().unwrap_or_default();
-            Some(EndpointEntry::new(model, endpoint, provider, &catalog.parameters, measured))
+            let reading = readings.endpoint(catalog, position);
+            Some(EndpointEntry::new(model, endpoint, provider, &catalog.parameters, reading))
         });
         ModelEndpoints {
             id: offer.id,
@@ -98,8 +101,9 @@ impl<'a> EndpointEntry<'a> {
         endpoint: &'a Endpoint,
         provider: &'a Provider,
         names: &'a ParameterNames,
-        measured: EndpointFigures,
+        reading: Reading<'_>,
     ) -> EndpointEntry<'a> {
+        let Reading { summary, condition, .. } = reading;
         let supported_parameters: Vec<&str> = names.names(endpoint.parameters).map(|name| &**name).collect();
         EndpointEntry {
             name: format!("{} | {}", provider.name, model.id),
@@ -112,14 +116,12 @@ impl<'a> EndpointEntry<'a> {
             quantization: endpoint.quantization.as_deref(),
             max_completion_tokens: endpoint.limits.max_completion_tokens,
             max_prompt_tokens: endpoint.limits.max_prompt_tokens,
-            status: measured.condition.status(),
-            uptime_last_5m: measured.uptime_5m.map(percent),
-            uptime_last_30m: measured.uptime_30m.map(percent),
-            uptime_last_1d: measured.uptime_1d.map(percent),
-            latency_last_30m: measured.first_token.map(|seconds| QuantilesBody::new(seconds, Figure::millis)),
-            throughput_last_30m: measured
-                .throughput
-                .map(|rate| QuantilesBody::new(rate, |rate| Figure::rounded(rate, 1))),
+            status: condition.status(),
+            uptime_last_5m: summary.success_rate.map(percent),
+            uptime_last_30m: summary.success_rate_half_hour.map(percent),
+            uptime_last_1d: summary.success_rate_day.map(percent),
+            latency_last_30m: QuantilesBody::new(&summary.first_token_half_hour, Figure::millis),
+            throughput_last_30m: QuantilesBody::new(&summary.throughput_half_hour, |rate| Figure::rounded(rate, 1)),
             supports_implicit_caching: endpoint.pricing.input_cache_read.is_some(),
             supports_tool_choice: ToolChoiceBody::new(&supported_parameters),
             supported_parameters,
@@ -144,13 +146,14 @@ fn percent(share: f64) -> Figure {
 }
 
 impl QuantilesBody {
-    fn new(quantiles: Quantiles, write: impl Fn(f64) -> Figure) -> QuantilesBody {
-        QuantilesBody {
-            p50: write(quantiles.p50),
-            p75: write(quantiles.p75),
-            p90: write(quantiles.p90),
-            p99: write(quantiles.p99),
-        }
+    /// All four, or nothing where nothing was observed.
+    fn new(quantiles: &Quantiles, write: impl Fn(f64) -> Figure) -> Option<QuantilesBody> {
+        Some(QuantilesBody {
+            p50: write(quantiles.p50?),
+            p75: write(quantiles.p75?),
+            p90: write(quantiles.p90?),
+            p99: write(quantiles.p99?),
+        })
     }
 }
 
@@ -169,9 +172,8 @@ mod tests {
 
     use super::{
         super::{
-            condition::Condition,
             offer::Names,
-            samples::{catalog, today},
+            samples::{catalog, readings, today},
         },
         *,
     };
@@ -181,15 +183,8 @@ mod tests {
         let catalog = catalog();
         let offers = Offer::all(&catalog, today(), Names::Models);
         let small = offers.iter().find(|offer| offer.id == "acme/small").unwrap();
-        let measured = EndpointFigures {
-            condition: Condition::Degraded,
-            uptime_5m: Some(0.912_345),
-            first_token: Some(Quantiles { p50: 0.23, p75: 0.25, p90: 0.31, p99: 0.512_34 }),
-            throughput: Some(Quantiles { p50: 95.04, p75: 100.0, p90: 110.0, p99: 130.0 }),
-            ..EndpointFigures::default()
-        };
-        let figures = Figures { endpoints: vec![EndpointFigures::default(), measured] };
-        let page = ModelEndpoints::new(small, &catalog, &figures);
+        let readings = readings(&catalog, &[None, Some(0.23)]);
+        let page = ModelEndpoints::new(small, &catalog, &readings);
         expect![[r#"
             {
               "id": "acme/small",
@@ -279,19 +274,19 @@ mod tests {
                   ],
                   "status": -1,
                   "uptime_last_5m": 91.23,
-                  "uptime_last_30m": null,
+                  "uptime_last_30m": 95,
                   "uptime_last_1d": null,
                   "latency_last_30m": {
                     "p50": 230,
-                    "p75": 250,
-                    "p90": 310,
-                    "p99": 512.3
+                    "p75": 276,
+                    "p90": 345,
+                    "p99": 690
                   },
                   "throughput_last_30m": {
-                    "p50": 95,
-                    "p75": 100,
-                    "p90": 110,
-                    "p99": 130
+                    "p50": 0.2,
+                    "p75": 0.3,
+                    "p90": 0.3,
+                    "p99": 0.7
                   },
                   "supports_implicit_caching": false,
                   "supports_tool_choice": {

@@ -1,13 +1,13 @@
 //! The wire shape of a route explanation: the eight published fields of a generation's route, and
 //! every number behind them.
 
-use chrono::{DateTime, SecondsFormat};
 use pointsman_actors::domain::{AttemptRecord, Catalog, CostBreakdown, Generation, GenerationStatus, Usage};
 use serde::Serialize;
 
 use super::{
     number::{Dollars, Text},
     parameters_view::ParametersBody,
+    readings::rfc_3339,
     route_view::{self, CandidateBody, EstimateBody, ExcludedBody, Places},
 };
 
@@ -183,11 +183,6 @@ impl UsageBody {
             estimated: usage.estimated,
         }
     }
-}
-
-/// A moment in Unix milliseconds as clients read it: `2025-11-20T09:05:00.000Z`.
-pub(crate) fn rfc_3339(unix_millis: i64) -> String {
-    DateTime::from_timestamp_millis(unix_millis).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 #[cfg(test)]
@@ -418,7 +413,8 @@ mod tests {
               "snapshot_version": 41,
               "catalog_version": 7,
               "policy_version": 2
-            }"#]].assert_eq(&serde_json::to_string_pretty(&body).unwrap());
+            }"#]]
+        .assert_eq(&serde_json::to_string_pretty(&body).unwrap());
     }
 
     #[test]

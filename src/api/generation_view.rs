@@ -6,11 +6,7 @@
 use pointsman_actors::domain::{Catalog, Generation, GenerationStatus};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use super::{
-    explain_view::{ExplainBody, rfc_3339},
-    model_entry::Absent,
-    number::Dollars,
-};
+use super::{explain_view::ExplainBody, model_entry::Absent, number::Dollars, readings::rfc_3339};
 
 /// The record, in its envelope.
 #[derive(Serialize)]
@@ -315,7 +311,8 @@ mod tests {
               "user_agent": "tests/1",
               "web_search_engine": null,
               "workspace_id": null
-            }"#]].assert_eq(&serde_json::to_string_pretty(&record).unwrap());
+            }"#]]
+        .assert_eq(&serde_json::to_string_pretty(&record).unwrap());
     }
 
     #[test]

@@ -2,14 +2,17 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use pointsman_actors::domain::{Catalog, Provider, Usd};
+use pointsman_actors::{
+    domain::{Catalog, Provider, Usd},
+    stats::Summary,
+};
 use serde::Serialize;
 
 use super::{
-    figures::Figures,
     model_entry::ModelEntry,
     model_query::{ModelQuery, Outputs, Page, Sort},
     offer::Offer,
+    readings::Readings,
 };
 
 /// What stands around the entries.
@@ -78,10 +81,10 @@ pub(crate) fn select<'a>(
     mut offers: Vec<Offer<'a>>,
     catalog: &Catalog,
     query: &ModelQuery,
-    figures: &Figures,
+    readings: &Readings,
 ) -> Vec<Offer<'a>> {
     offers.retain(|offer| query.wants(offer, catalog));
-    offers.sort_by(|a, b| a.compare(b, query.sort, figures).then_with(|| a.newest_first(b)));
+    offers.sort_by(|a, b| a.compare(b, query.sort, readings).then_with(|| a.newest_first(b)));
     offers
 }
 
@@ -124,9 +127,9 @@ impl Offer<'_> {
         Reverse(self.created).cmp(&Reverse(other.created)).then_with(|| self.id.cmp(other.id))
     }
 
-    fn compare(&self, other: &Offer<'_>, sort: Sort, figures: &Figures) -> Ordering {
-        let throughput = |offer: &Offer<'_>| offer.best(figures, |endpoint| Some(-endpoint.throughput?.p50));
-        let latency = |offer: &Offer<'_>| offer.best(figures, |endpoint| Some(endpoint.first_token?.p50));
+    fn compare(&self, other: &Offer<'_>, sort: Sort, readings: &Readings) -> Ordering {
+        let throughput = |offer: &Offer<'_>| offer.best(readings, |summary| Some(-summary.throughput_half_hour.p50?));
+        let latency = |offer: &Offer<'_>| offer.best(readings, |summary| summary.first_token_half_hour.p50);
         match sort {
             Sort::Newest => Ordering::Equal,
             Sort::PriceUp => missing_last(self.price(), other.price(), Usd::cmp),
@@ -142,9 +145,9 @@ impl Offer<'_> {
     }
 
     /// The least `figure` among the endpoints that have one.
-    fn best(&self, figures: &Figures, figure: impl Fn(&super::figures::EndpointFigures) -> Option<f64>) -> Option<f64> {
-        let known = self.endpoints.iter().filter_map(|&position| figure(figures.endpoint(position)?));
-        known.min_by(f64::total_cmp)
+    fn best(&self, readings: &Readings, figure: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
+        let endpoints = self.endpoints.iter().filter_map(|&position| readings.summary(position));
+        endpoints.filter_map(figure).min_by(f64::total_cmp)
     }
 }
 
@@ -163,9 +166,8 @@ mod tests {
 
     use super::{
         super::{
-            figures::{EndpointFigures, Quantiles},
             offer::Names,
-            samples::{catalog, today},
+            samples::{catalog, readings, today},
         },
         *,
     };
@@ -176,7 +178,7 @@ mod tests {
     fn list(query: &str, default: Outputs, envelope: Envelope) -> serde_json::Value {
         let catalog = catalog();
         let query = ModelQuery::parse(query, default).unwrap();
-        let offers = select(Offer::all(&catalog, today(), Names::Models), &catalog, &query, &Figures::default());
+        let offers = select(Offer::all(&catalog, today(), Names::Models), &catalog, &query, &Readings::default());
         serde_json::to_value(ModelList::new(&offers, &catalog, &query, envelope, "/api/v1/models")).unwrap()
     }
 
@@ -239,21 +241,15 @@ mod tests {
     #[test]
     fn models_without_measurements_come_last() {
         let catalog = catalog();
-        let measured = |p50| EndpointFigures {
-            first_token: Some(Quantiles { p50, ..Quantiles::default() }),
-            throughput: Some(Quantiles { p50, ..Quantiles::default() }),
-            ..EndpointFigures::default()
-        };
         // acme/small at its two endpoints, then nothing for acme/paint, then beta/medium.
-        let unmeasured = EndpointFigures::default();
-        let figures = Figures { endpoints: vec![measured(0.9), measured(0.2), unmeasured, measured(0.5)] };
+        let readings = readings(&catalog, &[Some(0.9), Some(0.2), None, Some(0.5)]);
         for (sort, expected) in [
             ("latency-low-to-high", ["acme/small", "beta/medium", "beta/free"]),
             ("throughput-high-to-low", ["acme/small", "beta/medium", "beta/free"]),
         ] {
             let query = ModelQuery::parse(&format!("sort={sort}"), TEXT).unwrap();
-            assert!(query.needs_figures());
-            let offers = select(Offer::all(&catalog, today(), Names::Models), &catalog, &query, &figures);
+            assert!(query.needs_readings());
+            let offers = select(Offer::all(&catalog, today(), Names::Models), &catalog, &query, &readings);
             assert_eq!(offers.iter().map(|offer| offer.id).collect::<Vec<_>>(), expected, "{sort}");
         }
     }

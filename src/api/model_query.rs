@@ -103,7 +103,7 @@ impl ModelQuery {
     }
 
     /// Whether the order depends on measurements.
-    pub(crate) fn needs_figures(&self) -> bool {
+    pub(crate) fn needs_readings(&self) -> bool {
         matches!(self.sort, Sort::ThroughputDown | Sort::LatencyUp)
     }
 }

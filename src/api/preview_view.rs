@@ -89,7 +89,7 @@ impl<'a> PreviewBody<'a> {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use pointsman_actors::domain::{Excluded, ExclusionReason};
+    use pointsman_actors::domain::{Detail, Excluded, ExclusionReason};
 
     use super::{
         super::{
@@ -109,7 +109,9 @@ mod tests {
     fn a_preview_shows_every_candidate_with_its_numbers() {
         let (catalog, reason) = (catalog(), "cheapest: acme/small on Acme");
         let decision = decision(&catalog);
-        check(&PreviewBody::decided(ASKED, &decision, &catalog, reason), expect![[r#"
+        check(
+            &PreviewBody::decided(ASKED, &decision, &catalog, reason),
+            expect![[r#"
             {
               "object": "route.preview",
               "created": 1763629500,
@@ -227,7 +229,8 @@ mod tests {
                 }
               ],
               "excluded_total": 1
-            }"#]]);
+            }"#]],
+        );
     }
 
     #[test]
@@ -241,9 +244,15 @@ mod tests {
     #[test]
     fn with_nothing_left_there_are_the_reasons() {
         let catalog = catalog();
-        let off = Excluded { index: 5, reason: ExclusionReason::ProviderOff, detail: "ACME_KEY is not set".to_owned() };
+        let off = Excluded {
+            index: 5,
+            reason: ExclusionReason::ProviderOff,
+            detail: Detail::Sentence("ACME_KEY is not set".into()),
+        };
         let error = RouteError { query: Box::new(query()), excluded: vec![off], opens: None };
-        check(&PreviewBody::nothing_left(ASKED, &error, &catalog, "nothing is left"), expect![[r#"
+        check(
+            &PreviewBody::nothing_left(ASKED, &error, &catalog, "nothing is left"),
+            expect![[r#"
             {
               "object": "route.preview",
               "created": 1763629500,
@@ -268,7 +277,8 @@ mod tests {
                 }
               ],
               "excluded_total": 1
-            }"#]]);
+            }"#]],
+        );
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pointsman_actors::domain::{
-    ApiType, AttemptRecord, Candidate, Catalog, CostBreakdown, Decision, DecisionCode, Excluded, ExclusionReason,
-    Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, Prediction, ProviderPolicy, Query,
-    RoutingParameters, ScoreTerm, ScoreUnit, Source, Sourced, Target, Usage, Weights,
+    ApiType, AttemptRecord, Candidate, Catalog, CostBreakdown, Decision, DecisionCode, Detail, Excluded,
+    ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, Prediction,
+    ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Weights,
 };
 
 use super::samples::{today, usd};
@@ -13,6 +13,7 @@ use super::samples::{today, usd};
 /// The alias was asked for, the cheapest wanted.
 pub(crate) fn query() -> Query {
     Query {
+        api: ApiType::Completions,
         targets: vec![Target::Alias(0)],
         router: Some("service/auto".to_owned()),
         objective: Sourced { value: Objective::Cheapest, source: Source::Metadata },
@@ -53,9 +54,10 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         excluded: vec![Excluded {
             index: 3,
             reason: ExclusionReason::BlockedModel,
-            detail: "matches beta/*".to_owned(),
+            detail: Detail::Matches("beta/*".parse().unwrap()),
         }],
         prompt_tokens: 812,
+        streamed: true,
         completion_tokens: 256,
         snapshot_version: 41,
         catalog_version: catalog.version,
@@ -69,15 +71,14 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
 }
 
 fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
-    let term = |name, value| ScoreTerm { name, value };
     Candidate {
         index,
         endpoint: catalog.endpoint(index).unwrap().id,
         target: 0,
         score,
         unit: ScoreUnit::Usd,
-        terms: vec![term("expected_cost", score - 0.000_000_3), term("failure", 0.000_000_3)],
-        selection_probability: 0.94,
+        terms: ScoreTerms::new(&["expected_cost", "failure"], [score - 0.000_000_3, 0.000_000_3, 0.0, 0.0]),
+        selection_probability: Some(0.94),
         predicted: Prediction {
             first_token_p50: 0.23,
             first_token_p95: 0.51,

@@ -5,7 +5,7 @@
 //! after a reload; what is gone by then is `null`.
 
 use pointsman_actors::domain::{
-    Candidate, Catalog, Decision, Endpoint, Excluded, Health, Prediction, Price, Pricing, ScoreTerm,
+    Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Health, Prediction, Price, Pricing, ScoreTerm,
 };
 use serde::Serialize;
 
@@ -66,7 +66,7 @@ pub(crate) struct CandidateBody<'a> {
     score: f64,
     score_unit: &'static str,
     score_terms: Vec<ScoreTermBody>,
-    selection_probability: Figure,
+    selection_probability: Option<Figure>,
     predicted: PredictionBody,
     health: HealthBody,
     pricing: Option<PricePairBody>,
@@ -118,7 +118,7 @@ pub(crate) struct ExcludedBody<'a> {
     #[serde(flatten)]
     endpoint: Named<'a>,
     reason: &'static str,
-    detail: &'a str,
+    detail: Text<&'a Detail>,
 }
 
 /// The sizes a decision was made for.
@@ -145,7 +145,7 @@ pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<
     let body = |excluded: &'a Excluded| ExcludedBody {
         endpoint: places.name(places.of_excluded(excluded)),
         reason: excluded.reason.as_str(),
-        detail: &excluded.detail,
+        detail: Text(&excluded.detail),
     };
     excluded.iter().map(body).collect()
 }
@@ -159,8 +159,8 @@ impl<'a> CandidateBody<'a> {
             endpoint: places.name(endpoint),
             score: candidate.score,
             score_unit: candidate.unit.as_str(),
-            score_terms: candidate.terms.iter().map(ScoreTermBody::new).collect(),
-            selection_probability: Figure::share(candidate.selection_probability),
+            score_terms: candidate.terms.iter().map(|term| ScoreTermBody::new(&term)).collect(),
+            selection_probability: candidate.selection_probability.map(Figure::share),
             predicted: PredictionBody::new(&candidate.predicted),
             health: HealthBody::new(candidate.health),
             pricing: endpoint.map(|endpoint| PricePairBody::new(&endpoint.pricing)),

@@ -1,9 +1,57 @@
 //! A small catalog for tests: two providers that are on, one that is off, six models, two aliases.
 
-use pointsman_actors::domain::{
-    Alias, Architecture, Catalog, DefaultParameters, Endpoint, EndpointId, EndpointLimits, Modalities, Modality, Model,
-    ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug, ProviderState, Usd,
+use pointsman_actors::{
+    domain::{
+        Alias, Architecture, Catalog, DefaultParameters, Endpoint, EndpointId, EndpointLimits, FailureKind, Modalities,
+        Modality, Model, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug, ProviderState, Tick, Usd,
+    },
+    stats::{EndpointFigures, ErrorCounts, Figures, LastError, LiveView, Quantiles, Summary},
 };
+
+use super::readings::{Clocks, Readings};
+
+/// Readings in which the endpoints at the first positions have these figures: the number stands for
+/// seconds and for tokens per second alike, and nine of ten answers were good.
+pub(crate) fn readings(catalog: &Catalog, measured: &[Option<f64>]) -> Readings {
+    let summary = |p50: f64| Summary {
+        window_seconds: 300,
+        requests: 10,
+        successes: 9,
+        errors: ErrorCounts { server: 1, ..ErrorCounts::default() },
+        success_rate: Some(0.912_345),
+        latency: quantiles(p50 * 10.0),
+        first_token: quantiles(p50),
+        throughput: quantiles(p50),
+        first_token_half_hour: quantiles(p50),
+        throughput_half_hour: quantiles(p50),
+        success_rate_half_hour: Some(0.95),
+        success_rate_day: None,
+        last_error: Some(LastError { at: Tick(1_000_000), kind: FailureKind::Server, status: Some(500) }),
+        consecutive_failures: 1,
+    };
+    let endpoints = catalog.endpoints.iter().zip(measured).map(|(endpoint, measured)| EndpointFigures {
+        endpoint: endpoint.id,
+        summary: measured.map(summary).unwrap_or_default(),
+    });
+    Readings {
+        figures: Figures { endpoints: endpoints.collect(), providers: vec![summary(0.2)] },
+        live: LiveView::default(),
+        clocks: Clocks { now: Tick(31_000_000), unix_millis: 1_763_629_530_000 },
+    }
+}
+
+fn quantiles(p50: f64) -> Quantiles {
+    let times = |factor| Some(p50 * factor);
+    Quantiles {
+        p50: Some(p50),
+        p75: times(1.2),
+        p90: times(1.5),
+        p95: times(2.0),
+        p99: times(3.0),
+        ewma: times(1.1),
+        count: 9,
+    }
+}
 
 /// The first of December 2026.
 pub(crate) fn today() -> chrono::NaiveDate {
