@@ -4,9 +4,14 @@
 pub mod chat;
 pub mod explain;
 pub mod generation;
+pub mod health;
 pub mod image;
+pub mod key;
 pub mod metrics;
+pub mod models;
 pub mod preview;
+pub mod providers;
+pub mod stats;
 
 mod caching;
 mod condition;
@@ -14,6 +19,7 @@ mod endpoint_entry;
 mod explain_view;
 mod generation_view;
 mod health_view;
+mod key_view;
 mod model_entry;
 mod model_list;
 mod model_query;
@@ -22,9 +28,10 @@ mod offer;
 mod parameters_view;
 mod preview_view;
 mod providers_view;
+mod readiness;
 mod readings;
-mod route_view;
 #[cfg(test)]
 mod route_samples;
+mod route_view;
 #[cfg(test)]
 mod samples;

@@ -7,7 +7,7 @@ use actix_web::{
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::error::ApiError;
+use crate::{config::AuthConfig, error::ApiError};
 
 /// Whose cache may keep an answer, for a minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,11 @@ pub(crate) enum Cache {
 }
 
 impl Cache {
+    /// The rule for pages of the catalog.
+    pub(crate) fn of_catalog(auth: &AuthConfig) -> Cache {
+        if auth.public_catalog { Cache::Public } else { Cache::Private }
+    }
+
     const fn directive(self) -> &'static str {
         match self {
             Cache::Public => "public, max-age=60",

@@ -1,7 +1,7 @@
 //! The wire shapes of measurements: one provider, or one model at one provider.
 
 use pointsman_actors::{
-    domain::{Catalog, Objective, Provider, ProviderState},
+    domain::{Catalog, Provider, ProviderState},
     stats::{ErrorCounts, LastError, Quantiles, Standing, Summary},
 };
 use serde::Serialize;
@@ -89,13 +89,13 @@ pub(crate) struct ScoresBody {
 }
 
 impl ScoresBody {
-    /// The scores that `score` gives.
-    pub(crate) fn new(score: impl Fn(Objective) -> Option<f64>) -> ScoresBody {
+    /// The scores in the order of [`Objective::ALL`](pointsman_actors::domain::Objective::ALL).
+    pub(crate) fn new([cheapest, fastest, reliable, balanced]: [f64; 4]) -> ScoresBody {
         ScoresBody {
-            cheapest: score(Objective::Cheapest),
-            fastest: score(Objective::Fastest),
-            reliable: score(Objective::Reliable),
-            balanced: score(Objective::Balanced),
+            cheapest: Some(cheapest),
+            fastest: Some(fastest),
+            reliable: Some(reliable),
+            balanced: Some(balanced),
         }
     }
 }
@@ -201,7 +201,9 @@ mod tests {
         let catalog = catalog();
         let readings = readings(&catalog, &[]);
         let provider = &catalog.providers[0];
-        check(&ProviderHealthBody::new(&catalog, 0, provider, &readings), expect![[r#"
+        check(
+            &ProviderHealthBody::new(&catalog, 0, provider, &readings),
+            expect![[r#"
             {
               "slug": "acme",
               "name": "Acme",
@@ -246,7 +248,8 @@ mod tests {
                 "status": 500
               },
               "consecutive_failures": 1
-            }"#]]);
+            }"#]],
+        );
     }
 
     #[test]
@@ -260,12 +263,12 @@ mod tests {
     #[test]
     fn an_endpoint_adds_its_names_and_scores() {
         let catalog = catalog();
-        let scores = ScoresBody::new(|objective| (objective == Objective::Fastest).then_some(0.31));
+        let scores = ScoresBody::new([0.004, 0.31, f64::NAN, 1.0]);
         let body = EndpointHealthBody::new(&catalog, 1, &readings(&catalog, &[]), scores).unwrap();
         let body = serde_json::to_value(body).unwrap();
         assert_eq!((&body["model"], &body["provider_slug"]), (&"acme/small".into(), &"beta".into()));
         assert_eq!(body["state"], "unknown");
-        let scores = r#"{"cheapest":null,"fastest":0.31,"reliable":null,"balanced":null}"#;
+        let scores = r#"{"cheapest":0.004,"fastest":0.31,"reliable":null,"balanced":1.0}"#;
         assert_eq!(body["score"], serde_json::from_str::<serde_json::Value>(scores).unwrap());
     }
 

@@ -14,6 +14,7 @@ use super::{
     offer::Offer,
     readings::Readings,
 };
+use crate::config;
 
 /// What stands around the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,21 @@ pub(crate) enum Envelope {
     Bare,
     /// `data`, `total_count` and `links`.
     Paged,
+}
+
+impl Envelope {
+    /// What a client gets that asks `query` and calls itself `agent`: one SDK that insists on pages sends
+    /// no query of its own and is known by its name alone.
+    pub(crate) fn choose(setting: config::Envelope, query: &ModelQuery, agent: Option<&str>) -> Envelope {
+        const PAGING_SDK: &str = "speakeasy-sdk/";
+        let wants_pages = || query.page.is_some() || agent.is_some_and(|agent| agent.starts_with(PAGING_SDK));
+        match setting {
+            config::Envelope::Bare => Envelope::Bare,
+            config::Envelope::Paged => Envelope::Paged,
+            config::Envelope::Auto if wants_pages() => Envelope::Paged,
+            config::Envelope::Auto => Envelope::Bare,
+        }
+    }
 }
 
 /// The body of a list.
@@ -260,6 +276,19 @@ mod tests {
             |envelope| -> Vec<String> { list("", TEXT, envelope).as_object().unwrap().keys().cloned().collect() };
         assert_eq!(keys(Envelope::Bare), ["data"]);
         assert_eq!(keys(Envelope::Paged), ["data", "links", "total_count"]);
+    }
+
+    #[test]
+    fn pages_are_for_who_asks_for_one_and_for_the_sdk_that_insists() {
+        let choose = |setting, query, agent| Envelope::choose(setting, &ModelQuery::parse(query, TEXT).unwrap(), agent);
+        let sdk = Some("speakeasy-sdk/typescript 1.3.19 2.788.4 1.0.0 @openrouter/sdk");
+        assert_eq!(choose(config::Envelope::Auto, "q=small", None), Envelope::Bare);
+        assert_eq!(choose(config::Envelope::Auto, "", Some("OpenAI/Python 2.54.0 speakeasy-sdk/")), Envelope::Bare);
+        assert_eq!(choose(config::Envelope::Auto, "", sdk), Envelope::Paged);
+        assert_eq!(choose(config::Envelope::Auto, "limit=5", None), Envelope::Paged);
+        assert_eq!(choose(config::Envelope::Auto, "offset=0", None), Envelope::Paged);
+        assert_eq!(choose(config::Envelope::Bare, "limit=5", sdk), Envelope::Bare);
+        assert_eq!(choose(config::Envelope::Paged, "", None), Envelope::Paged);
     }
 
     #[test]

@@ -78,6 +78,7 @@ mod tests {
                   "datacenters": null
                 }
               ]
-            }"#]].assert_eq(&body);
+            }"#]]
+        .assert_eq(&body);
     }
 }

@@ -5,10 +5,16 @@ use std::sync::LazyLock;
 use chrono::{DateTime, SecondsFormat};
 use pointsman_actors::{
     domain::{Catalog, Tick},
+    provider_health::ReadFigures,
     stats::{Figures, LiveView, Standing, Summary},
 };
 
 use super::condition::Condition;
+use crate::{
+    clock,
+    error::ApiError,
+    gateway::{ASK_TIMEOUT, Worker},
+};
 
 /// All measurements, by position in one catalog.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +36,20 @@ pub(crate) struct Reading<'a> {
 static NOTHING: LazyLock<Summary> = LazyLock::new(Summary::default);
 
 impl Readings {
+    /// Reads everything now: the figures from their owner, the fast cells in place.
+    ///
+    /// # Errors
+    /// 503 when the owner does not answer in time.
+    pub(crate) async fn take(worker: &Worker) -> Result<Readings, ApiError> {
+        let shared = &worker.shared;
+        // What just ended shall be counted.
+        shared.news_room.flush();
+        let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
+        let answer = shared.control.health.send(ReadFigures { now: clocks.now }).timeout(ASK_TIMEOUT).await;
+        let figures = answer.map_err(|_| ApiError::overloaded("overloaded", ASK_TIMEOUT))?;
+        Ok(Readings { figures, live: shared.live.view(clocks.now), clocks })
+    }
+
     /// The figures of an endpoint, if there are any.
     pub(crate) fn summary(&self, position: u32) -> Option<&Summary> {
         self.figures.endpoints.get(position as usize).map(|figures| &figures.summary)
@@ -41,6 +61,12 @@ impl Readings {
         // The figures may be a catalog version older or newer: the id tells.
         let known = figures.filter(|figures| catalog.endpoint(position).is_some_and(|it| it.id == figures.endpoint));
         Reading::new(known.map(|figures| &figures.summary), self.live.standing(catalog, position))
+    }
+
+    /// Providers that are on and whose circuit is not open.
+    pub(crate) fn available_providers(&self, catalog: &Catalog) -> usize {
+        let positions = (0_u32..).zip(&catalog.providers).filter(|(_, provider)| provider.is_on());
+        positions.filter(|(position, _)| self.provider(catalog, *position).condition != Condition::Down).count()
     }
 
     /// The measurements of a provider: its endpoints together.
