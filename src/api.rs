@@ -4,6 +4,34 @@
 pub mod chat;
 pub mod explain;
 pub mod generation;
+pub mod health;
 pub mod image;
+pub mod key;
 pub mod metrics;
+pub mod models;
 pub mod preview;
+pub mod providers;
+pub mod stats;
+
+mod caching;
+mod condition;
+mod endpoint_entry;
+mod explain_view;
+mod generation_view;
+mod health_view;
+mod key_view;
+mod model_entry;
+mod model_list;
+mod model_query;
+mod number;
+mod offer;
+mod parameters_view;
+mod preview_view;
+mod providers_view;
+mod readiness;
+mod readings;
+#[cfg(test)]
+mod route_samples;
+mod route_view;
+#[cfg(test)]
+mod samples;

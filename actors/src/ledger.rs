@@ -3,6 +3,8 @@
 //! It never sits on the path of a token: workers hand it batches ([`Records`]), readers ask ([`Lookup`]).
 //! Where records live is behind [`LedgerStore`]; [`MemoryStore`] forgets them with the process.
 
+mod spending;
+
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
@@ -12,6 +14,9 @@ use std::{
 use actix::{Actor, Context, Handler, Message, MessageResult};
 
 use crate::domain::{Generation, GenerationId, GenerationStatus};
+
+use spending::Account;
+pub use spending::Spent;
 
 /// Records of generations, running and ended. Sent by a worker's [`crate::news::News`].
 /// No reply; a record whose id is known replaces the older one.
@@ -30,6 +35,17 @@ pub struct Lookup(pub GenerationId);
 #[rtype(result = "usize")]
 pub struct CountRecords;
 
+/// Asks what was spent by generations that ended since the process started.
+/// Flush the trays first to see what just ended.
+#[derive(Message)]
+#[rtype(result = "Spent")]
+pub struct ReadSpending {
+    /// Whose; `None` for everybody's together.
+    pub owner: Option<u64>,
+    /// The moment that says which day, week and month it is, Unix milliseconds.
+    pub now_ms: i64,
+}
+
 /// Where records live.
 pub trait LedgerStore: Unpin + 'static {
     /// Keeps `record`, replacing an older one of the same id, and forgets what is over the bounds.
@@ -47,12 +63,23 @@ pub trait LedgerStore: Unpin + 'static {
 /// The actor. Runs on the control arbiter.
 pub struct Ledger<S> {
     store: S,
+    /// By owner; there are no more owners than configured keys.
+    accounts: HashMap<u64, Account>,
 }
 
 impl<S: LedgerStore> Ledger<S> {
     /// A ledger that keeps its records in `store`.
     pub fn new(store: S) -> Ledger<S> {
-        Ledger { store }
+        Ledger { store, accounts: HashMap::new() }
+    }
+
+    /// Enters the cost of a generation the first time it is seen ended.
+    fn settle(&mut self, record: &Generation) {
+        let running = |status| status == GenerationStatus::Running;
+        let settled = self.store.get(record.id).is_some_and(|known| !running(known.status));
+        if !settled && !running(record.status) {
+            self.accounts.entry(record.owner).or_default().add(record.cost.total(), record.created_ms);
+        }
     }
 }
 
@@ -65,6 +92,7 @@ impl<S: LedgerStore> Handler<Records> for Ledger<S> {
 
     fn handle(&mut self, Records(records): Records, _: &mut Context<Self>) {
         for record in records {
+            self.settle(&record);
             self.store.put(record);
         }
     }
@@ -83,6 +111,16 @@ impl<S: LedgerStore> Handler<CountRecords> for Ledger<S> {
 
     fn handle(&mut self, _: CountRecords, _: &mut Context<Self>) -> usize {
         self.store.len()
+    }
+}
+
+impl<S: LedgerStore> Handler<ReadSpending> for Ledger<S> {
+    type Result = MessageResult<ReadSpending>;
+
+    fn handle(&mut self, ReadSpending { owner, now_ms }: ReadSpending, _: &mut Context<Self>) -> Self::Result {
+        let asked = self.accounts.iter().filter(|(known, _)| owner.is_none_or(|owner| owner == **known));
+        let spent = asked.map(|(_, account)| account.read(now_ms));
+        MessageResult(spent.reduce(std::ops::Add::add).unwrap_or_default())
     }
 }
 

@@ -1,0 +1,452 @@
+//! The wire shape of a route explanation: the eight published fields of a generation's route, and
+//! every number behind them.
+
+use pointsman_actors::domain::{AttemptRecord, Catalog, CostBreakdown, Generation, GenerationStatus, Usage};
+use serde::Serialize;
+
+use super::{
+    number::{Dollars, Text},
+    parameters_view::ParametersBody,
+    readings::rfc_3339,
+    route_view::{self, CandidateBody, EstimateBody, ExcludedBody, Places},
+};
+
+/// The answer to an explain call. Flat.
+#[derive(Serialize)]
+pub(crate) struct ExplainBody<'a> {
+    generation_id: &'a str,
+    model: Option<&'a str>,
+    provider_name: Option<&'a str>,
+    latency_ms: Option<u64>,
+    generation_time_ms: Option<u64>,
+    router: Option<&'a str>,
+    total_cost: Dollars,
+    decision_reason: &'a str,
+    decision_code: &'static str,
+    requested_model: &'a str,
+    objective: &'static str,
+    parameters: ParametersBody<'a>,
+    estimate: EstimateBody,
+    candidates: Vec<CandidateBody<'a>>,
+    candidates_total: usize,
+    excluded: Vec<ExcludedBody<'a>>,
+    excluded_total: usize,
+    attempts: Vec<AttemptBody<'a>>,
+    cost_breakdown: CostBreakdownBody,
+    created_at: String,
+    status: &'static str,
+    streamed: bool,
+    finish_reason: Option<&'static str>,
+    usage: UsageBody,
+    dropped_parameters: Vec<&'a str>,
+    explored: bool,
+    /// Digits in a string: not every client can hold 64 bits in a number.
+    route_seed: Text<u64>,
+    snapshot_version: u64,
+    catalog_version: u64,
+    policy_version: u64,
+}
+
+#[derive(Serialize)]
+struct AttemptBody<'a> {
+    n: u32,
+    model: &'a str,
+    provider_name: &'a str,
+    status: Option<u16>,
+    error_type: Option<&'static str>,
+    started_ms: u64,
+    duration_ms: u64,
+    connect_ms: Option<u64>,
+    first_token_ms: Option<u64>,
+}
+
+/// The parts of the cost; they sum to the whole exactly.
+#[derive(Serialize)]
+struct CostBreakdownBody {
+    prompt: Dollars,
+    completion: Dollars,
+    reasoning: Dollars,
+    cache_read: Dollars,
+    cache_write: Dollars,
+    request: Dollars,
+    image: Dollars,
+    web_search: Dollars,
+}
+
+#[derive(Serialize)]
+struct UsageBody {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+    cost: Dollars,
+    prompt_tokens_details: PromptDetailsBody,
+    completion_tokens_details: CompletionDetailsBody,
+    estimated: bool,
+}
+
+#[derive(Serialize)]
+struct PromptDetailsBody {
+    cached_tokens: u64,
+    cache_write_tokens: u64,
+}
+
+#[derive(Serialize)]
+struct CompletionDetailsBody {
+    reasoning_tokens: u64,
+}
+
+impl<'a> ExplainBody<'a> {
+    /// The explanation of a generation; `reason` is the sentence that tells its decision.
+    pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> ExplainBody<'a> {
+        let decision = &*generation.decision;
+        let places = Places::new(catalog, decision.catalog_version);
+        ExplainBody {
+            generation_id: generation.id.as_str(),
+            model: generation.model.as_deref(),
+            provider_name: generation.provider_name.as_deref(),
+            latency_ms: generation.latency_ms,
+            generation_time_ms: generation
+                .generation_time_ms
+                .filter(|_| generation.status != GenerationStatus::Running),
+            router: decision.router.as_deref(),
+            total_cost: Dollars(generation.cost.total()),
+            decision_reason: reason,
+            decision_code: generation.decision_code().as_str(),
+            requested_model: &generation.requested_model,
+            objective: decision.objective.value.as_str(),
+            parameters: ParametersBody::new(decision),
+            estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
+            candidates: route_view::candidates(decision, places, usize::MAX),
+            candidates_total: decision.candidates.len(),
+            excluded: route_view::excluded(&decision.excluded, places),
+            excluded_total: decision.excluded.len(),
+            attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
+            cost_breakdown: CostBreakdownBody::new(&generation.cost),
+            created_at: rfc_3339(generation.created_ms),
+            status: generation.status.as_str(),
+            streamed: generation.streamed,
+            finish_reason: generation.finish.map(|finish| finish.as_str()),
+            usage: UsageBody::new(&generation.usage, &generation.cost),
+            dropped_parameters: generation.dropped_parameters.iter().map(|name| &**name).collect(),
+            explored: decision.explored,
+            route_seed: Text(decision.seed),
+            snapshot_version: decision.snapshot_version,
+            catalog_version: decision.catalog_version,
+            policy_version: decision.policy_version,
+        }
+    }
+}
+
+impl<'a> AttemptBody<'a> {
+    fn new(attempt: &'a AttemptRecord) -> AttemptBody<'a> {
+        AttemptBody {
+            n: attempt.n,
+            model: &attempt.model,
+            provider_name: &attempt.provider_name,
+            status: attempt.status,
+            error_type: attempt.error_type,
+            started_ms: attempt.started_ms,
+            duration_ms: attempt.duration_ms,
+            connect_ms: attempt.connect_ms,
+            first_token_ms: attempt.first_token_ms,
+        }
+    }
+}
+
+impl CostBreakdownBody {
+    fn new(cost: &CostBreakdown) -> CostBreakdownBody {
+        CostBreakdownBody {
+            prompt: Dollars(cost.prompt),
+            completion: Dollars(cost.completion),
+            reasoning: Dollars(cost.reasoning),
+            cache_read: Dollars(cost.cache_read),
+            cache_write: Dollars(cost.cache_write),
+            request: Dollars(cost.request),
+            image: Dollars(cost.image),
+            web_search: Dollars(cost.web_search),
+        }
+    }
+}
+
+impl UsageBody {
+    fn new(usage: &Usage, cost: &CostBreakdown) -> UsageBody {
+        UsageBody {
+            prompt_tokens: usage.prompt_tokens,
+            completion_tokens: usage.completion_tokens,
+            total_tokens: usage.total_tokens(),
+            cost: Dollars(cost.total()),
+            prompt_tokens_details: PromptDetailsBody {
+                cached_tokens: usage.cached_tokens,
+                cache_write_tokens: usage.cache_write_tokens,
+            },
+            completion_tokens_details: CompletionDetailsBody { reasoning_tokens: usage.reasoning_tokens },
+            estimated: usage.estimated,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::{
+        super::{route_samples::generation, samples::catalog},
+        *,
+    };
+
+    #[test]
+    fn an_explanation_has_the_eight_fields_and_the_numbers_behind_them() {
+        let catalog = catalog();
+        let generation = generation(&catalog);
+        let body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        expect![[r#"
+            {
+              "generation_id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA",
+              "model": "acme/small",
+              "provider_name": "Beta Cloud",
+              "latency_ms": 312,
+              "generation_time_ms": 2100,
+              "router": "service/auto",
+              "total_cost": 0.00000453,
+              "decision_reason": "cheapest: acme/small on Acme",
+              "decision_code": "provider_fallback",
+              "requested_model": "auto",
+              "objective": "cheapest",
+              "parameters": {
+                "objective": {
+                  "value": "cheapest",
+                  "source": "metadata"
+                },
+                "weights": {
+                  "latency": 0.5,
+                  "cost": 0.5
+                },
+                "allowed_models": [
+                  [
+                    "acme/*",
+                    "beta/medium"
+                  ]
+                ],
+                "blocked_models": [
+                  "beta/*"
+                ],
+                "provider": {
+                  "order": [
+                    "acme"
+                  ],
+                  "allow_fallbacks": true,
+                  "require_parameters": false,
+                  "data_collection": "allow",
+                  "zdr": false
+                },
+                "max_cost": {
+                  "value": 0.01,
+                  "source": "top_level"
+                }
+              },
+              "estimate": {
+                "prompt_tokens": 812,
+                "completion_tokens": 256
+              },
+              "candidates": [
+                {
+                  "rank": 1,
+                  "selected": true,
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "provider_slug": "acme",
+                  "score": 5.1e-6,
+                  "score_unit": "usd",
+                  "score_terms": [
+                    {
+                      "name": "expected_cost",
+                      "value": 4.800000000000001e-6
+                    },
+                    {
+                      "name": "failure",
+                      "value": 3e-7
+                    }
+                  ],
+                  "selection_probability": 0.94,
+                  "predicted": {
+                    "ttft_ms": {
+                      "p50": 230,
+                      "p95": 510
+                    },
+                    "throughput_tps": 95,
+                    "total_ms": {
+                      "p50": 2900,
+                      "p95": null
+                    },
+                    "cost": 4.8e-6,
+                    "failure_probability": 0.004,
+                    "measured": true
+                  },
+                  "health": {
+                    "state": "healthy",
+                    "circuit": "closed",
+                    "success_rate": 0.998,
+                    "samples": 1204,
+                    "in_flight": 2
+                  },
+                  "pricing": {
+                    "prompt": "0.00000015",
+                    "completion": "0.0000006"
+                  },
+                  "context_length": 128000
+                },
+                {
+                  "rank": 2,
+                  "selected": false,
+                  "model": "acme/small",
+                  "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
+                  "score": 7.3e-6,
+                  "score_unit": "usd",
+                  "score_terms": [
+                    {
+                      "name": "expected_cost",
+                      "value": 7.000000000000001e-6
+                    },
+                    {
+                      "name": "failure",
+                      "value": 3e-7
+                    }
+                  ],
+                  "selection_probability": 0.94,
+                  "predicted": {
+                    "ttft_ms": {
+                      "p50": 230,
+                      "p95": 510
+                    },
+                    "throughput_tps": 95,
+                    "total_ms": {
+                      "p50": 2900,
+                      "p95": null
+                    },
+                    "cost": 4.8e-6,
+                    "failure_probability": 0.004,
+                    "measured": true
+                  },
+                  "health": {
+                    "state": "healthy",
+                    "circuit": "closed",
+                    "success_rate": 0.998,
+                    "samples": 1204,
+                    "in_flight": 2
+                  },
+                  "pricing": {
+                    "prompt": "0.0000001",
+                    "completion": "0.000001"
+                  },
+                  "context_length": 200000
+                }
+              ],
+              "candidates_total": 2,
+              "excluded": [
+                {
+                  "model": "beta/medium",
+                  "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
+                  "reason": "blocked_model",
+                  "detail": "matches beta/*"
+                }
+              ],
+              "excluded_total": 1,
+              "attempts": [
+                {
+                  "n": 1,
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "status": 503,
+                  "error_type": "overloaded",
+                  "started_ms": 40,
+                  "duration_ms": 60,
+                  "connect_ms": 12,
+                  "first_token_ms": null
+                },
+                {
+                  "n": 2,
+                  "model": "acme/small",
+                  "provider_name": "Beta Cloud",
+                  "status": 200,
+                  "error_type": null,
+                  "started_ms": 80,
+                  "duration_ms": 60,
+                  "connect_ms": null,
+                  "first_token_ms": 30
+                }
+              ],
+              "cost_breakdown": {
+                "prompt": 0.0000015,
+                "completion": 0.000003,
+                "reasoning": 0,
+                "cache_read": 0.00000003,
+                "cache_write": 0,
+                "request": 0,
+                "image": 0,
+                "web_search": 0
+              },
+              "created_at": "2025-11-20T09:05:00.250Z",
+              "status": "completed",
+              "streamed": true,
+              "finish_reason": "stop",
+              "usage": {
+                "prompt_tokens": 12,
+                "completion_tokens": 5,
+                "total_tokens": 17,
+                "cost": 0.00000453,
+                "prompt_tokens_details": {
+                  "cached_tokens": 2,
+                  "cache_write_tokens": 0
+                },
+                "completion_tokens_details": {
+                  "reasoning_tokens": 0
+                },
+                "estimated": false
+              },
+              "dropped_parameters": [
+                "top_k"
+              ],
+              "explored": false,
+              "route_seed": "18446744073709551615",
+              "snapshot_version": 41,
+              "catalog_version": 7,
+              "policy_version": 2
+            }"#]]
+        .assert_eq(&serde_json::to_string_pretty(&body).unwrap());
+    }
+
+    #[test]
+    fn the_parts_of_the_cost_sum_to_the_whole_which_is_the_cost_in_the_usage() {
+        let catalog = catalog();
+        let generation = generation(&catalog);
+        let text = serde_json::to_string(&ExplainBody::new(&generation, &catalog, "")).unwrap();
+        assert!(text.contains(r#""total_cost":0.00000453,"#), "{text}");
+        assert!(text.contains(r#""cost":0.00000453,"#), "{text}");
+    }
+
+    #[test]
+    fn a_running_generation_has_no_end_yet() {
+        let catalog = catalog();
+        let mut generation = generation(&catalog);
+        generation.status = GenerationStatus::Running;
+        let body = serde_json::to_value(ExplainBody::new(&generation, &catalog, "")).unwrap();
+        assert_eq!((&body["status"], &body["generation_time_ms"]), (&"running".into(), &serde_json::Value::Null));
+    }
+
+    #[test]
+    fn after_a_reload_what_is_left_keeps_its_name_and_what_is_gone_has_none() {
+        let decided_with = catalog();
+        let generation = generation(&decided_with);
+        let mut reloaded = catalog();
+        reloaded.version += 1;
+        reloaded.endpoints.swap(0, 1);
+        reloaded.endpoints.truncate(1);
+        let body = serde_json::to_value(ExplainBody::new(&generation, &reloaded, "")).unwrap();
+        assert_eq!(body["candidates"][0]["provider_name"], serde_json::Value::Null);
+        assert_eq!(body["candidates"][1]["provider_name"], "Beta Cloud");
+        assert_eq!(body["excluded"][0]["model"], serde_json::Value::Null);
+        assert_eq!(body["excluded"][0]["reason"], "blocked_model");
+    }
+}

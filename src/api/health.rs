@@ -1,0 +1,127 @@
+//! `GET /health` and below: whether the process lives, whether it can serve, how its providers stand.
+
+use actix_web::{
+    HttpResponse,
+    http::{StatusCode, header},
+    web::Path,
+};
+use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping};
+use serde::Serialize;
+
+use super::{
+    health_view::ProviderHealthBody,
+    readiness::{Checks, ReadinessBody},
+    readings::{Clocks, Readings},
+};
+use crate::{
+    auth::Authorized,
+    clock,
+    config::Scope,
+    error::ApiError,
+    gateway::{ASK_TIMEOUT, ThisWorker, Worker},
+};
+
+/// Says that the process serves.
+pub(crate) async fn live() -> HttpResponse {
+    HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(LiveBody { status: "ok" })
+}
+
+/// Says which version runs, and since when.
+pub(crate) async fn status(ThisWorker(worker): ThisWorker) -> HttpResponse {
+    let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
+    let body = StatusBody {
+        status: if worker.shared.is_draining() { "draining" } else { "ok" },
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_secs: clock::uptime_seconds(),
+        started_at: clocks.show(Tick::default()),
+    };
+    HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body)
+}
+
+/// Says whether requests can be served: every actor answers, some provider is on, and nobody is shutting down.
+///
+/// Not an error, but 503, when they cannot.
+pub(crate) async fn ready(ThisWorker(worker): ThisWorker) -> HttpResponse {
+    let body = ReadinessBody::new(worker.shared.is_draining(), checks(&worker).await);
+    let mut response = HttpResponse::Ok();
+    if !body.is_ready() {
+        response.status(StatusCode::SERVICE_UNAVAILABLE).insert_header((header::RETRY_AFTER, "1"));
+    }
+    response.insert_header((header::CACHE_CONTROL, "no-store")).json(body)
+}
+
+/// Shows every provider.
+///
+/// # Errors
+/// 403 without the scope `read`.
+pub(crate) async fn providers(
+    Authorized(caller): Authorized,
+    ThisWorker(worker): ThisWorker,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    show(&worker, None).await
+}
+
+/// Shows the provider of that slug, in a list of one.
+///
+/// # Errors
+/// 403 without the scope `read`, 404 for an unknown slug.
+pub(crate) async fn provider(
+    Authorized(caller): Authorized,
+    ThisWorker(worker): ThisWorker,
+    slug: Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    show(&worker, Some(&slug)).await
+}
+
+#[derive(Serialize)]
+struct LiveBody {
+    status: &'static str,
+}
+
+#[derive(Serialize)]
+struct StatusBody {
+    status: &'static str,
+    version: &'static str,
+    uptime_secs: u64,
+    started_at: String,
+}
+
+#[derive(Serialize)]
+struct ProvidersHealthBody<'a> {
+    data: Vec<ProviderHealthBody<'a>>,
+}
+
+async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiError> {
+    let readings = Readings::take(worker).await?;
+    let catalog = &worker.shared.snapshot.load().catalog;
+    let wanted = (0_u32..).zip(&catalog.providers);
+    let wanted = wanted.filter(|(_, provider)| slug.is_none_or(|slug| provider.slug.as_str() == slug));
+    let data: Vec<_> =
+        wanted.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, &readings)).collect();
+    if slug.is_some() && data.is_empty() {
+        return Err(ApiError::no_such("provider"));
+    }
+    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(ProvidersHealthBody { data }))
+}
+
+/// Asks every actor for a sign of life, all at once.
+async fn checks(worker: &Worker) -> Checks {
+    let control = &worker.shared.control;
+    let (catalog, health, ledger) = futures_util::join!(
+        control.catalog.send(CurrentCatalog).timeout(ASK_TIMEOUT),
+        control.health.send(Ping).timeout(ASK_TIMEOUT),
+        control.ledger.send(CountRecords).timeout(ASK_TIMEOUT),
+    );
+    let published = &worker.shared.snapshot.load().catalog;
+    let readings = Readings { live: worker.shared.live.view(clock::now()), ..Readings::default() };
+    Checks {
+        models: catalog.ok().map(|catalog| catalog.models.iter().filter(|model| catalog.is_served(model)).count()),
+        health_answers: health.is_ok(),
+        providers_available: readings.available_providers(published),
+        providers_configured: published.providers.len(),
+        router_lives: worker.router.connected(),
+        records: ledger.ok(),
+    }
+}

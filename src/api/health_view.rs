@@ -1,0 +1,282 @@
+//! The wire shapes of measurements: one provider, or one model at one provider.
+
+use pointsman_actors::{
+    domain::{Catalog, Provider, ProviderState},
+    stats::{ErrorCounts, LastError, Quantiles, Standing, Summary},
+};
+use serde::Serialize;
+
+use super::{
+    condition::Condition,
+    number::Figure,
+    readings::{Clocks, Reading, Readings},
+};
+
+/// How a provider stands.
+#[derive(Serialize)]
+pub(crate) struct ProviderHealthBody<'a> {
+    slug: &'a str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(flatten)]
+    measured: MeasuredBody,
+}
+
+/// How a model at a provider stands, and what it would score.
+#[derive(Serialize)]
+pub(crate) struct EndpointHealthBody<'a> {
+    model: &'a str,
+    provider_name: &'a str,
+    provider_slug: &'a str,
+    variant: &'a str,
+    #[serde(flatten)]
+    measured: MeasuredBody,
+    score: ScoresBody,
+}
+
+#[derive(Serialize)]
+struct MeasuredBody {
+    state: &'static str,
+    circuit: &'static str,
+    open_until: Option<String>,
+    cooldown_until: Option<String>,
+    in_flight: u32,
+    window_secs: u64,
+    requests: u64,
+    successes: u64,
+    errors: ErrorsBody,
+    success_rate: Option<Figure>,
+    latency_ms: QuantilesBody,
+    ttft_ms: QuantilesBody,
+    throughput_tps: QuantilesBody,
+    last_error: Option<LastErrorBody>,
+    consecutive_failures: u32,
+}
+
+#[derive(Serialize)]
+struct ErrorsBody {
+    rate_limited: u64,
+    timeout: u64,
+    connect: u64,
+    server: u64,
+    auth: u64,
+    other: u64,
+}
+
+#[derive(Serialize)]
+struct QuantilesBody {
+    p50: Option<Figure>,
+    p90: Option<Figure>,
+    p99: Option<Figure>,
+    ewma: Option<Figure>,
+}
+
+#[derive(Serialize)]
+struct LastErrorBody {
+    at: String,
+    error_type: &'static str,
+    status: Option<u16>,
+}
+
+/// What an endpoint scores for a reference request, lower is better; null where it may not serve.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct ScoresBody {
+    cheapest: Option<f64>,
+    fastest: Option<f64>,
+    reliable: Option<f64>,
+    balanced: Option<f64>,
+}
+
+impl ScoresBody {
+    /// The scores in the order of [`Objective::ALL`](pointsman_actors::domain::Objective::ALL).
+    pub(crate) fn new([cheapest, fastest, reliable, balanced]: [f64; 4]) -> ScoresBody {
+        ScoresBody {
+            cheapest: Some(cheapest),
+            fastest: Some(fastest),
+            reliable: Some(reliable),
+            balanced: Some(balanced),
+        }
+    }
+}
+
+impl<'a> ProviderHealthBody<'a> {
+    /// The provider at a position.
+    pub(crate) fn new(catalog: &Catalog, position: u32, provider: &'a Provider, readings: &Readings) -> Self {
+        const REFUSED: &str = "The provider refuses our key or account; it is tried again from time to time.";
+        let reading = readings.provider(catalog, position);
+        let (condition, reason) = match &provider.state {
+            ProviderState::Off(why) => (Condition::Off, Some(why.as_str())),
+            ProviderState::On => (reading.condition, reading.standing.config_fault.then_some(REFUSED)),
+        };
+        ProviderHealthBody {
+            slug: provider.slug.as_str(),
+            name: &provider.name,
+            reason,
+            measured: MeasuredBody::new(Reading { condition, ..reading }, readings.clocks),
+        }
+    }
+}
+
+impl<'a> EndpointHealthBody<'a> {
+    /// The endpoint at a position, if it can be called; `score` is what it scores.
+    pub(crate) fn new(catalog: &'a Catalog, position: u32, readings: &Readings, score: ScoresBody) -> Option<Self> {
+        let endpoint = catalog.endpoint(position).filter(|endpoint| !endpoint.disabled)?;
+        let provider = catalog.provider_of(endpoint).filter(|provider| provider.is_on())?;
+        Some(EndpointHealthBody {
+            model: catalog.model_of(endpoint)?.id.as_str(),
+            provider_name: &provider.name,
+            provider_slug: provider.slug.as_str(),
+            variant: &endpoint.variant,
+            measured: MeasuredBody::new(readings.endpoint(catalog, position), readings.clocks),
+            score,
+        })
+    }
+}
+
+impl MeasuredBody {
+    fn new(reading: Reading<'_>, clocks: Clocks) -> MeasuredBody {
+        let Reading { summary, standing, condition } = reading;
+        let Standing { circuit, open_until, cooldown_until, in_flight, .. } = standing;
+        let Summary { latency, first_token, throughput, .. } = summary;
+        MeasuredBody {
+            state: condition.as_str(),
+            circuit,
+            open_until: open_until.map(|moment| clocks.show(moment)),
+            cooldown_until: cooldown_until.map(|moment| clocks.show(moment)),
+            in_flight,
+            window_secs: summary.window_seconds,
+            requests: summary.requests,
+            successes: summary.successes,
+            errors: ErrorsBody::new(summary.errors),
+            success_rate: summary.success_rate.map(Figure::share),
+            latency_ms: QuantilesBody::new(latency, Figure::millis),
+            ttft_ms: QuantilesBody::new(first_token, Figure::millis),
+            throughput_tps: QuantilesBody::new(throughput, |rate| Figure::rounded(rate, 1)),
+            last_error: summary.last_error.map(|error| LastErrorBody::new(error, clocks)),
+            consecutive_failures: summary.consecutive_failures,
+        }
+    }
+}
+
+impl ErrorsBody {
+    fn new(errors: ErrorCounts) -> ErrorsBody {
+        let ErrorCounts { rate_limited, timeout, connect, server, auth, other } = errors;
+        ErrorsBody { rate_limited, timeout, connect, server, auth, other }
+    }
+}
+
+impl QuantilesBody {
+    fn new(quantiles: &Quantiles, write: impl Fn(f64) -> Figure) -> QuantilesBody {
+        QuantilesBody {
+            p50: quantiles.p50.map(&write),
+            p90: quantiles.p90.map(&write),
+            p99: quantiles.p99.map(&write),
+            ewma: quantiles.ewma.map(&write),
+        }
+    }
+}
+
+impl LastErrorBody {
+    fn new(error: LastError, clocks: Clocks) -> LastErrorBody {
+        LastErrorBody { at: clocks.show(error.at), error_type: error.kind.as_str(), status: error.status }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::{
+        super::samples::{catalog, readings},
+        *,
+    };
+
+    fn check(body: &impl Serialize, expected: Expect) {
+        expected.assert_eq(&serde_json::to_string_pretty(body).unwrap());
+    }
+
+    #[test]
+    fn a_provider_shows_what_was_measured() {
+        let catalog = catalog();
+        let readings = readings(&catalog, &[]);
+        let provider = &catalog.providers[0];
+        check(
+            &ProviderHealthBody::new(&catalog, 0, provider, &readings),
+            expect![[r#"
+            {
+              "slug": "acme",
+              "name": "Acme",
+              "state": "degraded",
+              "circuit": "closed",
+              "open_until": null,
+              "cooldown_until": null,
+              "in_flight": 0,
+              "window_secs": 300,
+              "requests": 10,
+              "successes": 9,
+              "errors": {
+                "rate_limited": 0,
+                "timeout": 0,
+                "connect": 0,
+                "server": 1,
+                "auth": 0,
+                "other": 0
+              },
+              "success_rate": 0.9123,
+              "latency_ms": {
+                "p50": 2000,
+                "p90": 3000,
+                "p99": 6000,
+                "ewma": 2200
+              },
+              "ttft_ms": {
+                "p50": 200,
+                "p90": 300,
+                "p99": 600,
+                "ewma": 220
+              },
+              "throughput_tps": {
+                "p50": 0.2,
+                "p90": 0.3,
+                "p99": 0.6,
+                "ewma": 0.2
+              },
+              "last_error": {
+                "at": "2025-11-20T09:05:00.000Z",
+                "error_type": "server",
+                "status": 500
+              },
+              "consecutive_failures": 1
+            }"#]],
+        );
+    }
+
+    #[test]
+    fn a_provider_that_is_off_says_why() {
+        let catalog = catalog();
+        let body = ProviderHealthBody::new(&catalog, 2, &catalog.providers[2], &Readings::default());
+        let body = serde_json::to_value(body).unwrap();
+        assert_eq!((&body["state"], &body["reason"]), (&"off".into(), &"ACME_KEY is not set".into()));
+    }
+
+    #[test]
+    fn an_endpoint_adds_its_names_and_scores() {
+        let catalog = catalog();
+        let scores = ScoresBody::new([0.004, 0.31, f64::NAN, 1.0]);
+        let body = EndpointHealthBody::new(&catalog, 1, &readings(&catalog, &[]), scores).unwrap();
+        let body = serde_json::to_value(body).unwrap();
+        assert_eq!((&body["model"], &body["provider_slug"]), (&"acme/small".into(), &"beta".into()));
+        assert_eq!(body["state"], "unknown");
+        let scores = r#"{"cheapest":0.004,"fastest":0.31,"reliable":null,"balanced":1.0}"#;
+        assert_eq!(body["score"], serde_json::from_str::<serde_json::Value>(scores).unwrap());
+    }
+
+    #[test]
+    fn what_cannot_be_called_is_not_shown() {
+        let catalog = catalog();
+        let off = catalog.endpoints.iter().position(|endpoint| endpoint.provider == 2).unwrap();
+        let off = u32::try_from(off).unwrap();
+        assert!(EndpointHealthBody::new(&catalog, off, &Readings::default(), ScoresBody::default()).is_none());
+    }
+}

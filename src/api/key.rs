@@ -1,0 +1,92 @@
+//! `GET /key` and `GET /credits`: what the calling key may do, and what it has spent.
+
+use actix_web::{HttpResponse, http::header};
+use pointsman_actors::ledger::{ReadSpending, Spent};
+use serde::Serialize;
+
+use super::{key_view::KeyBody, number::Dollars};
+use crate::{
+    auth::Authorized,
+    clock,
+    error::ApiError,
+    gateway::{ASK_TIMEOUT, ThisWorker, Worker},
+};
+
+/// Shows the calling key. Any key may ask about itself.
+///
+/// # Errors
+/// 503 when the ledger does not answer.
+pub(crate) async fn show(
+    Authorized(caller): Authorized,
+    ThisWorker(worker): ThisWorker,
+) -> Result<HttpResponse, ApiError> {
+    let spent = spent(&worker, Some(caller.owner)).await?;
+    let body = Data { data: KeyBody::new(&caller.key, caller.is_admin(), spent) };
+    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+}
+
+/// Shows what the calling key has spent, or, to an administrator, what all keys have. Nothing is paid in
+/// advance here, so there are no credits.
+///
+/// # Errors
+/// 503 when the ledger does not answer.
+pub(crate) async fn credits(
+    Authorized(caller): Authorized,
+    ThisWorker(worker): ThisWorker,
+) -> Result<HttpResponse, ApiError> {
+    let spent = spent(&worker, (!caller.is_admin()).then_some(caller.owner)).await?;
+    let body = Data { data: CreditsBody { total_credits: 0, total_usage: Dollars(spent.total) } };
+    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+}
+
+#[derive(Serialize)]
+struct Data<T> {
+    data: T,
+}
+
+#[derive(Serialize)]
+struct CreditsBody {
+    total_credits: u32,
+    total_usage: Dollars,
+}
+
+/// What was spent since the process started, the answer that just ended included.
+async fn spent(worker: &Worker, owner: Option<u64>) -> Result<Spent, ApiError> {
+    worker.shared.news_room.flush();
+    let question = ReadSpending { owner, now_ms: clock::unix_millis() };
+    let answer = worker.shared.control.ledger.send(question).timeout(ASK_TIMEOUT).await;
+    answer.map_err(|_| ApiError::overloaded("overloaded", ASK_TIMEOUT))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use actix::Actor as _;
+    use pointsman_actors::{
+        domain::{Generation, GenerationStatus},
+        ledger::{Ledger, MemoryStore, Records},
+    };
+
+    use super::{
+        super::{
+            route_samples::generation,
+            samples::{catalog, usd},
+        },
+        *,
+    };
+
+    #[actix_web::test]
+    async fn a_generation_is_paid_once_when_it_ended_by_whom_it_belongs_to() {
+        let ledger = Ledger::new(MemoryStore::new(10, Duration::from_secs(60))).start();
+        let ended = generation(&catalog());
+        let running = Generation { status: GenerationStatus::Running, ..ended.clone() };
+        let spent = async |owner| ledger.send(ReadSpending { owner, now_ms: ended.created_ms }).await.unwrap().total;
+        ledger.send(Records(vec![running])).await.unwrap();
+        assert_eq!(spent(Some(ended.owner)).await, usd("0"));
+        ledger.send(Records(vec![ended.clone(), ended.clone()])).await.unwrap();
+        assert_eq!(spent(Some(ended.owner)).await, usd("0.00000453"));
+        assert_eq!(spent(None).await, usd("0.00000453"));
+        assert_eq!(spent(Some(ended.owner + 1)).await, usd("0"));
+    }
+}

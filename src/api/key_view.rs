@@ -1,0 +1,165 @@
+//! The wire shape of a key. SDKs check every one of its members, so those that mean nothing here are
+//! there too: nobody brings keys of their own, and nobody has a budget.
+
+use chrono::SecondsFormat;
+use pointsman_actors::ledger::Spent;
+use serde::Serialize;
+
+use super::{model_entry::Absent, number::Dollars};
+use crate::config::Key;
+
+/// What a key may do and what it has spent.
+#[derive(Serialize)]
+pub(crate) struct KeyBody<'a> {
+    label: &'a str,
+    limit: Absent,
+    limit_remaining: Absent,
+    limit_reset: Absent,
+    usage: Dollars,
+    usage_daily: Dollars,
+    usage_weekly: Dollars,
+    usage_monthly: Dollars,
+    byok_usage: u32,
+    byok_usage_daily: u32,
+    byok_usage_weekly: u32,
+    byok_usage_monthly: u32,
+    include_byok_in_limit: bool,
+    is_free_tier: bool,
+    is_management_key: bool,
+    is_provisioning_key: bool,
+    creator_user_id: Absent,
+    organization_id: Absent,
+    workspace_id: Absent,
+    allowed_data_regions: [&'static str; 1],
+    free_model_daily_requests: FreeRequestsBody,
+    rate_limit: RateLimitBody,
+    budgets: [&'static str; 0],
+    effective_budget: Absent,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    scopes: Vec<&'static str>,
+}
+
+/// Free models are not rationed: −1.
+#[derive(Serialize)]
+struct FreeRequestsBody {
+    limit: i32,
+    remaining: i32,
+    used: u32,
+}
+
+#[derive(Serialize)]
+struct RateLimitBody {
+    /// −1 without a limit.
+    requests: i64,
+    interval: &'static str,
+    note: &'static str,
+}
+
+impl<'a> KeyBody<'a> {
+    /// The body of `key`; `admin` says whether it may read everything.
+    pub(crate) fn new(key: &'a Key, admin: bool, spent: Spent) -> KeyBody<'a> {
+        KeyBody {
+            label: &key.name,
+            limit: Absent,
+            limit_remaining: Absent,
+            limit_reset: Absent,
+            usage: Dollars(spent.total),
+            usage_daily: Dollars(spent.day),
+            usage_weekly: Dollars(spent.week),
+            usage_monthly: Dollars(spent.month),
+            byok_usage: 0,
+            byok_usage_daily: 0,
+            byok_usage_weekly: 0,
+            byok_usage_monthly: 0,
+            include_byok_in_limit: false,
+            is_free_tier: false,
+            is_management_key: admin,
+            is_provisioning_key: admin,
+            creator_user_id: Absent,
+            organization_id: Absent,
+            workspace_id: Absent,
+            allowed_data_regions: ["global"],
+            free_model_daily_requests: FreeRequestsBody { limit: -1, remaining: -1, used: 0 },
+            rate_limit: RateLimitBody {
+                requests: key.requests_per_minute.map_or(-1, i64::from),
+                interval: "1m",
+                note: "Requests of this key; -1 means no limit. Usage is counted since the gateway started.",
+            },
+            budgets: [],
+            effective_budget: Absent,
+            expires_at: key.expires_at.map(|end| end.to_rfc3339_opts(SecondsFormat::Secs, true)),
+            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_key_has_every_member_that_an_sdk_demands() {
+        let key = Key {
+            name: "team blue".into(),
+            requests_per_minute: Some(60),
+            expires_at: Some("2027-01-01T00:00:00Z".parse().unwrap()),
+            ..Key::anonymous()
+        };
+        let cents = |count: u64| "0.01".parse::<pointsman_actors::domain::Usd>().unwrap() * count;
+        let spent = Spent { total: cents(4), day: cents(1), week: cents(2), month: cents(3) };
+        let body = serde_json::to_string_pretty(&KeyBody::new(&key, false, spent)).unwrap();
+        expect![[r#"
+            {
+              "label": "team blue",
+              "limit": null,
+              "limit_remaining": null,
+              "limit_reset": null,
+              "usage": 0.04,
+              "usage_daily": 0.01,
+              "usage_weekly": 0.02,
+              "usage_monthly": 0.03,
+              "byok_usage": 0,
+              "byok_usage_daily": 0,
+              "byok_usage_weekly": 0,
+              "byok_usage_monthly": 0,
+              "include_byok_in_limit": false,
+              "is_free_tier": false,
+              "is_management_key": false,
+              "is_provisioning_key": false,
+              "creator_user_id": null,
+              "organization_id": null,
+              "workspace_id": null,
+              "allowed_data_regions": [
+                "global"
+              ],
+              "free_model_daily_requests": {
+                "limit": -1,
+                "remaining": -1,
+                "used": 0
+              },
+              "rate_limit": {
+                "requests": 60,
+                "interval": "1m",
+                "note": "Requests of this key; -1 means no limit. Usage is counted since the gateway started."
+              },
+              "budgets": [],
+              "effective_budget": null,
+              "expires_at": "2027-01-01T00:00:00Z",
+              "scopes": [
+                "inference",
+                "read",
+                "admin"
+              ]
+            }"#]].assert_eq(&body);
+    }
+
+    #[test]
+    fn a_key_without_an_end_has_no_end() {
+        let body = serde_json::to_value(KeyBody::new(&Key::anonymous(), true, Spent::default())).unwrap();
+        assert!(body.get("expires_at").is_none());
+        assert_eq!((&body["rate_limit"]["requests"], &body["is_management_key"]), (&(-1).into(), &true.into()));
+    }
+}

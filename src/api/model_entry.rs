@@ -1,0 +1,339 @@
+//! The wire shape of a catalog entry.
+//!
+//! Clients validate it strictly: every key is always there, counts are integers and prices strings.
+//! What an entry says is decided in [`super::offer`].
+
+use chrono::NaiveDate;
+use pointsman_actors::domain::{DefaultParameters, Modalities, ParameterNames, Price, Pricing, Usd};
+use serde::{Serialize, Serializer};
+
+use super::{
+    number::{Figure, Text},
+    offer::Offer,
+};
+
+/// One element of the model list.
+#[derive(Serialize)]
+pub(crate) struct ModelEntry<'a> {
+    id: &'a str,
+    canonical_slug: &'a str,
+    name: &'a str,
+    created: i64,
+    description: &'a str,
+    context_length: u32,
+    architecture: ArchitectureBody<'a>,
+    pricing: PricingBody,
+    top_provider: TopProviderBody,
+    per_request_limits: Absent,
+    supported_parameters: Vec<&'a str>,
+    default_parameters: Option<DefaultParametersBody>,
+    expiration_date: Option<Text<NaiveDate>>,
+    hugging_face_id: Option<&'a str>,
+    knowledge_cutoff: Option<&'a str>,
+    supported_voices: Absent,
+    links: LinksBody,
+    object: &'static str,
+    owned_by: &'a str,
+}
+
+/// A key that clients insist on and that says nothing here: `null`.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Absent;
+
+impl Serialize for Absent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_none()
+    }
+}
+
+/// What a model takes and gives.
+#[derive(Serialize)]
+pub(crate) struct ArchitectureBody<'a> {
+    modality: String,
+    input_modalities: Vec<&'static str>,
+    output_modalities: Vec<&'static str>,
+    tokenizer: &'a str,
+    instruct_type: Option<&'a str>,
+}
+
+/// Eight prices in dollars per unit, each a plain decimal string.
+#[derive(Serialize)]
+pub(crate) struct PricingBody {
+    prompt: Text<Price>,
+    completion: Text<Price>,
+    request: Text<Price>,
+    image: Text<Price>,
+    web_search: Text<Price>,
+    internal_reasoning: Text<Price>,
+    input_cache_read: Text<Price>,
+    input_cache_write: Text<Price>,
+}
+
+#[derive(Serialize)]
+struct TopProviderBody {
+    context_length: u32,
+    max_completion_tokens: u32,
+    is_moderated: bool,
+}
+
+#[derive(Serialize)]
+struct DefaultParametersBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frequency_penalty: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    presence_penalty: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repetition_penalty: Option<Figure>,
+}
+
+#[derive(Serialize)]
+struct LinksBody {
+    details: String,
+}
+
+impl<'a> ModelEntry<'a> {
+    /// The entry of an offer; `names` is the registry of the offer's catalog.
+    pub(crate) fn new(offer: &Offer<'a>, names: &'a ParameterNames) -> ModelEntry<'a> {
+        ModelEntry {
+            id: offer.id,
+            canonical_slug: offer.canonical_slug,
+            name: offer.name,
+            created: offer.created,
+            description: offer.description,
+            context_length: offer.context_length,
+            architecture: ArchitectureBody::new(offer),
+            pricing: offer.pricing().map_or_else(PricingBody::varying, PricingBody::new),
+            top_provider: TopProviderBody::new(offer),
+            per_request_limits: Absent,
+            supported_parameters: names.names(offer.parameters).map(|name| &**name).collect(),
+            default_parameters: offer.default_parameters.map(DefaultParametersBody::new),
+            expiration_date: offer.expiration_date.map(Text),
+            hugging_face_id: offer.hugging_face_id,
+            knowledge_cutoff: offer.knowledge_cutoff,
+            supported_voices: Absent,
+            links: LinksBody { details: format!("/api/v1/models/{}/endpoints", offer.id) },
+            object: "model",
+            owned_by: offer.owner,
+        }
+    }
+}
+
+impl<'a> ArchitectureBody<'a> {
+    pub(crate) fn new(offer: &Offer<'a>) -> ArchitectureBody<'a> {
+        let names = |set: Modalities| -> Vec<&'static str> { set.iter().map(|modality| modality.as_str()).collect() };
+        let (input, output) = (names(offer.input), names(offer.output));
+        ArchitectureBody {
+            modality: format!("{}->{}", input.join("+"), output.join("+")),
+            input_modalities: input,
+            output_modalities: output,
+            tokenizer: offer.tokenizer,
+            instruct_type: offer.instruct_type,
+        }
+    }
+}
+
+impl PricingBody {
+    /// The prices of an endpoint; one that is not configured is "0", as clients expect.
+    pub(crate) fn new(pricing: &Pricing) -> PricingBody {
+        let or_zero = |price: Option<Price>| Text(price.unwrap_or(Usd::ZERO));
+        PricingBody {
+            prompt: Text(pricing.prompt),
+            completion: Text(pricing.completion),
+            request: Text(pricing.request),
+            image: Text(pricing.image),
+            web_search: Text(pricing.web_search),
+            internal_reasoning: or_zero(pricing.internal_reasoning),
+            input_cache_read: or_zero(pricing.input_cache_read),
+            input_cache_write: or_zero(pricing.input_cache_write),
+        }
+    }
+
+    /// The prices of an alias: "-1", because they depend on what will be chosen.
+    fn varying() -> PricingBody {
+        const VARYING: Price = Usd::from_femto(-1_000_000_000_000_000);
+        let all = Pricing {
+            prompt: VARYING,
+            completion: VARYING,
+            request: VARYING,
+            image: VARYING,
+            web_search: VARYING,
+            internal_reasoning: Some(VARYING),
+            input_cache_read: Some(VARYING),
+            input_cache_write: Some(VARYING),
+        };
+        PricingBody::new(&all)
+    }
+}
+
+impl TopProviderBody {
+    fn new(offer: &Offer<'_>) -> TopProviderBody {
+        let limits = offer.preferred.map(|endpoint| endpoint.limits);
+        let context_length = limits.map_or(offer.context_length, |limits| limits.context_length);
+        TopProviderBody {
+            context_length,
+            // A number is promised: an answer without a limit of its own ends with the window.
+            max_completion_tokens: limits.and_then(|limits| limits.max_completion_tokens).unwrap_or(context_length),
+            is_moderated: offer.preferred.is_some_and(|endpoint| endpoint.is_moderated),
+        }
+    }
+}
+
+impl DefaultParametersBody {
+    fn new(defaults: DefaultParameters) -> DefaultParametersBody {
+        DefaultParametersBody {
+            temperature: defaults.temperature.map(Figure::exact),
+            top_p: defaults.top_p.map(Figure::exact),
+            top_k: defaults.top_k.map(Figure::exact),
+            frequency_penalty: defaults.frequency_penalty.map(Figure::exact),
+            presence_penalty: defaults.presence_penalty.map(Figure::exact),
+            repetition_penalty: defaults.repetition_penalty.map(Figure::exact),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::{
+        super::{
+            offer::Names,
+            samples::{catalog, today},
+        },
+        *,
+    };
+
+    fn check(id: &str, expected: Expect) {
+        let catalog = catalog();
+        let offers = Offer::all(&catalog, today(), Names::ModelsAndAliases);
+        let offer = offers.iter().find(|offer| offer.id == id).unwrap();
+        let entry = ModelEntry::new(offer, &catalog.parameters);
+        expected.assert_eq(&serde_json::to_string_pretty(&entry).unwrap());
+    }
+
+    #[test]
+    fn an_entry_has_every_key_integer_counts_and_string_prices() {
+        check(
+            "acme/small",
+            expect![[r#"
+            {
+              "id": "acme/small",
+              "canonical_slug": "acme/small-2026-01",
+              "name": "Acme: Small",
+              "created": 1763629500,
+              "description": "Small and quick.",
+              "context_length": 200000,
+              "architecture": {
+                "modality": "text->text",
+                "input_modalities": [
+                  "text"
+                ],
+                "output_modalities": [
+                  "text"
+                ],
+                "tokenizer": "Other",
+                "instruct_type": null
+              },
+              "pricing": {
+                "prompt": "0.00000015",
+                "completion": "0.0000006",
+                "request": "0",
+                "image": "0",
+                "web_search": "0",
+                "internal_reasoning": "0",
+                "input_cache_read": "0.000000015",
+                "input_cache_write": "0"
+              },
+              "top_provider": {
+                "context_length": 128000,
+                "max_completion_tokens": 16384,
+                "is_moderated": false
+              },
+              "per_request_limits": null,
+              "supported_parameters": [
+                "tools",
+                "tool_choice",
+                "max_tokens",
+                "temperature",
+                "stop",
+                "top_k"
+              ],
+              "default_parameters": {
+                "temperature": 0.7,
+                "top_k": 40
+              },
+              "expiration_date": null,
+              "hugging_face_id": null,
+              "knowledge_cutoff": null,
+              "supported_voices": null,
+              "links": {
+                "details": "/api/v1/models/acme/small/endpoints"
+              },
+              "object": "model",
+              "owned_by": "acme"
+            }"#]],
+        );
+    }
+
+    #[test]
+    fn an_alias_is_what_its_models_make_it_and_has_no_price_of_its_own() {
+        check(
+            "service/free",
+            expect![[r#"
+            {
+              "id": "service/free",
+              "canonical_slug": "service/free",
+              "name": "service/free",
+              "created": 1763629700,
+              "description": "Chooses for you.",
+              "context_length": 32000,
+              "architecture": {
+                "modality": "text->text",
+                "input_modalities": [
+                  "text"
+                ],
+                "output_modalities": [
+                  "text"
+                ],
+                "tokenizer": "Router",
+                "instruct_type": null
+              },
+              "pricing": {
+                "prompt": "-1",
+                "completion": "-1",
+                "request": "-1",
+                "image": "-1",
+                "web_search": "-1",
+                "internal_reasoning": "-1",
+                "input_cache_read": "-1",
+                "input_cache_write": "-1"
+              },
+              "top_provider": {
+                "context_length": 32000,
+                "max_completion_tokens": 32000,
+                "is_moderated": false
+              },
+              "per_request_limits": null,
+              "supported_parameters": [
+                "max_tokens"
+              ],
+              "default_parameters": null,
+              "expiration_date": null,
+              "hugging_face_id": null,
+              "knowledge_cutoff": null,
+              "supported_voices": null,
+              "links": {
+                "details": "/api/v1/models/service/free/endpoints"
+              },
+              "object": "model",
+              "owned_by": "service"
+            }"#]],
+        );
+    }
+}

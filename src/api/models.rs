@@ -1,0 +1,220 @@
+//! `GET /models` and what stands below it: lists, counts, single entries, endpoints of a model.
+//!
+//! Open to visitors unless the configuration closes the catalog. Every answer speaks of one published
+//! catalog version; what an entry looks like is in [`super::model_entry`], which are listed in
+//! [`super::model_list`].
+
+use actix_web::{HttpRequest, HttpResponse, http::header, web::Path};
+use pointsman_actors::domain::{Catalog, Modalities, Modality, Resolved, Target};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    caching::{self, Cache},
+    endpoint_entry::ModelEndpoints,
+    model_entry::ModelEntry,
+    model_list::{Envelope, ModelList, select},
+    model_query::{ModelQuery, Outputs},
+    offer::{Names, Offer},
+    readings::Readings,
+};
+use crate::{
+    auth::Visitor,
+    clock,
+    error::ApiError,
+    gateway::{ThisWorker, Worker},
+};
+
+const TEXT: Outputs = Outputs::OneOf(Modalities::TEXT);
+const IMAGES: Outputs = Outputs::OneOf(Modalities::NONE.with(Modality::Image));
+
+/// Lists models; those that write text, unless the query says otherwise.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn list_text(
+    _: Visitor,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    list(&worker, &request, TEXT).await
+}
+
+/// Lists models; of every kind, unless the query says otherwise.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn list_all(
+    _: Visitor,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    list(&worker, &request, Outputs::Any).await
+}
+
+/// Lists models; those that make images, unless the query says otherwise.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn list_images(
+    _: Visitor,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    list(&worker, &request, IMAGES).await
+}
+
+/// Counts the models that a list with the same filters would hold.
+///
+/// # Errors
+/// 400 for a malformed query.
+pub(crate) async fn count(
+    _: Visitor,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let query = ModelQuery::parse(request.query_string(), TEXT)?;
+    let catalog = &worker.shared.snapshot.load().catalog;
+    let offers = Offer::all(catalog, clock::today(), names(&worker));
+    let count = select(offers, catalog, &query, &Readings::default()).len();
+    caching::respond(&request, cache(&worker), &Data { data: CountBody { count } })
+}
+
+/// One entry by itself, as OpenAI's clients retrieve it.
+///
+/// # Errors
+/// 404 for a name that nobody knows or that is gone.
+pub(crate) async fn bare(
+    _: Visitor,
+    ThisWorker(worker): ThisWorker,
+    name: Path<Name>,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let catalog = &worker.shared.snapshot.load().catalog;
+    let offer = offer(&worker, catalog, &name.into_inner().text())?;
+    caching::respond(&request, cache(&worker), &ModelEntry::new(&offer, &catalog.parameters))
+}
+
+/// One entry in an envelope, as OpenRouter's clients retrieve it.
+///
+/// # Errors
+/// As [`bare`].
+pub(crate) async fn wrapped(
+    _: Visitor,
+    ThisWorker(worker): ThisWorker,
+    name: Path<Name>,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let catalog = &worker.shared.snapshot.load().catalog;
+    let offer = offer(&worker, catalog, &name.into_inner().text())?;
+    let data = ModelEntry::new(&offer, &catalog.parameters);
+    caching::respond(&request, cache(&worker), &Data { data })
+}
+
+/// One model and who serves it, with measurements.
+///
+/// # Errors
+/// As [`bare`].
+pub(crate) async fn endpoints(
+    _: Visitor,
+    ThisWorker(worker): ThisWorker,
+    name: Path<Name>,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let readings = Readings::take(&worker).await?;
+    let catalog = &worker.shared.snapshot.load().catalog;
+    let offer = offer(&worker, catalog, &name.into_inner().text())?;
+    let data = ModelEndpoints::new(&offer, catalog, &readings);
+    caching::respond(&request, cache(&worker), &Data { data })
+}
+
+#[derive(Serialize)]
+struct Data<T> {
+    data: T,
+}
+
+#[derive(Serialize)]
+struct CountBody {
+    count: usize,
+}
+
+/// A name in a path: `author/slug`, as two segments or as one.
+#[derive(Deserialize)]
+pub(crate) struct Name {
+    author: Option<String>,
+    slug: Option<String>,
+    id: Option<String>,
+}
+
+impl Name {
+    fn text(self) -> String {
+        let halves = self.author.zip(self.slug).map(|(author, slug)| format!("{author}/{slug}"));
+        halves.or(self.id).unwrap_or_default()
+    }
+}
+
+async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {
+    let query = ModelQuery::parse(request.query_string(), default)?;
+    let readings = if query.needs_readings() { Readings::take(worker).await? } else { Readings::default() };
+    let catalog = &worker.shared.snapshot.load().catalog;
+    let offers = Offer::all(catalog, clock::today(), names(worker));
+    let offers = select(offers, catalog, &query, &readings);
+    let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let envelope = Envelope::choose(worker.shared.config.catalog.envelope, &query, agent);
+    let body = ModelList::new(&offers, catalog, &query, envelope, request.path());
+    caching::respond(request, cache(worker), &body)
+}
+
+/// What `name` stands for in the catalog.
+fn offer<'a>(worker: &Worker, catalog: &'a Catalog, name: &str) -> Result<Offer<'a>, ApiError> {
+    let today = clock::today();
+    let unknown = || ApiError::unknown_model("model", name, Vec::new());
+    match catalog.resolve(name, today) {
+        Resolved::Found(Target::Model(position)) => {
+            let model = catalog.model(position).and_then(|model| Offer::of_model(catalog, model, today));
+            model.ok_or_else(unknown)
+        }
+        Resolved::Found(Target::Alias(position)) => {
+            let id = catalog.alias(position).map(|alias| alias.id.as_str()).ok_or_else(unknown)?;
+            let offers = Offer::all(catalog, today, names(worker));
+            offers.into_iter().find(|offer| offer.id == id).ok_or_else(unknown)
+        }
+        Resolved::Retired(date) => Err(ApiError::retired_model("model", name, date, Vec::new())),
+        Resolved::Unknown => Err(unknown()),
+    }
+}
+
+fn names(worker: &Worker) -> Names {
+    if worker.shared.config.catalog.list_aliases { Names::ModelsAndAliases } else { Names::Models }
+}
+
+fn cache(worker: &Worker) -> Cache {
+    Cache::of_catalog(&worker.shared.config.auth)
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::{App, test, web};
+
+    use super::*;
+
+    async fn echo(name: Path<Name>) -> String {
+        name.into_inner().text()
+    }
+
+    #[actix_web::test]
+    async fn a_name_is_read_from_two_segments_or_from_one_with_its_slash_escaped() {
+        let app = App::new()
+            .route("/models/{author}/{slug}/endpoints", web::get().to(echo))
+            .route("/models/{id:.+}", web::get().to(echo));
+        let app = test::init_service(app).await;
+        for path in [
+            "/models/acme/small:free",
+            "/models/acme%2Fsmall:free",
+            "/models/acme%2fsmall%3Afree",
+            "/models/acme/small:free/endpoints",
+        ] {
+            let answer = test::call_and_read_body(&app, test::TestRequest::get().uri(path).to_request()).await;
+            assert_eq!(answer, "acme/small:free", "{path}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! How numbers are written: money digit by digit, figures for people rounded.
+//!
+//! Bills never pass through a float: [`Dollars`] writes the exact decimal. Figures are measurements;
+//! nobody computes with them, so they lose the digits that mean nothing.
+
+use std::fmt::Display;
+
+use pointsman_actors::domain::Usd;
+use serde::{Serialize, Serializer, ser::Error as _};
+use serde_json::value::RawValue;
+
+/// An exact amount as a JSON number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dollars(pub(crate) Usd);
+
+impl Serialize for Dollars {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.0.to_string()).map_err(S::Error::custom)?.serialize(serializer)
+    }
+}
+
+/// Anything that can be displayed, as a JSON string. Prices in the catalog are strings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// A number that is written without a fraction when it has none: `40`, not `40.0`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Figure(f64);
+
+/// Whole numbers up to here are exact in a float and in every client.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+impl Figure {
+    /// The number as it is; `null` when it is not finite.
+    pub(crate) const fn exact(value: f64) -> Figure {
+        Figure(value)
+    }
+
+    /// Seconds as milliseconds with one decimal.
+    pub(crate) fn millis(seconds: f64) -> Figure {
+        Figure::rounded(seconds * 1e3, 1)
+    }
+
+    /// A share between 0 and 1 with four decimals.
+    pub(crate) fn share(value: f64) -> Figure {
+        Figure::rounded(value, 4)
+    }
+
+    /// The number with this many decimals.
+    pub(crate) fn rounded(value: f64, decimals: i32) -> Figure {
+        let scale = 10_f64.powi(decimals);
+        Figure((value * scale).round() / scale)
+    }
+}
+
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.fract() == 0.0 && self.0.abs() < EXACT {
+            return serializer.serialize_i64(self.0 as i64);
+        }
+        // serde_json writes what is not finite as null.
+        serializer.serialize_f64(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(value: impl Serialize) -> String {
+        serde_json::to_string(&value).unwrap()
+    }
+
+    #[test]
+    fn money_is_written_digit_by_digit_without_an_exponent() {
+        assert_eq!(json(Dollars("0.000000000000001".parse().unwrap())), "0.000000000000001");
+        assert_eq!(json(Dollars("12345678901234567.1".parse().unwrap())), "12345678901234567.1");
+        assert_eq!(json(Dollars(Usd::ZERO)), "0");
+    }
+
+    #[test]
+    fn prices_are_strings() {
+        assert_eq!(json(Text("0.00000015".parse::<Usd>().unwrap())), r#""0.00000015""#);
+    }
+
+    #[test]
+    fn figures_lose_meaningless_digits_and_are_null_when_unknowable() {
+        assert_eq!(json(Figure::millis(0.230_04)), "230");
+        assert_eq!(json(Figure::millis(0.000_26)), "0.3");
+        assert_eq!(json(Figure::share(0.998_02)), "0.998");
+        assert_eq!(json(Figure::exact(f64::NAN)), "null");
+        assert_eq!(json(Figure::exact(f64::INFINITY)), "null");
+    }
+}

@@ -1,0 +1,167 @@
+//! The wire shape of the routing parameters a request ended up with, each with the place it came from.
+//!
+//! Only what somebody said is shown; lists are kept apart, because each of them restricts by itself.
+
+use pointsman_actors::domain::{
+    DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Sourced, Usd,
+    Weights,
+};
+use serde::Serialize;
+
+use super::number::{Dollars, Figure, Text};
+
+/// Routing parameters as merged.
+#[derive(Serialize)]
+pub(crate) struct ParametersBody<'a> {
+    objective: SourcedBody<&'static str>,
+    weights: WeightsBody,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    allowed_models: Vec<Vec<Text<&'a ModelPattern>>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    blocked_models: Vec<Text<&'a ModelPattern>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<ProviderPolicyBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_cost_per_1k_tokens: Option<SourcedBody<Dollars>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_cost: Option<SourcedBody<Dollars>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preferred_max_latency: Option<SourcedBody<PreferenceBody>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preferred_min_throughput: Option<SourcedBody<PreferenceBody>>,
+}
+
+#[derive(Serialize)]
+struct SourcedBody<T> {
+    value: T,
+    source: &'static str,
+}
+
+#[derive(Serialize)]
+struct WeightsBody {
+    latency: Figure,
+    cost: Figure,
+}
+
+#[derive(Serialize)]
+struct PreferenceBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p75: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p90: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p95: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99: Option<Figure>,
+}
+
+#[derive(Serialize)]
+struct ProviderPolicyBody<'a> {
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    order: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    only: &'a [Vec<String>],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    ignore: &'a [String],
+    allow_fallbacks: bool,
+    require_parameters: bool,
+    data_collection: &'static str,
+    zdr: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    quantizations: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_price: Option<PriceCeilingBody>,
+}
+
+/// As requests write it: tokens per million.
+#[derive(Serialize)]
+struct PriceCeilingBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<Dollars>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion: Option<Dollars>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<Dollars>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<Dollars>,
+}
+
+impl<'a> ParametersBody<'a> {
+    /// What a decision was made under.
+    pub(crate) fn new(decision: &'a Decision) -> ParametersBody<'a> {
+        let RoutingParameters { allowed, blocked, provider, .. } = &decision.parameters;
+        let parameters = &decision.parameters;
+        ParametersBody {
+            objective: SourcedBody::new(decision.objective, |objective| objective.as_str()),
+            weights: WeightsBody::new(decision.weights),
+            allowed_models: allowed.iter().map(|list| list.iter().map(Text).collect()).collect(),
+            blocked_models: blocked.iter().map(Text).collect(),
+            provider: (*provider != ProviderPolicy::default()).then(|| ProviderPolicyBody::new(provider)),
+            max_cost_per_1k_tokens: parameters.max_cost_per_1k_tokens.map(|cost| SourcedBody::new(cost, Dollars)),
+            max_cost: parameters.max_cost.map(|cost| SourcedBody::new(cost, Dollars)),
+            preferred_max_latency: parameters
+                .preferred_max_latency
+                .map(|latency| SourcedBody::new(latency, PreferenceBody::new)),
+            preferred_min_throughput: parameters
+                .preferred_min_throughput
+                .map(|throughput| SourcedBody::new(throughput, PreferenceBody::new)),
+        }
+    }
+}
+
+impl<T> SourcedBody<T> {
+    fn new<V>(sourced: Sourced<V>, write: impl FnOnce(V) -> T) -> SourcedBody<T> {
+        SourcedBody { value: write(sourced.value), source: sourced.source.as_str() }
+    }
+}
+
+impl WeightsBody {
+    fn new(weights: Weights) -> WeightsBody {
+        WeightsBody { latency: Figure::exact(weights.latency), cost: Figure::exact(weights.cost) }
+    }
+}
+
+impl PreferenceBody {
+    fn new(preference: Preference) -> PreferenceBody {
+        PreferenceBody {
+            p50: preference.p50.map(Figure::exact),
+            p75: preference.p75.map(Figure::exact),
+            p90: preference.p90.map(Figure::exact),
+            p95: preference.p95.map(Figure::exact),
+            p99: preference.p99.map(Figure::exact),
+        }
+    }
+}
+
+impl<'a> ProviderPolicyBody<'a> {
+    fn new(policy: &'a ProviderPolicy) -> ProviderPolicyBody<'a> {
+        ProviderPolicyBody {
+            order: &policy.order,
+            only: &policy.only,
+            ignore: &policy.ignore,
+            allow_fallbacks: policy.allow_fallbacks,
+            require_parameters: policy.require_parameters,
+            data_collection: match policy.data_collection {
+                DataCollection::Allow => "allow",
+                DataCollection::Deny => "deny",
+            },
+            zdr: policy.zero_data_retention,
+            quantizations: &policy.quantizations,
+            max_price: (policy.max_price != PriceCeiling::default()).then(|| PriceCeilingBody::new(policy.max_price)),
+        }
+    }
+}
+
+impl PriceCeilingBody {
+    fn new(ceiling: PriceCeiling) -> PriceCeilingBody {
+        let per_million = |price: Usd| Dollars(price * 1_000_000);
+        PriceCeilingBody {
+            prompt: ceiling.prompt.map(per_million),
+            completion: ceiling.completion.map(per_million),
+            request: ceiling.request.map(Dollars),
+            image: ceiling.image.map(Dollars),
+        }
+    }
+}

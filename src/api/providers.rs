@@ -1,0 +1,23 @@
+//! `GET /providers`: who can serve.
+
+use actix_web::{HttpRequest, HttpResponse};
+
+use super::{
+    caching::{self, Cache},
+    providers_view::ProvidersBody,
+};
+use crate::{auth::Visitor, error::ApiError, gateway::ThisWorker};
+
+/// Lists the providers that are on. Open to visitors unless the configuration closes the catalog.
+///
+/// # Errors
+/// Only our own.
+pub(crate) async fn list(
+    _: Visitor,
+    ThisWorker(worker): ThisWorker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let cache = Cache::of_catalog(&worker.shared.config.auth);
+    let catalog = &worker.shared.snapshot.load().catalog;
+    caching::respond(&request, cache, &ProvidersBody::new(catalog))
+}

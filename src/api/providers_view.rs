@@ -1,0 +1,84 @@
+//! The wire shape of the provider list.
+
+use pointsman_actors::domain::{Catalog, Provider};
+use serde::Serialize;
+
+/// Every provider that can serve.
+#[derive(Serialize)]
+pub(crate) struct ProvidersBody<'a> {
+    data: Vec<ProviderEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct ProviderEntry<'a> {
+    name: &'a str,
+    slug: &'a str,
+    privacy_policy_url: Option<&'a str>,
+    terms_of_service_url: Option<&'a str>,
+    status_page_url: Option<&'a str>,
+    headquarters: Option<&'a str>,
+    /// Null when nothing is known, which is not the same as nowhere.
+    datacenters: Option<&'a [String]>,
+}
+
+impl<'a> ProvidersBody<'a> {
+    /// The list, in configuration order.
+    pub(crate) fn new(catalog: &'a Catalog) -> ProvidersBody<'a> {
+        let on = catalog.providers.iter().filter(|provider| provider.is_on());
+        ProvidersBody { data: on.map(ProviderEntry::new).collect() }
+    }
+}
+
+impl<'a> ProviderEntry<'a> {
+    fn new(provider: &'a Provider) -> ProviderEntry<'a> {
+        ProviderEntry {
+            name: &provider.name,
+            slug: provider.slug.as_str(),
+            privacy_policy_url: provider.privacy_policy_url.as_deref(),
+            terms_of_service_url: provider.terms_of_service_url.as_deref(),
+            status_page_url: provider.status_page_url.as_deref(),
+            headquarters: provider.headquarters.as_deref(),
+            datacenters: Some(provider.datacenters.as_slice()).filter(|known| !known.is_empty()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::{super::samples::catalog, *};
+
+    #[test]
+    fn the_providers_that_are_on_are_listed_with_every_key() {
+        let catalog = catalog();
+        let body = serde_json::to_string_pretty(&ProvidersBody::new(&catalog)).unwrap();
+        expect![[r#"
+            {
+              "data": [
+                {
+                  "name": "Acme",
+                  "slug": "acme",
+                  "privacy_policy_url": "https://acme.example/privacy",
+                  "terms_of_service_url": null,
+                  "status_page_url": null,
+                  "headquarters": "DE",
+                  "datacenters": [
+                    "DE",
+                    "FR"
+                  ]
+                },
+                {
+                  "name": "Beta Cloud",
+                  "slug": "beta",
+                  "privacy_policy_url": null,
+                  "terms_of_service_url": null,
+                  "status_page_url": null,
+                  "headquarters": null,
+                  "datacenters": null
+                }
+              ]
+            }"#]]
+        .assert_eq(&body);
+    }
+}

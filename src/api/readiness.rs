@@ -1,0 +1,127 @@
+//! Whether the gateway can serve: the checks, and the one word they amount to.
+
+use serde::Serialize;
+
+/// What was found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Checks {
+    /// Models that can be served; `None` when the catalog's owner did not answer.
+    pub(crate) models: Option<usize>,
+    /// Whether the owner of the statistics answered.
+    pub(crate) health_answers: bool,
+    /// Providers that are on and not shut.
+    pub(crate) providers_available: usize,
+    pub(crate) providers_configured: usize,
+    pub(crate) router_lives: bool,
+    /// Records held; `None` when the ledger did not answer.
+    pub(crate) records: Option<usize>,
+}
+
+/// The answer of the readiness page.
+#[derive(Serialize)]
+pub(crate) struct ReadinessBody {
+    status: &'static str,
+    checks: ChecksBody,
+}
+
+#[derive(Serialize)]
+struct ChecksBody {
+    catalog: CatalogCheck,
+    providers: ProvidersCheck,
+    router: RouterCheck,
+    ledger: LedgerCheck,
+}
+
+#[derive(Serialize)]
+struct CatalogCheck {
+    ok: bool,
+    models: usize,
+}
+
+#[derive(Serialize)]
+struct ProvidersCheck {
+    ok: bool,
+    available: usize,
+    configured: usize,
+}
+
+#[derive(Serialize)]
+struct RouterCheck {
+    ok: bool,
+}
+
+#[derive(Serialize)]
+struct LedgerCheck {
+    ok: bool,
+    records: usize,
+}
+
+impl ReadinessBody {
+    /// What `checks` amount to; a gateway that was asked to stop is never ready.
+    pub(crate) fn new(draining: bool, checks: Checks) -> ReadinessBody {
+        let body = ChecksBody {
+            catalog: CatalogCheck { ok: checks.models.is_some(), models: checks.models.unwrap_or_default() },
+            providers: ProvidersCheck {
+                ok: checks.health_answers,
+                available: checks.providers_available,
+                configured: checks.providers_configured,
+            },
+            router: RouterCheck { ok: checks.router_lives },
+            ledger: LedgerCheck { ok: checks.records.is_some(), records: checks.records.unwrap_or_default() },
+        };
+        let good = body.catalog.ok && body.providers.ok && body.router.ok && body.ledger.ok;
+        let status = match (draining, good) {
+            (true, _) => "draining",
+            (false, true) => "ready",
+            (false, false) => "not_ready",
+        };
+        ReadinessBody { status, checks: body }
+    }
+
+    /// Whether requests can be served.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.status == "ready"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Checks = Checks {
+        models: Some(12),
+        health_answers: true,
+        providers_available: 3,
+        providers_configured: 4,
+        router_lives: true,
+        records: Some(120),
+    };
+
+    fn json(draining: bool, checks: Checks) -> String {
+        serde_json::to_string(&ReadinessBody::new(draining, checks)).unwrap()
+    }
+
+    #[test]
+    fn with_every_actor_answering_the_gateway_is_ready() {
+        let expected = concat!(
+            r#"{"status":"ready","checks":{"catalog":{"ok":true,"models":12},"#,
+            r#""providers":{"ok":true,"available":3,"configured":4},"#,
+            r#""router":{"ok":true},"ledger":{"ok":true,"records":120}}}"#,
+        );
+        assert_eq!(json(false, GOOD), expected);
+    }
+
+    #[test]
+    fn one_silent_actor_or_a_shutdown_makes_it_unready() {
+        let unready = [
+            Checks { models: None, ..GOOD },
+            Checks { health_answers: false, ..GOOD },
+            Checks { router_lives: false, ..GOOD },
+            Checks { records: None, ..GOOD },
+        ];
+        for checks in unready {
+            assert!(json(false, checks).starts_with(r#"{"status":"not_ready""#), "{checks:?}");
+        }
+        assert!(json(true, GOOD).starts_with(r#"{"status":"draining""#));
+    }
+}

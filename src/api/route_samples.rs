@@ -1,0 +1,154 @@
+//! A decision and its generation for tests: acme/small at two providers, the first of which failed.
+
+use std::sync::Arc;
+
+use pointsman_actors::domain::{
+    ApiType, AttemptRecord, Candidate, Catalog, CostBreakdown, Decision, DecisionCode, Detail, Excluded,
+    ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, Prediction,
+    ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Weights,
+};
+
+use super::samples::{today, usd};
+
+/// The alias was asked for, the cheapest wanted.
+pub(crate) fn query() -> Query {
+    Query {
+        api: ApiType::Completions,
+        targets: vec![Target::Alias(0)],
+        router: Some("service/auto".to_owned()),
+        objective: Sourced { value: Objective::Cheapest, source: Source::Metadata },
+        weights: Weights::default(),
+        needs: Default::default(),
+        routing: parameters(),
+        key_allowed: Vec::new(),
+        key_blocked: Vec::new(),
+        prompt_tokens: 812,
+        images: 0,
+        max_tokens: None,
+        streamed: false,
+        today: today(),
+    }
+}
+
+fn parameters() -> RoutingParameters {
+    RoutingParameters {
+        objective: Some(Sourced { value: Objective::Cheapest, source: Source::Metadata }),
+        allowed: vec![vec!["acme/*".parse().unwrap(), "beta/medium".parse().unwrap()]],
+        blocked: vec!["beta/*".parse().unwrap()],
+        max_cost: Some(Sourced { value: usd("0.01"), source: Source::TopLevel }),
+        provider: ProviderPolicy { order: vec!["acme".to_owned()], ..ProviderPolicy::default() },
+        ..RoutingParameters::default()
+    }
+}
+
+/// Two candidates, one exclusion, decided with `catalog`.
+pub(crate) fn decision(catalog: &Catalog) -> Decision {
+    let query = query();
+    Decision {
+        router: query.router,
+        objective: query.objective,
+        weights: query.weights,
+        parameters: query.routing,
+        code: DecisionCode::CheapestAvailable,
+        candidates: vec![candidate(catalog, 0, 0.000_005_1), candidate(catalog, 1, 0.000_007_3)],
+        excluded: vec![Excluded {
+            index: 3,
+            reason: ExclusionReason::BlockedModel,
+            detail: Detail::Matches("beta/*".parse().unwrap()),
+        }],
+        prompt_tokens: 812,
+        streamed: true,
+        completion_tokens: 256,
+        snapshot_version: 41,
+        catalog_version: catalog.version,
+        policy_version: 2,
+        tick: Default::default(),
+        seed: u64::MAX,
+        explored: false,
+        max_attempts: 3,
+        yardsticks: [2.9, 0.000_004_8, 0.000_01],
+    }
+}
+
+fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
+    Candidate {
+        index,
+        endpoint: catalog.endpoint(index).unwrap().id,
+        target: 0,
+        score,
+        unit: ScoreUnit::Usd,
+        terms: ScoreTerms::new(&["expected_cost", "failure"], [score - 0.000_000_3, 0.000_000_3, 0.0, 0.0]),
+        selection_probability: Some(0.94),
+        predicted: Prediction {
+            first_token_p50: 0.23,
+            first_token_p95: 0.51,
+            tokens_per_second: 95.0,
+            total_p50: 2.9,
+            total_p95: f64::NAN,
+            cost: 0.000_004_8,
+            failure: 0.004,
+            measured: true,
+        },
+        health: Health { circuit: "closed", success_rate: Some(0.998), samples: 1204, in_flight: 2 },
+        inputs: Inputs::default(),
+        probe: false,
+        panic: false,
+    }
+}
+
+/// The first attempt failed, the second provider of the same model served.
+pub(crate) fn generation(catalog: &Catalog) -> Generation {
+    let model: Arc<str> = "acme/small".into();
+    Generation {
+        id: GenerationId::new(1_763_629_500, [1, 2, 3]),
+        owner: 5,
+        api_type: ApiType::Completions,
+        request_id: "req-1".into(),
+        created_ms: 1_763_629_500_250,
+        status: GenerationStatus::Completed,
+        requested_model: "auto".into(),
+        streamed: true,
+        decision: Arc::new(decision(catalog)),
+        attempts: vec![attempt(1, "Acme", Some(503)), attempt(2, "Beta Cloud", Some(200))],
+        model: Some(model),
+        provider_name: Some("Beta Cloud".into()),
+        provider_slug: Some("beta".into()),
+        upstream_id: Some("chatcmpl-7".to_owned()),
+        latency_ms: Some(312),
+        generation_time_ms: Some(2100),
+        usage: Usage { prompt_tokens: 12, completion_tokens: 5, cached_tokens: 2, ..Usage::default() },
+        cost: CostBreakdown {
+            prompt: usd("0.0000015"),
+            cache_read: usd("0.00000003"),
+            completion: usd("0.000003"),
+            ..CostBreakdown::default()
+        },
+        finish: Some(Finish::Stop),
+        native_finish_reason: Some("end_turn".to_owned()),
+        dropped_parameters: vec!["top_k".into()],
+        external_user: None,
+        session_id: None,
+        tags: vec![("team".to_owned(), "blue".to_owned())],
+        user_agent: Some("tests/1".to_owned()),
+        http_referer: None,
+        origin: None,
+        media_prompt: 0,
+        media_completion: 0,
+    }
+}
+
+fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
+    let failed = status != Some(200);
+    AttemptRecord {
+        n,
+        endpoint: n - 1,
+        model: "acme/small".into(),
+        provider_name: provider_name.into(),
+        status,
+        error_type: failed.then_some("overloaded"),
+        started_ms: u64::from(n) * 40,
+        duration_ms: 60,
+        connect_ms: failed.then_some(12),
+        first_token_ms: (!failed).then_some(30),
+    }
+}
