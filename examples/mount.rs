@@ -4,11 +4,15 @@
 //! and `127.0.0.1:8088/api/v1/models`.
 
 use actix_web::{App, HttpServer, web};
-use pointsman::{config::Config, server::Gateway};
+use pointsman::{
+    cli,
+    config::{Config, Environment},
+    server::Gateway,
+};
 
 #[actix_web::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let config = Config::load(None).map_err(|faults| faults.to_string())?;
+    let config = Config::load(None, &Environment::of_process()).map_err(|faults| cli::report(&faults))?;
     let gateway = Gateway::start(config).await?;
     let app = move || {
         App::new()

@@ -96,8 +96,8 @@ impl Admission {
         {
             return Err(ApiError::overloaded("overloaded", until.wait_time_from(self.clock.now())));
         }
-        let global = Places::take(&self.global_places)
-            .ok_or_else(|| ApiError::overloaded("overloaded", CONCURRENCY_WAIT))?;
+        let global =
+            Places::take(&self.global_places).ok_or_else(|| ApiError::overloaded("overloaded", CONCURRENCY_WAIT))?;
         let Some(own) = Places::take(&key.places) else {
             global.give_back();
             return Err(ApiError::limited(Limit::Concurrency, CONCURRENCY_WAIT));

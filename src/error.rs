@@ -192,13 +192,9 @@ impl ApiError {
     /// 400: a mistake in the request.
     #[must_use]
     pub fn invalid(invalid: Invalid) -> ApiError {
-        let mut error = ApiError::new(
-            StatusCode::BAD_REQUEST,
-            Kind::InvalidRequest,
-            invalid.reason.error_type(),
-            invalid.message,
-        )
-        .because(invalid.reason.as_str());
+        let mut error =
+            ApiError::new(StatusCode::BAD_REQUEST, Kind::InvalidRequest, invalid.reason.error_type(), invalid.message)
+                .because(invalid.reason.as_str());
         error.0.param = invalid.param;
         error.0.allowed_values = invalid.allowed_values;
         error
@@ -373,7 +369,8 @@ impl ApiError {
         match kind {
             FailureKind::Timeout => {
                 let message = "The provider fell silent in the middle of its answer.";
-                ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", message).because("upstream_timeout")
+                ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", message)
+                    .because("upstream_timeout")
             }
             _ => {
                 let message = "The provider broke off in the middle of its answer.";
@@ -385,7 +382,12 @@ impl ApiError {
 
     /// An upstream refused the request itself: 400, 413 or 422, with its own words.
     #[must_use]
-    pub fn refused(status: u16, context_length: bool, detail: UpstreamDetail, previous: Vec<PreviousError>) -> ApiError {
+    pub fn refused(
+        status: u16,
+        context_length: bool,
+        detail: UpstreamDetail,
+        previous: Vec<PreviousError>,
+    ) -> ApiError {
         let (status, error_type, reason, message) = match status {
             413 => (
                 StatusCode::PAYLOAD_TOO_LARGE,

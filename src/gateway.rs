@@ -26,8 +26,8 @@ use pointsman_actors::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, error::ApiError, events::Metrics, images::ImageFiles, providers::Providers,
-    upstream::UpstreamClient,
+    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, error::ApiError, events::Metrics,
+    images::ImageFiles, providers::Providers, upstream::UpstreamClient,
 };
 
 /// How long a control actor may take to answer a question.

@@ -44,7 +44,8 @@ impl Providers {
         let mut callable: Vec<Callable> = catalog.providers.iter().map(|_| Callable::off()).collect();
         let mut trust = Trust::default();
         for provider in &config.providers {
-            let made = Callable::real(provider, &mut trust).map_err(|why| format!("provider {}: {why}", provider.slug))?;
+            let made =
+                Callable::real(provider, &mut trust).map_err(|why| format!("provider {}: {why}", provider.slug))?;
             if let Some(place) = callable.get_mut(provider.index as usize) {
                 *place = made;
             }

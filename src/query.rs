@@ -3,8 +3,8 @@
 use pointsman_actors::{
     dialect::{ChatRequest, ImageRequest},
     domain::{
-        Alias, ApiType, Catalog, Invalid, InvalidReason, Modalities, Needs, Query, Resolved, RoutingParameters,
-        Source, Sourced, Target, Weights,
+        Alias, ApiType, Catalog, Invalid, InvalidReason, Modalities, Needs, Query, Resolved, RoutingParameters, Source,
+        Sourced, Target, Weights,
     },
 };
 
@@ -46,7 +46,12 @@ pub fn of_chat(
 ///
 /// # Errors
 /// As [`of_chat`].
-pub fn of_image(request: &ImageRequest, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
+pub fn of_image(
+    request: &ImageRequest,
+    catalog: &Catalog,
+    config: &Config,
+    caller: &Caller,
+) -> Result<Query, ApiError> {
     let asked = Asked {
         api: ApiType::Image,
         names: Names::of(request.model.as_deref(), &request.models)?,

@@ -75,7 +75,8 @@ fn fixed_model<'a>(catalog: &'a Catalog, query: &Query) -> Option<&'a Model> {
 
 /// The 400 for a fixed model that cannot do what the request needs.
 fn lacking(catalog: &Catalog, work: &Work, error: &RouteError, model: &Model) -> Option<Invalid> {
-    let first = error.excluded.iter().map(|e| e.reason).find(|reason| !matches!(reason, ExclusionReason::ProviderOff))?;
+    let first =
+        error.excluded.iter().map(|e| e.reason).find(|reason| !matches!(reason, ExclusionReason::ProviderOff))?;
     match first {
         ExclusionReason::WrongEndpoint => {
             let message = format!("Model '{}' cannot be used with this endpoint.", model.id);

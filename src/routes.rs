@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use actix_web::{
-    Resource,
-    guard,
+    Resource, guard,
     middleware::from_fn,
     web::{self, ServiceConfig},
 };
@@ -102,9 +101,8 @@ fn either(path: &str) -> Resource {
 
 /// A path that says which methods it answers.
 fn resource(path: &str, allowed: &'static str) -> Resource {
-    web::resource(path).default_service(web::to(move || std::future::ready(Err::<String, _>(
-        ApiError::method_not_allowed(allowed),
-    ))))
+    web::resource(path)
+        .default_service(web::to(move || std::future::ready(Err::<String, _>(ApiError::method_not_allowed(allowed)))))
 }
 
 async fn unknown_path() -> Result<String, ApiError> {

@@ -209,7 +209,7 @@ impl Server {
     /// See [`StartError`].
     pub async fn bind(config: Config) -> Result<Server, StartError> {
         let server = config.server.clone();
-        let timeouts = config.timeouts.clone();
+        let timeouts = config.timeouts;
         let gateway = Gateway::start(config).await?;
         let mounted = gateway.clone();
         let workers = server.workers.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);

@@ -153,7 +153,8 @@ mod tests {
                 "read",
                 "admin"
               ]
-            }"#]].assert_eq(&body);
+            }"#]]
+        .assert_eq(&body);
     }
 
     #[test]

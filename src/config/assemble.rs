@@ -133,11 +133,7 @@ impl Parts {
         })
     }
 
-    fn add_simulated(
-        &mut self,
-        provider: SimulatedProvider<'_>,
-        state: &ProviderState,
-    ) -> Option<(u32, Character)> {
+    fn add_simulated(&mut self, provider: SimulatedProvider<'_>, state: &ProviderState) -> Option<(u32, Character)> {
         let slug = provider.slug?;
         if self.provider_index(slug.as_str()).is_some() {
             provider.named.fault("is a real provider's name too", "a name of its own for each provider");

@@ -131,7 +131,8 @@ impl Attempt {
     }
 
     fn cancel(&mut self, now: Tick) {
-        let expected_ln_first_token = self.candidate().map_or(0.0, |candidate| candidate.predicted.first_token_p50.ln());
+        let expected_ln_first_token =
+            self.candidate().map_or(0.0, |candidate| candidate.predicted.first_token_p50.ln());
         let had_content = self.first_token.is_some();
         self.finish(now, EventKind::Cancelled { had_content, expected_ln_first_token });
     }
@@ -149,13 +150,8 @@ impl Attempt {
     }
 
     fn tell(&self, claim: Claim, at: Tick, kind: EventKind) {
-        let event = Event {
-            endpoint: claim.endpoint,
-            at,
-            dispatched: claim.dispatched,
-            in_flight: claim.in_flight,
-            kind,
-        };
+        let event =
+            Event { endpoint: claim.endpoint, at, dispatched: claim.dispatched, in_flight: claim.in_flight, kind };
         self.worker.post(self.worker.news.event(event));
     }
 

@@ -12,7 +12,13 @@ use pointsman_actors::{
     domain::{AttemptRecord, Generation, GenerationId, GenerationStatus, Tick},
 };
 
-use crate::{admission::{Admitted, RateState}, clock, dispatch::attempt::Attempt, events, gateway::Worker};
+use crate::{
+    admission::{Admitted, RateState},
+    clock,
+    dispatch::attempt::Attempt,
+    events,
+    gateway::Worker,
+};
 
 /// A growing record.
 pub struct Draft {

@@ -22,7 +22,12 @@ use crate::{
 ///
 /// # Errors
 /// What the client is told when none does; the record then says so too.
-pub async fn answer(worker: &Rc<Worker>, work: &Work, mut walk: Walk, mut draft: Draft) -> Result<(Answer, Draft), ApiError> {
+pub async fn answer(
+    worker: &Rc<Worker>,
+    work: &Work,
+    mut walk: Walk,
+    mut draft: Draft,
+) -> Result<(Answer, Draft), ApiError> {
     loop {
         let Some(mut attempt) = walk.next().await else {
             draft.fail(None);

@@ -115,7 +115,7 @@ async fn open(
         let context = target.answer_context(draft.borrow().record(), &work);
         let call = target.stream_call(&work, outgoing.bytes, walk.deadline);
         let mut reading = Reading {
-            chat: ChatStream::new(context, options.clone()),
+            chat: ChatStream::new(context, options),
             held: BytesMut::new(),
             content_by: (Instant::now() + walk.routed.policy.clocks.first_content).min(walk.deadline),
         };

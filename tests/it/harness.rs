@@ -1,10 +1,13 @@
 //! A whole gateway on a port of its own, and a client that shows what it got.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use actix_web::http::Method;
 use futures_util::StreamExt as _;
-use pointsman::{config::Config, server::Server};
+use pointsman::{
+    config::{BUILT_IN, Config},
+    server::Server,
+};
 use serde_json::Value;
 
 /// The key every test gateway accepts.
@@ -74,8 +77,31 @@ impl TestGateway {
     /// As [`TestGateway::start`], with environment variables.
     pub async fn start_with(config: &str, environment: &[(&str, &str)]) -> TestGateway {
         let text = format!("{}\n{config}", preamble());
-        let config = Config::parse(&text, environment).unwrap_or_else(|faults| panic!("{faults:#?}"));
+        let environment = environment.iter().copied().chain([("TEST_KEY", KEY)]).collect();
+        let config = Config::parse(&text, "test", Path::new("."), &environment);
+        let config = config.unwrap_or_else(|faults| panic!("{faults:#?}"));
         TestGateway::run(config).await
+    }
+
+    /// Starts a gateway in front of the shipped simulated providers, made quick and faultless.
+    pub async fn simulated() -> TestGateway {
+        let mut environment: Vec<(String, String)> = vec![
+            ("TEST_KEY".into(), KEY.into()),
+            ("POINTSMAN__SERVER__BIND".into(), "127.0.0.1:0".into()),
+            ("POINTSMAN__SERVER__WORKERS".into(), "1".into()),
+            ("POINTSMAN__SIMULATION__MODE".into(), "on".into()),
+            ("POINTSMAN__KEYS".into(), "[{ name = \"test\", env = \"TEST_KEY\" }]".into()),
+        ];
+        for slug in ["SIM_SWIFT", "SIM_THRIFT", "SIM_FLAKY", "SIM_GRATIS"] {
+            for (key, value) in
+                [("TTFT_MS", "1"), ("TOKENS_PER_SECOND", "10000"), ("ERROR_RATE", "0"), ("TRUNCATE_RATE", "0")]
+            {
+                environment.push((format!("POINTSMAN__SIMULATION__PROVIDERS__{slug}__{key}"), value.into()));
+            }
+        }
+        let environment = environment.into_iter().collect();
+        let config = Config::parse(BUILT_IN, "test", Path::new("."), &environment);
+        TestGateway::run(config.unwrap_or_else(|faults| panic!("{faults:#?}"))).await
     }
 
     async fn run(config: Config) -> TestGateway {
@@ -97,7 +123,8 @@ impl TestGateway {
 
     /// `POST` of a JSON body with the test key.
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
-        self.call(Method::POST, path, &[("content-type", "application/json")], Some(body.to_string().into_bytes())).await
+        self.call(Method::POST, path, &[("content-type", "application/json")], Some(body.to_string().into_bytes()))
+            .await
     }
 
     /// `POST /api/v1/chat/completions`.
@@ -121,7 +148,8 @@ impl TestGateway {
         };
         let mut response = response.unwrap_or_else(|error| panic!("{path}: {error}"));
         let headers = response.headers().iter();
-        let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("?").to_owned())).collect();
+        let headers =
+            headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("?").to_owned())).collect();
         let mut body = Vec::new();
         while let Some(piece) = response.next().await {
             body.extend_from_slice(&piece.unwrap_or_else(|error| panic!("{path}: {error}")));
@@ -138,6 +166,6 @@ impl TestGateway {
 fn preamble() -> String {
     format!(
         "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n[auth]\ndevelopment_key_enabled = false\n\
-         [[keys]]\nname = \"test\"\nkey_env = \"TEST_KEY\"\n"
+         [[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n"
     )
 }

@@ -22,6 +22,8 @@ mod scripted;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
+mod smoke;
+#[cfg(test)]
 mod upstream_answers;
 #[cfg(test)]
 mod upstream_calls;

@@ -153,6 +153,12 @@ impl ChatRequest {
         Ok(ChatRequest::assemble(reader, envelope, forced == ToolChoice::Forced, limits))
     }
 
+    /// Whether it declares `functions` in the old way, so that a `function_call` is what its client waits for.
+    #[must_use]
+    pub fn legacy_functions(&self) -> bool {
+        self.envelope.gives("functions")
+    }
+
     fn assemble(reader: Reader<'_>, envelope: Envelope, forced_tool: bool, limits: &RequestLimits) -> ChatRequest {
         let Reader { found, conversation, .. } = reader;
         let mut tally = conversation.tally;
