@@ -4,7 +4,7 @@
 //! an unknown one is kept, and the place of each decides what the upstream is sent. Values are borrowed
 //! spans; `messages` and `tools` are read as they go by.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 use bytes::Bytes;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess};
@@ -22,7 +22,7 @@ use super::{
     span::{Edit, Source, Span, Want, end_before},
     tools::ToolList,
 };
-use crate::domain::{self, Invalid};
+use crate::domain::{self, Invalid, InvalidReason};
 
 /// Members that fit without growing the list.
 const USUAL_MEMBERS: usize = 12;
@@ -123,6 +123,8 @@ pub(super) struct Reader<'a> {
     own: usize,
     /// Whether some name was written with escapes, so that names cannot be compared as they stand.
     escaped: bool,
+    /// The names that the body gives itself, once its `extra_body` is read.
+    given: HashSet<Cow<'a, str>>,
     extra_body: Option<&'a RawValue>,
     pub(super) found: Found<'a>,
     pub(super) conversation: Conversation<'a>,
@@ -145,6 +147,7 @@ impl<'a> Reader<'a> {
             members: Vec::with_capacity(USUAL_MEMBERS),
             own: 0,
             escaped: false,
+            given: HashSet::new(),
             extra_body: None,
             found: Found::default(),
             conversation: Conversation::new(source, limits.max_messages),
@@ -155,6 +158,8 @@ impl<'a> Reader<'a> {
         if let Some(raw) = reader.extra_body.take() {
             json::object(raw, &Place::EXTRA_BODY)?;
             reader.place = Place::ExtraBody;
+            let given = reader.members.iter().filter(|member| member.fate != Fate::Absent);
+            reader.given = given.filter_map(|member| text.get(member.key.clone())).map(read).collect();
             reader.object(raw.get(), source.span(raw).end)?;
         }
         Ok(reader)
@@ -200,6 +205,11 @@ impl<'a> Reader<'a> {
 
     /// Reads one member, whose name was just read.
     fn member<A: MapAccess<'a>>(&mut self, key: &'a RawValue, map: &mut A) -> Result<(), A::Error> {
+        if self.members.len() == json::MOST_MEMBERS {
+            let message = format!("Request body may have at most {} members.", json::MOST_MEMBERS);
+            let invalid = Invalid::body(InvalidReason::InvalidValue, message);
+            return Err(stop(&mut self.fault, invalid));
+        }
         let span = self.source.span(key);
         self.close(span.start);
         let name = json::unquoted(key).unwrap_or_default();
@@ -220,22 +230,20 @@ impl<'a> Reader<'a> {
         if self.place == Place::TopLevel {
             return false;
         }
-        let given = |member: &Member| {
-            let key = self.source.0.get(member.key.clone()).unwrap_or_default();
-            member.fate != Fate::Absent && read(key) == name
-        };
         match field {
             Field::Model | Field::Messages | Field::Stream | Field::ExtraBody => true,
             Field::Routing(_) => false,
-            _ => self.members.iter().take(self.own).any(given),
+            _ => self.given.contains(name),
         }
     }
 
     fn field<A: MapAccess<'a>>(&mut self, field: Field, name: &str, map: &mut A) -> Result<Fate, A::Error> {
         match field {
             Field::Messages => {
-                self.found.has_messages = true;
-                map.next_value_seed(As(MessageList(&mut self.conversation)))?;
+                self.found.has_messages = map.next_value_seed(As(MessageList(&mut self.conversation)))?;
+                if !self.found.has_messages {
+                    return Ok(Fate::Absent);
+                }
             }
             Field::Tools => {
                 let (path, most) = (self.place.path(name), self.limits.max_tools);

@@ -269,10 +269,7 @@ fn stop(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
     match Kind::of(raw) {
         Kind::Text => entry(raw, path),
         Kind::Array => {
-            let entries = json::elements(raw, path)?;
-            if entries.len() > MOST_STOPS {
-                return Err(fault::refused(path, format!("'{path}' may hold at most {MOST_STOPS} entries.")));
-            }
+            let entries = json::elements(raw, path, MOST_STOPS)?;
             entries.into_iter().enumerate().try_for_each(|(position, raw)| entry(raw, &path.item(position)))
         }
         other => Err(fault::wrong_type(path, "a string or an array of strings", other)),

@@ -22,6 +22,8 @@ const MOST_MODEL_CHARS: usize = 256;
 const MOST_NAME_CHARS: usize = 256;
 /// Most models that may be named as fallbacks.
 const MOST_MODELS: usize = 32;
+/// Most words in a list of words.
+const MOST_WORDS: usize = 32;
 /// Largest `trace`.
 const MOST_TRACE_BYTES: usize = 16_384;
 /// How hard a model may be asked to think.
@@ -169,10 +171,7 @@ fn model(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
 }
 
 fn models(raw: &RawValue, path: &Path<'_>) -> Result<Vec<String>, Invalid> {
-    let elements = json::elements(raw, path)?;
-    if elements.len() > MOST_MODELS {
-        return Err(fault::refused(path, format!("'{path}' may hold at most {MOST_MODELS} elements.")));
-    }
+    let elements = json::elements(raw, path, MOST_MODELS)?;
     elements.into_iter().enumerate().map(|(position, raw)| model(raw, &path.item(position))).collect()
 }
 
@@ -182,7 +181,7 @@ fn switch(raw: &RawValue, path: &Path<'_>, name: &str) -> Result<Option<bool>, I
 }
 
 fn strings<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
-    let elements = json::elements(raw, path)?;
+    let elements = json::elements(raw, path, MOST_WORDS)?;
     elements.into_iter().enumerate().map(|(position, raw)| json::text(raw, &path.item(position))).collect()
 }
 
@@ -199,7 +198,7 @@ fn modalities(raw: &RawValue, path: &Path<'_>) -> Result<Modalities, Invalid> {
         let found = json::choice(raw, &path.item(position), &MODALITIES.map(Modality::as_str))?;
         Ok(MODALITIES.get(found).copied().unwrap_or(Modality::Text))
     };
-    json::elements(raw, path)?.into_iter().enumerate().map(modality).collect()
+    json::elements(raw, path, MOST_WORDS)?.into_iter().enumerate().map(modality).collect()
 }
 
 fn format(raw: &RawValue, path: &Path<'_>) -> Result<Format, Invalid> {

@@ -11,6 +11,8 @@ use crate::domain::Invalid;
 
 /// Longest description of an image, characters.
 const MOST_PROMPT_CHARS: usize = 32_000;
+/// Most images to start from.
+const MOST_REFERENCES: usize = 32;
 /// Most digits of a width or height.
 const MOST_SIZE_DIGITS: usize = 5;
 /// Sizes by name.
@@ -101,7 +103,7 @@ fn size<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid>
 
 /// Images to start from: addresses, or objects that hold one.
 fn references<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<&'a RawValue>, Invalid> {
-    let references = json::elements(raw, path)?;
+    let references = json::elements(raw, path, MOST_REFERENCES)?;
     for (position, raw) in references.iter().enumerate() {
         let kind = Kind::of(raw);
         if !matches!(kind, Kind::Text | Kind::Object) {

@@ -6,13 +6,16 @@
 use std::{borrow::Cow, fmt};
 
 use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
 use super::fault::{self, Path};
 use crate::domain::{Invalid, Usd};
+
+/// Most members of an object that is read whole: the largest are biases by token.
+pub(super) const MOST_MEMBERS: usize = 4_096;
 
 /// The type of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +68,20 @@ pub(super) fn text<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Cow<'a, str
 /// The content of a string literal; `None` for any other value.
 pub(super) fn unquoted(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
-    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+    if is_plain(inner.as_bytes()) {
         return Some(Cow::Borrowed(inner));
     }
     serde_json::from_str(raw.get()).ok().map(Cow::Owned)
+}
+
+/// Whether the content of a string literal holds no escape.
+fn is_plain(inner: &[u8]) -> bool {
+    // Names and words are shorter than the set-up of a vectorised search.
+    const SHORT: usize = 32;
+    if inner.len() <= SHORT {
+        return inner.iter().all(|byte| *byte != b'\\');
+    }
+    memchr::memchr(b'\\', inner).is_none()
 }
 
 /// A string of at most `most` characters.
@@ -155,10 +168,39 @@ pub(super) fn dollars(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
     }
 }
 
-/// The elements of an array.
-pub(super) fn elements<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<&'a RawValue>, Invalid> {
-    let elements = (Kind::of(raw) == Kind::Array).then(|| serde_json::from_str(raw.get()).ok()).flatten();
-    elements.ok_or_else(|| fault::wrong_type(path, "an array", Kind::of(raw)))
+/// The elements of an array that has at most `most` of them. More are not even collected: they would take
+/// many times the memory of the body.
+pub(super) fn elements<'a>(raw: &'a RawValue, path: &Path<'_>, most: usize) -> Result<Vec<&'a RawValue>, Invalid> {
+    let wrong = || fault::wrong_type(path, "an array", Kind::of(raw));
+    if Kind::of(raw) != Kind::Array {
+        return Err(wrong());
+    }
+    let elements =
+        serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Elements(most)).map_err(|_| wrong())?;
+    elements.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {most} elements.")))
+}
+
+/// Collects so many elements; gives `None` when there are more.
+struct Elements(usize);
+
+impl<'de> Visitor<'de> for Elements {
+    type Value = Option<Vec<&'de RawValue>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = items.next_element()? {
+            if elements.len() == self.0 {
+                while items.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(None);
+            }
+            elements.push(element);
+        }
+        Ok(Some(elements))
+    }
 }
 
 /// Refuses anything but an object, without reading it.
@@ -184,10 +226,12 @@ impl<'a> Object<'a> {
     /// Reads an object.
     pub(super) fn read(raw: &'a RawValue, path: &Path<'_>) -> Result<Object<'a>, Invalid> {
         object(raw, path)?;
-        let read = serde_json::from_str(raw.get());
-        let object: Object<'a> = read.map_err(|_| fault::wrong_type(path, "an object", Kind::Object))?;
-        let names: Vec<&str> = object.0.iter().map(|member| &*member.name).collect();
-        match first_repeated(&names).and_then(|position| names.get(position)) {
+        let read = serde_json::Deserializer::from_str(raw.get()).deserialize_map(Members);
+        let object = read.map_err(|_| fault::wrong_type(path, "an object", Kind::Object))?;
+        let object =
+            object.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {MOST_MEMBERS} members.")))?;
+        let name = |position: usize| object.0.get(position).map(|member| &*member.name);
+        match first_repeated_of(object.0.len(), name).and_then(name) {
             Some(name) => Err(fault::given_twice(&path.member(name))),
             None => Ok(object),
         }
@@ -209,27 +253,26 @@ impl<'a> Object<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<'a>, D::Error> {
-        deserializer.deserialize_map(Members)
-    }
-}
-
+/// Collects the members of an object; gives `None` when there are too many.
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
-    type Value = Object<'de>;
+    type Value = Option<Object<'de>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
         while let Some((key, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
+            if members.len() == MOST_MEMBERS {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                return Ok(None);
+            }
             members.push(Member { name: unquoted(key).unwrap_or_default(), key, value });
         }
-        Ok(Object(members))
+        Ok(Some(Object(members)))
     }
 }
 

@@ -59,22 +59,22 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The value of `messages`.
+/// The value of `messages`: whether it is there at all.
 pub(super) struct MessageList<'c, 'a>(pub(super) &'c mut Conversation<'a>);
 
 impl<'a> Shape<'a> for MessageList<'_, 'a> {
-    type Out = ();
+    type Out = bool;
 
-    fn null<E: Error>(self) -> Result<(), E> {
-        Err(stop(&mut self.0.fault, fault::required(&MESSAGES)))
+    fn null<E: Error>(self) -> Result<bool, E> {
+        Ok(false)
     }
 
-    fn other<E: Error>(self, _: Kind) -> Result<(), E> {
+    fn other<E: Error>(self, _: Kind) -> Result<bool, E> {
         let invalid = fault::mistyped(&MESSAGES, "Field 'messages' must be a non-empty array.");
         Err(stop(&mut self.0.fault, invalid))
     }
 
-    fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<(), A::Error> {
+    fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<bool, A::Error> {
         let conversation = self.0;
         let mut index = 0;
         while let Some(()) = items.next_element_seed(As(MessageShape { conversation: &mut *conversation, index }))? {
@@ -90,7 +90,7 @@ impl<'a> Shape<'a> for MessageList<'_, 'a> {
             return Err(stop(&mut conversation.fault, invalid));
         }
         conversation.tally.messages = index;
-        Ok(())
+        Ok(true)
     }
 }
 

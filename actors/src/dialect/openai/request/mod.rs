@@ -5,9 +5,9 @@
 //! [`ChatRequest::upstream_body`] then writes the body for one endpoint as slices of the original. Nothing
 //! here looks a model up: names are carried as text, and who serves them is the server's to find out.
 //!
-//! In reading order: [`scan`] (bytes), [`envelope`] (names and places), [`fields`] (what each may hold),
-//! [`messages`], [`parts`], [`tools`], [`routing`] (contents), [`needs`] (what a model must have),
-//! [`outgoing`] (the way out), [`image`] (the same for images).
+//! In reading order: `scan` (bytes), `envelope` (names and places), `fields` (what each may hold),
+//! `messages`, `parts`, `tools`, `routing` (contents), `needs` (what a model must have), `outgoing` (the
+//! way out), `image` (the same for images).
 
 mod envelope;
 mod estimate;

@@ -19,8 +19,10 @@ use crate::domain::{
     Invalid, InvalidReason, ModelPattern, Objective, Preference, RoutingParameters, Source, Sourced, Usd, Weights,
 };
 
-/// Most entries that a list may have: every one is compared with every model.
+/// Most entries that the lists of one kind may have together: every one is compared with every model.
 const MOST_ENTRIES: usize = 1_000;
+/// Most plugins.
+const MOST_PLUGINS: usize = 32;
 /// Most candidates a preview may be asked for.
 const MOST_SHOWN: i64 = 100;
 /// Nesting allowed inside a value that came as a string.
@@ -129,7 +131,7 @@ impl Routing {
 
     /// Takes the `plugins` that stand for allowed and blocked lists; there are no others.
     pub(super) fn plugins(&mut self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
-        for (position, raw) in json::elements(raw, path)?.into_iter().enumerate() {
+        for (position, raw) in json::elements(raw, path, MOST_PLUGINS)?.into_iter().enumerate() {
             self.plugin(raw, &path.item(position))?;
         }
         Ok(())
@@ -161,12 +163,12 @@ impl Routing {
         if !patterns.is_empty() {
             self.parameters.allowed.push(patterns);
         }
-        Ok(())
+        bounded(self.parameters.allowed.iter().map(Vec::len).sum(), path)
     }
 
     fn block(&mut self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
         self.parameters.blocked.extend(patterns(raw, path)?);
-        Ok(())
+        bounded(self.parameters.blocked.len(), path)
     }
 
     /// The decision seed a preview is to rank with.
@@ -248,28 +250,34 @@ fn patterns(raw: &RawValue, path: &Path<'_>) -> Result<Vec<ModelPattern>, Invali
     list(raw, path)?.into_iter().enumerate().map(pattern).collect()
 }
 
+/// Refuses more entries than a decision should have to look at.
+fn bounded(entries: usize, path: &Path<'_>) -> Result<(), Invalid> {
+    let message = || format!("'{path}' may hold at most {MOST_ENTRIES} entries, all lists of its kind together.");
+    if entries <= MOST_ENTRIES { Ok(()) } else { Err(fault::refused(path, message())) }
+}
+
 /// A list of strings: an array, the text of a JSON array, or a comma list.
 pub(super) fn list<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
-    let entries = match Kind::of(raw) {
-        Kind::Array => {
-            let entry = |(position, raw): (usize, &'a RawValue)| json::text(raw, &path.item(position));
-            json::elements(raw, path)?.into_iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>()?
-        }
-        Kind::Text => list_in_text(&json::text(raw, path)?, path)?,
-        other => return Err(fault::wrong_type(path, "an array of strings", other)),
-    };
-    if entries.len() > MOST_ENTRIES {
-        return Err(fault::refused(path, format!("'{path}' may hold at most {MOST_ENTRIES} entries.")));
+    match Kind::of(raw) {
+        Kind::Array => array(raw, path),
+        Kind::Text => list_in_text(&json::text(raw, path)?, path),
+        other => Err(fault::wrong_type(path, "an array of strings", other)),
     }
-    Ok(entries)
+}
+
+fn array<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
+    let entry = |(position, raw): (usize, &'a RawValue)| json::text(raw, &path.item(position));
+    json::elements(raw, path, MOST_ENTRIES)?.into_iter().enumerate().map(entry).collect()
 }
 
 fn list_in_text(text: &str, path: &Path<'_>) -> Result<Vec<Cow<'static, str>>, Invalid> {
+    let owned = |entry: &str| Cow::Owned(entry.to_owned());
     if text.trim_start().starts_with('[') {
-        let read: Result<Vec<String>, _> = serde_json::from_str(text);
-        let entries = read.map_err(|_| fault::refused(path, format!("'{path}' is not a JSON array of strings.")))?;
-        return Ok(entries.into_iter().map(Cow::Owned).collect());
+        let no_array = || fault::refused(path, format!("'{path}' is not a JSON array of strings."));
+        let entries = array(inner(text).ok_or_else(no_array)?, path)?;
+        return Ok(entries.iter().map(|entry| owned(entry)).collect());
     }
     let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-    Ok(entries.map(|entry| Cow::Owned(entry.to_owned())).collect())
+    let entries: Vec<_> = entries.take(MOST_ENTRIES + 1).map(owned).collect();
+    bounded(entries.len(), path).map(|()| entries)
 }

@@ -1,0 +1,173 @@
+//! A small catalog, and the shortest ways to read a body and to write it for an endpoint.
+
+use bytes::Bytes;
+use pointsman_actors::{
+    dialect::{ChatRequest, Form, ImageRequest, OutgoingBody, RequestLimits},
+    domain::{
+        Architecture, Catalog, DefaultParameters, Endpoint, EndpointId, EndpointLimits, Invalid, Modalities, Modality,
+        Model, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug, ProviderState,
+    },
+};
+
+/// One model with one endpoint each, told apart by what the endpoint can do.
+pub(crate) fn catalog() -> Catalog {
+    let mut parameters = ParameterNames::published();
+    let text = Modalities::TEXT;
+    let image = Modalities::NONE.with(Modality::Image);
+    let common = &["max_tokens", "temperature", "top_p", "stop", "seed"][..];
+    let all = &["tools", "tool_choice", "reasoning", "response_format", "structured_outputs", "top_k", "n"][..];
+    let mut build = Build { models: Vec::new(), endpoints: Vec::new(), parameters: &mut parameters };
+    build.add("acme/able", text.with(Modality::Image), text, &[common, all].concat(), |_, _| {});
+    build.add("acme/plain", text, text, common, |_, endpoint| {
+        endpoint.knows_developer_role = false;
+        endpoint.forwards_unknown_fields = false;
+    });
+    build.add("acme/newer", text, text, &[common, &["structured_outputs"]].concat(), |_, endpoint| {
+        endpoint.wants_max_completion_tokens = true;
+    });
+    build.add("acme/tuned", text, text, common, |model, _| {
+        model.default_parameters = Some(DefaultParameters {
+            temperature: Some(0.7),
+            top_p: Some(1.0),
+            repetition_penalty: Some(1.05),
+            frequency_penalty: Some(0.5),
+            ..DefaultParameters::default()
+        });
+    });
+    build.add("acme/paint", text, image, &["response_format", "seed"], |model, _| {
+        model.image_sizes = vec!["512x512".to_owned(), "1024x1024".to_owned()];
+    });
+    build.add("acme/draw", text, image.with(Modality::Text), common, |_, endpoint| {
+        endpoint.images_through_chat = true;
+    });
+    build.add("acme/vectors", text, Modalities::NONE.with(Modality::Embeddings), &[], |_, _| {});
+    let (models, endpoints) = (build.models, build.endpoints);
+    Catalog::new(1, vec![provider()], models, endpoints, Vec::new(), &[], parameters).unwrap()
+}
+
+struct Build<'p> {
+    models: Vec<Model>,
+    endpoints: Vec<Endpoint>,
+    parameters: &'p mut ParameterNames,
+}
+
+impl Build<'_> {
+    fn add(
+        &mut self,
+        id: &str,
+        input: Modalities,
+        output: Modalities,
+        listed: &[&str],
+        change: impl FnOnce(&mut Model, &mut Endpoint),
+    ) {
+        let position = u32::try_from(self.models.len()).unwrap();
+        let listed = listed.iter().map(|name| self.parameters.intern(name).unwrap());
+        let parameters = listed.fold(ParameterSet::default(), ParameterSet::union);
+        let mut model = model(id, position, input, output);
+        let mut endpoint = endpoint(id, position, parameters);
+        change(&mut model, &mut endpoint);
+        self.models.push(model);
+        self.endpoints.push(endpoint);
+    }
+}
+
+fn provider() -> Provider {
+    Provider {
+        slug: ProviderSlug::new("acme").unwrap(),
+        name: "Acme".into(),
+        state: ProviderState::On,
+        simulated: false,
+        collects_data: false,
+        zero_data_retention: true,
+        privacy_policy_url: None,
+        terms_of_service_url: None,
+        status_page_url: None,
+        headquarters: None,
+        datacenters: Vec::new(),
+    }
+}
+
+fn model(id: &str, position: u32, input: Modalities, output: Modalities) -> Model {
+    Model {
+        id: id.parse().unwrap(),
+        canonical_slug: id.to_owned(),
+        name: id.to_owned(),
+        created: 0,
+        description: String::new(),
+        architecture: Architecture { input, output, tokenizer: "Other".to_owned(), instruct_type: None },
+        default_parameters: None,
+        expiration_date: None,
+        hugging_face_id: None,
+        knowledge_cutoff: None,
+        image_sizes: Vec::new(),
+        endpoints: vec![position],
+    }
+}
+
+fn endpoint(id: &str, position: u32, parameters: ParameterSet) -> Endpoint {
+    Endpoint {
+        id: EndpointId::of(id, "acme", ""),
+        model: position,
+        provider: 0,
+        variant: String::new(),
+        upstream_model: id.replace("acme/", "up-").into(),
+        pricing: Pricing::default(),
+        limits: EndpointLimits { context_length: 128_000, max_completion_tokens: None, max_prompt_tokens: None },
+        parameters,
+        quantization: None,
+        is_moderated: false,
+        disabled: false,
+        wants_max_completion_tokens: false,
+        knows_developer_role: true,
+        forwards_unknown_fields: true,
+        images_through_chat: false,
+    }
+}
+
+pub(crate) fn model_named<'c>(catalog: &'c Catalog, id: &str) -> &'c Model {
+    catalog.models.iter().find(|model| model.id.as_str() == id).unwrap()
+}
+
+pub(crate) fn endpoint_of<'c>(catalog: &'c Catalog, id: &str) -> &'c Endpoint {
+    catalog.endpoints_of(model_named(catalog, id)).next().unwrap().1
+}
+
+/// A whole chat body around `fields`, which may begin with a comma.
+pub(crate) fn body(fields: &str) -> String {
+    format!(r#"{{"model":"acme/able","messages":[{{"role":"user","content":"Hi"}}]{fields}}}"#)
+}
+
+/// A whole chat body with these messages.
+pub(crate) fn talk(messages: &str) -> String {
+    format!(r#"{{"model":"acme/able","messages":[{messages}]}}"#)
+}
+
+pub(crate) fn parse(body: impl AsRef<[u8]>) -> Result<ChatRequest, Invalid> {
+    ChatRequest::parse(Bytes::copy_from_slice(body.as_ref()), Form::Chat, &RequestLimits::default())
+}
+
+pub(crate) fn read(body: impl AsRef<[u8]>) -> ChatRequest {
+    let text = String::from_utf8_lossy(body.as_ref()).into_owned();
+    parse(body).unwrap_or_else(|invalid| panic!("refused: {invalid:?}\n{text}"))
+}
+
+pub(crate) fn preview(body: &str) -> Result<ChatRequest, Invalid> {
+    ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), Form::Preview, &RequestLimits::default())
+}
+
+pub(crate) fn read_image(body: &str) -> Result<ImageRequest, Invalid> {
+    ImageRequest::parse(Bytes::copy_from_slice(body.as_bytes()), &RequestLimits::default())
+}
+
+/// What the endpoint of `id` is sent for a chat body.
+pub(crate) fn sent(id: &str, body: &str) -> OutgoingBody {
+    let catalog = catalog();
+    read(body).upstream_body(&catalog, endpoint_of(&catalog, id))
+}
+
+/// The body as text, and under it the names of what was dropped.
+pub(crate) fn shown(outgoing: &OutgoingBody) -> String {
+    let text = String::from_utf8(outgoing.bytes.to_vec()).unwrap();
+    serde_json::from_str::<serde_json::Value>(&text).expect("an upstream is sent JSON");
+    if outgoing.dropped.is_empty() { text } else { format!("{text}\ndropped: {}", outgoing.dropped.join(", ")) }
+}
