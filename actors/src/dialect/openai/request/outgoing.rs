@@ -20,13 +20,15 @@ use crate::domain::{Catalog, DefaultParameters, Endpoint};
 
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+/// Most dropped names that are reported: they travel in a header, and the client chooses them.
+const MOST_LISTED: usize = 64;
 
 /// A body for one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingBody {
     /// What to send.
     pub bytes: Bytes,
-    /// Names of the parameters the endpoint does not support and was not sent, fit for a header.
+    /// Names of the parameters the endpoint does not support and was not sent, fit for a header; the first 64.
     pub dropped: Vec<Arc<str>>,
 }
 
@@ -90,7 +92,9 @@ impl<'e, 'c> Outgoing<'e, 'c> {
     /// Leaves a parameter out and says so.
     pub(super) fn drop(&mut self, name: &str) {
         self.splice.skip();
-        self.dropped.push(listed(name));
+        if self.dropped.len() < MOST_LISTED {
+            self.dropped.push(listed(name));
+        }
     }
 
     /// Ends the body with what is added to every one.
