@@ -7,10 +7,7 @@ use std::{hint::black_box, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pointsman_actors::{
-    dialect::{
-        answer::AnswerContext,
-        openai::{ChatStream, StreamOptions, rewrite_answer},
-    },
+    dialect::{AnswerContext, ChatStream, StreamOptions, rewrite_answer},
     domain::{GenerationId, Pricing, Usd},
 };
 

@@ -14,12 +14,19 @@ const KEY_CHARS: usize = 8;
 
 /// `text` without control characters, with whatever looks like a key blotted out, cut at `limit` characters.
 pub(crate) fn clean(text: &str, limit: usize) -> Cow<'_, str> {
-    if text.len() <= limit && !text.contains(char::is_control) && !text.contains("sk-") {
+    if text.len() <= limit && is_plain(text.as_bytes()) {
         return Cow::Borrowed(text);
     }
     let visible: String = text.chars().filter(|c| !c.is_control()).collect();
     let blotted = blot_keys(&visible);
     Cow::Owned(blotted.chars().take(limit).collect())
+}
+
+/// Whether there is surely nothing to clean. Most names are, so this is quick.
+fn is_plain(bytes: &[u8]) -> bool {
+    let has_odd = bytes.iter().fold(false, |odd, byte| odd | !(0x20..0x7f).contains(byte));
+    let ends_key_mark = |dash: usize| bytes.get(..dash).is_some_and(|before| before.ends_with(b"sk"));
+    !has_odd && !memchr::memchr_iter(b'-', bytes).any(ends_key_mark)
 }
 
 fn blot_keys(text: &str) -> String {

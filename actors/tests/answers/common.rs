@@ -4,10 +4,7 @@ use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use pointsman_actors::{
-    dialect::{
-        answer::{AnswerContext, AnswerFault, Outcome},
-        openai::{ChatStream, StreamError, StreamOptions, UsageChunk},
-    },
+    dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, StreamError, StreamOptions, UsageChunk},
     domain::{GenerationId, Pricing, Usd},
 };
 

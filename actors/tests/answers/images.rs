@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use expect_test::expect_file;
 use pointsman_actors::{
-    dialect::openai::{ImageOrigin, ImageSource, rewrite_image_answer},
+    dialect::{ImageOrigin, ImageSource, rewrite_image_answer},
     domain::Pricing,
 };
 

@@ -3,6 +3,13 @@
 //! Inputs lie in `tests/corpus`, each beside what must come of it (`.out`). A new oddity of an upstream becomes a
 //! new file; `UPDATE_EXPECT=1` writes what comes of it, for reading before it is committed.
 
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests may stop at the first surprise, and so may what they share"
+)]
+
 mod common;
 mod images;
 mod plain;

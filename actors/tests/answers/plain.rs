@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use expect_test::expect_file;
 use pointsman_actors::{
-    dialect::openai::rewrite_answer,
+    dialect::rewrite_answer,
     domain::{FailureKind, Finish},
 };
 

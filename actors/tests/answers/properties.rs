@@ -32,18 +32,21 @@ struct Habits {
     choices_first: bool,
     escapes_unicode: bool,
     done: bool,
+    /// The creation time each chunk names; none means another one in each.
+    created: Option<u32>,
 }
 
 fn habits() -> impl Strategy<Value = Habits> {
     let line_end = prop_oneof![Just("\n"), Just("\r\n"), Just("\r")];
     (line_end, any::<[bool; 5]>()).prop_map(|(line_end, [space, comments, choices_first, escapes_unicode, done])| {
-        Habits { line_end, space, comments, choices_first, escapes_unicode, done }
+        Habits { line_end, space, comments, choices_first, escapes_unicode, done, created: Some(5) }
     })
 }
 
-fn event(delta: &Value, finish: Option<&str>, habits: Habits) -> String {
+fn event(place: usize, delta: &Value, finish: Option<&str>, habits: Habits) -> String {
     let choices = json!([{"index": 0, "delta": delta, "finish_reason": finish}]).to_string();
-    let names = "\"id\":\"chatcmpl-1\",\"model\":\"m\",\"created\":5";
+    let created = habits.created.map_or(place, |created| created as usize);
+    let names = format!("\"id\":\"chatcmpl-1\",\"model\":\"m\",\"created\":{created},\"tier\":[1]");
     let mut data = if habits.choices_first {
         format!("{{\"choices\":{choices},{names}}}")
     } else {
@@ -60,8 +63,8 @@ fn event(delta: &Value, finish: Option<&str>, habits: Habits) -> String {
 
 fn stream_of(pieces: &[Piece], habits: Habits) -> String {
     let mut known = [false; 3];
-    let mut stream = event(&json!({"role": "assistant", "content": ""}), None, habits);
-    for piece in pieces {
+    let mut stream = event(0, &json!({"role": "assistant", "content": ""}), None, habits);
+    for (place, piece) in pieces.iter().enumerate() {
         let delta = match piece {
             Piece::Text(text) => json!({"content": text}),
             Piece::Thought(text) => json!({"reasoning": text}),
@@ -74,9 +77,9 @@ fn stream_of(pieces: &[Piece], habits: Habits) -> String {
                 json!({"tool_calls": [{"index": index, "id": format!("c{index}"), "type": "function", "function": function}]})
             }
         };
-        stream += &event(&delta, None, habits);
+        stream += &event(place + 1, &delta, None, habits);
     }
-    stream += &event(&json!({}), Some("stop"), habits);
+    stream += &event(pieces.len() + 1, &json!({}), Some("stop"), habits);
     if habits.done { stream + &format!("data: [DONE]{0}{0}", habits.line_end) } else { stream }
 }
 
@@ -144,6 +147,14 @@ proptest! {
     }
 
     #[test]
+    fn what_is_remembered_of_earlier_chunks_changes_nothing(pieces in pieces(), habits in habits()) {
+        let remembered = run([stream_of(&pieces, habits).as_bytes()], setting(b""));
+        let changing = Habits { created: None, ..habits };
+        let read_anew = run([stream_of(&pieces, changing).as_bytes()], setting(b""));
+        prop_assert_eq!(String::from_utf8_lossy(&remembered.out), String::from_utf8_lossy(&read_anew.out));
+    }
+
+    #[test]
     fn a_valid_stream_cut_before_its_finish_is_never_taken_for_whole(
         pieces in pieces(),
         habits in habits(),
@@ -162,7 +173,7 @@ proptest! {
     ) {
         let whole = run([bytes.as_slice()], setting(b""));
         prop_assert_eq!(run(cut(&bytes, &cuts), setting(b"")).out, whole.out);
-        let _ = pointsman_actors::dialect::openai::rewrite_answer(&bytes.into(), &context());
+        let _ = pointsman_actors::dialect::rewrite_answer(&bytes.into(), &context());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use bytes::{Bytes, BytesMut};
 use expect_test::expect_file;
 use pointsman_actors::{
-    dialect::openai::{ChatStream, StreamOptions, UsageChunk},
+    dialect::{AnswerContext, ChatStream, StreamOptions, UsageChunk},
     domain::{FailureKind, Finish},
 };
 use serde_json::Value;
@@ -121,6 +121,15 @@ fn neither_a_role_nor_a_comment_is_content_and_text_is() {
 }
 
 #[test]
+fn excluded_reasoning_is_progress_but_not_content() {
+    let context = AnswerContext { exclude_reasoning: true, ..context() };
+    let mut stream = ChatStream::new(context, StreamOptions::default());
+    let thought = "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"hm\"}}]}\n\n";
+    assert!(push(&mut stream, thought, &mut BytesMut::new()));
+    assert!(!stream.has_content());
+}
+
+#[test]
 fn a_cancelled_stream_is_estimated_from_what_it_produced() {
     let mut stream = ChatStream::new(context(), StreamOptions::default());
     push(&mut stream, &format!("{ROLE}{HELLO}{HELLO}"), &mut BytesMut::new());
@@ -169,4 +178,44 @@ fn whatever_was_whole_before_a_fault_is_kept_and_the_fault_is_not() {
     assert_eq!(stream.outcome().finish, None);
     stream.fail(&stream_error(), &mut out);
     assert_eq!(stream.outcome().finish, Some(Finish::Error));
+}
+
+/// Feeds the event again and again with another number in the place of `N`, until the stream objects.
+fn events_until_fault(event: &str) -> usize {
+    let mut stream = ChatStream::new(context(), StreamOptions::default());
+    let push = |n: usize| {
+        let event = Bytes::from(event.replace('N', &n.to_string()));
+        stream.push(&event, &mut BytesMut::new()).is_ok()
+    };
+    (0..10_000).map(push).take_while(|fine| *fine).count()
+}
+
+#[test]
+fn what_must_be_remembered_of_a_stream_is_bounded() {
+    let call = |name: &str| {
+        let function = format!("{{\"name\":\"{name}\",\"arguments\":\"\"}}");
+        let call = format!("{{\"index\":N,\"id\":\"cN\",\"function\":{function}}}");
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{call}]}}}}]}}\n\n")
+    };
+    assert_eq!(events_until_fault(&call("f")), 1_024, "calls");
+    assert_eq!(events_until_fault(&call(&"f".repeat(100_000))), 2, "names of calls");
+    let early = call("").replace("\"arguments\":\"\"", &format!("\"arguments\":\"{}\"", "a".repeat(100_000)));
+    assert_eq!(events_until_fault(&early.replace("\"index\":N,\"id\":\"cN\"", "\"index\":0")), 2, "nameless calls");
+    assert_eq!(events_until_fault("data: {\"choices\":[{\"index\":N,\"delta\":{}}]}\n\n"), 128, "choices");
+}
+
+#[test]
+fn members_too_long_to_wait_for_the_finish_go_at_once() {
+    let mut stream = ChatStream::new(context(), StreamOptions::default());
+    let mut out = BytesMut::new();
+    push(&mut stream, HELLO, &mut out);
+    out.clear();
+    let trace = "x".repeat(70_000);
+    let finish = format!("{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\",\"trace\":\"{trace}\"}}");
+    push(&mut stream, &format!("data: {{\"choices\":[{finish}]}}\n\n"), &mut out);
+    assert!(out.len() > trace.len() && !stream.is_done());
+    out.clear();
+    stream.end(&mut out).expect("whole");
+    let text = String::from_utf8_lossy(&out);
+    assert!(text.contains("\"finish_reason\":\"stop\"") && !text.contains("xxx"), "{text}");
 }

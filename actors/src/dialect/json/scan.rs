@@ -1,7 +1,11 @@
-use std::borrow::Cow;
+//! Passing over JSON: every step checks the grammar.
+
+use super::Raw;
 
 /// How deep values may nest inside the member that is being passed over.
 const MAX_DEPTH: u32 = 128;
+/// Strings up to this length are searched word by word, longer ones in blocks.
+const SHORT_BYTES: usize = 32;
 
 /// Why a text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,108 +16,6 @@ pub(crate) enum JsonFault {
     Invalid,
     /// Nested deeper than anything sensible.
     TooDeep,
-}
-
-/// One checked value, as the bytes it was written in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Raw<'a> {
-    bytes: &'a [u8],
-    text_bytes: usize,
-    escaped: bool,
-}
-
-impl<'a> Raw<'a> {
-    /// The value as it was written, quotes included.
-    pub(crate) fn bytes(self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// UTF-8 bytes of the text a string stands for, escapes resolved; 0 for everything else.
-    pub(crate) fn text_bytes(self) -> usize {
-        self.text_bytes
-    }
-
-    pub(crate) fn is_null(self) -> bool {
-        self.bytes == b"null"
-    }
-
-    pub(crate) fn is_string(self) -> bool {
-        self.bytes.first() == Some(&b'"')
-    }
-
-    pub(crate) fn is_object(self) -> bool {
-        self.bytes.first() == Some(&b'{')
-    }
-
-    pub(crate) fn is_array(self) -> bool {
-        self.bytes.first() == Some(&b'[')
-    }
-
-    /// Whether it is a string, array or object with something in it.
-    pub(crate) fn is_filled(self) -> bool {
-        match self.bytes.first() {
-            Some(b'"') => self.text_bytes > 0,
-            Some(b'[' | b'{') => self.inner().iter().any(|byte| !byte.is_ascii_whitespace()),
-            _ => false,
-        }
-    }
-
-    /// A string that is not empty.
-    pub(crate) fn filled_string(self) -> Option<Raw<'a>> {
-        (self.is_string() && self.text_bytes > 0).then_some(self)
-    }
-
-    /// What stands between quotes or brackets, as it was written.
-    pub(crate) fn inner(self) -> &'a [u8] {
-        self.bytes.get(1..self.bytes.len().saturating_sub(1)).unwrap_or_default()
-    }
-
-    /// The text of a string; `None` for anything else and for a lone surrogate.
-    pub(crate) fn text(self) -> Option<Cow<'a, str>> {
-        if !self.is_string() {
-            return None;
-        }
-        if !self.escaped {
-            return std::str::from_utf8(self.inner()).ok().map(Cow::Borrowed);
-        }
-        serde_json::from_slice::<String>(self.bytes).ok().map(Cow::Owned)
-    }
-
-    /// The name an object's key stands for, so that `"\u0069d"` is `id`.
-    pub(crate) fn name(self) -> Cow<'a, [u8]> {
-        if !self.escaped {
-            return Cow::Borrowed(self.inner());
-        }
-        self.text().map_or(Cow::Borrowed(self.inner()), |text| Cow::Owned(text.into_owned().into_bytes()))
-    }
-
-    /// Keys and values of an object; nothing for anything else.
-    pub(crate) fn members(self) -> Members<'a> {
-        let cursor = self.is_object().then_some(Cursor { bytes: self.bytes, at: 1 });
-        Members { cursor, first: true }
-    }
-
-    /// The value of an object's member, the last if there are several.
-    pub(crate) fn member(self, name: &[u8]) -> Option<Raw<'a>> {
-        self.members().filter(|(key, _)| *key.name() == *name).last().map(|(_, value)| value)
-    }
-
-    /// Elements of an array; nothing for anything else.
-    pub(crate) fn elements(self) -> Elements<'a> {
-        let cursor = self.is_array().then_some(Cursor { bytes: self.bytes, at: 1 });
-        Elements { cursor, first: true }
-    }
-
-    /// A whole number from 0 to `u32::MAX`, also written as `12.0`.
-    pub(crate) fn count(self) -> Option<u64> {
-        if self.bytes.len() <= 10 && self.bytes.iter().all(u8::is_ascii_digit) {
-            let value = self.bytes.iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
-            return (value <= u64::from(u32::MAX)).then_some(value);
-        }
-        let value: f64 = std::str::from_utf8(self.bytes).ok()?.parse().ok()?;
-        let whole = value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
-        whole.then_some(value as u64)
-    }
 }
 
 /// A place in a JSON text. Every step checks the grammar, so what was passed over is valid.
@@ -129,6 +31,16 @@ impl<'a> Cursor<'a> {
         Cursor { bytes: text.as_bytes(), at: 0 }
     }
 
+    /// A cursor before a value that another cursor has checked.
+    pub(crate) fn over(value: Raw<'a>) -> Cursor<'a> {
+        Cursor { bytes: value.bytes(), at: 0 }
+    }
+
+    /// A cursor behind the opening bracket of a value that another cursor has checked.
+    pub(super) fn inside(value: Raw<'a>) -> Cursor<'a> {
+        Cursor { bytes: value.bytes(), at: 1 }
+    }
+
     /// How many bytes were passed.
     pub(crate) fn at(&self) -> usize {
         self.at
@@ -136,10 +48,11 @@ impl<'a> Cursor<'a> {
 
     /// Where in the cursor's text a value that it handed out begins.
     pub(crate) fn offset_of(&self, value: Raw<'_>) -> usize {
-        (value.bytes.as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize)
+        (value.bytes().as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize)
     }
 
     /// The next byte that is not white space, without passing it.
+    #[inline]
     pub(crate) fn peek(&mut self) -> Result<u8, JsonFault> {
         loop {
             match self.bytes.get(self.at) {
@@ -151,6 +64,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes `byte`, which must come next.
+    #[inline]
     pub(crate) fn expect(&mut self, byte: u8) -> Result<(), JsonFault> {
         if self.peek()? != byte {
             return Err(JsonFault::Invalid);
@@ -175,6 +89,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes any value.
+    #[inline]
     pub(crate) fn value(&mut self) -> Result<Raw<'a>, JsonFault> {
         if self.peek()? == b'"' {
             return self.string();
@@ -185,8 +100,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// What was passed since `start`, as one value.
+    #[inline]
     pub(crate) fn since(&self, start: usize) -> Raw<'a> {
-        Raw { bytes: self.bytes.get(start..self.at).unwrap_or_default(), text_bytes: 0, escaped: false }
+        Raw::new(self.bytes.get(start..self.at).unwrap_or_default(), 0)
     }
 
     /// Passes a string.
@@ -204,9 +120,7 @@ impl<'a> Cursor<'a> {
             }
         }
         self.at += 1;
-        let bytes = self.bytes.get(start..self.at).unwrap_or_default();
-        let text_bytes = bytes.len().saturating_sub(2 + overhead);
-        Ok(Raw { bytes, text_bytes, escaped: overhead > 0 })
+        Ok(Raw::new(self.bytes.get(start..self.at).unwrap_or_default(), overhead))
     }
 
     /// Checks that nothing but white space is left.
@@ -217,6 +131,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    #[inline]
     fn more(&mut self, close: u8, first: &mut bool) -> Result<bool, JsonFault> {
         let byte = self.peek()?;
         if byte == close {
@@ -333,54 +248,38 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The members of a checked object.
-#[derive(Debug)]
-pub(crate) struct Members<'a> {
-    cursor: Option<Cursor<'a>>,
-    first: bool,
-}
-
-impl<'a> Iterator for Members<'a> {
-    type Item = (Raw<'a>, Raw<'a>);
-
-    fn next(&mut self) -> Option<(Raw<'a>, Raw<'a>)> {
-        // A fault cannot come: whatever made the value has checked it.
-        let cursor = self.cursor.as_mut()?;
-        let key = cursor.key(&mut self.first).ok()??;
-        Some((key, cursor.value().ok()?))
-    }
-}
-
-/// The elements of a checked array.
-#[derive(Debug)]
-pub(crate) struct Elements<'a> {
-    cursor: Option<Cursor<'a>>,
-    first: bool,
-}
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = Raw<'a>;
-
-    fn next(&mut self) -> Option<Raw<'a>> {
-        let cursor = self.cursor.as_mut()?;
-        cursor.element(&mut self.first).ok().filter(|more| *more)?;
-        cursor.value().ok()
-    }
-}
-
 /// How many bytes come before the first quote, backslash or control character.
+#[inline]
 pub(super) fn plain_run(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    // Eight bytes at a time: most strings are followed by more of the document, so the slow tail is rare.
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let special = special_bytes(u64::from_le_bytes(*chunk));
+    // Most strings are short and followed by more of the document: eight bytes at a time find their end. What
+    // goes on is worth larger steps.
+    let (mut run, mut rest) = (0, bytes);
+    while let Some((word, tail)) = rest.split_first_chunk::<8>() {
+        let special = special_bytes(u64::from_le_bytes(*word));
         if special != 0 {
-            return at + (special.trailing_zeros() / 8) as usize;
+            return run + (special.trailing_zeros() / 8) as usize;
         }
-        at += 8;
+        run += 8;
+        rest = tail;
+        if run == SHORT_BYTES {
+            run += plain_blocks(rest);
+            rest = bytes.get(run..).unwrap_or_default();
+        }
     }
-    let tail = bytes.get(at..).unwrap_or_default();
-    at + tail.iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1f)).count()
+    run + rest.iter().take_while(|byte| !is_special(**byte)).count()
+}
+
+/// How many bytes come before the block of 64 with the first special one.
+#[inline(never)]
+fn plain_blocks(bytes: &[u8]) -> usize {
+    let (blocks, _) = bytes.as_chunks::<64>();
+    // Without a way out of the inner loop the compiler compares many bytes at once.
+    let is_plain = |block: &&[u8; 64]| !block.iter().fold(false, |special, byte| special | is_special(*byte));
+    blocks.iter().take_while(is_plain).count() * 64
+}
+
+fn is_special(byte: u8) -> bool {
+    byte == b'"' || byte == b'\\' || byte < b' '
 }
 
 /// The high bit of each byte that is a quote, a backslash or below a space. Bits above the lowest may be false.
@@ -432,24 +331,6 @@ mod tests {
         assert_eq!(pass(&("[".repeat(100) + &"]".repeat(100))), Ok(()));
     }
 
-    #[test]
-    fn text_is_measured_with_escapes_resolved() {
-        let mut cursor = Cursor::new(r#""a\n\u00e9\ud83d\ude00\u4f60" "#);
-        let raw = cursor.string().unwrap();
-        assert_eq!(raw.text().unwrap(), "a\né😀你");
-        assert_eq!(raw.text_bytes(), "a\né😀你".len());
-    }
-
-    #[test]
-    fn counts_are_whole_and_plausible() {
-        let count = |text: &str| Cursor::new(text).value().unwrap().count();
-        assert_eq!(count("12"), Some(12));
-        assert_eq!(count("12.0"), Some(12));
-        for odd in ["-1", "12.5", "99999999999999999999999", "4294967296", "\"12\"", "null", "1e400"] {
-            assert_eq!(count(odd), None, "{odd}");
-        }
-    }
-
     proptest! {
         #[test]
         fn agrees_with_serde_about_what_is_json(text in r#"[\[\]{}:,"\\ntu0-9eE.+\-a-f \n]{0,24}|(\{"a":[0-9]{1,3}(\.[0-9]{0,2})?,?"?b?"?:?\[?(true|nul|"x\\?"?)?\]?\})"#) {
@@ -459,7 +340,13 @@ mod tests {
         }
 
         #[test]
-        fn finds_the_first_special_byte(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn finds_the_first_special_byte(
+            mut bytes in prop::collection::vec(0x5d_u8.., 0..400),
+            special in any::<(prop::sample::Index, u8)>(),
+        ) {
+            if let Some(byte) = bytes.get_mut(special.0.index(400)) {
+                *byte = special.1;
+            }
             let plain = bytes.iter().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f)).unwrap_or(bytes.len());
             prop_assert_eq!(plain_run(&bytes), plain);
         }

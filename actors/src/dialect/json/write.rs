@@ -58,11 +58,15 @@ pub(crate) fn push_usd(out: &mut BytesMut, amount: Usd) {
         return;
     }
     // The added unit keeps the leading zeros of the fraction: its place becomes the point.
+    let mut fraction = SCALE + femto % SCALE;
+    for zeros in [100_000_000, 10_000, 100, 10] {
+        while fraction.is_multiple_of(zeros) {
+            fraction /= zeros;
+        }
+    }
     let mut digits = [0_u8; 20];
-    let fraction = decimal(&mut digits, SCALE + femto % SCALE);
-    let kept = fraction.iter().rposition(|&digit| digit != b'0').map_or(0, |last| last + 1);
     out.put_u8(b'.');
-    out.put_slice(fraction.get(1..kept).unwrap_or_default());
+    out.put_slice(decimal(&mut digits, fraction).get(1..).unwrap_or_default());
 }
 
 fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {

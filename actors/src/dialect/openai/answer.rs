@@ -117,11 +117,13 @@ impl<'a> Rewriter<'a> {
         push_head(&mut self.out, "chat.completion", self.context);
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
-            if *key.name() == *b"choices" {
-                self.choices(&mut cursor)?;
-            } else {
-                let value = cursor.value()?;
-                self.member(key, value)?;
+            match &*key.name() {
+                b"choices" => self.choices(&mut cursor)?,
+                b"usage" if cursor.peek()? == b'{' => self.reported = Some(Reported::read(&mut cursor)?),
+                name => {
+                    let value = cursor.value()?;
+                    self.member(name, key, value)?;
+                }
             }
         }
         cursor.end()?;
@@ -131,11 +133,10 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    fn member(&mut self, key: Raw<'a>, value: Raw<'a>) -> Result<(), AnswerFault> {
-        match &*key.name() {
+    fn member(&mut self, name: &[u8], key: Raw<'a>, value: Raw<'a>) -> Result<(), AnswerFault> {
+        match name {
             b"id" => self.upstream_id = clean_name(value).map(Cow::into_owned),
             b"system_fingerprint" => self.fingerprint = clean_name(value),
-            b"usage" if value.is_object() => self.reported = Some(Reported::read(value)),
             b"error" if upstream_error::is_error(value) => {
                 let fault = upstream_error::fault(value);
                 return Err(AnswerFault::malformed(fault.detail));
@@ -174,12 +175,13 @@ impl<'a> Rewriter<'a> {
         cursor.expect(b'{')?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
-            if *key.name() == *b"message" {
+            let name = key.name();
+            if *name == *b"message" {
                 said.note_message(self.message(cursor)?)?;
                 continue;
             }
             let value = cursor.value()?;
-            match &*key.name() {
+            match &*name {
                 b"index" => {}
                 b"finish_reason" => said.finish = value.filled_string(),
                 b"native_finish_reason" => said.native = value.filled_string(),

@@ -109,7 +109,8 @@ pub fn rewrite_image_answer(
     if images.is_empty() {
         return Err(AnswerFault::malformed("no image"));
     }
-    let reported = answer.member(b"usage").filter(|usage| usage.is_object()).map(Reported::read);
+    let usage = answer.member(b"usage").filter(|usage| usage.is_object());
+    let reported = usage.and_then(|usage| Reported::read(&mut Cursor::over(usage)).ok());
     let usage = settle_images(reported.as_ref(), images.len() as u64);
     let outcome = Outcome {
         usage,

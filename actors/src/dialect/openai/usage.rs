@@ -5,7 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use crate::{
     dialect::{
         answer::AnswerContext,
-        json::{Raw, push_member, push_u64, push_usd},
+        json::{Cursor, JsonFault, Raw, push_member, push_u64, push_usd},
     },
     domain::{CostBreakdown, Usage},
 };
@@ -42,48 +42,52 @@ pub(super) struct Produced {
 
 impl Reported {
     /// Reads a `usage` object. Both families of names are known; the prompt convention wins where both are given.
-    pub(super) fn read(usage: Raw<'_>) -> Reported {
+    pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Reported, JsonFault> {
         let mut reported = Reported::default();
-        for (key, value) in usage.members() {
+        cursor.expect(b'{')?;
+        let mut first = true;
+        while let Some(key) = cursor.key(&mut first)? {
             match &*key.name() {
-                b"prompt_tokens" => reported.prompt = value.count(),
-                b"completion_tokens" => reported.completion = value.count(),
-                b"total_tokens" => reported.total = value.count(),
-                b"input_tokens" => reported.prompt = reported.prompt.or(value.count()),
-                b"output_tokens" => reported.completion = reported.completion.or(value.count()),
-                b"prompt_tokens_details" | b"input_tokens_details" => reported.read_prompt_details(value),
-                b"completion_tokens_details" | b"output_tokens_details" => reported.read_completion_details(value),
-                b"cached_tokens" | b"prompt_cache_hit_tokens" | b"cache_read_input_tokens" => {
-                    reported.cached = reported.cached.or(value.count());
-                }
-                b"cache_creation_input_tokens" => reported.cache_write = reported.cache_write.or(value.count()),
-                b"server_tool_use" => reported.searches = value.member(b"web_search_requests").and_then(Raw::count),
-                b"num_search_queries" => reported.searches = value.count(),
-                _ => {}
+                b"prompt_tokens_details" | b"input_tokens_details" => reported.read_prompt_details(cursor)?,
+                b"completion_tokens_details" | b"output_tokens_details" => reported.read_completion_details(cursor)?,
+                name => reported.note(name, cursor.value()?),
             }
         }
-        reported
+        Ok(reported)
     }
 
-    fn read_prompt_details(&mut self, details: Raw<'_>) {
-        for (key, value) in details.members() {
-            match &*key.name() {
-                b"cached_tokens" => self.cached = value.count().or(self.cached),
-                b"cache_write_tokens" | b"cache_creation_tokens" => {
-                    self.cache_write = value.count().or(self.cache_write);
-                }
-                name => keep_detail(&PROMPT_DETAILS, &mut self.prompt_details, name, value),
+    fn note(&mut self, name: &[u8], value: Raw<'_>) {
+        match name {
+            b"prompt_tokens" => self.prompt = value.count(),
+            b"completion_tokens" => self.completion = value.count(),
+            b"total_tokens" => self.total = value.count(),
+            b"input_tokens" => self.prompt = self.prompt.or(value.count()),
+            b"output_tokens" => self.completion = self.completion.or(value.count()),
+            b"cached_tokens" | b"prompt_cache_hit_tokens" | b"cache_read_input_tokens" => {
+                self.cached = self.cached.or(value.count());
             }
+            b"cache_creation_input_tokens" => self.cache_write = self.cache_write.or(value.count()),
+            b"server_tool_use" => self.searches = value.member(b"web_search_requests").and_then(Raw::count),
+            b"num_search_queries" => self.searches = value.count(),
+            _ => {}
         }
     }
 
-    fn read_completion_details(&mut self, details: Raw<'_>) {
-        for (key, value) in details.members() {
-            match &*key.name() {
-                b"reasoning_tokens" => self.reasoning = value.count(),
-                name => keep_detail(&COMPLETION_DETAILS, &mut self.completion_details, name, value),
+    fn read_prompt_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), JsonFault> {
+        for_each_detail(cursor, |name, value| match name {
+            b"cached_tokens" => self.cached = value.count().or(self.cached),
+            b"cache_write_tokens" | b"cache_creation_tokens" => {
+                self.cache_write = value.count().or(self.cache_write);
             }
-        }
+            _ => keep_detail(&PROMPT_DETAILS, &mut self.prompt_details, name, value),
+        })
+    }
+
+    fn read_completion_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), JsonFault> {
+        for_each_detail(cursor, |name, value| match name {
+            b"reasoning_tokens" => self.reasoning = value.count(),
+            _ => keep_detail(&COMPLETION_DETAILS, &mut self.completion_details, name, value),
+        })
     }
 
     /// Output tokens, reasoning included. Some providers count reasoning beside the output, which only
@@ -181,6 +185,20 @@ fn complete(prompt: Option<u64>, completion: Option<u64>, total: Option<u64>) ->
 /// The gateway's own estimate: four bytes of text are a token.
 fn tokens(text_bytes: u64) -> u64 {
     text_bytes.div_ceil(4)
+}
+
+/// Passes a value; what it is made of matters only if it is an object.
+fn for_each_detail(cursor: &mut Cursor<'_>, mut on_member: impl FnMut(&[u8], Raw<'_>)) -> Result<(), JsonFault> {
+    if cursor.peek()? != b'{' {
+        return cursor.value().map(|_| ());
+    }
+    cursor.expect(b'{')?;
+    let mut first = true;
+    while let Some(key) = cursor.key(&mut first)? {
+        let value = cursor.value()?;
+        on_member(&key.name(), value);
+    }
+    Ok(())
 }
 
 fn keep_detail(names: &[&[u8]], kept: &mut [Option<u64>], name: &[u8], value: Raw<'_>) {

@@ -13,14 +13,17 @@ use crate::dialect::{
 
 /// Calls one choice may make; more are an attack on our memory.
 const MAX_CALLS: usize = 1_024;
-/// Bytes of arguments that may come before the name of their function.
-const MAX_EARLY_BYTES: usize = 64 * 1024;
+/// Bytes of ids, names and early arguments that are remembered for one choice; likewise.
+const MAX_KEPT_BYTES: usize = 256 * 1024;
 /// The place that a legacy `function_call` takes among the upstream's indices.
 const LEGACY: u64 = u64::MAX;
 
 /// The calls of one choice so far: which element belongs to which, and what of each is out.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct Calls {
+    list: Vec<Call>,
+    kept_bytes: usize,
+}
 
 #[derive(Debug)]
 struct Call {
@@ -43,12 +46,12 @@ pub(super) struct Caller<'a> {
 impl Calls {
     /// Whether some call still waits for its name.
     pub(super) fn has_nameless(&self) -> bool {
-        self.0.iter().any(|call| call.name.is_empty())
+        self.list.iter().any(|call| call.name.is_empty())
     }
 
     /// Whether the upstream makes tool calls, and does not just use `function_call`.
     pub(super) fn are_of_tools(&self) -> bool {
-        self.0.iter().any(|call| call.upstream_index != Some(LEGACY))
+        self.list.iter().any(|call| call.upstream_index != Some(LEGACY))
     }
 
     /// Appends the elements of a delta's `tool_calls`, put in order. Returns the bytes the model produced.
@@ -79,11 +82,21 @@ impl Calls {
             Some(place) => place,
             None => self.add(part, caller)?,
         };
-        let Some(call) = self.0.get_mut(place) else { return Ok(()) };
+        let Some(call) = self.list.get_mut(place) else { return Ok(()) };
         match part.name {
             _ if !call.name.is_empty() => call.go_on(place, part, out),
-            Some(name) => call.introduce(place, name, part, out),
-            None => return call.wait(part),
+            Some(name) => {
+                self.kept_bytes += name.inner().len();
+                call.introduce(place, name, part, out);
+            }
+            None => self.kept_bytes += call.wait(part),
+        }
+        self.check_kept()
+    }
+
+    fn check_kept(&self) -> Result<(), AnswerFault> {
+        if self.kept_bytes > MAX_KEPT_BYTES || self.list.len() > MAX_CALLS {
+            return Err(AnswerFault::malformed("more or longer calls than make sense"));
         }
         Ok(())
     }
@@ -93,27 +106,26 @@ impl Calls {
         let named = |call: &Call| part.id.is_some_and(|id| id.inner() == call.id);
         match (part.index, part.id) {
             (Some(index), id) => {
-                let place = self.0.iter().rposition(|call| call.upstream_index == Some(index))?;
+                let place = self.list.iter().rposition(|call| call.upstream_index == Some(index))?;
                 // Some upstreams give every call the index 0: another id with a name of its own is another call.
-                let another = id.is_some() && part.name.is_some() && !self.0.get(place).is_some_and(named);
+                let another = id.is_some() && part.name.is_some() && !self.list.get(place).is_some_and(named);
                 (!another).then_some(place)
             }
-            (None, Some(_)) => self.0.iter().rposition(named),
+            (None, Some(_)) => self.list.iter().rposition(named),
             (None, None) if part.name.is_some() => None,
-            (None, None) => self.0.len().checked_sub(1),
+            (None, None) => self.list.len().checked_sub(1),
         }
     }
 
     fn add(&mut self, part: &CallPart<'_>, caller: Caller<'_>) -> Result<usize, AnswerFault> {
-        let place = self.0.len();
-        if place >= MAX_CALLS {
-            return Err(AnswerFault::malformed("too many tool calls"));
-        }
+        let place = self.list.len();
         let id = match part.id {
             Some(id) => id.inner().to_vec(),
             None => made_up_call_id(caller.context, caller.choice, place).into_bytes(),
         };
-        self.0.push(Call { upstream_index: part.index, id, name: Vec::new(), early: BytesMut::new() });
+        self.kept_bytes += id.len();
+        self.list.push(Call { upstream_index: part.index, id, name: Vec::new(), early: BytesMut::new() });
+        self.check_kept()?;
         Ok(place)
     }
 }
@@ -127,13 +139,11 @@ impl Call {
         introduction.push(part, out);
     }
 
-    /// Keeps the arguments until the name is known: the first delta of a call must have it.
-    fn wait(&mut self, part: &CallPart<'_>) -> Result<(), AnswerFault> {
+    /// Keeps the arguments until the name is known: the first delta of a call must have it. Returns their bytes.
+    fn wait(&mut self, part: &CallPart<'_>) -> usize {
+        let before = self.early.len();
         part.push_arguments(&mut self.early);
-        if self.early.len() > MAX_EARLY_BYTES {
-            return Err(AnswerFault::malformed("a tool call without a name"));
-        }
-        Ok(())
+        self.early.len() - before
     }
 
     /// Appends a later delta. A name that is merely repeated is not.

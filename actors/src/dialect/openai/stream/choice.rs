@@ -18,6 +18,8 @@ use crate::{
     domain::Finish,
 };
 
+/// Bytes of other members that may wait together with a finish.
+pub(super) const MAX_HELD_BYTES: usize = 64 * 1024;
 const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
 
 /// One element of a chunk's `choices`, read but not yet respelled.
@@ -42,11 +44,13 @@ pub(super) struct Delta<'a> {
     pub(super) measured: Measured,
     /// Whether any of it is content.
     pub(super) has_content: bool,
+    /// Whether any of that is for the client to see.
+    pub(super) is_visible: bool,
     object: Option<Raw<'a>>,
     members: usize,
     /// Whether some member must be changed or left out.
     is_odd: bool,
-    has_tool_calls: bool,
+    tool_calls: Option<Raw<'a>>,
 }
 
 impl<'a> ChoicePart<'a> {
@@ -74,6 +78,11 @@ impl<'a> ChoicePart<'a> {
         }
         part.others = has_others.then(|| cursor.since(start));
         Ok(part)
+    }
+
+    /// At most so many bytes of members come with the delta.
+    fn member_bytes(&self) -> usize {
+        [self.logprobs, self.others].into_iter().flatten().map(|raw| raw.bytes().len()).sum()
     }
 
     /// Appends the log probabilities and the members of other names, each with a comma in front.
@@ -106,11 +115,15 @@ impl<'a> Delta<'a> {
             let member = Member::of(&key.name());
             delta.measured.add(member, value);
             delta.members += 1;
+            let is_hidden = exclude_reasoning && member == Member::Reasoning;
             delta.has_content |= member.is_content(value);
-            delta.has_tool_calls |= member == Member::ToolCalls && value.is_filled();
+            delta.is_visible |= member.is_content(value) && !is_hidden;
+            if member == Member::ToolCalls && value.is_array() && value.is_filled() {
+                delta.tool_calls = Some(value);
+            }
             delta.is_odd |= match member {
                 Member::Role | Member::ToolCalls | Member::FunctionCall => true,
-                Member::Reasoning => exclude_reasoning,
+                Member::Reasoning => is_hidden,
                 _ => member.is_never_null() && value.is_null(),
             };
         }
@@ -186,9 +199,11 @@ impl Choice {
         let call_bytes = self.push_delta(&part.delta, rules, out)?;
         let is_empty = out.len() == delta_start + b"{}".len();
         let is_held = part.finish.is_some() && self.held.is_none();
-        let has_members = part.logprobs.is_some() || part.others.is_some();
-        // An empty delta tells only what came with it, and with a finish that can wait for the finish.
-        let is_written = !is_empty || (has_members && !is_held);
+        // An empty delta tells only what came with it. With a finish that can wait for the finish, unless it is
+        // too much to remember.
+        let member_bytes = part.member_bytes();
+        let can_wait = is_held && member_bytes <= MAX_HELD_BYTES;
+        let is_written = !is_empty || (member_bytes > 0 && !can_wait);
         if is_written {
             out.put_slice(b",\"finish_reason\":null,\"native_finish_reason\":null");
             part.push_members(out);
@@ -229,12 +244,24 @@ impl Choice {
         if !std::mem::replace(&mut self.has_role, true) {
             members.push(b"role", b"\"assistant\"");
         }
-        if let Some(object) = delta.object {
-            self.push_members(object, delta.has_tool_calls, rules, &mut members)?;
+        match (delta.tool_calls, delta.object) {
+            (Some(calls), _) if delta.members == 1 => self.push_calls(calls, rules, &mut members)?,
+            (_, Some(object)) => self.push_members(object, delta.tool_calls.is_some(), rules, &mut members)?,
+            (_, None) => {}
         }
         let call_bytes = members.call_bytes;
         out.put_u8(b'}');
         Ok(call_bytes)
+    }
+
+    fn push_calls(
+        &mut self,
+        calls: Raw<'_>,
+        rules: DeltaRules<'_>,
+        members: &mut DeltaWriter<'_>,
+    ) -> Result<(), AnswerFault> {
+        self.has_called |= calls.is_filled();
+        members.push_calls(|out| self.calls.push(calls, rules.caller, out))
     }
 
     fn push_members(
@@ -248,10 +275,7 @@ impl Choice {
             match Member::of(&key.name()) {
                 Member::Role => {}
                 Member::Reasoning if rules.exclude_reasoning => {}
-                Member::ToolCalls if value.is_array() && value.is_filled() => {
-                    self.has_called = true;
-                    members.push_calls(|out| self.calls.push(value, rules.caller, out))?;
-                }
+                Member::ToolCalls if value.is_array() => self.push_calls(value, rules, members)?,
                 Member::ToolCalls => {}
                 Member::FunctionCall if value.is_object() => {
                     self.has_called = true;

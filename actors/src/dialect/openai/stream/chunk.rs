@@ -7,7 +7,7 @@ use bytes::{BufMut as _, BytesMut};
 use super::{
     Progress, StreamOptions,
     calls::Caller,
-    choice::{Choice, ChoicePart, DeltaRules},
+    choice::{Choice, ChoicePart, DeltaRules, MAX_HELD_BYTES},
     memo::Memo,
 };
 use crate::{
@@ -94,19 +94,23 @@ impl Chat {
             progress.content = true;
             return self.close(out);
         }
-        let start = out.len();
+        let (start, mut told) = (out.len(), Told::default());
         let is_written = match &event.data {
-            Cow::Borrowed(_) => self.chunk(data, progress, out),
-            Cow::Owned(_) => one_line(data).and_then(|data| self.chunk(&data, progress, out)),
+            Cow::Borrowed(_) => self.chunk(data, &mut told, out),
+            Cow::Owned(_) => one_line(data).and_then(|data| self.chunk(&data, &mut told, out)),
         };
         if !matches!(is_written, Ok(true)) {
             out.truncate(start);
         }
-        is_written.map(|_| ()).map_err(whole_event)
+        is_written.map_err(whole_event)?;
+        // Only now: content beside an error is none, and must not stand in the way of a fallback.
+        progress.content |= told.has_content;
+        self.has_content |= told.is_visible;
+        Ok(())
     }
 
     /// Appends a chunk; says whether there is anything in it to send.
-    fn chunk(&mut self, data: &[u8], progress: &mut Progress, out: &mut BytesMut) -> Result<bool, AnswerFault> {
+    fn chunk(&mut self, data: &[u8], told: &mut Told, out: &mut BytesMut) -> Result<bool, AnswerFault> {
         out.reserve(self.head.len() + data.len() + EXTRA_BYTES);
         let start = out.len();
         let (mut cursor, mut is_beginning) = match self.memo.rest(data) {
@@ -114,21 +118,23 @@ impl Chat {
             None => (self.begin(data)?, true),
         };
         out.put_slice(if is_beginning { &self.head } else { self.memo.ours() });
-        let (mut is_written, mut held) = (false, None);
+        let (mut is_written, mut held, mut has_choices) = (false, None, false);
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
-            if *key.name() != *b"choices" {
-                let value = cursor.value()?;
-                is_beginning &= self.member(key, value, out)?;
+            let name = key.name();
+            if *name != *b"choices" {
+                is_beginning &= self.member(&name, key, &mut cursor, out)?;
                 continue;
+            }
+            if std::mem::replace(&mut has_choices, true) {
+                return Err(AnswerFault::malformed("two lists of choices"));
             }
             if std::mem::take(&mut is_beginning) {
                 let shared = data.get(..cursor.offset_of(key)).unwrap_or_default();
                 self.memo.learn(shared, out.get(start..).unwrap_or_default());
             }
-            let choices = self.choices(&mut cursor, progress, out)?;
-            is_written |= choices.is_written;
-            held = held.or(choices.held);
+            let choices = self.choices(&mut cursor, told, out)?;
+            (is_written, held) = (choices.is_written, choices.held);
         }
         cursor.end()?;
         if let Some(held) = held.filter(|_| !is_written) {
@@ -174,15 +180,21 @@ impl Chat {
     }
 
     /// Takes a member of the chunk other than its choices; says whether chunks may share it.
-    fn member(&mut self, key: Raw<'_>, value: Raw<'_>, out: &mut BytesMut) -> Result<bool, AnswerFault> {
-        match &*key.name() {
-            b"id" | b"object" | b"created" | b"model" | b"provider" | b"system_fingerprint" => {}
-            b"usage" if value.is_object() => {
-                self.reported = Some(Reported::read(value));
-                return Ok(false);
-            }
+    fn member(
+        &mut self,
+        name: &[u8],
+        key: Raw<'_>,
+        cursor: &mut Cursor<'_>,
+        out: &mut BytesMut,
+    ) -> Result<bool, AnswerFault> {
+        if name == b"usage" && cursor.peek()? == b'{' {
+            self.reported = Some(Reported::read(cursor)?);
+            return Ok(false);
+        }
+        let value = cursor.value()?;
+        match name {
             b"error" if upstream_error::is_error(value) => return Err(upstream_error::fault(value)),
-            b"usage" | b"error" => {}
+            b"id" | b"object" | b"created" | b"model" | b"provider" | b"system_fingerprint" | b"usage" | b"error" => {}
             _ => push_member(out, key.inner(), value.bytes()),
         }
         Ok(true)
@@ -192,7 +204,7 @@ impl Chat {
     fn choices(
         &mut self,
         cursor: &mut Cursor<'_>,
-        progress: &mut Progress,
+        told: &mut Told,
         out: &mut BytesMut,
     ) -> Result<Choices, AnswerFault> {
         let mut choices = Choices::default();
@@ -210,7 +222,7 @@ impl Chat {
             if choices.is_written {
                 out.put_u8(b',');
             }
-            let (is_written, held) = self.choice(&part, place, progress, out)?;
+            let (is_written, held) = self.choice(&part, place, told, out)?;
             if !is_written {
                 out.truncate(before);
             }
@@ -231,7 +243,7 @@ impl Chat {
         &mut self,
         part: &ChoicePart<'_>,
         place: u64,
-        progress: &mut Progress,
+        told: &mut Told,
         out: &mut BytesMut,
     ) -> Result<(bool, Option<usize>), AnswerFault> {
         let known = self.known_choice(part.index.unwrap_or(place))?;
@@ -244,9 +256,8 @@ impl Chat {
         let respelled = choice.push(part, rules, out)?;
         self.produced.add(part.delta.measured);
         self.produced.text_bytes += respelled.call_bytes;
-        let is_content = part.delta.has_content || part.finish.is_some();
-        progress.content |= is_content;
-        self.has_content |= is_content;
+        told.has_content |= part.delta.has_content || part.finish.is_some();
+        told.is_visible |= part.delta.is_visible || part.finish.is_some();
         Ok((respelled.is_written, respelled.is_held.then_some(known)))
     }
 
@@ -262,12 +273,24 @@ impl Chat {
         Ok(self.choices.len() - 1)
     }
 
-    /// Puts the members of a chunk that is not sent aside for the chunk of the finish it brought.
+    /// Puts the members of a chunk that is not sent aside for the chunk of the finish it brought. Too many of them
+    /// are an attack on our memory.
     fn keep_chunk_members(&mut self, choice: usize, members: &[u8]) {
-        if let Some(held) = self.choices.get_mut(choice).and_then(|choice| choice.held.as_mut()) {
+        if members.len() <= MAX_HELD_BYTES
+            && let Some(held) = self.choices.get_mut(choice).and_then(|choice| choice.held.as_mut())
+        {
             held.chunk_members.put_slice(members);
         }
     }
+}
+
+/// What there is in a chunk.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    /// Content of the upstream's.
+    has_content: bool,
+    /// Content for the client, which may not want to see the reasoning.
+    is_visible: bool,
 }
 
 /// What respelling a list of choices came to.

@@ -2,6 +2,9 @@
 
 use bytes::{BufMut as _, BytesMut};
 
+/// Longest beginning worth remembering.
+const MAX_BYTES: usize = 16 * 1024;
+
 /// The beginning that chunks of one stream share, as the upstream writes it and as we do.
 ///
 /// Upstreams repeat id, model and the like in each chunk before the choices. A chunk that begins with the very
@@ -26,9 +29,12 @@ impl Memo {
         &self.ours
     }
 
-    /// Remembers a beginning that ends before a key.
+    /// Remembers a beginning that ends before a key, if it is not absurdly long.
     pub(super) fn learn(&mut self, upstream: &[u8], ours: &[u8]) {
         self.upstream.clear();
+        if upstream.len() > MAX_BYTES {
+            return;
+        }
         self.upstream.put_slice(upstream);
         self.ours.clear();
         self.ours.put_slice(ours);

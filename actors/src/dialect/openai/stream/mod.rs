@@ -64,7 +64,7 @@ impl Default for StreamOptions {
 pub struct Progress {
     /// At least one event that was not a comment.
     pub event: bool,
-    /// At least one event with content.
+    /// At least one event with content, which the client may not want to see.
     pub content: bool,
 }
 
@@ -104,13 +104,15 @@ impl ChatStream {
         Ok(progress)
     }
 
-    /// Whether a content event was seen: something a client would show, or a finish.
+    /// Whether a content event was seen that the client gets to see, or a finish. Until then another upstream
+    /// may answer in the place of this one. Reasoning that the client excluded is progress, but does not count here.
     #[must_use]
     pub fn has_content(&self) -> bool {
         self.chat.has_content()
     }
 
-    /// Whether every choice has finished, so that even a broken connection loses nothing of the answer.
+    /// Whether every choice has finished, so that even a broken connection or a silent one loses nothing of the
+    /// answer: then [`ChatStream::end`] is right where otherwise [`ChatStream::fail`] would be.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.chat.is_whole()

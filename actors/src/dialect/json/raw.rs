@@ -1,0 +1,173 @@
+//! A value that was passed over: what can be told without reading it again.
+
+use std::borrow::Cow;
+
+use super::Cursor;
+
+/// One checked value, as the bytes it was written in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Raw<'a> {
+    bytes: &'a [u8],
+    /// Bytes that a string's escapes take beyond those they stand for; 0 without escapes.
+    overhead: usize,
+}
+
+impl<'a> Raw<'a> {
+    /// A value that was checked; `overhead` is what the escapes of a string take.
+    #[inline]
+    pub(super) fn new(bytes: &'a [u8], overhead: usize) -> Raw<'a> {
+        Raw { bytes, overhead }
+    }
+
+    /// The value as it was written, quotes included.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// UTF-8 bytes of the text a string stands for, escapes resolved; 0 for everything else.
+    pub(crate) fn text_bytes(self) -> usize {
+        if self.is_string() { self.bytes.len().saturating_sub(2 + self.overhead) } else { 0 }
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.bytes == b"null"
+    }
+
+    pub(crate) fn is_string(self) -> bool {
+        self.bytes.first() == Some(&b'"')
+    }
+
+    pub(crate) fn is_object(self) -> bool {
+        self.bytes.first() == Some(&b'{')
+    }
+
+    pub(crate) fn is_array(self) -> bool {
+        self.bytes.first() == Some(&b'[')
+    }
+
+    /// Whether it is a string, array or object with something in it.
+    pub(crate) fn is_filled(self) -> bool {
+        match self.bytes.first() {
+            Some(b'"') => self.bytes.len() > 2,
+            Some(b'[' | b'{') => self.inner().iter().any(|byte| !byte.is_ascii_whitespace()),
+            _ => false,
+        }
+    }
+
+    /// A string that is not empty.
+    pub(crate) fn filled_string(self) -> Option<Raw<'a>> {
+        (self.is_string() && self.bytes.len() > 2).then_some(self)
+    }
+
+    /// What stands between quotes or brackets, as it was written.
+    #[inline]
+    pub(crate) fn inner(self) -> &'a [u8] {
+        self.bytes.get(1..self.bytes.len().saturating_sub(1)).unwrap_or_default()
+    }
+
+    /// The text of a string; `None` for anything else and for a lone surrogate.
+    pub(crate) fn text(self) -> Option<Cow<'a, str>> {
+        if !self.is_string() {
+            return None;
+        }
+        if self.overhead == 0 {
+            return std::str::from_utf8(self.inner()).ok().map(Cow::Borrowed);
+        }
+        serde_json::from_slice::<String>(self.bytes).ok().map(Cow::Owned)
+    }
+
+    /// The name an object's key stands for, so that `"\u0069d"` is `id`.
+    #[inline]
+    pub(crate) fn name(self) -> Cow<'a, [u8]> {
+        if self.overhead == 0 {
+            return Cow::Borrowed(self.inner());
+        }
+        self.text().map_or(Cow::Borrowed(self.inner()), |text| Cow::Owned(text.into_owned().into_bytes()))
+    }
+
+    /// Keys and values of an object; nothing for anything else.
+    pub(crate) fn members(self) -> Members<'a> {
+        let cursor = self.is_object().then(|| Cursor::inside(self));
+        Members { cursor, first: true }
+    }
+
+    /// The value of an object's member, the last if there are several.
+    pub(crate) fn member(self, name: &[u8]) -> Option<Raw<'a>> {
+        self.members().filter(|(key, _)| *key.name() == *name).last().map(|(_, value)| value)
+    }
+
+    /// Elements of an array; nothing for anything else.
+    pub(crate) fn elements(self) -> Elements<'a> {
+        let cursor = self.is_array().then(|| Cursor::inside(self));
+        Elements { cursor, first: true }
+    }
+
+    /// A whole number from 0 to `u32::MAX`, also written as `12.0`.
+    pub(crate) fn count(self) -> Option<u64> {
+        if self.bytes.len() <= 10 && self.bytes.iter().all(u8::is_ascii_digit) {
+            let value = self.bytes.iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+            return (value <= u64::from(u32::MAX)).then_some(value);
+        }
+        let value: f64 = std::str::from_utf8(self.bytes).ok()?.parse().ok()?;
+        let whole = value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
+        whole.then_some(value as u64)
+    }
+}
+
+/// The members of a checked object.
+#[derive(Debug)]
+pub(crate) struct Members<'a> {
+    cursor: Option<Cursor<'a>>,
+    first: bool,
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Raw<'a>, Raw<'a>);
+
+    fn next(&mut self) -> Option<(Raw<'a>, Raw<'a>)> {
+        // A fault cannot come: whatever made the value has checked it.
+        let cursor = self.cursor.as_mut()?;
+        let key = cursor.key(&mut self.first).ok()??;
+        Some((key, cursor.value().ok()?))
+    }
+}
+
+/// The elements of a checked array.
+#[derive(Debug)]
+pub(crate) struct Elements<'a> {
+    cursor: Option<Cursor<'a>>,
+    first: bool,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Raw<'a>;
+
+    fn next(&mut self) -> Option<Raw<'a>> {
+        let cursor = self.cursor.as_mut()?;
+        cursor.element(&mut self.first).ok().filter(|more| *more)?;
+        cursor.value().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_measured_with_escapes_resolved() {
+        let mut cursor = Cursor::new(r#""a\n\u00e9\ud83d\ude00\u4f60" "#);
+        let raw = cursor.string().unwrap();
+        assert_eq!(raw.text().unwrap(), "a\né😀你");
+        assert_eq!(raw.text_bytes(), "a\né😀你".len());
+    }
+
+    #[test]
+    fn counts_are_whole_and_plausible() {
+        let count = |text: &str| Cursor::new(text).value().unwrap().count();
+        assert_eq!(count("12"), Some(12));
+        assert_eq!(count("12.0"), Some(12));
+        for odd in ["-1", "12.5", "99999999999999999999999", "4294967296", "\"12\"", "null", "1e400"] {
+            assert_eq!(count(odd), None, "{odd}");
+        }
+    }
+}
