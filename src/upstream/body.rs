@@ -5,6 +5,7 @@
 
 use std::{
     pin::Pin,
+    rc::Rc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -15,7 +16,7 @@ use futures_util::{Stream, StreamExt as _};
 use pointsman_actors::domain::FailureKind;
 use tokio::time::{Sleep, sleep_until};
 
-use super::{UpstreamError, failure};
+use super::{UpstreamError, failure, mask::Mask};
 
 /// The body of an answer. Dropping it unfinished closes the connection at once.
 pub struct UpstreamBody {
@@ -23,6 +24,8 @@ pub struct UpstreamBody {
     payload: Payload,
     announced: Option<u64>,
     bounds: BodyBounds,
+    /// Blots out our own key.
+    mask: Option<Rc<Mask>>,
     /// Since when the upstream has kept us waiting. A slow reader does not count against it.
     waiting_since: Option<Instant>,
     /// Made at the first wait, and set anew only when it fires: most answers never wait.
@@ -42,7 +45,13 @@ pub(super) struct BodyBounds {
 
 impl UpstreamBody {
     pub(super) fn new(payload: Payload, announced: Option<u64>, bounds: BodyBounds) -> UpstreamBody {
-        UpstreamBody { payload, announced, bounds, waiting_since: None, timer: None }
+        UpstreamBody { payload, announced, bounds, mask: None, waiting_since: None, timer: None }
+    }
+
+    /// The same body with our own key blotted out.
+    pub(super) fn masked(mut self, mask: Option<Rc<Mask>>) -> UpstreamBody {
+        self.mask = mask;
+        self
     }
 
     /// The length the head announced, if it did.
@@ -132,7 +141,10 @@ impl Stream for UpstreamBody {
                 if Instant::now() >= body.bounds.deadline {
                     return body.fail(body.expired(body.bounds.deadline));
                 }
-                Poll::Ready(Some(Ok(bytes)))
+                Poll::Ready(Some(Ok(match &body.mask {
+                    Some(mask) => mask.apply(bytes),
+                    None => bytes,
+                })))
             }
             Poll::Ready(Some(Err(error))) => body.fail(failure::of_body(&error)),
             Poll::Ready(None) => {

@@ -23,6 +23,7 @@ use super::{
     body::BodyBounds,
     connector::Connector,
     failure,
+    mask::Mask,
     probe::{PROBE, Probe},
     refusal, request,
 };
@@ -106,6 +107,7 @@ pub struct UpstreamClient {
     connection: Connection,
     limits: TransportLimits,
     redactor: Arc<Redactor>,
+    mask: Option<Rc<Mask>>,
     pooled: Client,
     /// awc cannot be told to bypass its pool: this client has none worth the name.
     fresh: Client,
@@ -140,6 +142,7 @@ impl UpstreamClient {
             connection: connection.clone(),
             limits,
             redactor,
+            mask: Mask::of(connection.secret()).map(Rc::new),
             pooled: client(connector.clone(), limits.connect, limits.keep_alive, limits.lifetime),
             fresh: client(connector, limits.connect, Duration::ZERO, Duration::ZERO),
             prepared: RefCell::new(Vec::new()),
@@ -168,7 +171,7 @@ impl UpstreamClient {
         };
         let timing = probe.timing(begun, retried);
         if response.status() == StatusCode::OK {
-            accept(response, self.bounds(&call), timing)
+            accept(response, self.bounds(&call), self.mask.clone(), timing)
         } else {
             Err(self.refuse(response, &call).await)
         }
@@ -246,14 +249,19 @@ async fn attempt(
 }
 
 /// Takes a 200 whose head promises a body we can read.
-fn accept(mut response: ClientResponse, bounds: BodyBounds, timing: Timing) -> Result<UpstreamAnswer, UpstreamError> {
+fn accept(
+    mut response: ClientResponse,
+    bounds: BodyBounds,
+    mask: Option<Rc<Mask>>,
+    timing: Timing,
+) -> Result<UpstreamAnswer, UpstreamError> {
     let malformed = |why: &str| UpstreamError::new(FailureKind::Malformed, why).with_status(200);
     if !is_identity(response.headers()) {
         return Err(malformed("an encoded body, though none was asked for"));
     }
     let form = form(response.headers()).ok_or_else(|| malformed("a web page instead of an answer"))?;
     let announced = announced(response.headers());
-    let body = UpstreamBody::new(response.take_payload(), announced, bounds);
+    let body = UpstreamBody::new(response.take_payload(), announced, bounds).masked(mask);
     Ok(UpstreamAnswer { body, form, timing })
 }
 

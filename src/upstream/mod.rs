@@ -17,6 +17,7 @@ mod connection;
 mod connector;
 mod failure;
 mod guard;
+mod mask;
 mod probe;
 mod redact;
 mod refusal;
