@@ -29,7 +29,7 @@ pub(crate) async fn show(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let readings = Readings::take(&worker).await?;
+    let readings = Readings::now(&worker).await?;
     let snapshot = worker.shared.snapshot.load();
     let catalog = &*snapshot.catalog;
     let model = model_in_query(&request).map(|name| position(catalog, &name)).transpose()?;
