@@ -29,10 +29,13 @@ pub struct Observations(pub Vec<Event>);
 
 /// Asks for the figures of every endpoint and provider as they stand at `now`.
 #[derive(Message)]
-#[rtype(result = "Figures")]
+#[rtype(result = "Arc<Figures>")]
 pub struct ReadFigures {
     /// The moment the windows end at.
     pub now: Tick,
+    /// Figures that were summed up to this long ago will do. Summing takes some microseconds per endpoint,
+    /// so pages that anybody may ask for as often as they like should not have it done each time.
+    pub patience: Duration,
 }
 
 /// Asks for a sign of life.
@@ -47,6 +50,8 @@ pub struct ProviderHealth {
     version: u64,
     last_published: Instant,
     waiting: bool,
+    /// The figures that were summed last, and for which moment.
+    figures: Option<(Tick, Arc<Figures>)>,
 }
 
 impl ProviderHealth {
@@ -54,7 +59,7 @@ impl ProviderHealth {
     #[must_use]
     pub fn new(statistics: Statistics, published: Arc<ArcSwap<Snapshot>>) -> ProviderHealth {
         let version = published.load().version;
-        ProviderHealth { statistics, published, version, last_published: Instant::now(), waiting: false }
+        ProviderHealth { statistics, published, version, last_published: Instant::now(), waiting: false, figures: None }
     }
 
     fn publish(&mut self) {
@@ -99,8 +104,15 @@ impl Handler<Observations> for ProviderHealth {
 impl Handler<ReadFigures> for ProviderHealth {
     type Result = MessageResult<ReadFigures>;
 
-    fn handle(&mut self, ReadFigures { now }: ReadFigures, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.statistics.figures(now))
+    fn handle(&mut self, ReadFigures { now, patience }: ReadFigures, _: &mut Context<Self>) -> Self::Result {
+        if let Some((at, figures)) = &self.figures
+            && now.since(*at) < patience
+        {
+            return MessageResult(Arc::clone(figures));
+        }
+        let figures = Arc::new(self.statistics.figures(now));
+        self.figures = Some((now, Arc::clone(&figures)));
+        MessageResult(figures)
     }
 }
 

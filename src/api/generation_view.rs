@@ -1,7 +1,7 @@
 //! The wire shape of a generation's record.
 //!
-//! The 42 keys from `id` to `provider_responses` are checked one by one by an SDK: none may be missing,
-//! and what this gateway does not have is null. `route` is our own addition.
+//! An SDK checks 42 of its keys one by one: none may be missing, and what this gateway does not have is
+//! null. `route` and `metadata` are our own additions.
 
 use pointsman_actors::domain::{Catalog, Generation, GenerationStatus};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -33,37 +33,44 @@ struct RecordBody<'a> {
     api_type: &'static str,
     http_referer: Option<&'a str>,
     user_agent: Option<&'a str>,
-    service_tier: Absent,
-    preset_id: Absent,
-    web_search_engine: Absent,
-    workspace_id: Absent,
     streamed: bool,
     cancelled: bool,
-    cache_discount: Absent,
-    upstream_inference_cost: Absent,
     latency: Option<u64>,
     generation_time: Option<u64>,
-    moderation_latency: Absent,
     tokens_prompt: Option<u64>,
     tokens_completion: Option<u64>,
     native_tokens_prompt: Option<u64>,
     native_tokens_completion: Option<u64>,
-    native_tokens_completion_images: Absent,
     native_tokens_reasoning: Option<u64>,
     native_tokens_cached: Option<u64>,
     num_media_prompt: u64,
-    num_input_audio_prompt: Absent,
     num_media_completion: u64,
-    num_search_results: Absent,
-    num_fetches: Absent,
-    app_id: Absent,
     provider_responses: Vec<ResponseBody<'a>>,
+    #[serde(flatten)]
+    nothing: NothingBody,
     request_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Tags::is_empty")]
     metadata: Tags<'a>,
     route: ExplainBody<'a>,
+}
+
+/// What a record must have and this gateway has not.
+#[derive(Default, Serialize)]
+struct NothingBody {
+    service_tier: Absent,
+    preset_id: Absent,
+    web_search_engine: Absent,
+    workspace_id: Absent,
+    cache_discount: Absent,
+    upstream_inference_cost: Absent,
+    moderation_latency: Absent,
+    native_tokens_completion_images: Absent,
+    num_input_audio_prompt: Absent,
+    num_search_results: Absent,
+    num_fetches: Absent,
+    app_id: Absent,
 }
 
 #[derive(Serialize)]
@@ -127,31 +134,20 @@ impl<'a> RecordBody<'a> {
             api_type: generation.api_type.as_str(),
             http_referer: generation.http_referer.as_deref(),
             user_agent: generation.user_agent.as_deref(),
-            service_tier: Absent,
-            preset_id: Absent,
-            web_search_engine: Absent,
-            workspace_id: Absent,
             streamed: generation.streamed,
             cancelled: generation.status == GenerationStatus::Cancelled,
-            cache_discount: Absent,
-            upstream_inference_cost: Absent,
             latency: generation.latency_ms,
             generation_time: generation.generation_time_ms.filter(|_| ended),
-            moderation_latency: Absent,
             tokens_prompt: usage.map(|usage| usage.prompt_tokens),
             tokens_completion: usage.map(|usage| usage.completion_tokens),
             native_tokens_prompt: usage.map(|usage| usage.prompt_tokens),
             native_tokens_completion: usage.map(|usage| usage.completion_tokens),
-            native_tokens_completion_images: Absent,
             native_tokens_reasoning: usage.map(|usage| usage.reasoning_tokens),
             native_tokens_cached: usage.map(|usage| usage.cached_tokens),
             num_media_prompt: generation.media_prompt,
-            num_input_audio_prompt: Absent,
             num_media_completion: generation.media_completion,
-            num_search_results: Absent,
-            num_fetches: Absent,
-            app_id: Absent,
             provider_responses: responses(generation),
+            nothing: NothingBody::default(),
             request_id: &generation.request_id,
             session_id: generation.session_id.as_deref(),
             metadata: Tags(&generation.tags),
@@ -242,6 +238,14 @@ mod tests {
         for key in REQUIRED {
             assert!(record.get(key).is_some(), "{key}");
         }
+    }
+
+    #[test]
+    fn money_is_written_digit_by_digit() {
+        let catalog = catalog();
+        let generation = generation(&catalog);
+        let text = serde_json::to_string(&GenerationBody::new(&generation, &catalog, "")).unwrap();
+        assert!(text.contains(r#""total_cost":0.00000453,"usage":0.00000453,"#), "{text}");
     }
 
     #[test]

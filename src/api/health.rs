@@ -38,7 +38,7 @@ pub(crate) async fn status(ThisWorker(worker): ThisWorker) -> HttpResponse {
     HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body)
 }
 
-/// Says whether requests can be served: every actor answers, some provider is on, and nobody is shutting down.
+/// Says whether requests can be served: every actor answers, and nobody asked the process to stop.
 ///
 /// Not an error, but 503, when they cannot.
 pub(crate) async fn ready(ThisWorker(worker): ThisWorker) -> HttpResponse {
@@ -94,7 +94,7 @@ struct ProvidersHealthBody<'a> {
 }
 
 async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiError> {
-    let readings = Readings::take(worker).await?;
+    let readings = Readings::now(worker).await?;
     let catalog = &worker.shared.snapshot.load().catalog;
     let wanted = (0_u32..).zip(&catalog.providers);
     let wanted = wanted.filter(|(_, provider)| slug.is_none_or(|slug| provider.slug.as_str() == slug));

@@ -223,7 +223,8 @@ fn count(param: &str, value: &str, least: usize, most: usize) -> Result<usize, A
 /// A price written in dollars per million tokens, as the price of one.
 fn per_million(param: &str, value: &str) -> Result<Usd, ApiError> {
     const MILLION: i128 = 1_000_000;
-    let dollars = value.trim().parse::<Usd>().ok().filter(|dollars| *dollars >= Usd::ZERO);
+    // As JavaScript writes numbers, an exponent included.
+    let dollars = value.trim().parse().ok().and_then(Usd::from_f64).filter(|dollars| *dollars >= Usd::ZERO);
     dollars.map(|dollars| Usd::from_femto(dollars.femto() / MILLION)).ok_or_else(|| {
         ApiError::bad_query(param, format!("'{param}' must be US dollars per million tokens, such as 0.5."))
     })
@@ -301,7 +302,9 @@ mod tests {
 
     #[test]
     fn prices_are_read_per_million_and_kept_per_token() {
-        assert_eq!(parse("max_price=0.15").max_price, Some("0.00000015".parse().unwrap()));
+        for (query, per_token) in [("0.15", "0.00000015"), ("15", "0.000015"), ("1e-3", "0.000000001"), ("0", "0")] {
+            assert_eq!(parse(&format!("max_price={query}")).max_price, Some(per_token.parse().unwrap()), "{query}");
+        }
     }
 
     #[test]
@@ -320,6 +323,8 @@ mod tests {
             ("context=-4", "context"),
             ("max_price=cheap", "max_price"),
             ("max_price=-1", "max_price"),
+            ("max_price=NaN", "max_price"),
+            ("max_price=inf", "max_price"),
         ] {
             refused(query, param);
         }

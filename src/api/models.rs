@@ -120,7 +120,7 @@ pub(crate) async fn endpoints(
     name: Path<Name>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let readings = Readings::take(&worker).await?;
+    let readings = Readings::recent(&worker).await?;
     let catalog = &worker.shared.snapshot.load().catalog;
     let offer = offer(&worker, catalog, &name.into_inner().text())?;
     let data = ModelEndpoints::new(&offer, catalog, &readings);
@@ -154,7 +154,7 @@ impl Name {
 
 async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {
     let query = ModelQuery::parse(request.query_string(), default)?;
-    let readings = if query.needs_readings() { Readings::take(worker).await? } else { Readings::default() };
+    let readings = if query.needs_readings() { Readings::recent(worker).await? } else { Readings::default() };
     let catalog = &worker.shared.snapshot.load().catalog;
     let offers = Offer::all(catalog, clock::today(), names(worker));
     let offers = select(offers, catalog, &query, &readings);

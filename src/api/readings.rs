@@ -1,6 +1,9 @@
 //! What has been measured, as it stands at one moment: the figures and the fast cells together.
 
-use std::sync::LazyLock;
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use chrono::{DateTime, SecondsFormat};
 use pointsman_actors::{
@@ -19,7 +22,7 @@ use crate::{
 /// All measurements, by position in one catalog.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Readings {
-    pub(crate) figures: Figures,
+    pub(crate) figures: Arc<Figures>,
     pub(crate) live: LiveView,
     pub(crate) clocks: Clocks,
 }
@@ -36,16 +39,28 @@ pub(crate) struct Reading<'a> {
 static NOTHING: LazyLock<Summary> = LazyLock::new(Summary::default);
 
 impl Readings {
-    /// Reads everything now: the figures from their owner, the fast cells in place.
+    /// Reads everything as it is now, what just ended included.
     ///
     /// # Errors
-    /// 503 when the owner does not answer in time.
-    pub(crate) async fn take(worker: &Worker) -> Result<Readings, ApiError> {
+    /// 503 when the owner of the figures does not answer in time.
+    pub(crate) async fn now(worker: &Worker) -> Result<Readings, ApiError> {
+        worker.shared.news_room.flush();
+        Readings::take(worker, Duration::ZERO).await
+    }
+
+    /// Reads figures that may be a second old: for pages that need no key.
+    ///
+    /// # Errors
+    /// As [`Readings::now`].
+    pub(crate) async fn recent(worker: &Worker) -> Result<Readings, ApiError> {
+        Readings::take(worker, Duration::from_secs(1)).await
+    }
+
+    async fn take(worker: &Worker, patience: Duration) -> Result<Readings, ApiError> {
         let shared = &worker.shared;
-        // What just ended shall be counted.
-        shared.news_room.flush();
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
-        let answer = shared.control.health.send(ReadFigures { now: clocks.now }).timeout(ASK_TIMEOUT).await;
+        let question = ReadFigures { now: clocks.now, patience };
+        let answer = shared.control.health.send(question).timeout(ASK_TIMEOUT).await;
         let figures = answer.map_err(|_| ApiError::overloaded("overloaded", ASK_TIMEOUT))?;
         Ok(Readings { figures, live: shared.live.view(clocks.now), clocks })
     }
@@ -93,7 +108,7 @@ pub(crate) struct Clocks {
 impl Clocks {
     /// A moment of the monotonic clock as RFC 3339.
     pub(crate) fn show(self, moment: Tick) -> String {
-        let millis = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        let millis = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         let ahead = millis(moment.since(self.now));
         let behind = millis(self.now.since(moment));
         rfc_3339(self.unix_millis.saturating_add(ahead).saturating_sub(behind))

@@ -1,5 +1,7 @@
 //! A small catalog for tests: two providers that are on, one that is off, six models, two aliases.
 
+use std::sync::Arc;
+
 use pointsman_actors::{
     domain::{
         Alias, Architecture, Catalog, DefaultParameters, Endpoint, EndpointId, EndpointLimits, FailureKind, Modalities,
@@ -34,7 +36,7 @@ pub(crate) fn readings(catalog: &Catalog, measured: &[Option<f64>]) -> Readings 
         summary: measured.map(summary).unwrap_or_default(),
     });
     Readings {
-        figures: Figures { endpoints: endpoints.collect(), providers: vec![summary(0.2)] },
+        figures: Arc::new(Figures { endpoints: endpoints.collect(), providers: vec![summary(0.2)] }),
         live: LiveView::default(),
         clocks: Clocks { now: Tick(31_000_000), unix_millis: 1_763_629_530_000 },
     }

@@ -1,23 +1,17 @@
 //! `GET /models/stats`: what was measured of each model at each provider, and what it would score.
 
-use actix_web::{HttpResponse, http::header, web::Query};
+use actix_web::{HttpRequest, HttpResponse, http::header, web::Query};
 use pointsman_actors::{
     decide::reference_scores,
     domain::{Catalog, Resolved, Target},
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
     health_view::{EndpointHealthBody, ScoresBody},
     readings::Readings,
 };
 use crate::{auth::Authorized, clock, config::Scope, error::ApiError, gateway::ThisWorker};
-
-/// What may be asked.
-#[derive(Deserialize)]
-pub(crate) struct Filter {
-    model: Option<String>,
-}
 
 #[derive(Serialize)]
 struct StatsBody<'a> {
@@ -32,13 +26,13 @@ struct StatsBody<'a> {
 pub(crate) async fn show(
     Authorized(caller): Authorized,
     ThisWorker(worker): ThisWorker,
-    filter: Query<Filter>,
+    request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let readings = Readings::take(&worker).await?;
+    let readings = Readings::now(&worker).await?;
     let snapshot = worker.shared.snapshot.load();
     let catalog = &*snapshot.catalog;
-    let model = filter.model.as_deref().map(|name| position(catalog, name)).transpose()?;
+    let model = model_in_query(&request).map(|name| position(catalog, &name)).transpose()?;
     let scores = reference_scores(&snapshot, &readings.live, readings.clocks.now);
     let wanted = (0_u32..).zip(&catalog.endpoints).filter(|(_, it)| model.is_none_or(|model| it.model == model));
     let data = wanted.filter_map(|(position, _)| {
@@ -47,6 +41,13 @@ pub(crate) async fn show(
     });
     let body = StatsBody { data: data.collect() };
     Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+}
+
+/// The last `model` of the query; empty is none.
+fn model_in_query(request: &HttpRequest) -> Option<String> {
+    let pairs = Query::<Vec<(String, String)>>::from_query(request.query_string()).ok()?.into_inner();
+    let named = pairs.into_iter().filter(|(name, value)| name == "model" && !value.is_empty());
+    named.map(|(_, value)| value).next_back()
 }
 
 fn position(catalog: &Catalog, name: &str) -> Result<u32, ApiError> {

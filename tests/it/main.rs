@@ -2,6 +2,8 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod catalog;
+#[cfg(test)]
 mod config_commands;
 #[cfg(test)]
 mod config_environment;
@@ -17,6 +19,8 @@ mod config_secrets;
 mod config_shipped;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod introspection;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
