@@ -10,6 +10,11 @@ use pointsman_actors::domain::Tick;
 /// Monotonic time is counted from the first reading.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
+/// Starts the monotonic clock, unless it runs: uptime counts from here.
+pub fn start() {
+    LazyLock::force(&START);
+}
+
 /// The present moment on the monotonic clock.
 #[must_use]
 pub fn now() -> Tick {

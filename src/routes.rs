@@ -71,7 +71,7 @@ fn resources(api: &mut ServiceConfig, version: Version) {
         .service(models_page)
         .service(page("/models/count").route(read().to(models::count)))
         .service(page("/models/stats").route(read().to(stats::show)))
-        .service(page("/models/{author}/{slug}/endpoints").route(read().to(models::endpoints)))
+        .service(page("/models/{id:.+}/endpoints").route(read().to(models::endpoints)))
         .service(page("/models/{id:.+}").route(read().to(models::bare)))
         .service(page("/model/{id:.+}").route(read().to(models::wrapped)))
         .service(page("/providers").route(read().to(providers::list)))

@@ -35,6 +35,7 @@ use tokio::sync::Semaphore;
 use crate::{
     admission::Admission,
     auth::KeyTable,
+    clock,
     config::Config,
     events::Metrics,
     gateway::{Control, Permits, Shared, Worker},
@@ -93,6 +94,7 @@ impl Gateway {
     /// # Errors
     /// When a provider's TLS settings or the simulation fail.
     pub async fn start(config: Config) -> Result<Gateway, StartError> {
+        clock::start();
         let simulation = play(&config).map_err(StartError::Simulation)?;
         let (catalog, policy) = (Arc::new(config.catalog(1)), Arc::new(config.routing_policy(1)));
         let providers = Providers::new(&config, &catalog, &simulation).map_err(StartError::Provider)?;
