@@ -30,6 +30,7 @@ mod preview_view;
 mod providers_view;
 mod readiness;
 mod readings;
+mod route_metadata;
 #[cfg(test)]
 mod route_samples;
 mod route_view;

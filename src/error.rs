@@ -19,6 +19,7 @@ use actix_web::{
 use pointsman_actors::domain::{FailureKind, GenerationId, Invalid, InvalidReason};
 
 pub use availability::{Availability, Constraint};
+use serde_json::value::RawValue;
 
 /// A failed call, as the client will see it.
 #[derive(Debug, Clone)]
@@ -41,6 +42,7 @@ struct Problem {
     retry: Retry,
     headers: Vec<(HeaderName, HeaderValue)>,
     request_id: Option<String>,
+    route: Option<Box<RawValue>>,
 }
 
 /// The OpenAI word in `error.type`.
@@ -154,6 +156,7 @@ impl ApiError {
             retry: Retry::Never,
             headers: Vec::new(),
             request_id: None,
+            route: None,
         }))
     }
 
@@ -462,6 +465,19 @@ impl ApiError {
     fn retry_after(mut self, wait: Duration) -> ApiError {
         self.0.retry = Retry::After(wait);
         self
+    }
+
+    /// The same error, saying how the request was routed.
+    #[must_use]
+    pub fn with_route(mut self, route: Box<RawValue>) -> ApiError {
+        self.0.route = Some(route);
+        self
+    }
+
+    /// The failed attempts it tells of.
+    #[must_use]
+    pub fn previous(&self) -> &[PreviousError] {
+        &self.0.previous
     }
 
     /// The status the client sees.

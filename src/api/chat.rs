@@ -1,13 +1,15 @@
 //! `POST /chat/completions`.
 
-use std::time::Instant;
+use std::{rc::Rc, time::Instant};
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
     dialect::{ChatRequest, Form, StreamOptions, UsageChunk},
     domain::ApiType,
+    router::Routed,
 };
 
+use super::route_metadata;
 use crate::{
     auth::Authorized,
     body::{header_text, read_json},
@@ -51,17 +53,35 @@ pub async fn create(
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let work = Work::Chat(chat);
     let routed = dispatch::route(&worker, &snapshot.catalog, &work, query).await?;
+    let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
     let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
     let walk = Walk::new(&worker, routed, accepted, measure);
-    match streamed {
+    let answered = match streamed {
         Some(options) => stream::answer(&worker, work, walk, draft, options).await,
-        None => {
-            let (answer, draft) = plain::answer(&worker, &work, walk, draft).await?;
-            let mut response = HttpResponse::Ok();
-            draft.write_headers(&mut response);
-            Ok(response.insert_header(header::ContentType::json()).body(answer.body))
-        }
-    }
+        None => whole(&worker, &work, walk, draft, told.as_ref().map(|(_, routed)| routed)).await,
+    };
+    answered.map_err(|error| match &told {
+        Some((requested, routed)) => route_metadata::add_to_error(error, requested, routed),
+        None => error,
+    })
+}
+
+/// An answer in one piece; with `told`, it also says how it was routed.
+async fn whole(
+    worker: &Rc<Worker>,
+    work: &Work,
+    walk: Walk,
+    draft: Draft,
+    told: Option<&Routed>,
+) -> Result<HttpResponse, ApiError> {
+    let (answer, draft) = plain::answer(worker, work, walk, draft).await?;
+    let mut response = HttpResponse::Ok();
+    draft.write_headers(&mut response);
+    let body = match told {
+        Some(routed) => route_metadata::add_to_answer(answer.body, draft.record(), routed),
+        None => answer.body,
+    };
+    Ok(response.insert_header(header::ContentType::json()).body(body))
 }
 
 fn stream_options(worker: &Worker, chat: &ChatRequest) -> StreamOptions {

@@ -1,12 +1,15 @@
 //! The JSON of an error: one shape for every status.
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::{Availability, PreviousError, Problem};
 
 #[derive(Serialize)]
 pub(super) struct ErrorBody<'a> {
     error: ErrorObject<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    openrouter_metadata: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
@@ -77,6 +80,7 @@ impl<'a> ErrorBody<'a> {
                 },
                 availability: problem.availability.as_ref(),
             },
+            openrouter_metadata: problem.route.as_deref(),
         }
     }
 }

@@ -1,0 +1,130 @@
+//! `openrouter_metadata`: how a request was routed, in the answer itself, for clients that ask with the
+//! header `X-OpenRouter-Metadata: enabled`.
+
+use actix_web::HttpRequest;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use pointsman_actors::{
+    domain::{AttemptRecord, Catalog, Generation},
+    router::Routed,
+};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::error::{ApiError, PreviousError};
+
+const HEADER: &str = "x-openrouter-metadata";
+
+/// The member's value.
+#[derive(Serialize)]
+struct RouteMetadata<'a> {
+    requested: &'a str,
+    strategy: &'static str,
+    region: Option<&'a str>,
+    summary: String,
+    attempt: usize,
+    is_byok: bool,
+    endpoints: Endpoints<'a>,
+    attempts: Vec<Attempt<'a>>,
+}
+
+#[derive(Serialize)]
+struct Endpoints<'a> {
+    total: usize,
+    available: Vec<Available<'a>>,
+}
+
+#[derive(Serialize)]
+struct Available<'a> {
+    provider: &'a str,
+    model: &'a str,
+    selected: bool,
+}
+
+#[derive(Serialize)]
+struct Attempt<'a> {
+    provider: &'a str,
+    model: &'a str,
+    status: Option<u16>,
+}
+
+/// Whether the client asked for it.
+#[must_use]
+pub fn is_wanted(request: &HttpRequest) -> bool {
+    request.headers().get(HEADER).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"enabled"))
+}
+
+/// A whole answer with the member put at its end. An answer that is no object is left as it is.
+#[must_use]
+pub fn add_to_answer(body: Bytes, generation: &Generation, routed: &Routed) -> Bytes {
+    let attempts: Vec<Attempt<'_>> = generation.attempts.iter().map(Attempt::of_record).collect();
+    let served = generation.attempts.last().map(|attempt| attempt.endpoint);
+    let Some(metadata) = build(&generation.requested_model, routed, served, attempts) else { return body };
+    let Some(open) = body.trim_ascii_end().strip_suffix(b"}") else { return body };
+    let mut whole = BytesMut::with_capacity(body.len() + metadata.get().len() + 32);
+    whole.put_slice(open);
+    whole.put_slice(b",\"openrouter_metadata\":");
+    whole.put_slice(metadata.get().as_bytes());
+    whole.put_u8(b'}');
+    whole.freeze()
+}
+
+/// An error with the member, unless it is our own fault.
+#[must_use]
+pub fn add_to_error(error: ApiError, requested: &str, routed: &Routed) -> ApiError {
+    let attempts = error.previous().iter().map(Attempt::of_error).collect();
+    match build(requested, routed, None, attempts) {
+        Some(metadata) if error.status().as_u16() != 500 => error.with_route(metadata),
+        _ => error,
+    }
+}
+
+fn build(requested: &str, routed: &Routed, served: Option<u32>, attempts: Vec<Attempt<'_>>) -> Option<Box<RawValue>> {
+    let decision = &routed.decision;
+    let available: Vec<Available<'_>> = decision
+        .candidates
+        .iter()
+        .filter_map(|candidate| named(&routed.catalog, candidate.index).map(|name| (candidate.index, name)))
+        .map(|(index, (provider, model))| Available { provider, model, selected: served == Some(index) })
+        .collect();
+    let metadata = RouteMetadata {
+        requested,
+        strategy: strategy(decision.router.as_deref(), attempts.len()),
+        region: None,
+        summary: format!(
+            "{}, {} of {} endpoints available",
+            decision.objective.value,
+            available.len(),
+            available.len() + decision.excluded.len()
+        ),
+        attempt: attempts.len().max(1),
+        is_byok: false,
+        endpoints: Endpoints { total: available.len() + decision.excluded.len(), available },
+        attempts,
+    };
+    to_raw_value(&metadata).ok()
+}
+
+fn strategy(router: Option<&str>, attempts: usize) -> &'static str {
+    match router {
+        _ if attempts > 1 => "fallback",
+        None => "direct",
+        Some(name) if name.ends_with("/auto") => "auto",
+        Some(name) if name.ends_with("/free") => "free",
+        Some(_) => "alias",
+    }
+}
+
+fn named(catalog: &Catalog, endpoint: u32) -> Option<(&str, &str)> {
+    let endpoint = catalog.endpoint(endpoint)?;
+    Some((&catalog.provider_of(endpoint)?.name, catalog.model_of(endpoint)?.id.as_str()))
+}
+
+impl<'a> Attempt<'a> {
+    fn of_record(record: &'a AttemptRecord) -> Attempt<'a> {
+        Attempt { provider: &record.provider_name, model: &record.model, status: record.status }
+    }
+
+    fn of_error(previous: &'a PreviousError) -> Attempt<'a> {
+        Attempt { provider: &previous.provider, model: &previous.model, status: previous.status }
+    }
+}
