@@ -18,9 +18,23 @@ mod config_secrets;
 #[cfg(test)]
 mod config_shipped;
 #[cfg(test)]
+mod contract_chat;
+#[cfg(test)]
+mod contract_enemy;
+#[cfg(test)]
+mod contract_errors;
+#[cfg(test)]
+mod contract_keys;
+#[cfg(test)]
+mod contract_requests;
+#[cfg(test)]
+mod contract_routing;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod introspection;
+#[cfg(test)]
+mod schema;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
@@ -43,3 +57,5 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod world;
