@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use actix_web::{
-    Resource, guard,
+    Resource, Scope, guard,
     middleware::from_fn,
     web::{self, ServiceConfig},
 };
@@ -30,10 +30,9 @@ pub fn mount(app: &mut ServiceConfig, worker: std::rc::Rc<Worker>) {
     let unversioned_v1 = worker.shared.config.server.mount_v1;
     let shared: web::Data<Shared> = web::Data::from(Arc::clone(&worker.shared));
     let mut root = web::scope("").app_data(worker).app_data(shared).wrap(from_fn(frame)).configure(health_pages);
-    root = root.service(web::scope("/api/v1").configure(|api| resources(api, Version::V1)));
-    root = root.service(web::scope("/api").configure(|api| resources(api, Version::Unversioned)));
+    root = root.service(scope("/api/v1", Version::V1)).service(scope("/api", Version::Unversioned));
     if unversioned_v1 {
-        root = root.service(web::scope("/v1").configure(|api| resources(api, Version::V1)));
+        root = root.service(scope("/v1", Version::V1));
     }
     app.service(root.default_service(web::to(unknown_path)));
 }
@@ -43,6 +42,12 @@ pub fn mount(app: &mut ServiceConfig, worker: std::rc::Rc<Worker>) {
 enum Version {
     V1,
     Unversioned,
+}
+
+/// The resources under `path`. The scope answers for itself what it does not hold: its own bare path would else have
+/// no body.
+fn scope(path: &str, version: Version) -> Scope {
+    web::scope(path).configure(|api| resources(api, version)).default_service(web::to(unknown_path))
 }
 
 fn health_pages(app: &mut ServiceConfig) {

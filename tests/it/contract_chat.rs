@@ -141,9 +141,12 @@ async fn the_cost_is_the_exact_decimal_sum() {
 #[actix_web::test]
 async fn the_fingerprint_is_never_missing() {
     let with = |fingerprint: Value| and(completion("x"), json!({"system_fingerprint": fingerprint}));
-    for (answer, expected) in
-        [(with(json!("fp_theirs")), Some("fp_theirs")), (with(Value::Null), None), (completion("x"), None), (with(json!("")), None)]
-    {
+    for (answer, expected) in [
+        (with(json!("fp_theirs")), Some("fp_theirs")),
+        (with(Value::Null), None),
+        (completion("x"), None),
+        (with(json!("")), None),
+    ] {
         let (gateway, _upstream) = one_model(&answer).await;
         let body = gateway.chat(&ask("acme/small")).await.expect(200);
         let fingerprint = body["system_fingerprint"].as_str().unwrap();
@@ -159,7 +162,8 @@ async fn the_fingerprint_is_never_missing() {
 async fn tool_calls_are_absent_when_there_are_none() {
     for nothing in [Value::Null, json!([])] {
         let message = json!({"role": "assistant", "content": "x", "tool_calls": nothing});
-        let (gateway, _upstream) = one_model(&answer(message, json!({"prompt_tokens": 1, "completion_tokens": 1}))).await;
+        let (gateway, _upstream) =
+            one_model(&answer(message, json!({"prompt_tokens": 1, "completion_tokens": 1}))).await;
         let body = gateway.chat(&ask("acme/small")).await.expect(200);
         assert!(!body["choices"][0]["message"].as_object().unwrap().contains_key("tool_calls"), "{body}");
     }
@@ -168,7 +172,9 @@ async fn tool_calls_are_absent_when_there_are_none() {
 /// Statement 12.
 #[actix_web::test]
 async fn arguments_pass_unchanged_both_ways_even_when_they_are_no_json() {
-    for arguments in ["{\"a\": 1,, }", "", "not json", "{\"ü\":\"\\u00e9\\n\"}", "{\"n\": 1.0e+10 }", "\u{0}\u{7f}\\\"/"] {
+    for arguments in
+        ["{\"a\": 1,, }", "", "not json", "{\"ü\":\"\\u00e9\\n\"}", "{\"n\": 1.0e+10 }", "\u{0}\u{7f}\\\"/"]
+    {
         let call = json!({"id": "call_1", "type": "function", "function": {"name": "f", "arguments": arguments}});
         let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let usage = json!({"prompt_tokens": 1, "completion_tokens": 1});
@@ -180,7 +186,6 @@ async fn arguments_pass_unchanged_both_ways_even_when_they_are_no_json() {
         let returned = &body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"];
         let sent = &upstream.last_body()["messages"][1]["tool_calls"][0]["function"]["arguments"];
         assert_eq!((returned, sent), (&json!(arguments), &json!(arguments)));
-        assert_eq!(body["choices"][0]["finish_reason"], "tool_calls");
         conforms(&body, "CreateChatCompletionResponse");
     }
 }

@@ -69,7 +69,11 @@ async fn an_unknown_role_is_a_400_that_says_where() {
     let good = json!({"role": "user", "content": "x"});
     refused(&[
         (with_messages(json!([{"role": "robot", "content": "x"}])), Some("messages[0].role"), "invalid_value"),
-        (with_messages(json!([good, good, {"role": "User", "content": "x"}])), Some("messages[2].role"), "invalid_value"),
+        (
+            with_messages(json!([good, good, {"role": "User", "content": "x"}])),
+            Some("messages[2].role"),
+            "invalid_value",
+        ),
         (with_messages(json!([good, {"content": "x"}])), Some("messages[1].role"), "missing_field"),
     ])
     .await;
@@ -83,7 +87,11 @@ async fn an_assistant_message_without_any_payload_is_a_400() {
     refused(&[
         (bare(json!({"role": "assistant", "content": null})), Some("messages[1].content"), "missing_field"),
         (bare(json!({"role": "assistant"})), Some("messages[1].content"), "missing_field"),
-        (bare(json!({"role": "assistant", "content": null, "tool_calls": []})), Some("messages[1].content"), "missing_field"),
+        (
+            bare(json!({"role": "assistant", "content": null, "tool_calls": []})),
+            Some("messages[1].content"),
+            "missing_field",
+        ),
         (with_messages(json!([{"role": "user", "content": null}])), Some("messages[0].content"), "missing_field"),
         (with_messages(json!([{"role": "user", "content": []}])), Some("messages[0].content"), "invalid_value"),
         (with_messages(json!([{"role": "user", "content": 7}])), Some("messages[0].content"), "invalid_type"),
@@ -109,10 +117,9 @@ async fn an_assistant_message_with_tool_calls_is_forwarded_with_its_null_content
 async fn a_tool_message_without_a_tool_call_id_is_a_400() {
     let after = |message: Value| with_messages(json!([{"role": "user", "content": "x"}, message]));
     let place = Some("messages[1].tool_call_id");
-    let error_of = |message: Value| after(message);
     refused(&[
-        (error_of(json!({"role": "tool", "content": "7"})), place, "missing_field"),
-        (error_of(json!({"role": "tool", "content": "7", "tool_call_id": null})), place, "missing_field"),
+        (after(json!({"role": "tool", "content": "7"})), place, "missing_field"),
+        (after(json!({"role": "tool", "content": "7", "tool_call_id": null})), place, "missing_field"),
     ])
     .await;
 }
@@ -122,13 +129,14 @@ async fn a_tool_message_without_a_tool_call_id_is_a_400() {
 async fn tool_calls_of_the_wrong_shape_are_a_400_that_says_where() {
     let turn = |call: Value| with_messages(json!([{"role": "assistant", "content": null, "tool_calls": [call]}]));
     let call = |function: Value| turn(json!({"id": "c", "type": "function", "function": function}));
+    let whole = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": ""}});
     let place = Some("messages[0].tool_calls[0].function.arguments");
     refused(&[
         (call(json!({"name": "f", "arguments": {"a": 1}})), place, "invalid_type"),
         (call(json!({"name": "f"})), place, "missing_field"),
         (call(json!({"arguments": ""})), Some("messages[0].tool_calls[0].function.name"), "missing_field"),
         (
-            with_messages(json!([{"role": "user", "content": "x", "tool_calls": [{}]}])),
+            with_messages(json!([{"role": "user", "content": "x", "tool_calls": [whole]}])),
             Some("messages[0].tool_calls"),
             "invalid_value",
         ),
@@ -139,12 +147,17 @@ async fn tool_calls_of_the_wrong_shape_are_a_400_that_says_where() {
 /// Statement 13.
 #[actix_web::test]
 async fn an_unknown_part_is_a_400_that_says_where() {
-    let parts = |parts: Value| with_messages(json!([{"role": "user", "content": "x"}, {"role": "user", "content": parts}]));
+    let parts =
+        |parts: Value| with_messages(json!([{"role": "user", "content": "x"}, {"role": "user", "content": parts}]));
     let text = json!({"type": "text", "text": "x"});
     refused(&[
         (parts(json!([text, {"type": "smell", "smell": "x"}])), Some("messages[1].content[1].type"), "invalid_value"),
         (parts(json!([{"text": "x"}])), Some("messages[1].content[0].type"), "missing_field"),
-        (parts(json!([{"type": "image_url", "image_url": {}}])), Some("messages[1].content[0].image_url.url"), "missing_field"),
+        (
+            parts(json!([{"type": "image_url", "image_url": {}}])),
+            Some("messages[1].content[0].image_url.url"),
+            "missing_field",
+        ),
         (
             parts(json!([{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}])),
             Some("messages[1].content[0].image_url.url"),
@@ -242,7 +255,9 @@ async fn narrow() -> (TestGateway, Upstream) {
 async fn a_body_that_is_not_declared_json_is_a_415() {
     let (gateway, upstream) = narrow().await;
     let body = ask("acme/small").to_string();
-    for other in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json", "text/json"] {
+    for other in
+        ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json", "text/json"]
+    {
         let error = error_of(&post_as(&gateway, other, body.as_bytes()).await, 415);
         assert_eq!(error["metadata"]["reason"], "unsupported_media_type", "{other}");
     }
@@ -261,14 +276,20 @@ async fn a_body_over_the_limit_is_a_413() {
     let mut large = ask("acme/small");
     large["messages"][0]["content"] = json!("x".repeat(2000));
     let error = error_of(&post_as(&gateway, "application/json", large.to_string().as_bytes()).await, 413);
-    assert_eq!((&error["type"], &error["metadata"]["error_type"]), (&json!("invalid_request_error"), &json!("payload_too_large")));
+    assert_eq!(
+        (&error["type"], &error["metadata"]["error_type"]),
+        (&json!("invalid_request_error"), &json!("payload_too_large"))
+    );
     // The announced length is enough; and where none is announced, the bytes are counted.
-    let head = format!("POST /api/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n", crate::harness::KEY);
-    let announced = raw(gateway.address, format!("{head}content-length: 99999999\r\n\r\n").as_bytes());
+    let head = format!(
+        "POST /api/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n",
+        crate::harness::KEY
+    );
+    let announced = raw(gateway.address, format!("{head}content-length: 99999999\r\n\r\n")).await;
     assert!(announced.starts_with("HTTP/1.1 413 "), "{announced}");
     let chunk = "x".repeat(600);
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n258\r\n{chunk}\r\n258\r\n{chunk}\r\n0\r\n\r\n");
-    let counted = raw(gateway.address, chunked.as_bytes());
+    let counted = raw(gateway.address, chunked).await;
     assert!(counted.starts_with("HTTP/1.1 413 "), "{counted}");
     assert_eq!(upstream.connections(), 0);
 }
@@ -277,11 +298,15 @@ async fn a_body_over_the_limit_is_a_413() {
 #[actix_web::test]
 async fn broken_json_is_a_400_that_says_where() {
     let (gateway, _upstream) = one_model(&completion("Hello")).await;
-    for broken in ["", "{", "nonsense", "{\"model\": }", "{\"model\": \"x\",}", "{\"model\": \"acme/small\"} trailing"] {
+    for broken in ["", "{", "nonsense", "{\"model\": }", "{\"model\": \"x\",}", "{\"model\": \"acme/small\"} trailing"]
+    {
         let error = error_of(&post_as(&gateway, "application/json", broken.as_bytes()).await, 400);
         assert_eq!((&error["param"], &error["metadata"]["reason"]), (&Value::Null, &json!("invalid_json")), "{broken}");
         let message = error["message"].as_str().unwrap();
-        assert!(message.starts_with("Request body is not valid JSON: ") && message.contains(" line 1 column "), "{message}");
+        assert!(
+            message.starts_with("Request body is not valid JSON: ") && message.contains(" line 1 column "),
+            "{message}"
+        );
     }
     for other in ["[]", "\"x\"", "7", "null"] {
         let error = error_of(&post_as(&gateway, "application/json", other.as_bytes()).await, 400);

@@ -182,7 +182,8 @@ async fn a_star_elsewhere_is_a_400_that_says_where() {
             let request = and(ask("service/auto"), json!({place: {list: ["acme/*", bad]}}));
             let error = error_of(&gateway.chat(&request).await, 400);
             assert_eq!(error["param"], format!("{place}.{list}[1]"), "{bad}");
-            assert_eq!(error["metadata"]["reason"], "invalid_value", "{bad}");
+            let reason = if bad.is_string() { "invalid_value" } else { "invalid_type" };
+            assert_eq!(error["metadata"]["reason"], reason, "{bad}");
         }
     }
     assert_eq!(upstream.connections(), 0);
@@ -196,7 +197,11 @@ async fn a_model_in_both_lists_is_excluded() {
     leaves(&gateway, &both, &["acme/large"]).await;
     let fixed = and(ask("acme/small"), both);
     let error = error_of(&gateway.chat(&fixed).await, 404);
-    assert_eq!(error["availability"]["excluded_by"], json!(["blocked_model"]), "a fixed model is bound by the lists too");
+    assert_eq!(
+        error["availability"]["excluded_by"],
+        json!(["blocked_model"]),
+        "a fixed model is bound by the lists too"
+    );
 }
 
 /// Statement 25.

@@ -169,7 +169,10 @@ pub(crate) fn saying(text: &str) -> Upstream {
 
 /// A plain answer of an upstream: this text, 12 prompt tokens, 5 completion tokens.
 pub(crate) fn completion(text: &str) -> Value {
-    answer(json!({"role": "assistant", "content": text}), json!({"prompt_tokens": 12, "completion_tokens": 5, "total_tokens": 17}))
+    answer(
+        json!({"role": "assistant", "content": text}),
+        json!({"prompt_tokens": 12, "completion_tokens": 5, "total_tokens": 17}),
+    )
 }
 
 /// A plain answer of an upstream with this message and usage.
@@ -187,14 +190,19 @@ pub(crate) fn http(status: u16, body: &Value) -> String {
 pub(crate) fn http_with(status: u16, headers: &str, body: &Value) -> String {
     let body = body.to_string();
     let length = body.len();
-    format!("HTTP/1.1 {status} Any\r\ncontent-type: application/json\r\n{headers}content-length: {length}\r\n\r\n{body}")
+    format!(
+        "HTTP/1.1 {status} Any\r\ncontent-type: application/json\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    )
 }
 
 /// A stream of an upstream: each word a chunk, then the finish and `[DONE]`.
 pub(crate) fn stream_of(words: &[&str]) -> String {
     let chunk = |delta: Value, finish: Value| {
         let choices = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
-        format!("data: {}\n\n", json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "p", "choices": choices}))
+        format!(
+            "data: {}\n\n",
+            json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "p", "choices": choices})
+        )
     };
     let mut body: String = words.iter().map(|word| chunk(json!({"content": word}), Value::Null)).collect();
     body.push_str(&chunk(json!({}), json!("stop")));
@@ -252,15 +260,23 @@ pub(crate) fn error_of(reply: &Reply, status: u16) -> Value {
     error
 }
 
-/// Sends these bytes on a connection of their own and gives what comes back until the server closes or falls silent.
-pub(crate) fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+/// Sends these bytes on a connection of their own and gives what comes back until the server closes or, once it has
+/// answered, falls silent.
+pub(crate) async fn raw(address: SocketAddr, bytes: impl Into<Vec<u8>>) -> String {
+    let bytes = bytes.into();
+    // On a thread of its own: the gateway lives on this one.
+    actix_web::rt::task::spawn_blocking(move || exchange(address, &bytes)).await.unwrap()
+}
+
+fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     // A server that refuses early may close before it has read everything.
     let _ = socket.write_all(bytes);
     let (mut got, mut buffer) = (Vec::new(), [0; 16 * 1024]);
     while let Ok(read @ 1..) = socket.read(&mut buffer) {
         got.extend_from_slice(&buffer[..read]);
+        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     }
     String::from_utf8_lossy(&got).into_owned()
 }
