@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::{
     harness::{KEY, TestGateway},
     schema::conforms,
-    scripted::Upstream,
-    world::{Model, World, always, and, answer, ask, completion, one_model, provider_key, saying},
+    scripted::{Script, Upstream},
+    world::{Model, World, always, and, answer, ask, completion, one_model, provider_key, saying, stream_of},
 };
 
 /// Statement 1.
@@ -110,8 +110,8 @@ async fn cost(prices: &str, usage: Value) -> String {
     assert!(body["usage"]["cost"].is_number(), "{body}");
     let explained = gateway.get(&format!("/api/v1/route/explain?generation_id={}", body["id"].as_str().unwrap())).await;
     let digits = |text: &str, name: &str| {
-        let from = text.find(&format!("\"{name}\":")).unwrap() + name.len() + 3;
-        text[from..].chars().take_while(|c| !matches!(c, ',' | '}')).collect::<String>()
+        let after = text.split(&format!("\"{name}\":")).nth(1).unwrap();
+        after.split([',', '}']).next().unwrap().to_owned()
     };
     let cost = digits(&reply.text(), "cost");
     assert_eq!(digits(&explained.text(), "total_cost"), cost);
@@ -154,6 +154,23 @@ async fn the_fingerprint_is_never_missing() {
             Some(expected) => assert_eq!(fingerprint, expected),
             None => assert!(fingerprint.len() > 3 && fingerprint.starts_with("fp_"), "{fingerprint}"),
         }
+    }
+}
+
+/// Statement 5, and the schema of chunks; more about streams stands with the streams.
+#[actix_web::test]
+async fn every_chunk_carries_a_fingerprint_and_fits_the_published_schema() {
+    let upstream = Upstream::start([Script::answering(stream_of(&["Hel", "lo ", "there"]))]);
+    let model = Model::new("acme/small").at("acme", "0.1", "0.1");
+    let gateway = World::new().provider("acme", upstream.address()).model(&model).start().await;
+    let reply = gateway.chat(&and(ask("acme/small"), json!({"stream": true}))).await;
+    let chunks = reply.events();
+    assert_eq!((reply.status, reply.content().as_str()), (200, "Hello there"));
+    assert!(chunks.len() >= 5, "{}", reply.text());
+    for chunk in &chunks {
+        conforms(chunk, "CreateChatCompletionStreamResponse");
+        assert!(chunk["system_fingerprint"].as_str().is_some_and(|text| text.starts_with("fp_")), "{chunk}");
+        assert_eq!(chunk["id"].as_str(), reply.header("x-generation-id"));
     }
 }
 

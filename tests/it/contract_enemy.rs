@@ -14,7 +14,7 @@ const PATH: &str = "/api/v1/chat/completions";
 
 /// The status of each answer in a raw byte stream.
 fn statuses(answer: &str) -> Vec<&str> {
-    answer.split("HTTP/1.1 ").skip(1).map(|rest| &rest[..3]).collect()
+    answer.split("HTTP/1.1 ").skip(1).filter_map(|rest| rest.get(..3)).collect()
 }
 
 fn head(more: &str) -> String {
@@ -274,9 +274,28 @@ async fn path_tricks_reach_nothing_that_needs_a_key_and_never_fail() {
         assert!(statuses[0].starts_with('4') || path.contains("/models"), "{path}: {answer}");
         assert!(!statuses[0].starts_with('5'), "{path}: {answer}");
     }
-    let absolute = format!("GET http://other.example/api/v1/key HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let absolute = "GET http://other.example/api/v1/key HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     assert!(raw(gateway.address, absolute).await.starts_with("HTTP/1.1 401 "));
     serves_as_before(&gateway).await;
+}
+
+#[actix_web::test]
+async fn odd_but_lawful_requests_are_served() {
+    let (gateway, _upstream) = one_model(&completion("x")).await;
+    let body = ask("acme/small").to_string();
+    let length = format!("content-length: {}\r\n", body.len());
+    let expecting = format!("{}{body}", head(&format!("{length}expect: 100-continue\r\n")));
+    assert_eq!(statuses(&raw(gateway.address, expecting).await).last(), Some(&"200"));
+    let upgrading = format!("{}{body}", head(&format!("{length}connection: upgrade\r\nupgrade: h2c\r\n")));
+    assert_eq!(statuses(&raw(gateway.address, upgrading).await), ["200"]);
+    let pipelined = format!("{}{body}", head(&length)).repeat(3);
+    assert_eq!(statuses(&raw(gateway.address, pipelined).await), ["200", "200", "200"]);
+    let chunks: String = body.as_bytes().iter().map(|byte| format!("1\r\n{}\r\n", char::from(*byte))).collect();
+    let chunked = format!("{}{chunks}0\r\n\r\n", head("transfer-encoding: chunked\r\n"));
+    assert_eq!(statuses(&raw(gateway.address, chunked).await), ["200"]);
+    let bom = format!("{}\u{feff}{body}", head(&format!("content-length: {}\r\n", body.len() + 3)));
+    let answer = raw(gateway.address, bom).await;
+    assert!(matches!(statuses(&answer)[..], ["200" | "400"]), "{answer}");
 }
 
 #[actix_web::test]

@@ -41,7 +41,7 @@ async fn every_key_that_is_not_good_is_a_401() {
     let bearer = |key: &str| format!("Bearer {key}");
     let (good, off, old) = (bearer(KEY), bearer(OFF), bearer(OLD));
     let long = bearer(&"x".repeat(5000));
-    let almost = bearer(&KEY[..KEY.len() - 1]);
+    let almost = bearer(KEY.trim_end_matches('f'));
     let cases: &[(&[(&str, &str)], &str)] = &[
         (&[("authorization", "")], "missing_key"),
         (&[("authorization", "Bearer sk-unknown-0123456789")], "invalid_key"),
@@ -133,6 +133,30 @@ async fn a_good_key_may_stand_in_either_header_and_the_scheme_in_any_case() {
     ] {
         chat_with(&gateway, headers).await.expect(200);
     }
+}
+
+/// Statement 46, its border: a good key without the right is a 403.
+#[actix_web::test]
+async fn a_key_without_the_scope_or_the_model_is_a_403() {
+    const READER: &str = "sk-reader-0123456789abcdef";
+    const NARROW: &str = "sk-narrow-0123456789abcdef";
+    let upstream = saying("x");
+    let keys = "[[keys]]\nname = \"reader\"\nenv = \"READER_KEY\"\nscopes = [\"read\"]\n\
+                [[keys]]\nname = \"narrow\"\nenv = \"NARROW_KEY\"\nallowed_models = [\"bolt/*\"]\n";
+    let world = World::new().provider("acme", upstream.address()).with(keys);
+    let world = world.variable("READER_KEY", READER).variable("NARROW_KEY", NARROW);
+    let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await;
+    for (key, reason) in [(READER, "scope"), (NARROW, "model_not_allowed_for_key")] {
+        let reply = chat_with(&gateway, &[("authorization", &format!("Bearer {key}"))]).await;
+        let error = error_of(&reply, 403);
+        assert_eq!((&error["type"], &error["metadata"]["reason"]), (&json!("permission_error"), &json!(reason)));
+    }
+    // A request cannot widen what its key allows.
+    let headers = [("authorization", &*format!("Bearer {NARROW}")), ("content-type", "application/json")];
+    let body = and(ask("service/auto"), json!({"allowed_models": ["acme/*"]})).to_string().into_bytes();
+    let reply = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body)).await;
+    assert_eq!(error_of(&reply, 404)["availability"]["excluded_by"], json!(["key_policy"]));
+    assert_eq!(upstream.connections(), 0);
 }
 
 /// The program itself, with everything logged that can be.

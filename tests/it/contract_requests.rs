@@ -187,6 +187,30 @@ async fn tools_for_a_model_without_them_are_a_400_and_an_alias_passes_it_over() 
     assert_eq!(without.expect(200)["model"], "acme/plain", "without tools the cheaper one serves");
 }
 
+/// Statement 14, for the other hard requirements.
+#[actix_web::test]
+async fn a_fixed_model_that_lacks_what_is_needed_is_a_400_that_says_what() {
+    let upstream = saying("x");
+    let world = World::new().provider("acme", upstream.address());
+    let draws = Model::new("acme/draws").with("output_modalities = [\"image\"]").at("acme", "0", "0");
+    let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).model(&draws).start().await;
+    let picture = json!([{"role": "user", "content": [{"type": "text", "text": "x"},
+        {"type": "image_url", "image_url": {"url": "https://h/x.png"}}]}]);
+    let schema = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": {}}});
+    for (model, more, param, reason) in [
+        ("acme/small", json!({"messages": picture}), "messages[0].content[1]", "unsupported_parameter"),
+        ("acme/small", json!({"response_format": schema}), "response_format", "unsupported_parameter"),
+        ("acme/small", json!({"response_format": {"type": "json_object"}}), "response_format", "unsupported_parameter"),
+        ("acme/small", json!({"modalities": ["image", "text"]}), "modalities", "unsupported_parameter"),
+        ("acme/draws", json!({}), "model", "wrong_endpoint"),
+    ] {
+        let error = error_of(&gateway.chat(&and(ask(model), more.clone())).await, 400);
+        assert_eq!((&error["param"], &error["metadata"]["reason"]), (&json!(param), &json!(reason)), "{more}: {error}");
+        assert!(error["message"].as_str().unwrap().contains(model), "{error}");
+    }
+    assert_eq!(upstream.connections(), 0);
+}
+
 /// Statement 15.
 #[actix_web::test]
 async fn a_tool_choice_outside_the_tools_is_a_400() {
@@ -313,4 +337,44 @@ async fn broken_json_is_a_400_that_says_where() {
         assert_eq!(error["metadata"]["reason"], "invalid_type", "{other}");
         assert_eq!(error["message"], "Request body must be a JSON object.");
     }
+}
+
+/// Statement 31, section 1.1: what is wrong first is told first.
+#[actix_web::test]
+async fn of_several_faults_the_first_in_order_is_told() {
+    let (gateway, upstream) = narrow().await;
+    let call = async |key: &str, content_type: &str, body: String| {
+        let headers = [("authorization", key), ("content-type", content_type)];
+        let path = "/api/v1/chat/completions";
+        gateway.call(Method::POST, path, &headers, Some(body.into_bytes())).await.status
+    };
+    let good = format!("Bearer {}", crate::harness::KEY);
+    let (long, broken) = ("{".repeat(2000), "{".to_owned());
+    assert_eq!(call("Bearer sk-wrong-0123456789", "text/plain", long.clone()).await, 401);
+    assert_eq!(call(&good, "text/plain", long.clone()).await, 415);
+    assert_eq!(call(&good, "application/json", long).await, 413);
+    assert_eq!(call(&good, "application/json", broken).await, 400);
+    let field = and(ask("acme/nope"), json!({"temperature": 7, "allowed_models": ["bolt/*"]}));
+    assert_eq!(call(&good, "application/json", field.to_string()).await, 400);
+    let unknown = and(ask("acme/nope"), json!({"allowed_models": ["bolt/*"]}));
+    let error = error_of(&gateway.chat(&unknown).await, 404);
+    assert_eq!(error["metadata"]["reason"], "model_not_found");
+    assert_eq!(upstream.connections(), 0);
+}
+
+/// Statement 31, its border: a prompt that cannot fit is told both numbers before anybody is asked.
+#[actix_web::test]
+async fn a_prompt_that_cannot_fit_is_a_400_with_both_numbers() {
+    let upstream = saying("x");
+    let model = Model::new("acme/small").with("context_length = 100").at("acme", "0", "0");
+    let gateway = World::new().provider("acme", upstream.address()).model(&model).start().await;
+    for model in ["acme/small", "service/auto"] {
+        let error = error_of(&gateway.chat(&and(ask(model), json!({"max_tokens": 5000}))).await, 400);
+        assert_eq!(error["param"], "messages");
+        assert_eq!(error["metadata"]["error_type"], "context_length_exceeded");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("maximum context length is 100 tokens"), "{message}");
+        assert!(message.contains("5000 for the completion"), "{message}");
+    }
+    assert_eq!(upstream.connections(), 0);
 }
