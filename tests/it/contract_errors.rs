@@ -9,8 +9,11 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{KEY, Reply, TestGateway},
-    scripted::{Script, Upstream, refused_address},
-    world::{Model, World, always, and, ask, completion, error_of, http, http_with, one_model, provider_key, saying},
+    scripted::{Gate, Script, Upstream, refused_address},
+    world::{
+        Model, PATIENCE, World, always, and, ask, completion, error_of, http, http_with, one_model, provider_key,
+        saying,
+    },
 };
 
 /// A gateway in front of `acme/small` at these addresses, the first the cheapest: they are asked in this order.
@@ -154,6 +157,22 @@ async fn limits_everywhere_are_a_429_with_the_shortest_wait() {
     assert_eq!(reply.header("retry-after"), Some("7"));
     let limited = |provider: &str| (provider.to_owned(), json!(429), "rate_limited".to_owned());
     assert_eq!(attempts(&error), [limited("Acme"), limited("Bolt")]);
+}
+
+/// Statement 50: whatever an upstream asks for, the client reads whole seconds between one and sixty.
+#[actix_web::test]
+async fn an_odd_wait_of_an_upstream_becomes_a_sensible_one() {
+    for odd in
+        ["0", "-5", "0.2", "1.5", "99999999999999999999", "soon", "Fri, 01 Jan 2010 00:00:00 GMT", "3600", "1e3", ""]
+    {
+        let head = format!("retry-after: {odd}\r\n");
+        let upstream =
+            Upstream::start([Script::answering(http_with(429, &head, &json!({"error": {"message": "no"}})))]);
+        let reply = through(&[&upstream]).await;
+        error_of(&reply, 429);
+        let seconds: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=60).contains(&seconds), "{odd}: {seconds}");
+    }
 }
 
 /// Statement 49: while the wait lasts nobody is asked again, and the wait is told again.
@@ -350,4 +369,23 @@ async fn the_total_deadline_ends_a_call_even_between_attempts() {
     error_of(&gateway.chat(&and(ask("acme/small"), json!({"objective": "cheapest"}))).await, 504);
     assert!(started.elapsed() < Duration::from_millis(390), "{:?}", started.elapsed());
     assert_eq!(never.connections(), 0);
+}
+
+/// Statement 49: stopping is no failure of what already runs.
+#[actix_web::test]
+async fn a_call_that_runs_while_the_gateway_stops_is_still_answered() {
+    let gate = Gate::new();
+    let held = Script::new().request().wait(&gate).send(http(200, &completion("late")));
+    let upstream = Upstream::start([held]);
+    let gateway = std::rc::Rc::new(chain(&[upstream.address()], "").await);
+    let running = actix_web::rt::spawn({
+        let gateway = std::rc::Rc::clone(&gateway);
+        async move { gateway.chat(&ask("acme/small")).await }
+    });
+    assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await);
+    let stopping = actix_web::rt::spawn(async move { gateway.stop().await });
+    gate.open();
+    let reply = running.await.unwrap();
+    assert_eq!(reply.expect(200)["choices"][0]["message"]["content"], "late");
+    stopping.await.unwrap();
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::{KEY, Reply, TestGateway},
     scripted::Script,
-    world::{Model, PATIENCE, World, and, ask, error_of, http, http_with, provider_key, raw, saying},
+    world::{Model, PATIENCE, World, and, ask, error_of, http, http_with, provider_key, raw, saying, stream_of},
 };
 
 const OFF: &str = "sk-off-0123456789abcdef";
@@ -213,10 +213,18 @@ async fn no_providers_key_appears_in_any_answer_log_line_metric_or_record() {
     let (acme, bolt) = (provider_key("acme"), provider_key("bolt"));
     let words =
         |key: &str| json!({"error": {"message": format!("bad key {key} (Bearer {key})"), "code": key, "type": key}});
+    // An answer that would pass in every other respect.
+    let echo = |key: &str| {
+        let message = json!({"role": "assistant", "content": format!("Your key is {key}, is it not?")});
+        let choice = json!({"index": 0, "message": message, "finish_reason": key});
+        json!({"id": key, "model": key, "system_fingerprint": key, "choices": [choice], key: key})
+    };
     // Last what keeps an endpoint from being asked again.
     let play = |key: &str, last: u16| {
         let header = format!("x-echo: {key}\r\n");
         let script = Script::new().request().send(http(200, &words(key)));
+        let script =
+            script.request().send(http(200, &echo(key))).request().send(stream_of(&["Your key is ", key, "."]));
         let told = [400, 422, 500, 302, last].into_iter();
         let told = told.fold(script, |script, status| script.request().send(http_with(status, &header, &words(key))));
         crate::scripted::Upstream::start([Script::new().repeat(told)])
@@ -228,7 +236,8 @@ async fn no_providers_key_appears_in_any_answer_log_line_metric_or_record() {
     let program = Program::start(&world.model(&Model::new("bolt/small").at("bolt", "0", "0")), "secrets");
     let mut answers = vec![program.greeting.clone()];
     for model in ["acme/small", "bolt/small"] {
-        for stream in [false, true, false, true, false, true, false] {
+        // In the order of the script: a false 200, an answer, a stream, then refusals of both kinds.
+        for stream in [false, false, true, true, false, true, false, true] {
             let answer =
                 program.call("POST", "/api/v1/chat/completions", &and(ask(model), json!({"stream": stream}))).await;
             let id =
@@ -253,7 +262,7 @@ async fn no_providers_key_appears_in_any_answer_log_line_metric_or_record() {
         "the upstream's words were shown where they may be"
     );
     let asked: usize = upstreams.iter().map(|upstream| upstream.requests().len()).sum();
-    assert!(asked >= 10, "the upstreams were asked: {asked}");
+    assert!(asked >= 14, "the upstreams were asked: {asked}");
     let log = program.log();
     assert!(log.contains("TRACE") || log.contains("DEBUG"), "everything is logged: {log}");
     for key in [&acme, &bolt] {
