@@ -22,15 +22,27 @@ mod contract_access;
 #[cfg(test)]
 mod contract_catalog;
 #[cfg(test)]
+mod contract_chat;
+#[cfg(test)]
+mod contract_enemy;
+#[cfg(test)]
+mod contract_errors;
+#[cfg(test)]
 mod contract_health;
 #[cfg(test)]
 mod contract_images;
+#[cfg(test)]
+mod contract_keys;
 #[cfg(test)]
 mod contract_limits;
 #[cfg(test)]
 mod contract_paths;
 #[cfg(test)]
+mod contract_requests;
+#[cfg(test)]
 mod contract_route;
+#[cfg(test)]
+mod contract_routing;
 #[cfg(test)]
 mod contract_secrets;
 #[cfg(test)]
@@ -43,6 +55,8 @@ mod lifecycle;
 mod pool;
 #[cfg(test)]
 mod process;
+#[cfg(test)]
+mod schema;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
@@ -65,3 +79,5 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod world;

@@ -1,0 +1,73 @@
+//! Answers checked against the published OpenAI schemas: types, required keys and enumerations.
+//!
+//! The fixture holds only the structure of the schemas, under the MIT licence that stands beside it. The checker knows
+//! just the keywords that occur there.
+
+use serde_json::Value;
+
+/// Fails the test unless `value` fits the schema of that name.
+pub(crate) fn conforms(value: &Value, name: &str) {
+    let schemas: Value = serde_json::from_str(include_str!("fixtures/openai/chat_schemas.json")).unwrap();
+    let schema = schemas["$defs"].get(name).unwrap_or_else(|| panic!("no schema {name}"));
+    if let Err(fault) = check(value, schema, &schemas, name) {
+        panic!("{fault}\n{value:#}");
+    }
+}
+
+fn check(value: &Value, schema: &Value, root: &Value, path: &str) -> Result<(), String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target = root.pointer(reference.trim_start_matches('#')).expect("a dangling reference");
+        return check(value, target, root, path);
+    }
+    if schema["nullable"] == true && value.is_null() {
+        return Ok(());
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        check(value, part, root, path)?;
+    }
+    for keyword in ["oneOf", "anyOf"] {
+        let Some(choices) = schema[keyword].as_array() else { continue };
+        let faults: Vec<String> = choices.iter().filter_map(|one| check(value, one, root, path).err()).collect();
+        if faults.len() == choices.len() {
+            return Err(format!("{path}: fits none of: {}", faults.join("; ")));
+        }
+    }
+    if !has_type(value, &schema["type"]) {
+        return Err(format!("{path}: {value} is not {}", schema["type"]));
+    }
+    if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
+        return Err(format!("{path}: {value} is not among {}", schema["enum"]));
+    }
+    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if value.get(key).is_none() {
+            return Err(format!("{path}: {key} is missing"));
+        }
+    }
+    for (key, inner) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(member) = value.get(key) {
+            check(member, inner, root, &format!("{path}.{key}"))?;
+        }
+    }
+    for (index, element) in value.as_array().into_iter().flatten().enumerate() {
+        check(element, &schema["items"], root, &format!("{path}[{index}]"))?;
+    }
+    Ok(())
+}
+
+fn has_type(value: &Value, wanted: &Value) -> bool {
+    match wanted {
+        Value::Null => true,
+        Value::Array(any) => any.iter().any(|one| has_type(value, one)),
+        Value::String(name) => match name.as_str() {
+            "object" => value.is_object(),
+            "array" => value.is_array(),
+            "string" => value.is_string(),
+            "boolean" => value.is_boolean(),
+            "integer" => value.is_i64() || value.is_u64(),
+            "number" => value.is_number(),
+            "null" => value.is_null(),
+            other => panic!("unknown type {other}"),
+        },
+        other => panic!("odd type {other}"),
+    }
+}
