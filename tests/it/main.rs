@@ -46,7 +46,23 @@ mod contract_routing;
 #[cfg(test)]
 mod contract_secrets;
 #[cfg(test)]
+mod contract_stream;
+#[cfg(test)]
+mod contract_stream_leaving;
+#[cfg(test)]
+mod contract_stream_pace;
+#[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod hostile_answers;
+#[cfg(test)]
+mod hostile_connections;
+#[cfg(test)]
+mod hostile_statuses;
+#[cfg(test)]
+mod hostile_streams;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]
@@ -55,6 +71,8 @@ mod lifecycle;
 mod pool;
 #[cfg(test)]
 mod process;
+#[cfg(test)]
+mod raw_client;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]
