@@ -11,6 +11,7 @@ use crate::{
         attempt::Attempt,
         call::Target,
         draft::Draft,
+        images::ImageBounds,
         walk::{Verdict, Walk},
     },
     error::ApiError,
@@ -70,5 +71,5 @@ async fn one(
     draft.first_output(now);
     let whole = response.body.collect().await?;
     let context = target.answer_context(draft.record(), work);
-    work.rewrite(&whole, &context, target.endpoint, &worker.shared.images).map_err(UpstreamError::from)
+    work.rewrite(&whole, &context, target, ImageBounds::new(&worker.shared, deadline)).await
 }
