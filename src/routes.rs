@@ -13,6 +13,7 @@ use actix_web::{
 
 use crate::{
     api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
+    cors,
     error::ApiError,
     frame::frame,
     gateway::{Shared, Worker},
@@ -29,13 +30,20 @@ const EITHER: &str = "GET, HEAD, POST";
 pub fn mount(app: &mut ServiceConfig, worker: std::rc::Rc<Worker>) {
     let unversioned_v1 = worker.shared.config.server.mount_v1;
     let shared: web::Data<Shared> = web::Data::from(Arc::clone(&worker.shared));
-    let mut root = web::scope("").app_data(worker).app_data(shared).wrap(from_fn(frame)).configure(health_pages);
+    let cors = shared.config.cors.clone();
+    let mut root = web::scope("").app_data(worker).app_data(shared).configure(health_pages);
     root = root.service(web::scope("/api/v1").configure(|api| resources(api, Version::V1)));
     root = root.service(web::scope("/api").configure(|api| resources(api, Version::Unversioned)));
     if unversioned_v1 {
         root = root.service(web::scope("/v1").configure(|api| resources(api, Version::V1)));
     }
-    app.service(root.default_service(web::to(unknown_path)));
+    let root = root.default_service(web::to(unknown_path));
+    // The layer named last is the outermost.
+    if cors.is_on() {
+        app.service(root.wrap(cors::layer(&cors)).wrap(from_fn(frame)));
+    } else {
+        app.service(root.wrap(from_fn(frame)));
+    }
 }
 
 /// Which of the mounts a resource stands under.
