@@ -15,13 +15,16 @@ pub mod walk;
 
 use bytes::Bytes;
 use pointsman_actors::{
-    dialect::{Answer, AnswerContext, AnswerFault, ChatRequest, Dialect, OutgoingBody, rewrite_answer},
+    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, rewrite_answer},
     domain::{Catalog, Endpoint, Invalid, Model, Query},
     router::{Route, Routed},
 };
 
-use self::images::ImageWork;
-use crate::{clock, error::ApiError, gateway::Worker, images::ImageFiles, refusal};
+use self::{
+    call::Target,
+    images::{ImageBounds, ImageWork},
+};
+use crate::{clock, error::ApiError, gateway::Worker, refusal, upstream::UpstreamError};
 
 /// What is to be answered.
 pub enum Work {
@@ -49,16 +52,17 @@ impl Work {
     }
 
     /// The client's answer, made from a whole upstream one.
-    fn rewrite(
+    async fn rewrite(
         &self,
         body: &Bytes,
         context: &AnswerContext,
-        endpoint: &Endpoint,
-        files: &ImageFiles,
-    ) -> Result<Answer, AnswerFault> {
+        target: &Target<'_>,
+        bounds: ImageBounds<'_>,
+    ) -> Result<Answer, UpstreamError> {
         match self {
-            Work::Chat(_) => rewrite_answer(body, context),
-            Work::Image(work) => work.rewrite(body, context, endpoint, files),
+            Work::Chat(_) => Ok(rewrite_answer(body, context)?),
+            // Boxed: its waiting would make the future of every chat larger.
+            Work::Image(work) => Box::pin(work.rewrite(body, context, target, bounds)).await,
         }
     }
 

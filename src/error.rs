@@ -183,6 +183,13 @@ impl ApiError {
         ApiError::new(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied", message).because("scope")
     }
 
+    /// 403: a browser asked whether it may call, and may not.
+    #[must_use]
+    pub fn refused_preflight() -> ApiError {
+        let message = "Calls of this kind are not allowed from this origin.";
+        ApiError::new(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied", message).because("cors")
+    }
+
     /// 403: the key may not use the model.
     #[must_use]
     pub fn model_not_allowed(model: &str) -> ApiError {
@@ -276,6 +283,14 @@ impl ApiError {
         let message = format!("The request body is larger than {limit_bytes} bytes, the most this gateway accepts.");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Kind::InvalidRequest, "payload_too_large", message)
             .because("payload_too_large")
+    }
+
+    /// 431: the headers are over the limit.
+    #[must_use]
+    pub fn headers_too_large(limit_bytes: usize) -> ApiError {
+        let message = format!("The request headers have more than {limit_bytes} bytes, the most this gateway accepts.");
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        ApiError::new(status, Kind::InvalidRequest, "payload_too_large", message).because("headers_too_large")
     }
 
     /// 400: the body broke off.

@@ -1,15 +1,16 @@
 //! What stands around every call: its request id, its path put in order, errors in the one body
-//! shape, panics caught, and the count of what was answered.
+//! shape, panics caught, heads that are too large refused, and the count of what was answered.
 
 use std::{panic::AssertUnwindSafe, rc::Rc, time::Instant};
 
+use actix_cors::CorsError;
 use actix_web::{
     Error, HttpMessage, HttpRequest,
     body::{BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
     http::{
         Uri,
-        header::{self, HeaderName, HeaderValue},
+        header::{HeaderMap, HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
     middleware::Next,
@@ -17,7 +18,7 @@ use actix_web::{
 };
 use futures_util::FutureExt as _;
 
-use crate::{error::ApiError, events, gateway::Shared};
+use crate::{cors, error::ApiError, events, gateway::Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -65,13 +66,11 @@ pub async fn frame<B: MessageBody + 'static>(
     put_path_in_order(&mut request);
     request.extensions_mut().insert(id.clone());
     let shared = request.app_data::<web::Data<Shared>>().cloned();
-    let answered = match AssertUnwindSafe(next.call(request)).catch_unwind().await {
-        Ok(Ok(response)) => Ok(finish(response.map_into_boxed_body(), &id)),
-        Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
-        Err(_) => {
-            events::Panicked { request_id: id.as_str() }.emit();
-            Err(Error::from(ApiError::internal().naming(id.as_str())))
-        }
+    let most = shared.as_ref().map_or(usize::MAX, |shared| shared.config.limits.max_header_bytes);
+    let answered = if header_bytes(request.headers()) > most {
+        Ok(request.into_response(ApiError::headers_too_large(most).naming(id.as_str()).respond()))
+    } else {
+        pass(request, next, &id).await
     };
     if let Some(shared) = shared {
         let status = answered.as_ref().map_or(500, |response| response.status().as_u16());
@@ -82,17 +81,33 @@ pub async fn frame<B: MessageBody + 'static>(
     answered
 }
 
+async fn pass<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+    id: &RequestId,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    match AssertUnwindSafe(next.call(request)).catch_unwind().await {
+        Ok(Ok(response)) => Ok(finish(response.map_into_boxed_body(), id)),
+        Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
+        Err(_) => {
+            events::Panicked { request_id: id.as_str() }.emit();
+            Err(Error::from(ApiError::internal().naming(id.as_str())))
+        }
+    }
+}
+
+/// Bytes of all names and values.
+fn header_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+}
+
 /// Adds the request id; an error's body is written anew so that it names the id too.
 fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse<BoxBody> {
     let mut response = match response.response().error() {
         Some(error) => {
             let mut answer = known(error).naming(id.as_str()).respond();
-            let (request, first) = response.into_parts();
-            // What was added on the way, for browsers.
-            for (name, value) in first.headers().iter().filter(|(name, _)| is_for_browsers(name)) {
-                answer.headers_mut().append(name.clone(), value.clone());
-            }
-            ServiceResponse::new(request, answer)
+            cors::keep(response.headers(), answer.headers_mut());
+            ServiceResponse::new(response.into_parts().0, answer)
         }
         None => response,
     };
@@ -102,17 +117,19 @@ fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse
     response
 }
 
-fn is_for_browsers(name: &HeaderName) -> bool {
-    name == header::VARY || name.as_str().starts_with("access-control-")
-}
-
 /// Our own error, or what an error of the framework amounts to.
 fn known(error: &Error) -> ApiError {
-    error.as_error::<ApiError>().cloned().unwrap_or_else(|| match error.as_response_error().status_code().as_u16() {
+    if let Some(error) = error.as_error::<ApiError>() {
+        return error.clone();
+    }
+    if error.as_error::<CorsError>().is_some() {
+        return ApiError::refused_preflight();
+    }
+    match error.as_response_error().status_code().as_u16() {
         404 => ApiError::unknown_path(),
         400..500 => ApiError::malformed(),
         _ => ApiError::internal(),
-    })
+    }
 }
 
 /// Doubled slashes become one and a trailing slash goes, so that `/api//v1/models/` is `/api/v1/models`.

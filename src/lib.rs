@@ -11,6 +11,7 @@ mod body;
 pub mod cli;
 pub mod clock;
 pub mod config;
+mod cors;
 mod dispatch;
 pub mod error;
 mod events;

@@ -103,6 +103,7 @@ impl Callable {
         for (name, value) in &provider.headers {
             connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
         }
+        connection = connection.with_image_hosts(provider.image_hosts.clone());
         Ok(Callable {
             connection: Some((connection, trust.anchors(provider.ca_file.as_ref())?)),
             max_in_flight: provider.max_in_flight,

@@ -5,16 +5,16 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use actix_cors::Cors;
 use actix_web::{
     Resource, Scope, guard,
-    middleware::{Condition, from_fn},
+    middleware::from_fn,
     web::{self, ServiceConfig},
 };
 
 use crate::{
     api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
-    config::{Config, CorsConfig},
+    config::Config,
+    cors,
     error::ApiError,
     frame::frame,
     gateway::{Shared, Worker},
@@ -31,9 +31,7 @@ const EITHER: &str = "GET, HEAD, POST";
 pub fn mount(app: &mut ServiceConfig, worker: &Rc<Worker>) {
     let shared: web::Data<Shared> = web::Data::from(Arc::clone(&worker.shared));
     let config = &worker.shared.config;
-    let browsers = Condition::new(config.cors.is_on(), cors(&config.cors));
-    // The frame is the outermost: a preflight has a request id too.
-    let root = web::scope("").wrap(browsers).wrap(from_fn(frame)).app_data(Rc::clone(worker)).app_data(shared);
+    let root = web::scope("").app_data(Rc::clone(worker)).app_data(shared);
     let mut root = root
         .configure(|app| health_pages(app, config))
         .service(scope("/api/v1", Version::V1, config))
@@ -41,20 +39,13 @@ pub fn mount(app: &mut ServiceConfig, worker: &Rc<Worker>) {
     if config.server.mount_v1 {
         root = root.service(scope("/v1", Version::V1, config));
     }
-    app.service(root.default_service(web::to(unknown_path)));
-}
-
-/// What browsers may do from other origins: everything a page can read or call, without cookies.
-fn cors(config: &CorsConfig) -> Cors {
-    let cors = Cors::default()
-        .allowed_methods(["GET", "HEAD", "POST"])
-        .allow_any_header()
-        .expose_any_header()
-        .max_age(usize::try_from(config.max_age.as_secs()).ok());
-    if config.allowed_origins.iter().any(|origin| origin == "*") {
-        return cors.allow_any_origin();
+    let root = root.default_service(web::to(unknown_path));
+    // The layer named last is the outermost.
+    if config.cors.is_on() {
+        app.service(root.wrap(cors::layer(&config.cors)).wrap(from_fn(frame)));
+    } else {
+        app.service(root.wrap(from_fn(frame)));
     }
-    config.allowed_origins.iter().fold(cors, |cors, origin| cors.allowed_origin(origin))
 }
 
 /// Which of the mounts a resource stands under.

@@ -12,9 +12,12 @@ use crate::{
 /// Shows all counters. Open to anybody while the gateway listens on loopback only; else for keys with the scope `read`.
 ///
 /// # Errors
-/// 401 and 403 for a reader without the right, 500 when the encoder fails.
+/// 404 where metrics are switched off, 401 and 403 for a reader without the right, 500 when the encoder fails.
 pub async fn show(ThisWorker(worker): ThisWorker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let shared = &worker.shared;
+    if !shared.config.metrics.enabled {
+        return Err(ApiError::unknown_path());
+    }
     if !shared.config.server.is_loopback() {
         shared.keys.caller(&request)?.require(Scope::Read)?;
     }

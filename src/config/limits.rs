@@ -21,12 +21,10 @@ const SHORTEST: f64 = 0.001;
 pub struct LimitsConfig {
     /// Largest request body.
     pub max_body_bytes: usize,
-    /// Largest request head; a larger one is answered with 431.
+    /// Most bytes of a request's header names and values; above it 431.
     pub max_header_bytes: usize,
     /// What a request body may hold.
     pub request: RequestLimits,
-    /// Bytes of all request bodies held at once, each counted three times; above it 503.
-    pub buffered_bytes: usize,
     /// Inference requests in progress at once, over all keys; `None` means no limit.
     pub concurrency: Option<u32>,
     /// Inference requests per minute over all keys; `None` means no limit.
@@ -35,8 +33,6 @@ pub struct LimitsConfig {
     pub key_requests_per_minute: Option<u32>,
     /// Requests in progress of a key that names no limit of its own; `None` means no limit.
     pub key_concurrency: Option<u32>,
-    /// Largest head of a provider's answer.
-    pub upstream_header_bytes: usize,
     /// Largest plain answer of a provider.
     pub upstream_body_bytes: usize,
 }
@@ -47,12 +43,10 @@ impl Default for LimitsConfig {
             max_body_bytes: 32 * MIB,
             max_header_bytes: 32 * KIB,
             request: RequestLimits::default(),
-            buffered_bytes: 128 * MIB,
             concurrency: Some(4_096),
             requests_per_minute: None,
             key_requests_per_minute: None,
             key_concurrency: None,
-            upstream_header_bytes: 64 * KIB,
             upstream_body_bytes: 32 * MIB,
         }
     }
@@ -67,13 +61,11 @@ impl LimitsConfig {
             // 128 KiB is where the HTTP parser itself gives up.
             max_header_bytes: bytes("max_header_bytes", 128 * KIB, default.max_header_bytes),
             request: request_limits(section, default.request),
-            buffered_bytes: bytes("buffered_bytes", 64 * GIB, default.buffered_bytes),
             concurrency: ceiling(section, "concurrency").unwrap_or(default.concurrency),
             requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(default.requests_per_minute),
             key_requests_per_minute: ceiling(section, "key_requests_per_minute")
                 .unwrap_or(default.key_requests_per_minute),
             key_concurrency: ceiling(section, "key_concurrency").unwrap_or(default.key_concurrency),
-            upstream_header_bytes: bytes("upstream_header_bytes", MIB, default.upstream_header_bytes),
             upstream_body_bytes: bytes("upstream_body_bytes", GIB, default.upstream_body_bytes),
         }
     }
@@ -110,8 +102,6 @@ pub struct TimeoutsConfig {
     pub client_header: Duration,
     /// A client's whole request body.
     pub client_body: Duration,
-    /// The least a client must send of its body, bytes per second.
-    pub client_body_bytes_per_sec: u32,
     /// How long a client may read nothing of its answer.
     pub client_write_stall: Duration,
     /// How long running requests may go on after SIGTERM.
@@ -127,7 +117,6 @@ impl Default for TimeoutsConfig {
             total: Duration::from_secs(600),
             client_header: Duration::from_secs(10),
             client_body: Duration::from_secs(30),
-            client_body_bytes_per_sec: 1_024,
             client_write_stall: Duration::from_secs(30),
             drain_grace: Duration::from_secs(30),
         }
@@ -145,9 +134,6 @@ impl TimeoutsConfig {
             total: clock("total_secs", default.total),
             client_header: clock("client_header_secs", default.client_header),
             client_body: clock("client_body_secs", default.client_body),
-            client_body_bytes_per_sec: section
-                .integer("client_body_bytes_per_sec", 0..=1_000_000_000)
-                .unwrap_or(default.client_body_bytes_per_sec),
             client_write_stall: clock("client_write_stall_secs", default.client_write_stall),
             drain_grace: section.seconds("drain_grace_secs", 0.0..=DAY).unwrap_or(default.drain_grace),
         }
@@ -176,8 +162,6 @@ pub struct StreamConfig {
     pub error_compat: bool,
     /// Largest single event of a provider.
     pub max_event_bytes: usize,
-    /// Bytes held for a slow client before the provider is no longer read.
-    pub buffer_bytes: usize,
 }
 
 impl Default for StreamConfig {
@@ -187,7 +171,6 @@ impl Default for StreamConfig {
             idle_timeout: Duration::from_secs(30),
             error_compat: true,
             max_event_bytes: 8 * MIB,
-            buffer_bytes: 64 * KIB,
         }
     }
 }
@@ -202,7 +185,6 @@ impl StreamConfig {
             idle_timeout: clock("idle_timeout_secs", default.idle_timeout),
             error_compat: section.flag("error_compat").unwrap_or(default.error_compat),
             max_event_bytes: bytes("max_event_bytes", GIB, default.max_event_bytes),
-            buffer_bytes: bytes("buffer_bytes", 64 * MIB, default.buffer_bytes),
         }
     }
 }

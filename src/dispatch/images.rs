@@ -1,25 +1,60 @@
-//! Images in the form their client asked for: bytes become links here; links do not become bytes.
+//! Images in the form their client asked for: bytes become links, and links become bytes.
 
-use std::time::Instant;
+use std::{borrow::Cow, time::Instant};
 
 use actix_web::HttpRequest;
-use base64::{Engine as _, prelude::BASE64_STANDARD};
+use base64::{
+    Engine as _,
+    alphabet::{STANDARD, URL_SAFE},
+    engine::{DecodePaddingMode::Indifferent, GeneralPurpose, GeneralPurposeConfig},
+    prelude::BASE64_STANDARD,
+};
 use bytes::Bytes;
-use pointsman_actors::{
-    dialect::{
-        Answer, AnswerContext, AnswerFault, ImageAnswer, ImageFormat, ImageOrigin, ImageRequest, ImageSource,
-        rewrite_image_answer,
-    },
-    domain::Endpoint,
+use pointsman_actors::dialect::{
+    Answer, AnswerContext, AnswerFault, ImageAnswer, ImageFormat, ImageOrigin, ImageRequest, ImageSource,
+    rewrite_image_answer,
 };
 
-use crate::{clock, images::ImageFiles};
+use crate::{
+    clock,
+    dispatch::call::Target,
+    gateway::Shared,
+    images::{self, ImageFiles},
+    upstream::UpstreamError,
+};
+
+/// Most images of one answer that are fetched: no request may ask for more.
+const MOST_FETCHED: usize = 10;
+
+/// What providers send as base64: with or without padding.
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_padding_mode(Indifferent);
+const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
+const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 
 /// An image request, and where links of its answer point to.
 pub struct ImageWork {
     /// The request.
     pub request: ImageRequest,
     base: String,
+}
+
+/// What the images of one answer may take.
+#[derive(Clone, Copy)]
+pub struct ImageBounds<'a> {
+    files: &'a ImageFiles,
+    deadline: Instant,
+    one: usize,
+    all: usize,
+}
+
+impl<'a> ImageBounds<'a> {
+    /// The configured bounds, for a request that ends at `deadline`.
+    #[must_use]
+    pub fn new(shared: &'a Shared, deadline: Instant) -> ImageBounds<'a> {
+        let one = shared.config.images.max_image_bytes;
+        let all = shared.config.limits.upstream_body_bytes.max(one);
+        ImageBounds { files: &shared.images, deadline, one, all }
+    }
 }
 
 impl ImageWork {
@@ -34,39 +69,64 @@ impl ImageWork {
     /// The client's answer, made from an upstream one.
     ///
     /// # Errors
-    /// When the upstream's answer is none, or has links where bytes were asked for.
-    pub fn rewrite(
+    /// When the upstream's answer is none, or has links where bytes were asked for that cannot be fetched.
+    pub async fn rewrite(
         &self,
         body: &Bytes,
         context: &AnswerContext,
-        endpoint: &Endpoint,
-        files: &ImageFiles,
-    ) -> Result<Answer, AnswerFault> {
-        let origin = if endpoint.images_through_chat { ImageOrigin::Chat } else { ImageOrigin::Images };
+        target: &Target<'_>,
+        bounds: ImageBounds<'_>,
+    ) -> Result<Answer, UpstreamError> {
+        let origin = if target.endpoint.images_through_chat { ImageOrigin::Chat } else { ImageOrigin::Images };
         let mut answer = rewrite_image_answer(body, origin, context)?;
         match self.request.format {
-            ImageFormat::Base64 => require_bytes(&answer)?,
-            ImageFormat::Url => self.link(&mut answer, files)?,
+            ImageFormat::Base64 => fetch(&mut answer, target, bounds).await?,
+            ImageFormat::Url => self.link(&mut answer, bounds.files)?,
         }
         Ok(Answer { body: answer.body(), outcome: answer.outcome })
     }
 
+    /// Puts a link to us in place of every image that came as bytes.
     fn link(&self, answer: &mut ImageAnswer, files: &ImageFiles) -> Result<(), AnswerFault> {
-        for image in &mut answer.images {
-            let ImageSource::Base64 { data, .. } = &image.source else { continue };
-            let bytes = BASE64_STANDARD.decode(data).map_err(|_| AnswerFault::malformed("broken base64"))?;
-            let name = files
-                .keep(bytes.into(), Instant::now())
-                .ok_or_else(|| AnswerFault::malformed("an image larger than images.max_bytes"))?;
-            let lifetime = i64::try_from(files.lifetime().as_secs()).unwrap_or(i64::MAX);
-            let expires_at = Some((clock::unix_millis() / 1000).saturating_add(lifetime));
-            image.source = ImageSource::Url { url: format!("{}{name}", self.base), expires_at };
+        let here = |source: &ImageSource| match source {
+            ImageSource::Base64 { data, .. } => Some(decode(data)),
+            ImageSource::Url { .. } => None,
+        };
+        let bytes: Vec<Bytes> =
+            answer.images.iter().filter_map(|image| here(&image.source)).collect::<Result<_, _>>()?;
+        let names = files
+            .keep(bytes, Instant::now())
+            .ok_or_else(|| AnswerFault::malformed("images larger than images.max_bytes"))?;
+        let lifetime = i64::try_from(files.lifetime().as_secs()).unwrap_or(i64::MAX);
+        let expires_at = (clock::unix_millis() / 1000).saturating_add(lifetime);
+        let kept = answer.images.iter_mut().filter(|image| matches!(image.source, ImageSource::Base64 { .. }));
+        for (image, name) in kept.zip(names) {
+            image.source = ImageSource::Url { url: format!("{}{name}", self.base), expires_at: Some(expires_at) };
         }
         Ok(())
     }
 }
 
-fn require_bytes(answer: &ImageAnswer) -> Result<(), AnswerFault> {
-    let all = answer.images.iter().all(|image| matches!(image.source, ImageSource::Base64 { .. }));
-    if all { Ok(()) } else { Err(AnswerFault::malformed("a link where the bytes of an image were asked for")) }
+/// Puts the bytes in place of every link, one after the other: each may be large.
+async fn fetch(answer: &mut ImageAnswer, from: &Target<'_>, bounds: ImageBounds<'_>) -> Result<(), UpstreamError> {
+    let links = answer.images.iter().filter(|image| matches!(image.source, ImageSource::Url { .. })).count();
+    if links > MOST_FETCHED {
+        return Err(AnswerFault::malformed("more links to images than can be asked for").into());
+    }
+    let mut room = bounds.all;
+    for image in &mut answer.images {
+        let ImageSource::Url { url, .. } = &image.source else { continue };
+        let bytes = from.client.fetch_image(url, bounds.deadline, bounds.one.min(room)).await?;
+        room = room.saturating_sub(bytes.len());
+        let media_type = images::media_type(&bytes).ok_or_else(|| AnswerFault::malformed("a link to no image"))?;
+        let data = BASE64_STANDARD.encode(&bytes).into();
+        image.source = ImageSource::Base64 { data, media_type: Cow::Borrowed(media_type) };
+    }
+    Ok(())
+}
+
+fn decode(base64: &[u8]) -> Result<Bytes, AnswerFault> {
+    let for_urls = base64.iter().any(|byte| matches!(byte, b'-' | b'_'));
+    let decoded = if for_urls { FOR_URLS.decode(base64) } else { PLAIN.decode(base64) };
+    decoded.map(Bytes::from).map_err(|_| AnswerFault::malformed("broken base64"))
 }

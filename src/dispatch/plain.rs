@@ -12,6 +12,7 @@ use crate::{
         call::Target,
         draft::Draft,
         fault,
+        images::ImageBounds,
         walk::{Verdict, Walk},
     },
     error::ApiError,
@@ -71,6 +72,6 @@ async fn one(
     draft.first_output(now);
     let whole = response.body.collect().await.map_err(fault::behind_head)?;
     let context = target.answer_context(draft.record(), work);
-    let rewritten = work.rewrite(&whole, &context, target.endpoint, &worker.shared.images);
-    rewritten.map_err(|fault| fault::behind_head(fault.into()))
+    let bounds = ImageBounds::new(&worker.shared, deadline);
+    work.rewrite(&whole, &context, target, bounds).await.map_err(fault::behind_head)
 }

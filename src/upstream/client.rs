@@ -23,6 +23,7 @@ use super::{
     body::BodyBounds,
     connector::Connector,
     failure,
+    fetch::Fetcher,
     mask::Mask,
     probe::{PROBE, Probe},
     refusal, request,
@@ -111,6 +112,7 @@ pub struct UpstreamClient {
     pooled: Client,
     /// awc cannot be told to bypass its pool: this client has none worth the name.
     fresh: Client,
+    fetcher: Fetcher,
     /// The frozen heads; a handful, so a list.
     prepared: RefCell<Vec<Rc<Prepared>>>,
 }
@@ -145,6 +147,7 @@ impl UpstreamClient {
             mask: Mask::of(connection.secret()).map(Rc::new),
             pooled: client(connector.clone(), limits.connect, limits.keep_alive, limits.lifetime),
             fresh: client(connector, limits.connect, Duration::ZERO, Duration::ZERO),
+            fetcher: Fetcher::new(connection, tls, limits.connect),
             prepared: RefCell::new(Vec::new()),
         }
     }
@@ -175,6 +178,14 @@ impl UpstreamClient {
         } else {
             Err(self.refuse(response, &call).await)
         }
+    }
+
+    /// The bytes of an image that the provider answered with a link to, at most `most`, until `deadline`.
+    ///
+    /// # Errors
+    /// When the link leads to a host that is neither the provider's own nor listed, or no whole answer comes from there.
+    pub async fn fetch_image(&self, link: &str, deadline: Instant, most: usize) -> Result<Bytes, UpstreamError> {
+        self.fetcher.fetch(link, deadline, most).await
     }
 
     fn bounds(&self, call: &Call) -> BodyBounds {
@@ -218,7 +229,8 @@ impl std::fmt::Debug for UpstreamClient {
     }
 }
 
-fn client(connector: Connector, connect: Duration, keep_alive: Duration, lifetime: Duration) -> Client {
+/// A client whose connections all come from `connector`.
+pub(super) fn client(connector: Connector, connect: Duration, keep_alive: Duration, lifetime: Duration) -> Client {
     let connector = awc::Connector::new()
         .connector(connector)
         // One semaphore for all calls, held for a whole stream: bounds belong to whoever can say no.
@@ -265,7 +277,7 @@ fn accept(
     Ok(UpstreamAnswer { body, form, timing })
 }
 
-fn is_identity(headers: &HeaderMap) -> bool {
+pub(super) fn is_identity(headers: &HeaderMap) -> bool {
     headers.get_all(CONTENT_ENCODING).all(|value| {
         let encoding = value.as_bytes().trim_ascii();
         encoding.is_empty() || encoding.eq_ignore_ascii_case(b"identity")
@@ -273,7 +285,7 @@ fn is_identity(headers: &HeaderMap) -> bool {
 }
 
 /// The length, which the guard has checked to be a single number.
-fn announced(headers: &HeaderMap) -> Option<u64> {
+pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 

@@ -1,6 +1,6 @@
 //! Where a provider is called, and with which headers.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use actix_http::{
     Uri,
@@ -43,6 +43,8 @@ pub struct Connection {
     query: Option<String>,
     credentials: Option<Credentials>,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    /// Hosts beside its own from which its images may be fetched.
+    pub(super) image_hosts: Arc<[String]>,
 }
 
 #[derive(Debug, Clone)]
@@ -120,6 +122,7 @@ impl Connection {
             query: uri.query().map(str::to_owned),
             credentials: None,
             headers: Vec::new(),
+            image_hosts: Arc::default(),
         })
     }
 
@@ -152,6 +155,13 @@ impl Connection {
         let value = HeaderValue::from_str(value).map_err(|_| ConnectionFault::HeaderValue(name.to_string()))?;
         self.headers.push((name, value));
         Ok(self)
+    }
+
+    /// Lets images be fetched from these hosts too. They are never sent what identifies us.
+    #[must_use]
+    pub fn with_image_hosts(mut self, hosts: Vec<String>) -> Connection {
+        self.image_hosts = hosts.into();
+        self
     }
 
     /// The secret sent with every call, for the redaction.

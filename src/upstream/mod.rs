@@ -7,6 +7,7 @@
 //!
 //! From the outside in: `client` is what callers use, `connector` opens sockets for awc, `guard` sits on each of them
 //! and watches the framing, `body` is the running answer with its clocks, `failure` and `refusal` name what went wrong.
+//! `fetch` goes after images that a provider only linked to.
 //!
 //! It does not know models, routing or JSON answers: whether a whole body is also a *valid* answer is decided by the
 //! dialect, and whether another endpoint is tried by the dispatcher.
@@ -16,6 +17,7 @@ mod client;
 mod connection;
 mod connector;
 mod failure;
+mod fetch;
 mod guard;
 mod mask;
 mod probe;

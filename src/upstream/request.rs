@@ -15,7 +15,8 @@ use bytes::Bytes;
 
 use super::{Connection, ConnectionFault};
 
-const AGENT: &str = concat!("pointsman/", env!("CARGO_PKG_VERSION"));
+/// Who we are.
+pub(super) const AGENT: &str = concat!("pointsman/", env!("CARGO_PKG_VERSION"));
 
 /// awc copies what it is given into its write buffer before it writes: larger bodies are given piece by piece, so
 /// that this copy stays small. Most bodies go whole, in one write with their head.

@@ -1,0 +1,59 @@
+//! Calls from browsers on other origins: who may make them, and what their scripts may read.
+//!
+//! Keys travel in a header that scripts set themselves, so cookies and the like are never allowed.
+
+use actix_cors::Cors;
+use actix_web::http::{
+    Method,
+    header::{HeaderMap, VARY},
+};
+
+use crate::config::CorsConfig;
+
+/// Headers of our answers that a script may read.
+const EXPOSED: [&str; 20] = [
+    "x-request-id",
+    "x-generation-id",
+    "x-route-model",
+    "x-route-provider",
+    "x-route-router",
+    "x-route-reason",
+    "x-route-attempts",
+    "x-route-latency-ms",
+    "x-route-overhead-ms",
+    "x-route-dropped-parameters",
+    "x-route-usage",
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset-requests",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+    "retry-after",
+    "retry-after-ms",
+    "x-should-retry",
+];
+
+/// The layer that answers preflights and marks answers for the configured origins.
+pub fn layer(config: &CorsConfig) -> Cors {
+    let cors = Cors::default()
+        .allowed_methods([Method::GET, Method::HEAD, Method::POST])
+        .allow_any_header()
+        .expose_headers(EXPOSED)
+        .max_age(usize::try_from(config.max_age.as_secs()).ok());
+    if config.allowed_origins.iter().any(|origin| origin == "*") {
+        return cors.allow_any_origin().send_wildcard();
+    }
+    let origins = config.allowed_origins.clone();
+    cors.allowed_origin_fn(move |origin, _| {
+        origins.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
+    })
+}
+
+/// Takes what the layer wrote over to an answer that is written anew.
+pub fn keep(from: &HeaderMap, to: &mut HeaderMap) {
+    let written = |name: &str| name.starts_with("access-control-") || name == VARY.as_str();
+    for (name, value) in from.iter().filter(|(name, _)| written(name.as_str())) {
+        to.append(name.clone(), value.clone());
+    }
+}
