@@ -48,7 +48,10 @@ fn body(bytes: usize, stream: bool, model: &str) -> Result<String, Failure> {
 
 /// Prose with the escapes and the letters beyond ASCII that real conversations have.
 fn text(bytes: usize) -> String {
-    const PROSE: &str = r#"A pointsman sets the switch before the train comes, \"not after\" – so says the rule.\n"#;
+    const PROSE: &str = concat!(
+        r#"A pointsman sets the switch before the train comes, \"not after\" – so says the rule, and whoever "#,
+        r#"has seen a train on the wrong track knows why the rule says so.\n"#,
+    );
     let mut text = PROSE.repeat(bytes / PROSE.len());
     text.push_str(&"x".repeat(bytes - text.len()));
     text
