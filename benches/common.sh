@@ -1,0 +1,199 @@
+# Shared by the end-to-end benchmarks: builds, starts the servers on free loopback ports, cleans up.
+# Sourced, never run. Expects `set -euo pipefail` and the repository's root as working directory.
+# shellcheck shell=bash
+
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target"
+target=$(realpath "$target")
+work=$(mktemp -d "${TMPDIR:-/tmp}/pointsman-bench.XXXXXX")
+peer=$target/release/examples/bench-peer
+ticks=$(getconf CLK_TCK)
+key=sk-pointsman-development
+
+pids=()
+
+fail() {
+    printf '%s: %s\n' "$0" "$*" >&2
+    exit 1
+}
+
+cleanup() {
+    local pid waited
+    for pid in "${pids[@]}"; do
+        kill -TERM "$pid" 2>/dev/null || true
+    done
+    for pid in "${pids[@]}"; do
+        for ((waited = 0; waited < 50; waited++)); do
+            kill -0 "$pid" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+need_package() {
+    local command=$1 package=$2
+    if command -v "$command" >/dev/null; then
+        return
+    fi
+    [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null || fail "needs $package: install it, or run this as root on Debian"
+    apt-get update -qq
+    # The package would start a server of its own on port 80.
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+}
+
+build() {
+    cargo build --quiet --locked --release --bin pointsman --example bench-peer
+    binary=${POINTSMAN_BINARY:-$target/release/pointsman}
+}
+
+# Becomes a program on one core: proxies share one and the peers the other, so that nobody steals the
+# time that is measured. For subshells only.
+pinned() {
+    local core=$1
+    shift
+    if [[ $(nproc) -ge 2 ]] && command -v taskset >/dev/null; then
+        exec taskset -c "$core" "$@"
+    fi
+    exec "$@"
+}
+
+# Waits until a file holds a line that matches, and prints the match.
+await_line() {
+    local file=$1 pattern=$2 pid=$3 waited
+    for ((waited = 0; waited < 200; waited++)); do
+        if grep -oE -m1 "$pattern" "$file" 2>/dev/null | head -n1 | grep .; then
+            return
+        fi
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.05
+    done
+    cat "$file" >&2
+    fail "no line like '$pattern' in $file"
+}
+
+start_upstream() {
+    pinned 1 "$peer" upstream --chunk-ms "$1" >"$work/upstream.out" &
+    pids+=("$!")
+    upstream=$(await_line "$work/upstream.out" '127\.0\.0\.1:[0-9]+' "$!")
+}
+
+# A port nobody listens on. nginx cannot choose one itself and tell it.
+free_port() {
+    local port
+    for ((port = 18080; port < 18180; port++)); do
+        if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+            echo "$port"
+            return
+        fi
+    done
+    fail 'no free port from 18080 to 18179'
+}
+
+start_nginx() {
+    local port
+    port=$(free_port)
+    nginx=127.0.0.1:$port
+    cat >"$work/nginx.conf" <<END
+worker_processes 1;
+daemon off;
+pid $work/nginx.pid;
+error_log $work/nginx.err warn;
+worker_rlimit_nofile 65536;
+events { worker_connections 16384; }
+http {
+    access_log off;
+    client_body_temp_path $work/body;
+    proxy_temp_path $work/proxy;
+    fastcgi_temp_path $work/fastcgi;
+    uwsgi_temp_path $work/uwsgi;
+    scgi_temp_path $work/scgi;
+    client_body_buffer_size 256k;
+    client_max_body_size 32m;
+    keepalive_requests 1000000000;
+    keepalive_timeout 75s;
+    upstream fixed {
+        server $upstream;
+        keepalive 512;
+        keepalive_requests 1000000000;
+    }
+    server {
+        listen 127.0.0.1:$port backlog=4096;
+        tcp_nodelay on;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        location / { proxy_pass http://fixed; }
+        location /streamed/ {
+            proxy_buffering off;
+            proxy_read_timeout 600s;
+            proxy_pass http://fixed/;
+        }
+    }
+}
+END
+    mkdir -p "$work"/{body,proxy,fastcgi,uwsgi,scgi}
+    # Its worker gives up root; without this it could not reach its directories.
+    chmod 755 "$work"
+    pinned 0 nginx -c "$work/nginx.conf" -e "$work/nginx.err" &
+    pids+=("$!")
+    local master=$! waited
+    for ((waited = 0; waited < 100; waited++)); do
+        nginx_pid=$(pgrep -P "$master" || true)
+        if [[ -n $nginx_pid ]] && (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+            return
+        fi
+        sleep 0.05
+    done
+    cat "$work/nginx.err" >&2
+    fail 'nginx did not start'
+}
+
+# One provider, the fixed upstream, and everything else as shipped: keys, routing, ledger, metrics, log.
+start_pointsman() {
+    cat >"$work/config.toml" <<END
+[server]
+bind = "127.0.0.1:0"
+workers = 1
+
+[simulation]
+mode = "off"
+
+[providers.bench]
+name = "Bench"
+base_url = "http://$upstream/v1"
+max_in_flight = 100000
+
+[[models]]
+id = "bench/one"
+context_length = 1000000
+supported_parameters = ["max_tokens", "temperature"]
+pricing = { prompt = "0.0000001", completion = "0.0000004" }
+[[models.endpoints]]
+provider = "bench"
+upstream_model = "bench-1"
+
+[[models]]
+id = "bench/bench-held"
+context_length = 1000000
+supported_parameters = ["max_tokens", "temperature"]
+pricing = { prompt = "0.0000001", completion = "0.0000004" }
+[[models.endpoints]]
+provider = "bench"
+upstream_model = "bench-held"
+END
+    pinned 0 "$binary" --config "$work/config.toml" >"$work/pointsman.out" 2>"$work/pointsman.err" &
+    pids+=("$!")
+    pointsman_pid=$!
+    pointsman=$(await_line "$work/pointsman.out" '127\.0\.0\.1:[0-9]+' "$pointsman_pid")
+}
+
+machine() {
+    local model
+    model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n1)
+    printf '%s, %s × %s, load %s, Linux %s, nginx %s, pointsman %s\n' "$(date -u +%F)" "$(nproc)" "${model:-unknown processor}" \
+        "$(cut -d' ' -f1 /proc/loadavg)" "$(uname -r)" "$(nginx -v 2>&1 | grep -oE '[0-9.]+' | head -n1)" \
+        "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+}

@@ -1,0 +1,117 @@
+//! Loads one server for a while and tells what a request cost the process behind it.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet};
+
+use crate::{Failure, Options, http::Connection, process::cpu_time, question::question, say, upstream::CHUNKS};
+
+/// What all connections did together.
+#[derive(Default)]
+struct Tally {
+    times: Vec<Duration>,
+}
+
+/// Prints `requests=… chunks=… cpu_us=… …` or fails at the first irregular answer.
+pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
+    let request: Rc<[u8]> = question(options, false)?.into();
+    let tally = Rc::new(RefCell::new(Tally::default()));
+    let connections = warmed_up(options, &request).await?;
+
+    let before = cpu_time(options.pid, options.ticks_per_second)?;
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for connection in connections {
+        let (request, tally) = (Rc::clone(&request), Rc::clone(&tally));
+        let end = started + options.duration;
+        let stream = options.stream;
+        tasks.spawn_local(
+            async move { drive(connection, &request, stream, end, &tally).await.map_err(|f| f.to_string()) },
+        );
+    }
+    while let Some(driven) = tasks.join_next().await {
+        driven??;
+    }
+    let elapsed = started.elapsed();
+    let spent = cpu_time(options.pid, options.ticks_per_second)?.saturating_sub(before);
+    report(&mut tally.borrow_mut().times, options.stream, elapsed, spent)
+}
+
+/// Connections that have had one exchange, which is not measured: it opens pools and warms caches.
+async fn warmed_up(options: &Options, request: &Rc<[u8]>) -> Result<Vec<Connection>, Failure> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..options.connections {
+        let request = Rc::clone(request);
+        let (address, stream) = (options.address, options.stream);
+        tasks.spawn_local(async move {
+            let mut connection = Connection::new(TcpStream::connect(address).await?)?;
+            exchange(&mut connection, &request, stream, &mut Vec::new()).await?;
+            Ok::<_, Failure>(connection)
+        });
+    }
+    tasks.join_all().await.into_iter().collect()
+}
+
+async fn drive(
+    mut connection: Connection,
+    request: &[u8],
+    stream: bool,
+    end: Instant,
+    tally: &RefCell<Tally>,
+) -> Result<(), Failure> {
+    let mut body = Vec::new();
+    while Instant::now() < end {
+        let sent = Instant::now();
+        exchange(&mut connection, request, stream, &mut body).await?;
+        tally.borrow_mut().times.push(sent.elapsed());
+    }
+    Ok(())
+}
+
+/// One request and its whole answer, checked.
+async fn exchange(
+    connection: &mut Connection,
+    request: &[u8],
+    stream: bool,
+    body: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    connection.socket.write_all(request).await?;
+    let head = connection.answer_head().await?;
+    connection.body(&head, body).await?;
+    let text = String::from_utf8_lossy(body);
+    if head.status != 200 {
+        return Err(format!("status {}: {}", head.status, text.chars().take(400).collect::<String>()).into());
+    }
+    if stream {
+        let chunks = text.matches(r#""content":""#).count() as u64;
+        if chunks < CHUNKS || !text.ends_with("data: [DONE]\n\n") {
+            return Err(format!("a stream of {chunks} chunks, or without its end").into());
+        }
+    } else if !text.contains(r#""finish_reason":"stop""#) {
+        return Err("an answer that is not whole".into());
+    }
+    Ok(())
+}
+
+fn report(times: &mut [Duration], stream: bool, elapsed: Duration, spent: Duration) -> Result<(), Failure> {
+    times.sort_unstable();
+    let count = times.len();
+    let quantile = |share: f64| times.get((count as f64 * share) as usize).map_or(0, Duration::as_micros);
+    let units = if stream { count as u64 * CHUNKS } else { count as u64 };
+    if units == 0 {
+        return Err("not one answer in the given time".into());
+    }
+    let cost = spent.as_secs_f64() * 1e6 / units as f64;
+    say(&format!(
+        "requests={count} units={units} cpu_us={cost:.2} rate={:.0} busy={:.0} p50_us={} p99_us={}",
+        count as f64 / elapsed.as_secs_f64(),
+        100.0 * spent.as_secs_f64() / elapsed.as_secs_f64(),
+        quantile(0.5),
+        quantile(0.99),
+    ))?;
+    Ok(())
+}

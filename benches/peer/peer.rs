@@ -1,0 +1,126 @@
+//! The two ends of the end-to-end benchmarks: a fixed upstream, and a client that loads what stands before it.
+//!
+//! Not a general load generator: it speaks just enough HTTP/1.1 for `benches/compare` and
+//! `benches/footprint`, on one thread, and takes no answer on trust: a status other than 200, a short
+//! body or a stream without its end fails the run. Next: `upstream.rs`, `load.rs`, `hold.rs`.
+
+mod hold;
+mod http;
+mod load;
+mod process;
+mod question;
+mod upstream;
+
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    net::SocketAddr,
+    process::ExitCode,
+    time::Duration,
+};
+
+use lexopt::{Arg, Parser, ValueExt};
+
+const USAGE: &str = "\
+The peers of the end-to-end benchmarks.
+
+  bench-peer upstream [--chunk-ms N]
+      serves fixed answers on a free port of 127.0.0.1 and prints the address
+  bench-peer load --address A --pid P [--path /...] [--key K] [--connections N] [--seconds N]
+                  [--bytes N] [--stream] [--ticks N]
+      sends requests until the time is over and prints what they cost the process P
+  bench-peer hold --address A --pid P [--path /...] [--key K] [--connections N]
+      holds idle connections, then silent streams, and prints what they cost P in memory
+";
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What `load` and `hold` are told on the command line.
+struct Options {
+    address: SocketAddr,
+    path: String,
+    key: String,
+    pid: u32,
+    connections: usize,
+    duration: Duration,
+    bytes: usize,
+    stream: bool,
+    chunk_pause: Duration,
+    ticks_per_second: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            path: "/v1/chat/completions".to_owned(),
+            key: "none".to_owned(),
+            pid: std::process::id(),
+            connections: 32,
+            duration: Duration::from_secs(2),
+            bytes: 1024,
+            stream: false,
+            chunk_pause: Duration::from_millis(4),
+            ticks_per_second: 100,
+        }
+    }
+}
+
+impl Options {
+    fn read(parser: &mut Parser) -> Result<Options, lexopt::Error> {
+        let mut options = Options::default();
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Arg::Long("address") => options.address = parser.value()?.parse()?,
+                Arg::Long("path") => options.path = parser.value()?.string()?,
+                Arg::Long("key") => options.key = parser.value()?.string()?,
+                Arg::Long("pid") => options.pid = parser.value()?.parse()?,
+                Arg::Long("connections") => options.connections = parser.value()?.parse()?,
+                Arg::Long("seconds") => options.duration = parser.value()?.parse_with(seconds)?,
+                Arg::Long("bytes") => options.bytes = parser.value()?.parse()?,
+                Arg::Long("stream") => options.stream = true,
+                Arg::Long("chunk-ms") => options.chunk_pause = Duration::from_millis(parser.value()?.parse()?),
+                Arg::Long("ticks") => options.ticks_per_second = parser.value()?.parse()?,
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, Failure> {
+    Ok(Duration::try_from_secs_f64(text.parse()?)?)
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "bench-peer: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let mut parser = Parser::from_env();
+    let command = match parser.next()? {
+        Some(Arg::Value(command)) => command,
+        _ => OsString::from("help"),
+    };
+    let options = Options::read(&mut parser)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match command.to_str() {
+        Some("upstream") => runtime.block_on(upstream::serve(options.chunk_pause)),
+        Some("load") => runtime.block_on(tokio::task::LocalSet::new().run_until(load::run(&options))),
+        Some("hold") => runtime.block_on(hold::run(&options)),
+        _ => Ok(io::stdout().write_all(USAGE.as_bytes())?),
+    }
+}
+
+/// Prints one line and hands it over at once, because a script waits for it.
+fn say(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

@@ -1,0 +1,143 @@
+//! A provider that always says the same: 1 KB of JSON, or a stream of 100 chunks of 287 bytes.
+//!
+//! What it says is built once. Which of the two is asked for stands at the start of the body, where the
+//! load generator puts it and a gateway that splices leaves it.
+
+use std::{fmt::Write, io, rc::Rc, time::Duration};
+
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpStream},
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::{
+    Failure,
+    http::Connection,
+    question::{HELD_MODEL, STREAMED},
+    say,
+};
+
+/// Chunks of a stream that carry text; two more events follow, usage and the end.
+pub(crate) const CHUNKS: u64 = 100;
+/// Bytes of one of them with its framing: `data: `, JSON, two line feeds.
+const CHUNK_BYTES: usize = 287;
+const ANSWER_BYTES: usize = 1024;
+/// How far into a request the upstream looks for what is asked.
+const LOOKED_AT: usize = 256;
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\n";
+const STREAM_HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
+const USAGE: &str = r#"{"prompt_tokens":200,"completion_tokens":100,"total_tokens":300}"#;
+
+/// Everything the upstream ever says.
+struct Script {
+    answer: Vec<u8>,
+    /// The events of a stream, each framed as one HTTP chunk.
+    events: Vec<Vec<u8>>,
+    pause: Duration,
+}
+
+/// Serves until it is killed.
+pub(crate) async fn serve(pause: Duration) -> Result<(), Failure> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let script = Rc::new(Script::new(pause)?);
+    say(&format!("listening on {}", listener.local_addr()?))?;
+    let tasks = tokio::task::LocalSet::new();
+    let accept = async {
+        loop {
+            let (socket, _) = listener.accept().await?;
+            let script = Rc::clone(&script);
+            // A client that leaves in the middle of a stream is its own affair.
+            tokio::task::spawn_local(async move { drop(answer_all(socket, &script).await) });
+        }
+    };
+    tasks.run_until(accept).await
+}
+
+async fn answer_all(socket: TcpStream, script: &Script) -> io::Result<()> {
+    let mut connection = Connection::new(socket)?;
+    let mut body = Vec::new();
+    while let Some(head) = connection.request_head().await? {
+        connection.body(&head, &mut body).await?;
+        let start = body.get(..LOOKED_AT).unwrap_or(&body);
+        let asked = |wanted: &str| start.windows(wanted.len()).any(|window| window == wanted.as_bytes());
+        if asked(HELD_MODEL) {
+            return hold(connection, script).await;
+        }
+        if asked(STREAMED) {
+            tell(&mut connection, script).await?;
+        } else {
+            connection.socket.write_all(&script.answer).await?;
+        }
+    }
+    Ok(())
+}
+
+/// One event after the other, each with a write of its own, as a model makes them.
+async fn tell(connection: &mut Connection, script: &Script) -> io::Result<()> {
+    let mut clock = interval(script.pause.max(Duration::from_micros(1)));
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    connection.socket.write_all(STREAM_HEAD.as_bytes()).await?;
+    for event in &script.events {
+        if !script.pause.is_zero() {
+            clock.tick().await;
+        }
+        connection.socket.write_all(event).await?;
+    }
+    connection.socket.write_all(b"0\r\n\r\n").await
+}
+
+/// The first event, then silence until the other side goes away.
+async fn hold(mut connection: Connection, script: &Script) -> io::Result<()> {
+    connection.socket.write_all(STREAM_HEAD.as_bytes()).await?;
+    if let Some(event) = script.events.first() {
+        connection.socket.write_all(event).await?;
+    }
+    connection.request_head().await.map(drop)
+}
+
+impl Script {
+    fn new(pause: Duration) -> Result<Script, Failure> {
+        Ok(Script { answer: answer()?, events: events()?, pause })
+    }
+}
+
+fn answer() -> Result<Vec<u8>, Failure> {
+    let body = padded(ANSWER_BYTES, |text| {
+        format!(
+            r#"{{"id":"chatcmpl-0123456789abcdef","object":"chat.completion","created":1763629500,"model":"bench-1","system_fingerprint":"fp_0123456789","choices":[{{"index":0,"message":{{"role":"assistant","content":"{text}","refusal":null}},"logprobs":null,"finish_reason":"stop"}}],"usage":{USAGE}}}"#
+        )
+    })?;
+    Ok(format!("{HEAD}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes())
+}
+
+fn events() -> Result<Vec<Vec<u8>>, Failure> {
+    let start = r#"data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1763629500,"model":"bench-1","system_fingerprint":"fp_0123456789""#;
+    let mut events = Vec::new();
+    for number in 1..=CHUNKS {
+        let role = if number == 1 { r#""role":"assistant","# } else { "" };
+        let finish = if number == CHUNKS { r#""stop""# } else { "null" };
+        events.push(padded(CHUNK_BYTES, |text| {
+            format!(
+                r#"{start},"choices":[{{"index":0,"delta":{{{role}"content":"{text}"}},"logprobs":null,"finish_reason":{finish}}}]}}{end}"#,
+                end = "\n\n"
+            )
+        })?);
+    }
+    events.push(format!("{start},\"choices\":[],\"usage\":{USAGE}}}\n\n"));
+    events.push("data: [DONE]\n\n".to_owned());
+    Ok(events.iter().map(|event| format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()).collect())
+}
+
+/// What `frame` makes of a text that is just long enough for `bytes` in all.
+fn padded(bytes: usize, frame: impl Fn(&str) -> String) -> Result<String, Failure> {
+    let room = bytes.checked_sub(frame("").len()).ok_or("a frame is longer than its message")?;
+    let mut text = String::new();
+    while text.len() < room {
+        write!(text, "word{} ", text.len())?;
+    }
+    text.truncate(room);
+    Ok(frame(&text))
+}
