@@ -162,6 +162,8 @@ pub struct StreamConfig {
     pub error_compat: bool,
     /// Largest single event of a provider.
     pub max_event_bytes: usize,
+    /// Bytes held for a slow client before the provider is no longer read.
+    pub buffer_bytes: usize,
 }
 
 impl Default for StreamConfig {
@@ -171,6 +173,7 @@ impl Default for StreamConfig {
             idle_timeout: Duration::from_secs(30),
             error_compat: true,
             max_event_bytes: 8 * MIB,
+            buffer_bytes: 64 * KIB,
         }
     }
 }
@@ -185,6 +188,7 @@ impl StreamConfig {
             idle_timeout: clock("idle_timeout_secs", default.idle_timeout),
             error_compat: section.flag("error_compat").unwrap_or(default.error_compat),
             max_event_bytes: bytes("max_event_bytes", GIB, default.max_event_bytes),
+            buffer_bytes: bytes("buffer_bytes", 64 * MIB, default.buffer_bytes),
         }
     }
 }
