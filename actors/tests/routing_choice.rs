@@ -233,7 +233,7 @@ fn shares(world: &World, query: &Query) -> Vec<(String, u32)> {
     let mut counts: Vec<(String, u32)> = Vec::new();
     for seed in 1..=1000 {
         let decision = decide(&world.snapshot, &world.live, query, NOW, Some(seed)).unwrap();
-        let name = world.name(decision.candidates[0].index);
+        let name = world.name(decision.candidates.first().expect("a candidate").index);
         match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
             None => counts.push((name, 1)),

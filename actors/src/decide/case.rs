@@ -1,9 +1,9 @@
 //! Everything one decision reads, gathered once.
 
-use super::{noise::NormalTable, predict::Rules};
+use super::{noise::Noise, predict::Rules};
 use crate::{
-    domain::{Catalog, EndpointId, Query, RoutingPolicy, Tick},
-    stats::{LiveView, Snapshot},
+    domain::{Catalog, Query, RoutingParameters, RoutingPolicy, Tick},
+    stats::{LengthClass, LiveView, Snapshot},
 };
 
 /// One decision to make.
@@ -15,12 +15,15 @@ pub(super) struct Case<'a> {
     pub query: &'a Query,
     pub now: Tick,
     pub rules: Rules,
+    pub length: LengthClass,
+    /// Whether anything but scores ranks endpoints of one target.
+    pub has_wishes: bool,
     /// What is left of the snapshot's weights, and of its failure counts.
     pub weight_left: f64,
     pub counts_left: f64,
     /// The seed of the noise; 0 for none.
     pub seed: u64,
-    table: &'static NormalTable,
+    pub noise: Noise,
 }
 
 impl<'a> Case<'a> {
@@ -43,15 +46,17 @@ impl<'a> Case<'a> {
             query,
             now,
             rules: Rules::of(policy, query.objective.value, query.streamed),
+            length: LengthClass::of(query.max_tokens),
+            has_wishes: has_wishes(&query.routing),
             weight_left: libm::exp2(-half_lives),
             counts_left: libm::exp2(-half_lives / 2.0),
             seed,
-            table: NormalTable::get(),
+            noise: Noise::of(seed),
         }
     }
+}
 
-    /// How this decision doubts what is known of an endpoint, in standard deviations.
-    pub(super) fn noise(&self, endpoint: EndpointId) -> f64 {
-        if self.seed == 0 { 0.0 } else { self.table.noise(self.seed, endpoint) }
-    }
+fn has_wishes(routing: &RoutingParameters) -> bool {
+    let prefers = routing.preferred_max_latency.is_some() || routing.preferred_min_throughput.is_some();
+    prefers || !routing.provider.order.is_empty()
 }

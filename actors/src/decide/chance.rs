@@ -4,9 +4,9 @@
 //! was made under. Not for the hot path.
 
 use super::{
-    noise::NormalTable,
+    noise::Noise,
     predict::{Forecast, Rules},
-    score::{Scoring, Yardsticks, median_time},
+    score::{Scoring, Yardsticks},
 };
 use crate::{
     domain::{Candidate, Decision, RoutingPolicy},
@@ -20,28 +20,22 @@ const SEEDS: u64 = 256;
 /// were recorded, under the same policy.
 #[must_use]
 pub fn rescore(decision: &Decision, policy: &RoutingPolicy) -> Vec<f64> {
-    let rules = Rules::of(policy, decision.objective.value, decision.streamed);
-    let [time, cost, dearest] = decision.yardsticks;
-    let yardsticks = Yardsticks { time, cost, dearest };
-    let scoring = Scoring::new(policy, decision.objective.value, decision.weights, yardsticks);
-    let score = |candidate: &Candidate| {
-        let z = noise(decision.seed, candidate);
-        scoring.terms(&forecast(candidate, &rules, z), candidate.inputs.cost).sum()
-    };
-    decision.candidates.iter().map(score).collect()
+    let contest = Contest::of(decision, policy);
+    let noise = Noise::of(decision.seed);
+    decision.candidates.iter().map(|candidate| contest.score(candidate, noise)).collect()
 }
 
 /// Fills in how often each candidate would be chosen over a fixed set of seeds, everything else equal.
 pub fn fill_selection_probabilities(decision: &mut Decision, policy: &RoutingPolicy) {
     let mut chosen = vec![0_u64; decision.candidates.len()];
-    let contest = contest(decision);
-    if contest < 2 || policy.exploration <= 0.0 {
+    let rivals = rivals(decision);
+    if rivals < 2 || policy.exploration <= 0.0 {
         // A probe, a panic plan, a single candidate, or no noise: chance has no say.
         chosen.iter_mut().take(1).for_each(|first| *first = SEEDS);
     } else {
-        let tables = Contest::new(decision, policy, contest);
+        let contest = Contest::of(decision, policy);
         for draw in 0..SEEDS {
-            let winner = tables.winner(splitmix64(draw));
+            let winner = contest.winner(decision.candidates.iter().take(rivals), Noise::of(splitmix64(draw)));
             chosen.iter_mut().skip(winner).take(1).for_each(|count| *count += 1);
         }
     }
@@ -50,53 +44,40 @@ pub fn fill_selection_probabilities(decision: &mut Decision, policy: &RoutingPol
     }
 }
 
-/// How many of the first candidates compete: those that rank with the first. The plan's later attempts are
-/// spread over providers, so all of its class are counted, wherever they stand.
-fn contest(decision: &Decision) -> usize {
+/// How many candidates compete with the first: those that rank with it. They stand next to it in the plan.
+fn rivals(decision: &Decision) -> usize {
     let Some(first) = decision.candidates.first().filter(|first| !first.probe && !first.panic) else { return 0 };
-    decision.candidates.iter().filter(|candidate| ranks_with(first, candidate)).count()
+    let rank = |candidate: &Candidate| (candidate.target, candidate.inputs.tier);
+    decision.candidates.iter().take_while(|candidate| rank(candidate) == rank(first)).count()
 }
 
-fn ranks_with(first: &Candidate, candidate: &Candidate) -> bool {
-    (candidate.target, candidate.inputs.tier) == (first.target, first.inputs.tier)
-}
-
-/// The candidates that rank with the first, ready to be scored many times.
-struct Contest<'a> {
-    decision: &'a Decision,
-    policy: &'a RoutingPolicy,
+/// A recorded decision, ready to be scored again.
+struct Contest {
     rules: Rules,
-    competing: usize,
+    scoring: Scoring,
 }
 
-impl<'a> Contest<'a> {
-    fn new(decision: &'a Decision, policy: &'a RoutingPolicy, competing: usize) -> Contest<'a> {
-        let rules = Rules::of(policy, decision.objective.value, decision.streamed);
-        Contest { decision, policy, rules, competing }
+impl Contest {
+    fn of(decision: &Decision, policy: &RoutingPolicy) -> Contest {
+        let objective = decision.objective.value;
+        let [time, cost, dearest] = decision.yardsticks;
+        let yardsticks = Yardsticks { time, cost, dearest };
+        Contest {
+            rules: Rules::of(policy, objective, decision.streamed),
+            scoring: Scoring::new(policy, objective, decision.weights, yardsticks),
+        }
     }
 
-    /// Position of the candidate that this seed would choose.
-    fn winner(&self, seed: u64) -> usize {
-        let candidates = &self.decision.candidates;
-        let forecasts: Vec<Forecast> = candidates.iter().map(|c| forecast(c, &self.rules, noise(seed, c))).collect();
-        let mut times: Vec<f64> = forecasts.iter().map(Forecast::time).collect();
-        let [_, cost, dearest] = self.decision.yardsticks;
-        let yardsticks = Yardsticks { time: median_time(&mut times), cost, dearest };
-        let scoring = Scoring::new(self.policy, self.decision.objective.value, self.decision.weights, yardsticks);
-        // Candidates of the first class come first; beyond them nobody competes.
-        let scores = candidates.iter().zip(&forecasts).take(self.competing).enumerate();
-        let score = |(position, (candidate, forecast)): (usize, (&Candidate, &Forecast))| {
-            (position, scoring.score(forecast, candidate.inputs.cost))
-        };
-        scores.map(score).min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(position, _)| position)
+    fn score(&self, candidate: &Candidate, noise: Noise) -> f64 {
+        let inputs = &candidate.inputs;
+        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token);
+        let forecast = Forecast::of(inputs, &curve, &self.rules, noise.at(candidate.endpoint));
+        self.scoring.score(&forecast, inputs.cost)
     }
-}
 
-fn forecast(candidate: &Candidate, rules: &Rules, z: f64) -> Forecast {
-    let inputs = &candidate.inputs;
-    Forecast::of(inputs, &Curve::of(inputs.intercept, inputs.variance, inputs.per_token), rules, z)
-}
-
-fn noise(seed: u64, candidate: &Candidate) -> f64 {
-    if seed == 0 { 0.0 } else { NormalTable::get().noise(seed, candidate.endpoint) }
+    /// Position of the candidate that this noise would choose.
+    fn winner<'a>(&self, candidates: impl Iterator<Item = &'a Candidate>, noise: Noise) -> usize {
+        let scores = candidates.map(|candidate| self.score(candidate, noise)).enumerate();
+        scores.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(position, _)| position)
+    }
 }

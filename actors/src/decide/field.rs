@@ -2,12 +2,13 @@
 
 use super::{
     case::Case,
-    filter::{Screen, Subject, purpose},
+    filter::{Refusal, Screen, Subject, purpose},
+    gates,
     predict::{Forecast, lateness},
 };
 use crate::{
-    domain::{Cause, Endpoint, EndpointId, Excluded, Inputs, Preference, Provider, Target, Tick},
-    stats::{Curve, EndpointStats, Gate, LiveEndpoint},
+    domain::{Cause, EndpointId, Excluded, Inputs, Preference, Target, Tick},
+    stats::{Curve, EndpointStats, Facts, Gate, LiveEndpoint},
 };
 
 /// Lower bound on the failure probability behind a gate that is not open.
@@ -26,37 +27,70 @@ pub(super) enum Role {
     Panic,
 }
 
-/// An endpoint that passed the hard filters.
+/// An endpoint that passed the hard filters. Kept small: a decision walks over all of them several times.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
-    pub index: u32,
-    pub endpoint: EndpointId,
-    pub provider: u32,
-    pub target: u32,
-    pub gate: Gate,
+pub(super) struct Row<'a> {
+    pub stats: &'a EndpointStats,
+    /// What ranks before any score: target, then tier.
+    pub class: u64,
+    pub forecast: Forecast,
+    pub moment: Moment,
     /// When a paced endpoint takes the next request.
     pub due: Option<Tick>,
-    pub inputs: Inputs,
-    pub forecast: Forecast,
+    pub index: u32,
     pub role: Role,
+    /// What it is ordered by within its class: its score, once it takes part. Never negative.
+    pub rank: f64,
 }
 
-impl Row {
-    /// What ranks before any score: target, place in `provider.order`, missed preferences.
-    pub(super) fn class(&self) -> u64 {
-        u64::from(self.target) << 32 | u64::from(self.inputs.tier)
+/// What a forecast takes from the moment and the request, beside the slow statistics.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub gate: Gate,
+    pub in_flight: u32,
+    pub late: f64,
+    pub output_tokens: f64,
+    pub cost: f64,
+}
+
+impl Row<'_> {
+    /// Its stable id.
+    pub(super) fn endpoint(&self) -> EndpointId {
+        self.stats.facts.id
+    }
+
+    /// Position of its provider.
+    pub(super) fn provider(&self) -> u32 {
+        self.stats.facts.provider
+    }
+
+    /// Which of the query's targets it belongs to.
+    pub(super) fn target(&self) -> u32 {
+        (self.class >> 32) as u32
+    }
+
+    /// Place in `provider.order`, then whether a preference is missed.
+    pub(super) fn tier(&self) -> u32 {
+        self.class as u32
     }
 
     /// Target and place in `provider.order` alone.
     pub(super) fn wish(&self) -> u64 {
-        self.class() >> 1
+        self.class >> 1
+    }
+
+    /// Everything its score was made from.
+    #[inline]
+    pub(super) fn inputs(&self, case: &Case<'_>) -> Inputs {
+        let expected = self.forecast.first_token + if case.query.streamed { 0.0 } else { self.forecast.generation };
+        Inputs { expected, tier: self.tier(), ..inputs(case, self.stats, &self.moment) }
     }
 }
 
 /// The endpoints of a request's pool, sorted into those that may serve and those that may not.
 #[derive(Debug, Default)]
-pub(super) struct Field {
-    pub rows: Vec<Row>,
+pub(super) struct Field<'a> {
+    pub rows: Vec<Row<'a>>,
     pub excluded: Vec<Excluded>,
     /// Expected cost of everything that passed the hard filters, rows or not.
     pub costs: Vec<f64>,
@@ -72,10 +106,10 @@ enum Seen {
     Passed,
 }
 
-impl Field {
+impl<'a> Field<'a> {
     /// The pool of the case's query, target by target. An endpoint that several targets stand for belongs to the
     /// first for which it passes.
-    pub(super) fn of(case: &Case<'_>) -> Field {
+    pub(super) fn of(case: &Case<'a>) -> Field<'a> {
         let mut field = Field::default();
         let several = case.query.targets.len() > 1;
         let mut seen = if several { vec![Seen::Never; case.catalog.endpoints.len()] } else { Vec::new() };
@@ -83,18 +117,18 @@ impl Field {
             match *asked {
                 Target::Model(position) => {
                     let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, None);
-                    let Some(model) = case.catalog.model(position) else { continue };
-                    for (index, endpoint) in case.catalog.endpoints_of(model) {
-                        field.enter(case, &screen, target, index, endpoint, &mut seen);
+                    let endpoints = case.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
+                    for &index in endpoints {
+                        field.enter(case, &screen, target, index, &mut seen);
                     }
                 }
                 Target::Alias(position) => {
                     let alias = case.catalog.alias(position);
                     let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, alias);
-                    field.reserve(case.catalog.endpoints.len());
-                    for (index, endpoint) in (0_u32..).zip(&case.catalog.endpoints) {
-                        if is_in_pool(case, endpoint) {
-                            field.enter(case, &screen, target, index, endpoint, &mut seen);
+                    field.reserve(case.snapshot.endpoints.len());
+                    for (index, stats) in (0_u32..).zip(&case.snapshot.endpoints) {
+                        if is_in_pool(case, &stats.facts) {
+                            field.enter(case, &screen, target, index, &mut seen);
                         }
                     }
                 }
@@ -108,19 +142,16 @@ impl Field {
         self.costs.reserve(endpoints);
     }
 
-    fn enter(
-        &mut self,
-        case: &Case<'_>,
-        screen: &Screen<'_>,
-        target: u32,
-        index: u32,
-        endpoint: &Endpoint,
-        seen: &mut [Seen],
-    ) {
+    fn enter(&mut self, case: &Case<'a>, screen: &Screen<'a>, target: u32, index: u32, seen: &mut [Seen]) {
+        let Some(stats) = case.snapshot.endpoints.get(index as usize) else { return };
         let mut unseen = Seen::Never;
         let seen = seen.get_mut(index as usize).unwrap_or(&mut unseen);
-        let Some(subject) = Subject::of(case.catalog, endpoint).filter(|_| *seen != Seen::Passed) else { return };
-        if let Some((reason, detail)) = screen.refusal(subject) {
+        if *seen == Seen::Passed {
+            return;
+        }
+        if !screen.passes(&stats.facts)
+            && let Some((reason, detail)) = refusal(case, screen, index)
+        {
             if *seen == Seen::Never {
                 self.excluded.push(Excluded { index, reason, detail });
             }
@@ -131,62 +162,58 @@ impl Field {
             self.excluded.retain(|excluded| excluded.index != index);
         }
         *seen = Seen::Passed;
-        self.pass(case, target, index, subject);
+        self.pass(case, target, index, stats);
     }
 
     /// An endpoint that no hard filter refuses. Behind a gate that lets nobody pass it only counts for the costs.
-    fn pass(&mut self, case: &Case<'_>, target: u32, index: u32, subject: Subject<'_>) {
-        let Some(stats) = case.snapshot.endpoints.get(index as usize) else { return };
-        let (live, provider) = (case.live.endpoint(index), case.live.provider(subject.endpoint.provider));
-        let gate = live.gate.and(provider.gate);
-        let output_tokens = expected_output(case, subject.endpoint);
-        let cost = stats.prices.cost(case.query.prompt_tokens, output_tokens, case.query.images);
-        self.costs.push(cost);
-        if let Gate::Cooling { until } | Gate::ConfigFault { until } = gate {
+    fn pass(&mut self, case: &Case<'a>, target: u32, index: u32, stats: &'a EndpointStats) {
+        let live = case.live.endpoint(index);
+        let moment = Moment::of(case, stats, live);
+        self.costs.push(moment.cost);
+        if let Gate::Cooling { until } | Gate::ConfigFault { until } = moment.gate {
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
-            let (failures, last) =
-                if gate == live.gate { (live.failures, live.last) } else { (provider.failures, provider.last) };
-            self.excluded.push(super::gates::shut(index, gate, case.now, failures, last));
+            let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
+            self.excluded.push(gates::shut(index, moment.gate, case.now, failures, last));
             return;
         }
-        let mut inputs = inputs(case, stats, &live, gate, output_tokens, cost);
-        let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, case.noise(subject.endpoint.id));
-        inputs.expected = forecast.first_token + if case.query.streamed { 0.0 } else { forecast.generation };
-        inputs.tier = tier(case, subject, &forecast, stats);
-        self.rows.push(Row {
-            index,
-            endpoint: subject.endpoint.id,
-            provider: subject.endpoint.provider,
-            target,
-            gate,
-            due: live.due,
-            inputs,
-            forecast,
-            role: Role::Out,
-        });
+        let z = case.noise.at(stats.facts.id);
+        let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, z);
+        let class = u64::from(target) << 32;
+        self.rows.push(Row { stats, class, forecast, moment, due: live.due, index, role: Role::Out, rank: 0.0 });
+        if let Some(row) = self.rows.last_mut().filter(|_| case.has_wishes) {
+            row.class |= u64::from(tier(case, row));
+        }
+    }
+}
+
+fn refusal(case: &Case<'_>, screen: &Screen<'_>, index: u32) -> Option<Refusal> {
+    screen.refusal(Subject::of(case.catalog, case.catalog.endpoint(index)?)?)
+}
+
+impl Moment {
+    #[inline]
+    pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
+        let facts = &stats.facts;
+        let expected = case.snapshot.lengths.expected(facts.model, case.length);
+        let output_tokens = expected.min(f64::from(facts.longest_answer));
+        Moment {
+            gate: live.gate.and(case.live.provider(facts.provider).gate),
+            in_flight: live.in_flight,
+            late: lateness(live.overdue, &stats.curve),
+            output_tokens,
+            cost: stats.prices.cost(case.query.prompt_tokens, output_tokens, case.query.images),
+        }
     }
 }
 
 /// An alias stands for every endpoint of a model that gives what the call is for, at a provider that is on.
-fn is_in_pool(case: &Case<'_>, endpoint: &Endpoint) -> bool {
-    let gives = |model: &crate::domain::Model| model.architecture.output.contains(purpose(case.query.api));
-    case.catalog.provider_of(endpoint).is_some_and(Provider::is_on)
-        && case.catalog.model_of(endpoint).is_some_and(gives)
+fn is_in_pool(case: &Case<'_>, facts: &Facts) -> bool {
+    facts.on && facts.output.contains(purpose(case.query.api))
 }
 
-pub(super) fn expected_output(case: &Case<'_>, endpoint: &Endpoint) -> f64 {
-    let most = endpoint.limits.max_completion_tokens.map_or(f64::INFINITY, f64::from);
-    case.snapshot.lengths.expected(endpoint.model, case.query.max_tokens).min(most)
-}
-
-pub(super) fn inputs(
-    case: &Case<'_>,
-    stats: &EndpointStats,
-    live: &LiveEndpoint,
-    gate: Gate,
-    output_tokens: f64,
-    cost: f64,
-) -> Inputs {
+/// The recorded inputs of a forecast; what only a candidate has (`expected`, `tier`) is left at 0.
+#[inline]
+pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
     let estimates = &stats.estimates;
     Inputs {
         intercept: estimates.fit.intercept,
@@ -198,26 +225,28 @@ pub(super) fn inputs(
         failures: estimates.failures * case.counts_left,
         successes: estimates.successes * case.counts_left,
         age: estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
-        in_flight: live.in_flight,
-        late: lateness(live.overdue, &stats.curve),
-        output_tokens,
-        cost,
-        floor: if gate == Gate::Passing { 0.0 } else { UNSURE },
+        in_flight: moment.in_flight,
+        late: moment.late,
+        output_tokens: moment.output_tokens,
+        cost: moment.cost,
+        floor: if moment.gate == Gate::Passing { 0.0 } else { UNSURE },
         expected: 0.0,
         tier: 0,
-        until: gate.until().unwrap_or_default(),
+        until: moment.gate.until().unwrap_or_default(),
     }
 }
 
 /// The place in `provider.order`, then whether a preference is missed.
-fn tier(case: &Case<'_>, subject: Subject<'_>, forecast: &Forecast, stats: &EndpointStats) -> u32 {
+fn tier(case: &Case<'_>, row: &Row<'_>) -> u32 {
     let routing = &case.query.routing;
     let order = &routing.provider.order;
-    let place = order.iter().position(|entry| subject.is_named(entry)).unwrap_or(order.len());
+    let subject = case.catalog.endpoint(row.index).and_then(|endpoint| Subject::of(case.catalog, endpoint));
+    let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
+    let place = order.iter().position(named).unwrap_or(order.len());
+    let (forecast, stats) = (&row.forecast, row.stats);
     let slow = routing.preferred_max_latency.is_some_and(|latency| is_slow(&latency.value, forecast, &stats.curve));
     let lame = routing.preferred_min_throughput.is_some_and(|rate| {
-        let per_token =
-            if forecast.load > 0.0 { stats.curve.per_token * libm::exp(forecast.load) } else { stats.curve.per_token };
+        let per_token = stats.curve.per_token * libm::exp(forecast.load);
         is_lame(&rate.value, per_token, stats.estimates.per_token_variance.sqrt())
     });
     u32::try_from(place).unwrap_or(u32::MAX >> 1) << 1 | u32::from(slow || lame)
@@ -238,8 +267,8 @@ fn is_lame(rate: &Preference, per_token: f64, sigma: f64) -> bool {
     bounds(rate).any(|(bound, z)| 1.0 / (per_token * libm::exp(z * sigma)) < bound)
 }
 
-/// The failures behind an endpoint's gate, or its provider's where that one is the stricter.
-pub(super) fn behind(case: &Case<'_>, row: &Row) -> (u32, Option<Cause>) {
-    let (live, provider) = (case.live.endpoint(row.index), case.live.provider(row.provider));
-    if live.gate == row.gate { (live.failures, live.last) } else { (provider.failures, provider.last) }
+/// The failures behind the gate that stands in the way: the endpoint's own, or its provider's.
+pub(super) fn behind(case: &Case<'_>, index: u32, provider: u32, gate: Gate) -> (u32, Option<Cause>) {
+    let (live, provider) = (case.live.endpoint(index), case.live.provider(provider));
+    if live.gate == gate { (live.failures, live.last) } else { (provider.failures, provider.last) }
 }

@@ -9,7 +9,7 @@ use crate::{
         Alias, ApiType, Catalog, DataCollection, Detail, Endpoint, ExclusionReason, Modality, Model, ModelPattern,
         Provider, ProviderState, Query, Usd,
     },
-    stats::OutputLengths,
+    stats::{Facts, LengthClass, OutputLengths},
 };
 
 /// Why, and the figure or pattern behind it.
@@ -48,30 +48,44 @@ struct Check {
     /// Whether the request gives it anything to look for.
     applies: fn(&Screen<'_>) -> bool,
     refuses: fn(&Screen<'_>, Subject<'_>) -> Option<Refusal>,
+    /// Whether [`Screen::passes`] covers it.
+    is_fact: bool,
+}
+
+impl Check {
+    /// A check that the published facts of an endpoint answer.
+    const fn fact(applies: fn(&Screen<'_>) -> bool, refuses: fn(&Screen<'_>, Subject<'_>) -> Option<Refusal>) -> Check {
+        Check { applies, refuses, is_fact: true }
+    }
+
+    /// A check that needs the endpoint itself, its model or its provider.
+    const fn list(applies: fn(&Screen<'_>) -> bool, refuses: fn(&Screen<'_>, Subject<'_>) -> Option<Refusal>) -> Check {
+        Check { applies, refuses, is_fact: false }
+    }
 }
 
 const ALWAYS: fn(&Screen<'_>) -> bool = |_| true;
 
 static CHECKS: [Check; 19] = [
-    Check { applies: ALWAYS, refuses: expired },
-    Check { applies: ALWAYS, refuses: disabled },
-    Check { applies: ALWAYS, refuses: provider_off },
-    Check { applies: ALWAYS, refuses: wrong_endpoint },
-    Check { applies: has_key_lists, refuses: key_policy },
-    Check { applies: has_blocked, refuses: blocked },
-    Check { applies: has_allowed, refuses: not_allowed },
-    Check { applies: |screen| screen.alias.is_some_and(|alias| alias.free_only), refuses: not_free },
-    Check { applies: |screen| !screen.query.routing.provider.ignore.is_empty(), refuses: ignored },
-    Check { applies: |screen| !screen.query.routing.provider.only.is_empty(), refuses: not_only },
-    Check { applies: |screen| !screen.query.needs.output.is_empty(), refuses: output },
-    Check { applies: |screen| !screen.query.needs.input.is_empty(), refuses: input },
-    Check { applies: needs_parameters, refuses: parameters },
-    Check { applies: ALWAYS, refuses: context },
-    Check { applies: |screen| !screen.query.routing.provider.quantizations.is_empty(), refuses: quantization },
-    Check { applies: has_data_policy, refuses: data_policy },
-    Check { applies: |screen| screen.query.routing.max_cost_per_1k_tokens.is_some(), refuses: per_1k_tokens },
-    Check { applies: has_ceilings, refuses: ceilings },
-    Check { applies: |screen| screen.query.routing.max_cost.is_some(), refuses: max_cost },
+    Check::fact(ALWAYS, expired),
+    Check::fact(ALWAYS, disabled),
+    Check::fact(ALWAYS, provider_off),
+    Check::fact(ALWAYS, wrong_endpoint),
+    Check::list(has_key_lists, key_policy),
+    Check::list(has_blocked, blocked),
+    Check::list(has_allowed, not_allowed),
+    Check::list(|screen| screen.alias.is_some_and(|alias| alias.free_only), not_free),
+    Check::list(|screen| !screen.query.routing.provider.ignore.is_empty(), ignored),
+    Check::list(|screen| !screen.query.routing.provider.only.is_empty(), not_only),
+    Check::fact(|screen| !screen.query.needs.output.is_empty(), output),
+    Check::fact(|screen| !screen.query.needs.input.is_empty(), input),
+    Check::fact(needs_parameters, parameters),
+    Check::fact(ALWAYS, context),
+    Check::list(|screen| !screen.query.routing.provider.quantizations.is_empty(), quantization),
+    Check::list(has_data_policy, data_policy),
+    Check::list(|screen| screen.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
+    Check::list(has_ceilings, ceilings),
+    Check::list(|screen| screen.query.routing.max_cost.is_some(), max_cost),
 ];
 
 /// The checks of one target of a request.
@@ -83,6 +97,8 @@ pub(super) struct Screen<'a> {
     alias: Option<&'a Alias>,
     /// The checks that have something to look for, in order; the rest is `None`.
     active: [Option<&'static Check>; CHECKS.len()],
+    /// Whether all of them are answered by facts.
+    facts_suffice: bool,
 }
 
 impl<'a> Screen<'a> {
@@ -92,12 +108,28 @@ impl<'a> Screen<'a> {
         query: &'a Query,
         alias: Option<&'a Alias>,
     ) -> Screen<'a> {
-        let mut screen = Screen { catalog, lengths, query, alias, active: [None; CHECKS.len()] };
+        let mut screen = Screen { catalog, lengths, query, alias, active: [None; CHECKS.len()], facts_suffice: false };
         let applying = CHECKS.iter().filter(|check| (check.applies)(&screen));
         let mut active = [None; CHECKS.len()];
         active.iter_mut().zip(applying).for_each(|(slot, check)| *slot = Some(check));
+        screen.facts_suffice = active.iter().flatten().all(|check| check.is_fact);
         screen.active = active;
         screen
+    }
+
+    /// Whether the facts alone say that nothing is against it. If they do not, [`Screen::refusal`] knows more.
+    pub(super) fn passes(&self, facts: &Facts) -> bool {
+        let (query, needs) = (self.query, &self.query.needs);
+        let any = needs.any_parameter;
+        self.facts_suffice
+            && facts.plain
+            && facts.output.contains(purpose(query.api))
+            && facts.output.covers(needs.output)
+            && facts.input.covers(needs.input)
+            && facts.parameters.covers(needs.parameters)
+            && (any.is_empty() || any.without(facts.parameters) != any)
+            && fits(query.prompt_tokens, output_tokens(query), facts.context_length)
+            && fits(query.prompt_tokens, 0, facts.longest_prompt)
     }
 
     /// The first reason against it.
@@ -221,18 +253,23 @@ fn parameters(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     Some((ExclusionReason::UnsupportedParameter, Detail::Lacks(name.clone())))
 }
 
-/// The estimate may be a quarter too high, so nearer cases go upstream.
 fn context(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
-    let limits = subject.endpoint.limits;
-    let prompt = u64::from(screen.query.prompt_tokens);
-    let output = u64::from(screen.query.max_tokens.unwrap_or(1).max(1));
-    let exceeds = |tokens: u64, limit: u32| 3 * prompt + 4 * tokens > 4 * u64::from(limit);
+    let (limits, prompt, output) = (subject.endpoint.limits, screen.query.prompt_tokens, output_tokens(screen.query));
     let refusal = |needed, limit| Some((ExclusionReason::ContextLength, Detail::Tokens { needed, limit }));
-    if exceeds(output, limits.context_length) {
-        return refusal(prompt + output, limits.context_length);
+    if !fits(prompt, output, limits.context_length) {
+        return refusal(u64::from(prompt) + u64::from(output), limits.context_length);
     }
-    let most = limits.max_prompt_tokens.filter(|most| exceeds(0, *most))?;
-    refusal(prompt, most)
+    let most = limits.max_prompt_tokens.filter(|most| !fits(prompt, 0, *most))?;
+    refusal(u64::from(prompt), most)
+}
+
+/// The estimate of the prompt may be a quarter too high, so nearer cases go upstream.
+fn fits(prompt: u32, output: u32, limit: u32) -> bool {
+    3 * u64::from(prompt) + 4 * u64::from(output) <= 4 * u64::from(limit)
+}
+
+fn output_tokens(query: &Query) -> u32 {
+    query.max_tokens.unwrap_or(1).max(1)
 }
 
 fn quantization(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
@@ -289,7 +326,7 @@ fn ceilings(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
 fn max_cost(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     let (query, pricing) = (screen.query, &subject.endpoint.pricing);
     let limit = query.routing.max_cost?.value;
-    let output = screen.lengths.expected(subject.endpoint.model, query.max_tokens).ceil() as u64;
+    let output = screen.lengths.expected(subject.endpoint.model, LengthClass::of(query.max_tokens)).ceil() as u64;
     let price = pricing.prompt * u64::from(query.prompt_tokens)
         + pricing.completion * output
         + pricing.request

@@ -22,9 +22,9 @@ const WANTED: f64 = 1.3;
 const RELIABLE_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Gives every row that may serve its role.
-pub(super) fn admit(case: &Case<'_>, field: &mut Field) {
+pub(super) fn admit(case: &Case<'_>, field: &mut Field<'_>) {
     let saturated = libm::log(case.policy.hot_inflation.max(1.0));
-    let is_free = |row: &Row| row.gate == Gate::Passing && row.due.is_none();
+    let is_free = |row: &Row<'_>| row.moment.gate == Gate::Passing && row.due.is_none();
     let mut wishes_met: Vec<u64> = Vec::new();
     for row in field.rows.iter_mut().filter(|row| is_free(row) && row.forecast.load <= saturated) {
         row.role = Role::Candidate;
@@ -43,19 +43,19 @@ pub(super) fn admit(case: &Case<'_>, field: &mut Field) {
 }
 
 /// Nothing is left: the mildest shut gates are passed.
-fn relax(case: &Case<'_>, rows: &mut [Row]) {
-    let enter = |rows: &mut [Row], role, may: fn(&Row) -> bool| {
+fn relax(case: &Case<'_>, rows: &mut [Row<'_>]) {
+    let enter = |rows: &mut [Row<'_>], role, may: fn(&Row<'_>) -> bool| {
         let mut any = false;
         for row in rows.iter_mut().filter(|row| may(row)) {
             (row.role, any) = (role, true);
         }
         any
     };
-    let relaxed = enter(rows, Role::Panic, |row| row.gate == Gate::Passing)
-        || enter(rows, Role::Probe, |row| matches!(row.gate, Gate::HalfOpen { .. }));
+    let relaxed = enter(rows, Role::Panic, |row| row.moment.gate == Gate::Passing)
+        || enter(rows, Role::Probe, |row| matches!(row.moment.gate, Gate::HalfOpen { .. }));
     if !relaxed {
         let mut soonest: Vec<_> = rows.iter_mut().collect();
-        soonest.sort_unstable_by_key(|row| (row.inputs.until, row.endpoint));
+        soonest.sort_unstable_by_key(|row| (row.moment.gate.until(), row.endpoint()));
         let most = case.policy.retry.max_attempts.max(1) as usize;
         soonest.into_iter().take(most).for_each(|row| row.role = Role::Panic);
     }
@@ -63,24 +63,27 @@ fn relax(case: &Case<'_>, rows: &mut [Row]) {
 
 /// Lets one half-open endpoint be probed by this request, if somebody would want it back: it would score within
 /// [`WANTED`] of the best, were it sound. Among several the best one is probed.
-pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row], scoring: &Scoring) {
-    let served = |row: &&Row| row.role == Role::Candidate;
+pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scoring) {
+    if !rows.iter().any(|row| matches!(row.moment.gate, Gate::HalfOpen { .. })) {
+        return;
+    }
+    let served = |row: &&Row<'_>| row.role == Role::Candidate;
     // A request that gets one attempt only is not spent on a doubtful endpoint.
-    let Some(best_class) = rows.iter().filter(served).map(Row::class).min() else { return };
+    let Some(best_class) = rows.iter().filter(served).map(|row| row.class).min() else { return };
     if !case.query.routing.provider.allow_fallbacks {
         return;
     }
-    let of_best = rows.iter().filter(served).filter(|row| row.class() == best_class);
-    let best = of_best.map(|row| scoring.score(&row.forecast, row.inputs.cost)).fold(f64::INFINITY, f64::min);
-    let score = |row: &Row| scoring.score_if(RECOVERED, &row.forecast, row.inputs.cost);
-    let wanted = |row: &&mut Row| {
-        let Gate::HalfOpen { since } = row.gate else { return false };
+    let of_best = rows.iter().filter(served).filter(|row| row.class == best_class);
+    let best = of_best.map(|row| scoring.score(&row.forecast, row.moment.cost)).fold(f64::INFINITY, f64::min);
+    let score = |row: &Row<'_>| scoring.score_if(RECOVERED, &row.forecast, row.moment.cost);
+    let wanted = |row: &&mut Row<'_>| {
+        let Gate::HalfOpen { since } = row.moment.gate else { return false };
         let early = case.query.objective.value == Objective::Reliable && case.now - since < RELIABLE_WAIT;
-        let worth = row.class() < best_class || (row.class() == best_class && score(row) <= WANTED * best);
+        let worth = row.class < best_class || (row.class == best_class && score(row) <= WANTED * best);
         row.role == Role::Out && !early && worth && row.due.is_none()
     };
-    let rank = |row: &Row| (row.class(), score(row), row.endpoint);
-    let better = |a: &&mut Row, b: &&mut Row| {
+    let rank = |row: &Row<'_>| (row.class, score(row), row.endpoint());
+    let better = |a: &&mut Row<'_>, b: &&mut Row<'_>| {
         let ((class_a, score_a, id_a), (class_b, score_b, id_b)) = (rank(a), rank(b));
         class_a.cmp(&class_b).then(score_a.total_cmp(&score_b)).then(id_a.cmp(&id_b))
     };
@@ -90,11 +93,11 @@ pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row], scoring: &Scoring) 
 }
 
 /// Why a row takes no part.
-pub(super) fn excluded(case: &Case<'_>, row: &Row) -> Excluded {
+pub(super) fn excluded(case: &Case<'_>, row: &Row<'_>) -> Excluded {
     let index = row.index;
-    if row.gate != Gate::Passing {
-        let (failures, last) = behind(case, row);
-        return shut(index, row.gate, case.now, failures, last);
+    if row.moment.gate != Gate::Passing {
+        let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
+        return shut(index, row.moment.gate, case.now, failures, last);
     }
     match row.due {
         Some(due) => {
@@ -102,7 +105,7 @@ pub(super) fn excluded(case: &Case<'_>, row: &Row) -> Excluded {
             Excluded { index, reason: ExclusionReason::Paced, detail }
         }
         None => {
-            let detail = Detail::Saturated { in_flight: row.inputs.in_flight, knee: row.inputs.knee };
+            let detail = Detail::Saturated { in_flight: row.moment.in_flight, knee: row.stats.estimates.fit.knee };
             Excluded { index, reason: ExclusionReason::Saturated, detail }
         }
     }

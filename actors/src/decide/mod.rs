@@ -30,6 +30,7 @@ pub use reference::reference_scores;
 use self::{
     case::Case,
     field::{Field, Role, Row},
+    plan::Plan,
     score::{Scoring, Yardsticks},
 };
 pub use crate::stats::splitmix64;
@@ -60,26 +61,27 @@ pub fn decide(
     let scoring = scoring(&case, &mut field);
     gates::admit_probe(&case, &mut field.rows, &scoring);
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
-    let order = plan::ordered(&field.rows, |row| scoring.score(&row.forecast, row.inputs.cost), attempts);
-    let explored = order.first().is_some_and(|first| is_explored(&case, &field, first.row, &scoring));
-    Ok(record::decided(&case, field, &order, &scoring, attempts, explored))
+    plan::rank(&mut field.rows, |row| scoring.score(&row.forecast, row.moment.cost));
+    let order = plan::ordered(&field.rows, attempts);
+    let explored = is_explored(&case, &order, &scoring);
+    let plan = Plan { order, attempts, explored };
+    Ok(record::decided(&case, &field.rows, field.excluded, &plan, &scoring))
 }
 
-fn scoring(case: &Case<'_>, field: &mut Field) -> Scoring {
+fn scoring(case: &Case<'_>, field: &mut Field<'_>) -> Scoring {
     let playing = field.rows.iter().filter(|row| row.role != Role::Out);
-    let mut times: Vec<f64> = playing.map(|row| row.forecast.time()).collect();
+    let mut times = Vec::with_capacity(field.rows.len());
+    times.extend(playing.map(|row| row.forecast.calm_time()));
     let yardsticks = Yardsticks::of(&mut times, &mut field.costs);
     Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks)
 }
 
 /// Whether the choice differs from what it would be without noise.
-fn is_explored(case: &Case<'_>, field: &Field, choice: usize, scoring: &Scoring) -> bool {
-    if case.seed == 0 || field.rows.get(choice).is_none_or(|row| row.role != Role::Candidate) {
+fn is_explored(case: &Case<'_>, order: &[&Row<'_>], scoring: &Scoring) -> bool {
+    let Some(choice) = order.first().filter(|choice| case.seed != 0 && choice.role == Role::Candidate) else {
         return false;
-    }
-    let playing = field.rows.iter().filter(|row| row.role == Role::Candidate);
-    let mut times: Vec<f64> = playing.map(|row| row.forecast.calm_time()).collect();
-    let calm = scoring.with_time(score::median_time(&mut times));
-    let score = |row: &Row| calm.calm_score(&row.forecast, row.inputs.cost);
-    plan::best(&field.rows, score) != Some(choice)
+    };
+    let playing = order.iter().copied().filter(|row| row.role == Role::Candidate);
+    let best = plan::best(playing.map(|row| (row, scoring.calm_score(&row.forecast, row.moment.cost))));
+    best.is_none_or(|best| best.index != choice.index)
 }

@@ -5,25 +5,40 @@
 
 use std::sync::LazyLock;
 
-use crate::{domain::EndpointId, stats::mix};
+use crate::{domain::EndpointId, stats::splitmix64};
 
 const ENTRIES: usize = 1024;
 
-/// Quantiles of the standard normal distribution, at the middles of 1024 equal shares.
-pub(super) struct NormalTable([f64; ENTRIES]);
+/// The noise of one decision.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Noise {
+    /// Scattered already, so that each endpoint costs one hash; `None` for no noise.
+    seed: Option<u64>,
+    table: &'static NormalTable,
+}
 
+impl Noise {
+    /// The noise of this seed; 0 means none.
+    pub(super) fn of(seed: u64) -> Noise {
+        Noise { seed: (seed != 0).then(|| splitmix64(seed)), table: &TABLE }
+    }
+
+    /// How the decision doubts what is known of an endpoint, in standard deviations.
+    pub(super) fn at(&self, endpoint: EndpointId) -> f64 {
+        self.seed.map_or(0.0, |seed| self.table.at(splitmix64(seed ^ endpoint.0)))
+    }
+}
+
+/// Quantiles of the standard normal distribution, at the middles of 1024 equal shares.
+#[derive(Debug)]
+struct NormalTable([f64; ENTRIES]);
+
+/// Computed at its first use.
 static TABLE: LazyLock<NormalTable> = LazyLock::new(NormalTable::computed);
 
 impl NormalTable {
-    /// The table; computed at its first use.
-    pub(super) fn get() -> &'static NormalTable {
-        &TABLE
-    }
-
-    /// The noise of an endpoint in a decision.
-    pub(super) fn noise(&self, seed: u64, endpoint: EndpointId) -> f64 {
-        let entry = mix(seed, endpoint.0) as usize % ENTRIES;
-        self.0.get(entry).copied().unwrap_or_default()
+    fn at(&self, draw: u64) -> f64 {
+        self.0.get(draw as usize % ENTRIES).copied().unwrap_or_default()
     }
 
     fn computed() -> NormalTable {
@@ -52,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_table_is_symmetric_with_mean_zero_and_variance_one() {
-        let table = &NormalTable::get().0;
+        let table = &TABLE.0;
         let mean = table.iter().sum::<f64>() / ENTRIES as f64;
         let variance = table.iter().map(|z| z * z).sum::<f64>() / ENTRIES as f64;
         assert!(mean.abs() < 1e-9 && (variance - 1.0).abs() < 0.01, "{mean} {variance}");
@@ -69,10 +84,10 @@ mod tests {
 
     #[test]
     fn noise_depends_on_seed_and_endpoint_and_nothing_else() {
-        let table = NormalTable::get();
-        let id = |n| EndpointId(n);
-        assert_eq!(table.noise(7, id(1)).to_bits(), table.noise(7, id(1)).to_bits());
-        let mean = (0..4000).map(|seed| table.noise(seed, id(1))).sum::<f64>() / 4000.0;
+        let noise = |seed, id| Noise::of(seed).at(EndpointId(id));
+        assert_eq!(noise(7, 1).to_bits(), noise(7, 1).to_bits());
+        assert_eq!(noise(0, 1).to_bits(), 0.0_f64.to_bits(), "seed 0 is no noise");
+        let mean = (1..4001).map(|seed| noise(seed, 1)).sum::<f64>() / 4000.0;
         assert!(mean.abs() < 0.06, "{mean}");
     }
 }

@@ -12,89 +12,119 @@ use super::field::{Role, Row};
 /// Scores this close, relatively, are equal.
 const TIE: f64 = 1e-9;
 
-/// A row that takes part, with what it is ordered by.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ranked {
-    /// Position among the rows.
-    pub row: usize,
-    class: u64,
-    score: f64,
+/// A settled plan.
+pub(super) struct Plan<'r, 'a> {
+    /// The rows that take part, in the order they are tried.
+    pub order: Vec<&'r Row<'a>>,
+    /// How many of them may be tried.
+    pub attempts: u32,
+    /// Whether noise made the choice.
+    pub explored: bool,
+}
+
+/// Gives every row that takes part its rank within its class.
+pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
+    for row in rows.iter_mut().filter(|row| row.role != Role::Out) {
+        if row.role == Role::Panic {
+            // Past shut gates the one that opens soonest goes first, whatever it would score, and missed
+            // preferences count for nothing.
+            row.class = row.wish() << 1;
+            row.rank = row.moment.gate.until().or(row.due).unwrap_or_default().0 as f64;
+        } else {
+            row.rank = score(row);
+        }
+    }
 }
 
 /// The rows that take part, in the order they are tried.
-pub(super) fn ordered(rows: &[Row], score: impl Fn(&Row) -> f64, attempts: u32) -> Vec<Ranked> {
-    let mut order = Vec::with_capacity(rows.len());
-    let playing = rows.iter().enumerate().filter(|(_, row)| row.role != Role::Out);
-    order.extend(playing.map(|(position, row)| Ranked {
-        row: position,
-        class: class(row),
-        // Past shut gates the one that opens soonest goes first, whatever it would score.
-        score: if row.role == Role::Panic { row.inputs.until.0 as f64 } else { score(row) },
-    }));
-    order.sort_unstable_by(|a, b| a.class.cmp(&b.class).then(a.score.total_cmp(&b.score)));
-    settle_ties(rows, &mut order);
-    let is_probe = |ranked: &Ranked| rows.get(ranked.row).is_some_and(|row| row.role == Role::Probe);
-    let probe = order.iter().position(is_probe);
+pub(super) fn ordered<'r, 'a>(rows: &'r [Row<'a>], attempts: u32) -> Vec<&'r Row<'a>> {
+    let mut order = roughly_ordered(rows);
+    order.sort_unstable_by_key(|row| (row.class, row.rank.to_bits()));
+    settle_ties(&mut order);
+    let probe = order.iter().position(|row| row.role == Role::Probe);
     move_to_front(&mut order, probe);
-    spread(rows, &mut order, attempts as usize);
+    spread(&mut order, attempts as usize);
     order
 }
 
-/// Missed preferences count for nothing in panic.
-fn class(row: &Row) -> u64 {
-    if row.role == Role::Panic { row.wish() << 1 } else { row.class() }
+/// The rows that take part, by rank up to twelve digits. Integers that hold rank and position sort several
+/// times faster than rows do, and what they leave to be sorted is next to nothing.
+fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
+    const POSITION: u64 = (1 << 12) - 1;
+    let playing = |(_, row): &(u64, &Row<'_>)| row.role != Role::Out;
+    let mut keys = Vec::with_capacity(rows.len());
+    keys.extend(
+        (0..).zip(rows).filter(playing).map(|(position, row)| row.rank.to_bits() & !POSITION | position & POSITION),
+    );
+    if rows.len() as u64 > POSITION {
+        return rows.iter().filter(|row| row.role != Role::Out).collect();
+    }
+    keys.sort_unstable();
+    let mut order = Vec::with_capacity(keys.len());
+    order.extend(keys.iter().filter_map(|key| rows.get((key & POSITION) as usize)));
+    order
 }
 
-/// Position of the best row of the best class; ties settled as in the plan.
-pub(super) fn best(rows: &[Row], score: impl Fn(&Row) -> f64) -> Option<usize> {
-    let playing = || rows.iter().enumerate().filter(|(_, row)| row.role == Role::Candidate);
-    let class = playing().map(|(_, row)| row.class()).min()?;
-    let of_class = || playing().filter(|(_, row)| row.class() == class);
-    let least = of_class().map(|(_, row)| score(row)).fold(f64::INFINITY, f64::min);
-    let tied = of_class().filter(|(_, row)| is_tie(least, score(row)));
-    tied.min_by(|(_, a), (_, b)| tie_break(a, b)).map(|(position, _)| position)
+/// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
+pub(super) fn best<'r, 'a: 'r>(scored: impl Iterator<Item = (&'r Row<'a>, f64)> + Clone) -> Option<&'r Row<'a>> {
+    let mut best: Option<(&Row<'_>, f64)> = None;
+    let mut rival = f64::INFINITY;
+    for (row, score) in scored.clone() {
+        match best {
+            Some((leader, least)) if (leader.class, least) <= (row.class, score) => {
+                rival = if leader.class == row.class { rival.min(score) } else { rival };
+            }
+            previous => {
+                let beaten = previous.filter(|(leader, _)| leader.class == row.class);
+                rival = beaten.map_or(f64::INFINITY, |(_, least)| least);
+                best = Some((row, score));
+            }
+        }
+    }
+    let (first, least) = best?;
+    if !is_tie(least, rival) {
+        return Some(first);
+    }
+    let tied = scored.filter(|(row, score)| row.class == first.class && is_tie(least, *score));
+    tied.map(|(row, _)| row).min_by(|a, b| tie_break(a, b))
 }
 
 fn is_tie(least: f64, score: f64) -> bool {
-    score - least <= TIE * least.abs().max(score.abs())
+    score - least <= TIE * score
 }
 
-fn tie_break(a: &Row, b: &Row) -> Ordering {
+fn tie_break(a: &Row<'_>, b: &Row<'_>) -> Ordering {
     let failure = a.forecast.failure.total_cmp(&b.forecast.failure);
-    let cost = || a.inputs.cost.total_cmp(&b.inputs.cost);
-    failure.then_with(cost).then(a.inputs.in_flight.cmp(&b.inputs.in_flight)).then(a.endpoint.cmp(&b.endpoint))
+    let cost = || a.moment.cost.total_cmp(&b.moment.cost);
+    failure.then_with(cost).then(a.moment.in_flight.cmp(&b.moment.in_flight)).then(a.endpoint().cmp(&b.endpoint()))
 }
 
 /// Orders every run of tied scores by what breaks ties. A run is what ties with its first.
-fn settle_ties(rows: &[Row], order: &mut [Ranked]) {
+fn settle_ties(order: &mut [&Row<'_>]) {
     let mut rest = order;
     while let Some(first) = rest.first().copied() {
-        let tied = |ranked: &&Ranked| ranked.class == first.class && is_tie(first.score, ranked.score);
+        let tied = |row: &&&Row<'_>| row.class == first.class && is_tie(first.rank, row.rank);
         let length = rest.iter().take_while(tied).count().max(1);
         let Some((run, after)) = rest.split_at_mut_checked(length) else { return };
         if run.len() > 1 {
-            run.sort_unstable_by(|a, b| match (rows.get(a.row), rows.get(b.row)) {
-                (Some(a), Some(b)) => tie_break(a, b),
-                _ => Ordering::Equal,
-            });
+            run.sort_unstable_by(|a, b| tie_break(a, b));
         }
         rest = after;
     }
 }
 
-fn move_to_front(order: &mut [Ranked], place: Option<usize>) {
+fn move_to_front<T>(order: &mut [T], place: Option<usize>) {
     if let Some(upto) = place.and_then(|place| order.get_mut(..=place)) {
         upto.rotate_right(1);
     }
 }
 
 /// Fills the attempts after the first with providers not tried yet, as long as their class has one.
-fn spread(rows: &[Row], order: &mut [Ranked], attempts: usize) {
-    let provider = |ranked: &Ranked| rows.get(ranked.row).map(|row| row.provider);
+fn spread(order: &mut [&Row<'_>], attempts: usize) {
     for place in 1..attempts.min(order.len()) {
         let Some((tried, open)) = order.split_at_mut_checked(place) else { return };
         let Some(class) = open.first().map(|next| next.class) else { return };
-        let is_fresh = |next: &Ranked| tried.iter().all(|before| provider(before) != provider(next));
+        let is_fresh = |next: &&Row<'_>| tried.iter().all(|before| before.provider() != next.provider());
         let fresh = open.iter().take_while(|next| next.class == class).position(is_fresh);
         move_to_front(open, fresh);
     }

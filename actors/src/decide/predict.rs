@@ -92,6 +92,7 @@ pub(super) struct Forecast {
 
 impl Forecast {
     /// The forecast with noise `z` (0 for none).
+    #[inline]
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, z: f64) -> Forecast {
         let in_flight = f64::from(inputs.in_flight) + 1.0;
         let overload = in_flight > inputs.knee;
@@ -115,22 +116,14 @@ impl Forecast {
         }
     }
 
-    /// What the request costs in seconds, those it delays included, with noise.
-    pub(super) fn time(&self) -> f64 {
-        self.time_from(self.noisy_first_token)
-    }
-
-    /// The same without noise.
+    /// What the request costs in seconds, those it delays included, without noise.
     pub(super) fn calm_time(&self) -> f64 {
-        self.time_from(self.calm_first_token)
-    }
-
-    fn time_from(&self, first_token: f64) -> f64 {
-        let own = first_token + self.generation;
+        let own = self.calm_first_token + self.generation;
         own + self.queueing * own
     }
 
     /// What is published: no noise, nobody else's delay.
+    #[inline]
     pub(super) fn published(&self, inputs: &Inputs, stats: &EndpointStats) -> Prediction {
         let (curve, total) = (&stats.curve, self.first_token + self.generation);
         let per_token =
@@ -193,7 +186,10 @@ mod tests {
         assert_eq!(idle, at_knee);
         assert!((beyond.first_token / idle.first_token - 2.0).abs() < 1e-12);
         assert!((beyond.generation / idle.generation - 2.0).abs() < 1e-12);
-        assert!((beyond.time() / (beyond.calm_first_token + beyond.generation) - 2.0).abs() < 1e-12, "those behind it");
+        assert!(
+            (beyond.calm_time() / (beyond.calm_first_token + beyond.generation) - 2.0).abs() < 1e-12,
+            "those behind it"
+        );
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::domain::{Candidate, Catalog, Decision, Excluded, ExclusionReason, Obj
 /// Skipped endpoints named one by one; the rest is counted.
 const NAMED: usize = 5;
 
-/// Objective and choice with its figures, the runner-up, who was skipped and why, whether chance decided, and
-/// how many attempts it took. A second sentence follows when it took more than one.
+/// Objective and choice with its figures, its score and the next best one, who was skipped and why, whether
+/// chance decided, and how many attempts it took. A second sentence follows when it took more than one.
 #[must_use]
 pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: usize) -> String {
     let mut text = String::with_capacity(256);
@@ -19,9 +19,9 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: usize) 
     };
     // Writing to a `String` cannot fail.
     let _ = tell_choice(&mut text, decision, catalog, choice)
-        .and_then(|()| tell_runner_up(&mut text, decision, catalog, choice))
+        .and_then(|()| tell_score(&mut text, decision, catalog, choice))
         .and_then(|()| tell_skipped(&mut text, decision, catalog))
-        .and_then(|()| tell_end(&mut text, decision, choice, attempts));
+        .and_then(|()| tell_end(&mut text, decision, attempts));
     text
 }
 
@@ -33,11 +33,7 @@ fn tell_choice(text: &mut String, decision: &Decision, catalog: &Catalog, choice
         Objective::Fastest => write!(text, "{time}, failure {failure}, {cost}"),
         Objective::Cheapest => write!(text, "{cost}, failure {failure}, {time}"),
         Objective::Reliable => write!(text, "failure {failure}, {time}, {cost}"),
-        Objective::Balanced => {
-            let [typical_time, typical_cost, _] = decision.yardsticks;
-            write!(text, "{time}, failure {failure}, {cost}, score {}", figure(choice.score, choice.unit))?;
-            write!(text, " against medians of {} and {}", seconds(typical_time), dollars(typical_cost))
-        }
+        Objective::Balanced => write!(text, "{time}, {cost}, failure {failure}"),
     }
 }
 
@@ -53,15 +49,28 @@ fn time(choice: &Candidate) -> String {
     )
 }
 
-/// The next best by score among those that rank with the choice.
-fn tell_runner_up(text: &mut String, decision: &Decision, catalog: &Catalog, choice: &Candidate) -> std::fmt::Result {
-    let rival = |other: &&Candidate| other.target == choice.target && other.inputs.tier == choice.inputs.tier;
-    let rivals = decision.candidates.iter().skip(1).filter(rival);
-    let Some(next) = rivals.min_by(|a, b| a.score.total_cmp(&b.score)) else { return Ok(()) };
+/// What decided: the score and the next best one among those that rank with the choice. A probe goes first
+/// whatever it scores, and past shut gates scores decide nothing.
+fn tell_score(text: &mut String, decision: &Decision, catalog: &Catalog, choice: &Candidate) -> std::fmt::Result {
+    if choice.panic {
+        return text.write_str("; no gate is open, the one that opens soonest is tried first");
+    }
+    let ranks_with = |other: &&Candidate| other.target == choice.target && other.inputs.tier == choice.inputs.tier;
+    let rivals = decision.candidates.iter().skip(1).filter(ranks_with);
+    let next = rivals.min_by(|a, b| a.score.total_cmp(&b.score));
+    if choice.probe {
+        text.push_str("; probes whether it recovered");
+        return next.map_or(Ok(()), |next| write!(text, ", else {}", name(decision, catalog, next.index)));
+    }
+    write!(text, "; score {}", figure(choice.score, choice.unit))?;
+    if choice.unit == ScoreUnit::None {
+        let [typical_time, typical_cost, _] = decision.yardsticks;
+        write!(text, " (medians {} and {})", seconds(typical_time), dollars(typical_cost))?;
+    }
+    let Some(next) = next else { return Ok(()) };
+    write!(text, ", next best {} {}", name(decision, catalog, next.index), figure(next.score, next.unit))?;
     let margin = 100.0 * (next.score / choice.score - 1.0);
-    let name = name(decision, catalog, next.index);
-    write!(text, "; next best {name} {}", figure(next.score, next.unit))?;
-    if margin.is_finite() { write!(text, " ({margin:+.0} %)") } else { Ok(()) }
+    if margin.is_finite() { write!(text, " ({:+.0} %)", margin.max(0.0)) } else { Ok(()) }
 }
 
 fn tell_skipped(text: &mut String, decision: &Decision, catalog: &Catalog) -> std::fmt::Result {
@@ -83,22 +92,12 @@ fn tell_skipped(text: &mut String, decision: &Decision, catalog: &Catalog) -> st
     Ok(())
 }
 
-fn tell_end(text: &mut String, decision: &Decision, choice: &Candidate, attempts: usize) -> std::fmt::Result {
+fn tell_end(text: &mut String, decision: &Decision, attempts: usize) -> std::fmt::Result {
     let explored = if decision.explored { "yes" } else { "no" };
     write!(text, "; explored: {explored}")?;
-    if choice.probe {
-        text.push_str("; probes whether it recovered");
-    }
-    if choice.panic {
-        text.push_str("; no gate was open");
-    }
     write!(text, "; attempts: {attempts}.")?;
     if attempts > 1 {
-        write!(
-            text,
-            " The choice failed before its first content and the plan went on, {} attempts in all.",
-            attempts
-        )?;
+        write!(text, " The choice failed before its first content; {attempts} attempts in all.")?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::{
     case::Case,
     field::{Field, Role, Row},
     gates,
-    plan::Ranked,
+    plan::Plan,
     score::Scoring,
 };
 use crate::domain::{
@@ -12,7 +12,7 @@ use crate::domain::{
 };
 
 /// Nothing may serve the request.
-pub(super) fn refused(case: &Case<'_>, field: Field) -> RouteError {
+pub(super) fn refused(case: &Case<'_>, field: Field<'_>) -> RouteError {
     let mut excluded = field.excluded;
     excluded.extend(field.rows.iter().map(|row| gates::excluded(case, row)));
     RouteError { query: Box::new(case.query.clone()), excluded, opens: field.opens }
@@ -21,17 +21,14 @@ pub(super) fn refused(case: &Case<'_>, field: Field) -> RouteError {
 /// Something may.
 pub(super) fn decided(
     case: &Case<'_>,
-    field: Field,
-    order: &[Ranked],
+    rows: &[Row<'_>],
+    mut excluded: Vec<Excluded>,
+    plan: &Plan<'_, '_>,
     scoring: &Scoring,
-    attempts: u32,
-    explored: bool,
 ) -> Decision {
-    let Field { rows, mut excluded, .. } = field;
-    let ranked = || order.iter().filter_map(|ranked| rows.get(ranked.row));
-    let planned = if case.query.routing.provider.allow_fallbacks { order.len() } else { 1 };
-    let candidates: Vec<Candidate> = ranked().take(planned).filter_map(|row| candidate(case, row, scoring)).collect();
-    excluded.extend(ranked().skip(planned).map(without_fallbacks));
+    let planned = if case.query.routing.provider.allow_fallbacks { plan.order.len() } else { 1 };
+    let candidates: Vec<Candidate> = plan.order.iter().take(planned).map(|row| candidate(case, row, scoring)).collect();
+    excluded.extend(plan.order.iter().skip(planned).map(|row| without_fallbacks(row)));
     excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| gates::excluded(case, row)));
     let query = case.query;
     Decision {
@@ -39,7 +36,7 @@ pub(super) fn decided(
         objective: query.objective,
         weights: query.weights,
         parameters: query.routing.clone(),
-        code: code(case, candidates.as_slice(), explored),
+        code: code(case, &candidates, plan.explored),
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,
         excluded,
@@ -50,40 +47,41 @@ pub(super) fn decided(
         policy_version: case.policy.version,
         tick: case.now,
         seed: case.seed,
-        explored,
-        max_attempts: attempts,
+        explored: plan.explored,
+        max_attempts: plan.attempts,
         yardsticks: scoring.yardsticks.recorded(),
     }
 }
 
-fn candidate(case: &Case<'_>, row: &Row, scoring: &Scoring) -> Option<Candidate> {
-    let inputs = row.inputs;
+// Inlined, a candidate is written where it stays instead of being copied there.
+#[inline]
+fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
+    let inputs = row.inputs(case);
     let terms = scoring.terms(&row.forecast, inputs.cost);
-    let stats = case.snapshot.endpoints.get(row.index as usize)?;
     let answers = inputs.failures + inputs.successes;
-    Some(Candidate {
+    Candidate {
         index: row.index,
-        endpoint: row.endpoint,
-        target: row.target,
+        endpoint: row.endpoint(),
+        target: row.target(),
         score: terms.sum(),
         unit: scoring.unit(),
         terms,
         selection_probability: None,
-        predicted: row.forecast.published(&inputs, stats),
+        predicted: row.forecast.published(&inputs, row.stats),
         health: Health {
-            circuit: row.gate.circuit(),
+            circuit: row.moment.gate.circuit(),
             success_rate: (answers > 0.0).then(|| inputs.successes / answers),
-            samples: answers.round() as u64,
+            samples: (answers + 0.5) as u64,
             in_flight: inputs.in_flight,
         },
         inputs,
         probe: row.role == Role::Probe,
         panic: row.role == Role::Panic,
-    })
+    }
 }
 
 /// An endpoint that would be tried next, were fallbacks allowed.
-fn without_fallbacks(row: &Row) -> Excluded {
+fn without_fallbacks(row: &Row<'_>) -> Excluded {
     let detail = Detail::Text("fallbacks are off and another endpoint was chosen");
     Excluded { index: row.index, reason: ExclusionReason::ProviderNotAllowed, detail }
 }

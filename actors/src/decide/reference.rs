@@ -2,13 +2,13 @@
 
 use super::{
     case::Case,
-    field,
+    field::{Moment, inputs},
     predict::Forecast,
     score::{Scoring, Yardsticks},
 };
 use crate::{
-    domain::{ApiType, Endpoint, Needs, Objective, Provider, Query, RoutingParameters, Source, Sourced, Tick, Weights},
-    stats::{LiveView, Snapshot},
+    domain::{ApiType, Needs, Objective, Query, RoutingParameters, Source, Sourced, Tick, Weights},
+    stats::{EndpointStats, LiveView, Snapshot},
 };
 
 /// The reference request.
@@ -34,25 +34,21 @@ pub fn reference_scores(snapshot: &Snapshot, live: &LiveView, now: Tick) -> Vec<
 }
 
 fn scores_under(case: &Case<'_>) -> Vec<(usize, f64)> {
-    let is_on =
-        |endpoint: &Endpoint| !endpoint.disabled && case.catalog.provider_of(endpoint).is_some_and(Provider::is_on);
-    let on = (0_u32..).zip(&case.catalog.endpoints).filter(|(_, endpoint)| is_on(endpoint));
-    let forecasts: Vec<(usize, Forecast, f64)> =
-        on.filter_map(|(index, endpoint)| forecast(case, index, endpoint)).collect();
-    let mut times: Vec<f64> = forecasts.iter().map(|(_, forecast, _)| forecast.time()).collect();
+    let stats = case.snapshot.endpoints.iter().zip(&case.catalog.endpoints);
+    let on = (0_u32..).zip(stats).filter(|(_, (stats, endpoint))| stats.facts.on && !endpoint.disabled);
+    let forecasts: Vec<(usize, Forecast, f64)> = on.map(|(index, (stats, _))| forecast(case, index, stats)).collect();
+    let mut times: Vec<f64> = forecasts.iter().map(|(_, forecast, _)| forecast.calm_time()).collect();
     let mut costs: Vec<f64> = forecasts.iter().map(|(_, _, cost)| *cost).collect();
     let yardsticks = Yardsticks::of(&mut times, &mut costs);
     let scoring = Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks);
     forecasts.into_iter().map(|(index, forecast, cost)| (index, scoring.score(&forecast, cost))).collect()
 }
 
-fn forecast(case: &Case<'_>, index: u32, endpoint: &Endpoint) -> Option<(usize, Forecast, f64)> {
-    let stats = case.snapshot.endpoints.get(index as usize)?;
-    let live = case.live.endpoint(index);
-    let gate = live.gate.and(case.live.provider(endpoint.provider).gate);
+fn forecast(case: &Case<'_>, index: u32, stats: &EndpointStats) -> (usize, Forecast, f64) {
     let cost = stats.prices.cost(PROMPT_TOKENS, OUTPUT_TOKENS, 0);
-    let inputs = field::inputs(case, stats, &live, gate, OUTPUT_TOKENS, cost);
-    Some((index as usize, Forecast::of(&inputs, &stats.curve, &case.rules, 0.0), cost))
+    let moment = Moment::of(case, stats, case.live.endpoint(index));
+    let inputs = inputs(case, stats, &Moment { output_tokens: OUTPUT_TOKENS, cost, ..moment });
+    (index as usize, Forecast::of(&inputs, &stats.curve, &case.rules, 0.0), cost)
 }
 
 fn query(snapshot: &Snapshot, objective: Objective) -> Query {

@@ -15,7 +15,7 @@ const CHEAPEST: &[&str] = &["expected_cost", "failure", "time"];
 const RELIABLE: &[&str] = &["failure", "time"];
 const BALANCED: &[&str] = &["time", "failure_time", "expected_cost", "failure_cost"];
 
-/// What times and costs are compared with.
+/// What times and costs are compared with. Made without noise, so that every seed compares alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Yardsticks {
     /// Median time of the scored candidates, seconds.
@@ -31,7 +31,8 @@ impl Yardsticks {
     pub(super) fn of(times: &mut [f64], costs: &mut [f64]) -> Yardsticks {
         let cost = median(costs).unwrap_or(0.0).max(LEAST_COST);
         let dearest = costs.iter().copied().fold(cost, f64::max);
-        Yardsticks { time: median_time(times), cost, dearest }
+        let time = median(times).unwrap_or(0.0).max(LEAST_TIME);
+        Yardsticks { time, cost, dearest }
     }
 
     /// As recorded in a decision.
@@ -40,15 +41,11 @@ impl Yardsticks {
     }
 }
 
-/// The median of times, at least a microsecond.
-pub(super) fn median_time(times: &mut [f64]) -> f64 {
-    median(times).unwrap_or(0.0).max(LEAST_TIME)
-}
-
-/// The lower median, so that of two candidates the better one is the yardstick.
+/// The lower median, so that of two candidates the better one is the yardstick. Of values that are never
+/// negative, whose bits sort as they do.
 fn median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len().checked_sub(1)? / 2;
-    Some(*values.select_nth_unstable_by(middle, f64::total_cmp).1)
+    Some(*values.select_nth_unstable_by_key(middle, |value| value.to_bits()).1)
 }
 
 /// The scoring of one decision.
@@ -80,11 +77,6 @@ impl Scoring {
             time_value: policy.cheapest_time_value,
             time_share: policy.reliable_time_share,
         }
-    }
-
-    /// The same scoring with another typical time.
-    pub(super) fn with_time(self, time: f64) -> Scoring {
-        Scoring { yardsticks: Yardsticks { time, ..self.yardsticks }, ..self }
     }
 
     pub(super) const fn unit(&self) -> ScoreUnit {

@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use super::Gate;
 use crate::domain::{BreakerPolicy, Cause, ExclusionReason, Tick};
 
 /// First and longest time that a configuration fault closes something.
@@ -23,91 +24,6 @@ const FAULT_MOST: Duration = Duration::from_secs(15 * 60);
 const COOLING_MOST: Duration = Duration::from_secs(60);
 /// How long a 429 without a date is honoured.
 const COOLING_DEFAULT: Duration = Duration::from_secs(1);
-
-/// Whether requests pass at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Gate {
-    /// They do.
-    #[default]
-    Passing,
-    /// It was promised peace until then, after a 429.
-    Cooling {
-        /// The promised date.
-        until: Tick,
-    },
-    /// Its breaker is open.
-    Open {
-        /// When it may be probed.
-        until: Tick,
-    },
-    /// Our account or model name there is wrong.
-    ConfigFault {
-        /// When it may be probed.
-        until: Tick,
-    },
-    /// One request may probe it.
-    HalfOpen {
-        /// Since when.
-        since: Tick,
-    },
-    /// Its one probe is out.
-    Probing {
-        /// Since when it was half-open.
-        since: Tick,
-    },
-}
-
-impl Gate {
-    /// The circuit's name on the wire. A cooling endpoint is sound: its circuit is closed.
-    #[must_use]
-    pub const fn circuit(self) -> &'static str {
-        match self {
-            Gate::Passing | Gate::Cooling { .. } => "closed",
-            Gate::Open { .. } | Gate::ConfigFault { .. } => "open",
-            Gate::HalfOpen { .. } | Gate::Probing { .. } => "half_open",
-        }
-    }
-
-    /// When it opens or opened.
-    #[must_use]
-    pub const fn until(self) -> Option<Tick> {
-        match self {
-            Gate::Passing => None,
-            Gate::Cooling { until } | Gate::Open { until } | Gate::ConfigFault { until } => Some(until),
-            Gate::HalfOpen { since } | Gate::Probing { since } => Some(since),
-        }
-    }
-
-    /// Why an ordinary request may not pass.
-    #[must_use]
-    pub const fn refusal(self) -> Option<ExclusionReason> {
-        match self {
-            Gate::Passing => None,
-            Gate::Cooling { .. } => Some(ExclusionReason::RateLimited),
-            Gate::Open { .. } | Gate::HalfOpen { .. } => Some(ExclusionReason::CircuitOpen),
-            Gate::ConfigFault { .. } => Some(ExclusionReason::ConfigFault),
-            Gate::Probing { .. } => Some(ExclusionReason::ProbeInFlight),
-        }
-    }
-
-    /// The stricter of two gates that both stand in the way; of equally strict ones the one that opens later.
-    #[must_use]
-    pub fn and(self, other: Gate) -> Gate {
-        let strictness = |gate: Gate| (gate.strictness(), gate.until());
-        if strictness(other) > strictness(self) { other } else { self }
-    }
-
-    const fn strictness(self) -> u8 {
-        match self {
-            Gate::Passing => 0,
-            Gate::HalfOpen { .. } => 1,
-            Gate::Probing { .. } => 2,
-            Gate::Open { .. } => 3,
-            Gate::Cooling { .. } => 4,
-            Gate::ConfigFault { .. } => 5,
-        }
-    }
-}
 
 /// As what a request passed; its verdict is read accordingly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -172,9 +172,16 @@ impl EndpointStatistics {
     }
 
     /// Moves the 95th percentile of ln(actual ÷ predicted) total time: up by 19 steps' worth when the answer was
-    /// slower, down by one when it was not, so that it rests where one answer in twenty is slower.
+    /// slower, down by one when it was not, so that it rests where one answer in twenty is slower. A stream's own
+    /// first token came before and is taken out of the prediction again.
     fn learn_tail(&mut self, event: &Event, answer: Answer, prior: Prior) {
-        let (first, decode) = self.predicted(event, answer.tokens, prior);
+        let (mut first, decode) = self.predicted(event, answer.tokens, prior);
+        if answer.streamed {
+            let fit = self.fit(prior);
+            let ln_first = libm::log(answer.first_token.max(1e-6));
+            let without = self.first_token.intercept_without(&fit, ln_first, f64::from(event.in_flight));
+            first *= libm::exp(without - fit.intercept);
+        }
         let surprise = libm::log(answer.total / (first + decode));
         if self.first_token.measured().is_none() || !surprise.is_finite() {
             return;

@@ -105,6 +105,14 @@ impl FirstToken {
         self.weight * remaining_since(self.at, now, policy.half_life)
     }
 
+    /// What the intercept would be without an observation of this kind that is already in it.
+    #[must_use]
+    pub fn intercept_without(&self, fit: &Fit, ln_seconds: f64, in_flight: f64) -> f64 {
+        let others = self.weight + PRIOR_WEIGHT - 1.0;
+        let residual = ln_seconds - fit.intercept - fit.load(in_flight);
+        if others > PRIOR_WEIGHT { fit.intercept - residual / others } else { fit.intercept }
+    }
+
     /// When the last observation came.
     #[must_use]
     pub fn observed(&self) -> Option<Tick> {

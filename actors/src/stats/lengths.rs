@@ -31,20 +31,18 @@ impl OutputLengths {
         OutputLengths { models: vec![Classes::default(); catalog.models.len()] }
     }
 
-    /// Expected output tokens of a request with this limit. One pseudo-observation of the cold value keeps a
+    /// Expected output tokens of a request of this class. One pseudo-observation of the cold value keeps a
     /// single odd answer from ruling.
     #[must_use]
-    pub fn expected(&self, model: u32, max_tokens: Option<u32>) -> f64 {
-        let most = max_tokens.map_or(f64::INFINITY, f64::from);
-        let cold = COLD.min(most);
-        let known = self.models.get(model as usize).and_then(|classes| classes.get(class(max_tokens)));
-        let Some(length) = known.filter(|length| length.weight > 0.0) else { return cold };
-        ((length.mean * length.weight + cold) / (length.weight + 1.0)).min(most)
+    pub fn expected(&self, model: u32, class: LengthClass) -> f64 {
+        let known = self.models.get(model as usize).and_then(|classes| classes.get(class.position));
+        let Some(length) = known.filter(|length| length.weight > 0.0) else { return class.cold };
+        ((length.mean * length.weight + class.cold) / (length.weight + 1.0)).min(class.most)
     }
 
     /// Takes in that an answer of the model took this many tokens.
-    pub fn observe(&mut self, model: u32, max_tokens: Option<u32>, tokens: u32) {
-        let known = self.models.get_mut(model as usize).and_then(|classes| classes.get_mut(class(max_tokens)));
+    pub fn observe(&mut self, model: u32, class: LengthClass, tokens: u32) {
+        let known = self.models.get_mut(model as usize).and_then(|classes| classes.get_mut(class.position));
         let Some(length) = known else { return };
         length.weight = (length.weight + 1.0).min(MOST);
         length.mean += (f64::from(tokens) - length.mean) / length.weight;
@@ -62,8 +60,22 @@ impl OutputLengths {
     }
 }
 
-fn class(max_tokens: Option<u32>) -> usize {
-    max_tokens.map_or(CLASSES.len(), |limit| CLASSES.iter().take_while(|end| limit > **end).count())
+/// The class of a request's limit on output tokens; made once per request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LengthClass {
+    position: usize,
+    most: f64,
+    cold: f64,
+}
+
+impl LengthClass {
+    /// The class of this limit.
+    #[must_use]
+    pub fn of(max_tokens: Option<u32>) -> LengthClass {
+        let below = |limit: u32| CLASSES.iter().take_while(|end| limit > **end).count();
+        let most = max_tokens.map_or(f64::INFINITY, f64::from);
+        LengthClass { position: max_tokens.map_or(CLASSES.len(), below), most, cold: COLD.min(most) }
+    }
 }
 
 #[cfg(test)]
@@ -76,17 +88,17 @@ mod tests {
 
     #[test]
     fn an_unknown_answer_is_expected_at_256_tokens_or_at_its_limit() {
-        assert!((known().expected(0, None) - 256.0).abs() < 1e-12);
-        assert!((known().expected(0, Some(16)) - 16.0).abs() < 1e-12);
-        assert!((known().expected(7, Some(9000)) - 256.0).abs() < 1e-12, "unknown model");
+        assert!((known().expected(0, LengthClass::of(None)) - 256.0).abs() < 1e-12);
+        assert!((known().expected(0, LengthClass::of(Some(16))) - 16.0).abs() < 1e-12);
+        assert!((known().expected(7, LengthClass::of(Some(9000))) - 256.0).abs() < 1e-12, "unknown model");
     }
 
     #[test]
     fn classes_are_learned_apart_and_never_exceed_the_limit() {
         let mut lengths = known();
-        (0..50).for_each(|_| lengths.observe(0, Some(1000), 900));
-        assert!(lengths.expected(0, Some(1000)) > 850.0);
-        assert!((lengths.expected(0, Some(300)) - 300.0).abs() < 1e-12, "same class, lower limit");
-        assert!((lengths.expected(0, Some(2000)) - 256.0).abs() < 1e-12, "another class");
+        (0..50).for_each(|_| lengths.observe(0, LengthClass::of(Some(1000)), 900));
+        assert!(lengths.expected(0, LengthClass::of(Some(1000))) > 850.0);
+        assert!((lengths.expected(0, LengthClass::of(Some(300))) - 300.0).abs() < 1e-12, "same class, lower limit");
+        assert!((lengths.expected(0, LengthClass::of(Some(2000))) - 256.0).abs() < 1e-12, "another class");
     }
 }

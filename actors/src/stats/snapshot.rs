@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{Fit, OutputLengths};
-use crate::domain::{Catalog, Pricing, RoutingPolicy, Tick};
+use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick};
 
 /// Everything slow that a decision reads.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct Snapshot {
 /// What is known of one endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointStats {
+    /// What every request asks of it.
+    pub facts: Facts,
     /// The estimates.
     pub estimates: Estimates,
     /// What follows from them.
@@ -39,11 +41,66 @@ pub struct EndpointStats {
 }
 
 impl EndpointStats {
-    /// The estimates with what follows from them.
+    /// The estimates of an endpoint with what follows from them.
     #[must_use]
-    pub fn new(estimates: Estimates, pricing: &Pricing) -> EndpointStats {
-        let curve = Curve::of(estimates.fit.intercept, estimates.fit.variance, estimates.per_token);
-        EndpointStats { estimates, curve, total_p95: libm::exp(estimates.tail), prices: Prices::of(pricing) }
+    pub fn new(catalog: &Catalog, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
+        EndpointStats {
+            facts: Facts::of(catalog, endpoint),
+            estimates,
+            curve: Curve::of(estimates.fit.intercept, estimates.fit.variance, estimates.per_token),
+            total_p95: libm::exp(estimates.tail),
+            prices: Prices::of(&endpoint.pricing),
+        }
+    }
+}
+
+/// The few facts of the catalog that almost every request asks for, side by side: a decision over hundreds of
+/// endpoints would otherwise spend its time fetching models and providers from all over the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Which endpoint.
+    pub id: EndpointId,
+    /// Position of its model.
+    pub model: u32,
+    /// Position of its provider.
+    pub provider: u32,
+    /// Parameters it honours.
+    pub parameters: ParameterSet,
+    /// Inputs its model takes.
+    pub input: Modalities,
+    /// Outputs its model gives.
+    pub output: Modalities,
+    /// Whether its provider is on.
+    pub on: bool,
+    /// Whether it may be called at all: its provider is on, it is not disabled, its model never expires.
+    pub plain: bool,
+    /// Context window, tokens.
+    pub context_length: u32,
+    /// Longest prompt, tokens; the context window where none is given.
+    pub longest_prompt: u32,
+    /// Longest answer, tokens; all there are where none is given.
+    pub longest_answer: u32,
+}
+
+impl Facts {
+    fn of(catalog: &Catalog, endpoint: &Endpoint) -> Facts {
+        let model = catalog.model_of(endpoint);
+        let on = catalog.provider_of(endpoint).is_some_and(Provider::is_on);
+        let stays = model.is_some_and(|model| model.expiration_date.is_none());
+        let limits = endpoint.limits;
+        Facts {
+            id: endpoint.id,
+            model: endpoint.model,
+            provider: endpoint.provider,
+            parameters: endpoint.parameters,
+            input: model.map_or(Modalities::NONE, |model| model.architecture.input),
+            output: model.map_or(Modalities::NONE, |model| model.architecture.output),
+            on,
+            plain: on && stays && !endpoint.disabled,
+            context_length: limits.context_length,
+            longest_prompt: limits.max_prompt_tokens.unwrap_or(limits.context_length),
+            longest_answer: limits.max_completion_tokens.unwrap_or(u32::MAX),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    EndpointFigures, EndpointStats, Figures, OutputLengths, Snapshot,
+    EndpointFigures, EndpointStats, Figures, LengthClass, OutputLengths, Snapshot,
     endpoint::{EndpointStatistics, WINDOW},
     figures::Tally,
     prior::Priors,
@@ -45,7 +45,7 @@ impl Statistics {
         self.latest = self.latest.max(event.at);
         statistics.apply(event, self.priors.of(endpoint.model), &self.policy);
         if let EventKind::Completed { completion_tokens, max_tokens, .. } = event.kind {
-            self.lengths.observe(endpoint.model, max_tokens, completion_tokens);
+            self.lengths.observe(endpoint.model, LengthClass::of(max_tokens), completion_tokens);
         }
     }
 
@@ -57,7 +57,7 @@ impl Statistics {
         self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
         let published = self.catalog.endpoints.iter().zip(&self.endpoints).map(|(endpoint, statistics)| {
             let estimates = statistics.estimates(self.latest, self.priors.of(endpoint.model), &self.policy);
-            EndpointStats::new(estimates, &endpoint.pricing)
+            EndpointStats::new(&self.catalog, endpoint, estimates)
         });
         Snapshot {
             version,

@@ -23,6 +23,19 @@ pub struct LiveEndpoint {
     pub used: bool,
 }
 
+impl LiveEndpoint {
+    /// An endpoint nobody uses.
+    pub const UNUSED: LiveEndpoint = LiveEndpoint {
+        in_flight: 0,
+        overdue: [0.0; 2],
+        gate: Gate::Passing,
+        due: None,
+        failures: 0,
+        last: None,
+        used: false,
+    };
+}
+
 /// How a provider stands right now.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LiveProvider {
@@ -32,6 +45,11 @@ pub struct LiveProvider {
     pub failures: u32,
     /// The last failure that counted.
     pub last: Option<Cause>,
+}
+
+impl LiveProvider {
+    /// A provider nobody uses.
+    pub const UNUSED: LiveProvider = LiveProvider { gate: Gate::Passing, failures: 0, last: None };
 }
 
 /// One copy of the fast cells, by position in the catalog. Cells it does not hold count as unused.
@@ -61,14 +79,14 @@ pub struct Standing {
 impl LiveView {
     /// The cell of an endpoint.
     #[must_use]
-    pub fn endpoint(&self, index: u32) -> LiveEndpoint {
-        self.endpoints.get(index as usize).copied().unwrap_or_default()
+    pub fn endpoint(&self, index: u32) -> &LiveEndpoint {
+        self.endpoints.get(index as usize).unwrap_or(&LiveEndpoint::UNUSED)
     }
 
     /// The cell of a provider.
     #[must_use]
-    pub fn provider(&self, index: u32) -> LiveProvider {
-        self.providers.get(index as usize).copied().unwrap_or_default()
+    pub fn provider(&self, index: u32) -> &LiveProvider {
+        self.providers.get(index as usize).unwrap_or(&LiveProvider::UNUSED)
     }
 
     /// What an endpoint shows; its provider's gate counts too.

@@ -159,7 +159,7 @@ impl Entry {
         }
     }
 
-    fn stats(&self, pricing: &Pricing) -> EndpointStats {
+    fn stats(&self, catalog: &Catalog, endpoint: &Endpoint) -> EndpointStats {
         let unseen = self.has("unseen");
         let seen = |otherwise: f64| if unseen { 0.0 } else { otherwise };
         let fit = Fit {
@@ -179,7 +179,7 @@ impl Entry {
             failures: self.number("bad", "").unwrap_or(0.0),
             successes: seen(self.number("ok", "").unwrap_or(30.0)),
         };
-        EndpointStats::new(estimates, pricing)
+        EndpointStats::new(catalog, endpoint, estimates)
     }
 
     fn live(&self) -> LiveEndpoint {
@@ -189,7 +189,7 @@ impl Entry {
             self.number("cool", "").map(|left| Gate::Cooling { until: soon(left) }),
             self.number("fault", "").map(|left| Gate::ConfigFault { until: soon(left) }),
             self.number("half", "").map(|past| Gate::HalfOpen { since: NOW.before(Duration::from_secs_f64(past)) }),
-            self.has("probing").then(|| Gate::Probing { since: NOW }),
+            self.has("probing").then_some(Gate::Probing { since: NOW }),
         ];
         let gate = gates.into_iter().flatten().next().unwrap_or_default();
         let (first, second) = self.pair("late", ',').unwrap_or((self.number("late", "").unwrap_or(0.0), 0.0));
@@ -268,7 +268,7 @@ impl World {
             ParameterNames::published(),
         );
         let catalog = Arc::new(catalog.expect("a catalog"));
-        let stats = entries.iter().zip(&catalog.endpoints).map(|(entry, endpoint)| entry.stats(&endpoint.pricing));
+        let stats = entries.iter().zip(&catalog.endpoints).map(|(entry, endpoint)| entry.stats(&catalog, endpoint));
         let snapshot = Snapshot {
             version: 7,
             policy: Arc::new(policy),

@@ -1,0 +1,115 @@
+//! Whether requests pass at a moment: what a breaker says when it is asked, and what everybody else reads.
+
+use crate::domain::{ExclusionReason, Tick};
+
+/// Whether requests pass at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gate {
+    /// They do.
+    #[default]
+    Passing,
+    /// It was promised peace until then, after a 429.
+    Cooling {
+        /// The promised date.
+        until: Tick,
+    },
+    /// Its breaker is open.
+    Open {
+        /// When it may be probed.
+        until: Tick,
+    },
+    /// Our account or model name there is wrong.
+    ConfigFault {
+        /// When it may be probed.
+        until: Tick,
+    },
+    /// One request may probe it.
+    HalfOpen {
+        /// Since when.
+        since: Tick,
+    },
+    /// Its one probe is out.
+    Probing {
+        /// Since when it was half-open.
+        since: Tick,
+    },
+}
+
+impl Gate {
+    /// The circuit's name on the wire. A cooling endpoint is sound: its circuit is closed.
+    #[must_use]
+    pub const fn circuit(self) -> &'static str {
+        match self {
+            Gate::Passing | Gate::Cooling { .. } => "closed",
+            Gate::Open { .. } | Gate::ConfigFault { .. } => "open",
+            Gate::HalfOpen { .. } | Gate::Probing { .. } => "half_open",
+        }
+    }
+
+    /// When it opens or opened.
+    #[must_use]
+    pub const fn until(self) -> Option<Tick> {
+        match self {
+            Gate::Passing => None,
+            Gate::Cooling { until } | Gate::Open { until } | Gate::ConfigFault { until } => Some(until),
+            Gate::HalfOpen { since } | Gate::Probing { since } => Some(since),
+        }
+    }
+
+    /// Why an ordinary request may not pass.
+    #[must_use]
+    pub const fn refusal(self) -> Option<ExclusionReason> {
+        match self {
+            Gate::Passing => None,
+            Gate::Cooling { .. } => Some(ExclusionReason::RateLimited),
+            Gate::Open { .. } | Gate::HalfOpen { .. } => Some(ExclusionReason::CircuitOpen),
+            Gate::ConfigFault { .. } => Some(ExclusionReason::ConfigFault),
+            Gate::Probing { .. } => Some(ExclusionReason::ProbeInFlight),
+        }
+    }
+
+    /// The stricter of two gates that both stand in the way; of equally strict ones the one that opens later.
+    #[must_use]
+    pub fn and(self, other: Gate) -> Gate {
+        if other == Gate::Passing {
+            return self;
+        }
+        let strictness = |gate: Gate| (gate.strictness(), gate.until());
+        if strictness(other) > strictness(self) { other } else { self }
+    }
+
+    const fn strictness(self) -> u8 {
+        match self {
+            Gate::Passing => 0,
+            Gate::HalfOpen { .. } => 1,
+            Gate::Probing { .. } => 2,
+            Gate::Open { .. } => 3,
+            Gate::Cooling { .. } => 4,
+            Gate::ConfigFault { .. } => 5,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_gates_the_stricter_and_later_one_stands() {
+        let (soon, later) = (Tick(1), Tick(2));
+        let ordered = [
+            Gate::Passing,
+            Gate::HalfOpen { since: soon },
+            Gate::Probing { since: soon },
+            Gate::Open { until: soon },
+            Gate::Open { until: later },
+            Gate::Cooling { until: soon },
+            Gate::ConfigFault { until: soon },
+        ];
+        for (position, mild) in ordered.iter().enumerate() {
+            for strict in ordered.iter().skip(position) {
+                assert_eq!((mild.and(*strict), strict.and(*mild)), (*strict, *strict));
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! What every worker sees at once: claims, breakers, cooldowns, pacing, and what a decision makes of them.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first surprise")]
+
+mod routing_world;
+
+use std::time::Duration;
+
+use pointsman_actors::{
+    decide::decide,
+    domain::{Candidate, Decision, EventKind, ExclusionReason, Failure, FailureKind, Objective, RoutingPolicy, Tick},
+    stats::{BreakerChange, Claim, Gate, LiveBoard},
+};
+use routing_world::World;
+
+/// A board and the world it belongs to. Nothing in the statistics moves; only the cells do.
+struct Rig {
+    world: World,
+    board: LiveBoard,
+    policy: RoutingPolicy,
+}
+
+fn at(seconds: f64) -> Tick {
+    // After the world's own statistics, so that nothing there lies ahead.
+    Tick(routing_world::NOW.0 + (seconds * 1e6) as u64)
+}
+
+const OK: EventKind = EventKind::Completed {
+    streamed: true,
+    first_token: Duration::from_millis(200),
+    total: Duration::from_secs(1),
+    prompt_tokens: 10,
+    completion_tokens: 10,
+    max_tokens: None,
+};
+
+const LEFT: EventKind = EventKind::Cancelled { had_content: false, expected_ln_first_token: 0.0 };
+
+fn failed(kind: FailureKind, status: u16, retry_after: Option<f64>) -> EventKind {
+    let retry_after = retry_after.map(Duration::from_secs_f64);
+    EventKind::Failed { failure: Failure { kind, status: Some(status), retry_after }, had_content: false }
+}
+
+fn server_error() -> EventKind {
+    failed(FailureKind::Server, 500, None)
+}
+
+fn refused() -> EventKind {
+    failed(FailureKind::Connect, 0, None)
+}
+
+fn busy(retry_after: Option<f64>) -> EventKind {
+    failed(FailureKind::RateLimited, 429, retry_after)
+}
+
+impl Rig {
+    fn of(text: &str) -> Rig {
+        let world = World::of(text);
+        let board = LiveBoard::new(world.catalog(), 1);
+        Rig { board, policy: RoutingPolicy::default(), world }
+    }
+
+    fn decide(&self, now: Tick) -> Decision {
+        let query = self.world.query(Objective::Fastest, "");
+        decide(&self.world.snapshot, &self.board.view(now), &query, now, None).unwrap()
+    }
+
+    /// The plan at a moment: `a b?`, or the error.
+    fn plan(&self, seconds: f64) -> String {
+        let query = self.world.query(Objective::Fastest, "");
+        match decide(&self.world.snapshot, &self.board.view(at(seconds)), &query, at(seconds), None) {
+            Ok(decision) => self.world.plan(&decision),
+            Err(error) => format!("nothing until {:.1}", error.opens.unwrap().seconds_since(at(0.0))),
+        }
+    }
+
+    /// The candidate of this name in the plan of a moment.
+    fn candidate(&self, name: &str, seconds: f64) -> Candidate {
+        let found = self.decide(at(seconds)).candidates.into_iter().find(|c| self.world.name(c.index) == name);
+        found.unwrap_or_else(|| panic!("{name} is no candidate at {seconds} s"))
+    }
+
+    fn claim(&self, name: &str, seconds: f64) -> Result<Claim, ExclusionReason> {
+        let candidate = self.candidate(name, seconds);
+        self.board.claim(candidate.index, at(seconds), &candidate)
+    }
+
+    fn finish(&self, claim: Claim, seconds: f64, end: EventKind) -> Option<BreakerChange> {
+        self.board.finish(claim, at(seconds), end, &self.policy)
+    }
+
+    /// One attempt from start to end, a tenth of a second later.
+    fn attempt(&self, name: &str, seconds: f64, end: EventKind) {
+        let claim = self.claim(name, seconds).unwrap();
+        self.finish(claim, seconds + 0.1, end);
+    }
+
+    fn index(&self, name: &str) -> u32 {
+        (0..).find(|index| self.world.name(*index) == name).unwrap()
+    }
+
+    fn circuit(&self, name: &str, seconds: f64) -> &'static str {
+        self.board.view(at(seconds)).standing(self.world.catalog(), self.index(name)).circuit
+    }
+}
+
+#[test]
+fn a_claim_counts_at_once_and_is_given_back_however_it_ends() {
+    let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+    for (n, end) in [OK, LEFT, server_error(), busy(None)].into_iter().enumerate() {
+        let start = 10.0 * n as f64;
+        let claim = rig.claim("acme/a", start).unwrap();
+        assert_eq!((claim.in_flight, rig.board.view(at(start)).endpoint(0).in_flight), (1, 1));
+        rig.finish(claim, start + 1.0, end);
+        assert_eq!(rig.board.view(at(start + 9.0)).endpoint(0).in_flight, 0);
+    }
+}
+
+#[test]
+fn the_next_decision_sees_the_load_of_the_last() {
+    let rig = Rig::of("acme/a 90ms knee2 | bolt/b 100ms knee2");
+    let claims: Vec<_> = (0..4)
+        .map(|_| rig.decide(at(0.0)).candidates.remove(0))
+        .map(|choice| {
+            rig.board.claim(choice.index, at(0.0), &choice).unwrap();
+            rig.world.name(choice.index)
+        })
+        .collect();
+    assert_eq!(claims, ["acme/a", "acme/a", "bolt/b", "bolt/b"]);
+}
+
+#[test]
+fn an_unanswered_request_becomes_evidence_and_its_first_token_ends_that() {
+    let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+    let claim = rig.claim("acme/a", 0.0).unwrap();
+    assert_eq!(rig.plan(0.1), "acme/a bolt/b");
+    assert_eq!(rig.plan(1.0), "bolt/b acme/a", "ten times the usual");
+    rig.board.first_token(&claim, at(1.0));
+    assert_eq!(rig.plan(1.0), "acme/a bolt/b");
+}
+
+#[test]
+fn three_failures_open_the_breaker_one_probe_closes_it() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
+    (0..3).for_each(|n| rig.attempt("acme/a", f64::from(n), server_error()));
+    assert_eq!((rig.circuit("acme/a", 3.0), rig.plan(3.0).as_str()), ("open", "bolt/b"));
+    let later = 10.0;
+    assert_eq!((rig.circuit("acme/a", later), rig.plan(later).as_str()), ("half_open", "acme/a? bolt/b"));
+    let probe = rig.claim("acme/a", later).unwrap();
+    assert!(probe.probe);
+    let refused = rig.board.claim(0, at(later), &Candidate { probe: true, ..rig.candidate("bolt/b", later) });
+    assert_eq!(refused, Err(ExclusionReason::ProbeInFlight), "exactly one");
+    assert_eq!(rig.plan(later), "bolt/b");
+    let change = rig.finish(probe, later + 1.0, OK).unwrap().endpoint_gate.unwrap();
+    assert_eq!(change.to, Gate::Passing);
+    assert_eq!(rig.circuit("acme/a", later + 1.0), "closed");
+}
+
+#[test]
+fn a_cancelled_probe_frees_its_slot_and_a_failed_one_opens_for_longer() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
+    rig.attempt("acme/a", 0.0, refused());
+    let gone = rig.claim("acme/a", 10.0).unwrap();
+    rig.finish(gone, 11.0, LEFT);
+    assert_eq!(rig.plan(11.0), "acme/a? bolt/b");
+    let failing = rig.claim("acme/a", 11.0).unwrap();
+    rig.finish(failing, 12.0, server_error());
+    assert_eq!(rig.plan(17.0), "bolt/b", "8 s, give or take a fifth");
+    assert_eq!(rig.plan(22.0), "acme/a? bolt/b");
+}
+
+#[test]
+fn a_brown_out_opens_the_breaker_without_three_failures_in_a_row() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
+    for (n, end) in [server_error(), server_error(), OK, server_error()].into_iter().enumerate() {
+        rig.attempt("acme/a", 0.2 * n as f64, end);
+    }
+    assert_eq!(rig.circuit("acme/a", 1.0), "open");
+}
+
+#[test]
+fn a_429_cools_until_its_date_and_never_looks_like_a_fault() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+    rig.attempt("acme/a", 0.0, busy(Some(3.0)));
+    let standing = rig.board.view(at(1.0)).standing(rig.world.catalog(), 0);
+    assert_eq!((standing.circuit, standing.cooldown_until), ("closed", Some(at(3.1))));
+    assert_eq!(rig.plan(3.0), "bolt/b");
+    assert_eq!(rig.plan(3.2), "acme/a? bolt/b");
+    rig.attempt("acme/a", 3.2, OK);
+    assert_eq!(rig.plan(9.0), "acme/a bolt/b");
+}
+
+#[test]
+fn when_all_cool_the_earliest_date_is_given() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+    rig.attempt("acme/a", 0.0, busy(Some(5.0)));
+    rig.attempt("bolt/b", 0.0, busy(Some(2.0)));
+    assert_eq!(rig.plan(1.0), "nothing until 2.1");
+}
+
+#[test]
+fn after_a_429_admission_is_paced() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+    (0..20).for_each(|n| rig.attempt("acme/a", f64::from(n) / 10.0, OK));
+    rig.attempt("acme/a", 2.0, busy(Some(0.5)));
+    rig.attempt("acme/a", 2.7, OK);
+    let passed = (0..20).filter(|n| {
+        let now = 2.8 + f64::from(*n) / 20.0;
+        rig.plan(now).starts_with("acme/a") && rig.claim("acme/a", now).map(|claim| rig.finish(claim, now, OK)).is_ok()
+    });
+    let passed = passed.count();
+    assert!((7..=12).contains(&passed), "ten a second drew the 429; {passed} passed in the next");
+}
+
+#[test]
+fn a_paced_endpoint_refuses_a_claim_that_came_too_late() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+    rig.attempt("acme/a", 0.0, busy(Some(0.1)));
+    rig.attempt("acme/a", 0.6, OK);
+    let candidate = Candidate { probe: false, ..rig.candidate("bolt/b", 0.7) };
+    assert_eq!(rig.board.claim(0, at(0.7), &candidate), Err(ExclusionReason::Paced));
+}
+
+#[test]
+fn our_wrong_key_closes_the_whole_provider_and_a_wrong_name_the_endpoint() {
+    let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
+    rig.attempt("a/1@x", 0.0, failed(FailureKind::Auth, 401, None));
+    assert_eq!(rig.plan(1.0), "b/3@y");
+    assert_eq!(rig.plan(61.0), "a/1@x? b/3@y");
+    let standing = rig.board.view(at(1.0)).provider_standing(rig.world.catalog(), 0);
+    assert!(standing.config_fault && standing.open_until == Some(at(60.1)));
+    let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
+    rig.attempt("a/1@x", 0.0, failed(FailureKind::NotFound, 404, None));
+    assert_eq!(rig.plan(1.0), "a/2@x b/3@y");
+}
+
+#[test]
+fn one_403_closes_nothing_a_second_without_a_success_between_does() {
+    let forbidden = failed(FailureKind::Forbidden, 403, None);
+    let rig = Rig::of("a/1@x 200ms | b/3@y 300ms");
+    rig.attempt("a/1@x", 0.0, forbidden);
+    rig.attempt("a/1@x", 1.0, OK);
+    rig.attempt("a/1@x", 2.0, forbidden);
+    assert_eq!(rig.plan(3.0), "a/1@x b/3@y");
+    rig.attempt("a/1@x", 4.0, forbidden);
+    assert_eq!(rig.plan(5.0), "b/3@y");
+}
+
+#[test]
+fn mistakes_of_callers_move_no_gate() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+    use FailureKind::{BadRequest, ContextLength, Saturated, TooLarge, Unprocessable};
+    for (n, kind) in
+        [BadRequest, ContextLength, TooLarge, Unprocessable, Saturated].into_iter().cycle().take(20).enumerate()
+    {
+        rig.attempt("acme/a", n as f64, failed(kind, 400, None));
+    }
+    assert_eq!(rig.plan(21.0), "acme/a bolt/b");
+}
+
+#[test]
+fn a_timeout_of_an_overloaded_but_living_endpoint_is_no_fault() {
+    let late = failed(FailureKind::Timeout, 0, None);
+    let overloaded = |alive: bool| {
+        let rig = Rig::of("acme/a 200ms knee2 | bolt/b 900ms knee99");
+        let candidate = rig.candidate("acme/a", 0.0);
+        let claims: Vec<_> = (0..9).map(|_| rig.board.claim(0, at(0.0), &candidate).unwrap()).collect();
+        if alive {
+            rig.board.first_token(&claims[0], at(1.0));
+        }
+        claims.into_iter().rev().take(7).for_each(|claim| _ = rig.finish(claim, 15.0, late));
+        rig.circuit("acme/a", 15.0)
+    };
+    assert_eq!(overloaded(true), "closed");
+    assert_eq!(overloaded(false), "open");
+}
+
+#[test]
+fn a_provider_opens_when_two_of_its_endpoints_lose_their_connection() {
+    let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | a/3@x 220ms | a/4@x 230ms | b/5@y 300ms");
+    rig.attempt("a/1@x", 0.0, refused());
+    assert_eq!(rig.plan(0.5), "a/2@x b/5@y a/3@x a/4@x", "one of four says nothing about the rest");
+    rig.attempt("a/2@x", 1.0, refused());
+    assert_eq!(rig.plan(1.5), "b/5@y");
+    assert_eq!(rig.board.view(at(1.5)).provider_standing(rig.world.catalog(), 0).circuit, "open");
+    let slow = Rig::of("a/1@x 200ms | a/2@x 210ms | a/3@x 220ms | a/4@x 230ms | b/5@y 300ms");
+    slow.attempt("a/1@x", 0.0, refused());
+    slow.attempt("a/2@x", 5.5, refused());
+    assert!(slow.plan(5.7).contains("a/3@x"), "more than five seconds apart");
+}
+
+#[test]
+fn a_half_open_provider_takes_one_probe_through_any_of_its_endpoints() {
+    let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | a/3@x 190ms | b/5@y 300ms");
+    rig.attempt("a/1@x", 0.0, refused());
+    rig.attempt("a/2@x", 1.0, refused());
+    assert_eq!(rig.plan(9.0), "a/3@x? b/5@y");
+    let probe = rig.claim("a/3@x", 9.0).unwrap();
+    assert_eq!(rig.plan(9.0), "b/5@y");
+    rig.finish(probe, 9.5, OK);
+    assert!(rig.plan(9.6).starts_with("a/1@x?"), "the provider is back; its endpoints follow one by one");
+}
+
+#[test]
+fn a_panic_attempt_that_succeeds_closes_the_breaker() {
+    let rig = Rig::of("acme/a 200ms");
+    rig.attempt("acme/a", 0.0, refused());
+    assert_eq!(rig.plan(1.0), "acme/a!");
+    rig.attempt("acme/a", 1.0, OK);
+    assert_eq!(rig.plan(1.2), "acme/a");
+}
+
+#[test]
+fn a_total_outage_is_counted_once_not_by_every_request_in_flight() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+    let candidate = rig.candidate("acme/a", 0.0);
+    let claims: Vec<_> = (0..40).map(|_| rig.board.claim(0, at(0.0), &candidate).unwrap()).collect();
+    claims.into_iter().for_each(|claim| _ = rig.finish(claim, 1.0, server_error()));
+    assert_eq!(rig.circuit("acme/a", 4.0), "open");
+    assert_eq!(rig.circuit("acme/a", 7.1), "half_open", "5 s, not 5·1.6^37");
+}
+
+#[test]
+fn the_cells_of_a_catalog_survive_the_next_one() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+    rig.attempt("acme/a", 0.0, refused());
+    let claim = rig.claim("bolt/b", 1.0).unwrap();
+    let next = World::of("core/c | bolt/b 300ms | acme/a 200ms");
+    let board = rig.board.carried(next.catalog());
+    let view = board.view(at(1.0));
+    assert!(matches!(view.endpoint(2).gate, Gate::Open { .. }));
+    assert_eq!(view.endpoint(1).in_flight, 1);
+    board.finish(claim, at(2.0), OK, &rig.policy);
+    assert_eq!(rig.board.view(at(2.0)).endpoint(1).in_flight, 0, "one cell under two positions");
+}
+
+#[test]
+fn replicas_scatter_their_probes() {
+    let until = |seed| {
+        let rig =
+            Rig { board: LiveBoard::new(World::of("acme/a | bolt/b").catalog(), seed), ..Rig::of("acme/a | bolt/b") };
+        rig.attempt("acme/a", 0.0, refused());
+        rig.board.view(at(0.2)).endpoint(0).gate.until().unwrap().seconds_since(at(0.1))
+    };
+    let times: Vec<f64> = (0..50).map(until).collect();
+    assert!(times.iter().all(|time| (4.0..=6.0).contains(time)));
+    assert!(times.iter().any(|time| *time < 4.5) && times.iter().any(|time| *time > 5.5));
+}
