@@ -1,5 +1,5 @@
 //! What a request may not be served by, reason by reason.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first surprise")]
+#![expect(clippy::expect_used, clippy::panic, reason = "tests stop at the first surprise")]
 
 mod routing_world;
 

@@ -10,11 +10,12 @@ use pointsman_actors::{
 };
 use routing_world::{NOW, World};
 
-/// The sentence about a request for `models` in a world, decided with a seed (0 for none).
+/// The sentence, a line per clause, about a request for `models` in a world, decided with a seed (0 for none).
 fn check(world: &str, objective: Objective, models: &str, (seed, attempts): (u64, usize), sentence: Expect) {
     let world = World::of(world);
     let decision = decide(&world.snapshot, &world.live, &world.query(objective, models), NOW, Some(seed));
-    sentence.assert_eq(&reason_sentence(&decision.expect("a decision"), world.catalog(), attempts));
+    let told = reason_sentence(&decision.expect("a decision"), world.catalog(), attempts);
+    sentence.assert_eq(&format!("{}\n", told.replace("; ", ";\n")));
 }
 
 #[test]
@@ -26,9 +27,13 @@ fn the_fastest_endpoint_of_a_model_names_its_rivals_by_provider() {
         Fastest,
         "acme/chat",
         (0, 1),
-        expect![
-            "fastest: acme/chat on boreal, predicted 0.38 s (first token 0.12 s + 100 tokens at 380 tok/s), failure 0.032 %, $0.00112; score 0.39 s, next best delta 0.54 s (+38 %); 2 candidates, skipped: atlas (429, retry in 0.7 s), helix (breaker open 3.2 s more: 3 consecutive 503), fjord (saturated: 9 in flight, knee 4), gamma (paced, next in 1.5 s); explored: no; attempts: 1."
-        ],
+        expect![[r#"
+        fastest: acme/chat on boreal, predicted 0.38 s (first token 0.12 s + 100 tokens at 380 tok/s), failure 0.032 %, $0.00112;
+        score 0.39 s, next best delta 0.54 s (+38 %);
+        2 candidates, skipped: atlas (429, retry in 0.7 s), helix (breaker open 3.2 s more: 3 consecutive 503), fjord (saturated: 9 in flight, knee 4), gamma (paced, next in 1.5 s);
+        explored: no;
+        attempts: 1.
+    "#]],
     );
 }
 
@@ -41,9 +46,14 @@ fn the_cheapest_of_several_models_leads_with_its_price() {
         Cheapest,
         "",
         (0, 1),
-        expect![
-            "cheapest: acme/small on acme, $0.00021, failure 0.032 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s); score $0.000212, next best beta/medium on beta $0.000685 (+223 %); 3 candidates; excluded: context_length×1; explored: no; attempts: 1."
-        ],
+        expect![[r#"
+        cheapest: acme/small on acme, $0.00021, failure 0.032 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s);
+        score $0.000212, next best beta/medium on beta $0.000685 (+223 %);
+        3 candidates;
+        excluded: context_length×1;
+        explored: no;
+        attempts: 1.
+    "#]],
     );
 }
 
@@ -54,9 +64,13 @@ fn the_most_reliable_leads_with_its_failures() {
         Reliable,
         "",
         (0, 1),
-        expect![
-            "reliable: acme/a on acme, failure 3.2 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012; score 5.4 %, next best bolt/b on bolt 18.2 % (+240 %); 2 candidates; explored: no; attempts: 1."
-        ],
+        expect![[r#"
+        reliable: acme/a on acme, failure 3.2 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012;
+        score 5.4 %, next best bolt/b on bolt 18.2 % (+240 %);
+        2 candidates;
+        explored: no;
+        attempts: 1.
+    "#]],
     );
 }
 
@@ -67,9 +81,13 @@ fn balanced_names_the_medians_it_was_weighed_against() {
         Balanced,
         "",
         (0, 1),
-        expect![
-            "balanced: bolt/b on bolt, predicted 1.4 s (first token 0.4 s + 100 tokens at 100 tok/s), $0.0012, failure 0.032 %; score 0.79 (medians 1.3 s and $0.0024), next best core/c on core 1 (+27 %); 3 candidates; explored: no; attempts: 1."
-        ],
+        expect![[r#"
+        balanced: bolt/b on bolt, predicted 1.4 s (first token 0.4 s + 100 tokens at 100 tok/s), $0.0012, failure 0.032 %;
+        score 0.79 (medians 1.3 s and $0.0024), next best core/c on core 1 (+27 %);
+        3 candidates;
+        explored: no;
+        attempts: 1.
+    "#]],
     );
 }
 
@@ -80,9 +98,13 @@ fn attempts_beyond_the_first_get_a_sentence_of_their_own() {
         Fastest,
         "",
         (0, 3),
-        expect![
-            "fastest: acme/a on acme, predicted 1.1 s (first token 0.09 s + 100 tokens at 100 tok/s), failure 0.032 %, $0.0012; score 1.1 s, next best bolt/b on bolt 1.1 s (+1 %); 2 candidates; explored: no; attempts: 3. The choice failed before its first content and the plan went on, 3 attempts in all."
-        ],
+        expect![[r#"
+            fastest: acme/a on acme, predicted 1.1 s (first token 0.09 s + 100 tokens at 100 tok/s), failure 0.032 %, $0.0012;
+            score 1.1 s, next best bolt/b on bolt 1.1 s (+1 %);
+            2 candidates;
+            explored: no;
+            attempts: 3. The choice failed before its first content, so it took 3 attempts.
+        "#]],
     );
 }
 
@@ -99,9 +121,13 @@ fn a_choice_made_by_noise_says_so() {
         Fastest,
         "",
         (seed, 1),
-        expect![
-            "fastest: bolt/b on bolt, predicted 2.1 s (first token 1.1 s + 100 tokens at 100 tok/s), failure 1 %, $0.0012; score 1.8 s, next best acme/a on acme 2.1 s (+19 %); 2 candidates; explored: yes; attempts: 1."
-        ],
+        expect![[r#"
+        fastest: bolt/b on bolt, predicted 2.1 s (first token 1.1 s + 100 tokens at 100 tok/s), failure 1 %, $0.0012;
+        score 1.8 s, next best acme/a on acme 2.1 s (+19 %);
+        2 candidates;
+        explored: yes;
+        attempts: 1.
+    "#]],
     );
 }
 
@@ -112,18 +138,26 @@ fn probes_and_panic_say_so() {
         Fastest,
         "",
         (0, 1),
-        expect![
-            "fastest: acme/a on acme, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), failure 50 %, $0.0012; probes whether it recovered, else bolt/b on bolt; 2 candidates; explored: no; attempts: 1."
-        ],
+        expect![[r#"
+        fastest: acme/a on acme, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), failure 50 %, $0.0012;
+        probes whether it recovered, else bolt/b on bolt;
+        2 candidates;
+        explored: no;
+        attempts: 1.
+    "#]],
     );
     check(
         "acme/a open5 | bolt/b open2",
         Fastest,
         "",
         (0, 1),
-        expect![
-            "fastest: bolt/b on bolt, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), failure 50 %, $0.0012; no gate is open, the one that opens soonest is tried first; 2 candidates; explored: no; attempts: 1."
-        ],
+        expect![[r#"
+        fastest: bolt/b on bolt, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), failure 50 %, $0.0012;
+        no gate is open, the one that opens soonest is tried first;
+        2 candidates;
+        explored: no;
+        attempts: 1.
+    "#]],
     );
 }
 
@@ -134,8 +168,12 @@ fn a_single_candidate_has_no_rival() {
         Balanced,
         "acme/a",
         (0, 1),
-        expect![
-            "balanced: acme/a on acme, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012, failure 0.032 %; score 1 (medians 1.2 s and $0.0012); 1 candidate; explored: no; attempts: 1."
-        ],
+        expect![[r#"
+        balanced: acme/a on acme, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012, failure 0.032 %;
+        score 1 (medians 1.2 s and $0.0012);
+        1 candidate;
+        explored: no;
+        attempts: 1.
+    "#]],
     );
 }

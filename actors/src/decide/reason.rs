@@ -97,7 +97,7 @@ fn tell_end(text: &mut String, decision: &Decision, attempts: usize) -> std::fmt
     write!(text, "; explored: {explored}")?;
     write!(text, "; attempts: {attempts}.")?;
     if attempts > 1 {
-        write!(text, " The choice failed before its first content; {attempts} attempts in all.")?;
+        write!(text, " The choice failed before its first content, so it took {attempts} attempts.")?;
     }
     Ok(())
 }
