@@ -1,6 +1,6 @@
 //! Decisions, cells and statistics together, in virtual time: what a stream of requests sees when endpoints slow
 //! down, die, hang, queue or say 429.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first surprise")]
+#![expect(clippy::indexing_slicing, clippy::expect_used, clippy::panic, reason = "tests stop at the first surprise")]
 
 mod routing_world;
 
@@ -303,7 +303,7 @@ fn a_rate_limited_endpoint_is_asked_about_as_often_as_it_bears() {
 #[test]
 fn a_brown_out_is_avoided_by_reliable() {
     let browns: Character = Box::new(|now, in_flight, noise| {
-        let unlucky = (now * 1e6) as u64 % 3 == 0 || in_flight > 90;
+        let unlucky = ((now * 1e6) as u64).is_multiple_of(3) || in_flight > 90;
         if (50.0..250.0).contains(&now) && unlucky {
             return Fate::Fails(FailureKind::Server, 500, 0.05);
         }
