@@ -17,7 +17,7 @@ pub const KEY: &str = "sk-test-0123456789abcdef";
 pub struct TestGateway {
     /// Where it listens.
     pub address: SocketAddr,
-    handle: actix_web::dev::ServerHandle,
+    handle: Option<actix_web::dev::ServerHandle>,
 }
 
 /// What a call was answered with.
@@ -108,7 +108,12 @@ impl TestGateway {
         let server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
         let (address, handle) = (server.address(), server.handle());
         actix_web::rt::spawn(server.run());
-        TestGateway { address, handle }
+        TestGateway { address, handle: Some(handle) }
+    }
+
+    /// A gateway that runs elsewhere: a process of its own.
+    pub fn at(address: SocketAddr) -> TestGateway {
+        TestGateway { address, handle: None }
     }
 
     /// The address below which everything lies.
@@ -159,7 +164,9 @@ impl TestGateway {
 
     /// Asks the server to stop, running calls first.
     pub async fn stop(&self) {
-        self.handle.stop(true).await;
+        if let Some(handle) = &self.handle {
+            handle.stop(true).await;
+        }
     }
 }
 

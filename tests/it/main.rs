@@ -18,9 +18,31 @@ mod config_secrets;
 #[cfg(test)]
 mod config_shipped;
 #[cfg(test)]
+mod contract_access;
+#[cfg(test)]
+mod contract_catalog;
+#[cfg(test)]
+mod contract_health;
+#[cfg(test)]
+mod contract_images;
+#[cfg(test)]
+mod contract_limits;
+#[cfg(test)]
+mod contract_paths;
+#[cfg(test)]
+mod contract_route;
+#[cfg(test)]
+mod contract_secrets;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod introspection;
+#[cfg(test)]
+mod lifecycle;
+#[cfg(test)]
+mod pool;
+#[cfg(test)]
+mod process;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]

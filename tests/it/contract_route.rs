@@ -1,0 +1,636 @@
+//! CONTRACT section 10, statements 59 to 67: preview, explain and generation look-up.
+
+use std::time::Duration;
+
+use actix_web::http::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{KEY, Reply, TestGateway},
+    pool::{ask, completion, model, provider, refusal, simple_model, stream_begin, stream_end, with},
+    scripted::{Script, Upstream},
+};
+
+const OBJECTIVES: [&str; 4] = ["cheapest", "fastest", "reliable", "balanced"];
+const OTHER_KEY: &str = "sk-other-9876543210fedcba";
+const ADMIN_KEY: &str = "sk-admin-5a5a1b1b2c2c3d3d";
+
+/// Every reason an endpoint may be excluded for.
+const REASONS: [&str; 25] = [
+    "not_allowed_model",
+    "blocked_model",
+    "provider_not_allowed",
+    "provider_ignored",
+    "not_free",
+    "unsupported_parameter",
+    "input_modality",
+    "output_modality",
+    "context_length",
+    "max_price",
+    "max_cost_per_1k_tokens",
+    "data_policy",
+    "quantization",
+    "key_policy",
+    "model_expired",
+    "disabled",
+    "provider_off",
+    "config_fault",
+    "circuit_open",
+    "probe_in_flight",
+    "rate_limited",
+    "paced",
+    "saturated",
+    "wrong_endpoint",
+    "draining",
+];
+
+/// The keys a generation's record must have.
+const RECORD: [&str; 42] = [
+    "id",
+    "model",
+    "created_at",
+    "origin",
+    "data_region",
+    "total_cost",
+    "usage",
+    "is_byok",
+    "upstream_id",
+    "provider_name",
+    "finish_reason",
+    "native_finish_reason",
+    "router",
+    "external_user",
+    "api_type",
+    "http_referer",
+    "user_agent",
+    "service_tier",
+    "preset_id",
+    "web_search_engine",
+    "workspace_id",
+    "streamed",
+    "cancelled",
+    "cache_discount",
+    "upstream_inference_cost",
+    "latency",
+    "generation_time",
+    "moderation_latency",
+    "tokens_prompt",
+    "tokens_completion",
+    "native_tokens_prompt",
+    "native_tokens_completion",
+    "native_tokens_completion_images",
+    "native_tokens_reasoning",
+    "native_tokens_cached",
+    "num_media_prompt",
+    "num_input_audio_prompt",
+    "num_media_completion",
+    "num_search_results",
+    "num_fetches",
+    "app_id",
+    "provider_responses",
+];
+
+/// An upstream that answers everything after this long.
+fn upstream(delay_ms: u64) -> Upstream {
+    let pause = Duration::from_millis(delay_ms);
+    Upstream::start([Script::new().repeat(Script::new().request().pause(pause).send(completion("This way.")))])
+}
+
+/// Three providers of different speed, which serve one model each and one together at different prices.
+struct Field {
+    upstreams: [Upstream; 3],
+}
+
+impl Field {
+    fn new() -> Field {
+        Field { upstreams: [0, 15, 30].map(upstream) }
+    }
+
+    fn config(&self, routing: &str) -> String {
+        let [quick, middling, slow] = &self.upstreams;
+        [
+            format!("[routing]\n{routing}\n"),
+            provider("quick", &quick.url("/v1")),
+            provider("middling", &middling.url("/v1")),
+            provider("slow", &slow.url("/v1")),
+            model(
+                "acme/shared",
+                "",
+                &[
+                    ("quick", "0.000009", "0.000009"),
+                    ("middling", "0.000003", "0.000003"),
+                    ("slow", "0.000001", "0.000001"),
+                ],
+            ),
+            model("quick/own", "supported_parameters = [\"tools\"]", &[("quick", "0.000005", "0.000008")]),
+            model("slow/own", "supported_parameters = [\"tools\"]", &[("slow", "0", "0")]),
+        ]
+        .concat()
+    }
+
+    fn calls(&self) -> usize {
+        self.upstreams.iter().map(|upstream| upstream.log().requests.len()).sum()
+    }
+}
+
+/// Waits until what happened so far is in the published statistics.
+async fn settle(gateway: &TestGateway) {
+    gateway.get("/api/v1/health/providers").await.expect(200);
+    // The page waits for the statistics; they are published at most 50 ms later.
+    actix_web::rt::time::sleep(Duration::from_millis(150)).await;
+}
+
+async fn preview(gateway: &TestGateway, body: &Value) -> Value {
+    gateway.post("/api/v1/route/preview", body).await.expect(200)
+}
+
+async fn explain(gateway: &TestGateway, id: &str) -> Value {
+    gateway.get(&format!("/api/v1/route/explain?generation_id={id}")).await.expect(200)
+}
+
+async fn ledger_records(gateway: &TestGateway) -> u64 {
+    gateway.get("/health/ready").await.expect(200)["checks"]["ledger"]["records"].as_u64().unwrap()
+}
+
+/// Model and provider of rank 1.
+fn first(preview: &Value) -> (String, String) {
+    let first = &preview["candidates"][0];
+    assert_eq!((&first["rank"], &first["selected"]), (&1.into(), &true.into()), "{preview}");
+    (first["model"].as_str().unwrap().to_owned(), first["provider_name"].as_str().unwrap().to_owned())
+}
+
+/// Model and provider that served.
+fn served(answer: &Value) -> (String, String) {
+    (answer["model"].as_str().unwrap().to_owned(), answer["provider"].as_str().unwrap().to_owned())
+}
+
+/// Statement 59.
+#[actix_web::test]
+async fn preview_makes_no_upstream_call_and_no_generation() {
+    let field = Field::new();
+    let gateway = TestGateway::start(&field.config("")).await;
+    for body in [json!({}), ask("service/auto"), with(ask("acme/shared"), &json!({"stream": true})), ask("slow/own")] {
+        let reply = gateway.post("/api/v1/route/preview", &body).await;
+        assert_eq!(reply.header("x-generation-id"), None);
+        let shown = reply.expect(200);
+        assert_eq!(shown["object"], "route.preview");
+        assert!(shown["candidates_total"].as_u64().unwrap() > 0, "{shown}");
+    }
+    assert_eq!(field.calls(), 0);
+    assert_eq!(field.upstreams.iter().map(Upstream::connections).sum::<usize>(), 0);
+    assert_eq!(ledger_records(&gateway).await, 0);
+}
+
+#[actix_web::test]
+async fn preview_ranks_without_gaps_and_its_terms_sum_to_the_score() {
+    let field = Field::new();
+    let gateway = TestGateway::start(&field.config("")).await;
+    for objective in OBJECTIVES {
+        let shown = preview(&gateway, &json!({"objective": objective, "top_n": 3})).await;
+        assert_eq!((&shown["objective"], &shown["requested_model"]), (&objective.into(), &"service/auto".into()));
+        assert!(!shown["decision_reason"].as_str().unwrap().is_empty());
+        assert_eq!(shown["estimate"]["prompt_tokens"], 0);
+        let candidates = shown["candidates"].as_array().unwrap();
+        assert_eq!((candidates.len(), &shown["candidates_total"]), (3, &5.into()), "{shown}");
+        for (position, candidate) in candidates.iter().enumerate() {
+            assert_eq!(candidate["rank"], position + 1);
+            assert_eq!(candidate["selected"], position == 0);
+            let terms = candidate["score_terms"].as_array().unwrap();
+            let sum: f64 = terms.iter().map(|term| term["value"].as_f64().unwrap()).sum();
+            let score = candidate["score"].as_f64().unwrap();
+            assert!((sum - score).abs() <= 1e-12_f64.max(score.abs() * 1e-9), "{candidate}");
+            for name in ["score_unit", "predicted", "health", "pricing", "context_length", "provider_slug"] {
+                assert!(!candidate[name].is_null(), "{name}: {candidate}");
+            }
+        }
+    }
+}
+
+#[actix_web::test]
+async fn preview_refuses_what_chat_refuses_and_answers_when_nothing_is_left() {
+    let field = Field::new();
+    let gateway = TestGateway::start(&field.config("")).await;
+    for (body, status, param) in [
+        (json!({"model": "acme/nope"}), 404, "model"),
+        (json!({"objective": "prettiest"}), 400, "objective"),
+        (json!({"messages": []}), 400, "messages"),
+        (json!({"top_n": 0}), 400, "top_n"),
+        (json!({"metadata": {"allowed_models": ["a*b"]}}), 400, "metadata.allowed_models[0]"),
+    ] {
+        let refused = gateway.post("/api/v1/route/preview", &body).await.expect(status);
+        assert_eq!(refused["error"]["param"], param, "{body}");
+    }
+    let none = preview(&gateway, &json!({"blocked_models": ["*"]})).await;
+    assert_eq!((&none["candidates"], &none["candidates_total"]), (&json!([]), &0.into()));
+    assert_eq!(none["excluded_total"], 5, "{none}");
+}
+
+/// Statement 60, first half.
+#[actix_web::test]
+async fn without_exploration_preview_names_what_chat_then_uses() {
+    let field = Field::new();
+    let gateway = TestGateway::start(&field.config("exploration = 0.0")).await;
+    for slug in ["quick", "middling", "slow"] {
+        for _ in 0..3 {
+            let only = with(ask("acme/shared"), &json!({"provider": {"only": [slug]}}));
+            gateway.chat(&only).await.expect(200);
+        }
+    }
+    let mut choices = Vec::new();
+    for objective in OBJECTIVES {
+        for body in [
+            ask("service/auto"),
+            ask("acme/shared"),
+            with(ask("auto"), &json!({"max_tokens": 900, "metadata": {"blocked_models": "slow/*"}})),
+            with(ask("router"), &json!({"extra_body": {"provider_policy": {"ignore": ["slow"]}}})),
+        ] {
+            settle(&gateway).await;
+            let body = with(body, &json!({"objective": objective}));
+            let shown = preview(&gateway, &body).await;
+            let answer = gateway.chat(&body).await.expect(200);
+            assert_eq!(served(&answer), first(&shown), "{body}: {shown}");
+            let explained = explain(&gateway, answer["id"].as_str().unwrap()).await;
+            let rank = |list: &Value| -> Vec<Value> {
+                let list = list.as_array().unwrap().iter();
+                list.map(|one| json!([one["model"], one["provider_name"]])).collect()
+            };
+            assert_eq!(rank(&explained["candidates"]), rank(&shown["candidates"]), "{body}");
+            choices.push(served(&answer));
+        }
+    }
+    choices.sort();
+    choices.dedup();
+    assert!(choices.len() > 1, "the objectives never differed: {choices:?}");
+}
+
+/// Statement 60, second half: the seed a decision used brings it back.
+#[actix_web::test]
+async fn with_the_seed_of_a_decision_preview_names_what_that_decision_used() {
+    let field = Field::new();
+    let quiet = TestGateway::start(&field.config("exploration = 3.0")).await;
+    let mut explored = 0;
+    for instance in 0..12 {
+        // A gateway that has served nothing yet decides on the same statistics as the quiet one.
+        let gateway =
+            TestGateway::start(&field.config(&format!("exploration = 3.0\nseed = 11\ninstance_id = {instance}"))).await;
+        let objective = OBJECTIVES[instance % 4];
+        let body = with(ask("service/auto"), &json!({"objective": objective}));
+        let answer = gateway.chat(&body).await.expect(200);
+        let explained = explain(&gateway, answer["id"].as_str().unwrap()).await;
+        explored += usize::from(explained["explored"] == true);
+        let seeded = with(body, &json!({"route_seed": explained["route_seed"]}));
+        let shown = preview(&quiet, &seeded).await;
+        assert_eq!(first(&shown), served(&answer), "{seeded}: {shown}");
+        gateway.stop().await;
+    }
+    assert!(explored > 0, "no decision was explored: the test shows nothing");
+}
+
+/// Statement 61.
+#[actix_web::test]
+async fn every_excluded_endpoint_has_a_reason_and_the_totals_are_the_pool() {
+    let lines = |more: &str| format!("supported_parameters = [\"seed\"]\n{more}");
+    let config = [
+        "[providers.open]\nbase_url = \"http://127.0.0.1:9\"\n".to_owned(),
+        "[providers.shut]\nbase_url = \"http://127.0.0.1:9\"\nenabled = false\n".to_owned(),
+        "[providers.strict]\nbase_url = \"http://127.0.0.1:9\"\ndata_collection = \"deny\"\nzdr = true\n".to_owned(),
+        model(
+            "acme/first",
+            &lines("input_modalities = [\"text\", \"image\"]"),
+            &[("open", "0.000001", "0.000002"), ("shut", "0", "0"), ("strict", "0.00001", "0.00002")],
+        ),
+        model("acme/free", &lines("context_length = 100"), &[("open", "0", "0")]),
+        model("acme/tools", "supported_parameters = [\"tools\", \"tool_choice\"]", &[("open", "0.000001", "0.000001")]),
+        model("acme/canvas", "output_modalities = [\"image\"]", &[("open", "0.000001", "0")]),
+        model("acme/gone", "expiration_date = 2020-01-01", &[("open", "0", "0")]),
+        format!("[[keys]]\nname = \"narrow\"\nenv = \"OTHER\"\nallowed_models = [\"acme/first\"]\n"),
+    ];
+    let gateway = TestGateway::start_with(&config.concat(), &[("OTHER", OTHER_KEY)]).await;
+    const POOL: u64 = 7;
+    let tool = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
+    let picture =
+        json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://h/i.png"}}]}]);
+    let long = json!([{"role": "user", "content": "word ".repeat(400)}]);
+    for (more, reason) in [
+        (json!({}), "provider_off"),
+        (json!({}), "wrong_endpoint"),
+        (json!({}), "model_expired"),
+        (json!({"allowed_models": ["acme/f*"]}), "not_allowed_model"),
+        (json!({"blocked_models": ["acme/tools"]}), "blocked_model"),
+        (json!({"provider": {"only": ["strict"]}}), "provider_not_allowed"),
+        (json!({"provider": {"ignore": ["Strict"]}}), "provider_ignored"),
+        (json!({"model": "service/free"}), "not_free"),
+        (json!({"tools": tool}), "unsupported_parameter"),
+        (json!({"seed": 1, "provider": {"require_parameters": true}}), "unsupported_parameter"),
+        (json!({"messages": picture}), "input_modality"),
+        (json!({"messages": long}), "context_length"),
+        (json!({"provider": {"max_price": {"prompt": 5}}}), "max_price"),
+        (json!({"max_cost_per_1k_tokens": 0.005}), "max_cost_per_1k_tokens"),
+        (json!({"provider": {"data_collection": "deny"}}), "data_policy"),
+        (json!({"provider": {"zdr": true}}), "data_policy"),
+        (json!({"provider": {"quantizations": ["fp8"]}}), "quantization"),
+        (json!({"modalities": ["image", "text"]}), "output_modality"),
+    ] {
+        let shown = preview(&gateway, &with(json!({"model": "service/auto"}), &more)).await;
+        check_pool(&shown, POOL, reason, &more);
+    }
+    let narrow = ("authorization", format!("Bearer {OTHER_KEY}"));
+    let body = json!({"model": "service/auto"}).to_string().into_bytes();
+    let headers = [(narrow.0, narrow.1.as_str()), ("content-type", "application/json")];
+    let reply = gateway.call(Method::POST, "/api/v1/route/preview", &headers, Some(body)).await;
+    check_pool(&reply.expect(200), POOL, "key_policy", &json!("a key with a list"));
+}
+
+fn check_pool(shown: &Value, pool: u64, reason: &str, of: &Value) {
+    let excluded = shown["excluded"].as_array().unwrap();
+    let reasons: Vec<&str> = excluded.iter().map(|one| one["reason"].as_str().unwrap()).collect();
+    assert!(reasons.contains(&reason), "{of}: {reason} is not among {reasons:?}");
+    assert!(reasons.iter().all(|reason| REASONS.contains(reason)), "{of}: {reasons:?}");
+    for one in excluded {
+        assert!(one["model"].is_string() && one["provider_name"].is_string(), "{of}: {one}");
+        assert!(!one["detail"].as_str().unwrap().is_empty(), "{of}: {one}");
+    }
+    let (left, out) = (shown["candidates_total"].as_u64().unwrap(), shown["excluded_total"].as_u64().unwrap());
+    assert_eq!((left + out, excluded.len() as u64), (pool, out), "{of}: {shown}");
+    assert_eq!(shown["candidates"].as_array().unwrap().len() as u64, left, "{of}");
+}
+
+/// The names of everything in a JSON value, at any depth; a list counts once for each of its elements.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),
+        Value::Array(items) => items.iter().map(shape).collect(),
+        _ => Value::Null,
+    }
+}
+
+/// Statement 62.
+#[actix_web::test]
+async fn the_unversioned_paths_behave_as_their_versioned_forms() {
+    let field = Field::new();
+    let gateway = TestGateway::start(&field.config("exploration = 0.0")).await;
+    let body = ask("acme/shared");
+    settle(&gateway).await;
+    for mount in ["/api", "/v1"] {
+        let path = |path: &str| format!("{mount}{path}");
+        let versioned = gateway.chat(&body).await.expect(200);
+        let other = gateway.post(&path("/chat/completions"), &body).await.expect(200);
+        assert_eq!(shape(&versioned), shape(&other));
+        let id = versioned["id"].as_str().unwrap();
+
+        let (here, there) = (format!("/generation?id={id}"), format!("/route/explain?generation_id={id}"));
+        assert_eq!(
+            gateway.get(&path(&here)).await.expect(200),
+            gateway.get(&format!("/api/v1{here}")).await.expect(200)
+        );
+        assert_eq!(gateway.get(&path(&there)).await.expect(200), explain(&gateway, id).await);
+
+        settle(&gateway).await;
+        let shown = preview(&gateway, &body).await;
+        assert_eq!(shape(&shown), shape(&gateway.post(&path("/route/preview"), &body).await.expect(200)));
+        for wrong in ["/chat/completions", "/route/preview", "/images/generations"] {
+            let no = json!({"model": "acme/nope", "prompt": "p", "messages": [{"role": "user", "content": "c"}]});
+            let (a, b) = (gateway.post(&path(wrong), &no).await, gateway.post(&format!("/api/v1{wrong}"), &no).await);
+            assert_eq!((a.status, a.json()["error"]["message"].clone()), (404, b.json()["error"]["message"].clone()));
+        }
+    }
+}
+
+/// Statement 63.
+#[actix_web::test]
+async fn explain_by_query_and_by_body_is_the_same_object_with_the_eight_fields() {
+    let field = Field::new();
+    let gateway = TestGateway::start(&field.config("")).await;
+    for (body, router) in [(ask("service/auto"), json!("service/auto")), (ask("acme/shared"), Value::Null)] {
+        let answer = gateway.chat(&body).await.expect(200);
+        let id = answer["id"].as_str().unwrap();
+        let explained = explain(&gateway, id).await;
+        for path in [format!("?id={id}"), format!("?generation_id={id}&id=ignored")] {
+            assert_eq!(gateway.get(&format!("/api/v1/route/explain{path}")).await.expect(200), explained);
+        }
+        for body in [json!({"generation_id": id}), json!({"id": id}), json!({"generation_id": id, "more": [1]})] {
+            assert_eq!(gateway.post("/api/v1/route/explain", &body).await.expect(200), explained, "{body}");
+        }
+        let by_query = gateway.post(&format!("/api/v1/route/explain?generation_id={id}"), &json!({})).await;
+        assert_eq!(by_query.expect(200), explained);
+        let empty = gateway.call(Method::POST, &format!("/api/v1/route/explain?id={id}"), &[], Some(Vec::new())).await;
+        assert_eq!(empty.expect(200), explained);
+
+        assert_eq!(explained["generation_id"], id);
+        assert_eq!((&explained["model"], &explained["provider_name"]), (&answer["model"], &answer["provider"]));
+        assert!(explained["latency_ms"].is_u64() && explained["generation_time_ms"].is_u64(), "{explained}");
+        assert_eq!(explained["router"], router);
+        assert_eq!(explained["total_cost"], answer["usage"]["cost"]);
+        assert!(!explained["decision_reason"].as_str().unwrap().is_empty());
+        assert_eq!((&explained["status"], &explained["finish_reason"]), (&"completed".into(), &"stop".into()));
+    }
+}
+
+/// Statement 63: the same number everywhere, to the last digit.
+#[actix_web::test]
+async fn the_cost_has_the_same_digits_in_the_answer_the_explanation_and_the_record() {
+    let upstream = upstream(0);
+    let odd = model("acme/odd", "", &[("acme", "0.000000123456789", "0.000000000000001")]);
+    let gateway = TestGateway::start(&format!("{}{odd}", provider("acme", &upstream.url("")))).await;
+    let answer = gateway.chat(&ask("acme/odd")).await;
+    assert!(answer.text().contains(r#""cost":0.000000864197528"#), "{}", answer.text());
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
+    let explained = gateway.get(&format!("/api/v1/route/explain?generation_id={id}")).await.text();
+    assert!(explained.contains(r#""total_cost":0.000000864197528,"#), "{explained}");
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.text();
+    assert!(record.contains(r#""total_cost":0.000000864197528,"usage":0.000000864197528,"#), "{record}");
+}
+
+/// Statement 64.
+#[actix_web::test]
+async fn explain_and_generation_succeed_at_once_a_thousand_times_in_a_row() {
+    let plain = upstream(0);
+    let stream = [stream_begin("This way."), stream_end()].concat();
+    let streaming = Upstream::start([Script::new().request().send(stream).fin()]);
+    let config = [
+        provider("plain", &plain.url("")),
+        provider("streaming", &streaming.url("")),
+        simple_model("acme/plain", "plain"),
+        simple_model("acme/streamed", "streaming"),
+    ];
+    let gateway = TestGateway::start(&config.concat()).await;
+    let client = awc::Client::builder().timeout(Duration::from_secs(20)).finish();
+    let key = ("authorization", format!("Bearer {KEY}"));
+    for round in 0..1000 {
+        let body = match round % 4 {
+            3 => with(ask("acme/streamed"), &json!({"stream": true})),
+            _ => ask("acme/plain"),
+        };
+        let url = gateway.url("/api/v1/chat/completions");
+        let mut answer = client.post(url).insert_header(key.clone()).send_json(&body).await.unwrap();
+        let whole = answer.body().await.unwrap();
+        let id = answer.headers().get("x-generation-id").unwrap_or_else(|| panic!("{round}: {whole:?}"));
+        let id = id.to_str().unwrap();
+        for (path, member) in [("route/explain?generation_id", "/status"), ("generation?id", "/data/route/status")] {
+            let url = gateway.url(&format!("/api/v1/{path}={id}"));
+            let mut reply = client.get(url).insert_header(key.clone()).send().await.unwrap();
+            assert_eq!(reply.status(), 200, "round {round}, {path}");
+            let shown: Value = reply.json().limit(1 << 20).await.unwrap();
+            assert_eq!(shown.pointer(member), Some(&json!("completed")), "round {round}, {path}: {shown}");
+        }
+    }
+}
+
+/// A gateway with two ordinary keys and one of an administrator.
+async fn three_keys(field: &Field, more: &str) -> TestGateway {
+    let keys = "[[keys]]\nname = \"other\"\nenv = \"OTHER\"\n\
+                [[keys]]\nname = \"admin\"\nenv = \"ADMIN\"\nscopes = [\"admin\"]\n";
+    let config = format!("{}{keys}{more}", field.config(""));
+    TestGateway::start_with(&config, &[("OTHER", OTHER_KEY), ("ADMIN", ADMIN_KEY)]).await
+}
+
+async fn look_up(gateway: &TestGateway, key: &str, path: &str) -> Reply {
+    let bearer = format!("Bearer {key}");
+    gateway.call(Method::GET, path, &[("authorization", &bearer), ("x-request-id", "same-for-all")], None).await
+}
+
+/// Statement 65.
+#[actix_web::test]
+async fn an_unknown_a_malformed_and_another_keys_id_cannot_be_told_apart() {
+    let field = Field::new();
+    let gateway = three_keys(&field, "").await;
+    let answer = gateway.chat(&ask("acme/shared")).await.expect(200);
+    let mine = answer["id"].as_str().unwrap();
+    for path in ["/api/v1/route/explain?generation_id=", "/api/v1/generation?id="] {
+        assert_eq!(look_up(&gateway, KEY, &format!("{path}{mine}")).await.status, 200);
+        assert_eq!(look_up(&gateway, ADMIN_KEY, &format!("{path}{mine}")).await.status, 200);
+        let another = look_up(&gateway, OTHER_KEY, &format!("{path}{mine}")).await;
+        assert_eq!(another.expect(404)["error"]["metadata"]["reason"], "generation_not_found");
+        let unknown = format!("{}X", &mine[..mine.len() - 1]);
+        for id in [unknown.as_str(), "gen-1763629500-AbCdEfGhIjKlMnOpQrStUv", "nonsense", "%00", "gen-"] {
+            let reply = look_up(&gateway, OTHER_KEY, &format!("{path}{id}")).await;
+            assert_eq!((reply.status, reply.text()), (404, another.text()), "{id}");
+            assert_eq!(reply.headers.len(), another.headers.len());
+        }
+    }
+    let body = json!({"generation_id": mine}).to_string().into_bytes();
+    let bearer = format!("Bearer {OTHER_KEY}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    assert_eq!(gateway.call(Method::POST, "/api/v1/route/explain", &headers, Some(body)).await.status, 404);
+}
+
+/// Statement 65.
+#[actix_web::test]
+async fn a_missing_id_is_a_400_that_names_it() {
+    let field = Field::new();
+    let gateway = TestGateway::start(&field.config("")).await;
+    for path in
+        ["/api/v1/route/explain", "/api/v1/route/explain?generation_id=", "/api/v1/generation?id=", "/api/generation"]
+    {
+        let refused = gateway.get(path).await.expect(400);
+        assert_eq!(refused["error"]["param"], "generation_id", "{path}");
+        assert_eq!(refused["error"]["metadata"]["reason"], "missing_field", "{path}");
+    }
+    for (body, param) in [(json!({}), "generation_id"), (json!({"generation_id": 5}), "generation_id")] {
+        let refused = gateway.post("/api/v1/route/explain", &body).await.expect(400);
+        assert_eq!(refused["error"]["param"], param, "{body}");
+    }
+    let broken = gateway.call(Method::POST, "/api/v1/route/explain", &[], Some(b"{".to_vec())).await.expect(400);
+    assert_eq!(broken["error"]["metadata"]["reason"], "invalid_json");
+}
+
+#[actix_web::test]
+async fn a_record_that_made_room_is_as_unknown_as_one_that_never_was() {
+    let field = Field::new();
+    let gateway = three_keys(&field, "[ledger]\ncapacity = 100\n").await;
+    let oldest = gateway.chat(&ask("quick/own")).await.expect(200);
+    let path = format!("/api/v1/generation?id={}", oldest["id"].as_str().unwrap());
+    let there = look_up(&gateway, KEY, &path).await;
+    assert_eq!(there.status, 200);
+    for _ in 0..100 {
+        gateway.chat(&ask("quick/own")).await.expect(200);
+    }
+    let gone = look_up(&gateway, KEY, &path).await;
+    let never = look_up(&gateway, KEY, "/api/v1/generation?id=gen-1763629500-AbCdEfGhIjKlMnOpQrStUv").await;
+    assert_eq!((gone.status, gone.text()), (404, never.text()));
+}
+
+/// Statement 66.
+#[actix_web::test]
+async fn after_a_failover_explain_lists_the_failed_attempt_and_names_the_fallback() {
+    let broken = Upstream::start([Script::answering(refusal(500))]);
+    let good = upstream(0);
+    let config = [
+        provider("broken", &broken.url("")),
+        provider("good", &good.url("")),
+        model("acme/both", "", &[("broken", "0", "0"), ("good", "0.001", "0.001")]),
+        simple_model("acme/lost", "broken"),
+        simple_model("acme/kept", "good"),
+    ];
+    let gateway = TestGateway::start(&config.concat()).await;
+    let order = json!({"provider": {"order": ["broken", "good"]}});
+    for (body, code, failed) in [
+        (with(ask("acme/both"), &order), "provider_fallback", "acme/both"),
+        (with(ask("acme/lost"), &json!({"models": ["acme/lost", "acme/kept"]})), "model_fallback", "acme/lost"),
+    ] {
+        let reply = gateway.chat(&body).await;
+        assert_eq!(reply.header("x-route-attempts"), Some("2"), "{body}");
+        assert_eq!(reply.header("x-route-reason"), Some(code), "{body}");
+        let answer = reply.expect(200);
+        let explained = explain(&gateway, answer["id"].as_str().unwrap()).await;
+        assert_eq!(explained["decision_code"], code, "{explained}");
+        assert_eq!(explained["provider_name"], "good");
+        let attempts = explained["attempts"].as_array().unwrap();
+        assert_eq!(attempts.len(), 2, "{explained}");
+        assert_eq!((&attempts[0]["n"], &attempts[0]["status"]), (&1.into(), &500.into()));
+        assert_eq!((&attempts[0]["model"], &attempts[0]["provider_name"]), (&failed.into(), &"broken".into()));
+        assert!(attempts[0]["error_type"].is_string() && attempts[1]["error_type"].is_null(), "{explained}");
+        assert_eq!((&attempts[1]["n"], &attempts[1]["status"]), (&2.into(), &200.into()));
+        let record =
+            gateway.get(&format!("/api/v1/generation?id={}", answer["id"].as_str().unwrap())).await.expect(200);
+        assert_eq!(record["data"]["provider_responses"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[actix_web::test]
+async fn a_request_that_failed_everywhere_is_explained_too() {
+    let broken = Upstream::start([Script::answering(refusal(500))]);
+    let config = format!("{}{}", provider("broken", &broken.url("")), simple_model("acme/lost", "broken"));
+    let gateway = TestGateway::start(&config).await;
+    let reply = gateway.chat(&ask("acme/lost")).await;
+    let id = reply.header("x-generation-id").unwrap().to_owned();
+    assert_eq!(reply.expect(502)["error"]["metadata"]["generation_id"], id);
+    let explained = explain(&gateway, &id).await;
+    assert_eq!(
+        (&explained["status"], &explained["model"], &explained["total_cost"]),
+        (&"failed".into(), &Value::Null, &0.into())
+    );
+    assert_eq!(explained["attempts"][0]["status"], 500);
+    assert!(!explained["decision_reason"].as_str().unwrap().is_empty());
+}
+
+/// Statement 67.
+#[actix_web::test]
+async fn a_generation_record_has_all_42_keys() {
+    let field = Field::new();
+    let gateway = TestGateway::start(&field.config("")).await;
+    let body = with(
+        ask("service/auto"),
+        &json!({"user": "u-1", "session_id": "s-1", "metadata": {"ticket": "42", "nested": {"a": [1]}}}),
+    );
+    let answer = gateway.chat(&body).await.expect(200);
+    let record = gateway.get(&format!("/api/v1/generation?id={}", answer["id"].as_str().unwrap())).await.expect(200);
+    let data = record["data"].as_object().unwrap();
+    let missing: Vec<&str> = RECORD.into_iter().filter(|name| !data.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "{missing:?} of {record}");
+    let data = &record["data"];
+    assert_eq!((&data["id"], &data["model"]), (&answer["id"], &answer["model"]));
+    assert_eq!((&data["total_cost"], &data["usage"]), (&answer["usage"]["cost"], &answer["usage"]["cost"]));
+    assert_eq!((&data["tokens_prompt"], &data["tokens_completion"]), (&7.into(), &5.into()));
+    assert_eq!((&data["external_user"], &data["session_id"]), (&"u-1".into(), &"s-1".into()));
+    assert_eq!((&data["upstream_id"], &data["api_type"]), (&"up-1".into(), &"completions".into()));
+    assert_eq!(
+        (&data["streamed"], &data["cancelled"], &data["is_byok"]),
+        (&false.into(), &false.into(), &false.into())
+    );
+    assert_eq!(data["metadata"], json!({"ticket": "42", "nested": "{\"a\":[1]}"}));
+    assert!(data["created_at"].as_str().unwrap().ends_with('Z') && data["latency"].is_u64(), "{data}");
+    assert_eq!(data["route"]["generation_id"], answer["id"]);
+    let response = &data["provider_responses"][0];
+    assert_eq!((&response["status"], &response["is_byok"]), (&200.into(), &false.into()));
+}

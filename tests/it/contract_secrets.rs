@@ -1,0 +1,161 @@
+//! CONTRACT section 10, statement 52, on the real binary: after a hostile little session, everything it wrote and
+//! everything it answered is searched for the provider's key, the clients' keys and the words of the prompts.
+
+use actix_web::http::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{KEY, TestGateway},
+    pool::{answer, completion, provider, refusal, simple_model, stream_begin, stream_end, with},
+    process::{ConfigFile, Process},
+    scripted::{Script, Upstream},
+};
+
+const PROVIDER_KEY: &str = "sk-provider-7f3e9a1c5b2d8046";
+const WRONG_KEY: &str = "sk-stolen-4c2a8e6f0b1d3579";
+const PROMPT: &str = "zanzibarthermocline";
+const ANSWER: &str = "quokkamarmalade";
+
+/// What an upstream says that is angry and careless: our key back, in places where an error's words stand.
+fn echo(status: u16) -> String {
+    let message = format!("Incorrect API key provided: {PROVIDER_KEY}. (Authorization: Bearer {PROVIDER_KEY})");
+    answer(status, &json!({"error": {"message": message, "code": PROVIDER_KEY, "param": PROVIDER_KEY}}))
+}
+
+/// The last of an upstream's answers, a stream that breaks off with our key in its mouth.
+fn broken_stream() -> String {
+    format!("{}data: {{\"error\":{{\"message\":\"{PROVIDER_KEY}\"}}}}\n\n", stream_begin(ANSWER))
+}
+
+struct Session {
+    gateway: TestGateway,
+    /// Everything that was answered, except for the words a model is asked for.
+    answers: Vec<(String, String)>,
+}
+
+impl Session {
+    async fn call(&mut self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<&Value>) {
+        let body = body.map(|body| body.to_string().into_bytes());
+        let reply = self.gateway.call(method.clone(), path, headers, body).await;
+        let what = format!("{method} {path} {headers:?} {}", reply.status);
+        let (id, inference) = (reply.header("x-generation-id").map(str::to_owned), path.contains("/chat/"));
+        let good = inference && reply.status == 200;
+        self.answers.push((what.clone(), format!("{:?}", reply.headers)));
+        // A good answer is the client's own; an error must not repeat what it was asked.
+        let text = if good { reply.text().replace(ANSWER, "") } else { reply.text() };
+        self.answers.push((what, text));
+        let Some(id) = id else { return };
+        for page in [format!("/api/v1/route/explain?id={id}"), format!("/api/v1/generation?id={id}")] {
+            let shown = self.gateway.get(&page).await;
+            assert_eq!(shown.status, 200, "{page}: {}", shown.text());
+            self.answers.push((page, shown.text()));
+        }
+    }
+
+    async fn chat(&mut self, model: &str, more: &Value) {
+        let body = json!({"model": model, "messages": [{"role": "user", "content": PROMPT}]});
+        let body = with(body, more);
+        let json = [("content-type", "application/json")];
+        self.call(Method::POST, "/api/v1/chat/completions", &json, Some(&body)).await;
+    }
+
+    fn check(&self) {
+        for (what, text) in &self.answers {
+            check(what, text);
+        }
+    }
+}
+
+fn check(what: &str, text: &str) {
+    for secret in [PROVIDER_KEY, KEY, WRONG_KEY, PROMPT, ANSWER] {
+        assert!(!text.contains(secret), "{secret} is in {what}: {text}");
+    }
+}
+
+/// An upstream per model, each with one way to fail.
+fn upstreams() -> Vec<(&'static str, Upstream)> {
+    let whole = [stream_begin(ANSWER), stream_end()].concat();
+    vec![
+        ("good", Upstream::start([Script::answering(completion(ANSWER))])),
+        ("unauthorized", Upstream::start([Script::answering(echo(401))])),
+        ("forbidden", Upstream::start([Script::answering(echo(403))])),
+        ("missing", Upstream::start([Script::answering(echo(404))])),
+        ("mistaken", Upstream::start([Script::answering(echo(400))])),
+        ("odd", Upstream::start([Script::answering(echo(422))])),
+        ("limited", Upstream::start([Script::answering(echo(429))])),
+        ("broken", Upstream::start([Script::answering(echo(500))])),
+        ("lying", Upstream::start([Script::answering(echo(200))])),
+        ("silent", Upstream::start([Script::answering(refusal(503))])),
+        ("garbled", Upstream::start([Script::answering(format!("HTTP/1.1 {PROVIDER_KEY}\r\n\r\n"))])),
+        ("streaming", Upstream::start([Script::new().request().send(whole).fin()])),
+        ("cut", Upstream::start([Script::new().request().send(broken_stream()).fin()])),
+    ]
+}
+
+fn config(upstreams: &[(&str, Upstream)]) -> ConfigFile {
+    let mut text = "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n\
+                    [[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n"
+        .to_owned();
+    for (slug, upstream) in upstreams {
+        text.push_str(&provider(slug, &upstream.url("/v1")));
+        text.push_str("api_key_env = \"ACME_API_KEY\"\n");
+        text.push_str(&simple_model(&format!("acme/{slug}"), slug));
+    }
+    ConfigFile::new(&text)
+}
+
+async fn check_session(log: &str) {
+    let upstreams = upstreams();
+    let config = config(&upstreams);
+    let environment = [("TEST_KEY", KEY), ("ACME_API_KEY", PROVIDER_KEY), ("RUST_LOG", log)];
+    let mut process = Process::start(&["--config", config.path()], &environment);
+    let mut session = Session { gateway: process.gateway(), answers: Vec::new() };
+
+    for (slug, _) in &upstreams {
+        let model = format!("acme/{slug}");
+        session.chat(&model, &json!({})).await;
+        session.chat(&model, &json!({"stream": true})).await;
+    }
+    session.chat("service/auto", &json!({"models": ["acme/good"], "trace": {"note": PROMPT}})).await;
+    let tool = json!([{"type": "function", "function": {"name": "f", "description": PROMPT}}]);
+    session.chat("acme/good", &json!({"tools": tool})).await;
+    session.chat("acme/good", &json!({"stop": [PROMPT, 5]})).await;
+    session.chat("acme/good", &json!({"messages": [{"role": "user", "content": [PROMPT]}]})).await;
+    session.chat("acme/good", &json!({"messages": [{"role": "user", "content": {"text": PROMPT}}]})).await;
+    session.chat("acme/good", &json!({"max_tokens": 99_999_999})).await;
+
+    let stolen = format!("Bearer {WRONG_KEY}");
+    for header in [("authorization", stolen.as_str()), ("x-api-key", WRONG_KEY), ("authorization", WRONG_KEY)] {
+        session.call(Method::GET, "/api/v1/key", &[header], None).await;
+        session.call(Method::POST, "/api/v1/chat/completions", &[header], Some(&json!({"prompt": PROMPT}))).await;
+    }
+    for path in
+        ["/api/v1/key", "/api/v1/health/providers", "/api/v1/models/stats", "/api/models", "/metrics", "/health/ready"]
+    {
+        session.call(Method::GET, path, &[], None).await;
+    }
+    session.check();
+
+    process.signal("TERM");
+    assert_eq!(process.end().await.code(), Some(0));
+    let (stdout, stderr) = (process.stdout(), process.stderr());
+    assert!(stderr.contains("acme/broken at broken failed"), "the log says too little to be a test: {stderr}");
+    check("standard output", &stdout);
+    check(&format!("the log at {log}"), &stderr);
+
+    let reached = |slug: &str| upstreams.iter().find(|(name, _)| *name == slug).unwrap().1.requests().join("");
+    assert!(reached("good").contains(PROVIDER_KEY) && reached("good").contains(PROMPT), "the session shows nothing");
+    assert!(upstreams.iter().all(|(_, upstream)| upstream.requests().iter().all(|request| !request.contains(KEY))));
+}
+
+/// Statement 52.
+#[actix_web::test]
+async fn no_key_and_no_prompt_is_in_any_log_line_metric_error_or_record() {
+    check_session("debug").await;
+}
+
+/// Statement 52, with every library as talkative as it can be.
+#[actix_web::test]
+async fn not_even_the_most_detailed_log_holds_a_key_or_a_prompt() {
+    check_session("trace").await;
+}

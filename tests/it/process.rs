@@ -1,0 +1,159 @@
+//! The built binary as a process of its own: started, listened to, told to stop.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crate::harness::TestGateway;
+
+/// No process may keep a test waiting longer than this.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A configuration file that goes with the test.
+pub(crate) struct ConfigFile(PathBuf);
+
+impl ConfigFile {
+    /// Writes one under a name of its own.
+    pub(crate) fn new(text: &str) -> ConfigFile {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("process-{}-{number}.toml", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&path, text).unwrap();
+        ConfigFile(path)
+    }
+
+    /// Its path, for the command line.
+    pub(crate) fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for ConfigFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The binary with these arguments and nothing else in its environment.
+fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
+    // No `config.toml` of this repository in its way.
+    command.current_dir(env!("CARGO_TARGET_TMPDIR")).args(arguments).env_clear().envs(environment.iter().copied());
+    command
+}
+
+/// Runs the binary to its end.
+pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    command(arguments, environment).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A running server.
+pub(crate) struct Process {
+    child: Child,
+    stdout: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
+    readers: Vec<JoinHandle<()>>,
+    /// Where it says it listens.
+    pub(crate) address: SocketAddr,
+}
+
+impl Process {
+    /// Starts a server and waits until it has greeted.
+    pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Process {
+        let mut child = command(arguments, environment)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (stdout, stderr) = (Arc::default(), Arc::default());
+        let readers =
+            vec![collect(child.stdout.take().unwrap(), &stdout), collect(child.stderr.take().unwrap(), &stderr)];
+        let begun = Instant::now();
+        let address = loop {
+            if let Some(address) = greeted(&stdout.lock().unwrap()) {
+                break address;
+            }
+            let ended = child.try_wait().unwrap();
+            let said = || format!("{}{}", stdout.lock().unwrap(), stderr.lock().unwrap());
+            assert!(ended.is_none(), "it ended with {ended:?}: {}", said());
+            assert!(begun.elapsed() < PATIENCE, "it does not greet: {}", said());
+            thread::sleep(Duration::from_millis(5));
+        };
+        Process { child, stdout, stderr, readers, address }
+    }
+
+    /// The gateway in it.
+    pub(crate) fn gateway(&self) -> TestGateway {
+        TestGateway::at(self.address)
+    }
+
+    /// What it has written to standard output.
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.lock().unwrap().clone()
+    }
+
+    /// What it has written to standard error.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Sends it a signal, such as `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        // `kill` is built into every shell; a program of that name need not be there.
+        let line = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+    }
+
+    /// Waits for its end, and for the last of what it wrote.
+    pub(crate) async fn end(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end: {}", self.stderr());
+            actix_web::rt::time::sleep(Duration::from_millis(5)).await;
+        };
+        for reader in self.readers.drain(..) {
+            reader.join().unwrap();
+        }
+        status
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn collect(from: impl Read + Send + 'static, into: &Arc<Mutex<String>>) -> JoinHandle<()> {
+    let into = Arc::clone(into);
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            into.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    })
+}
+
+/// The address in a whole greeting: its last line ends the curl command.
+fn greeted(said: &str) -> Option<SocketAddr> {
+    said.lines().any(|line| line.trim_start().starts_with("-d '{")).then_some(())?;
+    let base = said.lines().find_map(|line| line.trim().strip_prefix("Base address"))?;
+    base.trim().strip_prefix("http://")?.strip_suffix("/api/v1")?.parse().ok()
+}

@@ -1,0 +1,159 @@
+//! Rules of the house that no compiler checks: the purity line, the one home of status codes, the size of files.
+
+#[cfg(test)]
+mod tidy {
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
+
+    /// Longest file, in lines.
+    const LONGEST: usize = 620;
+    /// What may not be named below the purity line.
+    const IMPURE: [&str; 14] = [
+        "actix",
+        "awc",
+        "Instant::now",
+        "SystemTime",
+        "rand::",
+        "tokio",
+        "log::",
+        "std::net",
+        "std::fs",
+        "std::io",
+        "std::env",
+        "std::thread",
+        "println!",
+        "std::process",
+    ];
+    /// The rooms below the line, and the rooms each may use.
+    const ROOMS: [(&str, &[&str]); 4] =
+        [("domain", &[]), ("dialect", &["domain"]), ("stats", &["domain"]), ("decide", &["domain", "stats"])];
+    /// Every room and actor of the library: what a path in it can begin with.
+    const ALL_ROOMS: [&str; 9] =
+        ["domain", "dialect", "stats", "decide", "catalog", "provider_health", "router", "ledger", "relay"];
+    /// Where status codes are known: the home of errors, the page that answers 503 by its nature, and where
+    /// answers are read or played rather than given.
+    const STATUS_CODES: [&str; 5] =
+        ["src/error.rs", "src/error/", "src/api/health.rs", "src/upstream/", "src/simulation/"];
+
+    /// A source file: its path below the root, and its lines.
+    struct Source {
+        path: String,
+        text: String,
+    }
+
+    impl Source {
+        /// Its lines in use: comments left out, and everything from the tests at its end on.
+        fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+            let lines = self.text.lines().map(str::trim).enumerate();
+            let lines = lines.take_while(|(_, line)| *line != "#[cfg(test)]");
+            lines.filter(|(_, line)| !line.starts_with("//")).map(|(number, line)| (number + 1, line))
+        }
+
+        /// The same without whitespace, so that a list over several lines reads as one.
+        fn dense(&self) -> String {
+            self.code().flat_map(|(_, line)| line.chars()).filter(|c| !c.is_whitespace()).collect()
+        }
+    }
+
+    fn sources(below: &str) -> Vec<Source> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut paths = Vec::new();
+        collect(&root.join(below), &mut paths);
+        assert!(!paths.is_empty(), "nothing below {below}");
+        let source = |path: PathBuf| Source {
+            text: fs::read_to_string(&path).unwrap(),
+            path: path.strip_prefix(root).unwrap().to_str().unwrap().to_owned(),
+        };
+        paths.into_iter().map(source).collect()
+    }
+
+    fn collect(directory: &Path, into: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, into);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                into.push(path);
+            }
+        }
+    }
+
+    #[track_caller]
+    fn none(what: &str, found: &[String]) {
+        assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
+    }
+
+    #[test]
+    fn below_the_purity_line_there_is_no_actix_clock_chance_io_or_log() {
+        let mut found = Vec::new();
+        for source in ROOMS.iter().flat_map(|(room, _)| sources(&format!("actors/src/{room}"))) {
+            for (number, line) in source.code() {
+                let impure = IMPURE.iter().filter(|word| line.contains(**word));
+                found.extend(impure.map(|word| format!("{}:{number}: {word}: {line}", source.path)));
+            }
+        }
+        none("impure", &found);
+    }
+
+    #[test]
+    fn a_room_uses_only_rooms_below_it() {
+        let mut found = Vec::new();
+        for (room, allowed) in ROOMS {
+            for source in sources(&format!("actors/src/{room}")) {
+                let dense = source.dense();
+                let named = ALL_ROOMS.iter().filter(|other| **other != room && !allowed.contains(*other));
+                let used = named.filter(|other| uses(&dense, other));
+                found.extend(used.map(|other| format!("{} uses {other}", source.path)));
+            }
+        }
+        none("rooms out of order", &found);
+    }
+
+    /// Whether code names a room of this library, by itself or in a list of several.
+    fn uses(dense: &str, room: &str) -> bool {
+        if dense.contains(&format!("crate::{room}::")) || dense.contains(&format!("crate::{room};")) {
+            return true;
+        }
+        dense.split("crate::{").skip(1).any(|list| {
+            let list = list.split(';').next().unwrap_or_default();
+            [format!("{room}::"), format!(",{room},"), format!(",{room}}}")].iter().any(|use_| {
+                list.starts_with(use_.as_str()) || list.contains(&format!(",{}", use_.trim_start_matches(',')))
+            })
+        })
+    }
+
+    #[test]
+    fn errors_get_their_status_in_one_place() {
+        let mut found = Vec::new();
+        for source in sources("src") {
+            if STATUS_CODES.iter().any(|home| source.path.starts_with(home)) {
+                continue;
+            }
+            for (number, line) in source.code() {
+                if line.contains("StatusCode") || line.contains("HttpResponse::Bad") || line.contains("error::Error") {
+                    found.push(format!("{}:{number}: {line}", source.path));
+                }
+            }
+        }
+        none("status codes elsewhere", &found);
+    }
+
+    #[test]
+    fn no_file_is_longer_than_a_reader_can_hold() {
+        let all = ["src", "actors/src"].into_iter().flat_map(sources);
+        let long = all.map(|source| (source.text.lines().count(), source.path)).filter(|(lines, _)| *lines > LONGEST);
+        none(
+            "too long: split by subject",
+            &long.map(|(lines, path)| format!("{path}: {lines} lines")).collect::<Vec<_>>(),
+        );
+    }
+
+    #[test]
+    fn every_file_says_what_it_is() {
+        let silent = sources("src").into_iter().chain(sources("actors/src"));
+        let silent = silent.filter(|source| !source.text.starts_with("//!")).map(|source| source.path);
+        none("without a header", &silent.collect::<Vec<_>>());
+    }
+}
