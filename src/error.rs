@@ -284,6 +284,12 @@ impl ApiError {
         ApiError::invalid(Invalid::body(InvalidReason::InvalidJson, "The request body broke off before its end."))
     }
 
+    /// 400: something in front of the handlers refused the request.
+    #[must_use]
+    pub fn malformed() -> ApiError {
+        ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, "The request is malformed."))
+    }
+
     /// 400: the body is declared in another charset.
     #[must_use]
     pub fn unsupported_charset() -> ApiError {

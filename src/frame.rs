@@ -9,7 +9,7 @@ use actix_web::{
     dev::{ServiceRequest, ServiceResponse},
     http::{
         Uri,
-        header::{HeaderName, HeaderValue},
+        header::{self, HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
     middleware::Next,
@@ -86,8 +86,13 @@ pub async fn frame<B: MessageBody + 'static>(
 fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse<BoxBody> {
     let mut response = match response.response().error() {
         Some(error) => {
-            let answer = known(error).naming(id.as_str()).respond();
-            ServiceResponse::new(response.into_parts().0, answer)
+            let mut answer = known(error).naming(id.as_str()).respond();
+            let (request, first) = response.into_parts();
+            // What was added on the way, for browsers.
+            for (name, value) in first.headers().iter().filter(|(name, _)| is_for_browsers(name)) {
+                answer.headers_mut().append(name.clone(), value.clone());
+            }
+            ServiceResponse::new(request, answer)
         }
         None => response,
     };
@@ -97,10 +102,15 @@ fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse
     response
 }
 
+fn is_for_browsers(name: &HeaderName) -> bool {
+    name == header::VARY || name.as_str().starts_with("access-control-")
+}
+
 /// Our own error, or what an error of the framework amounts to.
 fn known(error: &Error) -> ApiError {
     error.as_error::<ApiError>().cloned().unwrap_or_else(|| match error.as_response_error().status_code().as_u16() {
         404 => ApiError::unknown_path(),
+        400..500 => ApiError::malformed(),
         _ => ApiError::internal(),
     })
 }

@@ -3,16 +3,18 @@
 //! The same resources stand under `/api/v1`, `/api` and, unless switched off, `/v1`. The one difference:
 //! `/api/models` lists models of every output kind, the versioned list only those that write text.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
+use actix_cors::Cors;
 use actix_web::{
-    Resource, guard,
-    middleware::from_fn,
+    Resource, Scope, guard,
+    middleware::{Condition, from_fn},
     web::{self, ServiceConfig},
 };
 
 use crate::{
     api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
+    config::{Config, CorsConfig},
     error::ApiError,
     frame::frame,
     gateway::{Shared, Worker},
@@ -26,16 +28,33 @@ const CALL: &str = "POST";
 const EITHER: &str = "GET, HEAD, POST";
 
 /// Mounts the whole gateway. Register it last: it answers every path that nobody else did.
-pub fn mount(app: &mut ServiceConfig, worker: std::rc::Rc<Worker>) {
-    let unversioned_v1 = worker.shared.config.server.mount_v1;
+pub fn mount(app: &mut ServiceConfig, worker: &Rc<Worker>) {
     let shared: web::Data<Shared> = web::Data::from(Arc::clone(&worker.shared));
-    let mut root = web::scope("").app_data(worker).app_data(shared).wrap(from_fn(frame)).configure(health_pages);
-    root = root.service(web::scope("/api/v1").configure(|api| resources(api, Version::V1)));
-    root = root.service(web::scope("/api").configure(|api| resources(api, Version::Unversioned)));
-    if unversioned_v1 {
-        root = root.service(web::scope("/v1").configure(|api| resources(api, Version::V1)));
+    let config = &worker.shared.config;
+    let browsers = Condition::new(config.cors.is_on(), cors(&config.cors));
+    // The frame is the outermost: a preflight has a request id too.
+    let root = web::scope("").wrap(browsers).wrap(from_fn(frame)).app_data(Rc::clone(worker)).app_data(shared);
+    let mut root = root
+        .configure(|app| health_pages(app, config))
+        .service(scope("/api/v1", Version::V1, config))
+        .service(scope("/api", Version::Unversioned, config));
+    if config.server.mount_v1 {
+        root = root.service(scope("/v1", Version::V1, config));
     }
     app.service(root.default_service(web::to(unknown_path)));
+}
+
+/// What browsers may do from other origins: everything a page can read or call, without cookies.
+fn cors(config: &CorsConfig) -> Cors {
+    let cors = Cors::default()
+        .allowed_methods(["GET", "HEAD", "POST"])
+        .allow_any_header()
+        .expose_any_header()
+        .max_age(usize::try_from(config.max_age.as_secs()).ok());
+    if config.allowed_origins.iter().any(|origin| origin == "*") {
+        return cors.allow_any_origin();
+    }
+    config.allowed_origins.iter().fold(cors, |cors, origin| cors.allowed_origin(origin))
 }
 
 /// Which of the mounts a resource stands under.
@@ -45,21 +64,29 @@ enum Version {
     Unversioned,
 }
 
-fn health_pages(app: &mut ServiceConfig) {
+/// The resources under `path`. The scope answers for itself what it does not hold: its own bare path would else have
+/// no body.
+fn scope(path: &str, version: Version, config: &Config) -> Scope {
+    web::scope(path).configure(|api| resources(api, version, config)).default_service(web::to(unknown_path))
+}
+
+fn health_pages(app: &mut ServiceConfig, config: &Config) {
     app.service(page("/health").route(read().to(health::status)))
         .service(page("/health/live").route(read().to(health::live)))
         .service(page("/healthz").route(read().to(health::live)))
         .service(page("/health/ready").route(read().to(health::ready)))
-        .service(page("/readyz").route(read().to(health::ready)))
-        .service(page("/metrics").route(read().to(metrics::show)));
+        .service(page("/readyz").route(read().to(health::ready)));
+    if config.metrics.enabled {
+        app.service(page("/metrics").route(read().to(metrics::show)));
+    }
 }
 
-fn resources(api: &mut ServiceConfig, version: Version) {
+fn resources(api: &mut ServiceConfig, version: Version, config: &Config) {
     let models_page = match version {
         Version::V1 => page("/models").route(read().to(models::list_text)),
         Version::Unversioned => page("/models").route(read().to(models::list_all)),
     };
-    health_pages(api);
+    health_pages(api, config);
     api.service(call("/chat/completions").route(web::post().to(chat::create)))
         .service(call("/images/generations").route(web::post().to(image::create)))
         .service(call("/images").route(web::post().to(image::create)))

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use pointsman_actors::domain::Catalog;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
     config::{AuthMode, Config, DEVELOPMENT_KEY},
@@ -17,15 +17,17 @@ use crate::{
 pub async fn serve(config: Config) -> Result<(), StartError> {
     let (notes, drain_notice) = (config.start_up_notes().to_vec(), config.server.drain_notice);
     let greeting_config = config.clone();
+    // Listened for before anybody is told that we are here: who stops us then must not kill us.
+    let mut signals = Signals::listen();
     let server = Server::bind(config).await?;
     greet(&greeting_config, &server, &notes);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
     actix_rt::spawn(async move {
-        next_signal().await;
+        signals.next().await;
         log::info!("stopping: draining");
         gateway.begin_drain();
         let second = async {
-            next_signal().await;
+            signals.next().await;
             log::info!("stopping at once");
             handle.stop(false).await;
         };
@@ -38,14 +40,20 @@ pub async fn serve(config: Config) -> Result<(), StartError> {
     server.run().await.map_err(|error| StartError::Bind(address, error))
 }
 
-/// The next SIGTERM or SIGINT.
-async fn next_signal() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        log::error!("signals cannot be listened for: only SIGKILL stops this process");
-        return std::future::pending().await;
-    };
-    tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+/// SIGTERM and SIGINT, from one moment on.
+struct Signals(Option<(Signal, Signal)>);
+
+impl Signals {
+    fn listen() -> Signals {
+        let listening = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
+        Signals(listening.inspect_err(|error| log::error!("signals do not stop this process in order: {error}")).ok())
+    }
+
+    /// The next of them, also one that came while nobody asked.
+    async fn next(&mut self) {
+        let Some((terminate, interrupt)) = &mut self.0 else { return std::future::pending().await };
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+    }
 }
 
 /// Tells on stdout what a stranger needs for a first call. A closed stdout is not a reason to stop.

@@ -146,7 +146,7 @@ impl Gateway {
     /// Mounts every path of the gateway in an application. Call it last: it answers what nobody else did.
     /// Runs once per worker thread, and gives that thread its router and its clients.
     pub fn mount(&self, app: &mut ServiceConfig) {
-        routes::mount(app, Rc::new(self.worker()));
+        routes::mount(app, &Rc::new(self.worker()));
     }
 
     fn worker(&self) -> Worker {

@@ -228,7 +228,7 @@ async fn the_key_page_has_the_keys_a_client_library_wants() {
     }
     let reader = format!("Bearer {}", key("READER"));
     let data = get(&gateway, "/api/v1/key", &[("authorization", &reader)]).await.expect(200);
-    assert_eq!(data["data"]["expires_at"], "2099-01-31T00:00:00.000Z");
+    assert_eq!(data["data"]["expires_at"], "2099-01-31T00:00:00Z");
     assert_eq!(data["data"]["usage"], 0);
     let credits = gateway.get("/api/v1/credits").await.expect(200);
     assert_eq!(credits["data"], json!({"total_credits": 0, "total_usage": cost}));

@@ -32,6 +32,8 @@ async fn chat_as(gateway: &TestGateway, key: &str) -> Reply {
 }
 
 async fn records(gateway: &TestGateway) -> u64 {
+    // What was spent is asked of the ledger after everything that happened: so is the count behind it.
+    gateway.get("/api/v1/key").await.expect(200);
     gateway.get("/health/ready").await.expect(200)["checks"]["ledger"]["records"].as_u64().unwrap()
 }
 
@@ -111,10 +113,9 @@ async fn the_order_is_key_then_limit_then_content_type() {
 /// Holds calls of a key open, so that a further one finds no place.
 async fn check_places(more: &str, status: u16, reason: &str) {
     let gate = Gate::new();
-    let upstream = Upstream::start([
-        Script::new().request().wait(&gate).send(completion("Late.")),
-        Script::answering(completion("Now.")),
-    ]);
+    let now = Script::new().request().send(completion("Now."));
+    let late = Script::new().request().wait(&gate).send(completion("Late.")).repeat(now);
+    let upstream = Upstream::start([late]);
     let gateway = gateway(&upstream, more).await;
     let body = ask("acme/small");
     let mut first = Box::pin(gateway.chat(&body));
