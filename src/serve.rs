@@ -3,7 +3,10 @@
 use std::io::Write as _;
 
 use pointsman_actors::domain::Catalog;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
+};
 
 use crate::{
     config::{AuthMode, Config, DEVELOPMENT_KEY},
@@ -22,6 +25,7 @@ pub async fn serve(config: Config) -> Result<(), StartError> {
     let server = Server::bind(config).await?;
     greet(&greeting_config, &server, &notes);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
+    let (urge, urged) = oneshot::channel();
     actix_rt::spawn(async move {
         signals.next().await;
         log::info!("stopping: draining");
@@ -29,15 +33,20 @@ pub async fn serve(config: Config) -> Result<(), StartError> {
         let second = async {
             signals.next().await;
             log::info!("stopping at once");
-            handle.stop(false).await;
+            // The other end is gone only when the server has stopped already.
+            let _ = urge.send(());
         };
         let graceful = async {
             actix_rt::time::sleep(drain_notice).await;
             handle.stop(true).await;
         };
-        tokio::select! { () = graceful => {}, () = second => {} }
+        tokio::join!(graceful, second);
     });
-    server.run().await.map_err(|error| StartError::Bind(address, error))
+    // A stop that waits for running requests cannot be hastened: it is left where it is.
+    tokio::select! {
+        served = server.run() => served.map_err(|error| StartError::Bind(address, error)),
+        Ok(()) = urged => Ok(()),
+    }
 }
 
 /// SIGTERM and SIGINT, from one moment on.
