@@ -149,6 +149,43 @@ async fn a_link_of_the_provider_is_passed_on_as_it_is() {
 }
 
 #[actix_web::test]
+async fn a_link_to_a_strange_host_where_bytes_were_asked_for_is_a_502_and_is_not_passed_on() {
+    let upstream = painting(&json!({"url": "https://images.example/1.png"}));
+    let gateway = gateway(&upstream, "").await;
+    let refused = draw(&gateway, &json!({})).await;
+    assert!(!refused.text().contains("images.example"), "{}", refused.text());
+    assert_eq!(refused.expect(502)["error"]["metadata"]["error_type"], "provider_unavailable");
+}
+
+#[actix_web::test]
+async fn a_model_that_draws_through_chat_is_asked_there_and_its_images_become_data() {
+    let picture = format!("data:image/png;base64,{}", BASE64_STANDARD.encode(PNG));
+    let message = json!({
+        "role": "assistant", "content": "Here.",
+        "images": [{"type": "image_url", "image_url": {"url": picture}}],
+    });
+    let upstream = Upstream::start([Script::answering(answer(
+        200,
+        &json!({
+            "id": "up-1", "object": "chat.completion", "created": 1, "model": "private-name",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
+        }),
+    ))]);
+    let model = canvas("painter").replace("upstream_model", "images_through_chat = true\nupstream_model");
+    let gateway = TestGateway::start(&[provider("painter", &upstream.url("")), model].concat()).await;
+    for (format, member) in [("b64_json", "b64_json"), ("url", "url")] {
+        let drawn = draw(&gateway, &json!({"response_format": format})).await.expect(200);
+        assert!(drawn["data"][0][member].is_string(), "{drawn}");
+        assert_eq!(drawn["data"][0].as_object().unwrap().contains_key("b64_json"), format == "b64_json");
+        assert_eq!((&drawn["usage"]["prompt_tokens"], &drawn["usage"]["input_tokens"]), (&3.into(), &3.into()));
+    }
+    let asked = upstream.requests().remove(0);
+    assert!(asked.starts_with("POST /chat/completions ") && asked.contains("A signal box"), "{asked}");
+    assert!(asked.contains("\"modalities\""), "{asked}");
+}
+
+#[actix_web::test]
 async fn a_guessed_link_is_404() {
     let upstream = painting(&bytes());
     let gateway = gateway(&upstream, "").await;

@@ -92,6 +92,7 @@ async fn a_limited_key_does_not_hold_up_another_and_previews_count() {
     preview.expect(200);
     let refused = chat_as(&gateway, OTHER_KEY).await;
     assert_eq!((refused.status, number(&refused, "retry-after")), (429, 60));
+    assert_eq!(refused.header("x-ratelimit-reset-requests"), Some("1m0s"));
     gateway.chat(&ask("acme/small")).await.expect(200);
     // Reading is not limited.
     let read = gateway.call(Method::GET, "/api/v1/key", &headers[..1], None).await.expect(200);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::{KEY, Reply, TestGateway},
     pool::{ask, completion, model, provider, refusal, simple_model, stream_begin, stream_end, with},
-    scripted::{Script, Upstream},
+    scripted::{Gate, Script, Upstream},
 };
 
 const OBJECTIVES: [&str; 4] = ["cheapest", "fastest", "reliable", "balanced"];
@@ -478,6 +478,34 @@ async fn explain_and_generation_succeed_at_once_a_thousand_times_in_a_row() {
             assert_eq!(shown.pointer(member), Some(&json!("completed")), "round {round}, {path}: {shown}");
         }
     }
+}
+
+/// Statement 64: the record is there from admission on, so also while a stream still runs.
+#[actix_web::test]
+async fn a_running_stream_can_be_looked_up_by_the_id_it_already_told() {
+    let gate = Gate::new();
+    let script = Script::new().request().send(stream_begin("This ")).wait(&gate).send(stream_end()).fin();
+    let upstream = Upstream::start([script]);
+    let config = format!("{}{}", provider("acme", &upstream.url("")), simple_model("acme/small", "acme"));
+    let gateway = TestGateway::start(&config).await;
+    let body = with(ask("acme/small"), &json!({"stream": true}));
+    let request = awc::Client::default().post(gateway.url("/api/v1/chat/completions"));
+    let mut answer = request.insert_header(("authorization", format!("Bearer {KEY}"))).send_json(&body).await.unwrap();
+    let id = answer.headers().get("x-generation-id").unwrap().to_str().unwrap().to_owned();
+
+    let running = explain(&gateway, &id).await;
+    assert_eq!((&running["status"], &running["generation_time_ms"]), (&"running".into(), &Value::Null), "{running}");
+    assert_eq!((&running["generation_id"], &running["model"]), (&id.as_str().into(), &"acme/small".into()));
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+    let missing: Vec<&str> = RECORD.into_iter().filter(|name| record["data"].get(name).is_none()).collect();
+    assert!(missing.is_empty(), "{missing:?} of {record}");
+
+    gate.open();
+    let whole = answer.body().await.unwrap();
+    assert!(whole.ends_with(b"data: [DONE]\n\n"));
+    let ended = explain(&gateway, &id).await;
+    assert_eq!((&ended["status"], &ended["finish_reason"]), (&"completed".into(), &"stop".into()));
+    assert!(ended["generation_time_ms"].as_u64() >= ended["latency_ms"].as_u64(), "{ended}");
 }
 
 /// A gateway with two ordinary keys and one of an administrator.
