@@ -1,10 +1,10 @@
 //! Images served by link: bytes of answers whose client asked for a `url` and whose provider gave none.
 //!
 //! A link is a capability: whoever knows its 128 random bits may read it until it expires. Memory is
-//! bounded; the oldest images go first.
+//! bounded; the least recently used images go first.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
     time::{Duration, Instant},
 };
 
@@ -20,8 +20,11 @@ pub struct ImageFiles {
 
 #[derive(Default)]
 struct Held {
-    files: HashMap<String, ImageFile>,
-    order: VecDeque<String>,
+    files: HashMap<String, (ImageFile, u64)>,
+    /// Names by their last use.
+    order: BTreeMap<u64, String>,
+    /// Counts uses.
+    uses: u64,
     bytes: usize,
 }
 
@@ -52,8 +55,9 @@ impl ImageFiles {
         let name = format!("{:032x}.{extension}", rand::random::<u128>());
         let mut held = self.held.lock();
         held.bytes += bytes.len();
-        held.files.insert(name.clone(), ImageFile { bytes, media_type, expires: now + self.lifetime });
-        held.order.push_back(name.clone());
+        let turn = held.next_use();
+        held.files.insert(name.clone(), (ImageFile { bytes, media_type, expires: now + self.lifetime }, turn));
+        held.order.insert(turn, name.clone());
         held.forget(now, self.most_bytes);
         Some(name)
     }
@@ -61,7 +65,14 @@ impl ImageFiles {
     /// The image of that name, if it has not expired.
     #[must_use]
     pub fn find(&self, name: &str, now: Instant) -> Option<ImageFile> {
-        self.held.lock().files.get(name).filter(|file| now < file.expires).cloned()
+        let mut held = self.held.lock();
+        let turn = held.next_use();
+        let (file, last) = held.files.get_mut(name).filter(|(file, _)| now < file.expires)?;
+        let (file, last) = (file.clone(), std::mem::replace(last, turn));
+        if let Some(name) = held.order.remove(&last) {
+            held.order.insert(turn, name);
+        }
+        Some(file)
     }
 
     /// How long a link is good for.
@@ -72,13 +83,19 @@ impl ImageFiles {
 }
 
 impl Held {
+    fn next_use(&mut self) -> u64 {
+        self.uses += 1;
+        self.uses
+    }
+
     fn forget(&mut self, now: Instant, most_bytes: usize) {
-        while let Some(oldest) = self.order.front() {
-            let expired = self.files.get(oldest).is_none_or(|file| now >= file.expires);
+        while let Some(name) = self.order.values().next() {
+            let expired = self.files.get(name).is_none_or(|(file, _)| now >= file.expires);
             if self.bytes <= most_bytes && !expired {
                 return;
             }
-            if let Some(file) = self.order.pop_front().and_then(|name| self.files.remove(&name)) {
+            let name = self.order.pop_first().map(|(_, name)| name);
+            if let Some((file, _)) = name.and_then(|name| self.files.remove(&name)) {
                 self.bytes -= file.bytes.len();
             }
         }
@@ -110,6 +127,18 @@ mod tests {
         assert!(name.ends_with(".png"));
         assert_eq!(files.find(&name, start + Duration::from_secs(59)).unwrap().bytes, PNG);
         assert!(files.find(&name, start + Duration::from_secs(60)).is_none());
+    }
+
+    #[test]
+    fn an_image_that_is_looked_at_outlives_one_that_is_not() {
+        let files = ImageFiles::new(Duration::from_secs(60), 2 * PNG.len());
+        let now = Instant::now();
+        let keep = || files.keep(Bytes::from_static(PNG), now).unwrap();
+        let (looked_at, forgotten) = (keep(), keep());
+        assert!(files.find(&looked_at, now).is_some());
+        let newest = keep();
+        assert!(files.find(&forgotten, now).is_none());
+        assert!(files.find(&looked_at, now).is_some() && files.find(&newest, now).is_some());
     }
 
     #[test]

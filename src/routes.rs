@@ -27,6 +27,31 @@ const CALL: &str = "POST";
 /// Methods of explain, which answers both ways.
 const EITHER: &str = "GET, HEAD, POST";
 
+/// Headers of answers that scripts in browsers may read, beside those they always may.
+const FOR_BROWSERS: [&str; 21] = [
+    "etag",
+    "retry-after",
+    "retry-after-ms",
+    "www-authenticate",
+    "x-generation-id",
+    "x-ratelimit-limit",
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-remaining",
+    "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset",
+    "x-ratelimit-reset-requests",
+    "x-request-id",
+    "x-route-attempts",
+    "x-route-dropped-parameters",
+    "x-route-latency-ms",
+    "x-route-model",
+    "x-route-overhead-ms",
+    "x-route-provider",
+    "x-route-reason",
+    "x-route-router",
+    "x-route-usage",
+];
+
 /// Mounts the whole gateway. Register it last: it answers every path that nobody else did.
 pub fn mount(app: &mut ServiceConfig, worker: &Rc<Worker>) {
     let shared: web::Data<Shared> = web::Data::from(Arc::clone(&worker.shared));
@@ -49,7 +74,7 @@ fn cors(config: &CorsConfig) -> Cors {
     let cors = Cors::default()
         .allowed_methods(["GET", "HEAD", "POST"])
         .allow_any_header()
-        .expose_any_header()
+        .expose_headers(FOR_BROWSERS)
         .max_age(usize::try_from(config.max_age.as_secs()).ok());
     if config.allowed_origins.iter().any(|origin| origin == "*") {
         return cors.allow_any_origin();
