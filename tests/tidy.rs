@@ -46,8 +46,9 @@ mod tidy {
     impl Source {
         /// Its lines in use: comments left out, and everything from the tests at its end on.
         fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-            let lines = self.text.lines().map(str::trim).enumerate();
-            let lines = lines.take_while(|(_, line)| *line != "#[cfg(test)]");
+            let lines = self.text.lines().enumerate();
+            let lines =
+                lines.take_while(|(_, line)| !line.starts_with("mod tests {")).map(|(at, line)| (at, line.trim()));
             lines.filter(|(_, line)| !line.starts_with("//")).map(|(number, line)| (number + 1, line))
         }
 
@@ -100,7 +101,9 @@ mod tidy {
     /// Whether a line holds `word`, not as the end of a longer one.
     fn names(line: &str, word: &str) -> bool {
         let inside = |c: char| c.is_alphanumeric() || c == '_';
-        line.match_indices(word).any(|(at, _)| !line[..at].ends_with(inside))
+        let mut before = line.split(word).collect::<Vec<_>>();
+        before.pop();
+        before.iter().any(|text| !text.ends_with(inside))
     }
 
     #[test]
@@ -110,24 +113,44 @@ mod tidy {
             for source in sources(&format!("actors/src/{room}")) {
                 let dense = source.dense();
                 let named = ALL_ROOMS.iter().filter(|other| **other != room && !allowed.contains(*other));
-                let used = named.filter(|other| uses(&dense, other));
+                let roots = roots(&dense);
+                let used = named.filter(|other| roots.iter().any(|root| root == *other));
                 found.extend(used.map(|other| format!("{} uses {other}", source.path)));
             }
         }
         none("rooms out of order", &found);
     }
 
-    /// Whether code names a room of this library, by itself or in a list of several.
-    fn uses(dense: &str, room: &str) -> bool {
-        if dense.contains(&format!("crate::{room}::")) || dense.contains(&format!("crate::{room};")) {
-            return true;
+    /// What stands first in every path that begins at the library's root, by itself or in a list of several.
+    fn roots(dense: &str) -> Vec<String> {
+        dense.split("crate::").skip(1).flat_map(firsts).collect()
+    }
+
+    /// The first word of the path at the start of `text`, or of each path of the list there.
+    fn firsts(text: &str) -> Vec<String> {
+        let mut depth = 0_u32;
+        let mut outer = String::new();
+        for c in text.chars() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth > 1 => depth -= 1,
+                '}' | ';' => break,
+                _ if depth == u32::from(text.starts_with('{')) => outer.push(c),
+                _ => {}
+            }
         }
-        dense.split("crate::{").skip(1).any(|list| {
-            let list = list.split(';').next().unwrap_or_default();
-            [format!("{room}::"), format!(",{room},"), format!(",{room}}}")].iter().any(|use_| {
-                list.starts_with(use_.as_str()) || list.contains(&format!(",{}", use_.trim_start_matches(',')))
-            })
-        })
+        let word = |path: &str| path.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        outer.split(',').map(word).collect()
+    }
+
+    #[test]
+    fn paths_from_the_root_are_found_in_every_form() {
+        let code = "usecrate::{a::{b,c::{d}},e::f,g,};letx=crate::h::i(crate::j);pubusecrate::k;";
+        let found = roots(code);
+        for name in ["a", "e", "g", "h", "j", "k"] {
+            assert!(found.iter().any(|root| root == name), "{name}: {found:?}");
+        }
+        assert!(["b", "c", "d", "f"].iter().all(|name| !found.iter().any(|root| root == name)), "{found:?}");
     }
 
     #[test]
@@ -138,12 +161,19 @@ mod tidy {
                 continue;
             }
             for (number, line) in source.code() {
-                if line.contains("StatusCode") || line.contains("HttpResponse::Bad") {
+                if line.contains("StatusCode") || answers_otherwise(line) {
                     found.push(format!("{}:{number}: {line}", source.path));
                 }
             }
         }
         none("status codes elsewhere", &found);
+    }
+
+    /// Whether a line begins an answer that is neither a success nor "you have it".
+    fn answers_otherwise(line: &str) -> bool {
+        line.split("HttpResponse::")
+            .skip(1)
+            .any(|rest| !["Ok()", "NotModified()"].iter().any(|good| rest.starts_with(good)))
     }
 
     #[test]

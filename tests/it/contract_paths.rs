@@ -152,9 +152,8 @@ async fn the_short_mount_can_be_switched_off() {
 async fn a_well_formed_request_id_is_echoed_and_any_other_replaced() {
     let upstream = upstream();
     let gateway = gateway(&upstream, &[]).await;
-    let long = "x".repeat(129);
-    for (sent, echoed) in
-        [("a.B_c-9", true), (&long[..128], true), (&long, false), ("with space", false), ("a/b", false)]
+    let (longest, longer) = ("x".repeat(128), "x".repeat(129));
+    for (sent, echoed) in [("a.B_c-9", true), (&longest, true), (&longer, false), ("with space", false), ("a/b", false)]
     {
         for path in ["/api/v1/models", "/nothing", "/api/v1/generation"] {
             let reply = gateway.call(Method::GET, path, &[("x-request-id", sent)], None).await;
@@ -199,6 +198,13 @@ async fn browsers_are_let_in_from_configured_origins_only() {
     assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
     let read = open.call(Method::GET, "/api/v1/models", &[("origin", origin)], None).await;
     assert_eq!((read.status, read.header("access-control-allow-origin")), (200, Some(origin)));
+    let exposed = read.header("access-control-expose-headers").unwrap_or_default();
+    assert!(exposed.contains("x-request-id") && exposed.contains("x-generation-id"), "{exposed}");
+    let refused = open.call(Method::GET, "/api/v1/key", &[("origin", origin), ("authorization", "")], None).await;
+    assert_eq!((refused.status, refused.header("access-control-allow-origin")), (401, Some(origin)));
+    let delete = [("origin", origin), ("authorization", ""), ("access-control-request-method", "DELETE")];
+    let beyond = open.call(Method::OPTIONS, "/api/v1/models", &delete, None).await;
+    assert_eq!(beyond.expect(400)["error"]["code"], 400);
     let foreign = open.call(Method::GET, "/api/v1/models", &[("origin", "https://evil.example")], None).await;
     assert_eq!(foreign.header("access-control-allow-origin"), None);
 

@@ -305,7 +305,7 @@ async fn every_excluded_endpoint_has_a_reason_and_the_totals_are_the_pool() {
         model("acme/tools", "supported_parameters = [\"tools\", \"tool_choice\"]", &[("open", "0.000001", "0.000001")]),
         model("acme/canvas", "output_modalities = [\"image\"]", &[("open", "0.000001", "0")]),
         model("acme/gone", "expiration_date = 2020-01-01", &[("open", "0", "0")]),
-        format!("[[keys]]\nname = \"narrow\"\nenv = \"OTHER\"\nallowed_models = [\"acme/first\"]\n"),
+        "[[keys]]\nname = \"narrow\"\nenv = \"OTHER\"\nallowed_models = [\"acme/first\"]\n".to_owned(),
     ];
     let gateway = TestGateway::start_with(&config.concat(), &[("OTHER", OTHER_KEY)]).await;
     // An alias stands for every endpoint of a text model at a provider that is on.
@@ -533,7 +533,7 @@ async fn an_unknown_a_malformed_and_another_keys_id_cannot_be_told_apart() {
         assert_eq!(look_up(&gateway, ADMIN_KEY, &format!("{path}{mine}")).await.status, 200);
         let another = look_up(&gateway, OTHER_KEY, &format!("{path}{mine}")).await;
         assert_eq!(another.expect(404)["error"]["metadata"]["reason"], "generation_not_found");
-        let unknown = format!("{}X", &mine[..mine.len() - 1]);
+        let unknown: String = mine.chars().take(mine.len() - 1).chain(['-']).collect();
         for id in [unknown.as_str(), "gen-1763629500-AbCdEfGhIjKlMnOpQrStUv", "nonsense", "%00", "gen-"] {
             let reply = look_up(&gateway, OTHER_KEY, &format!("{path}{id}")).await;
             assert_eq!((reply.status, reply.text()), (404, another.text()), "{id}");
