@@ -278,6 +278,14 @@ impl ApiError {
             .because("payload_too_large")
     }
 
+    /// 431: the head is over the limit.
+    #[must_use]
+    pub fn head_too_large(limit_bytes: usize) -> ApiError {
+        let message = format!("The request head is larger than {limit_bytes} bytes, the most this gateway accepts.");
+        ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Kind::InvalidRequest, "payload_too_large", message)
+            .because("head_too_large")
+    }
+
     /// 400: the body broke off.
     #[must_use]
     pub fn broken_body() -> ApiError {

@@ -65,8 +65,16 @@ pub async fn frame<B: MessageBody + 'static>(
     put_path_in_order(&mut request);
     request.extensions_mut().insert(id.clone());
     let shared = request.app_data::<web::Data<Shared>>().cloned();
-    let answered = match AssertUnwindSafe(next.call(request)).catch_unwind().await {
-        Ok(Ok(response)) => Ok(finish(response.map_into_boxed_body(), &id)),
+    let limit = shared.as_ref().map_or(usize::MAX, |shared| shared.config.limits.max_header_bytes);
+    let served = async move {
+        if head_bytes(&request) > limit {
+            let refusal = ApiError::head_too_large(limit);
+            return Ok(request.error_response(refusal).map_into_boxed_body());
+        }
+        next.call(request).await.map(ServiceResponse::map_into_boxed_body)
+    };
+    let answered = match AssertUnwindSafe(served).catch_unwind().await {
+        Ok(Ok(response)) => Ok(finish(response, &id)),
         Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
         Err(_) => {
             events::Panicked { request_id: id.as_str() }.emit();
@@ -103,6 +111,12 @@ fn known(error: &Error) -> ApiError {
         404 => ApiError::unknown_path(),
         _ => ApiError::internal(),
     })
+}
+
+/// The size of a head as it was sent, give or take its white space.
+fn head_bytes(request: &ServiceRequest) -> usize {
+    let line = request.method().as_str().len() + request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    request.headers().iter().fold(line, |bytes, (name, value)| bytes + name.as_str().len() + value.len() + 4)
 }
 
 /// Doubled slashes become one and a trailing slash goes, so that `/api//v1/models/` is `/api/v1/models`.
