@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::{KEY, TestGateway},
     scripted::Upstream,
-    world::{ask, completion, error_of, one_model, raw},
+    world::{Model, World, ask, completion, error_of, one_model, raw, saying},
 };
 
 const PATH: &str = "/api/v1/chat/completions";
@@ -239,6 +239,22 @@ async fn huge_or_malformed_heads_are_refused() {
     }
     assert_eq!(upstream.connections(), 0);
     serves_as_before(&gateway).await;
+}
+
+#[actix_web::test]
+async fn a_head_over_the_configured_limit_is_a_431_with_a_body() {
+    let upstream = saying("x");
+    let world = World::new().with("[limits]\nmax_header_bytes = 1024").provider("acme", upstream.address());
+    let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await;
+    let (large, long) = ("a".repeat(1024), format!("/api/v1/models?q={}", "a".repeat(1024)));
+    for path in ["/api/v1/models", PATH, "/health", "/nowhere"] {
+        let error = error_of(&gateway.call(Method::GET, path, &[("x-large", &large)], None).await, 431);
+        assert_eq!(error["metadata"]["reason"], "head_too_large");
+    }
+    error_of(&gateway.call(Method::GET, &long, &[], None).await, 431);
+    let fitting = "a".repeat(500);
+    assert_eq!(gateway.call(Method::GET, "/api/v1/models", &[("x-fitting", &fitting)], None).await.status, 200);
+    assert_eq!(upstream.connections(), 0);
 }
 
 #[actix_web::test]

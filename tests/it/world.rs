@@ -276,7 +276,7 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let (mut got, mut buffer) = (Vec::new(), [0; 16 * 1024]);
     while let Ok(read @ 1..) = socket.read(&mut buffer) {
         got.extend_from_slice(&buffer[..read]);
-        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
     }
     String::from_utf8_lossy(&got).into_owned()
 }
