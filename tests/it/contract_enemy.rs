@@ -249,7 +249,7 @@ async fn a_head_over_the_configured_limit_is_a_431_with_a_body() {
     let (large, long) = ("a".repeat(1024), format!("/api/v1/models?q={}", "a".repeat(1024)));
     for path in ["/api/v1/models", PATH, "/health", "/nowhere"] {
         let error = error_of(&gateway.call(Method::GET, path, &[("x-large", &large)], None).await, 431);
-        assert_eq!(error["metadata"]["reason"], "head_too_large");
+        assert_eq!(error["metadata"]["reason"], "headers_too_large");
     }
     error_of(&gateway.call(Method::GET, &long, &[], None).await, 431);
     let fitting = "a".repeat(500);
