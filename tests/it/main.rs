@@ -2,6 +2,8 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod browsers;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -19,6 +21,8 @@ mod config_secrets;
 mod config_shipped;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod image_links;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]
