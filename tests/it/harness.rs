@@ -163,9 +163,7 @@ impl TestGateway {
     }
 }
 
-fn preamble() -> String {
-    format!(
-        "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n[auth]\ndevelopment_key_enabled = false\n\
-         [[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n"
-    )
+fn preamble() -> &'static str {
+    "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n\
+     [auth]\ndevelopment_key_enabled = false\n[[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n"
 }
