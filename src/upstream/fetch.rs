@@ -13,6 +13,7 @@ use std::{
 
 use actix_http::{
     HttpMessage as _, StatusCode, Uri,
+    body::None as NoBody,
     header::{ACCEPT, ACCEPT_ENCODING, HOST, USER_AGENT},
 };
 use awc::{Client, ClientResponse};
@@ -91,7 +92,7 @@ impl Fetcher {
             .insert_header((ACCEPT, "image/*"))
             .insert_header((ACCEPT_ENCODING, "identity"));
         let head_by = deadline.min(Instant::now() + SILENCE);
-        let sent = timeout_at(head_by.into(), request.send()).await;
+        let sent = timeout_at(head_by.into(), request.send_body(NoBody::new())).await;
         let response = sent.map_err(|_| UpstreamError::timeout("no head in time"))?;
         let body = accept(response.map_err(|error| failure::of_send(&error))?, deadline, most)?;
         body.collect().await

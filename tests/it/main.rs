@@ -2,6 +2,8 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod browsers;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -63,6 +65,8 @@ mod hostile_connections;
 mod hostile_statuses;
 #[cfg(test)]
 mod hostile_streams;
+#[cfg(test)]
+mod image_links;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]

@@ -149,17 +149,26 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// Starts listening; the n-th connection plays the n-th script, later ones the last.
     pub(crate) fn start(scripts: impl IntoIterator<Item = Script>) -> Upstream {
-        Upstream::listen(scripts, None)
+        Upstream::start_at("127.0.0.1:0".parse().unwrap(), scripts)
+    }
+
+    /// The same at an address of the test's choice.
+    pub(crate) fn start_at(address: SocketAddr, scripts: impl IntoIterator<Item = Script>) -> Upstream {
+        Upstream::listen(address, scripts, None)
     }
 
     /// The same behind TLS.
     pub(crate) fn start_tls(config: Arc<ServerConfig>, scripts: impl IntoIterator<Item = Script>) -> Upstream {
-        Upstream::listen(scripts, Some(config))
+        Upstream::listen("127.0.0.1:0".parse().unwrap(), scripts, Some(config))
     }
 
-    fn listen(scripts: impl IntoIterator<Item = Script>, tls: Option<Arc<ServerConfig>>) -> Upstream {
+    fn listen(
+        address: SocketAddr,
+        scripts: impl IntoIterator<Item = Script>,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Upstream {
         let scripts: Vec<Script> = scripts.into_iter().collect();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let log = Arc::new(Mutex::new(Log::default()));
         let shared = Arc::clone(&log);
@@ -184,7 +193,7 @@ impl Upstream {
         self.address
     }
 
-    /// `http://127.0.0.1:port` followed by `path`.
+    /// `http://`, its address and port, and `path`.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }

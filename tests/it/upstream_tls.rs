@@ -59,6 +59,19 @@ fn url(upstream: &Upstream) -> String {
 }
 
 #[actix_web::test]
+async fn linked_images_are_fetched_over_tls_from_the_provider_itself() {
+    let authority = authority("images");
+    let image = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nimage";
+    let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::new().request().send(image)]);
+    let client = client(&url(&upstream), Some(&authority.ca_file));
+    let link = format!("https://localhost:{}/1.png", upstream.address().port());
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    assert_eq!(client.fetch_image(&link, deadline, 5).await.unwrap(), "image");
+    assert!(client.fetch_image(&link.replace("https", "http"), deadline, 5).await.is_err(), "never in clear");
+    assert_eq!(upstream.connections(), 1);
+}
+
+#[actix_web::test]
 async fn a_server_vouched_for_by_the_ca_file_is_called_and_its_connection_used_again() {
     let authority = authority("vouched");
     let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
