@@ -30,6 +30,8 @@ mod contract_limits;
 #[cfg(test)]
 mod contract_paths;
 #[cfg(test)]
+mod contract_records;
+#[cfg(test)]
 mod contract_route;
 #[cfg(test)]
 mod contract_secrets;
