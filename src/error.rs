@@ -1,7 +1,7 @@
 //! The only place that knows status codes: every failure a client can see, and its one body shape.
 //!
 //! Rooms below return typed failures; handlers turn them into [`ApiError`]; the frame middleware
-//! ([`crate::frame`]) writes it with the request id. Nothing here logs, and no provider's words pass
+//! (`frame`) writes it with the request id. Nothing here logs, and no provider's words pass
 //! except the redacted `raw` of a client's own mistake.
 
 mod availability;

@@ -5,13 +5,15 @@
 use std::time::Duration;
 
 use pointsman_actors::{
-    domain::{Catalog, EventKind, Failure, Generation, GenerationStatus},
+    domain::{Catalog, EventKind, Failure, Generation, GenerationStatus, Tick},
     stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
     Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder, core::Collector,
 };
+
+use crate::clock;
 
 /// First tokens and whole answers are timed in these buckets, seconds.
 const SECONDS: [f64; 14] = [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0];
@@ -205,12 +207,23 @@ impl BreakerMoved<'_> {
     }
 
     fn log(&self, whose: &str, gate: Move) {
-        let level = if gate.to == Gate::Passing { log::Level::Info } else { log::Level::Warn };
-        match self.change.cause {
-            Some(cause) => log::log!(level, "breaker of {whose}: {:?} to {:?} ({cause})", gate.from, gate.to),
-            None => log::log!(level, "breaker of {whose}: {:?} to {:?}", gate.from, gate.to),
+        let cause = self.change.cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
+        match gate.to {
+            Gate::Passing => log::info!("{whose}: in service again"),
+            Gate::HalfOpen { .. } | Gate::Probing { .. } => log::info!("{whose}: probing"),
+            Gate::Cooling { until } => log::info!("{whose}: left alone for {}{cause}", seconds_to(until)),
+            Gate::Open { until } => log::warn!("{whose}: circuit open for {}{cause}", seconds_to(until)),
+            Gate::ConfigFault { until } => log::error!(
+                "{whose}: our account or model name there is not accepted{cause}; next try in {}",
+                seconds_to(until)
+            ),
         }
     }
+}
+
+/// `5.0 s`: how long until then.
+fn seconds_to(until: Tick) -> String {
+    format!("{:.1} s", (until - clock::now()).as_secs_f64())
 }
 
 /// A generation ended.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, web::Query};
 use pointsman_actors::{
+    decide::fill_selection_probabilities,
     domain::{Generation, GenerationId, Invalid, InvalidReason},
     ledger::Lookup,
 };
@@ -58,13 +59,19 @@ pub fn id_in_body(body: &[u8]) -> Result<Option<String>, ApiError> {
 ///
 /// # Errors
 /// 400 without an id, 404 when there is nothing to show.
-pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Arc<Generation>, ApiError> {
+pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Generation, ApiError> {
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     worker.shared.news_room.flush();
     let asked = worker.shared.control.ledger.send(Lookup(id)).timeout(ASK_TIMEOUT).await;
     let found = asked.map_err(|_| ApiError::internal())?;
-    found
-        .filter(|generation| generation.owner == caller.owner || caller.is_admin())
-        .ok_or_else(ApiError::unknown_generation)
+    let own = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
+    found.filter(own).map(|generation| with_probabilities(worker, &generation)).ok_or_else(ApiError::unknown_generation)
+}
+
+/// A record whose candidates say how often each would have been chosen: worked out when somebody asks.
+fn with_probabilities(worker: &Worker, generation: &Generation) -> Generation {
+    let mut decision = (*generation.decision).clone();
+    fill_selection_probabilities(&mut decision, &worker.shared.snapshot.load().policy);
+    Generation { decision: Arc::new(decision), ..generation.clone() }
 }

@@ -13,7 +13,7 @@ use pointsman::{
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info,actix_server=warn")).init();
     let config = match cli::run(env::args_os().skip(1), &Environment::of_process()) {
         Next::Serve(config) => *config,
         Next::Finish(answer) => return answer.print(),

@@ -118,6 +118,9 @@ fn no_candidates(catalog: &Catalog, error: &RouteError) -> ApiError {
     counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
     let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
     let message = match error.excluded.len() {
+        _ if counts.iter().all(|(reason, _)| *reason == ExclusionReason::ProviderOff) && !counts.is_empty() => {
+            all_off(catalog, error)
+        }
         0 => "No model endpoint satisfies the request: the pool is empty.".to_owned(),
         total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
     };
@@ -133,6 +136,18 @@ fn no_candidates(catalog: &Catalog, error: &RouteError) -> ApiError {
         constraint: last.map(|e| Constraint { field: e.reason.as_str(), detail: e.detail.to_string() }),
     };
     ApiError::no_candidates(message, availability)
+}
+
+/// Says of each provider that could serve why it is off: usually which variable to set.
+fn all_off(catalog: &Catalog, error: &RouteError) -> String {
+    let endpoints = error.excluded.iter().filter_map(|excluded| Some((excluded, catalog.endpoint(excluded.index)?)));
+    let mut reasons: Vec<String> = endpoints
+        .filter_map(|(excluded, endpoint)| {
+            Some(format!("{}: {}", catalog.provider_of(endpoint)?.slug, excluded.detail))
+        })
+        .collect();
+    reasons.dedup();
+    format!("Every provider of this model is off ({}).", reasons.join("; "))
 }
 
 fn requested(catalog: &Catalog, query: &Query) -> Vec<String> {

@@ -1,15 +1,16 @@
 //! The life of the process: greet, serve, drain on a signal, leave.
 
+mod greeting;
+
 use std::io::Write as _;
 
-use pointsman_actors::domain::Catalog;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
 };
 
 use crate::{
-    config::{AuthMode, Config, DEVELOPMENT_KEY},
+    config::Config,
     server::{Server, StartError},
 };
 
@@ -18,12 +19,11 @@ use crate::{
 /// # Errors
 /// When the gateway cannot start, or its listener breaks.
 pub async fn serve(config: Config) -> Result<(), StartError> {
-    let (notes, drain_notice) = (config.start_up_notes().to_vec(), config.server.drain_notice);
-    let greeting_config = config.clone();
+    let drain_notice = config.server.drain_notice;
     // Listened for before anybody is told that we are here: who stops us then must not kill us.
     let mut signals = Signals::listen();
     let server = Server::bind(config).await?;
-    greet(&greeting_config, &server, &notes);
+    greet(&server);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
     let (urge, urged) = oneshot::channel();
     actix_rt::spawn(async move {
@@ -66,57 +66,7 @@ impl Signals {
 }
 
 /// Tells on stdout what a stranger needs for a first call. A closed stdout is not a reason to stop.
-fn greet(config: &Config, server: &Server, notes: &[String]) {
-    let text = greeting(config, &server.address().to_string(), notes);
+fn greet(server: &Server) {
+    let text = greeting::text(&server.gateway().shared().config, &server.address().to_string());
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
-}
-
-fn greeting(config: &Config, address: &str, notes: &[String]) -> String {
-    use std::fmt::Write as _;
-
-    let catalog = config.catalog(1);
-    let mut text = String::new();
-    let base = format!("http://{address}/api/v1");
-    let key = usable_key(config);
-    let _ = writeln!(text, "Pointsman {} is listening.\n", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(text, "  Base address  {base}");
-    let _ = writeln!(text, "  Key           {}", key.as_deref().unwrap_or("one of yours, from [[keys]]"));
-    let _ = writeln!(text, "  Models        {}", models(&catalog));
-    for provider in &catalog.providers {
-        let state = match &provider.state {
-            pointsman_actors::domain::ProviderState::On if provider.simulated => "on (simulated)".to_owned(),
-            pointsman_actors::domain::ProviderState::On => "on".to_owned(),
-            pointsman_actors::domain::ProviderState::Off(why) => format!("off: {why}"),
-        };
-        let _ = writeln!(text, "  Provider      {}: {state}", provider.slug);
-    }
-    for note in notes {
-        let _ = writeln!(text, "  Note          {note}");
-    }
-    let header = match (config.auth.mode, key) {
-        (AuthMode::None, _) => String::new(),
-        (_, Some(key)) => format!(" -H 'Authorization: Bearer {key}'"),
-        (_, None) => " -H \"Authorization: Bearer $KEY\"".to_owned(),
-    };
-    let model = catalog.aliases.first().map_or("service/auto", |alias| alias.id.as_str());
-    let _ = writeln!(
-        text,
-        "\nTry it:\n  curl {base}/chat/completions{header} -H 'Content-Type: application/json' \\\n    \
-         -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Which way?\"}}]}}'\n"
-    );
-    text
-}
-
-fn usable_key(config: &Config) -> Option<String> {
-    match config.auth.mode {
-        AuthMode::None => Some("none needed".to_owned()),
-        AuthMode::Keys if config.auth.development_key_enabled => Some(DEVELOPMENT_KEY.to_owned()),
-        AuthMode::Keys => None,
-    }
-}
-
-fn models(catalog: &Catalog) -> String {
-    let aliases = catalog.aliases.iter().map(|alias| alias.id.as_str());
-    let served = catalog.models.iter().filter(|model| catalog.is_served(model)).map(|model| model.id.as_str());
-    aliases.chain(served).collect::<Vec<_>>().join(", ")
 }

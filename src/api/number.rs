@@ -42,6 +42,15 @@ impl Figure {
         Figure(value)
     }
 
+    /// The number with twelve significant digits: what a float adds beyond them is noise.
+    pub(crate) fn significant(value: f64) -> Figure {
+        if value == 0.0 || !value.is_finite() {
+            return Figure(value);
+        }
+        let decimals = 11 - value.abs().log10().floor() as i32;
+        if decimals > 300 { Figure(0.0) } else { Figure::rounded(value, decimals) }
+    }
+
     /// Seconds as milliseconds with one decimal.
     pub(crate) fn millis(seconds: f64) -> Figure {
         Figure::rounded(seconds * 1e3, 1)

@@ -5,7 +5,8 @@ use serde::Serialize;
 /// What was found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checks {
-    /// Models that can be served; `None` when the catalog's owner did not answer.
+    /// Models that can be served; `None` when the catalog's owner did not answer. Without any, nothing can be
+    /// answered, and the check fails.
     pub(crate) models: Option<usize>,
     /// Whether the owner of the statistics answered.
     pub(crate) health_answers: bool,
@@ -60,7 +61,10 @@ impl ReadinessBody {
     /// What `checks` amount to; a gateway that was asked to stop is never ready.
     pub(crate) fn new(draining: bool, checks: Checks) -> ReadinessBody {
         let body = ChecksBody {
-            catalog: CatalogCheck { ok: checks.models.is_some(), models: checks.models.unwrap_or_default() },
+            catalog: CatalogCheck {
+                ok: checks.models.is_some_and(|models| models > 0),
+                models: checks.models.unwrap_or_default(),
+            },
             providers: ProvidersCheck {
                 ok: checks.health_answers,
                 available: checks.providers_available,

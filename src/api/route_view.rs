@@ -63,7 +63,7 @@ pub(crate) struct CandidateBody<'a> {
     selected: bool,
     #[serde(flatten)]
     endpoint: Named<'a>,
-    score: f64,
+    score: Figure,
     score_unit: &'static str,
     score_terms: Vec<ScoreTermBody>,
     selection_probability: Option<Figure>,
@@ -76,7 +76,7 @@ pub(crate) struct CandidateBody<'a> {
 #[derive(Serialize)]
 struct ScoreTermBody {
     name: &'static str,
-    value: f64,
+    value: Figure,
 }
 
 /// What is expected of an endpoint; what cannot be known is null.
@@ -157,7 +157,7 @@ impl<'a> CandidateBody<'a> {
             rank,
             selected: rank == 1,
             endpoint: places.name(endpoint),
-            score: candidate.score,
+            score: Figure::significant(candidate.score),
             score_unit: candidate.unit.as_str(),
             score_terms: candidate.terms.iter().map(|term| ScoreTermBody::new(&term)).collect(),
             selection_probability: candidate.selection_probability.map(Figure::share),
@@ -171,7 +171,7 @@ impl<'a> CandidateBody<'a> {
 
 impl ScoreTermBody {
     fn new(term: &ScoreTerm) -> ScoreTermBody {
-        ScoreTermBody { name: term.name, value: term.value }
+        ScoreTermBody { name: term.name, value: Figure::significant(term.value) }
     }
 }
 
@@ -181,7 +181,7 @@ impl PredictionBody {
             ttft_ms: PercentilesBody::millis(predicted.first_token_p50, predicted.first_token_p95),
             throughput_tps: Figure::rounded(predicted.tokens_per_second, 1),
             total_ms: PercentilesBody::millis(predicted.total_p50, predicted.total_p95),
-            cost: Figure::exact(predicted.cost),
+            cost: Figure::significant(predicted.cost),
             failure_probability: Figure::rounded(predicted.failure, 6),
             measured: predicted.measured,
         }

@@ -40,6 +40,8 @@ mod contract_limits;
 #[cfg(test)]
 mod contract_paths;
 #[cfg(test)]
+mod contract_records;
+#[cfg(test)]
 mod contract_requests;
 #[cfg(test)]
 mod contract_route;
