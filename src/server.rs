@@ -4,6 +4,7 @@
 //! [`Server`] is the gateway on its own listener, as the binary runs it.
 
 use std::{
+    any::Any,
     fmt, io,
     net::SocketAddr,
     num::NonZeroUsize,
@@ -13,9 +14,11 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use actix::{Actor as _, Arbiter};
+use actix_rt::net::TcpStream;
 use actix_web::{
     App, HttpServer,
     dev::{Server as HttpServing, ServerHandle},
@@ -190,6 +193,18 @@ impl Gateway {
     }
 }
 
+/// A client that reads nothing keeps its connection for no longer than this: the server itself has no clock for
+/// writes, and asks nobody while the socket is full.
+fn bound_writes(connection: &dyn Any, stall: Duration) {
+    #[cfg(target_os = "linux")]
+    if let Some(tcp) = connection.downcast_ref::<TcpStream>() {
+        // Refused only by systems that do not know the option; there the system's own patience counts.
+        let _ = socket2::SockRef::from(tcp).set_tcp_user_timeout(Some(stall));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (connection, stall);
+}
+
 /// Starts the simulated providers, if they are to serve.
 fn play(config: &Config) -> io::Result<Vec<SimulatedProvider>> {
     let active = config.simulation.providers.iter().filter(|_| config.simulation.active);
@@ -226,6 +241,7 @@ impl Server {
             .max_connections(server.max_connections)
             .backlog(BACKLOG)
             .tcp_nodelay(true)
+            .on_connect(move |connection, _| bound_writes(connection, timeouts.client_write_stall))
             // Otherwise a client that left is not noticed while the upstream is silent.
             .h1_allow_half_closed(false)
             .shutdown_timeout(timeouts.drain_grace.as_secs().max(1))

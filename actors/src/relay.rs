@@ -5,11 +5,15 @@
 //! body. It never opens a connection and never decides where to go: the feed does, and is dropped, with
 //! everything it holds, when the client leaves.
 //!
-//! Promises: a slow client slows the upstream ([`DEPTH`]); silence is filled with comments; every
-//! stream ends with `[DONE]`; the record of an ended stream is out before its last bytes are.
+//! Promises: a slow client slows the upstream ([`RelayLimits::buffer_bytes`]); silence is filled with
+//! comments; every stream ends with `[DONE]`, or visibly not at all ([`Aborted`]); the record of an ended
+//! stream is out before its last bytes are.
 
 use std::{
+    cell::Cell,
+    fmt,
     pin::Pin,
+    rc::Rc,
     task::{self, Poll},
     time::{Duration, Instant},
 };
@@ -24,9 +28,8 @@ use crate::{
     domain::FailureKind,
 };
 
-/// Writes that may wait for a slow client before the relay stops reading upstream. One write holds what
-/// one upstream read gave, 8 KiB at most, so that no more than 64 KiB wait per stream.
-pub const DEPTH: usize = 8;
+/// What one upstream read gives at most, so that a limit in bytes can be told in writes.
+const READ_BYTES: usize = 8 * 1024;
 
 /// How long an ended upstream may take to close its body, so that its connection can be used again.
 const LINGER: Duration = Duration::from_millis(200);
@@ -84,14 +87,16 @@ pub enum Ending {
     ClientLeft,
 }
 
-/// The clocks of a relay.
+/// The clocks and bounds of a relay.
 #[derive(Debug, Clone, Copy)]
-pub struct RelayClocks {
+pub struct RelayLimits {
+    /// What may wait for a slow client before the relay stops reading upstream.
+    pub buffer_bytes: usize,
     /// Silence towards the client that is filled with a comment.
     pub keep_alive: Duration,
     /// Silence of the upstream's content that ends the stream; its comments do not count.
     pub idle: Duration,
-    /// How long the client may read nothing while bytes wait for it.
+    /// How long the client may take nothing while the buffer is full.
     pub write_stall: Duration,
     /// When the request as a whole must have ended.
     pub deadline: Instant,
@@ -100,25 +105,46 @@ pub struct RelayClocks {
 /// What the client reads from. Dropping it tells the relay that the client left.
 pub struct RelayBody {
     bytes: mpsc::Receiver<Bytes>,
+    /// Set with the last bytes. A relay that ended otherwise left a torso, which must not look like a whole.
+    whole: Rc<Cell<bool>>,
     _gone: oneshot::Sender<()>,
 }
 
 impl RelayBody {
     /// The next bytes; `None` after the last.
-    pub fn poll_bytes(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Bytes>> {
-        self.bytes.poll_recv(cx)
+    ///
+    /// # Errors
+    /// [`Aborted`], when the relay gave up before the end.
+    pub fn poll_bytes(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        self.bytes.poll_recv(cx).map(|bytes| match bytes {
+            Some(bytes) => Some(Ok(bytes)),
+            None => (!self.whole.get()).then_some(Err(Aborted)),
+        })
     }
 }
 
+/// The stream was given up before its end: the connection must break, not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aborted;
+
+impl fmt::Display for Aborted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the stream was given up before its end")
+    }
+}
+
+impl std::error::Error for Aborted {}
+
 /// The actor. Ends with its stream.
 pub struct Relay {
-    clocks: RelayClocks,
+    limits: RelayLimits,
     /// Towards the client; `None` once the last byte was handed over.
     client: Option<mpsc::Sender<Bytes>>,
     /// `None` until the first feed, and after the end.
     stream: Option<Running>,
     then: Then,
     buffer: BytesMut,
+    whole: Rc<Cell<bool>>,
     last_sent: Instant,
     last_content: Instant,
 }
@@ -140,18 +166,21 @@ enum Then {
 
 impl Relay {
     /// Starts a relay on this thread's arbiter and gives the response body it writes to.
-    pub fn start(feeds: FeedStream, clocks: RelayClocks) -> RelayBody {
-        let (client, bytes) = mpsc::channel(DEPTH);
+    pub fn start(feeds: FeedStream, limits: RelayLimits) -> RelayBody {
+        let (client, bytes) = mpsc::channel((limits.buffer_bytes / READ_BYTES).max(1));
         let (gone, left) = oneshot::channel();
+        let whole = Rc::new(Cell::new(false));
+        let shared = Rc::clone(&whole);
         Relay::create(|ctx| {
             ctx.add_stream(feeds);
             let now = Instant::now();
             let relay = Relay {
-                clocks,
+                limits,
                 client: Some(client),
                 stream: None,
                 then: Then::Continue,
                 buffer: BytesMut::new(),
+                whole: shared,
                 last_sent: now,
                 last_content: now,
             };
@@ -162,7 +191,7 @@ impl Relay {
             }));
             relay
         });
-        RelayBody { bytes, _gone: gone }
+        RelayBody { bytes, whole, _gone: gone }
     }
 
     fn opened(&mut self, opened: Opened, ctx: &mut Context<Self>) {
@@ -196,6 +225,11 @@ impl Relay {
 
     /// Ends the stream in band: the error chunk, `[DONE]`, and nothing more from upstream.
     fn fail(&mut self, fault: AnswerFault, ctx: &mut Context<Self>) {
+        if self.lost_nothing(&fault) {
+            self.report(Ending::Completed);
+            self.then = Then::Close;
+            return self.send(ctx);
+        }
         if let Some(stream) = &mut self.stream {
             let error = stream.observer.error(&fault);
             stream.chat.fail(&error, &mut self.buffer);
@@ -203,6 +237,13 @@ impl Relay {
         self.report(Ending::Failed(fault));
         self.then = Then::Close;
         self.send(ctx);
+    }
+
+    /// Whether the upstream broke only after every choice had finished; then the stream is ended as a whole.
+    fn lost_nothing(&mut self, fault: &AnswerFault) -> bool {
+        let broke = matches!(fault.kind, FailureKind::Reset | FailureKind::Truncated | FailureKind::Timeout);
+        let Some(stream) = self.stream.as_mut().filter(|stream| broke && stream.chat.is_whole()) else { return false };
+        stream.chat.end(&mut self.buffer).is_ok()
     }
 
     fn never_opened(&mut self, unopened: Unopened, ctx: &mut Context<Self>) {
@@ -227,7 +268,7 @@ impl Relay {
 
     fn send(&mut self, ctx: &mut Context<Self>) {
         if self.buffer.is_empty() {
-            return self.sent(ctx);
+            return self.go_on(ctx);
         }
         let bytes = self.buffer.split().freeze();
         self.send_bytes(bytes, ctx);
@@ -236,16 +277,19 @@ impl Relay {
     /// Hands bytes to the client; when the channel is full, the relay reads nothing until there is room.
     fn send_bytes(&mut self, bytes: Bytes, ctx: &mut Context<Self>) {
         let Some(client) = &self.client else { return };
-        self.last_sent = Instant::now();
         match client.try_send(bytes) {
             Ok(()) => self.sent(ctx),
             Err(mpsc::error::TrySendError::Closed(_)) => self.client_left(ctx),
             Err(mpsc::error::TrySendError::Full(bytes)) => {
                 let client = client.clone();
-                let patience = self.clocks.write_stall;
+                let patience = self.limits.write_stall;
                 let room = async move { tokio::time::timeout(patience, client.send(bytes)).await };
                 ctx.wait(room.into_actor(self).map(|outcome, relay, ctx| match outcome {
-                    Ok(Ok(())) => relay.sent(ctx),
+                    Ok(Ok(())) => {
+                        // While the client kept us, the upstream was not read: its silence counts from now.
+                        relay.last_content = Instant::now();
+                        relay.sent(ctx);
+                    }
                     _ => relay.client_left(ctx),
                 }));
             }
@@ -254,24 +298,28 @@ impl Relay {
 
     fn sent(&mut self, ctx: &mut Context<Self>) {
         self.last_sent = Instant::now();
-        match self.then {
-            Then::Continue => {}
-            Then::Linger => {
-                self.client = None;
-                ctx.run_later(LINGER, |_, ctx| ctx.stop());
-            }
-            Then::Close => {
-                self.client = None;
-                ctx.stop();
-            }
+        self.go_on(ctx);
+    }
+
+    /// Does what follows when nothing is left to be sent.
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
+        if self.then == Then::Continue {
+            return;
+        }
+        self.whole.set(true);
+        self.client = None;
+        if self.then == Then::Linger {
+            ctx.run_later(LINGER, |_, ctx| ctx.stop());
+        } else {
+            ctx.stop();
         }
     }
 
     /// Arms the timer for whichever clock runs out first.
     fn arm(&self, ctx: &mut Context<Self>) {
-        let comment = self.last_sent + self.clocks.keep_alive;
-        let silence = self.last_content + self.clocks.idle;
-        let first = comment.min(silence).min(self.clocks.deadline);
+        let comment = self.last_sent + self.limits.keep_alive;
+        let silence = self.last_content + self.limits.idle;
+        let first = comment.min(silence).min(self.limits.deadline);
         let wait = first.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         ctx.run_later(wait, Relay::clock_ran);
     }
@@ -285,12 +333,12 @@ impl Relay {
             // The attempts that may still open this stream have clocks of their own.
             self.last_content = now;
         }
-        let idle = now.duration_since(self.last_content) >= self.clocks.idle;
-        if self.stream.is_some() && (idle || now >= self.clocks.deadline) {
+        let idle = now.duration_since(self.last_content) >= self.limits.idle;
+        if self.stream.is_some() && (idle || now >= self.limits.deadline) {
             let detail = if idle { "no content within the idle time" } else { "the request's deadline passed" };
             return self.fail(AnswerFault { kind: FailureKind::Timeout, detail: detail.into() }, ctx);
         }
-        if now.duration_since(self.last_sent) >= self.clocks.keep_alive {
+        if now.duration_since(self.last_sent) >= self.limits.keep_alive {
             self.send_bytes(KEEP_ALIVE, ctx);
         }
         self.arm(ctx);

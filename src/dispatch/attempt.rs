@@ -155,6 +155,12 @@ impl Attempt {
         self.worker.post(self.worker.news.event(event));
     }
 
+    /// Its record if nothing more is heard of it: the client left while it ran.
+    #[must_use]
+    pub fn unfinished(&self) -> AttemptRecord {
+        self.record(self.started, None, Some("cancelled"))
+    }
+
     /// `started_ms` is filled in by the draft, which knows when the request was accepted.
     fn record(&self, now: Tick, status: Option<u16>, error_type: Option<&'static str>) -> AttemptRecord {
         let (model, provider_name) = self.names();

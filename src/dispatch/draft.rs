@@ -26,12 +26,19 @@ pub struct Draft {
     accepted: Tick,
     /// Time spent waiting for upstreams in attempts that ended.
     upstream_time: Duration,
-    /// When the running attempt was dispatched, and when it gave its first output.
-    running: Option<(Tick, Option<Tick>)>,
+    running: Option<Running>,
     record: Generation,
     posted: bool,
     admitted: Option<Admitted>,
     rate: Option<RateState>,
+}
+
+/// The attempt that serves right now.
+struct Running {
+    started: Tick,
+    first_output: Option<Tick>,
+    /// What is recorded of it if the request is dropped while it runs.
+    unfinished: AttemptRecord,
 }
 
 impl Draft {
@@ -63,10 +70,10 @@ impl Draft {
 
     /// An attempt begins: as long as it runs, it is the one that serves.
     pub fn attempt_began(&mut self, attempt: &Attempt, slug: Arc<str>, dropped: Vec<Arc<str>>) {
-        self.running = Some((attempt.started, None));
-        let (model, provider_name) = attempt.names();
-        self.record.model = Some(model);
-        self.record.provider_name = Some(provider_name);
+        let unfinished = attempt.unfinished();
+        self.record.model = Some(Arc::clone(&unfinished.model));
+        self.record.provider_name = Some(Arc::clone(&unfinished.provider_name));
+        self.running = Some(Running { started: attempt.started, first_output: None, unfinished });
         self.record.provider_slug = Some(slug);
         self.record.dropped_parameters = dropped;
     }
@@ -74,16 +81,16 @@ impl Draft {
     /// An attempt gave its first output.
     pub fn first_output(&mut self, now: Tick) {
         self.record.latency_ms = Some(millis(now - self.accepted));
-        if let Some((_, first_output)) = &mut self.running {
-            *first_output = Some(now);
+        if let Some(running) = &mut self.running {
+            running.first_output = Some(now);
         }
     }
 
     /// An attempt ended.
     pub fn attempt_ended(&mut self, mut attempt: AttemptRecord) {
         attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
-        if let Some((started, _)) = self.running.take() {
-            self.upstream_time += clock::now() - started;
+        if let Some(running) = self.running.take() {
+            self.upstream_time += clock::now() - running.started;
         }
         self.record.generation_time_ms = Some(attempt.duration_ms);
         self.record.attempts.push(attempt);
@@ -142,7 +149,8 @@ impl Draft {
 
     /// How long the running attempt has kept the client waiting for its first output.
     fn waited(&self) -> Duration {
-        self.running.map_or(Duration::ZERO, |(started, first)| first.unwrap_or_else(clock::now) - started)
+        let waited = |running: &Running| running.first_output.unwrap_or_else(clock::now) - running.started;
+        self.running.as_ref().map_or(Duration::ZERO, waited)
     }
 
     /// The route headers of a success.
@@ -180,6 +188,10 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.posted {
+            if let Some(Running { started, unfinished, .. }) = self.running.take() {
+                let duration_ms = millis(clock::now() - started);
+                self.attempt_ended(AttemptRecord { duration_ms, ..unfinished });
+            }
             self.record.finish = None;
             self.post(GenerationStatus::Cancelled);
         }

@@ -11,6 +11,7 @@ use crate::{
         attempt::Attempt,
         call::Target,
         draft::Draft,
+        fault,
         walk::{Verdict, Walk},
     },
     error::ApiError,
@@ -36,7 +37,7 @@ pub async fn answer(
         let Some(target) = Target::of(worker, &walk.routed, &attempt) else { return Err(ApiError::internal()) };
         let outgoing = work.upstream_body(&walk.routed.catalog, target.endpoint);
         draft.attempt_began(&attempt, target.slug(), outgoing.dropped);
-        match one(worker, &target, work, outgoing.bytes, &mut attempt, &mut draft, walk.deadline).await {
+        match one(worker, &target, work, outgoing.bytes, &mut attempt, &mut draft, walk.plain_deadline()).await {
             Ok(answer) => {
                 draft.attempt_ended(attempt.completed(&answer.outcome.usage));
                 draft.complete(answer.outcome.clone());
@@ -68,7 +69,8 @@ async fn one(
     attempt.connected(&response.timing);
     attempt.first_token(now);
     draft.first_output(now);
-    let whole = response.body.collect().await?;
+    let whole = response.body.collect().await.map_err(fault::behind_head)?;
     let context = target.answer_context(draft.record(), work);
-    work.rewrite(&whole, &context, target.endpoint, &worker.shared.images).map_err(UpstreamError::from)
+    let rewritten = work.rewrite(&whole, &context, target.endpoint, &worker.shared.images);
+    rewritten.map_err(|fault| fault::behind_head(fault.into()))
 }

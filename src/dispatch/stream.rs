@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
     dialect::{AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
-    relay::{Ending, Feed, FeedStream, Observer, Opened, Relay, RelayBody, RelayClocks, Unopened},
+    relay::{Aborted, Ending, Feed, FeedStream, Observer, Opened, Relay, RelayBody, RelayLimits, Unopened},
 };
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
         attempt::Attempt,
         call::{self, Target},
         draft::Draft,
+        fault,
         walk::{Verdict, Walk},
     },
     error::ApiError,
@@ -47,7 +48,8 @@ pub async fn answer(
     options: StreamOptions,
 ) -> Result<HttpResponse, ApiError> {
     let stream = &worker.shared.config.stream;
-    let clocks = RelayClocks {
+    let limits = RelayLimits {
+        buffer_bytes: stream.buffer_bytes,
         keep_alive: stream.keepalive,
         idle: stream.idle_timeout,
         write_stall: worker.shared.config.timeouts.client_write_stall,
@@ -55,14 +57,14 @@ pub async fn answer(
     };
     let draft = Rc::new(RefCell::new(draft));
     let mut opening = open(Rc::clone(worker), work, walk, Rc::clone(&draft), options).boxed_local();
-    let feeds = match actix_rt::time::timeout(clocks.keep_alive, &mut opening).await {
+    let feeds = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
         Ok(Ok(open)) => feeds(open),
         Ok(Err(error)) => return Err(error),
         Err(_) => late_feeds(opening, ChatStream::new(call::unanswered(draft.borrow().record()), options)),
     };
     let mut head = head(&draft.borrow());
     draft.borrow().publish_running();
-    Ok(head.body(Body(Relay::start(feeds, clocks))))
+    Ok(head.body(Body(Relay::start(feeds, limits))))
 }
 
 fn head(draft: &Draft) -> actix_web::HttpResponseBuilder {
@@ -154,7 +156,14 @@ impl Reading {
     ) -> Result<Option<UpstreamBody>, UpstreamError> {
         let response = target.client.send(call).await?;
         attempt.connected(&response.timing);
-        let mut body = response.body;
+        self.read_to_content(response.body, attempt).await.map_err(fault::behind_head)
+    }
+
+    async fn read_to_content(
+        &mut self,
+        mut body: UpstreamBody,
+        attempt: &mut Attempt,
+    ) -> Result<Option<UpstreamBody>, UpstreamError> {
         loop {
             let read = tokio::time::timeout_at(self.content_by.into(), body.next()).await;
             let Ok(read) = read else { return Err(UpstreamError::timeout("no content in time")) };
@@ -188,7 +197,7 @@ impl Observer for StreamObserver {
                 draft.complete(outcome);
             }
             Ending::Failed(fault) => {
-                draft.attempt_ended(attempt.failed(UpstreamError::from(fault).failure));
+                draft.attempt_ended(attempt.failed(fault::behind_head(fault.into()).failure));
                 draft.fail(Some(outcome));
             }
             Ending::ClientLeft => {
@@ -226,7 +235,7 @@ fn stream_error(error: &ApiError) -> StreamError {
 struct Body(RelayBody);
 
 impl actix_web::body::MessageBody for Body {
-    type Error = std::convert::Infallible;
+    type Error = Aborted;
 
     fn size(&self) -> actix_web::body::BodySize {
         actix_web::body::BodySize::Stream
@@ -236,6 +245,6 @@ impl actix_web::body::MessageBody for Body {
         mut self: std::pin::Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Result<bytes::Bytes, Self::Error>>> {
-        self.0.poll_bytes(cx).map(|bytes| bytes.map(Ok))
+        self.0.poll_bytes(cx)
     }
 }

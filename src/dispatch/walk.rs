@@ -6,7 +6,7 @@ use std::{
 };
 
 use pointsman_actors::{
-    domain::{Candidate, FailureKind, Next},
+    domain::{Candidate, Failure, FailureKind, Next},
     router::Routed,
 };
 use tokio::sync::OwnedSemaphorePermit;
@@ -92,6 +92,19 @@ impl Walk {
         None
     }
 
+    /// When an attempt at a plain answer must have ended. Its head comes last, so no clock tells a hanging upstream
+    /// from a thinking one: as long as another could take over, it gets half of what is left.
+    #[must_use]
+    pub fn plain_deadline(&self) -> Instant {
+        let candidates = self.routed.decision.candidates.iter().skip(self.position);
+        let is_last = self.attempts >= self.routed.decision.max_attempts || !candidates.clone().any(|c| self.has_room(c));
+        if is_last {
+            return self.deadline;
+        }
+        let now = Instant::now();
+        now + self.deadline.saturating_duration_since(now) / 2
+    }
+
     /// Takes note of a failed attempt.
     pub fn failed(&mut self, position: usize, error: &UpstreamError) -> Verdict {
         let kind = error.failure.kind;
@@ -135,10 +148,15 @@ impl Walk {
     fn refused(&self, error: &UpstreamError) -> ApiError {
         let mut previous: Vec<PreviousError> = self.failures.iter().map(|failed| failed.previous.clone()).collect();
         let provider_name = previous.pop().map(|last| last.provider).unwrap_or_default();
-        let status = error.failure.status;
+        let Failure { kind, status, .. } = error.failure;
         let detail = UpstreamDetail { provider_name, status, raw: error.raw.clone() };
-        let context = error.failure.kind == FailureKind::ContextLength;
-        ApiError::refused(status.unwrap_or(400), context, detail, previous)
+        // Not the status itself: a refusal may also come inside a 200.
+        let status = match kind {
+            FailureKind::TooLarge => 413,
+            FailureKind::Unprocessable => 422,
+            _ => 400,
+        };
+        ApiError::refused(status, kind == FailureKind::ContextLength, detail, previous)
     }
 
     /// A free place at the candidate's provider, waited for no longer than configured.

@@ -18,9 +18,27 @@ mod config_secrets;
 #[cfg(test)]
 mod config_shipped;
 #[cfg(test)]
+mod contract_stream;
+#[cfg(test)]
+mod contract_stream_leaving;
+#[cfg(test)]
+mod contract_stream_pace;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod hostile_answers;
+#[cfg(test)]
+mod hostile_connections;
+#[cfg(test)]
+mod hostile_statuses;
+#[cfg(test)]
+mod hostile_streams;
+#[cfg(test)]
 mod introspection;
+#[cfg(test)]
+mod raw_client;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]

@@ -1,0 +1,157 @@
+//! Plain 200s that are no answer, and odd ones that are.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    hostile::{CHUNKED, Case, PROVIDER_KEY, body, check, chunk, completion, gateway, ok, saying, status},
+    scripted::{Script, Upstream},
+};
+
+const MALFORMED: &str = "502 provider_unavailable | failed | malformed:200";
+const TRUNCATED: &str = "502 provider_unavailable | failed | truncated:200";
+const HELLO: &str = "200 'Hello' stop | completed | ok:200";
+
+async fn plain(bytes: &str, expected: &'static str) {
+    check(Case::plain(&saying(bytes), expected)).await;
+}
+
+#[actix_web::test]
+async fn a_body_shorter_than_announced() {
+    let whole = completion("Hello");
+    plain(&format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{whole}", whole.len() + 1), TRUNCATED).await;
+    plain("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", TRUNCATED).await;
+}
+
+#[actix_web::test]
+async fn a_chunked_body_without_its_last_chunk() {
+    let head = CHUNKED.replace("text/event-stream", "application/json");
+    let whole = chunk(&completion("Hello"));
+    plain(&format!("{head}{whole}0\r\n\r\n"), HELLO).await;
+    plain(&format!("{head}{whole}"), TRUNCATED).await;
+    plain(&format!("{head}{}", &whole[..60]), TRUNCATED).await;
+    plain(&format!("{head}zz\r\n{whole}0\r\n\r\n"), MALFORMED).await;
+}
+
+#[actix_web::test]
+async fn a_body_that_stops_coming() {
+    let stalled = Script::new().request().send("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"id\"");
+    check(Case::plain(&stalled, "504 timeout | failed | timeout:200").waiting()).await;
+}
+
+#[actix_web::test]
+async fn a_body_byte_by_byte() {
+    let slowly = Script::new().request().trickle(ok(&completion("Hello")), 1, Duration::from_micros(100));
+    check(Case::plain(&slowly, HELLO)).await;
+}
+
+#[actix_web::test]
+async fn a_200_with_something_else_in_it() {
+    plain("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 13\r\n\r\n<html></html>", MALFORMED).await;
+    for body in [
+        "",
+        "null",
+        "[]",
+        "7",
+        "<html></html>",
+        "{\"id\":\"up-1\",\"choices\":[{\"index\":0,}]}",
+        "{}",
+        r#"{"choices":null}"#,
+        r#"{"choices":[]}"#,
+        r#"{"choices":[{"index":0,"finish_reason":"stop"}]}"#,
+        r#"{"choices":[{"index":0,"message":null,"finish_reason":"stop"}]}"#,
+        r#"{"choices":[{"index":0,"message":"Hello","finish_reason":"stop"}]}"#,
+        "data: {\"choices\":[]}\n\n",
+    ] {
+        let expected = if body.is_empty() { "502 provider_unavailable | failed | truncated:200" } else { MALFORMED };
+        plain(&ok(body), expected).await;
+    }
+    let deep = format!("{{\"choices\":[{{\"message\":{}1{}}}]}}", "[".repeat(100_000), "]".repeat(100_000));
+    plain(&ok(&deep), MALFORMED).await;
+    plain(&ok(&format!("{} trailing", completion("Hello"))), MALFORMED).await;
+}
+
+/// An error inside a 200 is what its status would have been.
+#[actix_web::test]
+async fn a_200_with_an_error_in_it() {
+    let error = |code: &str| ok(&json!({"error": {"message": "No.", "type": code, "code": code}}).to_string());
+    plain(&error("server_error"), MALFORMED).await;
+    plain(&ok(r#"{"error":"No."}"#), MALFORMED).await;
+    plain(&error("rate_limit_exceeded"), "429 rate_limit_exceeded | failed | rate_limited:200").await;
+    plain(&error("overloaded_error"), "503 provider_overloaded | failed | overloaded:200").await;
+    plain(&error("invalid_api_key"), "502 provider_unavailable | failed | auth:200").await;
+    plain(&error("invalid_request_error"), "400 invalid_request | failed | bad_request:200").await;
+    let leaking = json!({"error": {"message": format!("Wrong key {PROVIDER_KEY}"), "type": "server_error"}});
+    plain(&ok(&leaking.to_string()), MALFORMED).await;
+}
+
+/// Nobody asked for an encoding; one that is claimed anyway is not believed, and never inflated.
+#[actix_web::test]
+async fn an_encoding_that_nobody_asked_for() {
+    for encoding in ["gzip", "br", "deflate", "zstd", "gzip, identity"] {
+        let header = format!("content-encoding: {encoding}\r\n");
+        plain(&status("200 OK", &header, &completion("Hello")), MALFORMED).await;
+    }
+    plain(&status("200 OK", "content-encoding: identity\r\n", &completion("Hello")), HELLO).await;
+}
+
+#[actix_web::test]
+async fn an_answer_larger_than_allowed() {
+    let upstream = Upstream::start([saying(&ok(&completion(&"x".repeat(100_000))))]);
+    let gateway = gateway(&[upstream.url("")], "[limits]\nupstream_body_bytes = 65536\n").await;
+    assert_eq!(gateway.chat(&body(false)).await.status, 502);
+}
+
+/// Statement 3: what the upstream counts is repaired, not believed.
+#[actix_web::test]
+async fn odd_usage() {
+    for (usage, expected) in [
+        (json!({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 500}), Some((3, 2))),
+        (json!({"prompt_tokens": 3.0, "completion_tokens": 2.0}), Some((3, 2))),
+        (json!({"prompt_tokens": -3, "completion_tokens": -2, "total_tokens": -5}), None),
+        (json!({"prompt_tokens": "3", "completion_tokens": []}), None),
+        (json!({}), None),
+        (Value::Null, None),
+    ] {
+        check_usage(&usage.to_string(), expected).await;
+    }
+    check_usage(r#"{"prompt_tokens":99999999999999999999999999,"completion_tokens":1e400}"#, None).await;
+}
+
+/// The usage a client is told, of an upstream that told this; `None`: it is some estimate.
+async fn check_usage(told: &str, expected: Option<(u64, u64)>) {
+    let mut answer = completion("Hello");
+    let at = answer.find(r#""usage":"#).unwrap();
+    answer.truncate(at);
+    answer.push_str(&format!(r#""usage":{told}}}"#));
+    let upstream = Upstream::start([saying(&ok(&answer))]);
+    let gateway = gateway(&[upstream.url("")], "").await;
+    let usage = gateway.chat(&body(false)).await.expect(200)["usage"].take();
+    let [prompt, completion, total] =
+        ["prompt_tokens", "completion_tokens", "total_tokens"].map(|name| usage[name].as_u64().unwrap());
+    assert_eq!(total, prompt + completion, "{told}");
+    assert!(usage["cost"].is_number(), "{told}: {usage}");
+    match expected {
+        Some(expected) => assert_eq!((prompt, completion), expected, "{told}"),
+        None => assert!(prompt < 1000 && completion < 1000, "{told}: {usage}"),
+    }
+}
+
+/// Ids and names of the upstream are data: cleaned, cut, and kept from the client.
+#[actix_web::test]
+async fn odd_names() {
+    let answer = json!({"id": format!("up\u{1b}[31m{}", "x".repeat(5000)), "model": "<script>", "object": "odd",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "done\u{7}"}]});
+    let upstream = Upstream::start([saying(&ok(&answer.to_string()))]);
+    let gateway = gateway(&[upstream.url("")], "").await;
+    let reply = gateway.chat(&body(false)).await;
+    let answer = reply.expect(200);
+    assert_eq!((answer["model"].as_str(), answer["object"].as_str()), (Some("acme/small"), Some("chat.completion")));
+    let id = answer["id"].as_str().unwrap();
+    let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200)["data"].take();
+    let upstream_id = record["upstream_id"].as_str().unwrap();
+    assert!(upstream_id.len() <= 200 && !upstream_id.contains('\u{1b}'), "{upstream_id}");
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    assert!(!reply.text().contains("\\u0007") && !reply.text().contains("script"));
+}

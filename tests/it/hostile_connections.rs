@@ -1,0 +1,164 @@
+//! Connections that are refused, hang, break, or carry more or less than HTTP allows.
+
+use std::time::Duration;
+
+use crate::{
+    hostile::{
+        CHUNKED, Case, Seen, UNTIL_CLOSE, body, check, chunk, completion, events, gateway, ok, saying, status, stream_of,
+        text,
+    },
+    scripted::{Script, Upstream},
+};
+
+const UNAVAILABLE_RESET: &str = "502 provider_unavailable | failed | reset";
+const UNAVAILABLE_MALFORMED: &str = "502 provider_unavailable | failed | malformed";
+
+/// A whole plain and a whole streamed answer behind `before`.
+fn whole(before: &str) -> (Script, Script) {
+    (saying(&format!("{before}{}", ok(&completion("Hello")))), saying(&format!("{before}{}", stream_of(&events("Hello")))))
+}
+
+/// A case whose plain and streamed answers both come through, behind `before`.
+async fn comes_through(before: &str) {
+    let (plain, streamed) = whole(before);
+    check(Case::plain(&plain, "200 'Hello' stop | completed | ok:200")).await;
+    check(Case::streamed(&streamed, "200 'Hello' stop | completed | ok:200")).await;
+}
+
+#[actix_web::test]
+async fn nobody_listening() {
+    check(Case::refused("502 provider_unavailable | failed | connect")).await;
+}
+
+#[actix_web::test]
+async fn an_upstream_that_hangs_before_its_head() {
+    let timeout = "504 timeout | failed | timeout";
+    check(Case::of(&Script::new().request(), timeout, timeout).waiting()).await;
+    check(Case::of(&Script::new(), timeout, timeout).waiting()).await;
+    check(Case::of(&Script::new().request().send("HTTP/1.1 200 OK\r\ncont"), timeout, timeout).waiting()).await;
+}
+
+#[actix_web::test]
+async fn a_connection_that_breaks_before_or_inside_the_head() {
+    let half = "HTTP/1.1 200 OK\r\ncontent-le";
+    for script in [
+        Script::new().reset(),
+        Script::new().request().reset(),
+        Script::new().request().fin(),
+        Script::new().request().send(half).fin(),
+    ] {
+        check(Case::of(&script, UNAVAILABLE_RESET, UNAVAILABLE_RESET)).await;
+    }
+}
+
+#[actix_web::test]
+async fn a_connection_that_breaks_behind_the_head() {
+    let reset = "502 provider_unavailable | failed | reset:200";
+    let breaking = |sent: String| Script::new().request().send(sent).pause(Duration::from_millis(30)).reset();
+    check(Case::plain(&breaking("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"id\"".into()), reset)).await;
+    check(Case::streamed(&breaking(CHUNKED.into()), reset)).await;
+    check(Case::streamed(&breaking(UNTIL_CLOSE.into()), reset)).await;
+    let after_text = breaking(format!("{CHUNKED}{}", chunk(&text("Hel"))));
+    check(Case::streamed(&after_text, "200 'Hel' error 502 provider_unavailable | failed | reset:200")).await;
+}
+
+#[actix_web::test]
+async fn interim_heads_before_the_answer() {
+    comes_through("HTTP/1.1 100 Continue\r\n\r\n").await;
+    comes_through("HTTP/1.1 102 Processing\r\n\r\n").await;
+    comes_through(&"HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n".repeat(8)).await;
+}
+
+#[actix_web::test]
+async fn interim_heads_instead_of_the_answer() {
+    let only_interim = saying("HTTP/1.1 100 Continue\r\n\r\n");
+    check(Case::of(&only_interim, UNAVAILABLE_RESET, UNAVAILABLE_RESET)).await;
+    let flood = saying(&"HTTP/1.1 102 Processing\r\n\r\n".repeat(9));
+    check(Case::of(&flood, UNAVAILABLE_MALFORMED, UNAVAILABLE_MALFORMED)).await;
+    let switching = saying("HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n");
+    let unexpected = "502 provider_unavailable | failed | unexpected_status:101";
+    check(Case::of(&switching, unexpected, unexpected)).await;
+}
+
+#[actix_web::test]
+async fn an_interim_head_behind_the_answer_changes_nothing() {
+    let answer = format!("{}HTTP/1.1 103 Early Hints\r\n\r\n", ok(&completion("Hello")));
+    check(Case::plain(&saying(&answer), "200 'Hello' stop | completed | ok:200")).await;
+}
+
+#[actix_web::test]
+async fn contradicting_lengths() {
+    let body = completion("Hello");
+    for headers in [
+        "transfer-encoding: chunked\r\n".to_owned(),
+        format!("content-length: {}\r\n", body.len() + 1),
+        "content-length: +3\r\n".to_owned(),
+        "content-length: -1\r\n".to_owned(),
+    ] {
+        let answer = saying(&status("200 OK", &headers, &body));
+        check(Case::of(&answer, UNAVAILABLE_MALFORMED, UNAVAILABLE_MALFORMED)).await;
+    }
+}
+
+#[actix_web::test]
+async fn a_head_without_end() {
+    let trickle = format!("HTTP/1.1 200 OK\r\n{}", "x-filler: 0123456789012345678901234567890123456789\r\n".repeat(4000));
+    check(Case::of(&saying(&trickle), UNAVAILABLE_MALFORMED, UNAVAILABLE_MALFORMED)).await;
+    let noise = saying("220 mail.example ESMTP ready\r\n\r\n");
+    check(Case::of(&noise, UNAVAILABLE_MALFORMED, UNAVAILABLE_MALFORMED)).await;
+}
+
+#[actix_web::test]
+async fn http_1_0_without_any_length() {
+    let plain = format!("HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n{}", completion("Hello"));
+    check(Case::plain(&saying(&plain), "200 'Hello' stop | completed | ok:200")).await;
+    let streamed = format!("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{}", events("Hello"));
+    check(Case::streamed(&saying(&streamed), "200 'Hello' stop | completed | ok:200")).await;
+    let cut = format!("HTTP/1.0 200 OK\r\n\r\n{}", &completion("Hello")[..40]);
+    check(Case::plain(&saying(&cut), "502 provider_unavailable | failed | truncated:200")).await;
+}
+
+/// Bytes behind the body belong to nobody: the answer counts, the connection is not used again.
+#[actix_web::test]
+async fn bytes_behind_the_body_reach_nobody() {
+    for streamed in [false, true] {
+        let answer = if streamed { stream_of(&events("Hello")) } else { ok(&completion("Hello")) };
+        let foreign = format!("{answer}{}", ok(&completion("somebody else's")));
+        let upstream = Upstream::start([
+            Script::new().request().send(foreign),
+            Script::answering(answer.clone()),
+        ]);
+        let gateway = gateway(&[upstream.url("")], "").await;
+        for _ in 0..3 {
+            let seen = Seen::of(&gateway, gateway.chat(&body(streamed)).await).await;
+            assert_eq!(seen.line(), "200 'Hello' stop | completed | ok:200");
+        }
+        assert_eq!((upstream.connections(), upstream.log().requests.len()), (2, 3));
+    }
+}
+
+/// A kept connection that dies as it is used again costs a fresh one, and no attempt.
+#[actix_web::test]
+async fn a_stale_kept_connection_is_replaced_within_the_attempt() {
+    for streamed in [false, true] {
+        let answer = if streamed { stream_of(&events("Hello")) } else { ok(&completion("Hello")) };
+        let stale = Script::new().request().send(answer.clone()).head().close();
+        let upstream = Upstream::start([stale, Script::answering(answer)]);
+        let gateway = gateway(&[upstream.url("")], "").await;
+        for _ in 0..2 {
+            let seen = Seen::of(&gateway, gateway.chat(&body(streamed)).await).await;
+            assert_eq!(seen.line(), "200 'Hello' stop | completed | ok:200");
+        }
+        assert_eq!(upstream.connections(), 2);
+    }
+}
+
+/// Only a connection that worked before is given that second chance.
+#[actix_web::test]
+async fn a_fresh_connection_that_dies_is_not_tried_again() {
+    let upstream = Upstream::start([Script::new().request().fin()]);
+    let gateway = gateway(&[upstream.url("")], "").await;
+    let seen = Seen::of(&gateway, gateway.chat(&body(false)).await).await;
+    assert_eq!(seen.line(), UNAVAILABLE_RESET);
+    assert_eq!(upstream.connections(), 1);
+}

@@ -1,0 +1,211 @@
+//! Streams that are cut, stall, never end, or are framed as oddly as the format allows.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::{
+    hostile::{
+        CHUNKED, Case, PROVIDER_KEY, UNTIL_CLOSE, check, chunk, completion, delta, event, events, finish, ok, saying,
+        status, stream_of, text,
+    },
+    scripted::Script,
+};
+
+const HELLO: &str = "200 'Hello' stop | completed | ok:200";
+const MALFORMED: &str = "502 provider_unavailable | failed | malformed:200";
+const TRUNCATED: &str = "502 provider_unavailable | failed | truncated:200";
+const CUT: &str = "200 'Hel' error 502 provider_unavailable | failed | truncated:200";
+const BROKEN: &str = "200 'Hel' error 502 provider_unavailable | failed | malformed:200";
+
+/// A provider that says these events in a whole chunked body.
+async fn streamed(body: &str, expected: &'static str) {
+    check(Case::streamed(&saying(&stream_of(body)), expected)).await;
+}
+
+/// Two reads, so that the first is out before the second comes.
+fn in_two(first: &str, second: &str) -> Script {
+    let sent = format!("{CHUNKED}{}", chunk(first));
+    Script::new().request().send(sent).pause(Duration::from_millis(30)).send(second).fin()
+}
+
+async fn twice(first: &str, second: &str, expected: &'static str) {
+    check(Case::streamed(&in_two(first, second), expected)).await;
+}
+
+fn role() -> String {
+    delta(&json!({"role": "assistant", "content": ""}))
+}
+
+#[actix_web::test]
+async fn a_stream_cut_before_its_content() {
+    check(Case::streamed(&saying(CHUNKED), TRUNCATED)).await;
+    check(Case::streamed(&saying(UNTIL_CLOSE), TRUNCATED)).await;
+    streamed("", TRUNCATED).await;
+    streamed(&role(), TRUNCATED).await;
+    check(Case::streamed(&saying(&format!("{CHUNKED}{}", chunk(&role()))), TRUNCATED)).await;
+    streamed(&text("Hello")[..40], TRUNCATED).await;
+}
+
+#[actix_web::test]
+async fn a_stream_cut_between_or_inside_its_events() {
+    twice(&text("Hel"), "", CUT).await;
+    twice(&text("Hel"), "0\r\n\r\n", CUT).await;
+    twice(&text("Hel"), &chunk(&text("lo")[..40]), CUT).await;
+    twice(&text("Hel"), &text("lo")[..40], BROKEN).await;
+    let until_close = Script::new()
+        .request()
+        .send(format!("{UNTIL_CLOSE}{}", text("Hel")))
+        .pause(Duration::from_millis(30))
+        .send(&text("lo")[..40])
+        .fin();
+    check(Case::streamed(&until_close, CUT)).await;
+}
+
+/// Every choice had its finish: what broke behind it is no loss to the client.
+#[actix_web::test]
+async fn a_stream_cut_behind_its_finish_is_whole() {
+    let finished = format!("{}{}", text("Hello"), finish("stop"));
+    twice(&finished, "", HELLO).await;
+    twice(&finished, "0\r\n\r\n", HELLO).await;
+    twice(&finished, &chunk(&event(&json!([]))[..30]), HELLO).await;
+    let reset = Script::new()
+        .request()
+        .send(format!("{CHUNKED}{}", chunk(&finished)))
+        .pause(Duration::from_millis(30))
+        .reset();
+    check(Case::streamed(&reset, HELLO)).await;
+    let silent = Script::new().request().send(format!("{CHUNKED}{}", chunk(&finished)));
+    check(Case::streamed(&silent, HELLO).waiting()).await;
+}
+
+#[actix_web::test]
+async fn a_stream_that_stalls() {
+    let stalls = |body: &str| Script::new().request().send(format!("{CHUNKED}{}", chunk(body)));
+    let silent = Script::new().request().send(CHUNKED);
+    check(Case::streamed(&silent, "504 timeout | failed | timeout:200").waiting()).await;
+    check(Case::streamed(&stalls(&role()), "504 timeout | failed | timeout:200").waiting()).await;
+    let after = "200 'Hel' error 504 timeout | failed | timeout:200";
+    check(Case::streamed(&stalls(&text("Hel")), after).waiting()).await;
+}
+
+/// Comments are a sign of life, not content: they must not keep a dead call alive.
+#[actix_web::test]
+async fn heart_beats_for_ever() {
+    let beats = || Script::new().repeat(Script::new().send(chunk(": beat\n\n")).pause(Duration::from_millis(20)));
+    let before = Script::new().request().send(CHUNKED).repeat(beats());
+    check(Case::streamed(&before, "504 timeout | failed | timeout:200").waiting()).await;
+    let after = Script::new().request().send(format!("{CHUNKED}{}", chunk(&text("Hel")))).repeat(beats());
+    check(Case::streamed(&after, "200 'Hel' error 504 timeout | failed | timeout:200").waiting()).await;
+    let empty = Script::new().send(chunk(&delta(&json!({})))).pause(Duration::from_millis(20));
+    let roles = Script::new().request().send(CHUNKED).repeat(empty);
+    check(Case::streamed(&roles, "504 timeout | failed | timeout:200").waiting()).await;
+}
+
+/// Statement 38: no byte is lost or changed, wherever the upstream's writes end.
+#[actix_web::test]
+async fn a_stream_split_at_every_byte() {
+    let body = format!("{}{}{}data: [DONE]\n\n", text("Grüße, 世"), text("界 🚂"), finish("stop"));
+    let slowly = Script::new().request().trickle(stream_of(&body), 1, Duration::from_micros(200));
+    check(Case::streamed(&slowly, "200 'Grüße, 世界 🚂' stop | completed | ok:200")).await;
+    let mut apart = CHUNKED.as_bytes().to_vec();
+    for part in body.as_bytes().chunks(3) {
+        apart.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+        apart.extend_from_slice(part);
+        apart.extend_from_slice(b"\r\n");
+    }
+    apart.extend_from_slice(b"0\r\n\r\n");
+    let script = Script::new().request().send(apart).fin();
+    check(Case::streamed(&script, "200 'Grüße, 世界 🚂' stop | completed | ok:200")).await;
+}
+
+#[actix_web::test]
+async fn every_line_ending() {
+    let body = events("Hello");
+    for ending in ["\r\n", "\r", "\n"] {
+        streamed(&body.replace('\n', ending), HELLO).await;
+    }
+    let mixed = body.replacen('\n', "\r\n", 3).replacen("\n\n", "\r\r", 1);
+    streamed(&mixed, HELLO).await;
+}
+
+#[actix_web::test]
+async fn every_odd_framing() {
+    let whole = events("Hello");
+    streamed(&format!("\u{feff}{whole}"), HELLO).await;
+    streamed(&whole.replace("data: ", "data:"), HELLO).await;
+    streamed(&format!(": hi\n\nretry: 3\n\nid: 7\nevent: message\n{whole}"), HELLO).await;
+    streamed(&whole.replace(",\"", ",\ndata: \""), HELLO).await;
+    streamed(whole.trim_end(), HELLO).await;
+}
+
+#[actix_web::test]
+async fn an_event_longer_than_allowed() {
+    let long = text(&"x".repeat(200_000));
+    let limit = "[stream]\nmax_event_bytes = 65536\n";
+    check(Case::streamed(&saying(&stream_of(&long)), MALFORMED).with(limit)).await;
+    check(Case::streamed(&in_two(&text("Hel"), &chunk(&long)), BROKEN).with(limit)).await;
+    let endless = Script::new().request().send(CHUNKED).send(chunk("data: ")).repeat(Script::new().send(chunk(&long[6..150])));
+    check(Case::streamed(&endless, MALFORMED).with(limit)).await;
+}
+
+#[actix_web::test]
+async fn no_done_or_no_finish() {
+    streamed(&format!("{}{}", text("Hello"), finish("stop")), HELLO).await;
+    streamed(&format!("{}data: [DONE]\n\n", text("Hello")), HELLO).await;
+    streamed("data: [DONE]\n\n", MALFORMED).await;
+    let call = json!({"tool_calls": [{"index": 0, "id": "c", "type": "function",
+        "function": {"name": "f", "arguments": "{}"}}]});
+    streamed(&format!("{}data: [DONE]\n\n", delta(&call)), "200 '' tool_calls | completed | ok:200").await;
+    twice(&text("Hello"), &format!("{}0\r\n\r\n", chunk("data: [DONE]\n\n")), HELLO).await;
+}
+
+#[actix_web::test]
+async fn an_error_event_before_any_content() {
+    let error = |kind: &str| format!("data: {}\n\n", json!({"error": {"message": "No.", "type": kind}}));
+    streamed(&error("server_error"), MALFORMED).await;
+    streamed(&format!("{}{}", role(), error("server_error")), MALFORMED).await;
+    streamed(&error("rate_limit_exceeded"), "429 rate_limit_exceeded | failed | rate_limited:200").await;
+    streamed(&error("overloaded_error"), "503 provider_overloaded | failed | overloaded:200").await;
+    streamed(&error("invalid_request_error"), "400 invalid_request | failed | bad_request:200").await;
+    streamed("event: error\ndata: oops\n\n", MALFORMED).await;
+    streamed(&error(PROVIDER_KEY), MALFORMED).await;
+}
+
+#[actix_web::test]
+async fn an_error_event_in_mid_stream() {
+    let error = format!("data: {}\n\n", json!({"error": {"message": PROVIDER_KEY, "type": "server_error"}}));
+    twice(&text("Hel"), &chunk(&error), BROKEN).await;
+    twice(&text("Hel"), &chunk("event: error\ndata: oops\n\n"), BROKEN).await;
+    twice(&text("Hel"), &chunk("data: {\"choices\":[{]}\n\n"), BROKEN).await;
+    twice(&text("Hel"), &chunk("data: <html>\n\n"), BROKEN).await;
+    twice(&text("Hel"), "zz\r\n", BROKEN).await;
+}
+
+#[actix_web::test]
+async fn a_200_that_is_no_stream() {
+    check(Case::streamed(&saying(&ok("")), TRUNCATED)).await;
+    let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 13\r\n\r\n<html></html>";
+    check(Case::streamed(&saying(page), MALFORMED)).await;
+    check(Case::streamed(&saying(&ok("{\"choices\":")), TRUNCATED)).await;
+    check(Case::streamed(&saying(&ok(&completion("Hello"))), TRUNCATED)).await;
+    check(Case::streamed(&saying(&ok(r#"{"error":{"message":"No."}}"#)), TRUNCATED)).await;
+    let zipped = status("200 OK", "content-encoding: gzip\r\n", &events("Hello"));
+    check(Case::streamed(&saying(&zipped), MALFORMED)).await;
+}
+
+#[actix_web::test]
+async fn events_without_choices_or_delta() {
+    streamed(&format!("{}{}", event(&json!([])), events("Hello")), HELLO).await;
+    streamed(&format!("{}{}", event(&json!(null)), events("Hello")), HELLO).await;
+    streamed(&format!("{}{}", event(&json!([{"index": 0}])), events("Hello")), HELLO).await;
+    streamed(&format!("{}data: [DONE]\n\n", event(&json!([]))), MALFORMED).await;
+}
+
+/// Whatever comes behind `[DONE]` is nobody's.
+#[actix_web::test]
+async fn events_behind_done() {
+    streamed(&format!("{}{}", events("Hello"), events("somebody else's")), HELLO).await;
+    let endless = Script::new().request().send(format!("{CHUNKED}{}", chunk(&events("Hello"))));
+    check(Case::streamed(&endless.repeat(Script::new().send(chunk(&text("more")))), HELLO)).await;
+}

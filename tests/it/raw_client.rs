@@ -1,0 +1,115 @@
+//! A client that sees every byte as it comes: for tests of when something is sent, and of hanging up.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::harness::{KEY, TestGateway};
+
+/// Nothing a test waits for may take longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One connection to a gateway.
+pub(crate) struct RawClient {
+    socket: TcpStream,
+    received: Vec<u8>,
+    /// Up to where [`RawClient::until`] has looked.
+    seen: usize,
+}
+
+impl RawClient {
+    /// Connects and sends one chat request; nothing is read yet.
+    pub(crate) async fn chat(gateway: &TestGateway, body: &Value) -> RawClient {
+        RawClient::send(gateway, "/api/v1/chat/completions", "", body).await
+    }
+
+    /// The same with further header lines, each ending in CRLF.
+    pub(crate) async fn send(gateway: &TestGateway, path: &str, headers: &str, body: &Value) -> RawClient {
+        let body = body.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n\
+             {headers}content-length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut socket = TcpStream::connect(gateway.address).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        RawClient { socket, received: Vec::new(), seen: 0 }
+    }
+
+    /// Reads on until `wanted` comes, and gives everything from the last call's find up to its end.
+    pub(crate) async fn until(&mut self, wanted: &str) -> String {
+        loop {
+            let new = self.received.get(self.seen..).unwrap_or_default();
+            if let Some(at) = find(new, wanted.as_bytes()) {
+                let end = self.seen + at + wanted.len();
+                let found = String::from_utf8_lossy(&self.received[self.seen..end]).into_owned();
+                self.seen = end;
+                return found;
+            }
+            assert!(self.read().await, "the connection ended before {wanted:?}: {}", self.text());
+        }
+    }
+
+    /// Reads on until the gateway closes the connection, and gives everything it ever sent.
+    pub(crate) async fn rest(&mut self) -> String {
+        while self.read().await {}
+        self.text()
+    }
+
+    /// Whether something new comes within `time`.
+    pub(crate) async fn hears_within(&mut self, time: Duration) -> bool {
+        timeout(time, self.socket.readable()).await.is_ok()
+    }
+
+    /// Everything received so far.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.received).into_owned()
+    }
+
+    /// The generation's id, once the head is here.
+    pub(crate) fn generation(&self) -> String {
+        let text = self.text();
+        let id = text.split("x-generation-id: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+        id.unwrap_or_else(|| panic!("no generation id: {text}")).to_owned()
+    }
+
+    /// Says that nothing more will be sent, and goes on listening.
+    pub(crate) async fn shut_down_writing(&mut self) {
+        self.socket.shutdown().await.unwrap();
+    }
+
+    /// Leaves with a FIN.
+    pub(crate) fn hang_up(self) {
+        drop(self);
+    }
+
+    /// Leaves with a reset.
+    pub(crate) fn reset(self) {
+        socket2::SockRef::from(&self.socket).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+
+    /// Makes the receive window small, so that a client that does not read is felt soon.
+    pub(crate) fn with_small_window(self) -> RawClient {
+        socket2::SockRef::from(&self.socket).set_recv_buffer_size(4096).unwrap();
+        self
+    }
+
+    async fn read(&mut self) -> bool {
+        let mut buffer = [0; 16 * 1024];
+        let read = timeout(PATIENCE, self.socket.read(&mut buffer)).await;
+        let read = read.unwrap_or_else(|_| panic!("nothing came for {PATIENCE:?} after {}", self.text()));
+        let bytes = &buffer[..read.unwrap_or(0)];
+        self.received.extend_from_slice(bytes);
+        !bytes.is_empty()
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
