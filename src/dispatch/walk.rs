@@ -97,7 +97,8 @@ impl Walk {
     #[must_use]
     pub fn plain_deadline(&self) -> Instant {
         let candidates = self.routed.decision.candidates.iter().skip(self.position);
-        let is_last = self.attempts >= self.routed.decision.max_attempts || !candidates.clone().any(|c| self.has_room(c));
+        let is_last =
+            self.attempts >= self.routed.decision.max_attempts || !candidates.clone().any(|c| self.has_room(c));
         if is_last {
             return self.deadline;
         }

@@ -134,6 +134,18 @@ impl TestGateway {
 
     /// Any call; the test key is sent unless `headers` name another `authorization` (an empty one is not sent).
     pub async fn call(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<Vec<u8>>) -> Reply {
+        self.call_watched(method, path, headers, body, |_| ()).await
+    }
+
+    /// As [`TestGateway::call`]; `watch` sees every piece of the answer's body as it comes.
+    pub async fn call_watched(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+        watch: impl Fn(&[u8]),
+    ) -> Reply {
         let client = awc::Client::builder().timeout(std::time::Duration::from_secs(20)).disable_redirects().finish();
         let mut request = client.request(method, self.url(path));
         if !headers.iter().any(|(name, _)| *name == "authorization") {
@@ -152,7 +164,9 @@ impl TestGateway {
             headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or("?").to_owned())).collect();
         let mut body = Vec::new();
         while let Some(piece) = response.next().await {
-            body.extend_from_slice(&piece.unwrap_or_else(|error| panic!("{path}: {error}")));
+            let piece = piece.unwrap_or_else(|error| panic!("{path}: {error}"));
+            watch(&piece);
+            body.extend_from_slice(&piece);
         }
         Reply { status: response.status().as_u16(), headers, body }
     }

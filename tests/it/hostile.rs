@@ -5,11 +5,12 @@
 
 use std::fmt::Write as _;
 
+use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
-    scripted::{Script, Upstream},
+    scripted::{Gate, Script, Upstream},
 };
 
 /// The key every scripted provider is called with. It must never come back.
@@ -53,7 +54,8 @@ pub(crate) fn finish(reason: &str) -> String {
 
 /// An event with these choices.
 pub(crate) fn event(choices: &Value) -> String {
-    let chunk = json!({"id": "up-1", "object": "chat.completion.chunk", "created": 7, "model": "m", "choices": choices});
+    let chunk =
+        json!({"id": "up-1", "object": "chat.completion.chunk", "created": 7, "model": "m", "choices": choices});
     format!("data: {chunk}\n\n")
 }
 
@@ -94,6 +96,7 @@ pub(crate) struct Case {
     plain: Option<Setting>,
     streamed: Option<Setting>,
     config: &'static str,
+    gate: Option<Gate>,
 }
 
 struct Setting {
@@ -110,18 +113,18 @@ impl Case {
     /// A script for plain calls only.
     pub(crate) fn plain(script: &Script, expected: &'static str) -> Case {
         let plain = Some(Setting { scripts: Some(vec![script.clone()]), expected });
-        Case { plain, streamed: None, config: "" }
+        Case { plain, streamed: None, config: "", gate: None }
     }
 
     /// A script for streamed calls only.
     pub(crate) fn streamed(script: &Script, expected: &'static str) -> Case {
-        Case { plain: None, streamed: None, config: "" }.and_streamed(script, expected)
+        Case { plain: None, streamed: None, config: "", gate: None }.and_streamed(script, expected)
     }
 
     /// Nobody listens.
     pub(crate) fn refused(expected: &'static str) -> Case {
         let setting = || Some(Setting { scripts: None, expected });
-        Case { plain: setting(), streamed: setting(), config: "" }
+        Case { plain: setting(), streamed: setting(), config: "", gate: None }
     }
 
     /// With clocks that run out soon.
@@ -132,6 +135,12 @@ impl Case {
     /// With this further configuration.
     pub(crate) fn with(mut self, config: &'static str) -> Case {
         self.config = config;
+        self
+    }
+
+    /// With a gate that opens as soon as the client has something of the stream in its hands.
+    pub(crate) fn with_gate(mut self, gate: &Gate) -> Case {
+        self.gate = Some(gate.clone());
         self
     }
 
@@ -147,13 +156,15 @@ impl Case {
 pub(crate) fn check(case: Case) -> impl Future<Output = ()> {
     let place = std::panic::Location::caller();
     async move {
+        let gate = case.gate.unwrap_or_default();
         for (streamed, setting) in [(false, case.plain), (true, case.streamed)] {
             let Some(Setting { scripts, expected }) = setting else { continue };
             let way = if streamed { "streamed" } else { "plain" };
-            let alone = play(scripts.as_deref(), None, case.config, streamed).await;
+            let alone = play(scripts.as_deref(), None, (case.config, &gate), streamed).await;
             assert_eq!(alone, expected, "{way}, alone, {place}");
-            let spare = Script::answering(if streamed { stream_of(&events("spare")) } else { ok(&completion("spare")) });
-            let together = play(scripts.as_deref(), Some(spare), case.config, streamed).await;
+            let spare =
+                Script::answering(if streamed { stream_of(&events("spare")) } else { ok(&completion("spare")) });
+            let together = play(scripts.as_deref(), Some(spare), (case.config, &gate), streamed).await;
             assert_eq!(together, hidden(expected), "{way}, with a spare, {place}");
         }
     }
@@ -170,16 +181,29 @@ fn hidden(alone: &str) -> String {
     }
 }
 
-async fn play(scripts: Option<&[Script]>, spare: Option<Script>, config: &str, streamed: bool) -> String {
+async fn play(
+    scripts: Option<&[Script]>,
+    spare: Option<Script>,
+    (config, gate): (&str, &Gate),
+    streamed: bool,
+) -> String {
     let first = scripts.map(|scripts| Upstream::start(scripts.to_vec()));
     let spare = spare.map(|script| Upstream::start([script]));
-    let address = first.as_ref().map_or_else(|| format!("http://{}", crate::scripted::refused_address()), |u| u.url(""));
+    let address =
+        first.as_ref().map_or_else(|| format!("http://{}", crate::scripted::refused_address()), |u| u.url(""));
     let mut providers = vec![address];
     providers.extend(spare.as_ref().map(|spare| spare.url("")));
     let gateway = gateway(&providers, config).await;
-    let seen = Seen::of(&gateway, gateway.chat(&body(streamed)).await).await;
+    gate.close();
+    let seen = Seen::of(&gateway, watched_chat(&gateway, &body(streamed), gate).await).await;
     seen.is_in_order(streamed);
     seen.line()
+}
+
+/// A chat call that opens the gate as soon as something of the answer's body is here.
+pub(crate) async fn watched_chat(gateway: &TestGateway, body: &Value, gate: &Gate) -> Reply {
+    let (headers, body) = ([("content-type", "application/json")], body.to_string().into_bytes());
+    gateway.call_watched(Method::POST, "/api/v1/chat/completions", &headers, Some(body), |_| gate.open()).await
 }
 
 /// A gateway whose only model, `acme/small`, stands at providers `p0`, `p1` and so on.
@@ -239,7 +263,8 @@ impl Seen {
         }
         let events = self.reply.events();
         let error = events.iter().find(|event| event.get("error").is_some());
-        let finish = events.iter().find_map(|event| event["choices"][0]["finish_reason"].as_str()).unwrap_or("unfinished");
+        let finish =
+            events.iter().find_map(|event| event["choices"][0]["finish_reason"].as_str()).unwrap_or("unfinished");
         let error = error.map_or_else(String::new, |event| {
             format!(" {} {}", event["error"]["code"], event["error"]["metadata"]["error_type"].as_str().unwrap())
         });

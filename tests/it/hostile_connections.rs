@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::{
     hostile::{
-        CHUNKED, Case, Seen, UNTIL_CLOSE, body, check, chunk, completion, events, gateway, ok, saying, status, stream_of,
-        text,
+        CHUNKED, Case, Seen, UNTIL_CLOSE, body, check, chunk, completion, events, gateway, ok, saying, status,
+        stream_of, text,
     },
-    scripted::{Script, Upstream},
+    scripted::{Gate, Script, Upstream},
 };
 
 const UNAVAILABLE_RESET: &str = "502 provider_unavailable | failed | reset";
@@ -15,7 +15,10 @@ const UNAVAILABLE_MALFORMED: &str = "502 provider_unavailable | failed | malform
 
 /// A whole plain and a whole streamed answer behind `before`.
 fn whole(before: &str) -> (Script, Script) {
-    (saying(&format!("{before}{}", ok(&completion("Hello")))), saying(&format!("{before}{}", stream_of(&events("Hello")))))
+    (
+        saying(&format!("{before}{}", ok(&completion("Hello")))),
+        saying(&format!("{before}{}", stream_of(&events("Hello")))),
+    )
 }
 
 /// A case whose plain and streamed answers both come through, behind `before`.
@@ -54,12 +57,15 @@ async fn a_connection_that_breaks_before_or_inside_the_head() {
 #[actix_web::test]
 async fn a_connection_that_breaks_behind_the_head() {
     let reset = "502 provider_unavailable | failed | reset:200";
-    let breaking = |sent: String| Script::new().request().send(sent).pause(Duration::from_millis(30)).reset();
+    // A reset throws away what the gateway has not read yet; nobody can see when it has.
+    let breaking = |sent: String| Script::new().request().send(sent).pause(Duration::from_millis(100)).reset();
     check(Case::plain(&breaking("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"id\"".into()), reset)).await;
     check(Case::streamed(&breaking(CHUNKED.into()), reset)).await;
     check(Case::streamed(&breaking(UNTIL_CLOSE.into()), reset)).await;
-    let after_text = breaking(format!("{CHUNKED}{}", chunk(&text("Hel"))));
-    check(Case::streamed(&after_text, "200 'Hel' error 502 provider_unavailable | failed | reset:200")).await;
+    let gate = Gate::new();
+    let begun = Script::new().request().send(format!("{CHUNKED}{}", chunk(&text("Hel")))).wait(&gate).reset();
+    let broken = "200 'Hel' error 502 provider_unavailable | failed | reset:200";
+    check(Case::streamed(&begun, broken).with_gate(&gate)).await;
 }
 
 #[actix_web::test]
@@ -102,7 +108,8 @@ async fn contradicting_lengths() {
 
 #[actix_web::test]
 async fn a_head_without_end() {
-    let trickle = format!("HTTP/1.1 200 OK\r\n{}", "x-filler: 0123456789012345678901234567890123456789\r\n".repeat(4000));
+    let trickle =
+        format!("HTTP/1.1 200 OK\r\n{}", "x-filler: 0123456789012345678901234567890123456789\r\n".repeat(4000));
     check(Case::of(&saying(&trickle), UNAVAILABLE_MALFORMED, UNAVAILABLE_MALFORMED)).await;
     let noise = saying("220 mail.example ESMTP ready\r\n\r\n");
     check(Case::of(&noise, UNAVAILABLE_MALFORMED, UNAVAILABLE_MALFORMED)).await;
@@ -124,10 +131,7 @@ async fn bytes_behind_the_body_reach_nobody() {
     for streamed in [false, true] {
         let answer = if streamed { stream_of(&events("Hello")) } else { ok(&completion("Hello")) };
         let foreign = format!("{answer}{}", ok(&completion("somebody else's")));
-        let upstream = Upstream::start([
-            Script::new().request().send(foreign),
-            Script::answering(answer.clone()),
-        ]);
+        let upstream = Upstream::start([Script::new().request().send(foreign), Script::answering(answer.clone())]);
         let gateway = gateway(&[upstream.url("")], "").await;
         for _ in 0..3 {
             let seen = Seen::of(&gateway, gateway.chat(&body(streamed)).await).await;

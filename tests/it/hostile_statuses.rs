@@ -24,7 +24,8 @@ async fn same(script: &Script, expected: &'static str) {
 #[actix_web::test]
 async fn statuses_that_are_no_answer() {
     same(&saying("HTTP/1.1 204 No Content\r\n\r\n"), "502 provider_unavailable | failed | unexpected_status:204").await;
-    same(&saying("HTTP/1.1 304 Not Modified\r\n\r\n"), "502 provider_unavailable | failed | unexpected_status:304").await;
+    same(&saying("HTTP/1.1 304 Not Modified\r\n\r\n"), "502 provider_unavailable | failed | unexpected_status:304")
+        .await;
     same(&with_status("999 Odd"), "502 provider_unavailable | failed | unexpected_status:999").await;
     same(&with_status("206 Partial Content"), "502 provider_unavailable | failed | unexpected_status:206").await;
 }
@@ -122,7 +123,9 @@ async fn our_key_in_an_upstreams_words() {
 #[actix_web::test]
 async fn whose_words_are_shown() {
     let words = "The prompt mentions \u{7}bells";
-    for (line, shown) in [("400 Bad Request", true), ("422 Unprocessable", true), ("401 No", false), ("500 Oops", false)] {
+    for (line, shown) in
+        [("400 Bad Request", true), ("422 Unprocessable", true), ("401 No", false), ("500 Oops", false)]
+    {
         let upstream = Upstream::start([saying(&status(line, "", &error(words)))]);
         let gateway = gateway(&[upstream.url("")], "").await;
         let error = gateway.chat(&body(false)).await.json()["error"].take();

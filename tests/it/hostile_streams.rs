@@ -9,11 +9,13 @@ use crate::{
         CHUNKED, Case, PROVIDER_KEY, UNTIL_CLOSE, check, chunk, completion, delta, event, events, finish, ok, saying,
         status, stream_of, text,
     },
-    scripted::Script,
+    scripted::{Gate, Script},
 };
 
 const HELLO: &str = "200 'Hello' stop | completed | ok:200";
 const MALFORMED: &str = "502 provider_unavailable | failed | malformed:200";
+const SERVER: &str = "502 provider_unavailable | failed | server:200";
+const SAID: &str = "200 'Hel' error 502 provider_unavailable | failed | server:200";
 const TRUNCATED: &str = "502 provider_unavailable | failed | truncated:200";
 const CUT: &str = "200 'Hel' error 502 provider_unavailable | failed | truncated:200";
 const BROKEN: &str = "200 'Hel' error 502 provider_unavailable | failed | malformed:200";
@@ -23,14 +25,15 @@ async fn streamed(body: &str, expected: &'static str) {
     check(Case::streamed(&saying(&stream_of(body)), expected)).await;
 }
 
-/// Two reads, so that the first is out before the second comes.
-fn in_two(first: &str, second: &str) -> Script {
+/// A chunk, and when the client has seen it, whatever `then` does.
+fn in_two(first: &str, then: impl Fn(Script) -> Script, expected: &'static str) -> Case {
+    let gate = Gate::new();
     let sent = format!("{CHUNKED}{}", chunk(first));
-    Script::new().request().send(sent).pause(Duration::from_millis(30)).send(second).fin()
+    Case::streamed(&then(Script::new().request().send(sent).wait(&gate)), expected).with_gate(&gate)
 }
 
 async fn twice(first: &str, second: &str, expected: &'static str) {
-    check(Case::streamed(&in_two(first, second), expected)).await;
+    check(in_two(first, |script| script.send(second).fin(), expected)).await;
 }
 
 fn role() -> String {
@@ -53,13 +56,9 @@ async fn a_stream_cut_between_or_inside_its_events() {
     twice(&text("Hel"), "0\r\n\r\n", CUT).await;
     twice(&text("Hel"), &chunk(&text("lo")[..40]), CUT).await;
     twice(&text("Hel"), &text("lo")[..40], BROKEN).await;
-    let until_close = Script::new()
-        .request()
-        .send(format!("{UNTIL_CLOSE}{}", text("Hel")))
-        .pause(Duration::from_millis(30))
-        .send(&text("lo")[..40])
-        .fin();
-    check(Case::streamed(&until_close, CUT)).await;
+    let gate = Gate::new();
+    let begun = Script::new().request().send(format!("{UNTIL_CLOSE}{}", text("Hel"))).wait(&gate);
+    check(Case::streamed(&begun.send(&text("lo")[..40]).fin(), CUT).with_gate(&gate)).await;
 }
 
 /// Every choice had its finish: what broke behind it is no loss to the client.
@@ -69,12 +68,8 @@ async fn a_stream_cut_behind_its_finish_is_whole() {
     twice(&finished, "", HELLO).await;
     twice(&finished, "0\r\n\r\n", HELLO).await;
     twice(&finished, &chunk(&event(&json!([]))[..30]), HELLO).await;
-    let reset = Script::new()
-        .request()
-        .send(format!("{CHUNKED}{}", chunk(&finished)))
-        .pause(Duration::from_millis(30))
-        .reset();
-    check(Case::streamed(&reset, HELLO)).await;
+    let role_and_text = format!("{}{}", role(), text("Hello"));
+    check(in_two(&role_and_text, |script| script.send(chunk(&finish("stop"))).fin(), HELLO)).await;
     let silent = Script::new().request().send(format!("{CHUNKED}{}", chunk(&finished)));
     check(Case::streamed(&silent, HELLO).waiting()).await;
 }
@@ -144,8 +139,9 @@ async fn an_event_longer_than_allowed() {
     let long = text(&"x".repeat(200_000));
     let limit = "[stream]\nmax_event_bytes = 65536\n";
     check(Case::streamed(&saying(&stream_of(&long)), MALFORMED).with(limit)).await;
-    check(Case::streamed(&in_two(&text("Hel"), &chunk(&long)), BROKEN).with(limit)).await;
-    let endless = Script::new().request().send(CHUNKED).send(chunk("data: ")).repeat(Script::new().send(chunk(&long[6..150])));
+    check(in_two(&text("Hel"), |script| script.send(chunk(&long)).fin(), BROKEN).with(limit)).await;
+    let endless =
+        Script::new().request().send(CHUNKED).send(chunk("data: ")).repeat(Script::new().send(chunk(&long[6..150])));
     check(Case::streamed(&endless, MALFORMED).with(limit)).await;
 }
 
@@ -163,20 +159,20 @@ async fn no_done_or_no_finish() {
 #[actix_web::test]
 async fn an_error_event_before_any_content() {
     let error = |kind: &str| format!("data: {}\n\n", json!({"error": {"message": "No.", "type": kind}}));
-    streamed(&error("server_error"), MALFORMED).await;
-    streamed(&format!("{}{}", role(), error("server_error")), MALFORMED).await;
+    streamed(&error("server_error"), SERVER).await;
+    streamed(&format!("{}{}", role(), error("server_error")), SERVER).await;
     streamed(&error("rate_limit_exceeded"), "429 rate_limit_exceeded | failed | rate_limited:200").await;
     streamed(&error("overloaded_error"), "503 provider_overloaded | failed | overloaded:200").await;
     streamed(&error("invalid_request_error"), "400 invalid_request | failed | bad_request:200").await;
-    streamed("event: error\ndata: oops\n\n", MALFORMED).await;
-    streamed(&error(PROVIDER_KEY), MALFORMED).await;
+    streamed("event: error\ndata: oops\n\n", SERVER).await;
+    streamed(&error(PROVIDER_KEY), SERVER).await;
 }
 
 #[actix_web::test]
 async fn an_error_event_in_mid_stream() {
     let error = format!("data: {}\n\n", json!({"error": {"message": PROVIDER_KEY, "type": "server_error"}}));
-    twice(&text("Hel"), &chunk(&error), BROKEN).await;
-    twice(&text("Hel"), &chunk("event: error\ndata: oops\n\n"), BROKEN).await;
+    twice(&text("Hel"), &chunk(&error), SAID).await;
+    twice(&text("Hel"), &chunk("event: error\ndata: oops\n\n"), SAID).await;
     twice(&text("Hel"), &chunk("data: {\"choices\":[{]}\n\n"), BROKEN).await;
     twice(&text("Hel"), &chunk("data: <html>\n\n"), BROKEN).await;
     twice(&text("Hel"), "zz\r\n", BROKEN).await;

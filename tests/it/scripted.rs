@@ -118,6 +118,11 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    /// Holds back again whoever comes next.
+    pub(crate) fn close(&self) {
+        *self.0.0.lock().unwrap() = false;
+    }
+
     fn pass(&self) {
         let closed = self.0.0.lock().unwrap();
         drop(self.0.1.wait_timeout_while(closed, PATIENCE, |open| !*open).unwrap());
