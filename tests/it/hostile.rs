@@ -315,8 +315,10 @@ pub(crate) fn stream_in_order(reply: &Reply) {
             assert!(choice.get("finish_reason").is_some(), "{event}");
         }
     }
-    let finishes = reply.events().iter().filter(|event| event["choices"][0]["finish_reason"].is_string()).count();
-    assert_eq!(finishes, 1, "{text}");
+    let events = reply.events();
+    let first =
+        events.iter().filter_map(|event| event["choices"].as_array()).flatten().filter(|choice| choice["index"] == 0);
+    assert_eq!(first.filter(|choice| choice["finish_reason"].is_string()).count(), 1, "{text}");
 }
 
 /// `<status> | <attempts>` of a record.
