@@ -178,8 +178,7 @@ impl TestGateway {
 }
 
 fn preamble() -> String {
-    format!(
-        "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n[auth]\ndevelopment_key_enabled = false\n\
+    "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n[auth]\ndevelopment_key_enabled = false\n\
          [[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n"
-    )
+        .to_owned()
 }
