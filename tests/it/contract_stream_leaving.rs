@@ -65,6 +65,9 @@ async fn unharmed(gateway: &TestGateway) {
     let health = if health["data"].is_array() { &health["data"][0] } else { &health["data"] };
     assert_eq!((&health["in_flight"], &health["circuit"]), (&json!(0), &json!("closed")), "{health}");
     assert_eq!(health["consecutive_failures"], 0, "{health}");
+    let metrics = gateway.get("/metrics").await.text();
+    let cancelled = metrics.lines().any(|line| line.contains("attempts_total{") && line.contains("\"cancelled\""));
+    assert!(cancelled && metrics.contains("panics_total 0"), "{metrics}");
 }
 
 #[actix_web::test]
