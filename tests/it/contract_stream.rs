@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::{Reply, TestGateway},
     hostile::{
-        CHUNKED, Seen, body, chunk, delta, event, events, finish, gateway, record_line, saying, status,
+        CHUNKED, Seen, body, chunk, config, delta, event, events, finish, gateway, record_line, saying, status,
         stream_in_order, stream_of, text, watched_chat,
     },
     scripted::{Gate, Script, Upstream},
@@ -266,6 +266,16 @@ async fn a_failure_after_content_is_one_error_chunk_and_done() {
     assert_eq!(record_line(&record), "failed | truncated:200");
     assert_eq!((&record["finish_reason"], &record["provider_name"]), (&json!("error"), &json!("P0")));
     assert!(record["total_cost"].as_f64().unwrap() > 0.0);
+}
+
+/// A provider without a key is asked without one; the client's own goes nowhere.
+#[actix_web::test]
+async fn a_provider_without_a_key_streams_too() {
+    let upstream = Upstream::start([saying(&stream_of(&events("Hello")))]);
+    let keyless = config(&[upstream.url("")], "").replace("api_key_env", "# api_key_env");
+    let gateway = TestGateway::start(&keyless).await;
+    assert_eq!(gateway.chat(&body(true)).await.content(), "Hello");
+    assert!(!upstream.requests()[0].to_lowercase().contains("authorization"));
 }
 
 /// Statement 41: the odd member can be switched off.

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
-    hostile::{CHUNKED, body, chunk, delta, gateway, record_line, text},
+    hostile::{CHUNKED, body, chunk, delta, finish, gateway, record_line, text},
     raw_client::RawClient,
-    scripted::{Log, Script, Upstream},
+    scripted::{Gate, Log, Script, Upstream},
 };
 
 /// How long the gateway may take to let the upstream go. The figure to reach is 0.2 s; the rest is for a busy machine.
@@ -65,6 +65,9 @@ async fn unharmed(gateway: &TestGateway) {
     let health = if health["data"].is_array() { &health["data"][0] } else { &health["data"] };
     assert_eq!((&health["in_flight"], &health["circuit"]), (&json!(0), &json!("closed")), "{health}");
     assert_eq!(health["consecutive_failures"], 0, "{health}");
+    let metrics = gateway.get("/metrics").await.text();
+    let cancelled = metrics.lines().any(|line| line.contains("attempts_total{") && line.contains("\"cancelled\""));
+    assert!(cancelled && metrics.contains("panics_total 0"), "{metrics}");
 }
 
 #[actix_web::test]
@@ -167,4 +170,23 @@ async fn places_come_back_from_clients_that_left() {
         assert!(upstream.eventually(SOON, |log| log.closed.len() == left).await, "round {round}");
     }
     unharmed(&gateway).await;
+}
+
+/// The other way round: a gateway that is told to stop lets its streams finish.
+#[actix_web::test]
+async fn a_gateway_that_stops_finishes_its_streams() {
+    let gate = Gate::new();
+    let script = Script::new().request().send(format!("{CHUNKED}{}", chunk(&text("Hel")))).wait(&gate);
+    let rest = format!("{}0\r\n\r\n", chunk(&format!("{}{}data: [DONE]\n\n", text("lo"), finish("stop"))));
+    let upstream = Upstream::start([script.send(rest)]);
+    let gateway = gateway(&[upstream.url("")], "").await;
+    let mut client = RawClient::chat(&gateway, &body(true)).await;
+    client.until("Hel").await;
+    let stopping = gateway.stop();
+    let finishing = async {
+        gate.open();
+        client.until("data: [DONE]\n\n").await
+    };
+    let (_, rest) = futures_util::future::join(stopping, finishing).await;
+    assert!(rest.contains("\"lo\""), "{rest}");
 }

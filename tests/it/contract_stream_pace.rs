@@ -194,6 +194,9 @@ async fn an_upstream_that_does_not_end_behind_done_is_left() {
     assert!(upstream.eventually(Duration::from_secs(2), |log| log.closed.len() == 1).await);
 }
 
+/// Added to what a flood counts when its reader hung up.
+const LET_GO: usize = 1 << 40;
+
 /// An upstream that writes as fast as it may, and counts.
 fn flood() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -208,7 +211,7 @@ fn flood() -> (String, Arc<AtomicUsize>) {
         while socket.write_all(piece.as_bytes()).is_ok() {
             count.fetch_add(piece.len(), Ordering::Relaxed);
         }
-        count.fetch_add(1 << 40, Ordering::Relaxed);
+        count.fetch_add(LET_GO, Ordering::Relaxed);
     });
     (url, written)
 }
@@ -231,7 +234,7 @@ async fn settled(count: &AtomicUsize) -> usize {
 async fn a_slow_reader_slows_the_upstream() {
     let (url, written) = flood();
     let gateway = gateway(&[url], "").await;
-    let mut client = RawClient::chat(&gateway, &body(true)).await.with_small_window();
+    let mut client = RawClient::chat(&gateway, &body(true)).await;
     let stopped_at = settled(&written).await;
     assert!(stopped_at < 24 << 20, "{stopped_at} bytes were taken for a client that reads nothing");
     while written.load(Ordering::Relaxed) < stopped_at + (1 << 20) {
@@ -240,18 +243,36 @@ async fn a_slow_reader_slows_the_upstream() {
     client.hang_up();
 }
 
-/// A client that reads nothing for too long is dropped: upstream, record and connection.
+/// A client that takes nothing for too long is dropped. What it finds when it reads again is visibly no whole stream.
 #[actix_web::test]
 async fn a_reader_that_stops_reading_is_dropped() {
     let (url, written) = flood();
     let gateway = gateway(&[url], "[timeouts]\nclient_write_stall_secs = 0.3\n").await;
-    let mut client = RawClient::chat(&gateway, &body(true)).await.with_small_window();
-    let deadline = Instant::now() + Duration::from_secs(8);
-    while written.load(Ordering::Relaxed) < 1 << 40 {
-        assert!(Instant::now() < deadline, "the upstream was never let go");
-        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-    }
+    let mut client = RawClient::chat(&gateway, &body(true)).await;
+    wait_until("the upstream is let go", || written.load(Ordering::Relaxed) >= LET_GO).await;
     let text = client.rest().await;
     assert!(!text.contains("[DONE]") && !text.ends_with("0\r\n\r\n"), "a torso must not look whole");
     assert_eq!(record_line(&record(&gateway, &client.generation()).await), "cancelled | cancelled");
+}
+
+/// Its connection goes too, even if it never reads again.
+#[cfg(target_os = "linux")]
+#[actix_web::test]
+async fn a_reader_that_never_reads_again_keeps_no_connection() {
+    let (url, written) = flood();
+    let gateway = gateway(&[url], "[timeouts]\nclient_write_stall_secs = 0.3\n").await;
+    let mut client = RawClient::chat(&gateway, &body(true)).await.with_small_window();
+    client.until("\r\n\r\n").await;
+    assert!(client.has_a_peer());
+    wait_until("the upstream is let go", || written.load(Ordering::Relaxed) >= LET_GO).await;
+    wait_until("the connection is gone", || !client.has_a_peer()).await;
+    assert_eq!(record_line(&record(&gateway, &client.generation()).await), "cancelled | cancelled");
+}
+
+async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
+    }
 }

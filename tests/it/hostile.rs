@@ -86,6 +86,11 @@ pub(crate) fn completion(words: &str) -> String {
     .to_string()
 }
 
+/// The first 40 bytes.
+pub(crate) fn head_of(text: &str) -> &str {
+    text.get(..40).unwrap()
+}
+
 /// Reads one request, says these bytes, and closes.
 pub(crate) fn saying(bytes: &str) -> Script {
     Script::new().request().send(bytes).fin()
@@ -208,6 +213,11 @@ pub(crate) async fn watched_chat(gateway: &TestGateway, body: &Value, gate: &Gat
 
 /// A gateway whose only model, `acme/small`, stands at providers `p0`, `p1` and so on.
 pub(crate) async fn gateway(providers: &[String], further: &str) -> TestGateway {
+    TestGateway::start_with(&config(providers, further), &[("PROVIDER_KEY", PROVIDER_KEY)]).await
+}
+
+/// Its configuration.
+pub(crate) fn config(providers: &[String], further: &str) -> String {
     let mut config = format!(
         "{further}\n[[models]]\nid = \"acme/small\"\nname = \"Small\"\ncontext_length = 100000\n\
          supported_parameters = [\"tools\", \"tool_choice\", \"max_tokens\"]\n\
@@ -222,7 +232,7 @@ pub(crate) async fn gateway(providers: &[String], further: &str) -> TestGateway 
             "[providers.p{number}]\nname = \"P{number}\"\nbase_url = \"{url}\"\napi_key_env = \"PROVIDER_KEY\"\n"
         );
     }
-    TestGateway::start_with(&config, &[("PROVIDER_KEY", PROVIDER_KEY)]).await
+    config
 }
 
 /// A request that tries the providers in their order.
@@ -315,8 +325,10 @@ pub(crate) fn stream_in_order(reply: &Reply) {
             assert!(choice.get("finish_reason").is_some(), "{event}");
         }
     }
-    let finishes = reply.events().iter().filter(|event| event["choices"][0]["finish_reason"].is_string()).count();
-    assert_eq!(finishes, 1, "{text}");
+    let events = reply.events();
+    let first =
+        events.iter().filter_map(|event| event["choices"].as_array()).flatten().filter(|choice| choice["index"] == 0);
+    assert_eq!(first.filter(|choice| choice["finish_reason"].is_string()).count(), 1, "{text}");
 }
 
 /// `<status> | <attempts>` of a record.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     hostile::{
-        CHUNKED, Case, Seen, UNTIL_CLOSE, body, check, chunk, completion, events, gateway, ok, saying, status,
+        CHUNKED, Case, Seen, UNTIL_CLOSE, body, check, chunk, completion, events, gateway, head_of, ok, saying, status,
         stream_of, text,
     },
     scripted::{Gate, Script, Upstream},
@@ -121,7 +121,7 @@ async fn http_1_0_without_any_length() {
     check(Case::plain(&saying(&plain), "200 'Hello' stop | completed | ok:200")).await;
     let streamed = format!("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{}", events("Hello"));
     check(Case::streamed(&saying(&streamed), "200 'Hello' stop | completed | ok:200")).await;
-    let cut = format!("HTTP/1.0 200 OK\r\n\r\n{}", &completion("Hello")[..40]);
+    let cut = format!("HTTP/1.0 200 OK\r\n\r\n{}", head_of(&completion("Hello")));
     check(Case::plain(&saying(&cut), "502 provider_unavailable | failed | truncated:200")).await;
 }
 

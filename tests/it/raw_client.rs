@@ -100,6 +100,17 @@ impl RawClient {
         self
     }
 
+    /// Whether the gateway's end of the connection still exists, as the kernel lists it.
+    pub(crate) fn has_a_peer(&self) -> bool {
+        let port = |address: std::net::SocketAddr| format!(":{:04X} ", address.port());
+        let ends = format!(
+            "{}{}",
+            port(self.socket.peer_addr().unwrap()),
+            format_args!("0100007F{}", port(self.socket.local_addr().unwrap()))
+        );
+        std::fs::read_to_string("/proc/net/tcp").unwrap().contains(&ends)
+    }
+
     async fn read(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
         let read = timeout(PATIENCE, self.socket.read(&mut buffer)).await;
