@@ -3,13 +3,14 @@
 //! Keys are kept as SHA-256 digests only; a presented key is hashed and looked up. Its text is never
 //! stored, logged or compared.
 
-use std::{collections::HashMap, rc::Rc, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use actix_web::{
     FromRequest, HttpRequest,
     dev::Payload,
     http::header::{self, HeaderMap},
 };
+use actix_web_lab::extract::LocalData;
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -143,7 +144,7 @@ impl FromRequest for Authorized {
     type Future = std::future::Ready<Result<Authorized, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let caller = match request.app_data::<Rc<Worker>>() {
+        let caller = match request.app_data::<LocalData<Worker>>() {
             Some(worker) => worker.shared.keys.caller(request),
             None => Err(ApiError::internal()),
         };
@@ -159,7 +160,7 @@ impl FromRequest for Visitor {
     type Future = std::future::Ready<Result<Visitor, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let admitted = match request.app_data::<Rc<Worker>>() {
+        let admitted = match request.app_data::<LocalData<Worker>>() {
             Some(worker) if worker.shared.config.auth.public_catalog => Ok(Visitor),
             Some(worker) => worker.shared.keys.caller(request).map(|_| Visitor),
             None => Err(ApiError::internal()),

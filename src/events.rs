@@ -182,6 +182,19 @@ impl AttemptEnded<'_> {
     }
 }
 
+/// The head of a successful answer is ready.
+pub struct AnswerBegan {
+    /// The gateway's own time so far: everything but waiting for upstreams.
+    pub overhead: Duration,
+}
+
+impl AnswerBegan {
+    /// Counts it.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.overhead.observe(self.overhead.as_secs_f64());
+    }
+}
+
 /// A breaker opened or closed.
 pub struct BreakerMoved<'a> {
     /// The catalog its position points into.

@@ -4,7 +4,6 @@
 //! because HTTP clients stay on the thread that made them.
 
 use std::{
-    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,7 +12,6 @@ use std::{
 };
 
 use actix::Addr;
-use actix_web::{FromRequest, HttpRequest, dev::Payload};
 use arc_swap::ArcSwap;
 use pointsman_actors::{
     catalog::CatalogActor,
@@ -26,8 +24,8 @@ use pointsman_actors::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, error::ApiError, events::Metrics,
-    images::ImageFiles, providers::Providers, upstream::UpstreamClient,
+    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, events::Metrics, images::ImageFiles,
+    providers::Providers, upstream::UpstreamClient,
 };
 
 /// How long a control actor may take to answer a question.
@@ -115,18 +113,5 @@ impl Worker {
                 news.flush();
             });
         }
-    }
-}
-
-/// The worker that serves a request, as an argument of its handler.
-pub struct ThisWorker(pub Rc<Worker>);
-
-impl FromRequest for ThisWorker {
-    type Error = ApiError;
-    type Future = std::future::Ready<Result<ThisWorker, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let worker = request.app_data::<Rc<Worker>>().map(|worker| ThisWorker(Rc::clone(worker)));
-        std::future::ready(worker.ok_or_else(ApiError::internal))
     }
 }

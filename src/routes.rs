@@ -3,13 +3,14 @@
 //! The same resources stand under `/api/v1`, `/api` and, unless switched off, `/v1`. The one difference:
 //! `/api/models` lists models of every output kind, the versioned list only those that write text.
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 use actix_web::{
     Resource, Scope, guard,
     middleware::from_fn,
     web::{self, ServiceConfig},
 };
+use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
@@ -28,10 +29,10 @@ const CALL: &str = "POST";
 const EITHER: &str = "GET, HEAD, POST";
 
 /// Mounts the whole gateway. Register it last: it answers every path that nobody else did.
-pub fn mount(app: &mut ServiceConfig, worker: &Rc<Worker>) {
+pub fn mount(app: &mut ServiceConfig, worker: &LocalData<Worker>) {
     let shared: web::Data<Shared> = web::Data::from(Arc::clone(&worker.shared));
     let config = &worker.shared.config;
-    let root = web::scope("").app_data(Rc::clone(worker)).app_data(shared);
+    let root = web::scope("").app_data(worker.clone()).app_data(shared);
     let mut root = root
         .configure(|app| health_pages(app, config))
         .service(scope("/api/v1", Version::V1, config))

@@ -8,7 +8,6 @@ use std::{
     fmt, io,
     net::SocketAddr,
     num::NonZeroUsize,
-    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -24,6 +23,7 @@ use actix_web::{
     dev::{Server as HttpServing, ServerHandle},
     web::ServiceConfig,
 };
+use actix_web_lab::extract::LocalData;
 use arc_swap::ArcSwap;
 use pointsman_actors::{
     catalog::CatalogActor,
@@ -149,7 +149,7 @@ impl Gateway {
     /// Mounts every path of the gateway in an application. Call it last: it answers what nobody else did.
     /// Runs once per worker thread, and gives that thread its router and its clients.
     pub fn mount(&self, app: &mut ServiceConfig) {
-        routes::mount(app, &Rc::new(self.worker()));
+        routes::mount(app, &LocalData::new(self.worker()));
     }
 
     fn worker(&self) -> Worker {

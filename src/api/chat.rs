@@ -1,8 +1,9 @@
 //! `POST /chat/completions`.
 
-use std::{rc::Rc, time::Instant};
+use std::time::Instant;
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     dialect::{ChatRequest, Form, StreamOptions, UsageChunk},
     domain::ApiType,
@@ -17,7 +18,7 @@ use crate::{
     config::Scope,
     dispatch::{self, Work, attempt::Measure, draft::Draft, plain, stream, walk::Walk},
     error::ApiError,
-    gateway::{ThisWorker, Worker},
+    gateway::Worker,
     query,
     record::Opening,
 };
@@ -28,7 +29,7 @@ use crate::{
 /// Everything of the contract's section 3.
 pub async fn create(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
@@ -68,7 +69,7 @@ pub async fn create(
 
 /// An answer in one piece; with `told`, it also says how it was routed.
 async fn whole(
-    worker: &Rc<Worker>,
+    worker: &LocalData<Worker>,
     work: &Work,
     walk: Walk,
     draft: Draft,

@@ -1,6 +1,7 @@
 //! `GET` and `POST /route/explain`: why a generation went where it went.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::decide::reason_sentence;
 
 use super::explain_view::ExplainBody;
@@ -9,7 +10,7 @@ use crate::{
     body::read_json,
     config::Scope,
     error::ApiError,
-    gateway::{ThisWorker, Worker},
+    gateway::Worker,
     lookup,
 };
 
@@ -19,7 +20,7 @@ use crate::{
 /// 400 without an id, 404 for an id that is not the caller's.
 pub async fn by_query(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
@@ -32,7 +33,7 @@ pub async fn by_query(
 /// As [`by_query`].
 pub async fn by_body(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {

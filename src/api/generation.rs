@@ -1,10 +1,11 @@
 //! `GET /generation`: the whole record of a generation.
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::decide::reason_sentence;
 
 use super::generation_view::GenerationBody;
-use crate::{auth::Authorized, config::Scope, error::ApiError, gateway::ThisWorker, lookup};
+use crate::{auth::Authorized, config::Scope, error::ApiError, gateway::Worker, lookup};
 
 /// Shows the record named in the query.
 ///
@@ -12,7 +13,7 @@ use crate::{auth::Authorized, config::Scope, error::ApiError, gateway::ThisWorke
 /// 400 without an id, 404 for an id that is not the caller's.
 pub async fn show(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;

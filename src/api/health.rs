@@ -5,6 +5,7 @@ use actix_web::{
     http::{StatusCode, header},
     web::Path,
 };
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping};
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ use crate::{
     clock,
     config::Scope,
     error::ApiError,
-    gateway::{ASK_TIMEOUT, ThisWorker, Worker},
+    gateway::{ASK_TIMEOUT, Worker},
 };
 
 /// Says that the process serves.
@@ -27,7 +28,7 @@ pub(crate) async fn live() -> HttpResponse {
 }
 
 /// Says which version runs, and since when.
-pub(crate) async fn status(ThisWorker(worker): ThisWorker) -> HttpResponse {
+pub(crate) async fn status(worker: LocalData<Worker>) -> HttpResponse {
     let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
     let body = StatusBody {
         status: if worker.shared.is_draining() { "draining" } else { "ok" },
@@ -41,7 +42,7 @@ pub(crate) async fn status(ThisWorker(worker): ThisWorker) -> HttpResponse {
 /// Says whether requests can be served: every actor answers, and nobody asked the process to stop.
 ///
 /// Not an error, but 503, when they cannot.
-pub(crate) async fn ready(ThisWorker(worker): ThisWorker) -> HttpResponse {
+pub(crate) async fn ready(worker: LocalData<Worker>) -> HttpResponse {
     let body = ReadinessBody::new(worker.shared.is_draining(), checks(&worker).await);
     let mut response = HttpResponse::Ok();
     if !body.is_ready() {
@@ -56,7 +57,7 @@ pub(crate) async fn ready(ThisWorker(worker): ThisWorker) -> HttpResponse {
 /// 403 without the scope `read`.
 pub(crate) async fn providers(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     show(&worker, None).await
@@ -68,7 +69,7 @@ pub(crate) async fn providers(
 /// 403 without the scope `read`, 404 for an unknown slug.
 pub(crate) async fn provider(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     slug: Path<String>,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     config::Scope,
     dispatch::{self, Work, attempt::Measure, draft::Draft, images::ImageWork, plain, walk::Walk},
     error::ApiError,
-    gateway::ThisWorker,
+    gateway::Worker,
     query,
     record::Opening,
 };
@@ -23,7 +24,7 @@ use crate::{
 /// Everything of the contract's section 3.
 pub async fn create(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
@@ -59,7 +60,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 404 for a name that never was, or has expired.
-pub async fn file(ThisWorker(worker): ThisWorker, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+pub async fn file(worker: LocalData<Worker>, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
     let file = worker.shared.images.find(&name, Instant::now()).ok_or_else(|| ApiError::no_such("image"))?;
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, file.media_type))

@@ -1,6 +1,7 @@
 //! `GET /key` and `GET /credits`: what the calling key may do, and what it has spent.
 
 use actix_web::{HttpResponse, http::header};
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::ledger::{ReadSpending, Spent};
 use serde::Serialize;
 
@@ -9,17 +10,14 @@ use crate::{
     auth::Authorized,
     clock,
     error::ApiError,
-    gateway::{ASK_TIMEOUT, ThisWorker, Worker},
+    gateway::{ASK_TIMEOUT, Worker},
 };
 
 /// Shows the calling key. Any key may ask about itself.
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
-pub(crate) async fn show(
-    Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn show(Authorized(caller): Authorized, worker: LocalData<Worker>) -> Result<HttpResponse, ApiError> {
     let spent = spent(&worker, Some(caller.owner)).await?;
     let body = Data { data: KeyBody::new(&caller.key, caller.is_admin(), spent) };
     Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
@@ -32,7 +30,7 @@ pub(crate) async fn show(
 /// 503 when the ledger does not answer.
 pub(crate) async fn credits(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
 ) -> Result<HttpResponse, ApiError> {
     let spent = spent(&worker, (!caller.is_admin()).then_some(caller.owner)).await?;
     let body = Data { data: CreditsBody { total_credits: 0, total_usage: Dollars(spent.total) } };

@@ -1,19 +1,20 @@
 //! `GET /metrics`: Prometheus text format 0.0.4.
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::ledger::CountRecords;
 
 use crate::{
     config::Scope,
     error::ApiError,
-    gateway::{ASK_TIMEOUT, ThisWorker},
+    gateway::{ASK_TIMEOUT, Worker},
 };
 
 /// Shows all counters. Open to anybody while the gateway listens on loopback only; else for keys with the scope `read`.
 ///
 /// # Errors
 /// 404 where metrics are switched off, 401 and 403 for a reader without the right, 500 when the encoder fails.
-pub async fn show(ThisWorker(worker): ThisWorker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub async fn show(worker: LocalData<Worker>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let shared = &worker.shared;
     if !shared.config.metrics.enabled {
         return Err(ApiError::unknown_path());

@@ -5,6 +5,7 @@
 //! [`super::model_list`].
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web::Path};
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::domain::{Catalog, Modalities, Modality, Resolved, Target};
 use serde::{Deserialize, Serialize};
 
@@ -17,12 +18,7 @@ use super::{
     offer::{Names, Offer},
     readings::Readings,
 };
-use crate::{
-    auth::Visitor,
-    clock,
-    error::ApiError,
-    gateway::{ThisWorker, Worker},
-};
+use crate::{auth::Visitor, clock, error::ApiError, gateway::Worker};
 
 const TEXT: Outputs = Outputs::OneOf(Modalities::TEXT);
 const IMAGES: Outputs = Outputs::OneOf(Modalities::NONE.with(Modality::Image));
@@ -33,7 +29,7 @@ const IMAGES: Outputs = Outputs::OneOf(Modalities::NONE.with(Modality::Image));
 /// 400 for a malformed query.
 pub(crate) async fn list_text(
     _: Visitor,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     list(&worker, &request, TEXT).await
@@ -45,7 +41,7 @@ pub(crate) async fn list_text(
 /// 400 for a malformed query.
 pub(crate) async fn list_all(
     _: Visitor,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     list(&worker, &request, Outputs::Any).await
@@ -57,7 +53,7 @@ pub(crate) async fn list_all(
 /// 400 for a malformed query.
 pub(crate) async fn list_images(
     _: Visitor,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     list(&worker, &request, IMAGES).await
@@ -69,7 +65,7 @@ pub(crate) async fn list_images(
 /// 400 for a malformed query.
 pub(crate) async fn count(
     _: Visitor,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let query = ModelQuery::parse(request.query_string(), TEXT)?;
@@ -85,7 +81,7 @@ pub(crate) async fn count(
 /// 404 for a name that nobody knows or that is gone.
 pub(crate) async fn bare(
     _: Visitor,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     name: Path<Name>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
@@ -100,7 +96,7 @@ pub(crate) async fn bare(
 /// As [`bare`].
 pub(crate) async fn wrapped(
     _: Visitor,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     name: Path<Name>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
@@ -116,7 +112,7 @@ pub(crate) async fn wrapped(
 /// As [`bare`].
 pub(crate) async fn endpoints(
     _: Visitor,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     name: Path<Name>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {

@@ -1,6 +1,7 @@
 //! `POST /route/preview`: what serving would choose, without calling anybody.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     decide::{fill_selection_probabilities, reason_sentence},
     dialect::{ChatRequest, Form},
@@ -9,8 +10,8 @@ use pointsman_actors::{
 
 use super::preview_view::{Asked, PreviewBody};
 use crate::{
-    auth::Authorized, body::read_json, clock, config::Scope, dispatch::Work, error::ApiError, gateway::ThisWorker,
-    query, refusal,
+    auth::Authorized, body::read_json, clock, config::Scope, dispatch::Work, error::ApiError, gateway::Worker, query,
+    refusal,
 };
 
 /// Ranks the candidates of a chat request. No upstream call, no cost, no generation; counts as one request.
@@ -19,7 +20,7 @@ use crate::{
 /// The same 4xx as chat, except that an empty pool is an answer.
 pub async fn show(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {

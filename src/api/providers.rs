@@ -1,12 +1,13 @@
 //! `GET /providers`: who can serve.
 
 use actix_web::{HttpRequest, HttpResponse};
+use actix_web_lab::extract::LocalData;
 
 use super::{
     caching::{self, Cache},
     providers_view::ProvidersBody,
 };
-use crate::{auth::Visitor, error::ApiError, gateway::ThisWorker};
+use crate::{auth::Visitor, error::ApiError, gateway::Worker};
 
 /// Lists the providers that are on. Open to visitors unless the configuration closes the catalog.
 ///
@@ -14,7 +15,7 @@ use crate::{auth::Visitor, error::ApiError, gateway::ThisWorker};
 /// Only our own.
 pub(crate) async fn list(
     _: Visitor,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let cache = Cache::of_catalog(&worker.shared.config.auth);

@@ -1,6 +1,7 @@
 //! `GET /models/stats`: what was measured of each model at each provider, and what it would score.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web::Query};
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     decide::reference_scores,
     domain::{Catalog, Resolved, Target},
@@ -11,7 +12,7 @@ use super::{
     health_view::{EndpointHealthBody, ScoresBody},
     readings::Readings,
 };
-use crate::{auth::Authorized, clock, config::Scope, error::ApiError, gateway::ThisWorker};
+use crate::{auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
 
 #[derive(Serialize)]
 struct StatsBody<'a> {
@@ -25,7 +26,7 @@ struct StatsBody<'a> {
 /// 403 without the scope `read`, 404 for a model that nobody knows.
 pub(crate) async fn show(
     Authorized(caller): Authorized,
-    ThisWorker(worker): ThisWorker,
+    worker: LocalData<Worker>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;

@@ -1,7 +1,8 @@
 //! One attempt in progress: it holds its place at the endpoint until it ended, however it ends.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     domain::{AttemptRecord, Candidate, Event, EventKind, Failure, Tick, Usage},
     router::Routed,
@@ -13,7 +14,7 @@ use crate::{clock, events, gateway::Worker, upstream::Timing};
 
 /// A claimed place at an endpoint. Dropped without a verdict, it counts as cancelled.
 pub struct Attempt {
-    worker: Rc<Worker>,
+    worker: LocalData<Worker>,
     routed: Routed,
     /// Counted from 1.
     pub n: u32,
@@ -46,7 +47,7 @@ pub struct Measure {
 impl Attempt {
     /// The attempt that `claim` admits.
     pub fn new(
-        worker: &Rc<Worker>,
+        worker: &LocalData<Worker>,
         routed: &Routed,
         (n, position): (u32, usize),
         request: Measure,
@@ -54,7 +55,7 @@ impl Attempt {
         permit: Option<OwnedSemaphorePermit>,
     ) -> Attempt {
         let attempt = Attempt {
-            worker: Rc::clone(worker),
+            worker: worker.clone(),
             routed: routed.clone(),
             n,
             position,

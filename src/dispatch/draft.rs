@@ -1,12 +1,13 @@
 //! The record of a generation while it is being made. It reaches the ledger however the request ends:
 //! dropped without a verdict, the client has left.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use actix_web::{
     HttpResponseBuilder,
     http::header::{self, HeaderValue},
 };
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     dialect::Outcome,
     domain::{AttemptRecord, Generation, GenerationId, GenerationStatus, Tick},
@@ -22,7 +23,7 @@ use crate::{
 
 /// A growing record.
 pub struct Draft {
-    worker: Rc<Worker>,
+    worker: LocalData<Worker>,
     accepted: Tick,
     /// Time spent waiting for upstreams in attempts that ended.
     upstream_time: Duration,
@@ -43,9 +44,9 @@ struct Running {
 
 impl Draft {
     /// The draft of `record`, of a request accepted at `accepted`.
-    pub fn new(worker: &Rc<Worker>, accepted: Tick, admitted: Admitted, record: Generation) -> Draft {
+    pub fn new(worker: &LocalData<Worker>, accepted: Tick, admitted: Admitted, record: Generation) -> Draft {
         Draft {
-            worker: Rc::clone(worker),
+            worker: worker.clone(),
             accepted,
             upstream_time: Duration::ZERO,
             running: None,
@@ -170,6 +171,7 @@ impl Draft {
         let elapsed = clock::now() - self.accepted;
         response.insert_header(("x-route-latency-ms", record.latency_ms.unwrap_or_else(|| millis(elapsed))));
         let overhead = elapsed.saturating_sub(self.upstream_time + self.waited());
+        events::AnswerBegan { overhead }.emit(&self.worker.shared.metrics);
         response.insert_header(("x-route-overhead-ms", format!("{:.3}", overhead.as_secs_f64() * 1e3)));
         if !record.dropped_parameters.is_empty() {
             response.insert_header(("x-route-dropped-parameters", record.dropped_parameters.join(",")));

@@ -1,7 +1,8 @@
 //! An answer in one piece: chat or images. Nothing reaches the client before it is whole and checked.
 
-use std::{rc::Rc, time::Instant};
+use std::time::Instant;
 
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::dialect::Answer;
 
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
 /// # Errors
 /// What the client is told when none does; the record then says so too.
 pub async fn answer(
-    worker: &Rc<Worker>,
+    worker: &LocalData<Worker>,
     work: &Work,
     mut walk: Walk,
     mut draft: Draft,

@@ -4,6 +4,7 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Instant};
 
 use actix_web::{HttpResponse, http::header};
+use actix_web_lab::extract::LocalData;
 use bytes::BytesMut;
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
@@ -41,7 +42,7 @@ struct Open {
 /// # Errors
 /// What the client is told when no endpoint gave content before the first keep-alive was due.
 pub async fn answer(
-    worker: &Rc<Worker>,
+    worker: &LocalData<Worker>,
     work: Work,
     walk: Walk,
     draft: Draft,
@@ -56,7 +57,7 @@ pub async fn answer(
         deadline: walk.deadline,
     };
     let draft = Rc::new(RefCell::new(draft));
-    let mut opening = open(Rc::clone(worker), work, walk, Rc::clone(&draft), options).boxed_local();
+    let mut opening = open(worker.clone(), work, walk, Rc::clone(&draft), options).boxed_local();
     let feeds = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
         Ok(Ok(open)) => feeds(open),
         Ok(Err(error)) => return Err(error),
@@ -100,7 +101,7 @@ fn late_feeds(opening: LocalBoxFuture<'static, Result<Open, ApiError>>, chat: Ch
 
 /// Walks the plan until an endpoint gives content.
 async fn open(
-    worker: Rc<Worker>,
+    worker: LocalData<Worker>,
     work: Work,
     mut walk: Walk,
     draft: SharedDraft,

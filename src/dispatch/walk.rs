@@ -1,10 +1,8 @@
 //! The walk through a plan: which candidate is tried next, and what the client is told when none is left.
 
-use std::{
-    rc::Rc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     domain::{Candidate, Failure, FailureKind, Next},
     router::Routed,
@@ -23,7 +21,7 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 /// A position in a plan, and what went wrong before it.
 pub struct Walk {
-    worker: Rc<Worker>,
+    worker: LocalData<Worker>,
     /// The plan.
     pub routed: Routed,
     /// When the request as a whole must have ended.
@@ -53,10 +51,10 @@ pub enum Verdict {
 
 impl Walk {
     /// A walk from the top of the plan.
-    pub fn new(worker: &Rc<Worker>, routed: Routed, accepted: Instant, measure: Measure) -> Walk {
+    pub fn new(worker: &LocalData<Worker>, routed: Routed, accepted: Instant, measure: Measure) -> Walk {
         let deadline = accepted + routed.policy.clocks.total;
         Walk {
-            worker: Rc::clone(worker),
+            worker: worker.clone(),
             routed,
             deadline,
             measure,

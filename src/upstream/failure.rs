@@ -23,8 +23,6 @@ pub struct UpstreamError {
     pub message: Option<Box<str>>,
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
-    /// Whether the refusal speaks of content policy. A 403 that does says nothing about our account.
-    pub content_policy: bool,
 }
 
 impl UpstreamError {
@@ -37,7 +35,6 @@ impl UpstreamError {
             raw: None,
             message: None,
             code: None,
-            content_policy: false,
         }
     }
 

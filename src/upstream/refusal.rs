@@ -79,7 +79,6 @@ pub(super) fn judge(
         raw: shown(&String::from_utf8_lossy(body), RAW_LIMIT),
         message: said.message.as_deref().and_then(|message| shown(message, MESSAGE_LIMIT)).map(String::into_boxed_str),
         code,
-        content_policy: said.mentions(&POLICY_PHRASES),
     }
 }
 
@@ -87,6 +86,7 @@ fn kind(status: u16, said: &Said) -> FailureKind {
     match status {
         400 | 422 if said.mentions(&LENGTH_PHRASES) => FailureKind::ContextLength,
         401 | 402 => FailureKind::Auth,
+        403 if said.mentions(&POLICY_PHRASES) => FailureKind::ContentPolicy,
         403 => FailureKind::Forbidden,
         404 => FailureKind::NotFound,
         408 | 409 | 425 => FailureKind::Server,
@@ -289,10 +289,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_for_its_content_is_marked() {
-        assert!(judge_text(403, r#"{"error":{"code":"content_policy_violation"}}"#).content_policy);
-        assert!(judge_text(403, r#"{"error":{"message":"Your input was flagged by our moderation."}}"#).content_policy);
-        assert!(!judge_text(403, r#"{"error":{"message":"Country not supported."}}"#).content_policy);
+    fn a_refusal_for_its_content_is_told_from_one_for_our_account() {
+        let policy = |body: &str| judge_text(403, body).failure.kind == FailureKind::ContentPolicy;
+        assert!(policy(r#"{"error":{"code":"content_policy_violation"}}"#));
+        assert!(policy(r#"{"error":{"message":"Your input was flagged by our moderation."}}"#));
+        assert!(!policy(r#"{"error":{"message":"Country not supported."}}"#));
     }
 
     #[test]

@@ -43,8 +43,10 @@ pub enum FailureKind {
     Server,
     /// 401 or 402: our key or our account.
     Auth,
-    /// 403.
+    /// 403 about our account.
     Forbidden,
+    /// 403 because of what the request says: tells nothing about our account or the endpoint.
+    ContentPolicy,
     /// 404: our name for the model.
     NotFound,
     /// A 200 that is no answer: broken JSON, an error body, no choices, a false encoding, an irregular frame.
@@ -69,10 +71,12 @@ impl FailureKind {
     /// Whose fault it is.
     #[must_use]
     pub const fn blame(self) -> Blame {
-        use FailureKind::{Auth, BadRequest, ContextLength, Forbidden, NotFound, TooLarge, Unprocessable};
+        use FailureKind::{
+            Auth, BadRequest, ContentPolicy, ContextLength, Forbidden, NotFound, TooLarge, Unprocessable,
+        };
         match self {
             BadRequest | ContextLength | TooLarge | Unprocessable => Blame::Client,
-            Auth | NotFound | Forbidden => Blame::Configuration,
+            Auth | NotFound | Forbidden | ContentPolicy => Blame::Configuration,
             _ => Blame::Provider,
         }
     }
@@ -101,6 +105,7 @@ impl FailureKind {
             FailureKind::Server => "server",
             FailureKind::Auth => "auth",
             FailureKind::Forbidden => "forbidden",
+            FailureKind::ContentPolicy => "content_policy",
             FailureKind::NotFound => "not_found",
             FailureKind::Malformed => "malformed",
             FailureKind::Truncated => "truncated",

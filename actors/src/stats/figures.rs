@@ -103,7 +103,8 @@ impl ErrorClass {
             FailureKind::Overloaded | FailureKind::Server => Some(ErrorClass::Server),
             FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound => Some(ErrorClass::Auth),
             FailureKind::Malformed | FailureKind::Truncated | FailureKind::UnexpectedStatus => Some(ErrorClass::Other),
-            FailureKind::ContextLength
+            FailureKind::ContentPolicy
+            | FailureKind::ContextLength
             | FailureKind::BadRequest
             | FailureKind::TooLarge
             | FailureKind::Unprocessable

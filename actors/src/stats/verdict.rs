@@ -44,7 +44,8 @@ impl Verdict {
             FailureKind::Auth => Verdict::Account,
             FailureKind::Forbidden => Verdict::Forbidden,
             FailureKind::NotFound => Verdict::UnknownModel,
-            FailureKind::ContextLength
+            FailureKind::ContentPolicy
+            | FailureKind::ContextLength
             | FailureKind::BadRequest
             | FailureKind::TooLarge
             | FailureKind::Unprocessable
