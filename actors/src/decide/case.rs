@@ -16,6 +16,8 @@ pub(super) struct Case<'a> {
     pub now: Tick,
     pub rules: Rules,
     pub length: LengthClass,
+    /// Load (ln) above which an endpoint counts as saturated.
+    pub saturation: f64,
     /// Whether anything but scores ranks endpoints of one target.
     pub has_wishes: bool,
     /// What is left of the snapshot's weights, and of its failure counts.
@@ -47,6 +49,7 @@ impl<'a> Case<'a> {
             now,
             rules: Rules::of(policy, query.objective.value, query.streamed),
             length: LengthClass::of(query.max_tokens),
+            saturation: libm::log(policy.hot_inflation.max(1.0)),
             has_wishes: has_wishes(&query.routing),
             weight_left: libm::exp2(-half_lives),
             counts_left: libm::exp2(-half_lives / 2.0),

@@ -82,8 +82,8 @@ impl Row<'_> {
     /// Everything its score was made from.
     #[inline]
     pub(super) fn inputs(&self, case: &Case<'_>) -> Inputs {
-        let expected = self.forecast.first_token + if case.query.streamed { 0.0 } else { self.forecast.generation };
-        Inputs { expected, tier: self.tier(), ..inputs(case, self.stats, &self.moment) }
+        let inputs = inputs(case, self.stats, &self.moment);
+        Inputs { expected: self.forecast.expected(&inputs, &case.rules), tier: self.tier(), ..inputs }
     }
 }
 
@@ -96,6 +96,10 @@ pub(super) struct Field<'a> {
     pub costs: Vec<f64>,
     /// When the earliest gate that lets nobody pass will open.
     pub opens: Option<Tick>,
+    /// Rows that may serve already, that are only saturated, and that are half-open: saves looking for them.
+    pub free: usize,
+    pub saturated: usize,
+    pub half_open: usize,
 }
 
 /// What was found out about an endpoint of the pool.
@@ -179,7 +183,13 @@ impl<'a> Field<'a> {
         let z = case.noise.at(stats.facts.id);
         let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, z);
         let class = u64::from(target) << 32;
-        self.rows.push(Row { stats, class, forecast, moment, due: live.due, index, role: Role::Out, rank: 0.0 });
+        let passing = moment.gate.is_passing() && live.due.is_none();
+        let free = passing && forecast.load <= case.saturation;
+        self.free += usize::from(free);
+        self.saturated += usize::from(passing && !free);
+        self.half_open += usize::from(matches!(moment.gate, Gate::HalfOpen { .. }));
+        let role = if free { Role::Candidate } else { Role::Out };
+        self.rows.push(Row { stats, class, forecast, moment, due: live.due, index, role, rank: 0.0 });
         if let Some(row) = self.rows.last_mut().filter(|_| case.has_wishes) {
             row.class |= u64::from(tier(case, row));
         }
@@ -215,6 +225,7 @@ fn is_in_pool(case: &Case<'_>, facts: &Facts) -> bool {
 #[inline]
 pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
     let estimates = &stats.estimates;
+    let passing = moment.gate.is_passing();
     Inputs {
         intercept: estimates.fit.intercept,
         load_exponent: estimates.fit.load_exponent,
@@ -229,10 +240,10 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         late: moment.late,
         output_tokens: moment.output_tokens,
         cost: moment.cost,
-        floor: if moment.gate == Gate::Passing { 0.0 } else { UNSURE },
+        floor: if passing { 0.0 } else { UNSURE },
         expected: 0.0,
         tier: 0,
-        until: moment.gate.until().unwrap_or_default(),
+        until: if passing { Tick(0) } else { moment.gate.until().unwrap_or_default() },
     }
 }
 

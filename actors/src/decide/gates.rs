@@ -21,24 +21,29 @@ const WANTED: f64 = 1.3;
 /// How long past its date a `reliable` request leaves a half-open endpoint alone.
 const RELIABLE_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Gives every row that may serve its role.
-pub(super) fn admit(case: &Case<'_>, field: &mut Field<'_>) {
-    let saturated = libm::log(case.policy.hot_inflation.max(1.0));
-    let is_free = |row: &Row<'_>| row.moment.gate == Gate::Passing && row.due.is_none();
-    let mut wishes_met: Vec<u64> = Vec::new();
-    for row in field.rows.iter_mut().filter(|row| is_free(row) && row.forecast.load <= saturated) {
-        row.role = Role::Candidate;
-        if !wishes_met.contains(&row.wish()) {
-            wishes_met.push(row.wish());
+/// Gives every row that may serve its role, beyond those that are simply free. Tells whether any does.
+pub(super) fn admit(case: &Case<'_>, field: &mut Field<'_>) -> bool {
+    if field.saturated > 0 {
+        admit_saturated(&mut field.rows);
+    } else if field.free == 0 {
+        relax(case, &mut field.rows);
+    }
+    !field.rows.is_empty()
+}
+
+/// Saturated endpoints serve where nothing unsaturated meets the caller's wishes as well.
+fn admit_saturated(rows: &mut [Row<'_>]) {
+    let mut met: Vec<u64> = Vec::new();
+    for row in rows.iter().filter(|row| row.role == Role::Candidate) {
+        if !met.contains(&row.wish()) {
+            met.push(row.wish());
         }
     }
-    for row in field.rows.iter_mut().filter(|row| is_free(row) && row.role == Role::Out) {
-        if !wishes_met.contains(&row.wish()) {
+    let is_saturated = |row: &&mut Row<'_>| row.role == Role::Out && row.moment.gate.is_passing() && row.due.is_none();
+    for row in rows.iter_mut().filter(is_saturated) {
+        if !met.contains(&row.wish()) {
             row.role = Role::Candidate;
         }
-    }
-    if field.rows.iter().all(|row| row.role == Role::Out) {
-        relax(case, &mut field.rows);
     }
 }
 
@@ -51,7 +56,7 @@ fn relax(case: &Case<'_>, rows: &mut [Row<'_>]) {
         }
         any
     };
-    let relaxed = enter(rows, Role::Panic, |row| row.moment.gate == Gate::Passing)
+    let relaxed = enter(rows, Role::Panic, |row| row.moment.gate.is_passing())
         || enter(rows, Role::Probe, |row| matches!(row.moment.gate, Gate::HalfOpen { .. }));
     if !relaxed {
         let mut soonest: Vec<_> = rows.iter_mut().collect();
@@ -64,9 +69,6 @@ fn relax(case: &Case<'_>, rows: &mut [Row<'_>]) {
 /// Lets one half-open endpoint be probed by this request, if somebody would want it back: it would score within
 /// [`WANTED`] of the best, were it sound. Among several the best one is probed.
 pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scoring) {
-    if !rows.iter().any(|row| matches!(row.moment.gate, Gate::HalfOpen { .. })) {
-        return;
-    }
     let served = |row: &&Row<'_>| row.role == Role::Candidate;
     // A request that gets one attempt only is not spent on a doubtful endpoint.
     let Some(best_class) = rows.iter().filter(served).map(|row| row.class).min() else { return };
@@ -95,7 +97,7 @@ pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scori
 /// Why a row takes no part.
 pub(super) fn excluded(case: &Case<'_>, row: &Row<'_>) -> Excluded {
     let index = row.index;
-    if row.moment.gate != Gate::Passing {
+    if !row.moment.gate.is_passing() {
         let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
         return shut(index, row.moment.gate, case.now, failures, last);
     }

@@ -4,9 +4,9 @@
 //! ([`Snapshot`]), one copy of the fast cells ([`LiveView`]), the request ([`Query`]), the moment and a seed;
 //! it changes nothing, and the same arguments give the same bits.
 //!
-//! How it goes: the pool behind the targets is screened by hard filters ([`filter`]), what passes is forecast
-//! ([`predict`]) and meets the gates of the moment ([`gates`]), what remains is scored ([`score`]) and put in
-//! order ([`plan`]). What is told about it afterwards lives in [`reason`] and [`hint`].
+//! How it goes: the pool behind the targets is screened by hard filters (`filter`), what passes is forecast
+//! (`predict`) and meets the gates of the moment (`gates`), what remains is scored (`score`) and put in
+//! order (`plan`). What is told about it afterwards lives in `reason` and `hint`.
 
 mod case;
 mod chance;
@@ -54,12 +54,13 @@ pub fn decide(
 ) -> Result<Decision, RouteError> {
     let case = Case::new(snapshot, live, query, now, seed);
     let mut field = Field::of(&case);
-    gates::admit(&case, &mut field);
-    if field.rows.iter().all(|row| row.role == Role::Out) {
+    if !gates::admit(&case, &mut field) {
         return Err(record::refused(&case, field));
     }
     let scoring = scoring(&case, &mut field);
-    gates::admit_probe(&case, &mut field.rows, &scoring);
+    if field.half_open > 0 {
+        gates::admit_probe(&case, &mut field.rows, &scoring);
+    }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
     plan::rank(&mut field.rows, |row| scoring.score(&row.forecast, row.moment.cost));
     let order = plan::ordered(&field.rows, attempts);

@@ -116,6 +116,14 @@ impl Forecast {
         }
     }
 
+    /// Seconds until a sign of life is expected. Lateness is left out: what others wait for must not teach the
+    /// next request patience.
+    #[inline]
+    pub(super) fn expected(&self, inputs: &Inputs, rules: &Rules) -> f64 {
+        let lateness = if inputs.late > 0.0 { libm::exp(inputs.late + STILL_LATER) } else { 1.0 };
+        self.first_token / lateness + if rules.streamed { 0.0 } else { self.generation }
+    }
+
     /// What the request costs in seconds, those it delays included, without noise.
     pub(super) fn calm_time(&self) -> f64 {
         let own = self.calm_first_token + self.generation;
@@ -218,6 +226,15 @@ mod tests {
             assert_eq!(lateness([sigmas(first), sigmas(second)], &curve) > 0.0, evidence, "{first} {second}");
         }
         assert!((lateness([8.0, 0.0], &curve) - 8.0_f64.ln()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_others_wait_for_teaches_the_next_request_no_patience() {
+        let (calm, late) = (INPUTS, Inputs { late: 3.0, ..INPUTS });
+        let rules = |streamed| Rules::of(&RoutingPolicy::default(), Objective::Fastest, streamed);
+        let expected = |inputs, streamed| forecast(inputs, 0.0).expected(&inputs, &rules(streamed));
+        assert!((expected(calm, true) - expected(late, true)).abs() < 1e-12);
+        assert!((expected(calm, false) - expected(calm, true) - 100.0 * (-4.0_f64).exp()).abs() < 1e-12);
     }
 
     #[test]

@@ -7,8 +7,11 @@ use super::{
     plan::Plan,
     score::Scoring,
 };
-use crate::domain::{
-    Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, RouteError, Target,
+use crate::{
+    domain::{
+        Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, RouteError, Target,
+    },
+    stats::Gate,
 };
 
 /// Nothing may serve the request.
@@ -29,7 +32,9 @@ pub(super) fn decided(
     let planned = if case.query.routing.provider.allow_fallbacks { plan.order.len() } else { 1 };
     let candidates: Vec<Candidate> = plan.order.iter().take(planned).map(|row| candidate(case, row, scoring)).collect();
     excluded.extend(plan.order.iter().skip(planned).map(|row| without_fallbacks(row)));
-    excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| gates::excluded(case, row)));
+    if plan.order.len() < rows.len() {
+        excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| gates::excluded(case, row)));
+    }
     let query = case.query;
     Decision {
         router: query.router.clone(),
@@ -69,7 +74,7 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
         selection_probability: None,
         predicted: row.forecast.published(&inputs, row.stats),
         health: Health {
-            circuit: row.moment.gate.circuit(),
+            circuit: if row.moment.gate.is_passing() { Gate::Passing.circuit() } else { row.moment.gate.circuit() },
             success_rate: (answers > 0.0).then(|| inputs.successes / answers),
             samples: (answers + 0.5) as u64,
             in_flight: inputs.in_flight,

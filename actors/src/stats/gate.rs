@@ -36,6 +36,12 @@ pub enum Gate {
 }
 
 impl Gate {
+    /// Whether ordinary requests pass.
+    #[must_use]
+    pub const fn is_passing(self) -> bool {
+        matches!(self, Gate::Passing)
+    }
+
     /// The circuit's name on the wire. A cooling endpoint is sound: its circuit is closed.
     #[must_use]
     pub const fn circuit(self) -> &'static str {
@@ -71,7 +77,7 @@ impl Gate {
     /// The stricter of two gates that both stand in the way; of equally strict ones the one that opens later.
     #[must_use]
     pub fn and(self, other: Gate) -> Gate {
-        if other == Gate::Passing {
+        if other.is_passing() {
             return self;
         }
         let strictness = |gate: Gate| (gate.strictness(), gate.until());
