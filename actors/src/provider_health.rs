@@ -1,7 +1,7 @@
 //! ProviderHealth: the owner of all slow statistics.
 //!
 //! Workers send it what happened to endpoints in batches ([`Observations`]); it applies them and
-//! publishes a snapshot for the routers, at most every [`PAUSE`] and at once when a breaker moved.
+//! publishes a snapshot for the routers, at most every 50 ms and at once when a breaker moved.
 //! The fast cells (in flight, breaker, cooldown) are shared and already up to date before a batch
 //! leaves its worker; this actor never stands between a failure and the next decision.
 

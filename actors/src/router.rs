@@ -1,7 +1,7 @@
 //! Router: one per worker, it answers "where to?" from the published snapshot.
 //!
 //! It asks nobody and waits for nobody: the slow statistics are an `Arc`, the fast cells are copied once,
-//! and [`decide`] does the rest. Serving counts a sequence number into the seed of its noise; a preview
+//! and [`decide()`] does the rest. Serving counts a sequence number into the seed of its noise; a preview
 //! takes none and ranks without noise unless it is given a seed.
 
 use std::sync::Arc;

@@ -260,7 +260,7 @@ mod tests {
                   "score_terms": [
                     {
                       "name": "expected_cost",
-                      "value": 4.800000000000001e-6
+                      "value": 4.8e-6
                     },
                     {
                       "name": "failure",
@@ -306,7 +306,7 @@ mod tests {
                   "score_terms": [
                     {
                       "name": "expected_cost",
-                      "value": 7.000000000000001e-6
+                      "value": 7e-6
                     },
                     {
                       "name": "failure",

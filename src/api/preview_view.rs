@@ -112,124 +112,124 @@ mod tests {
         check(
             &PreviewBody::decided(ASKED, &decision, &catalog, reason),
             expect![[r#"
-            {
-              "object": "route.preview",
-              "created": 1763629500,
-              "requested_model": "auto",
-              "router": "service/auto",
-              "objective": "cheapest",
-              "decision_code": "cheapest_available",
-              "decision_reason": "cheapest: acme/small on Acme",
-              "estimate": {
-                "prompt_tokens": 812,
-                "completion_tokens": 256
-              },
-              "candidates": [
                 {
-                  "rank": 1,
-                  "selected": true,
-                  "model": "acme/small",
-                  "provider_name": "Acme",
-                  "provider_slug": "acme",
-                  "score": 5.1e-6,
-                  "score_unit": "usd",
-                  "score_terms": [
+                  "object": "route.preview",
+                  "created": 1763629500,
+                  "requested_model": "auto",
+                  "router": "service/auto",
+                  "objective": "cheapest",
+                  "decision_code": "cheapest_available",
+                  "decision_reason": "cheapest: acme/small on Acme",
+                  "estimate": {
+                    "prompt_tokens": 812,
+                    "completion_tokens": 256
+                  },
+                  "candidates": [
                     {
-                      "name": "expected_cost",
-                      "value": 4.800000000000001e-6
+                      "rank": 1,
+                      "selected": true,
+                      "model": "acme/small",
+                      "provider_name": "Acme",
+                      "provider_slug": "acme",
+                      "score": 5.1e-6,
+                      "score_unit": "usd",
+                      "score_terms": [
+                        {
+                          "name": "expected_cost",
+                          "value": 4.8e-6
+                        },
+                        {
+                          "name": "failure",
+                          "value": 3e-7
+                        }
+                      ],
+                      "selection_probability": 0.94,
+                      "predicted": {
+                        "ttft_ms": {
+                          "p50": 230,
+                          "p95": 510
+                        },
+                        "throughput_tps": 95,
+                        "total_ms": {
+                          "p50": 2900,
+                          "p95": null
+                        },
+                        "cost": 4.8e-6,
+                        "failure_probability": 0.004,
+                        "measured": true
+                      },
+                      "health": {
+                        "state": "healthy",
+                        "circuit": "closed",
+                        "success_rate": 0.998,
+                        "samples": 1204,
+                        "in_flight": 2
+                      },
+                      "pricing": {
+                        "prompt": "0.00000015",
+                        "completion": "0.0000006"
+                      },
+                      "context_length": 128000
                     },
                     {
-                      "name": "failure",
-                      "value": 3e-7
+                      "rank": 2,
+                      "selected": false,
+                      "model": "acme/small",
+                      "provider_name": "Beta Cloud",
+                      "provider_slug": "beta",
+                      "score": 7.3e-6,
+                      "score_unit": "usd",
+                      "score_terms": [
+                        {
+                          "name": "expected_cost",
+                          "value": 7e-6
+                        },
+                        {
+                          "name": "failure",
+                          "value": 3e-7
+                        }
+                      ],
+                      "selection_probability": 0.94,
+                      "predicted": {
+                        "ttft_ms": {
+                          "p50": 230,
+                          "p95": 510
+                        },
+                        "throughput_tps": 95,
+                        "total_ms": {
+                          "p50": 2900,
+                          "p95": null
+                        },
+                        "cost": 4.8e-6,
+                        "failure_probability": 0.004,
+                        "measured": true
+                      },
+                      "health": {
+                        "state": "healthy",
+                        "circuit": "closed",
+                        "success_rate": 0.998,
+                        "samples": 1204,
+                        "in_flight": 2
+                      },
+                      "pricing": {
+                        "prompt": "0.0000001",
+                        "completion": "0.000001"
+                      },
+                      "context_length": 200000
                     }
                   ],
-                  "selection_probability": 0.94,
-                  "predicted": {
-                    "ttft_ms": {
-                      "p50": 230,
-                      "p95": 510
-                    },
-                    "throughput_tps": 95,
-                    "total_ms": {
-                      "p50": 2900,
-                      "p95": null
-                    },
-                    "cost": 4.8e-6,
-                    "failure_probability": 0.004,
-                    "measured": true
-                  },
-                  "health": {
-                    "state": "healthy",
-                    "circuit": "closed",
-                    "success_rate": 0.998,
-                    "samples": 1204,
-                    "in_flight": 2
-                  },
-                  "pricing": {
-                    "prompt": "0.00000015",
-                    "completion": "0.0000006"
-                  },
-                  "context_length": 128000
-                },
-                {
-                  "rank": 2,
-                  "selected": false,
-                  "model": "acme/small",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "score": 7.3e-6,
-                  "score_unit": "usd",
-                  "score_terms": [
+                  "candidates_total": 2,
+                  "excluded": [
                     {
-                      "name": "expected_cost",
-                      "value": 7.000000000000001e-6
-                    },
-                    {
-                      "name": "failure",
-                      "value": 3e-7
+                      "model": "beta/medium",
+                      "provider_name": "Beta Cloud",
+                      "provider_slug": "beta",
+                      "reason": "blocked_model",
+                      "detail": "matches beta/*"
                     }
                   ],
-                  "selection_probability": 0.94,
-                  "predicted": {
-                    "ttft_ms": {
-                      "p50": 230,
-                      "p95": 510
-                    },
-                    "throughput_tps": 95,
-                    "total_ms": {
-                      "p50": 2900,
-                      "p95": null
-                    },
-                    "cost": 4.8e-6,
-                    "failure_probability": 0.004,
-                    "measured": true
-                  },
-                  "health": {
-                    "state": "healthy",
-                    "circuit": "closed",
-                    "success_rate": 0.998,
-                    "samples": 1204,
-                    "in_flight": 2
-                  },
-                  "pricing": {
-                    "prompt": "0.0000001",
-                    "completion": "0.000001"
-                  },
-                  "context_length": 200000
-                }
-              ],
-              "candidates_total": 2,
-              "excluded": [
-                {
-                  "model": "beta/medium",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "reason": "blocked_model",
-                  "detail": "matches beta/*"
-                }
-              ],
-              "excluded_total": 1
-            }"#]],
+                  "excluded_total": 1
+                }"#]],
         );
     }
 

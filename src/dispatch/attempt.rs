@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
-    domain::{AttemptRecord, Candidate, Event, EventKind, Failure, Tick, Usage},
+    domain::{AttemptRecord, Event, EventKind, Failure, Tick, Usage},
     router::Routed,
     stats::Claim,
 };
@@ -71,12 +71,6 @@ impl Attempt {
         attempt
     }
 
-    /// The candidate it was made for.
-    #[must_use]
-    pub fn candidate(&self) -> Option<&Candidate> {
-        self.routed.decision.candidates.get(self.position)
-    }
-
     /// The response head came, over this connection.
     pub fn connected(&mut self, timing: &Timing) {
         self.connect = match (timing.connect, timing.tls) {
@@ -132,8 +126,7 @@ impl Attempt {
     }
 
     fn cancel(&mut self, now: Tick) {
-        let expected_ln_first_token =
-            self.candidate().map_or(0.0, |candidate| candidate.predicted.first_token_p50.ln());
+        let expected_ln_first_token = self.claim.map_or(0.0, |claim| claim.expected.ln());
         let had_content = self.first_token.is_some();
         self.finish(now, EventKind::Cancelled { had_content, expected_ln_first_token });
     }
