@@ -10,7 +10,7 @@ use actix_web::{
     dev::{ServiceRequest, ServiceResponse},
     http::{
         Uri,
-        header::{HeaderMap, HeaderName, HeaderValue},
+        header::{HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
     middleware::Next,
@@ -67,7 +67,7 @@ pub async fn frame<B: MessageBody + 'static>(
     request.extensions_mut().insert(id.clone());
     let shared = request.app_data::<web::Data<Shared>>().cloned();
     let most = shared.as_ref().map_or(usize::MAX, |shared| shared.config.limits.max_header_bytes);
-    let answered = if header_bytes(request.headers()) > most {
+    let answered = if head_bytes(&request) > most {
         Ok(request.into_response(ApiError::headers_too_large(most).naming(id.as_str()).respond()))
     } else {
         pass(request, next, &id).await
@@ -96,9 +96,10 @@ async fn pass<B: MessageBody + 'static>(
     }
 }
 
-/// Bytes of all names and values.
-fn header_bytes(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+/// Bytes of the path with its query and of all names and values.
+fn head_bytes(request: &ServiceRequest) -> usize {
+    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    request.headers().iter().fold(path, |bytes, (name, value)| bytes + name.as_str().len() + value.len())
 }
 
 /// Adds the request id; an error's body is written anew so that it names the id too.

@@ -204,7 +204,7 @@ async fn browsers_are_let_in_from_configured_origins_only() {
     assert_eq!((refused.status, refused.header("access-control-allow-origin")), (401, Some(origin)));
     let delete = [("origin", origin), ("authorization", ""), ("access-control-request-method", "DELETE")];
     let beyond = open.call(Method::OPTIONS, "/api/v1/models", &delete, None).await;
-    assert_eq!(beyond.expect(400)["error"]["code"], 400);
+    assert_eq!(beyond.expect(403)["error"]["metadata"]["reason"], "cors");
     let foreign = open.call(Method::GET, "/api/v1/models", &[("origin", "https://evil.example")], None).await;
     assert_eq!(foreign.header("access-control-allow-origin"), None);
 

@@ -153,7 +153,9 @@ fn collect(from: impl Read + Send + 'static, into: &Arc<Mutex<String>>) -> JoinH
 
 /// The address in a whole greeting: its last line ends the curl command.
 fn greeted(said: &str) -> Option<SocketAddr> {
-    said.lines().any(|line| line.trim_start().starts_with("-d '{")).then_some(())?;
+    said.lines()
+        .any(|line| line.trim_start().starts_with("-d '{") || line.starts_with("No provider serves"))
+        .then_some(())?;
     let base = said.lines().find_map(|line| line.trim().strip_prefix("Base address"))?;
     base.trim().strip_prefix("http://")?.strip_suffix("/api/v1")?.parse().ok()
 }
