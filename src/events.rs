@@ -34,6 +34,8 @@ pub struct Metrics {
     circuit: IntGaugeVec,
     /// Calls in progress; set when `/metrics` is read.
     pub in_flight: IntGauge,
+    /// Batches that wait in the mailbox of a control actor; set when `/metrics` is read.
+    pub mailbox_depth: IntGaugeVec,
     /// Records held by the ledger; set when `/metrics` is read.
     pub ledger_records: IntGauge,
     /// Events that found a worker's tray full; set when `/metrics` is read.
@@ -68,6 +70,10 @@ impl Metrics {
                 &["provider", "model"],
             )?,
             in_flight: IntGauge::new("in_flight_requests", "Inference calls in progress")?,
+            mailbox_depth: IntGaugeVec::new(
+                Opts::new("mailbox_depth", "Batches waiting in the mailbox of a control actor"),
+                &["actor"],
+            )?,
             ledger_records: IntGauge::new("ledger_records", "Generations in the ledger")?,
             dropped_events: IntGauge::new("dropped_events", "Statistics events dropped because a tray was full")?,
             panics: prometheus::IntCounter::new("panics_total", "Handlers that panicked")?,
@@ -78,7 +84,7 @@ impl Metrics {
     }
 
     fn register(&self) -> Result<(), prometheus::Error> {
-        let collectors: [Box<dyn Collector>; 12] = [
+        let collectors: [Box<dyn Collector>; 13] = [
             Box::new(self.requests.clone()),
             Box::new(self.attempts.clone()),
             Box::new(self.first_token.clone()),
@@ -88,6 +94,7 @@ impl Metrics {
             Box::new(self.cost.clone()),
             Box::new(self.circuit.clone()),
             Box::new(self.in_flight.clone()),
+            Box::new(self.mailbox_depth.clone()),
             Box::new(self.ledger_records.clone()),
             Box::new(self.dropped_events.clone()),
             Box::new(self.panics.clone()),

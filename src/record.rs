@@ -26,6 +26,8 @@ pub struct Opening {
     pub session_id: Option<String>,
     /// Client tags.
     pub tags: Vec<(String, String)>,
+    /// `trace` of the request, as JSON.
+    pub trace: Option<String>,
     /// Images in the prompt.
     pub media_prompt: u64,
 }
@@ -61,6 +63,7 @@ impl Opening {
             external_user: self.external_user,
             session_id: self.session_id,
             tags: self.tags,
+            trace: self.trace,
             user_agent: header_text(request, "user-agent"),
             http_referer: header_text(request, "referer").or_else(|| header_text(request, "http-referer")),
             origin: header_text(request, "x-title"),

@@ -158,7 +158,11 @@ impl Gateway {
         let seeds = Seeds { seed: self.seed, instance: self.instance, worker: number };
         let router = Router::new(Arc::clone(&shared.snapshot), Arc::clone(&shared.live), seeds).start();
         let control = &shared.control;
-        let news = Arc::new(News::new(control.health.clone().recipient(), control.ledger.clone().recipient()));
+        let news = Arc::new(News::new(
+            control.health.clone().recipient(),
+            control.ledger.clone().recipient(),
+            shared.news_room.depths.clone(),
+        ));
         shared.news_room.join(Arc::clone(&news));
         Worker { clients: shared.providers.clients(), router, news, shared }
     }

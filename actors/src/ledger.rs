@@ -13,7 +13,10 @@ use std::{
 
 use actix::{Actor, Context, Handler, Message, MessageResult};
 
-use crate::domain::{Generation, GenerationId, GenerationStatus};
+use crate::{
+    domain::{Generation, GenerationId, GenerationStatus},
+    mailbox::InMailbox,
+};
 
 use spending::Account;
 pub use spending::Spent;
@@ -22,7 +25,7 @@ pub use spending::Spent;
 /// No reply; a record whose id is known replaces the older one.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Records(pub Vec<Generation>);
+pub struct Records(pub Vec<Generation>, pub InMailbox);
 
 /// Asks for one record. Answers `None` for an unknown or forgotten id.
 /// Flush the trays first ([`crate::news::NewsRoom::flush`]) to see what just ended.
@@ -90,7 +93,7 @@ impl<S: LedgerStore> Actor for Ledger<S> {
 impl<S: LedgerStore> Handler<Records> for Ledger<S> {
     type Result = ();
 
-    fn handle(&mut self, Records(records): Records, _: &mut Context<Self>) {
+    fn handle(&mut self, Records(records, _handled): Records, _: &mut Context<Self>) {
         for record in records {
             self.settle(&record);
             self.store.put(record);

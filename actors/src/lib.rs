@@ -2,7 +2,8 @@
 //!
 //! Rooms, from the top down; each uses only those below it:
 //!
-//! * [`catalog`], [`provider_health`], [`router`], [`ledger`], [`relay`], and [`news`] between them: the actors.
+//! * [`catalog`], [`provider_health`], [`router`], [`ledger`], [`relay`], and [`news`] and
+//!   [`mailbox`] between them: the actors.
 //! * [`decide`]: which candidates, in which order, and why.
 //! * [`stats`]: what is known about endpoints.
 //! * [`dialect`]: provider wire formats, both ways.
@@ -15,6 +16,7 @@ pub mod decide;
 pub mod dialect;
 pub mod domain;
 pub mod ledger;
+pub mod mailbox;
 pub mod news;
 pub mod provider_health;
 pub mod relay;

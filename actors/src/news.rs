@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use crate::{
     domain::{Event, Generation},
     ledger::Records,
+    mailbox::MailboxDepth,
     provider_health::Observations,
 };
 
@@ -29,7 +30,17 @@ pub struct News {
     batch: Mutex<Batch>,
     health: Recipient<Observations>,
     ledger: Recipient<Records>,
+    depths: Depths,
     dropped: AtomicU64,
+}
+
+/// Batches that wait in the mailboxes of the control actors. Cloning shares the counts.
+#[derive(Debug, Clone, Default)]
+pub struct Depths {
+    /// Of the health actor.
+    pub health: MailboxDepth,
+    /// Of the ledger.
+    pub ledger: MailboxDepth,
 }
 
 #[derive(Default)]
@@ -59,8 +70,8 @@ impl News {
 
     /// An empty tray that empties into these mailboxes.
     #[must_use]
-    pub fn new(health: Recipient<Observations>, ledger: Recipient<Records>) -> News {
-        News { batch: Mutex::default(), health, ledger, dropped: AtomicU64::new(0) }
+    pub fn new(health: Recipient<Observations>, ledger: Recipient<Records>, depths: Depths) -> News {
+        News { batch: Mutex::default(), health, ledger, depths, dropped: AtomicU64::new(0) }
     }
 
     /// Tells the health actor what happened to an endpoint.
@@ -104,10 +115,10 @@ impl News {
     fn send(&self, batch: &mut Batch) {
         batch.timer_armed = false;
         if !batch.events.is_empty() && self.health.connected() {
-            self.health.do_send(Observations(std::mem::take(&mut batch.events)));
+            self.health.do_send(Observations(std::mem::take(&mut batch.events), self.depths.health.enter()));
         }
         if !batch.records.is_empty() {
-            self.ledger.do_send(Records(std::mem::take(&mut batch.records)));
+            self.ledger.do_send(Records(std::mem::take(&mut batch.records), self.depths.ledger.enter()));
         }
     }
 }
@@ -116,6 +127,8 @@ impl News {
 #[derive(Default)]
 pub struct NewsRoom {
     trays: Mutex<Vec<Arc<News>>>,
+    /// What waits in the mailboxes that the trays empty into.
+    pub depths: Depths,
 }
 
 impl NewsRoom {

@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 
 use crate::{
     domain::{Event, Tick},
+    mailbox::InMailbox,
     stats::{Figures, Snapshot, Statistics},
 };
 
@@ -25,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Sent by a worker's [`crate::news::News`]; no reply.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Observations(pub Vec<Event>);
+pub struct Observations(pub Vec<Event>, pub InMailbox);
 
 /// Asks for the figures of every endpoint and provider as they stand at `now`.
 #[derive(Message)]
@@ -93,7 +94,7 @@ impl Actor for ProviderHealth {
 impl Handler<Observations> for ProviderHealth {
     type Result = ();
 
-    fn handle(&mut self, Observations(events): Observations, ctx: &mut Context<Self>) {
+    fn handle(&mut self, Observations(events, _handled): Observations, ctx: &mut Context<Self>) {
         for event in &events {
             self.statistics.apply(event);
         }

@@ -48,6 +48,7 @@ pub async fn create(
         external_user: chat.user.clone(),
         session_id: chat.session_id.clone().or_else(|| header_text(&request, "x-session-id")),
         tags: chat.tags.clone(),
+        trace: chat.trace.clone(),
         media_prompt: u64::from(chat.images),
     };
     let measure = Measure { prompt_tokens: chat.prompt_tokens, max_tokens: chat.max_tokens, streamed: chat.stream };

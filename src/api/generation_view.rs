@@ -5,6 +5,7 @@
 
 use pointsman_actors::domain::{Catalog, Generation, GenerationStatus};
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::value::RawValue;
 
 use super::{explain_view::ExplainBody, model_entry::Absent, number::Dollars, readings::rfc_3339};
 
@@ -53,6 +54,8 @@ struct RecordBody<'a> {
     session_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Tags::is_empty")]
     metadata: Tags<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<&'a RawValue>,
     route: ExplainBody<'a>,
 }
 
@@ -151,6 +154,7 @@ impl<'a> RecordBody<'a> {
             request_id: &generation.request_id,
             session_id: generation.session_id.as_deref(),
             metadata: Tags(&generation.tags),
+            trace: generation.trace.as_deref().and_then(|json| serde_json::from_str(json).ok()),
             route,
         }
     }

@@ -43,6 +43,7 @@ pub async fn create(
         external_user: image.user.clone(),
         session_id: image.session_id.clone().or_else(|| header_text(&request, "x-session-id")),
         tags: image.tags.clone(),
+        trace: image.trace.clone(),
         media_prompt: 0,
     };
     let measure = Measure { prompt_tokens: image.prompt_tokens, max_tokens: None, streamed: false };

@@ -64,6 +64,7 @@ mod tests {
     use pointsman_actors::{
         domain::{Generation, GenerationStatus},
         ledger::{Ledger, MemoryStore, Records},
+        mailbox::MailboxDepth,
     };
 
     use super::{
@@ -80,9 +81,9 @@ mod tests {
         let ended = generation(&catalog());
         let running = Generation { status: GenerationStatus::Running, ..ended.clone() };
         let spent = async |owner| ledger.send(ReadSpending { owner, now_ms: ended.created_ms }).await.unwrap().total;
-        ledger.send(Records(vec![running])).await.unwrap();
+        ledger.send(Records(vec![running], MailboxDepth::default().enter())).await.unwrap();
         assert_eq!(spent(Some(ended.owner)).await, usd("0"));
-        ledger.send(Records(vec![ended.clone(), ended.clone()])).await.unwrap();
+        ledger.send(Records(vec![ended.clone(), ended.clone()], MailboxDepth::default().enter())).await.unwrap();
         assert_eq!(spent(Some(ended.owner)).await, usd("0.00000453"));
         assert_eq!(spent(None).await, usd("0.00000453"));
         assert_eq!(spent(Some(ended.owner + 1)).await, usd("0"));

@@ -26,6 +26,11 @@ pub async fn show(worker: LocalData<Worker>, request: HttpRequest) -> Result<Htt
     shared.metrics.ledger_records.set(i64::try_from(records).unwrap_or(i64::MAX));
     shared.metrics.in_flight.set(i64::from(shared.admission.in_flight()));
     shared.metrics.dropped_events.set(i64::try_from(shared.news_room.dropped()).unwrap_or(i64::MAX));
+    let depths = &shared.news_room.depths;
+    for (actor, depth) in [("health", &depths.health), ("ledger", &depths.ledger)] {
+        let waiting = i64::try_from(depth.get()).unwrap_or(i64::MAX);
+        shared.metrics.mailbox_depth.with_label_values(&[actor]).set(waiting);
+    }
     let text = shared.metrics.render().map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
 }

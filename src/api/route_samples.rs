@@ -129,6 +129,7 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         external_user: None,
         session_id: None,
         tags: vec![("team".to_owned(), "blue".to_owned())],
+        trace: None,
         user_agent: Some("tests/1".to_owned()),
         http_referer: None,
         origin: None,

@@ -259,7 +259,12 @@ async fn metrics_are_prometheus_text_and_can_be_switched_off() {
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is missing:\n{text}");
     }
-    for name in ["pointsman_ttft_seconds_bucket", "pointsman_overhead_seconds_bucket", "pointsman_in_flight_requests"] {
+    for name in [
+        "pointsman_ttft_seconds_bucket",
+        "pointsman_overhead_seconds_count 1",
+        "pointsman_in_flight_requests",
+        "pointsman_mailbox_depth{actor=\"ledger\"}",
+    ] {
         assert!(text.contains(name), "{name}");
     }
     assert!(!text.contains("of-mine"), "a path of a stranger became a label");

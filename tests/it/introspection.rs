@@ -179,3 +179,17 @@ async fn answers_about_a_key_and_its_work_are_kept_by_nobody() {
         assert_eq!((answer.status, answer.header("cache-control")), (200, Some("no-store")), "{path}");
     }
 }
+
+#[actix_web::test]
+async fn a_record_keeps_the_tags_and_the_trace_of_its_request_as_they_were_sent() {
+    let gateway = TestGateway::simulated().await;
+    let trace = json!({"trace_id": "t-1", "nested": [1, {"a": null}]});
+    let answer = gateway
+        .chat(&json!({"model": "meadow/small", "messages": [{"role": "user", "content": "Which way?"}],
+            "trace": trace, "metadata": {"team": "blue", "objective": "cheapest"}}))
+        .await
+        .expect(200);
+    let record = gateway.get(&format!("/api/v1/generation?id={}", answer["id"].as_str().unwrap())).await.expect(200);
+    assert_eq!(record["data"]["trace"], trace);
+    assert_eq!(record["data"]["metadata"], json!({"team": "blue"}));
+}

@@ -153,6 +153,8 @@ pub struct Generation {
     pub session_id: Option<String>,
     /// Client tags from `metadata`.
     pub tags: Vec<(String, String)>,
+    /// `trace` of the request, as JSON.
+    pub trace: Option<String>,
     /// `user-agent` of the request, cleaned and cut.
     pub user_agent: Option<String>,
     /// `http-referer` of the request, cleaned and cut.
