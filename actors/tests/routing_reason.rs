@@ -103,7 +103,7 @@ fn attempts_beyond_the_first_get_a_sentence_of_their_own() {
             score 1.1 s, next best bolt/b on bolt 1.1 s (+1 %);
             2 candidates;
             explored: no;
-            attempts: 3. The choice failed before its first content, so it took 3 attempts.
+            attempts: 3. The choice failed before its first content.
         "#]],
     );
 }

@@ -95,11 +95,12 @@ fn tell_skipped(text: &mut String, decision: &Decision, catalog: &Catalog) -> st
 fn tell_end(text: &mut String, decision: &Decision, attempts: usize) -> std::fmt::Result {
     let explored = if decision.explored { "yes" } else { "no" };
     write!(text, "; explored: {explored}")?;
-    write!(text, "; attempts: {attempts}.")?;
-    if attempts > 1 {
-        write!(text, " The choice failed before its first content, so it took {attempts} attempts.")?;
+    match attempts {
+        // A preview, or a request still on its way.
+        0 => text.write_str("."),
+        1 => text.write_str("; attempts: 1."),
+        _ => write!(text, "; attempts: {attempts}. The choice failed before its first content."),
     }
-    Ok(())
 }
 
 /// The most frequent first.
