@@ -53,9 +53,17 @@ fn announced_length(request: &HttpRequest) -> Option<u64> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// `application/json`, any `application/…+json`, or nothing at all; in UTF-8.
+/// `application/json`, any `application/…+json`, or nothing at all; said once, in UTF-8, not compressed.
 fn check_content_type(request: &HttpRequest) -> Result<(), ApiError> {
-    let Some(value) = request.headers().get(header::CONTENT_TYPE) else { return Ok(()) };
+    let headers = request.headers();
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        return Err(ApiError::unsupported_encoding());
+    }
+    let mut values = headers.get_all(header::CONTENT_TYPE);
+    let Some(value) = values.next() else { return Ok(()) };
+    if values.next().is_some() {
+        return Err(ApiError::unsupported_media_type());
+    }
     let text = value.to_str().map_err(|_| ApiError::unsupported_media_type())?;
     if text == "application/json" {
         return Ok(());

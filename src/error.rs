@@ -311,6 +311,14 @@ impl ApiError {
         ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, "The request body must be UTF-8."))
     }
 
+    /// 415: the body is compressed.
+    #[must_use]
+    pub fn unsupported_encoding() -> ApiError {
+        let message = "The request body must not be compressed: leave out 'Content-Encoding'.";
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Kind::InvalidRequest, "invalid_request", message)
+            .because("unsupported_media_type")
+    }
+
     /// 415: the body is not declared to be JSON.
     #[must_use]
     pub fn unsupported_media_type() -> ApiError {

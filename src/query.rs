@@ -36,6 +36,7 @@ pub fn of_chat(
         routing: request.routing.clone(),
         prompt_tokens: request.prompt_tokens,
         images: request.images,
+        answers: request.n,
         max_tokens: request.max_tokens,
         streamed: request.stream,
     };
@@ -59,6 +60,7 @@ pub fn of_image(
         routing: request.routing.clone(),
         prompt_tokens: request.prompt_tokens,
         images: request.n,
+        answers: 1,
         max_tokens: None,
         streamed: false,
     };
@@ -92,6 +94,7 @@ struct Asked<'a> {
     routing: RoutingParameters,
     prompt_tokens: u32,
     images: u32,
+    answers: u32,
     max_tokens: Option<u32>,
     streamed: bool,
 }
@@ -126,6 +129,7 @@ impl Asked<'_> {
             key_blocked: caller.key.blocked_models.clone(),
             prompt_tokens: self.prompt_tokens,
             images: self.images,
+            answers: self.answers,
             max_tokens: self.max_tokens,
             streamed: self.streamed,
             today,

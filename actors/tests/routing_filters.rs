@@ -120,6 +120,11 @@ fn each_price_has_its_ceiling() {
     let per_1k = |q: &mut Query| q.routing.max_cost_per_1k_tokens = sourced(usd("0.002"));
     check(pool, "", per_1k, "max_cost_per_1k_tokens", "price per 1,000 tokens $0.015 above $0.002");
     // 1,000 prompt tokens, 100 expected: $0.003 + $0.0015 + $0.01.
+    let eight_answers = |q: &mut Query| {
+        q.answers = 8;
+        q.routing.max_cost = sourced(usd("0.0145"));
+    };
+    check(pool, "", eight_answers, "max_price", "expected cost $0.025 above $0.0145");
     let max_cost = |q: &mut Query| q.routing.max_cost = sourced(usd("0.0144"));
     check(pool, "", max_cost, "max_price", "expected cost $0.0145 above $0.0144");
 }

@@ -24,6 +24,7 @@ pub(crate) fn query() -> Query {
         key_blocked: Vec::new(),
         prompt_tokens: 812,
         images: 0,
+        answers: 1,
         max_tokens: None,
         streamed: false,
         today: today(),

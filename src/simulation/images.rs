@@ -49,6 +49,10 @@ impl ImageBody {
         let Some(size) = self.size.as_deref().filter(|size| *size != "auto") else {
             return Ok((USUAL_EDGE, USUAL_EDGE));
         };
+        let tier = [("1K", 1024), ("2K", 2048), ("4K", 4096)].into_iter().find(|(name, _)| *name == size);
+        if let Some((_, edge)) = tier {
+            return Ok((edge.min(LONGEST_EDGE), edge.min(LONGEST_EDGE)));
+        }
         let edges = size.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
         let drawable = |(width, height): &(u32, u32)| [width, height].iter().all(|e| (1..=LONGEST_EDGE).contains(*e));
         edges.filter(drawable).ok_or_else(|| Refusal::Invalid {
@@ -161,6 +165,7 @@ mod tests {
         };
         assert_eq!(size("640x480"), Some((640, 480)));
         assert_eq!(size("auto"), Some((256, 256)));
+        assert_eq!(size("1K"), Some((1024, 1024)));
         for bad in ["0x10", "9000x10", "big", "10x", "10x10x10"] {
             assert_eq!(size(bad), None, "{bad}");
         }

@@ -378,3 +378,17 @@ async fn a_prompt_that_cannot_fit_is_a_400_with_both_numbers() {
     }
     assert_eq!(upstream.connections(), 0);
 }
+
+/// Statement 31: what a body is said to be is said once, and it is not compressed.
+#[actix_web::test]
+async fn a_compressed_body_or_two_content_types_are_a_415() {
+    let (gateway, upstream) = one_model(&completion("x")).await;
+    let body = ask("acme/small").to_string().into_bytes();
+    for headers in [
+        [("content-type", "application/json"), ("content-encoding", "gzip")],
+        [("content-type", "application/json"), ("content-type", "text/plain")],
+    ] {
+        error_of(&gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body.clone())).await, 415);
+    }
+    assert_eq!(upstream.connections(), 0);
+}

@@ -211,7 +211,11 @@ impl Moment {
             in_flight: live.in_flight,
             late: lateness(live.overdue, &stats.curve),
             output_tokens,
-            cost: stats.prices.cost(case.query.prompt_tokens, output_tokens, case.query.images),
+            cost: stats.prices.cost(
+                case.query.prompt_tokens,
+                output_tokens * f64::from(case.query.answers),
+                case.query.images,
+            ),
         }
     }
 }

@@ -328,7 +328,7 @@ fn max_cost(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     let limit = query.routing.max_cost?.value;
     let output = screen.lengths.expected(subject.endpoint.model, LengthClass::of(query.max_tokens)).ceil() as u64;
     let price = pricing.prompt * u64::from(query.prompt_tokens)
-        + pricing.completion * output
+        + pricing.completion * output.saturating_mul(u64::from(query.answers))
         + pricing.request
         + pricing.image * u64::from(query.images);
     let detail = Detail::Above { what: "expected cost", price, limit };

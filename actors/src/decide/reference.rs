@@ -67,6 +67,7 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         prompt_tokens: PROMPT_TOKENS,
         images: 0,
         max_tokens: None,
+        answers: 1,
         streamed: true,
     }
 }

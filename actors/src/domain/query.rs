@@ -196,8 +196,10 @@ pub struct Query {
     pub prompt_tokens: u32,
     /// Billed images: those in the prompt of a chat, those to be made by an image call.
     pub images: u32,
-    /// The request's own limit on output tokens.
+    /// The request's own limit on output tokens, of each answer.
     pub max_tokens: Option<u32>,
+    /// Answers asked for (`n`): each has expected output tokens of its own to pay for, all come at once.
+    pub answers: u32,
     /// Whether the answer is streamed.
     pub streamed: bool,
 }

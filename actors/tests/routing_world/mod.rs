@@ -308,6 +308,7 @@ impl World {
             key_blocked: Vec::new(),
             prompt_tokens: 1000,
             images: 0,
+            answers: 1,
             max_tokens: Some(100),
             streamed: true,
         }
