@@ -170,12 +170,13 @@ impl Draft {
         response.insert_header((header::CACHE_CONTROL, "no-store"));
         response.insert_header(("x-generation-id", record.id.as_str()));
         // A display name may hold anything; a slug is always fit for a header.
-        let provider = header_value(&record.provider_name).or_else(|| header_value(&record.provider_slug));
+        let readable = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
+        let provider = readable(&record.provider_name).or_else(|| readable(&record.provider_slug));
         let router = record.decision.router.as_deref().unwrap_or("fixed");
         let named = [
-            ("x-route-model", header_value(&record.model)),
+            ("x-route-model", readable(&record.model)),
             ("x-route-provider", provider),
-            ("x-route-router", HeaderValue::from_str(router).ok()),
+            ("x-route-router", header_value(router)),
         ];
         for (name, value) in named {
             if let Some(value) = value {
@@ -191,7 +192,7 @@ impl Draft {
         events::AnswerBegan { overhead }.emit(&self.worker.shared.metrics);
         response.insert_header(("x-route-overhead-ms", format!("{:.3}", overhead.as_secs_f64() * 1e3)));
         if !record.dropped_parameters.is_empty()
-            && let Ok(names) = HeaderValue::from_str(&record.dropped_parameters.join(","))
+            && let Some(names) = header_value(&record.dropped_parameters.join(","))
         {
             response.insert_header(("x-route-dropped-parameters", names));
         }
@@ -220,8 +221,9 @@ impl Drop for Draft {
     }
 }
 
-fn header_value(text: &Option<Arc<str>>) -> Option<HeaderValue> {
-    HeaderValue::from_str(text.as_deref()?).ok()
+/// `text` as a header, if it is printable ASCII: other bytes are allowed there, but clients read them differently.
+fn header_value(text: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(text).ok().filter(|value| value.to_str().is_ok())
 }
 
 fn millis(time: Duration) -> u64 {
