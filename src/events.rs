@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use pointsman_actors::{
-    domain::{Catalog, EventKind, Failure, Generation, GenerationStatus, Tick},
+    domain::{Catalog, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
     stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
@@ -156,6 +156,26 @@ pub struct AttemptEnded<'a> {
     pub endpoint: u32,
     /// How it ended.
     pub end: &'a EventKind,
+    /// Why it failed, if it did.
+    pub cause: Option<Cause<'a>>,
+}
+
+/// Why an attempt failed, for the log alone.
+#[derive(Clone, Copy)]
+pub struct Cause<'a> {
+    /// What went wrong; holds no words of the provider's.
+    pub detail: &'a str,
+    /// The generation the attempt was made for.
+    pub generation: GenerationId,
+}
+
+impl std::fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.detail.is_empty() {
+            write!(f, " ({})", self.detail)?;
+        }
+        write!(f, " [{}]", self.generation)
+    }
 }
 
 impl AttemptEnded<'_> {
@@ -182,10 +202,9 @@ impl AttemptEnded<'_> {
     }
 
     fn log_failure(&self, provider: &str, model: &str, failure: &Failure) {
-        match failure.status {
-            Some(status) => log::info!("{model} at {provider} failed: {} (status {status})", failure.kind.as_str()),
-            None => log::info!("{model} at {provider} failed: {}", failure.kind.as_str()),
-        }
+        let kind = failure.kind.as_str();
+        let cause = self.cause.map(|cause| cause.to_string()).unwrap_or_default();
+        log::info!("{model} at {provider} failed: {kind}{cause}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! From a parsed request to the question the router is asked: names resolved, defaults filled in.
 
+use std::fmt;
+
 use pointsman_actors::{
     dialect::{ChatRequest, ImageRequest},
     domain::{
@@ -68,15 +70,31 @@ pub fn of_image(
 }
 
 /// The names a request gives, each with the field it stands in.
-struct Names<'a>(Vec<(String, &'a str)>);
+struct Names<'a>(Vec<(Field, &'a str)>);
+
+/// Where in a request a name stands; shown as an error's `param`.
+#[derive(Clone, Copy)]
+enum Field {
+    Model,
+    Models(usize),
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Field::Model => f.write_str("model"),
+            Field::Models(index) => write!(f, "models[{index}]"),
+        }
+    }
+}
 
 impl<'a> Names<'a> {
     fn of(model: Option<&'a str>, models: &'a [String]) -> Result<Names<'a>, ApiError> {
-        let mut names: Vec<(String, &str)> = Vec::with_capacity(1 + models.len());
-        names.extend(model.map(|name| ("model".to_owned(), name)));
+        let mut names: Vec<(Field, &str)> = Vec::with_capacity(1 + models.len());
+        names.extend(model.map(|name| (Field::Model, name)));
         for (index, name) in models.iter().enumerate() {
             if !names.iter().any(|(_, known)| known == name) {
-                names.push((format!("models[{index}]"), name));
+                names.push((Field::Models(index), name));
             }
         }
         if names.is_empty() {
@@ -103,14 +121,16 @@ impl Asked<'_> {
     fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
         let today = clock::today();
         let mut targets = Vec::with_capacity(self.names.0.len());
-        for (param, name) in &self.names.0 {
+        for &(field, name) in &self.names.0 {
             match catalog.resolve(name, today) {
                 Resolved::Found(target) if !targets.contains(&target) => targets.push(target),
                 Resolved::Found(_) => {}
                 Resolved::Retired(date) => {
-                    return Err(ApiError::retired_model(param, name, date, suggestions(catalog, name)));
+                    return Err(ApiError::retired_model(&field.to_string(), name, date, suggestions(catalog, name)));
                 }
-                Resolved::Unknown => return Err(ApiError::unknown_model(param, name, suggestions(catalog, name))),
+                Resolved::Unknown => {
+                    return Err(ApiError::unknown_model(&field.to_string(), name, suggestions(catalog, name)));
+                }
             }
         }
         let alias = targets.iter().find_map(|target| match target {

@@ -3,7 +3,7 @@
 //! `cargo bench -p pointsman-actors --bench request`. The bodies are what agents send: a few fields, a tool,
 //! a conversation with line breaks and code in it; 1 KB and 100 KB.
 
-use std::hint::black_box;
+use std::{hint::black_box, sync::Arc};
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -11,7 +11,7 @@ use pointsman_actors::{
     dialect::{ChatRequest, Form, RequestLimits},
     domain::{
         Architecture, Catalog, Endpoint, EndpointId, EndpointLimits, Modalities, Model, ModelId, ParameterNames,
-        ParameterSet, Pricing, Provider, ProviderSlug, ProviderState,
+        ParameterSet, Provider, ProviderSlug, ProviderState,
     },
 };
 use serde_json::Value;
@@ -112,7 +112,7 @@ fn catalog() -> Option<Catalog> {
         provider: 0,
         variant: String::new(),
         upstream_model: "up-able".into(),
-        pricing: Pricing::default(),
+        pricing: Arc::default(),
         limits: EndpointLimits { context_length: 128_000, max_completion_tokens: None, max_prompt_tokens: None },
         parameters,
         quantization: None,

@@ -44,7 +44,7 @@ pub async fn create(
         session_id: image.session_id.clone().or_else(|| header_text(&request, "x-session-id")),
         tags: image.tags.clone(),
         trace: image.trace.clone(),
-        media_prompt: 0,
+        media_prompt: u64::from(image.references),
     };
     let measure = Measure { prompt_tokens: image.prompt_tokens, max_tokens: None, streamed: false };
     let work = Work::Image(ImageWork::new(image, &request));

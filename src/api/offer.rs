@@ -134,7 +134,7 @@ impl<'a> Offer<'a> {
 
     /// The prices of the preferred endpoint.
     pub(crate) fn pricing(&self) -> Option<&'a Pricing> {
-        self.preferred.map(|endpoint| &endpoint.pricing)
+        self.preferred.map(|endpoint| &*endpoint.pricing)
     }
 }
 

@@ -31,13 +31,9 @@ pub async fn show(
     let snapshot = worker.shared.snapshot.load_full();
     let default_model = format!("{}/auto", worker.shared.config.service.alias_prefix);
     let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, Some(&default_model))?;
-    let asked = Asked {
-        model: chat.model.as_deref().or_else(|| chat.models.first().map(String::as_str)).unwrap_or(&default_model),
-        at: clock::unix_millis() / 1000,
-        top_n: chat.routing.top_n,
-    };
-    let seed = chat.routing.route_seed;
-    let preview = Preview { query: query.clone(), now: clock::now(), seed };
+    let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
+    let asked = Asked { model: &requested, at: clock::unix_millis() / 1000, top_n: chat.routing.top_n };
+    let preview = Preview { query, now: clock::now(), seed: chat.routing.route_seed };
     let answer = worker.router.send(preview).await.map_err(|_| ApiError::internal())?;
     let mut response = HttpResponse::Ok();
     response.insert_header((header::CACHE_CONTROL, "no-store"));
@@ -49,7 +45,7 @@ pub async fn show(
             Ok(response.json(PreviewBody::decided(asked, &decision, &routed.catalog, &reason)))
         }
         Err(error) => {
-            let reason = refusal::explain(&snapshot.catalog, &Work::Chat(chat.clone()), &error, clock::now());
+            let reason = refusal::explain(&snapshot.catalog, &Work::Chat(chat), &error, clock::now());
             let reason = reason.message();
             Ok(response.json(PreviewBody::nothing_left(asked, &error, &snapshot.catalog, reason)))
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pointsman_actors::{
     domain::{
         Alias, Architecture, Catalog, DefaultParameters, Endpoint, EndpointId, EndpointLimits, FailureKind, Modalities,
-        Modality, Model, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug, ProviderState, Tick, Usd,
+        Modality, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState, Tick, Usd,
     },
     stats::{EndpointFigures, ErrorCounts, Figures, LastError, LiveView, Quantiles, Summary},
 };
@@ -138,13 +138,13 @@ impl Parts {
         model.default_parameters =
             Some(DefaultParameters { temperature: Some(0.7), top_k: Some(40.0), ..DefaultParameters::default() });
         let acme = self.serve(0, &["max_tokens", "temperature", "tools", "tool_choice"], 128_000);
-        acme.pricing.prompt = usd("0.00000015");
-        acme.pricing.completion = usd("0.0000006");
-        acme.pricing.input_cache_read = Some(usd("0.000000015"));
+        Arc::make_mut(&mut acme.pricing).prompt = usd("0.00000015");
+        Arc::make_mut(&mut acme.pricing).completion = usd("0.0000006");
+        Arc::make_mut(&mut acme.pricing).input_cache_read = Some(usd("0.000000015"));
         acme.limits.max_completion_tokens = Some(16_384);
         let beta = self.serve(1, &["max_tokens", "stop", "top_k"], 200_000);
-        beta.pricing.prompt = usd("0.0000001");
-        beta.pricing.completion = usd("0.000001");
+        Arc::make_mut(&mut beta.pricing).prompt = usd("0.0000001");
+        Arc::make_mut(&mut beta.pricing).completion = usd("0.000001");
         beta.variant = "fp8".to_owned();
         beta.quantization = Some("fp8".to_owned());
         beta.is_moderated = true;
@@ -153,12 +153,12 @@ impl Parts {
     fn others(&mut self) {
         let image = Modalities::NONE.with(Modality::Image);
         self.model("acme/paint", 1_763_629_600, Modalities::TEXT.with(Modality::Image), image);
-        self.serve(0, &["seed"], 4_000).pricing.image = usd("0.04");
+        Arc::make_mut(&mut self.serve(0, &["seed"], 4_000).pricing).image = usd("0.04");
 
         self.model("beta/medium", 1_763_629_700, Modalities::TEXT, Modalities::TEXT.with(Modality::Image));
         let medium = self.serve(1, &["max_tokens", "tools"], 64_000);
-        medium.pricing.prompt = usd("0.000003");
-        medium.pricing.completion = usd("0.000015");
+        Arc::make_mut(&mut medium.pricing).prompt = usd("0.000003");
+        Arc::make_mut(&mut medium.pricing).completion = usd("0.000015");
 
         self.model("beta/free", 1_763_629_700, Modalities::TEXT, Modalities::TEXT);
         self.serve(1, &["max_tokens"], 32_000);
@@ -206,7 +206,7 @@ impl Parts {
             provider,
             variant: String::new(),
             upstream_model: "upstream-name".into(),
-            pricing: Pricing::default(),
+            pricing: Arc::default(),
             limits: EndpointLimits { context_length, max_completion_tokens: None, max_prompt_tokens: None },
             parameters: parameters.fold(ParameterSet::default(), ParameterSet::union),
             quantization: None,

@@ -224,7 +224,7 @@ impl Parts {
             provider,
             variant: table.variant,
             upstream_model: table.upstream_model.into(),
-            pricing: table.pricing,
+            pricing: table.pricing.into(),
             limits: table.limits,
             parameters,
             quantization: table.quantization,

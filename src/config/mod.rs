@@ -142,7 +142,7 @@ impl Config {
     /// The constants of the routing, stamped with `version`.
     #[must_use]
     pub fn routing_policy(&self, version: u64) -> RoutingPolicy {
-        RoutingPolicy { version, ..self.routing.policy.clone() }
+        self.routing.policy.clone().stamped(version)
     }
 
     /// What an operator should know at start, one sentence each: every variable that switched a

@@ -112,6 +112,7 @@ fn policy(section: &Section<'_>) -> RoutingPolicy {
     let number = |key, most, default| section.number(key, 0.0..=most).unwrap_or(default);
     RoutingPolicy {
         version: default.version,
+        fingerprint: default.fingerprint,
         stats: stats(section, default.stats),
         exploration: number("exploration", 10.0, default.exploration),
         staleness: number("staleness", 10.0, default.staleness),

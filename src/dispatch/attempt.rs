@@ -4,13 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
-    domain::{AttemptRecord, Event, EventKind, Failure, Tick, Usage},
+    domain::{AttemptRecord, Event, EventKind, GenerationId, Tick, Usage},
     router::Routed,
     stats::Claim,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{clock, events, gateway::Worker, upstream::Timing};
+use crate::{
+    clock, events,
+    gateway::Worker,
+    upstream::{Timing, UpstreamError},
+};
 
 /// A claimed place at an endpoint. Dropped without a verdict, it counts as cancelled.
 pub struct Attempt {
@@ -107,14 +111,17 @@ impl Attempt {
                 completion_tokens: small(usage.completion_tokens),
                 max_tokens: self.request.max_tokens,
             },
+            None,
         );
         self.record(now, Some(200), None)
     }
 
-    /// The attempt failed.
-    pub fn failed(mut self, failure: Failure) -> AttemptRecord {
+    /// The attempt failed, and with it perhaps `generation`.
+    pub fn failed(mut self, error: &UpstreamError, generation: GenerationId) -> AttemptRecord {
         let now = clock::now();
-        self.finish(now, EventKind::Failed { failure, had_content: self.first_token.is_some() });
+        let failure = error.failure;
+        let cause = events::Cause { detail: &error.detail, generation };
+        self.finish(now, EventKind::Failed { failure, had_content: self.first_token.is_some() }, Some(cause));
         self.record(now, failure.status, Some(failure.kind.as_str()))
     }
 
@@ -128,17 +135,17 @@ impl Attempt {
     fn cancel(&mut self, now: Tick) {
         let expected_ln_first_token = self.claim.map_or(0.0, |claim| claim.expected.ln());
         let had_content = self.first_token.is_some();
-        self.finish(now, EventKind::Cancelled { had_content, expected_ln_first_token });
+        self.finish(now, EventKind::Cancelled { had_content, expected_ln_first_token }, None);
     }
 
     /// Gives the place back at once, so that the next decision on any worker sees it; the statistics hear later.
-    fn finish(&mut self, now: Tick, end: EventKind) {
+    fn finish(&mut self, now: Tick, end: EventKind, cause: Option<events::Cause<'_>>) {
         let Some(claim) = self.claim.take() else { return };
         let change = self.worker.shared.live.finish(claim, now, end, &self.routed.policy);
         if let Some(change) = change {
             events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
         }
-        events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end }
+        events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, cause }
             .emit(&self.worker.shared.metrics);
         self.tell(claim, now, end);
     }
@@ -177,7 +184,7 @@ impl Attempt {
     pub fn names(&self) -> (Arc<str>, Arc<str>) {
         let catalog = &self.routed.catalog;
         let Some(endpoint) = catalog.endpoint(self.endpoint) else { return ("".into(), "".into()) };
-        let model = catalog.model_of(endpoint).map_or_else(|| "".into(), |model| model.id.as_str().into());
+        let model = catalog.model_of(endpoint).map_or_else(|| "".into(), |model| model.id.shared());
         let provider = catalog.provider_of(endpoint).map_or_else(|| "".into(), |provider| Arc::clone(&provider.name));
         (model, provider)
     }

@@ -44,7 +44,7 @@ impl<'a> Target<'a> {
 
     /// The provider's slug.
     pub fn slug(&self) -> Arc<str> {
-        self.provider.slug.as_str().into()
+        self.provider.slug.shared()
     }
 
     /// A call whose answer comes in one piece: its head comes last, so only the total limits it.
@@ -66,10 +66,10 @@ impl<'a> Target<'a> {
         AnswerContext {
             generation: record.id,
             created: record.created_ms / 1000,
-            model: self.model.id.as_str().into(),
+            model: self.model.id.shared(),
             provider_name: Arc::clone(&self.provider.name),
-            fingerprint: format!("fp_{}", self.routed.policy.version).into(),
-            pricing: Arc::new(self.endpoint.pricing.clone()),
+            fingerprint: Arc::clone(&self.routed.policy.fingerprint),
+            pricing: Arc::clone(&self.endpoint.pricing),
             prompt_tokens: work.prompt_tokens(),
             images: work.images(),
             exclude_reasoning: work.excludes_reasoning(),

@@ -1,5 +1,5 @@
 //! The record of a generation while it is being made. It reaches the ledger however the request ends:
-//! dropped without a verdict, the client has left.
+//! dropped without a verdict, the client has left, or a handler panicked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -87,7 +87,13 @@ impl Draft {
         }
     }
 
-    /// An attempt ended.
+    /// An attempt ended before the client saw anything of it: neither its model nor its times are the answer's.
+    pub fn attempt_lost(&mut self, attempt: AttemptRecord) {
+        self.attempt_ended(attempt);
+        self.forget_winner();
+    }
+
+    /// An attempt ended, and whatever came of it is the answer.
     pub fn attempt_ended(&mut self, mut attempt: AttemptRecord) {
         attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
         if let Some(running) = self.running.take() {
@@ -112,12 +118,7 @@ impl Draft {
     pub fn fail(&mut self, outcome: Option<Outcome>) {
         match outcome {
             Some(outcome) => self.adopt(outcome),
-            None => {
-                self.record.model = None;
-                self.record.provider_name = None;
-                self.record.provider_slug = None;
-                self.record.generation_time_ms = None;
-            }
+            None => self.forget_winner(),
         }
         self.post(GenerationStatus::Failed);
     }
@@ -127,6 +128,15 @@ impl Draft {
         self.adopt(outcome);
         self.record.finish = None;
         self.post(GenerationStatus::Cancelled);
+    }
+
+    fn forget_winner(&mut self) {
+        self.record.model = None;
+        self.record.provider_name = None;
+        self.record.provider_slug = None;
+        self.record.latency_ms = None;
+        self.record.generation_time_ms = None;
+        self.record.dropped_parameters = Vec::new();
     }
 
     fn adopt(&mut self, outcome: Outcome) {
@@ -159,13 +169,21 @@ impl Draft {
         let record = &self.record;
         response.insert_header((header::CACHE_CONTROL, "no-store"));
         response.insert_header(("x-generation-id", record.id.as_str()));
-        for (name, value) in [("x-route-model", &record.model), ("x-route-provider", &record.provider_name)] {
-            if let Some(value) = value.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
+        // A display name may hold anything; a slug is always fit for a header.
+        let readable = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
+        let provider = readable(&record.provider_name).or_else(|| readable(&record.provider_slug));
+        let router = record.decision.router.as_deref().unwrap_or("fixed");
+        let named = [
+            ("x-route-model", readable(&record.model)),
+            ("x-route-provider", provider),
+            ("x-route-router", header_value(router)),
+        ];
+        for (name, value) in named {
+            if let Some(value) = value {
                 response.insert_header((name, value));
             }
         }
         let attempts = record.attempts.len() + usize::from(record.attempts.iter().all(|a| a.error_type.is_some()));
-        response.insert_header(("x-route-router", record.decision.router.as_deref().unwrap_or("fixed")));
         response.insert_header(("x-route-reason", record.decision_code().as_str()));
         response.insert_header(("x-route-attempts", attempts));
         let elapsed = clock::now() - self.accepted;
@@ -173,8 +191,10 @@ impl Draft {
         let overhead = elapsed.saturating_sub(self.upstream_time + self.waited());
         events::AnswerBegan { overhead }.emit(&self.worker.shared.metrics);
         response.insert_header(("x-route-overhead-ms", format!("{:.3}", overhead.as_secs_f64() * 1e3)));
-        if !record.dropped_parameters.is_empty() {
-            response.insert_header(("x-route-dropped-parameters", record.dropped_parameters.join(",")));
+        if !record.dropped_parameters.is_empty()
+            && let Some(names) = header_value(&record.dropped_parameters.join(","))
+        {
+            response.insert_header(("x-route-dropped-parameters", names));
         }
         if record.usage.estimated {
             response.insert_header(("x-route-usage", "estimated"));
@@ -195,9 +215,15 @@ impl Drop for Draft {
                 self.attempt_ended(AttemptRecord { duration_ms, ..unfinished });
             }
             self.record.finish = None;
-            self.post(GenerationStatus::Cancelled);
+            let left = if std::thread::panicking() { GenerationStatus::Failed } else { GenerationStatus::Cancelled };
+            self.post(left);
         }
     }
+}
+
+/// `text` as a header, if it is printable ASCII: other bytes are allowed there, but clients read them differently.
+fn header_value(text: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(text).ok().filter(|value| value.to_str().is_ok())
 }
 
 fn millis(time: Duration) -> u64 {

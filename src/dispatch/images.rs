@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Instant};
 
-use actix_web::HttpRequest;
+use actix_web::{HttpRequest, web};
 use base64::{
     Engine as _,
     alphabet::{STANDARD, URL_SAFE},
@@ -25,6 +25,9 @@ use crate::{
 
 /// Most images of one answer that are fetched: no request may ask for more.
 const MOST_FETCHED: usize = 10;
+
+/// Base64 of more bytes than this is not for a worker's thread: others wait there for microseconds.
+const LARGE: usize = 1024 * 1024;
 
 /// What providers send as base64: with or without padding.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_padding_mode(Indifferent);
@@ -81,19 +84,20 @@ impl ImageWork {
         let mut answer = rewrite_image_answer(body, origin, context)?;
         match self.request.format {
             ImageFormat::Base64 => fetch(&mut answer, target, bounds).await?,
-            ImageFormat::Url => self.link(&mut answer, bounds.files)?,
+            ImageFormat::Url => self.link(&mut answer, bounds.files).await?,
         }
         Ok(Answer { body: answer.body(), outcome: answer.outcome })
     }
 
     /// Puts a link to us in place of every image that came as bytes.
-    fn link(&self, answer: &mut ImageAnswer, files: &ImageFiles) -> Result<(), AnswerFault> {
-        let here = |source: &ImageSource| match source {
-            ImageSource::Base64 { data, .. } => Some(decode(data)),
-            ImageSource::Url { .. } => None,
-        };
-        let bytes: Vec<Bytes> =
-            answer.images.iter().filter_map(|image| here(&image.source)).collect::<Result<_, _>>()?;
+    async fn link(&self, answer: &mut ImageAnswer, files: &ImageFiles) -> Result<(), AnswerFault> {
+        let mut bytes = Vec::with_capacity(answer.images.len());
+        for image in &answer.images {
+            if let ImageSource::Base64 { data, .. } = &image.source {
+                let data = data.clone();
+                bytes.push(apart(data.len(), move || decode(&data)).await??);
+            }
+        }
         let names = files
             .keep(bytes, Instant::now())
             .ok_or_else(|| AnswerFault::malformed("images larger than images.max_bytes"))?;
@@ -119,10 +123,19 @@ async fn fetch(answer: &mut ImageAnswer, from: &Target<'_>, bounds: ImageBounds<
         let bytes = from.client.fetch_image(url, bounds.deadline, bounds.one.min(room)).await?;
         room = room.saturating_sub(bytes.len());
         let media_type = images::media_type(&bytes).ok_or_else(|| AnswerFault::malformed("a link to no image"))?;
-        let data = BASE64_STANDARD.encode(&bytes).into();
+        let data = apart(bytes.len(), move || BASE64_STANDARD.encode(&bytes)).await?.into();
         image.source = ImageSource::Base64 { data, media_type: Cow::Borrowed(media_type) };
     }
     Ok(())
+}
+
+/// Does `work` on so many bytes: on a thread for such things if they are many.
+async fn apart<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T, AnswerFault> {
+    if bytes <= LARGE {
+        return Ok(work());
+    }
+    // Fails only in a panic of `work`, or when the server is going down.
+    web::block(work).await.map_err(|_| AnswerFault::malformed("the image could not be converted"))
 }
 
 fn decode(base64: &[u8]) -> Result<Bytes, AnswerFault> {

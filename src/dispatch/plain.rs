@@ -36,7 +36,10 @@ pub async fn answer(
             draft.fail(None);
             return Err(walk.give_up().of_generation(draft.id()));
         };
-        let Some(target) = Target::of(worker, &walk.routed, &attempt) else { return Err(ApiError::internal()) };
+        let Some(target) = Target::of(worker, &walk.routed, &attempt) else {
+            draft.fail(None);
+            return Err(ApiError::internal().of_generation(draft.id()));
+        };
         let outgoing = work.upstream_body(&walk.routed.catalog, target.endpoint);
         draft.attempt_began(&attempt, target.slug(), outgoing.dropped);
         match one(worker, &target, work, outgoing.bytes, &mut attempt, &mut draft, walk.plain_deadline()).await {
@@ -47,7 +50,7 @@ pub async fn answer(
             }
             Err(error) => {
                 let position = attempt.position;
-                draft.attempt_ended(attempt.failed(error.failure));
+                draft.attempt_lost(attempt.failed(&error, draft.id()));
                 if let Verdict::Stop(error) = walk.failed(position, &error) {
                     draft.fail(None);
                     return Err(error.of_generation(draft.id()));

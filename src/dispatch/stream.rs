@@ -1,7 +1,12 @@
 //! An answer in a stream. The head waits for the first content or the first keep-alive, whichever is
 //! earlier; until the content another endpoint may still take over, after it none ever does.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use actix_web::{HttpResponse, http::header};
 use actix_web_lab::extract::LocalData;
@@ -112,7 +117,10 @@ async fn open(
             draft.borrow_mut().fail(None);
             return Err(walk.give_up().of_generation(draft.borrow().id()));
         };
-        let Some(target) = Target::of(&worker, &walk.routed, &attempt) else { return Err(ApiError::internal()) };
+        let Some(target) = Target::of(&worker, &walk.routed, &attempt) else {
+            draft.borrow_mut().fail(None);
+            return Err(ApiError::internal().of_generation(draft.borrow().id()));
+        };
         let outgoing = work.upstream_body(&walk.routed.catalog, target.endpoint);
         draft.borrow_mut().attempt_began(&attempt, target.slug(), outgoing.dropped);
         let context = target.answer_context(draft.borrow().record(), &work);
@@ -120,7 +128,8 @@ async fn open(
         let mut reading = Reading {
             chat: ChatStream::new(context, options),
             held: BytesMut::new(),
-            content_by: (Instant::now() + walk.routed.policy.clocks.first_content).min(walk.deadline),
+            patience: walk.routed.policy.clocks.first_content,
+            deadline: walk.deadline,
         };
         match reading.first_content(&target, call, &mut attempt).await {
             Ok(body) => {
@@ -131,7 +140,8 @@ async fn open(
             }
             Err(error) => {
                 let position = attempt.position;
-                draft.borrow_mut().attempt_ended(attempt.failed(error.failure));
+                let failed = attempt.failed(&error, draft.borrow().id());
+                draft.borrow_mut().attempt_lost(failed);
                 if let Verdict::Stop(error) = walk.failed(position, &error) {
                     draft.borrow_mut().fail(None);
                     return Err(error.of_generation(draft.borrow().id()));
@@ -145,7 +155,9 @@ async fn open(
 struct Reading {
     chat: ChatStream,
     held: BytesMut,
-    content_by: Instant,
+    /// Longest wait for content, hidden reasoning included.
+    patience: Duration,
+    deadline: Instant,
 }
 
 impl Reading {
@@ -155,30 +167,41 @@ impl Reading {
         call: crate::upstream::Call,
         attempt: &mut Attempt,
     ) -> Result<Option<UpstreamBody>, UpstreamError> {
+        let content_by = self.content_by();
         let response = target.client.send(call).await?;
         attempt.connected(&response.timing);
-        self.read_to_content(response.body, attempt).await.map_err(fault::behind_head)
+        self.read_to_content(response.body, attempt, content_by).await.map_err(fault::behind_head)
     }
 
     async fn read_to_content(
         &mut self,
         mut body: UpstreamBody,
         attempt: &mut Attempt,
+        mut content_by: Instant,
     ) -> Result<Option<UpstreamBody>, UpstreamError> {
         loop {
-            let read = tokio::time::timeout_at(self.content_by.into(), body.next()).await;
+            let read = tokio::time::timeout_at(content_by.into(), body.next()).await;
             let Ok(read) = read else { return Err(UpstreamError::timeout("no content in time")) };
             let Some(bytes) = read.transpose()? else {
                 self.chat.end(&mut self.held)?;
                 attempt.first_token(clock::now());
                 return Ok(None);
             };
-            self.chat.push(&bytes, &mut self.held)?;
+            let progress = self.chat.push(&bytes, &mut self.held)?;
             if self.chat.has_content() {
                 attempt.first_token(clock::now());
                 return Ok(Some(body));
             }
+            if progress.content {
+                // Reasoning that the client does not want to see: the model is at work.
+                content_by = self.content_by();
+            }
         }
+    }
+
+    /// When content must have come, counted from now.
+    fn content_by(&self) -> Instant {
+        (Instant::now() + self.patience).min(self.deadline)
     }
 }
 
@@ -198,7 +221,8 @@ impl Observer for StreamObserver {
                 draft.complete(outcome);
             }
             Ending::Failed(fault) => {
-                draft.attempt_ended(attempt.failed(fault::behind_head(fault.into()).failure));
+                let failed = attempt.failed(&fault::behind_head(fault.into()), draft.id());
+                draft.attempt_ended(failed);
                 draft.fail(Some(outcome));
             }
             Ending::ClientLeft => {

@@ -1,11 +1,13 @@
 //! Streams as section 10 of the contract states them, 33 to 41: their form, their ends, and who takes over.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
     hostile::{
-        CHUNKED, Seen, body, chunk, config, delta, event, events, finish, gateway, record_line, saying, status,
+        CHUNKED, Seen, body, chunk, config, delta, event, events, finish, gateway, ok, record_line, saying, status,
         stream_in_order, stream_of, text, watched_chat,
     },
     scripted::{Gate, Script, Upstream},
@@ -238,6 +240,50 @@ async fn a_failure_before_content_with_nobody_left_is_an_ordinary_error() {
     let reply = gateway.chat(&body(true)).await;
     assert_eq!(reply.header("content-type"), Some("application/json"));
     assert_eq!(Seen::of(&gateway, reply).await.line(), "502 provider_unavailable | failed | server:500, server:500");
+}
+
+/// 5.2: of a generation that nobody served, no model, no provider and no times are told, though heads had come.
+#[actix_web::test]
+async fn a_failed_generation_has_no_winner() {
+    for streamed in [false, true] {
+        let headed = || Upstream::start([saying(&ok("{}"))]);
+        let (first, second) = (headed(), headed());
+        let gateway = gateway(&[first.url(""), second.url("")], "").await;
+        let reply = gateway.chat(&body(streamed)).await;
+        let record = record(&gateway, reply.header("x-generation-id").unwrap()).await;
+        assert!(record_line(&record).starts_with("failed | "), "{record}");
+        assert_eq!(record["route"]["attempts"].as_array().unwrap().len(), 2, "{record}");
+        for field in ["latency", "generation_time", "provider_name"] {
+            assert_eq!(record[field], Value::Null, "{field}, streamed {streamed}: {record}");
+        }
+    }
+}
+
+/// A display name that fits no header is replaced by the provider's short name.
+#[actix_web::test]
+async fn a_provider_whose_name_fits_no_header_goes_by_its_short_name() {
+    let upstream = Upstream::start([saying(&stream_of(&events("Hello")))]);
+    let named = config(&[upstream.url("")], "").replace("\"P0\"", "\"Größe\"");
+    let gateway = TestGateway::start_with(&named, &[("PROVIDER_KEY", "sk-upstream")]).await;
+    let reply = gateway.chat(&body(true)).await;
+    assert_eq!((reply.status, reply.header("x-route-provider")), (200, Some("p0")));
+}
+
+/// Reasoning that the client does not want to see is work all the same: the clock of the first content waits.
+#[actix_web::test]
+async fn hidden_reasoning_keeps_the_first_content_clock_waiting() {
+    let thought = chunk(&delta(&json!({"reasoning": "Hm. "})));
+    let mut script = Script::new().request().send(CHUNKED);
+    for _ in 0..5 {
+        script = script.send(thought.clone()).pause(Duration::from_millis(200));
+    }
+    let rest = format!("{}0\r\n\r\n", chunk(&format!("{}{}data: [DONE]\n\n", text("Hello"), finish("stop"))));
+    let upstream = Upstream::start([script.send(rest).fin()]);
+    let gateway = gateway(&[upstream.url("")], "[timeouts]\nfirst_content_secs = 0.5\n").await;
+    let mut asked = body(true);
+    asked["reasoning"] = json!({"exclude": true});
+    let reply = gateway.chat(&asked).await;
+    assert_eq!((reply.status, reply.content().as_str()), (200, "Hello"), "{}", reply.text());
 }
 
 /// Statement 41; every way to fail behind content in `hostile_streams`.

@@ -133,7 +133,7 @@ pub struct Endpoint {
     /// The provider's own name for the model.
     pub upstream_model: Arc<str>,
     /// Prices, snapshotted into each generation at dispatch.
-    pub pricing: Pricing,
+    pub pricing: Arc<Pricing>,
     /// Limits.
     pub limits: EndpointLimits,
     /// Parameters it honours.

@@ -23,6 +23,12 @@ impl ModelId {
         &self.0
     }
 
+    /// The whole id, shared: for records that outlive the catalog.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
     /// Who made the model: the part before the slash.
     #[must_use]
     pub fn namespace(&self) -> &str {
@@ -64,6 +70,12 @@ impl ProviderSlug {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The slug, shared: for records that outlive the catalog.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
     }
 }
 

@@ -1,10 +1,12 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Every constant of the routing, as configured under `[routing]`. Units are in the types.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoutingPolicy {
     /// Which configuration this is; stamped into every decision.
     pub version: u64,
+    /// The same as clients see it: `system_fingerprint` of answers whose provider gives none.
+    pub fingerprint: Arc<str>,
     /// Statistics.
     pub stats: StatsPolicy,
     /// τ: how strongly uncertainty is explored; 0 makes serving equal preview.
@@ -103,10 +105,23 @@ pub struct PhaseClocks {
     pub total: Duration,
 }
 
+impl RoutingPolicy {
+    /// The same constants as another version.
+    #[must_use]
+    pub fn stamped(self, version: u64) -> RoutingPolicy {
+        RoutingPolicy { version, fingerprint: fingerprint(version), ..self }
+    }
+}
+
+fn fingerprint(version: u64) -> Arc<str> {
+    format!("fp_{version}").into()
+}
+
 impl Default for RoutingPolicy {
     fn default() -> RoutingPolicy {
         RoutingPolicy {
             version: 1,
+            fingerprint: fingerprint(1),
             stats: StatsPolicy {
                 half_life: Duration::from_secs(60),
                 max_weight: 40.0,

@@ -1,11 +1,13 @@
 //! A small catalog, and the shortest ways to read a body and to write it for an endpoint.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use pointsman_actors::{
     dialect::{ChatRequest, Form, ImageRequest, OutgoingBody, RequestLimits},
     domain::{
         Architecture, Catalog, DefaultParameters, Endpoint, EndpointId, EndpointLimits, Invalid, Modalities, Modality,
-        Model, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug, ProviderState,
+        Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
     },
 };
 
@@ -111,7 +113,7 @@ fn endpoint(id: &str, position: u32, parameters: ParameterSet) -> Endpoint {
         provider: 0,
         variant: String::new(),
         upstream_model: id.replace("acme/", "up-").into(),
-        pricing: Pricing::default(),
+        pricing: Arc::default(),
         limits: EndpointLimits { context_length: 128_000, max_completion_tokens: None, max_prompt_tokens: None },
         parameters,
         quantization: None,

@@ -142,7 +142,7 @@ impl Entry {
             provider,
             variant: self.variant.clone(),
             upstream_model: self.model.as_str().into(),
-            pricing: self.pricing(),
+            pricing: self.pricing().into(),
             limits: EndpointLimits {
                 context_length: whole("ctx").unwrap_or(100_000),
                 max_completion_tokens: whole("most"),
