@@ -51,7 +51,12 @@ pub async fn create(
         trace: chat.trace.clone(),
         media_prompt: u64::from(chat.images),
     };
-    let measure = Measure { prompt_tokens: chat.prompt_tokens, max_tokens: chat.max_tokens, streamed: chat.stream };
+    let measure = Measure {
+        prompt_tokens: chat.prompt_tokens,
+        max_tokens: chat.max_tokens,
+        answers: chat.n,
+        streamed: chat.stream,
+    };
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let work = Work::Chat(chat);
     let routed = dispatch::route(&worker, &snapshot.catalog, &work, query).await?;

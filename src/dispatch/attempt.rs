@@ -44,6 +44,8 @@ pub struct Measure {
     pub prompt_tokens: u32,
     /// The request's own limit on output tokens.
     pub max_tokens: Option<u32>,
+    /// Answers asked for: lengths are learned per answer.
+    pub answers: u32,
     /// Whether the answer is streamed.
     pub streamed: bool,
 }
@@ -108,7 +110,7 @@ impl Attempt {
                 first_token: first - self.started,
                 total: now - self.started,
                 prompt_tokens: small(usage.prompt_tokens),
-                completion_tokens: small(usage.completion_tokens),
+                completion_tokens: small(usage.completion_tokens) / self.request.answers.max(1),
                 max_tokens: self.request.max_tokens,
             },
             None,

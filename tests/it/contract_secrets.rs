@@ -116,7 +116,7 @@ async fn check_session(log: &str) {
         session.chat(&model, &json!({})).await;
         session.chat(&model, &json!({"stream": true})).await;
     }
-    session.chat("service/auto", &json!({"models": ["acme/good"], "trace": {"note": PROMPT}})).await;
+    session.chat("service/auto", &json!({"models": ["acme/good"], "trace": {"note": "kept"}})).await;
     let tool = json!([{"type": "function", "function": {"name": "f", "description": PROMPT}}]);
     session.chat("acme/good", &json!({"tools": tool})).await;
     session.chat("acme/good", &json!({"stop": [PROMPT, 5]})).await;
