@@ -6,7 +6,7 @@ use std::{
     num::NonZeroU32,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -18,12 +18,13 @@ use governor::{
     middleware::StateInformationMiddleware,
     state::{InMemoryState, NotKeyed},
 };
+use pointsman_actors::domain::Tick;
 
 use crate::{
     auth::Caller,
     clock,
     config::{Key, LimitsConfig},
-    error::{ApiError, Limit},
+    error::{ApiError, Limit, Overload},
 };
 
 type KeyLimiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
@@ -41,6 +42,8 @@ pub struct Admission {
 
 struct KeyLimits {
     rate: Option<(NonZeroU32, KeyLimiter)>,
+    /// When the whole burst is available again, as a [`Tick`]: the limiter cannot be asked without spending.
+    full_at: AtomicU64,
     places: Arc<Places>,
 }
 
@@ -90,19 +93,29 @@ impl Admission {
     /// 429 for the key's own limits, 503 when the gateway as a whole is full.
     pub fn admit(&self, caller: &Caller) -> Result<Admitted, ApiError> {
         let Some(key) = self.keys.get(caller.position) else { return Err(ApiError::internal()) };
-        let rate = key.check_rate(&self.clock)?;
+        // Places first: they are given back to a call that is refused below, a rate's tokens are not.
+        let mut admitted = self.place(key)?;
+        admitted.rate = key.check_rate(&self.clock)?;
         if let Some(limiter) = &self.global_rate
             && let Err(until) = limiter.check()
         {
-            return Err(ApiError::overloaded("overloaded", until.wait_time_from(self.clock.now())));
+            return Err(ApiError::overloaded(Overload::RequestRate, until.wait_time_from(self.clock.now())));
         }
-        let global =
-            Places::take(&self.global_places).ok_or_else(|| ApiError::overloaded("overloaded", CONCURRENCY_WAIT))?;
+        Ok(admitted)
+    }
+
+    fn place(&self, key: &KeyLimits) -> Result<Admitted, ApiError> {
+        let full = || ApiError::overloaded(Overload::RequestsInFlight, CONCURRENCY_WAIT);
+        let global = Places::take(&self.global_places).ok_or_else(full)?;
         let Some(own) = Places::take(&key.places) else {
             global.give_back();
-            return Err(ApiError::limited(Limit::Concurrency, CONCURRENCY_WAIT));
+            let error = ApiError::limited(Limit::Concurrency, CONCURRENCY_WAIT);
+            return Err(match key.rate_state(clock::now()) {
+                Some(state) => state.on_refusal(error, CONCURRENCY_WAIT),
+                None => error,
+            });
         };
-        Ok(Admitted { places: [global, own], rate })
+        Ok(Admitted { places: [global, own], rate: None })
     }
 
     /// Calls in progress.
@@ -118,7 +131,7 @@ impl KeyLimits {
             let limiter = RateLimiter::direct(Quota::per_minute(rate)).with_middleware::<StateInformationMiddleware>();
             (rate, limiter)
         });
-        KeyLimits { rate, places: Places::new(key.concurrency) }
+        KeyLimits { rate, full_at: AtomicU64::new(0), places: Places::new(key.concurrency) }
     }
 
     fn check_rate(&self, clock: &DefaultClock) -> Result<Option<RateState>, ApiError> {
@@ -128,7 +141,9 @@ impl KeyLimits {
         match limiter.check() {
             Ok(state) => {
                 let remaining = state.remaining_burst_capacity();
-                Ok(Some(RateState { limit, remaining, reset: refill * limit.saturating_sub(remaining) }))
+                let reset = refill * limit.saturating_sub(remaining);
+                self.full_at.fetch_max(clock::now().plus(reset).0, Ordering::Relaxed);
+                Ok(Some(RateState { limit, remaining, reset }))
             }
             Err(until) => {
                 let wait = until.wait_time_from(clock.now());
@@ -136,6 +151,15 @@ impl KeyLimits {
                 Err(state.on_refusal(ApiError::limited(Limit::Requests, wait), wait))
             }
         }
+    }
+
+    /// Where the rate stands, spending nothing.
+    fn rate_state(&self, now: Tick) -> Option<RateState> {
+        let limit = self.rate.as_ref()?.0.get();
+        let refill = Duration::from_secs(60) / limit;
+        let reset = Tick(self.full_at.load(Ordering::Relaxed)).since(now);
+        let spent = u32::try_from(reset.as_nanos().div_ceil(refill.as_nanos().max(1))).unwrap_or(u32::MAX);
+        Some(RateState { limit, remaining: limit.saturating_sub(spent), reset })
     }
 }
 
@@ -182,7 +206,7 @@ impl RateState {
         let reset = clock::unix_millis().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         let older = [
             (HeaderName::from_static("x-ratelimit-limit"), HeaderValue::from(self.limit)),
-            (HeaderName::from_static("x-ratelimit-remaining"), HeaderValue::from(0)),
+            (HeaderName::from_static("x-ratelimit-remaining"), HeaderValue::from(self.remaining)),
             (HeaderName::from_static("x-ratelimit-reset"), HeaderValue::from(reset)),
         ];
         self.headers().into_iter().chain(older).fold(error, |error, (name, value)| error.with_header(name, value))

@@ -21,6 +21,9 @@ use pointsman_actors::domain::{FailureKind, GenerationId, Invalid, InvalidReason
 pub use availability::{Availability, Constraint};
 use serde_json::value::RawValue;
 
+/// What a client reads when the limit on the whole request struck.
+const DEADLINE_MESSAGE: &str = "The request took longer than this gateway allows.";
+
 /// A failed call, as the client will see it.
 #[derive(Debug, Clone)]
 pub struct ApiError(Box<Problem>);
@@ -87,6 +90,8 @@ pub struct UpstreamDetail {
     pub provider_name: String,
     /// Its status, if it gave one.
     pub status: Option<u16>,
+    /// Its own code for the error: only for a mistake of the client.
+    pub code: Option<String>,
     /// Its body, redacted and cut: only for a mistake of the client.
     pub raw: Option<String>,
 }
@@ -126,6 +131,21 @@ pub enum Limit {
     Concurrency,
 }
 
+/// Why nothing may be called right now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overload {
+    /// As many requests are in flight as the gateway takes.
+    RequestsInFlight,
+    /// All keys together sent as many requests per minute as the gateway takes.
+    RequestRate,
+    /// Every endpoint is saturated, or refused the claim.
+    EndpointsBusy,
+    /// Every circuit is open.
+    CircuitsOpen,
+    /// A control actor did not answer.
+    SilentPart,
+}
+
 /// How a route failed when every attempt did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
@@ -133,6 +153,8 @@ pub enum Exhausted {
     RateLimited,
     /// Every candidate ran out of time.
     TimedOut,
+    /// The time this gateway allows a request was over.
+    Deadline,
     /// Every candidate was overloaded.
     Overloaded,
     /// Anything else.
@@ -340,13 +362,19 @@ impl ApiError {
             .retry_after(wait)
     }
 
-    /// 503: we are shedding load.
+    /// 503: nothing may be called right now.
     #[must_use]
-    pub fn overloaded(reason: &'static str, wait: Duration) -> ApiError {
-        let message = match reason {
-            "draining" => "The gateway is shutting down.",
-            "all_circuits_open" => "Every provider that could serve this request is failing at the moment.",
-            _ => "The gateway is at its limit of requests in flight.",
+    pub fn overloaded(by: Overload, wait: Duration) -> ApiError {
+        let (reason, message) = match by {
+            Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
+            Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
+            Overload::EndpointsBusy => {
+                ("overloaded", "Every endpoint that could serve this request takes no more requests at the moment.")
+            }
+            Overload::CircuitsOpen => {
+                ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
+            }
+            Overload::SilentPart => ("overloaded", "A part of the gateway did not answer in time."),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
             .because(reason)
@@ -371,6 +399,9 @@ impl ApiError {
                 "upstream_timeout",
                 "No provider answered in time.",
             ),
+            Exhausted::Deadline => {
+                (StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", "deadline", DEADLINE_MESSAGE)
+            }
             Exhausted::Overloaded => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 Kind::Provider,
@@ -386,16 +417,23 @@ impl ApiError {
                 "No provider could complete this request.",
             ),
         };
-        let mut error = ApiError::new(status, kind, error_type, message).because(reason).retry_after(wait);
-        if let Some(last) = previous.last() {
-            error.0.upstream =
-                Some(UpstreamDetail { provider_name: last.provider.clone(), status: last.status, raw: None });
-        }
-        error.0.previous = previous;
-        error
+        ApiError::new(status, kind, error_type, message).because(reason).retry_after(wait).after(previous)
     }
 
-    /// What ends a stream whose upstream failed after its first content.
+    /// The same error, after these attempts.
+    #[must_use]
+    pub fn after(mut self, previous: Vec<PreviousError>) -> ApiError {
+        self.0.upstream = previous.last().map(|last| UpstreamDetail {
+            provider_name: last.provider.clone(),
+            status: last.status,
+            code: None,
+            raw: None,
+        });
+        self.0.previous = previous;
+        self
+    }
+
+    /// What ends a stream that failed after its first content.
     #[must_use]
     pub fn broken_stream(kind: FailureKind) -> ApiError {
         match kind {
@@ -403,6 +441,10 @@ impl ApiError {
                 let message = "The provider fell silent in the middle of its answer.";
                 ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", message)
                     .because("upstream_timeout")
+            }
+            FailureKind::Deadline => {
+                ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", DEADLINE_MESSAGE)
+                    .because("deadline")
             }
             _ => {
                 let message = "The provider broke off in the middle of its answer.";
@@ -486,7 +528,9 @@ impl ApiError {
         self
     }
 
-    fn with_availability(mut self, availability: Availability) -> ApiError {
+    /// The same error, saying what could have served.
+    #[must_use]
+    pub fn with_availability(mut self, availability: Availability) -> ApiError {
         self.0.availability = Some(availability);
         self
     }

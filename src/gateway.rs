@@ -28,9 +28,6 @@ use crate::{
     providers::Providers, upstream::UpstreamClient,
 };
 
-/// How long a control actor may take to answer a question.
-pub const ASK_TIMEOUT: Duration = Duration::from_millis(500);
-
 /// One per process.
 pub struct Shared {
     /// The configuration in force.

@@ -6,6 +6,7 @@
 
 mod admission;
 mod api;
+mod ask;
 mod auth;
 mod body;
 pub mod cli;

@@ -10,11 +10,7 @@ use pointsman_actors::{
 };
 use serde::Deserialize;
 
-use crate::{
-    auth::Caller,
-    error::ApiError,
-    gateway::{ASK_TIMEOUT, Worker},
-};
+use crate::{ask::ask, auth::Caller, error::ApiError, gateway::Worker};
 
 /// The two spellings of an id's name.
 #[derive(Deserialize)]
@@ -58,13 +54,12 @@ pub fn id_in_body(body: &[u8]) -> Result<Option<String>, ApiError> {
 /// another key's id cannot be told apart.
 ///
 /// # Errors
-/// 400 without an id, 404 when there is nothing to show.
+/// 400 without an id, 404 when there is nothing to show, 503 when the ledger does not answer.
 pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Generation, ApiError> {
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     worker.shared.news_room.flush();
-    let asked = worker.shared.control.ledger.send(Lookup(id)).timeout(ASK_TIMEOUT).await;
-    let found = asked.map_err(|_| ApiError::internal())?;
+    let found = ask(&worker.shared.control.ledger, Lookup(id)).await?;
     let own = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
     found.filter(own).map(|generation| with_probabilities(worker, &generation)).ok_or_else(ApiError::unknown_generation)
 }

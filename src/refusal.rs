@@ -1,6 +1,9 @@
 //! When the routing leaves nothing: which error that is, and what would help.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use pointsman_actors::domain::{
     Catalog, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target, Tick,
@@ -8,7 +11,7 @@ use pointsman_actors::domain::{
 
 use crate::{
     dispatch::Work,
-    error::{ApiError, Availability, Constraint, Exhausted},
+    error::{ApiError, Availability, Constraint, Exhausted, Overload},
 };
 
 /// The answer to a request that no endpoint may serve.
@@ -18,7 +21,7 @@ use crate::{
 #[must_use]
 pub fn explain(catalog: &Catalog, work: &Work, error: &RouteError, now: Tick) -> ApiError {
     if error.excluded.iter().any(|excluded| excluded.reason.is_passing()) {
-        return passing(error, now);
+        return passing(catalog, error, now);
     }
     let only = |reason| !error.excluded.is_empty() && error.excluded.iter().all(|e| e.reason == reason);
     if let Some(model) = fixed_model(catalog, &error.query) {
@@ -49,20 +52,30 @@ const fn is_context_or_unrelated(reason: ExclusionReason) -> bool {
     )
 }
 
-fn passing(error: &RouteError, now: Tick) -> ApiError {
+fn passing(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
     let wait = error.opens.map_or(Duration::from_secs(1), |opens| opens - now).max(Duration::from_millis(1));
     let passing = || error.excluded.iter().map(|e| e.reason).filter(|reason| reason.is_passing());
     let limited = |reason| matches!(reason, ExclusionReason::RateLimited | ExclusionReason::Paced);
-    if passing().all(limited) {
-        return ApiError::exhausted(Exhausted::RateLimited, wait, Vec::new());
-    }
     let broken = |reason| {
         matches!(reason, ExclusionReason::CircuitOpen | ExclusionReason::ProbeInFlight | ExclusionReason::ConfigFault)
     };
-    if passing().any(broken) {
-        return ApiError::overloaded("all_circuits_open", wait);
-    }
-    ApiError::overloaded("overloaded", wait)
+    let refusal = if passing().all(limited) {
+        ApiError::exhausted(Exhausted::RateLimited, wait, Vec::new())
+    } else if passing().any(broken) {
+        ApiError::overloaded(Overload::CircuitsOpen, wait)
+    } else {
+        ApiError::overloaded(Overload::EndpointsBusy, wait)
+    };
+    let affected = error.excluded.iter().filter(|e| e.reason.is_passing()).map(|e| e.index);
+    let reasons = counted(error).into_iter().map(|(reason, _)| reason.as_str()).collect();
+    let availability = Availability::capacity(requested(catalog, &error.query), providers(catalog, affected), reasons);
+    refusal.with_availability(availability.retryable_after(wait))
+}
+
+/// The slugs of the providers of these endpoints, each once.
+pub fn providers(catalog: &Catalog, endpoints: impl Iterator<Item = u32>) -> Vec<String> {
+    let slugs = endpoints.filter_map(|index| Some(catalog.provider_of(catalog.endpoint(index)?)?.slug.to_string()));
+    slugs.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// The one fixed model that was asked for.
@@ -109,13 +122,19 @@ fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
     Invalid::field(InvalidReason::ContextLength, "messages", message)
 }
 
-fn no_candidates(catalog: &Catalog, error: &RouteError) -> ApiError {
+/// How many endpoints each reason excluded, the most frequent first.
+fn counted(error: &RouteError) -> Vec<(ExclusionReason, usize)> {
     let mut counts: BTreeMap<ExclusionReason, usize> = BTreeMap::new();
     for excluded in &error.excluded {
         *counts.entry(excluded.reason).or_default() += 1;
     }
     let mut counts: Vec<(ExclusionReason, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
+    counts
+}
+
+fn no_candidates(catalog: &Catalog, error: &RouteError) -> ApiError {
+    let counts = counted(error);
     let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
     let message = match error.excluded.len() {
         _ if counts.iter().all(|(reason, _)| *reason == ExclusionReason::ProviderOff) && !counts.is_empty() => {

@@ -241,7 +241,8 @@ impl Relay {
 
     /// Whether the upstream broke only after every choice had finished; then the stream is ended as a whole.
     fn lost_nothing(&mut self, fault: &AnswerFault) -> bool {
-        let broke = matches!(fault.kind, FailureKind::Reset | FailureKind::Truncated | FailureKind::Timeout);
+        use FailureKind::{Deadline, Reset, Timeout, Truncated};
+        let broke = matches!(fault.kind, Reset | Truncated | Timeout | Deadline);
         let Some(stream) = self.stream.as_mut().filter(|stream| broke && stream.chat.is_whole()) else { return false };
         stream.chat.end(&mut self.buffer).is_ok()
     }
@@ -335,8 +336,11 @@ impl Relay {
         }
         let idle = now.duration_since(self.last_content) >= self.limits.idle;
         if self.stream.is_some() && (idle || now >= self.limits.deadline) {
-            let detail = if idle { "no content within the idle time" } else { "the request's deadline passed" };
-            return self.fail(AnswerFault { kind: FailureKind::Timeout, detail: detail.into() }, ctx);
+            let (kind, detail) = match idle {
+                true => (FailureKind::Timeout, "no content within the idle time"),
+                false => (FailureKind::Deadline, "the request's deadline passed"),
+            };
+            return self.fail(AnswerFault { kind, detail: detail.into() }, ctx);
         }
         if now.duration_since(self.last_sent) >= self.limits.keep_alive {
             self.send_bytes(KEEP_ALIVE, ctx);

@@ -151,7 +151,7 @@ fn promises_faults_of_ours_and_mistakes_of_the_caller_count_for_nothing() {
         (ContextLength, Some(400)),
         (TooLarge, Some(413)),
         (Unprocessable, Some(422)),
-        (Saturated, None),
+        (Deadline, None),
     ];
     for (kind, status) in kinds {
         assert_eq!(effect(|rig| rig.fail(40.0, 40.001, kind, status)), "== ==", "{kind:?}");

@@ -14,13 +14,7 @@ use super::{
     readiness::{Checks, ReadinessBody},
     readings::{Clocks, Readings},
 };
-use crate::{
-    auth::Authorized,
-    clock,
-    config::Scope,
-    error::ApiError,
-    gateway::{ASK_TIMEOUT, Worker},
-};
+use crate::{ask::ask, auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
 
 /// Says that the process serves.
 pub(crate) async fn live() -> HttpResponse {
@@ -111,9 +105,9 @@ async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiEr
 async fn checks(worker: &Worker) -> Checks {
     let control = &worker.shared.control;
     let (catalog, health, ledger) = futures_util::join!(
-        control.catalog.send(CurrentCatalog).timeout(ASK_TIMEOUT),
-        control.health.send(Ping).timeout(ASK_TIMEOUT),
-        control.ledger.send(CountRecords).timeout(ASK_TIMEOUT),
+        ask(&control.catalog, CurrentCatalog),
+        ask(&control.health, Ping),
+        ask(&control.ledger, CountRecords),
     );
     let published = &worker.shared.snapshot.load().catalog;
     let readings = Readings { live: worker.shared.live.view(clock::now()), ..Readings::default() };

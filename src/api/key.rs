@@ -6,12 +6,7 @@ use pointsman_actors::ledger::{ReadSpending, Spent};
 use serde::Serialize;
 
 use super::{key_view::KeyBody, number::Dollars};
-use crate::{
-    auth::Authorized,
-    clock,
-    error::ApiError,
-    gateway::{ASK_TIMEOUT, Worker},
-};
+use crate::{ask::ask, auth::Authorized, clock, error::ApiError, gateway::Worker};
 
 /// Shows the calling key. Any key may ask about itself.
 ///
@@ -52,8 +47,7 @@ struct CreditsBody {
 async fn spent(worker: &Worker, owner: Option<u64>) -> Result<Spent, ApiError> {
     worker.shared.news_room.flush();
     let question = ReadSpending { owner, now_ms: clock::unix_millis() };
-    let answer = worker.shared.control.ledger.send(question).timeout(ASK_TIMEOUT).await;
-    answer.map_err(|_| ApiError::overloaded("overloaded", ASK_TIMEOUT))
+    ask(&worker.shared.control.ledger, question).await
 }
 
 #[cfg(test)]

@@ -4,11 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, http::header};
 use actix_web_lab::extract::LocalData;
 use pointsman_actors::ledger::CountRecords;
 
-use crate::{
-    config::Scope,
-    error::ApiError,
-    gateway::{ASK_TIMEOUT, Worker},
-};
+use crate::{ask::ask, config::Scope, error::ApiError, gateway::Worker};
 
 /// Shows all counters. Open to anybody while the gateway listens on loopback only; else for keys with the scope `read`.
 ///
@@ -22,7 +18,7 @@ pub async fn show(worker: LocalData<Worker>, request: HttpRequest) -> Result<Htt
     if !shared.config.server.is_loopback() {
         shared.keys.caller(&request)?.require(Scope::Read)?;
     }
-    let records = shared.control.ledger.send(CountRecords).timeout(ASK_TIMEOUT).await.unwrap_or_default();
+    let records = ask(&shared.control.ledger, CountRecords).await.unwrap_or_default();
     shared.metrics.ledger_records.set(i64::try_from(records).unwrap_or(i64::MAX));
     shared.metrics.in_flight.set(i64::from(shared.admission.in_flight()));
     shared.metrics.dropped_events.set(i64::try_from(shared.news_room.dropped()).unwrap_or(i64::MAX));

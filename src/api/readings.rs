@@ -13,11 +13,7 @@ use pointsman_actors::{
 };
 
 use super::condition::Condition;
-use crate::{
-    clock,
-    error::ApiError,
-    gateway::{ASK_TIMEOUT, Worker},
-};
+use crate::{ask::ask, clock, error::ApiError, gateway::Worker};
 
 /// All measurements, by position in one catalog.
 #[derive(Debug, Clone, Default)]
@@ -60,8 +56,7 @@ impl Readings {
         let shared = &worker.shared;
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
         let question = ReadFigures { now: clocks.now, patience };
-        let answer = shared.control.health.send(question).timeout(ASK_TIMEOUT).await;
-        let figures = answer.map_err(|_| ApiError::overloaded("overloaded", ASK_TIMEOUT))?;
+        let figures = ask(&shared.control.health, question).await?;
         Ok(Readings { figures, live: shared.live.view(clocks.now), clocks })
     }
 

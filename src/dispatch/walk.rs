@@ -4,15 +4,16 @@ use std::time::{Duration, Instant};
 
 use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
-    domain::{Candidate, Failure, FailureKind, Next},
+    domain::{Candidate, ExclusionReason, Failure, FailureKind, Next},
     router::Routed,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     dispatch::attempt::{Attempt, Measure},
-    error::{ApiError, Exhausted, PreviousError, UpstreamDetail},
+    error::{ApiError, Availability, Exhausted, Overload, PreviousError, UpstreamDetail},
     gateway::Worker,
+    refusal,
     upstream::UpstreamError,
 };
 
@@ -30,15 +31,31 @@ pub struct Walk {
     position: usize,
     attempts: u32,
     failures: Vec<Failed>,
+    /// Candidates that were not called, and why.
+    passed_over: Vec<(u32, ExclusionReason)>,
+    /// The refusal of the last endpoint that had no room, in case no larger one can be asked.
+    too_long: Option<ApiError>,
     /// Only endpoints with a larger context window may still be tried.
     larger_than: u32,
 }
 
 struct Failed {
+    endpoint: u32,
     kind: FailureKind,
     wait: Option<Duration>,
     panic: bool,
     previous: PreviousError,
+}
+
+impl Failed {
+    /// What the routing would have called it, had it known: only asked of failures that pass with time.
+    fn obstacle(&self) -> ExclusionReason {
+        match self.kind {
+            FailureKind::RateLimited => ExclusionReason::RateLimited,
+            _ if self.panic => ExclusionReason::CircuitOpen,
+            _ => ExclusionReason::Saturated,
+        }
+    }
 }
 
 /// Whether a failed attempt ends the request.
@@ -61,6 +78,8 @@ impl Walk {
             position: 0,
             attempts: 0,
             failures: Vec::new(),
+            passed_over: Vec::new(),
+            too_long: None,
             larger_than: 0,
         }
     }
@@ -75,16 +94,23 @@ impl Walk {
                 continue;
             }
             let Ok(permit) = self.permit(candidate).await else {
-                self.note(position, FailureKind::Saturated, None, None);
+                let index = candidate.index;
+                self.passed_over.push((index, ExclusionReason::Saturated));
                 continue;
             };
             let candidate = self.routed.decision.candidates.get(position)?;
             // Refused only when the gate shut between the decision and now: the next one, then.
             let now = crate::clock::now();
-            if let Ok(claim) = self.worker.shared.live.claim(candidate.index, now, candidate) {
-                self.attempts += 1;
-                let place = (self.attempts, position);
-                return Some(Attempt::new(&self.worker, &self.routed, place, self.measure, claim, permit));
+            match self.worker.shared.live.claim(candidate.index, now, candidate) {
+                Ok(claim) => {
+                    self.attempts += 1;
+                    let place = (self.attempts, position);
+                    return Some(Attempt::new(&self.worker, &self.routed, place, self.measure, claim, permit));
+                }
+                Err(reason) => {
+                    let index = candidate.index;
+                    self.passed_over.push((index, reason));
+                }
             }
         }
         None
@@ -94,10 +120,7 @@ impl Walk {
     /// from a thinking one: as long as another could take over, it gets half of what is left.
     #[must_use]
     pub fn plain_deadline(&self) -> Instant {
-        let candidates = self.routed.decision.candidates.iter().skip(self.position);
-        let is_last =
-            self.attempts >= self.routed.decision.max_attempts || !candidates.clone().any(|c| self.has_room(c));
-        if is_last {
+        if !self.may_go_on() {
             return self.deadline;
         }
         let now = Instant::now();
@@ -113,8 +136,12 @@ impl Walk {
             Next::LargerContext => {
                 let room = self.context_length(position);
                 self.larger_than = self.larger_than.max(room);
-                let larger = self.routed.decision.candidates.iter().skip(self.position).any(|c| self.has_room(c));
-                if larger { Verdict::GoOn } else { Verdict::Stop(self.refused(error)) }
+                let refused = self.refused(error);
+                if !self.may_go_on() {
+                    return Verdict::Stop(refused);
+                }
+                self.too_long = Some(refused);
+                Verdict::GoOn
             }
             Next::Stop => Verdict::Stop(self.refused(error)),
         }
@@ -123,32 +150,74 @@ impl Walk {
     /// What the client is told when nothing is left to try.
     #[must_use]
     pub fn give_up(&self) -> ApiError {
-        let all = |test: fn(FailureKind) -> bool| self.failures.iter().all(|failed| test(failed.kind));
         let wait = self.failures.iter().filter_map(|failed| failed.wait).min().unwrap_or(DEFAULT_WAIT);
-        let previous = || self.failures.iter().map(|failed| failed.previous.clone()).collect();
-        if self.failures.is_empty() {
-            return ApiError::overloaded("overloaded", wait);
+        let Some(last) = self.failures.last() else { return self.never_called(wait) };
+        if let Some(refused) = self.too_long.as_ref().filter(|_| last.kind == FailureKind::ContextLength) {
+            return refused.clone();
         }
+        let previous = self.failures.iter().map(|failed| failed.previous.clone()).collect();
         if self.failures.iter().all(|failed| failed.panic && failed.kind == FailureKind::Connect) {
-            return ApiError::overloaded("all_circuits_open", wait);
+            return self.out_of_capacity(ApiError::overloaded(Overload::CircuitsOpen, wait).after(previous), wait);
         }
-        let how = if all(|kind| kind == FailureKind::RateLimited) {
+        let how = self.exhausted();
+        let error = ApiError::exhausted(how, wait, previous);
+        match how {
+            Exhausted::RateLimited | Exhausted::Overloaded => self.out_of_capacity(error, wait),
+            Exhausted::TimedOut | Exhausted::Deadline | Exhausted::Unavailable => error,
+        }
+    }
+
+    /// What the failures have in common. Candidates that were never called have no say.
+    fn exhausted(&self) -> Exhausted {
+        let all = |test: fn(FailureKind) -> bool| self.failures.iter().all(|failed| test(failed.kind));
+        if all(|kind| kind == FailureKind::RateLimited) {
             Exhausted::RateLimited
-        } else if all(|kind| kind == FailureKind::Timeout) {
+        } else if all(|kind| kind == FailureKind::Deadline) {
+            Exhausted::Deadline
+        } else if all(|kind| matches!(kind, FailureKind::Timeout | FailureKind::Deadline)) {
             Exhausted::TimedOut
-        } else if all(|kind| matches!(kind, FailureKind::Overloaded | FailureKind::Saturated)) {
+        } else if all(|kind| kind == FailureKind::Overloaded) {
             Exhausted::Overloaded
         } else {
             Exhausted::Unavailable
+        }
+    }
+
+    fn never_called(&self, wait: Duration) -> ApiError {
+        if Instant::now() >= self.deadline {
+            return ApiError::exhausted(Exhausted::Deadline, wait, Vec::new());
+        }
+        self.out_of_capacity(ApiError::overloaded(Overload::EndpointsBusy, wait), wait)
+    }
+
+    /// The same error, saying who could have served and may again after `wait`.
+    fn out_of_capacity(&self, error: ApiError, wait: Duration) -> ApiError {
+        let decision = &self.routed.decision;
+        let catalog = &self.routed.catalog;
+        let model = |candidate: &Candidate| Some(catalog.model_of(catalog.endpoint(candidate.index)?)?.id.to_string());
+        let mut requested = match &decision.router {
+            Some(alias) => vec![alias.clone()],
+            None => decision.candidates.iter().filter_map(model).collect(),
         };
-        ApiError::exhausted(how, wait, previous())
+        requested.dedup();
+        let called = self.failures.iter().map(|failed| (failed.endpoint, failed.obstacle()));
+        let (mut endpoints, mut reasons) = (Vec::new(), Vec::new());
+        for (endpoint, reason) in called.chain(self.passed_over.iter().copied()) {
+            endpoints.push(endpoint);
+            if !reasons.contains(&reason.as_str()) {
+                reasons.push(reason.as_str());
+            }
+        }
+        let affected = refusal::providers(catalog, endpoints.into_iter());
+        error.with_availability(Availability::capacity(requested, affected, reasons).retryable_after(wait))
     }
 
     fn refused(&self, error: &UpstreamError) -> ApiError {
         let mut previous: Vec<PreviousError> = self.failures.iter().map(|failed| failed.previous.clone()).collect();
         let provider_name = previous.pop().map(|last| last.provider).unwrap_or_default();
         let Failure { kind, status, .. } = error.failure;
-        let detail = UpstreamDetail { provider_name, status, raw: error.raw.clone() };
+        let code = error.code.as_deref().map(str::to_owned);
+        let detail = UpstreamDetail { provider_name, status, code, raw: error.raw.clone() };
         // Not the status itself: a refusal may also come inside a 200.
         let status = match kind {
             FailureKind::TooLarge => 413,
@@ -186,7 +255,13 @@ impl Walk {
             status,
             code: kind.as_str(),
         };
-        self.failures.push(Failed { kind, wait, panic: candidate.panic, previous });
+        self.failures.push(Failed { endpoint: candidate.index, kind, wait, panic: candidate.panic, previous });
+    }
+
+    /// Whether another attempt is left, and a candidate with enough room for it.
+    fn may_go_on(&self) -> bool {
+        let mut candidates = self.routed.decision.candidates.iter().skip(self.position);
+        self.attempts < self.routed.decision.max_attempts && candidates.any(|candidate| self.has_room(candidate))
     }
 
     fn has_room(&self, candidate: &Candidate) -> bool {

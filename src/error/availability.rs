@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// What a client can do about a request that nothing could serve.
+/// What a client can do about a request that nothing could serve, or nothing could serve now.
 #[derive(Debug, Clone, Serialize)]
 pub struct Availability {
     /// `model_not_found`, `model_deprecated`, `constraint_filtered` or `no_endpoints`.
@@ -16,7 +16,7 @@ pub struct Availability {
     pub retry_after: Option<u64>,
     /// What was asked for.
     pub requested_models: Vec<String>,
-    /// Providers that would have served otherwise.
+    /// Slugs of the providers that would have served otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub affected_providers: Vec<String>,
     /// Every reason that excluded something, the most frequent first.
@@ -50,6 +50,25 @@ impl Availability {
             affected_providers: Vec::new(),
             excluded_by: Vec::new(),
             fallback_models,
+            constraint: None,
+        }
+    }
+
+    /// About what could serve later: `excluded_by` keeps it from serving now.
+    #[must_use]
+    pub fn capacity(
+        requested_models: Vec<String>,
+        affected_providers: Vec<String>,
+        excluded_by: Vec<&'static str>,
+    ) -> Availability {
+        Availability {
+            code: "no_endpoints",
+            retryable: false,
+            retry_after: None,
+            requested_models,
+            affected_providers,
+            excluded_by,
+            fallback_models: Vec::new(),
             constraint: None,
         }
     }

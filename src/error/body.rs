@@ -37,6 +37,8 @@ struct Metadata<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     upstream_status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    provider_code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     previous_errors: &'a [PreviousError],
@@ -74,6 +76,7 @@ impl<'a> ErrorBody<'a> {
                     generation_id: problem.generation.as_ref().map(|id| id.as_str()),
                     provider_name: upstream.map(|detail| detail.provider_name.as_str()),
                     upstream_status: upstream.and_then(|detail| detail.status),
+                    provider_code: upstream.and_then(|detail| detail.code.as_deref()),
                     raw: upstream.and_then(|detail| detail.raw.as_deref()),
                     previous_errors: &problem.previous,
                     allowed_values: &problem.allowed_values,

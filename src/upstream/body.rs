@@ -124,8 +124,12 @@ impl UpstreamBody {
     }
 
     fn expired(&self, limit: Instant) -> UpstreamError {
-        let silent = limit < self.bounds.deadline;
-        UpstreamError::timeout(if silent { "no further bytes in time" } else { "the answer was not whole in time" })
+        if limit < self.bounds.deadline {
+            return UpstreamError::timeout("no further bytes in time");
+        }
+        // Only where silence has a clock of its own is it certain that the upstream was not silent.
+        let kind = if self.bounds.idle.is_some() { FailureKind::Deadline } else { FailureKind::Timeout };
+        UpstreamError::new(kind, "the answer was not whole in time")
     }
 }
 

@@ -19,8 +19,6 @@ pub struct UpstreamError {
     pub detail: String,
     /// The provider's body, cleaned and cut to 2 KiB; only where the failure is the caller's own mistake.
     pub raw: Option<String>,
-    /// The sentence in it; likewise.
-    pub message: Option<Box<str>>,
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
 }
@@ -33,7 +31,6 @@ impl UpstreamError {
             failure: Failure { kind, status: None, retry_after: None },
             detail: detail.into(),
             raw: None,
-            message: None,
             code: None,
         }
     }

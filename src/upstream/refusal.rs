@@ -15,9 +15,6 @@ use super::{Redactor, UpstreamError, retry_after::retry_after};
 /// Most of a provider's body that a caller is shown.
 const RAW_LIMIT: usize = 2 * 1024;
 
-/// Most of a provider's sentence that a caller is shown.
-const MESSAGE_LIMIT: usize = 2_000;
-
 /// Longest text that passes for a machine-readable code.
 const CODE_LIMIT: usize = 64;
 
@@ -71,13 +68,11 @@ pub(super) fn judge(
     let said = Said::read(body);
     let kind = kind(status, &said);
     let clients = kind.blame() == Blame::Client;
-    let shown = |text: &str, limit: usize| clients.then(|| redactor.clean(text, limit));
     let code = said.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     UpstreamError {
         failure: Failure { kind, status: Some(status), retry_after: retry_after(headers, now) },
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
-        raw: shown(&String::from_utf8_lossy(body), RAW_LIMIT),
-        message: said.message.as_deref().and_then(|message| shown(message, MESSAGE_LIMIT)).map(String::into_boxed_str),
+        raw: clients.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
         code,
     }
 }
@@ -240,8 +235,8 @@ mod tests {
     #[test]
     fn every_shape_of_an_error_body_gives_its_code_and_message() {
         let check = |body: &str, code: Option<&str>, message: Option<&str>| {
-            let error = judge_text(400, body);
-            assert_eq!((error.code.as_deref(), error.message.as_deref()), (code, message), "{body}");
+            assert_eq!(judge_text(400, body).code.as_deref(), code, "{body}");
+            assert_eq!(Said::read(body.as_bytes()).message.as_deref(), message, "{body}");
         };
         check(r#"{"error":{"message":"No.","type":"t","code":"c"}}"#, Some("c"), Some("No."));
         check(r#"{"error":{"message":"No.","type":"t","code":null}}"#, Some("t"), Some("No."));
@@ -271,12 +266,11 @@ mod tests {
         let body = r#"{"error":{"message":"Bad key sk-provider-secret\u0007 or sk-other-abcdef"}}"#;
         for status in [400, 413, 422] {
             let error = judge_text(status, body);
-            assert_eq!(error.message.as_deref(), Some("Bad key *** or ***"));
             assert_eq!(error.raw.as_deref(), Some(r#"{"error":{"message":"Bad key ***\u0007 or ***"}}"#));
         }
         for status in [401, 402, 403, 404, 408, 429, 500, 503, 529, 302] {
             let error = judge_text(status, body);
-            assert_eq!((error.message, error.raw), (None, None), "{status}");
+            assert_eq!(error.raw, None, "{status}");
         }
     }
 
@@ -284,7 +278,6 @@ mod tests {
     fn what_is_shown_is_cut_and_what_is_logged_holds_none_of_it() {
         let error = judge_text(400, &format!(r#"{{"error":{{"message":"{}"}}}}"#, "prompt ".repeat(1_000)));
         assert_eq!(error.raw.unwrap().len(), RAW_LIMIT);
-        assert_eq!(error.message.unwrap().len(), MESSAGE_LIMIT);
         assert_eq!(error.detail, "status 400, code none, 7024 bytes of body");
     }
 

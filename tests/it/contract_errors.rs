@@ -262,6 +262,7 @@ async fn a_refused_request_comes_back_with_its_status_and_the_upstreams_words() 
         let error = error_of(&reply, expected);
         assert_eq!(error["metadata"]["provider_name"], "Acme");
         assert_eq!(error["metadata"]["upstream_status"], status);
+        assert_eq!(error["metadata"]["provider_code"], "too_hot");
         assert!(error["metadata"]["raw"].as_str().unwrap().contains("temperature is too hot"), "{error}");
         assert_eq!(two.connections(), 0, "{status}: nobody else is asked");
         assert_eq!(error["metadata"]["generation_id"].as_str(), reply.header("x-generation-id"));
@@ -301,6 +302,7 @@ async fn an_open_circuit_is_a_503_that_says_when_to_come_back() {
     let error = error_of(&reply, 503);
     assert_eq!(error["metadata"]["reason"], "all_circuits_open");
     assert_eq!(error["metadata"]["error_type"], "provider_overloaded");
+    assert_eq!(error["availability"]["excluded_by"], json!(["circuit_open"]));
 }
 
 /// Statement 51.
@@ -386,4 +388,108 @@ async fn a_call_that_runs_while_the_gateway_stops_is_still_answered() {
     let reply = running.await.unwrap();
     assert_eq!(reply.expect(200)["choices"][0]["message"]["content"], "late");
     stopping.await.unwrap();
+}
+
+/// Small endpoints at `acme`, a large one at `bolt`, which takes one call at a time.
+async fn small_and_large(small: &Upstream, large: &Upstream, toml: &str) -> TestGateway {
+    let world = World::new().with(toml).provider("acme", small.address());
+    let world = world.provider_with("bolt", large.address(), "max_in_flight = 1\npermit_wait_ms = 1\n");
+    let few = Model::new("acme/small").with("context_length = 8000").at("acme", "0.000001", "0.000001");
+    let many = Model::new("acme/large").at("bolt", "0.000002", "0.000002");
+    world.model(&few).model(&many).start().await
+}
+
+/// First the small model, then the large one.
+fn small_then_large() -> Value {
+    let request = and(ask("acme/small"), json!({"models": ["acme/small", "acme/large"]}));
+    and(request, json!({"objective": "cheapest"}))
+}
+
+/// An upstream whose every call waits for `gate`.
+fn held_until(gate: &Gate) -> Upstream {
+    Upstream::start([Script::new().request().wait(gate).send(http(200, &completion("late")))])
+}
+
+/// Runs `then` while the one place at `bolt` is taken.
+async fn while_large_is_full(gateway: &TestGateway, large: &Upstream, gate: &Gate, then: impl AsyncFnOnce()) {
+    let body = ask("acme/large");
+    let mut running = Box::pin(gateway.chat(&body));
+    let arrived = large.eventually(PATIENCE, |log| log.requests.len() == 1);
+    tokio::select! {
+        reply = &mut running => panic!("answered before its upstream was: {}", reply.status),
+        arrived = arrived => assert!(arrived),
+    }
+    tokio::select! {
+        reply = &mut running => panic!("answered before its upstream was: {}", reply.status),
+        () = then() => {}
+    }
+    gate.open();
+    running.await.expect(200);
+}
+
+#[actix_web::test]
+async fn a_prompt_that_is_too_long_is_a_400_also_when_the_larger_endpoint_cannot_be_asked() {
+    let words =
+        json!({"error": {"message": "This model's maximum context length is 8192 tokens.", "code": "too_long"}});
+    let (small, gate) = (always(400, &words), Gate::new());
+    let large = held_until(&gate);
+    let told = |reply: &Reply| {
+        let error = error_of(reply, 400);
+        assert_eq!(error["metadata"]["error_type"], "context_length_exceeded");
+        assert_eq!(error["metadata"]["provider_name"], "Acme");
+    };
+    let once = small_and_large(&small, &large, "[routing.retry]\nmax_attempts = 1").await;
+    told(&once.chat(&small_then_large()).await);
+    assert_eq!(large.connections(), 0);
+
+    let gateway = small_and_large(&small, &large, "").await;
+    let check = async || told(&gateway.chat(&small_then_large()).await);
+    while_large_is_full(&gateway, &large, &gate, check).await;
+}
+
+#[actix_web::test]
+async fn a_provider_without_a_free_place_is_a_503_that_says_who_is_full() {
+    let (small, gate) = (saying("never"), Gate::new());
+    let large = held_until(&gate);
+    let gateway = small_and_large(&small, &large, "").await;
+    let check = async || {
+        let error = error_of(&gateway.chat(&ask("acme/large")).await, 503);
+        let message = "Every endpoint that could serve this request takes no more requests at the moment.";
+        assert_eq!((&error["metadata"]["reason"], &error["message"]), (&json!("overloaded"), &json!(message)));
+        assert_eq!(error["metadata"]["previous_errors"], Value::Null, "nobody was called");
+        let expected = json!({"code": "no_endpoints", "retryable": true, "retry_after": 1,
+            "requested_models": ["acme/large"], "affected_providers": ["bolt"], "excluded_by": ["saturated"]});
+        assert_eq!(error["availability"], expected);
+    };
+    while_large_is_full(&gateway, &large, &gate, check).await;
+}
+
+#[actix_web::test]
+async fn a_provider_without_a_free_place_does_not_hide_that_the_others_limit_us() {
+    let slow = http_with(429, "retry-after: 7\r\n", &json!({"error": {"message": "slow down"}}));
+    let (small, gate) = (Upstream::start([Script::answering(slow)]), Gate::new());
+    let large = held_until(&gate);
+    let gateway = small_and_large(&small, &large, "").await;
+    let check = async || {
+        let error = error_of(&gateway.chat(&small_then_large()).await, 429);
+        assert_eq!(attempts(&error), [("Acme".to_owned(), json!(429), "rate_limited".to_owned())]);
+        let availability = &error["availability"];
+        assert_eq!((&availability["retryable"], &availability["retry_after"]), (&json!(true), &json!(7)));
+        assert_eq!(availability["excluded_by"], json!(["rate_limited", "saturated"]));
+        assert_eq!(availability["affected_providers"], json!(["acme", "bolt"]));
+    };
+    while_large_is_full(&gateway, &large, &gate, check).await;
+}
+
+#[actix_web::test]
+async fn a_wait_that_is_known_before_any_call_says_who_is_waited_for() {
+    let slow = http_with(429, "retry-after: 30\r\n", &json!({"error": {"message": "slow"}}));
+    let upstream = Upstream::start([Script::answering(slow)]);
+    let gateway = chain(&[upstream.address()], "").await;
+    error_of(&gateway.chat(&ask("acme/small")).await, 429);
+    let availability = error_of(&gateway.chat(&ask("acme/small")).await, 429)["availability"].take();
+    assert_eq!((&availability["retryable"], &availability["excluded_by"]), (&json!(true), &json!(["rate_limited"])));
+    assert_eq!(availability["affected_providers"], json!(["acme"]));
+    assert_eq!(availability["requested_models"], json!(["acme/small"]));
+    assert!(availability["retry_after"].as_u64().is_some_and(|wait| (25..=31).contains(&wait)), "{availability}");
 }

@@ -157,3 +157,35 @@ async fn the_limit_of_all_keys_together_is_told_as_overload() {
     assert!(number(&refused, "retry-after") >= 1);
     assert!([429, 503].contains(&refused.status), "{}", refused.status);
 }
+
+#[actix_web::test]
+async fn a_call_refused_for_concurrency_costs_no_request_of_the_rate_and_says_where_it_stands() {
+    let gate = Gate::new();
+    let late = Script::new()
+        .request()
+        .wait(&gate)
+        .send(completion("Late."))
+        .repeat(Script::new().request().send(completion("Now.")));
+    let upstream = Upstream::start([late]);
+    let key = "[[keys]]\nname = \"other\"\nenv = \"OTHER\"\nrequests_per_minute = 2\nconcurrency = 1\n";
+    let gateway = gateway(&upstream, key).await;
+    let mut first = Box::pin(chat_as(&gateway, OTHER_KEY));
+    let arrived = upstream.eventually(Duration::from_secs(5), |log| log.requests.len() == 1);
+    tokio::select! {
+        reply = &mut first => panic!("answered before its upstream was: {}", reply.status),
+        arrived = arrived => assert!(arrived),
+    }
+    for _ in 0..3 {
+        let refused = tokio::select! {
+            reply = &mut first => panic!("answered before its upstream was: {}", reply.status),
+            refused = chat_as(&gateway, OTHER_KEY) => refused,
+        };
+        assert_eq!(number(&refused, "x-ratelimit-limit-requests"), 2);
+        assert_eq!(number(&refused, "x-ratelimit-remaining-requests"), 1);
+        assert_eq!(number(&refused, "x-ratelimit-remaining"), 1);
+        assert_eq!(refused.expect(429)["error"]["metadata"]["reason"], "gateway_concurrency");
+    }
+    gate.open();
+    first.await.expect(200);
+    chat_as(&gateway, OTHER_KEY).await.expect(200);
+}

@@ -276,3 +276,16 @@ async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         actix_web::rt::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// The limit on the whole request is ours: an upstream that delivers until then did nothing wrong.
+#[actix_web::test]
+async fn a_stream_that_outlives_the_request_ends_with_our_deadline() {
+    let word = Script::new().send(chunk(&text("x"))).pause(Duration::from_millis(10));
+    let upstream = Upstream::start([Script::new().request().send(CHUNKED).repeat(word)]);
+    let gateway = gateway(&[upstream.url("")], "[timeouts]\ntotal_secs = 0.4\n").await;
+    let mut client = RawClient::chat(&gateway, &body(true)).await;
+    let all = client.until("data: [DONE]\n\n").await;
+    assert!(all.contains("The request took longer than this gateway allows."), "{all}");
+    assert!(all.contains("\"reason\":\"deadline\"") && all.contains("504"), "{all}");
+    assert_eq!(record_line(&record(&gateway, &client.generation()).await), "failed | deadline:200");
+}

@@ -75,7 +75,7 @@ async fn a_body_that_never_pauses_runs_into_the_deadline() {
         let upstream = Upstream::start([endless(gap)]);
         let call = Call { deadline: Instant::now() + SHORT, ..streamed("{}") };
         let came = outcome(&client(&upstream, AMPLE), call).await;
-        assert!(came.starts_with("timeout after 'hello"), "{came:.100}");
+        assert!(came.starts_with("deadline after 'hello"), "{came:.100}");
     }
 }
 

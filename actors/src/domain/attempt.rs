@@ -9,7 +9,7 @@ pub enum Blame {
     Provider,
     /// The caller's: the request itself was refused.
     Client,
-    /// Ours: the account, key or model name we configured.
+    /// Ours: the account, key, model name or time we configured.
     Configuration,
 }
 
@@ -33,8 +33,10 @@ pub enum FailureKind {
     Tls,
     /// The connection broke before the answer was whole.
     Reset,
-    /// A clock ran out: connect, first byte, content, idle or total.
+    /// The upstream kept us waiting until a clock ran out: connect, first byte, content, idle or total.
     Timeout,
+    /// The request's own time was over while the upstream still delivered: its limit is ours, so nobody is blamed.
+    Deadline,
     /// 429: a promise with a date, not a fault.
     RateLimited,
     /// 503 or 529.
@@ -63,8 +65,6 @@ pub enum FailureKind {
     TooLarge,
     /// 422.
     Unprocessable,
-    /// No permit at the provider within the bounded wait.
-    Saturated,
 }
 
 impl FailureKind {
@@ -72,11 +72,11 @@ impl FailureKind {
     #[must_use]
     pub const fn blame(self) -> Blame {
         use FailureKind::{
-            Auth, BadRequest, ContentPolicy, ContextLength, Forbidden, NotFound, TooLarge, Unprocessable,
+            Auth, BadRequest, ContentPolicy, ContextLength, Deadline, Forbidden, NotFound, TooLarge, Unprocessable,
         };
         match self {
             BadRequest | ContextLength | TooLarge | Unprocessable => Blame::Client,
-            Auth | NotFound | Forbidden | ContentPolicy => Blame::Configuration,
+            Auth | NotFound | Forbidden | ContentPolicy | Deadline => Blame::Configuration,
             _ => Blame::Provider,
         }
     }
@@ -100,6 +100,7 @@ impl FailureKind {
             FailureKind::Tls => "tls",
             FailureKind::Reset => "reset",
             FailureKind::Timeout => "timeout",
+            FailureKind::Deadline => "deadline",
             FailureKind::RateLimited => "rate_limited",
             FailureKind::Overloaded => "overloaded",
             FailureKind::Server => "server",
@@ -114,7 +115,6 @@ impl FailureKind {
             FailureKind::BadRequest => "bad_request",
             FailureKind::TooLarge => "too_large",
             FailureKind::Unprocessable => "unprocessable",
-            FailureKind::Saturated => "saturated",
         }
     }
 }

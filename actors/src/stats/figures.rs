@@ -91,7 +91,7 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// The class of a failure; `None` for the caller's mistakes and our own queue, which say nothing about a
+    /// The class of a failure; `None` for the caller's mistakes and our own deadline, which say nothing about a
     /// provider.
     #[must_use]
     pub const fn of(kind: FailureKind, status: Option<u16>) -> Option<ErrorClass> {
@@ -103,12 +103,12 @@ impl ErrorClass {
             FailureKind::Overloaded | FailureKind::Server => Some(ErrorClass::Server),
             FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound => Some(ErrorClass::Auth),
             FailureKind::Malformed | FailureKind::Truncated | FailureKind::UnexpectedStatus => Some(ErrorClass::Other),
-            FailureKind::ContentPolicy
+            FailureKind::Deadline
+            | FailureKind::ContentPolicy
             | FailureKind::ContextLength
             | FailureKind::BadRequest
             | FailureKind::TooLarge
-            | FailureKind::Unprocessable
-            | FailureKind::Saturated => None,
+            | FailureKind::Unprocessable => None,
         }
     }
 }

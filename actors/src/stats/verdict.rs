@@ -21,7 +21,7 @@ pub enum Verdict {
     Forbidden,
     /// Our name for the model is wrong there: the endpoint is closed.
     UnknownModel,
-    /// The caller's mistake, or our own queue: says nothing about the endpoint.
+    /// The caller's mistake, or our own deadline: says nothing about the endpoint.
     Silent,
 }
 
@@ -44,12 +44,12 @@ impl Verdict {
             FailureKind::Auth => Verdict::Account,
             FailureKind::Forbidden => Verdict::Forbidden,
             FailureKind::NotFound => Verdict::UnknownModel,
-            FailureKind::ContentPolicy
+            FailureKind::Deadline
+            | FailureKind::ContentPolicy
             | FailureKind::ContextLength
             | FailureKind::BadRequest
             | FailureKind::TooLarge
-            | FailureKind::Unprocessable
-            | FailureKind::Saturated => Verdict::Silent,
+            | FailureKind::Unprocessable => Verdict::Silent,
         }
     }
 
@@ -57,5 +57,18 @@ impl Verdict {
     #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(self, Verdict::Refused | Verdict::Fault | Verdict::Late)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_of_ours_says_nothing_about_the_endpoint() {
+        let of = |kind| Verdict::of(&Failure { kind, status: Some(200), retry_after: None });
+        assert_eq!(of(FailureKind::Deadline), Verdict::Silent);
+        assert!(!of(FailureKind::Deadline).is_failure());
+        assert!(of(FailureKind::Timeout).is_failure());
     }
 }
