@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::{
     auth::Caller,
+    clock,
     error::ApiError,
     gateway::{ASK_TIMEOUT, Worker},
 };
@@ -63,7 +64,8 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     worker.shared.news_room.flush();
-    let asked = worker.shared.control.ledger.send(Lookup(id)).timeout(ASK_TIMEOUT).await;
+    let asked =
+        worker.shared.control.ledger.send(Lookup { id, now_ms: clock::unix_millis() }).timeout(ASK_TIMEOUT).await;
     let found = asked.map_err(|_| ApiError::internal())?;
     let own = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
     found.filter(own).map(|generation| with_probabilities(worker, &generation)).ok_or_else(ApiError::unknown_generation)
