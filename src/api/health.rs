@@ -6,7 +6,8 @@ use actix_web::{
     web::Path,
 };
 use actix_web_lab::extract::LocalData;
-use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping};
+use futures_util::future::join_all;
+use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping, router};
 use serde::Serialize;
 
 use super::{
@@ -110,10 +111,13 @@ async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiEr
 /// Asks every actor for a sign of life, all at once.
 async fn checks(worker: &Worker) -> Checks {
     let control = &worker.shared.control;
-    let (catalog, health, ledger) = futures_util::join!(
+    let routers = worker.shared.routers.all();
+    let routers = routers.iter().map(|router| router.send(router::Ping).timeout(ASK_TIMEOUT));
+    let (catalog, health, ledger, routers) = futures_util::join!(
         control.catalog.send(CurrentCatalog).timeout(ASK_TIMEOUT),
         control.health.send(Ping).timeout(ASK_TIMEOUT),
-        control.ledger.send(CountRecords).timeout(ASK_TIMEOUT),
+        control.ledger.send(CountRecords { now_ms: clock::unix_millis() }).timeout(ASK_TIMEOUT),
+        join_all(routers),
     );
     let published = &worker.shared.snapshot.load().catalog;
     let readings = Readings { live: worker.shared.live.view(clock::now()), ..Readings::default() };
@@ -122,7 +126,7 @@ async fn checks(worker: &Worker) -> Checks {
         health_answers: health.is_ok(),
         providers_available: readings.available_providers(published),
         providers_configured: published.providers.len(),
-        router_lives: worker.router.connected(),
+        routers_answer: routers.iter().all(Result::is_ok),
         records: ledger.ok(),
     }
 }
