@@ -69,18 +69,6 @@ impl KeyTable {
         KeyTable { mode, keys: callers.collect(), anonymous: Arc::new(anonymous) }
     }
 
-    /// How many callers there can be.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.keys.len() + 1
-    }
-
-    /// Whether no key is configured.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
     /// Whose request this is.
     ///
     /// # Errors

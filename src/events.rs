@@ -29,18 +29,28 @@ pub struct Metrics {
     duration: HistogramVec,
     overhead: Histogram,
     tokens: IntCounterVec,
-    /// Micro-dollars would lose the smallest bills: counted in units of 10⁻¹² dollars, shown in dollars.
+    /// Dollars as a float: good for a graph, not for a bill. The ledger holds the exact amounts.
     cost: prometheus::Counter,
     circuit: IntGaugeVec,
-    /// Calls in progress; set when `/metrics` is read.
-    pub in_flight: IntGauge,
-    /// Batches that wait in the mailbox of a control actor; set when `/metrics` is read.
-    pub mailbox_depth: IntGaugeVec,
-    /// Records held by the ledger; set when `/metrics` is read.
-    pub ledger_records: IntGauge,
-    /// Events that found a worker's tray full; set when `/metrics` is read.
-    pub dropped_events: IntGauge,
+    in_flight: IntGauge,
+    mailbox_depth: IntGaugeVec,
+    ledger_records: IntGauge,
+    dropped_events: IntGauge,
     panics: prometheus::IntCounter,
+}
+
+/// What nobody counts along the way, because it is read off when `/metrics` is asked for.
+pub struct Standing {
+    /// Inference calls in progress.
+    pub in_flight: u32,
+    /// Batches that wait in the mailbox of the health actor.
+    pub health_depth: usize,
+    /// Batches that wait in the mailbox of the ledger.
+    pub ledger_depth: usize,
+    /// Records held by the ledger; `None` when it did not answer, and the last known number stays.
+    pub ledger_records: Option<usize>,
+    /// Events that found a worker's tray full, since the start.
+    pub dropped_events: u64,
 }
 
 impl Metrics {
@@ -102,6 +112,18 @@ impl Metrics {
         collectors.into_iter().try_for_each(|collector| self.registry.register(collector))
     }
 
+    /// Shows in the gauges how things stand now.
+    pub fn observe(&self, standing: &Standing) {
+        self.in_flight.set(i64::from(standing.in_flight));
+        self.dropped_events.set(i64::try_from(standing.dropped_events).unwrap_or(i64::MAX));
+        for (actor, depth) in [("health", standing.health_depth), ("ledger", standing.ledger_depth)] {
+            self.mailbox_depth.with_label_values(&[actor]).set(gauged(depth));
+        }
+        if let Some(records) = standing.ledger_records {
+            self.ledger_records.set(gauged(records));
+        }
+    }
+
     /// The Prometheus text format, version 0.0.4.
     ///
     /// # Errors
@@ -113,13 +135,17 @@ impl Metrics {
     }
 }
 
+fn gauged(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 /// A call was answered, well or not.
 pub struct Answered<'a> {
     /// The pattern of its path; `None` for a path that does not exist.
     pub route: Option<&'a str>,
     /// The status the client saw.
     pub status: u16,
-    /// From the first byte of the head to the start of the answer.
+    /// From the moment its head was read to the start of the answer.
     pub took: Duration,
     /// Its id.
     pub request_id: &'a str,
@@ -293,8 +319,9 @@ pub struct Panicked<'a> {
 }
 
 impl Panicked<'_> {
-    /// Logs it as an error.
-    pub fn emit(&self) {
+    /// Counts it; logs it as an error.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.panics.inc();
         log::error!("a handler panicked while serving {}", self.request_id);
     }
 }

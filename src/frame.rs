@@ -1,7 +1,7 @@
 //! What stands around every call: its request id, its path put in order, errors in the one body
 //! shape, panics caught, heads that are too large refused, and the count of what was answered.
 
-use std::{panic::AssertUnwindSafe, rc::Rc, time::Instant};
+use std::{panic::AssertUnwindSafe, rc::Rc, sync::Arc, time::Instant};
 
 use actix_cors::CorsError;
 use actix_web::{
@@ -70,7 +70,7 @@ pub async fn frame<B: MessageBody + 'static>(
     let answered = if head_bytes(&request) > most {
         Ok(request.into_response(ApiError::headers_too_large(most).naming(id.as_str()).respond()))
     } else {
-        pass(request, next, &id).await
+        pass(request, next, &id, shared.as_deref()).await
     };
     if let Some(shared) = shared {
         let status = answered.as_ref().map_or(500, |response| response.status().as_u16());
@@ -85,12 +85,15 @@ async fn pass<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
     id: &RequestId,
+    shared: Option<&Arc<Shared>>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     match AssertUnwindSafe(next.call(request)).catch_unwind().await {
         Ok(Ok(response)) => Ok(finish(response.map_into_boxed_body(), id)),
         Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
         Err(_) => {
-            events::Panicked { request_id: id.as_str() }.emit();
+            if let Some(shared) = shared {
+                events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
+            }
             Err(Error::from(ApiError::internal().naming(id.as_str())))
         }
     }
@@ -156,5 +159,37 @@ fn put_path_in_order(request: &mut ServiceRequest) {
     if let Ok(uri) = Uri::from_parts(parts) {
         request.match_info_mut().get_mut().update(&uri);
         request.head_mut().uri = uri;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use actix_web::{App, middleware::from_fn, test};
+
+    use super::*;
+    use crate::{config::Config, server::Gateway};
+
+    #[actix_web::test]
+    async fn a_panic_is_answered_counted_and_keeps_to_its_call() {
+        let environment = Vec::<(String, String)>::new().into_iter().collect();
+        let config = Config::parse("[simulation]\nmode = \"off\"\n", "test", Path::new("."), &environment);
+        let gateway = Gateway::start(config.unwrap()).await.unwrap();
+        let app = App::new()
+            .app_data(web::Data::from(Arc::clone(gateway.shared())))
+            .route("/well", web::get().to(async || "well"))
+            .route("/ill", web::get().to(async || if true { panic!("on purpose") } else { "" }))
+            .wrap(from_fn(frame));
+        let app = test::init_service(app).await;
+
+        let panicked = test::try_call_service(&app, test::TestRequest::get().uri("/ill").to_request()).await;
+        assert_eq!(panicked.unwrap_err().as_response_error().status_code().as_u16(), 500);
+        let served = test::call_service(&app, test::TestRequest::get().uri("/well").to_request()).await;
+        assert_eq!(served.status().as_u16(), 200);
+
+        let text = String::from_utf8(gateway.shared().metrics.render().unwrap()).unwrap();
+        assert!(text.lines().any(|line| line == "pointsman_panics_total 1"), "{text}");
+        gateway.close().await;
     }
 }

@@ -18,7 +18,7 @@ use pointsman_actors::{
     ledger::{Ledger, MemoryStore},
     news::{News, NewsRoom, Timer},
     provider_health::ProviderHealth,
-    router::Router,
+    router::{Router, Routers},
     stats::{LiveBoard, Snapshot},
 };
 use tokio::sync::Semaphore;
@@ -48,6 +48,8 @@ pub struct Shared {
     pub control: Control,
     /// The trays of all workers.
     pub news_room: NewsRoom,
+    /// The routers of all workers.
+    pub routers: Routers,
     /// Counters and histograms.
     pub metrics: Metrics,
     /// Images served by link.
@@ -93,7 +95,7 @@ pub struct Worker {
     /// What all workers share.
     pub shared: Arc<Shared>,
     /// This worker's router.
-    pub router: Addr<Router>,
+    pub router: Arc<Addr<Router>>,
     /// One client per provider that is on, by position in the catalog.
     pub clients: Vec<Option<UpstreamClient>>,
     /// This worker's tray.

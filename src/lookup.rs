@@ -10,7 +10,7 @@ use pointsman_actors::{
 };
 use serde::Deserialize;
 
-use crate::{ask::ask, auth::Caller, error::ApiError, gateway::Worker};
+use crate::{ask::ask, auth::Caller, clock, error::ApiError, gateway::Worker};
 
 /// The two spellings of an id's name.
 #[derive(Deserialize)]
@@ -59,7 +59,7 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     worker.shared.news_room.flush();
-    let found = ask(&worker.shared.control.ledger, Lookup(id)).await?;
+    let found = ask(&worker.shared.control.ledger, Lookup { id, now_ms: clock::unix_millis() }).await?;
     let own = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
     found.filter(own).map(|generation| with_probabilities(worker, &generation)).ok_or_else(ApiError::unknown_generation)
 }

@@ -74,12 +74,6 @@ impl Providers {
         self.callable.iter()
     }
 
-    /// What takes secrets out of a provider's words.
-    #[must_use]
-    pub fn redactor(&self) -> &Redactor {
-        &self.redactor
-    }
-
     /// New clients for the calling thread.
     #[must_use]
     pub fn clients(&self) -> Vec<Option<UpstreamClient>> {

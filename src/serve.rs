@@ -2,7 +2,11 @@
 
 mod greeting;
 
-use std::io::Write as _;
+use std::{
+    fmt,
+    io::{self, Write as _},
+    net::SocketAddr,
+};
 
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -14,11 +18,37 @@ use crate::{
     server::{Server, StartError},
 };
 
+/// Why it does not serve, or no longer.
+#[derive(Debug)]
+pub enum ServeError {
+    /// It did not start.
+    Start(StartError),
+    /// The listener at that address broke while it served.
+    Broke(SocketAddr, io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServeError::Start(error) => error.fmt(f),
+            ServeError::Broke(address, error) => write!(f, "stopped: the listener on {address} broke: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+impl From<StartError> for ServeError {
+    fn from(error: StartError) -> ServeError {
+        ServeError::Start(error)
+    }
+}
+
 /// Serves until SIGTERM or SIGINT, then drains; a second signal stops at once.
 ///
 /// # Errors
 /// When the gateway cannot start, or its listener breaks.
-pub async fn serve(config: Config) -> Result<(), StartError> {
+pub async fn serve(config: Config) -> Result<(), ServeError> {
     let drain_notice = config.server.drain_notice;
     // Listened for before anybody is told that we are here: who stops us then must not kill us.
     let mut signals = Signals::listen();
@@ -44,7 +74,7 @@ pub async fn serve(config: Config) -> Result<(), StartError> {
     });
     // A stop that waits for running requests cannot be hastened: it is left where it is.
     tokio::select! {
-        served = server.run() => served.map_err(|error| StartError::Bind(address, error)),
+        served = server.run() => served.map_err(|error| ServeError::Broke(address, error)),
         Ok(()) = urged => Ok(()),
     }
 }

@@ -6,7 +6,7 @@
 use std::{
     any::Any,
     fmt, io,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
     sync::{
         Arc,
@@ -30,9 +30,10 @@ use pointsman_actors::{
     ledger::{CountRecords, Ledger, MemoryStore},
     news::{News, NewsRoom},
     provider_health::{Ping, ProviderHealth},
-    router::{Router, Seeds},
+    router::{Router, Routers, Seeds},
     stats::{LiveBoard, Statistics},
 };
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -49,7 +50,7 @@ use crate::{
 };
 
 /// Connections the system holds while all workers are busy.
-const BACKLOG: u32 = 4096;
+const BACKLOG: i32 = 4096;
 
 /// Why the gateway did not start.
 #[derive(Debug)]
@@ -101,12 +102,14 @@ impl Gateway {
         let simulation = play(&config).map_err(StartError::Simulation)?;
         let (catalog, policy) = (Arc::new(config.catalog(1)), Arc::new(config.routing_policy(1)));
         let providers = Providers::new(&config, &catalog, &simulation).map_err(StartError::Provider)?;
+        let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
         let seed = config.routing.seed.unwrap_or_else(rand::random);
         let instance = config.routing.instance_id.unwrap_or_else(rand::random);
         log::info!("routing seed {seed}, instance {instance}");
         let live = Arc::new(LiveBoard::new(&catalog, seed));
         let mut statistics = Statistics::new(Arc::clone(&catalog), policy);
         let snapshot = Arc::new(ArcSwap::from_pointee(statistics.snapshot(1)));
+        // Nothing fails from here on: a thread that was started would stay. Simulated providers stop when dropped.
         let arbiter = Arbiter::new();
         let health = {
             let published = Arc::clone(&snapshot);
@@ -127,8 +130,9 @@ impl Gateway {
             admission: Admission::new(&config.limits, &config.keys),
             permits: permits.collect(),
             images: ImageFiles::new(config.images.url_ttl, config.images.max_bytes),
-            metrics: Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?,
+            metrics,
             news_room: NewsRoom::default(),
+            routers: Routers::default(),
             draining: AtomicBool::new(false),
             providers,
             snapshot,
@@ -156,7 +160,7 @@ impl Gateway {
         let shared = Arc::clone(&self.shared);
         let number = self.workers.fetch_add(1, Ordering::Relaxed);
         let seeds = Seeds { seed: self.seed, instance: self.instance, worker: number };
-        let router = Router::new(Arc::clone(&shared.snapshot), Arc::clone(&shared.live), seeds).start();
+        let router = Router::new(Arc::clone(&shared.snapshot), Arc::clone(&shared.live), seeds);
         let control = &shared.control;
         let news = Arc::new(News::new(
             control.health.clone().recipient(),
@@ -164,7 +168,7 @@ impl Gateway {
             shared.news_room.depths.clone(),
         ));
         shared.news_room.join(Arc::clone(&news));
-        Worker { clients: shared.providers.clients(), router, news, shared }
+        Worker { clients: shared.providers.clients(), router: shared.routers.join(router.start()), news, shared }
     }
 
     /// What the parts of the gateway share.
@@ -187,8 +191,9 @@ impl Gateway {
     /// Hands in the last news and stops the control actors. Call it when no worker serves any more.
     pub async fn close(&self) {
         self.shared.news_room.flush();
+        let now_ms = clock::unix_millis();
         // Both answer only after every record and event before; a dead actor has nothing left to lose.
-        let _ = self.shared.control.ledger.send(CountRecords).await;
+        let _ = self.shared.control.ledger.send(CountRecords { now_ms }).await;
         let _ = self.shared.control.health.send(Ping).await;
         self.control.stop();
         for provider in self.simulation.iter() {
@@ -207,6 +212,16 @@ fn bound_writes(connection: &dyn Any, stall: Duration) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (connection, stall);
+}
+
+/// A listener as actix makes them, with our backlog; a port that was left a moment ago can be had again at once.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    #[cfg(not(windows))]
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 /// Starts the simulated providers, if they are to serve.
@@ -231,6 +246,10 @@ impl Server {
     pub async fn bind(config: Config) -> Result<Server, StartError> {
         let server = config.server.clone();
         let timeouts = config.timeouts;
+        let refused = |error| StartError::Bind(server.bind, error);
+        // First, so that an address that is taken leaves nothing behind that runs.
+        let listener = listen(server.bind).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
         let gateway = Gateway::start(config).await?;
         let mounted = gateway.clone();
         let workers = server.workers.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
@@ -243,16 +262,20 @@ impl Server {
             .keep_alive(server.keep_alive)
             .client_request_timeout(timeouts.client_header)
             .max_connections(server.max_connections)
-            .backlog(BACKLOG)
             .tcp_nodelay(true)
             .on_connect(move |connection, _| bound_writes(connection, timeouts.client_write_stall))
             // Otherwise a client that left is not noticed while the upstream is silent.
             .h1_allow_half_closed(false)
             .shutdown_timeout(timeouts.drain_grace.as_secs().max(1))
             .disable_signals()
-            .bind(server.bind)
-            .map_err(|error| StartError::Bind(server.bind, error))?;
-        let address = http.addrs().first().copied().unwrap_or(server.bind);
+            .listen(listener);
+        let http = match http {
+            Ok(http) => http,
+            Err(error) => {
+                gateway.close().await;
+                return Err(refused(error));
+            }
+        };
         Ok(Server { gateway, address, serving: http.run() })
     }
 

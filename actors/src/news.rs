@@ -25,7 +25,8 @@ use crate::{
     provider_health::Observations,
 };
 
-/// One worker's tray. Cheap to share; pushing never blocks on another thread's work.
+/// One worker's tray. Cheap to share. Pushing waits for nobody's work: its lock is held for a push, or for the two
+/// sends that empty it, by its own worker or by whoever looks a generation up.
 pub struct News {
     batch: Mutex<Batch>,
     health: Recipient<Observations>,

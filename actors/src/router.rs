@@ -4,10 +4,11 @@
 //! and [`decide()`] does the rest. Serving counts a sequence number into the seed of its noise; a preview
 //! takes none and ranks without noise unless it is given a seed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use actix::{Actor, Context, Handler, Message, MessageResult};
+use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use crate::{
     decide::{self, decide},
@@ -36,6 +37,11 @@ pub struct Preview {
     /// The seed of a past decision, to rank as it did; without noise otherwise.
     pub seed: Option<u64>,
 }
+
+/// Asks for a sign of life.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Ping;
 
 /// A decision and the catalog and policy it speaks of.
 #[derive(Debug, Clone)]
@@ -94,6 +100,29 @@ impl Router {
     }
 }
 
+/// The routers of all workers, for whoever asks whether each of them lives. A worker holds its own; when it is gone,
+/// its router is no longer asked.
+#[derive(Default)]
+pub struct Routers(Mutex<Vec<Weak<Addr<Router>>>>);
+
+impl Routers {
+    /// Adds a worker's router. What comes back is for the worker to hold.
+    #[must_use]
+    pub fn join(&self, router: Addr<Router>) -> Arc<Addr<Router>> {
+        let router = Arc::new(router);
+        self.0.lock().push(Arc::downgrade(&router));
+        router
+    }
+
+    /// Those of all workers that are there.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Addr<Router>>> {
+        let mut routers = self.0.lock();
+        routers.retain(|router| router.strong_count() > 0);
+        routers.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
 impl Actor for Router {
     type Context = Context<Self>;
 }
@@ -113,4 +142,10 @@ impl Handler<Preview> for Router {
     fn handle(&mut self, Preview { query, now, seed }: Preview, _: &mut Context<Self>) -> Self::Result {
         MessageResult(self.decide(&query, now, seed))
     }
+}
+
+impl Handler<Ping> for Router {
+    type Result = ();
+
+    fn handle(&mut self, _: Ping, _: &mut Context<Self>) {}
 }

@@ -6,7 +6,8 @@ use actix_web::{
     web::Path,
 };
 use actix_web_lab::extract::LocalData;
-use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping};
+use futures_util::future::join_all;
+use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping, router};
 use serde::Serialize;
 
 use super::{
@@ -104,10 +105,13 @@ async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiEr
 /// Asks every actor for a sign of life, all at once.
 async fn checks(worker: &Worker) -> Checks {
     let control = &worker.shared.control;
-    let (catalog, health, ledger) = futures_util::join!(
+    let routers = worker.shared.routers.all();
+    let routers = routers.iter().map(|router| ask(router, router::Ping));
+    let (catalog, health, ledger, routers) = futures_util::join!(
         ask(&control.catalog, CurrentCatalog),
         ask(&control.health, Ping),
-        ask(&control.ledger, CountRecords),
+        ask(&control.ledger, CountRecords { now_ms: clock::unix_millis() }),
+        join_all(routers),
     );
     let published = &worker.shared.snapshot.load().catalog;
     let readings = Readings { live: worker.shared.live.view(clock::now()), ..Readings::default() };
@@ -116,7 +120,7 @@ async fn checks(worker: &Worker) -> Checks {
         health_answers: health.is_ok(),
         providers_available: readings.available_providers(published),
         providers_configured: published.providers.len(),
-        router_lives: worker.router.connected(),
+        routers_answer: routers.iter().all(Result::is_ok),
         records: ledger.ok(),
     }
 }

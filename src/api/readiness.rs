@@ -13,7 +13,8 @@ pub(crate) struct Checks {
     /// Providers that are on and not shut.
     pub(crate) providers_available: usize,
     pub(crate) providers_configured: usize,
-    pub(crate) router_lives: bool,
+    /// Whether the router of every worker answered.
+    pub(crate) routers_answer: bool,
     /// Records held; `None` when the ledger did not answer.
     pub(crate) records: Option<usize>,
 }
@@ -70,7 +71,7 @@ impl ReadinessBody {
                 available: checks.providers_available,
                 configured: checks.providers_configured,
             },
-            router: RouterCheck { ok: checks.router_lives },
+            router: RouterCheck { ok: checks.routers_answer },
             ledger: LedgerCheck { ok: checks.records.is_some(), records: checks.records.unwrap_or_default() },
         };
         let good = body.catalog.ok && body.providers.ok && body.router.ok && body.ledger.ok;
@@ -97,7 +98,7 @@ mod tests {
         health_answers: true,
         providers_available: 3,
         providers_configured: 4,
-        router_lives: true,
+        routers_answer: true,
         records: Some(120),
     };
 
@@ -120,7 +121,7 @@ mod tests {
         let unready = [
             Checks { models: None, ..GOOD },
             Checks { health_answers: false, ..GOOD },
-            Checks { router_lives: false, ..GOOD },
+            Checks { routers_answer: false, ..GOOD },
             Checks { records: None, ..GOOD },
         ];
         for checks in unready {

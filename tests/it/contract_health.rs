@@ -38,6 +38,13 @@ async fn excluded(gateway: &TestGateway, body: &Value, provider: &str) -> Option
     entry.map(|one| one["reason"].as_str().unwrap().to_owned())
 }
 
+/// What `/metrics` shows of an endpoint's breaker, once it moved.
+async fn circuit_gauge(gateway: &TestGateway, provider: &str) -> Option<String> {
+    let text = gateway.get("/metrics").await.text();
+    let name = format!("pointsman_circuit_open{{model=\"acme/small\",provider=\"{provider}\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&name)).map(str::to_owned)
+}
+
 /// Statement 74.
 #[actix_web::test]
 async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_restart() {
@@ -73,6 +80,7 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
     assert_eq!((&shut["errors"]["server"], &shut["successes"]), (&3.into(), &0.into()), "{shut}");
     assert_eq!(shut["last_error"]["status"], 500, "{shut}");
     assert_eq!(excluded(&gateway, &body, "ill").await.as_deref(), Some("circuit_open"));
+    assert_eq!(circuit_gauge(&gateway, "ill").await.as_deref(), Some("1"));
     assert_eq!(gateway.chat(&body).await.expect(200)["provider"], "well");
     assert_eq!(ill.log().requests.len(), 3, "an open circuit lets nothing pass");
     assert_eq!(health(&gateway, "well").await["circuit"], "closed");
@@ -104,6 +112,7 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
     assert_eq!(probing.await.expect(200)["provider"], "ill");
     let back = health_until(&gateway, "ill", |shown| shown["circuit"] == "closed").await;
     assert_eq!((&back["open_until"], &back["consecutive_failures"]), (&Value::Null, &0.into()), "{back}");
+    assert_eq!(circuit_gauge(&gateway, "ill").await.as_deref(), Some("0"), "the probe's success closed it");
     assert_eq!(excluded(&gateway, &body, "ill").await, None);
     assert_eq!(gateway.chat(&body).await.expect(200)["provider"], "ill");
 }
