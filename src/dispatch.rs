@@ -26,6 +26,9 @@ use self::{
 };
 use crate::{clock, error::ApiError, gateway::Worker, refusal, upstream::UpstreamError};
 
+/// What every provider speaks so far.
+const UPSTREAM: Dialect = Dialect::OpenAi;
+
 /// What is to be answered.
 pub enum Work {
     /// A chat completion.
@@ -38,16 +41,16 @@ impl Work {
     /// The body an endpoint is sent.
     fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         match self {
-            Work::Chat(request) => request.upstream_body(catalog, endpoint),
-            Work::Image(work) => work.request.upstream_body(catalog, endpoint),
+            Work::Chat(request) => UPSTREAM.chat_body(request, catalog, endpoint),
+            Work::Image(work) => UPSTREAM.image_body(&work.request, catalog, endpoint),
         }
     }
 
     /// Where an endpoint is sent it, below the provider's base address.
     fn path(&self, endpoint: &Endpoint) -> &'static str {
         match self {
-            Work::Chat(_) => Dialect::OpenAi.chat_path(),
-            Work::Image(_) => Dialect::OpenAi.image_path(endpoint),
+            Work::Chat(_) => UPSTREAM.chat_path(),
+            Work::Image(_) => UPSTREAM.image_path(endpoint),
         }
     }
 
