@@ -6,6 +6,7 @@
 
 mod availability;
 mod body;
+mod upstream;
 
 use std::{fmt, time::Duration};
 
@@ -16,13 +17,11 @@ use actix_web::{
         header::{self, HeaderName, HeaderValue},
     },
 };
-use pointsman_actors::domain::{FailureKind, GenerationId, Invalid, InvalidReason};
+use pointsman_actors::domain::{GenerationId, Invalid, InvalidReason};
 
 pub use availability::{Availability, Constraint};
 use serde_json::value::RawValue;
-
-/// What a client reads when the limit on the whole request struck.
-const DEADLINE_MESSAGE: &str = "The request took longer than this gateway allows.";
+pub use upstream::Exhausted;
 
 /// A failed call, as the client will see it.
 #[derive(Debug, Clone)]
@@ -144,21 +143,6 @@ pub enum Overload {
     CircuitsOpen,
     /// A control actor did not answer.
     SilentPart,
-}
-
-/// How a route failed when every attempt did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exhausted {
-    /// Every candidate said 429.
-    RateLimited,
-    /// Every candidate ran out of time.
-    TimedOut,
-    /// The time this gateway allows a request was over.
-    Deadline,
-    /// Every candidate was overloaded.
-    Overloaded,
-    /// Anything else.
-    Unavailable,
 }
 
 impl ApiError {
@@ -379,114 +363,6 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
             .because(reason)
             .retry_after(wait)
-    }
-
-    /// Every attempt failed: 429, 502, 503 or 504.
-    #[must_use]
-    pub fn exhausted(how: Exhausted, wait: Duration, previous: Vec<PreviousError>) -> ApiError {
-        let (status, kind, error_type, reason, message) = match how {
-            Exhausted::RateLimited => (
-                StatusCode::TOO_MANY_REQUESTS,
-                Kind::RateLimit,
-                "rate_limit_exceeded",
-                "provider",
-                "Every provider that could serve this request is limiting its rate.",
-            ),
-            Exhausted::TimedOut => (
-                StatusCode::GATEWAY_TIMEOUT,
-                Kind::Timeout,
-                "timeout",
-                "upstream_timeout",
-                "No provider answered in time.",
-            ),
-            Exhausted::Deadline => {
-                (StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", "deadline", DEADLINE_MESSAGE)
-            }
-            Exhausted::Overloaded => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                Kind::Provider,
-                "provider_overloaded",
-                "overloaded",
-                "Every provider that could serve this request is overloaded.",
-            ),
-            Exhausted::Unavailable => (
-                StatusCode::BAD_GATEWAY,
-                Kind::Provider,
-                "provider_unavailable",
-                "provider_unavailable",
-                "No provider could complete this request.",
-            ),
-        };
-        ApiError::new(status, kind, error_type, message).because(reason).retry_after(wait).after(previous)
-    }
-
-    /// The same error, after these attempts.
-    #[must_use]
-    pub fn after(mut self, previous: Vec<PreviousError>) -> ApiError {
-        self.0.upstream = previous.last().map(|last| UpstreamDetail {
-            provider_name: last.provider.clone(),
-            status: last.status,
-            code: None,
-            raw: None,
-        });
-        self.0.previous = previous;
-        self
-    }
-
-    /// What ends a stream that failed after its first content.
-    #[must_use]
-    pub fn broken_stream(kind: FailureKind) -> ApiError {
-        match kind {
-            FailureKind::Timeout => {
-                let message = "The provider fell silent in the middle of its answer.";
-                ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", message)
-                    .because("upstream_timeout")
-            }
-            FailureKind::Deadline => {
-                ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", DEADLINE_MESSAGE)
-                    .because("deadline")
-            }
-            _ => {
-                let message = "The provider broke off in the middle of its answer.";
-                ApiError::new(StatusCode::BAD_GATEWAY, Kind::Provider, "provider_unavailable", message)
-                    .because("provider_unavailable")
-            }
-        }
-    }
-
-    /// An upstream refused the request itself: 400, 413 or 422, with its own words.
-    #[must_use]
-    pub fn refused(
-        status: u16,
-        context_length: bool,
-        detail: UpstreamDetail,
-        previous: Vec<PreviousError>,
-    ) -> ApiError {
-        let (status, error_type, reason, message) = match status {
-            413 => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "payload_too_large",
-                "payload_too_large",
-                "The provider refused the request because it is too large.",
-            ),
-            422 => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "unprocessable",
-                "unprocessable",
-                "The provider could not process the request.",
-            ),
-            _ if context_length => (
-                StatusCode::BAD_REQUEST,
-                "context_length_exceeded",
-                "context_length_exceeded",
-                "The request exceeds this model's maximum context length.",
-            ),
-            _ => (StatusCode::BAD_REQUEST, "invalid_request", "provider_refused", "The provider refused the request."),
-        };
-        let mut error = ApiError::new(status, Kind::InvalidRequest, error_type, message).because(reason);
-        error.0.upstream = Some(detail);
-        error.0.previous = previous;
-        error
     }
 
     /// 500: our own fault. Says nothing about it; the log does.
