@@ -40,12 +40,14 @@ pub fn id_in_body(body: &[u8]) -> Result<Option<String>, ApiError> {
         return Ok(None);
     }
     let named: Named = serde_json::from_slice(body).map_err(|error| {
-        let (reason, param) = match error.classify() {
-            serde_json::error::Category::Data => (InvalidReason::InvalidType, Some("generation_id".to_owned())),
-            _ => (InvalidReason::InvalidJson, None),
-        };
-        let message = "The body must be a JSON object such as {\"generation_id\": \"gen-…\"}.";
-        Invalid { param, ..Invalid::body(reason, message) }
+        let example = "{\"generation_id\": \"gen-…\"}";
+        match error.classify() {
+            serde_json::error::Category::Data => {
+                let message = format!("'generation_id' must be a string in a JSON object, such as {example}.");
+                Invalid::field(InvalidReason::InvalidType, "generation_id", message)
+            }
+            _ => Invalid::body(InvalidReason::InvalidJson, format!("The body must be JSON, such as {example}.")),
+        }
     })?;
     Ok(named.id())
 }

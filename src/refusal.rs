@@ -6,7 +6,7 @@ use std::{
 };
 
 use pointsman_actors::domain::{
-    Catalog, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target, Tick,
+    ApiType, Catalog, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target, Tick,
 };
 
 use crate::{
@@ -115,11 +115,15 @@ fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
         .unwrap_or_default();
     let (prompt, completion) = (query.prompt_tokens, query.max_tokens.unwrap_or_default());
     let total = u64::from(prompt) + u64::from(completion);
+    let field = match query.api {
+        ApiType::Completions => "messages",
+        ApiType::Image => "prompt",
+    };
     let message = format!(
         "This model's maximum context length is {longest} tokens, but about {total} tokens were requested \
-         ({prompt} in the messages, {completion} for the completion)."
+         ({prompt} in the {field}, {completion} for the completion)."
     );
-    Invalid::field(InvalidReason::ContextLength, "messages", message)
+    Invalid::field(InvalidReason::ContextLength, field, message)
 }
 
 /// How many endpoints each reason excluded, the most frequent first.

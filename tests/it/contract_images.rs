@@ -85,6 +85,8 @@ async fn a_size_of_another_form_and_a_chat_model_are_400() {
     assert_eq!(chat["error"]["metadata"]["reason"], "wrong_endpoint");
     refused(&gateway, &json!({"prompt": ""}), "prompt").await;
     refused(&gateway, &json!({"prompt": null}), "prompt").await;
+    let long = refused(&gateway, &json!({"prompt": "é".repeat(31_000)}), "prompt").await;
+    assert_eq!(long["error"]["metadata"]["error_type"], "context_length_exceeded");
     refused(&gateway, &json!({"n": 11}), "n").await;
     let stream = refused(&gateway, &json!({"stream": true}), "stream").await;
     assert_eq!(stream["error"]["metadata"]["reason"], "unsupported_parameter");
