@@ -152,6 +152,7 @@ impl Asked<'_> {
             answers: self.answers,
             max_tokens: self.max_tokens,
             streamed: self.streamed,
+            sticky: None,
             today,
         })
     }

@@ -27,6 +27,7 @@ pub(crate) fn query() -> Query {
         answers: 1,
         max_tokens: None,
         streamed: false,
+        sticky: None,
         today: today(),
     }
 }

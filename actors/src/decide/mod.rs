@@ -15,6 +15,7 @@ mod filter;
 mod gates;
 mod hint;
 mod noise;
+mod patience;
 mod plan;
 mod predict;
 mod reason;
@@ -24,6 +25,7 @@ mod score;
 
 pub use chance::{fill_selection_probabilities, rescore};
 pub use hint::{Relaxation, nearest_relaxation};
+pub use patience::{first_byte_clock, hedge_after};
 pub use reason::reason_sentence;
 pub use reference::reference_scores;
 

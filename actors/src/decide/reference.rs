@@ -69,5 +69,6 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         max_tokens: None,
         answers: 1,
         streamed: true,
+        sticky: None,
     }
 }

@@ -311,6 +311,7 @@ impl World {
             answers: 1,
             max_tokens: Some(100),
             streamed: true,
+            sticky: None,
         }
     }
 
