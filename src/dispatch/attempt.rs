@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    domain::{AttemptRecord, Event, EventKind, GenerationId, Tick, Usage},
+    domain::{AttemptRecord, EventKind, GenerationId, Tick, Usage},
     router::Routed,
     stats::Claim,
 };
@@ -111,10 +111,17 @@ impl Attempt {
                 prompt_tokens: small(usage.prompt_tokens),
                 completion_tokens: small(usage.completion_tokens) / self.request.answers.max(1),
                 max_tokens: self.request.max_tokens,
+                cost: self.cost(usage),
             },
             None,
         );
         self.record(now, Some(200), None)
+    }
+
+    /// What the endpoint's prices make of it, in dollars.
+    fn cost(&self, usage: &Usage) -> f64 {
+        let endpoint = self.routed.catalog.endpoint(self.endpoint);
+        endpoint.map_or(0.0, |endpoint| endpoint.pricing.cost(usage).total().to_f64())
     }
 
     /// The attempt failed, and with it perhaps `generation`.
@@ -152,9 +159,7 @@ impl Attempt {
     }
 
     fn tell(&self, claim: Claim, at: Tick, kind: EventKind) {
-        let event =
-            Event { endpoint: claim.endpoint, at, dispatched: claim.dispatched, in_flight: claim.in_flight, kind };
-        self.worker.post(self.worker.news.event(event));
+        self.worker.post(self.worker.news.event(claim.event(at, kind)));
     }
 
     /// Its record if nothing more is heard of it: the client left while it ran.
