@@ -79,7 +79,18 @@ fn prospect(ask: &Ask<'_>, endpoint: usize) -> Prospect {
     };
     let loss = |of: &Prospect| (1.0 - of.failure) * of.answered + of.failure * (of.failed + elsewhere);
     let others = f64::from(ask.in_flight[endpoint]);
-    Prospect { delay: others * (loss(&crowded) - loss(&here)).max(0.0), ..here }
+    let waste = if is_past_its_best(ask, endpoint) { typical_cost } else { 0.0 };
+    Prospect { delay: others * (loss(&crowded) - loss(&here)).max(0.0) + waste, ..here }
+}
+
+/// Whether an endpoint, once this request is there, would serve fewer per second with one more. Time alone would keep
+/// the other objectives from it; whoever only counts dollars must not clog what is cheap.
+fn is_past_its_best(ask: &Ask<'_>, endpoint: usize) -> bool {
+    let per_second = |more: u32| {
+        let time = (ask.truth)(endpoint, more).mean_time(ask.request.prompt, ask.request.expected_answer);
+        f64::from(ask.in_flight[endpoint] + 1 + more) / time
+    };
+    ask.request.objective == Objective::Cheapest && per_second(1) < per_second(0)
 }
 
 fn alone(ask: &Ask<'_>, endpoint: usize, truth: &Truth) -> Prospect {
