@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::{decide, first_byte_clock, hedge_after, splitmix64},
     domain::{
-        ApiType, Architecture, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, Event, EventKind,
-        Failure, Modalities, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
+        ApiType, Architecture, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, EventKind, Failure,
+        Modalities, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
         ProviderState, Query, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
     },
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
@@ -87,8 +87,7 @@ impl Core {
 
     fn learn(&mut self, claim: &Claim, at: Tick, kind: EventKind) {
         self.publish_if_due(at);
-        let Claim { endpoint, dispatched, in_flight, .. } = *claim;
-        self.statistics.apply(&Event { endpoint, at, dispatched, in_flight, kind });
+        self.statistics.apply(&claim.event(at, kind));
         self.due = self.due.or(Some(at.max(self.published.plus(PAUSE))));
     }
 
@@ -213,6 +212,8 @@ fn completed(report: &Report<'_>) -> EventKind {
         prompt_tokens: report.request.prompt,
         completion_tokens: report.request.answer,
         max_tokens: Some(report.request.max_tokens),
+        // Held against predictions of cost, which nobody reads here.
+        cost: 0.0,
     }
 }
 
