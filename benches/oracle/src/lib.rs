@@ -16,6 +16,7 @@ pub mod engine;
 pub mod figures;
 pub mod loss;
 pub mod one;
+pub mod oracle;
 pub mod request;
 pub mod rule;
 pub mod rules;

@@ -12,6 +12,7 @@
 use pointsman_actors::domain::Objective;
 
 use crate::{
+    engine::Run,
     request::Request,
     world::{ENDPOINTS, World},
 };
@@ -43,6 +44,9 @@ pub struct Served {
     /// True probability that the first choice failed or took too long.
     pub bad: f64,
 }
+
+/// Losses by objective: their sum and number.
+pub type Losses = [(f64, usize); 4];
 
 /// The yardsticks of a request: median seconds, median dollars, most dollars.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,4 +89,17 @@ pub fn loss(objective: Objective, served: &Served, yardsticks: &Yardsticks) -> f
         }
         Objective::Reliable => served.bad,
     }
+}
+
+/// The losses of a run, by objective.
+#[must_use]
+pub fn losses(world: &World, run: &Run) -> Losses {
+    let mut losses = Losses::default();
+    for (request, served) in world.requests.iter().zip(&run.served) {
+        let yardsticks = Yardsticks::of(world, request, f64::from(request.answer));
+        let (sum, count) = &mut losses[request.objective as usize];
+        *sum += loss(request.objective, served, &yardsticks);
+        *count += 1;
+    }
+    losses
 }

@@ -8,7 +8,7 @@ use pointsman_actors::domain::Objective;
 use crate::{
     dice::Dice,
     request::{Aim, arrivals},
-    world::{ENDPOINTS, Effect, Endpoint, Event, World},
+    world::{ENDPOINTS, Effect, Endpoint, Event, WIDE, World},
 };
 
 /// Half-life of the statistics, seconds: the unit of everything that lasts.
@@ -129,7 +129,7 @@ fn endpoint(scenario: Scenario, position: usize, dice: &mut Dice) -> Endpoint {
         price_in,
         price_out: price_in * dice.between(2.0, 5.0),
         failure: dice.ratio(0.001, 0.02),
-        knee: 64.0,
+        knee: WIDE,
         exponent: 1.0,
         wave: None,
     };

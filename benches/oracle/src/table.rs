@@ -13,7 +13,8 @@ use pointsman_actors::domain::{Objective, RoutingPolicy};
 use crate::{
     engine::{self, Run},
     figures::{Figures, median},
-    loss::{Yardsticks, loss},
+    loss::{Losses, losses},
+    oracle,
     request::Aim,
     rules::Kind,
     scenario::Scenario,
@@ -34,9 +35,6 @@ pub struct Plan {
     /// The constants Pointsman runs under.
     pub policy: RoutingPolicy,
 }
-
-/// Mean losses by objective: sum and number.
-type Losses = [(f64, usize); 4];
 
 /// One rule in one scenario, over all seeds.
 #[derive(Debug, Clone)]
@@ -104,7 +102,7 @@ fn joined(mut all: Vec<Entry>, more: Vec<Entry>) -> Vec<Entry> {
 
 fn run_one(plan: &Plan, (scenario, aim, seed): (Scenario, Aim, u64)) -> Vec<Entry> {
     let world = World::draw(scenario, aim, seed);
-    let oracle = engine::run(&world, &mut *Kind::Oracle.rule(&world, &plan.policy));
+    let oracle = oracle::run(&world);
     let entry = |kind: Kind, run: &Run| {
         let figures = Figures::of(&world, run, &oracle);
         Entry { kind, losses: vec![losses(&world, run)], figures }
@@ -112,19 +110,6 @@ fn run_one(plan: &Plan, (scenario, aim, seed): (Scenario, Aim, u64)) -> Vec<Entr
     let others = [Kind::Random].into_iter().chain(plan.rules.iter().copied());
     let others = others.map(|kind| entry(kind, &engine::run(&world, &mut *kind.rule(&world, &plan.policy))));
     [entry(Kind::Oracle, &oracle)].into_iter().chain(others).collect()
-}
-
-/// The losses of a run, by objective.
-#[must_use]
-pub fn losses(world: &World, run: &Run) -> Losses {
-    let mut losses = Losses::default();
-    for (request, served) in world.requests.iter().zip(&run.served) {
-        let yardsticks = Yardsticks::of(world, request, f64::from(request.answer));
-        let (sum, count) = &mut losses[request.objective as usize];
-        *sum += loss(request.objective, served, &yardsticks);
-        *count += 1;
-    }
-    losses
 }
 
 impl Cell {

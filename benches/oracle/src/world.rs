@@ -17,6 +17,8 @@ pub const ENDPOINTS: usize = 8;
 const TOKEN_SIGMA: f64 = 0.15;
 /// An answer that takes longer, in seconds, is none for somebody who wants reliability.
 pub const SLOW: f64 = 2.0;
+/// Requests in flight that nobody reaches: the knee of endpoints that do not queue.
+pub const WIDE: f64 = 64.0;
 /// Seconds after which a connection is refused, and after which a server error comes at once.
 const REFUSED_AFTER: f64 = 0.005;
 const ERROR_AFTER: f64 = 0.03;
@@ -184,6 +186,12 @@ impl World {
     #[must_use]
     pub fn good_day(&self, endpoint: usize) -> Truth {
         self.endpoints[endpoint].alone()
+    }
+
+    /// Whether anybody gets slower by a few requests in flight.
+    #[must_use]
+    pub fn queues(&self) -> bool {
+        self.endpoints.iter().any(|endpoint| endpoint.knee < WIDE)
     }
 
     /// Requests per second that an endpoint bears now, if it is limited.

@@ -10,7 +10,7 @@ mod windows;
 
 use pointsman_actors::domain::RoutingPolicy;
 
-pub use self::core::policy;
+pub use self::{clairvoyant::Restraint, core::policy};
 use crate::{rule::Rule, world::World};
 
 /// Everything that is compared.
@@ -70,7 +70,7 @@ impl Kind {
     #[must_use]
     pub fn rule(self, world: &World, policy: &RoutingPolicy) -> Box<dyn Rule> {
         match self {
-            Kind::Oracle => Box::new(clairvoyant::Clairvoyant),
+            Kind::Oracle => Box::new(clairvoyant::Clairvoyant(Restraint::PLAIN)),
             Kind::Random => Box::new(simple::Random::new(world.seed)),
             Kind::Pointsman => Box::new(core::Core::new(world, policy.clone())),
             Kind::Bandit => Box::new(bandit::Bandit::new(world.seed)),
@@ -81,6 +81,12 @@ impl Kind {
             Kind::RoundRobin => Box::new(simple::RoundRobin::default()),
         }
     }
+}
+
+/// The clairvoyant with this restraint.
+#[must_use]
+pub fn clairvoyant(restraint: Restraint) -> Box<dyn Rule> {
+    Box::new(clairvoyant::Clairvoyant(restraint))
 }
 
 /// All endpoints, the least of these values first.
