@@ -44,6 +44,8 @@ pub struct Tried {
     pub probe: bool,
     /// Whether it was a hedge.
     pub hedge: bool,
+    /// Whether nothing was wrong with the endpoint.
+    pub healthy: bool,
     /// When it failed, if it did, seconds.
     pub failed: Option<f64>,
 }
@@ -183,7 +185,7 @@ impl Engine<'_> {
             seconds: 0.0,
             cost: 0.0,
             answered: false,
-            avoidable: (0..ENDPOINTS).any(|endpoint| truth(endpoint, 0).failure < 0.5),
+            healthy: (0..ENDPOINTS).filter(|endpoint| truth(*endpoint, 0).is_healthy(request)).count(),
             attempts: 0,
             first: None,
             bad: 1.0,
@@ -223,7 +225,8 @@ impl Engine<'_> {
             self.run.served[id].bad = truth.bad(request);
         }
         let first = walk.attempts == 1;
-        let tried = Tried { at: now, endpoint, request: id, first, probe: patience.probe, hedge, failed: None };
+        let (probe, healthy) = (patience.probe, truth.is_healthy(request));
+        let tried = Tried { at: now, endpoint, request: id, first, probe, hedge, healthy, failed: None };
         self.run.attempts.push(tried);
         let (first, total, end) = self.future(now, id, endpoint, &truth, patience);
         self.attempts.push(Attempt { request: id, endpoint, started: now, first: None, total, end, live: true });

@@ -14,13 +14,19 @@
 pub mod dice;
 pub mod engine;
 pub mod figures;
+pub mod goals;
 pub mod loss;
 pub mod one;
 pub mod oracle;
+pub mod plot;
+pub mod report;
 pub mod request;
 pub mod rule;
 pub mod rules;
 pub mod scenario;
+pub mod sheet;
+pub mod sheets;
+pub mod shown;
 pub mod table;
 pub mod world;
 

@@ -35,8 +35,8 @@ pub struct Served {
     pub cost: f64,
     /// Whether it was answered.
     pub answered: bool,
-    /// Whether an endpoint stood there that would have answered.
-    pub avoidable: bool,
+    /// Endpoints with which nothing was wrong when it arrived.
+    pub healthy: usize,
     /// Attempts, hedges included.
     pub attempts: u32,
     /// Where it was tried first.

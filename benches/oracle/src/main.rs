@@ -1,29 +1,35 @@
 //! The command line of the simulator.
 
-use std::{error::Error, fmt::Write as _, io::Write as _, process::ExitCode};
+use std::{error::Error, fmt::Write as _, io::Write as _, path::Path, process::ExitCode};
 
 use lexopt::prelude::*;
 use pointsman_oracle::{
-    one,
+    one, plot, report,
     request::Aim,
     rules::{Kind, policy},
     scenario::Scenario,
+    sheets, shown,
     table::{self, Plan},
 };
 
 const HELP: &str = "\
 oracle table [options]                     regret of every rule in every scenario, and Pointsman's figures
+oracle plot [options]                      the same as a picture (SVG)
+oracle shown [options]                     every failure a caller was shown, of Pointsman and of the oracle
 oracle one <scenario> <objective> <seed>   one run over time; --rule names another rule than pointsman
+oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
   --seeds N         seeds per scenario (8)
   --from-seed S     the first of them (1000; seeds below 1000 are for tuning)
   --scenario X      only this scenario; may be repeated
   --objective Y     only this objective, or mixed; may be repeated
   --rule Z          only this rule; may be repeated
+  --markdown        tables for a page
 ";
 
 struct Options {
     words: Vec<String>,
+    markdown: bool,
     seeds: u64,
     from_seed: u64,
     scenarios: Vec<Scenario>,
@@ -52,8 +58,16 @@ fn run() -> Result<String, Box<dyn Error>> {
     match words.as_slice() {
         ["table"] => {
             let plan = options.plan();
-            table::write(&plan, &table::run(&plan), &mut text)?;
+            for sheet in sheets::all(&plan, &table::run(&plan)) {
+                if options.markdown { sheet.markdown(&mut text)? } else { sheet.text(&mut text)? }
+            }
         }
+        ["plot"] => {
+            let plan = options.plan();
+            plot::write(&plan, &table::run(&plan), &mut text)?;
+        }
+        ["shown"] => shown::write(&options.plan(), &mut text)?,
+        ["report", directory] => report::write(&options.plan(), Path::new(directory))?,
         ["one", of, aim, seed] => {
             let rule = options.rules.first().copied().unwrap_or(Kind::Pointsman);
             one::write(scenario(of)?, objective(aim)?, seed.parse()?, rule, &policy(), &mut text)?;
@@ -80,6 +94,7 @@ impl Options {
 
 fn options() -> Result<Options, Box<dyn Error>> {
     let (mut scenarios, mut aims, mut rules) = (Vec::new(), Vec::new(), Vec::new());
+    let mut markdown = false;
     let (mut words, mut seeds, mut from_seed) = (Vec::new(), 8, 1000);
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -89,12 +104,13 @@ fn options() -> Result<Options, Box<dyn Error>> {
             Long("scenario") => scenarios.push(scenario(&parser.value()?.string()?)?),
             Long("objective") => aims.push(objective(&parser.value()?.string()?)?),
             Long("rule") => rules.push(rule(&parser.value()?.string()?)?),
+            Long("markdown") => markdown = true,
             Long("help") | Short('h') => words = vec!["help".to_owned()],
             Value(word) => words.push(word.string()?),
             other => return Err(other.unexpected().into()),
         }
     }
-    Ok(Options { words, seeds, from_seed, scenarios, aims, rules })
+    Ok(Options { words, markdown, seeds, from_seed, scenarios, aims, rules })
 }
 
 fn scenario(name: &str) -> Result<Scenario, String> {

@@ -18,8 +18,10 @@ pub fn run(world: &World) -> Run {
     if !world.queues() {
         return plain;
     }
-    let objectives: Vec<Objective> =
-        Objective::ALL.into_iter().filter(|objective| world.requests.iter().any(|r| r.objective == *objective)).collect();
+    let objectives: Vec<Objective> = Objective::ALL
+        .into_iter()
+        .filter(|objective| world.requests.iter().any(|r| r.objective == *objective))
+        .collect();
     let yardstick = losses(world, &plain);
     let mut best = (objectives.len() as f64, plain);
     for restraint in Restraint::family(&objectives) {

@@ -8,6 +8,7 @@ use pointsman_actors::domain::FailureKind;
 use crate::{
     dice::Dice,
     request::{ANSWER_SIGMA, Request},
+    rule::{FIRST_BYTE, TOTAL},
     scenario::{self, Scenario},
 };
 
@@ -17,6 +18,8 @@ pub const ENDPOINTS: usize = 8;
 const TOKEN_SIGMA: f64 = 0.15;
 /// An answer that takes longer, in seconds, is none for somebody who wants reliability.
 pub const SLOW: f64 = 2.0;
+/// Probability of a failure, clocks included, from which an endpoint is not healthy. On a good day it is 0.02 at most.
+pub const UNHEALTHY: f64 = 0.05;
 /// Requests in flight that nobody reaches: the knee of endpoints that do not queue.
 pub const WIDE: f64 = 64.0;
 /// Seconds after which a connection is refused, and after which a server error comes at once.
@@ -290,6 +293,14 @@ impl Truth {
     #[must_use]
     pub fn bad(&self, request: &Request) -> f64 {
         1.0 - (1.0 - self.failure) * (1.0 - self.slower_than(SLOW, request))
+    }
+
+    /// Whether nothing is wrong: it may fail now and then, as everybody does on a good day, but no more. That is a
+    /// matter of its state, not of how the dice would fall.
+    #[must_use]
+    pub fn is_healthy(&self, request: &Request) -> bool {
+        let late = self.late(request, FIRST_BYTE, 0.5 * TOTAL);
+        1.0 - (1.0 - self.failure) * (1.0 - late) < UNHEALTHY
     }
 
     /// Probability that a stream has no first token in `first` seconds, or that a plain answer takes over `total`.

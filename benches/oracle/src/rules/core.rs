@@ -20,9 +20,9 @@ use crate::{
 
 /// Shortest time between two snapshots.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Most tokens in the budgets of panic attempts and of hedges.
+/// Most tokens in the budgets of panic attempts, which starts full, and of hedges, which starts with one.
 const RETRY_CAP: f64 = 20.0;
-const HEDGE_CAP: f64 = 10.0;
+const HEDGE_CAP: f64 = 5.0;
 
 /// The constants a gateway is started with, except that nobody here waits ten minutes for an answer.
 #[must_use]
