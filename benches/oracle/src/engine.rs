@@ -19,7 +19,7 @@ const BURST_SECONDS: f64 = 1.0;
 const BURST_LEAST: f64 = 2.0;
 
 /// What is kept of a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
     /// By request.
     pub served: Vec<Served>,

@@ -19,6 +19,7 @@ pub mod loss;
 pub mod one;
 pub mod oracle;
 pub mod plot;
+pub mod replay;
 pub mod report;
 pub mod request;
 pub mod rule;

@@ -103,3 +103,40 @@ pub fn losses(world: &World, run: &Run) -> Losses {
     }
     losses
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YARDSTICKS: Yardsticks = Yardsticks { time: 2.0, cost: 0.004, dearest: 0.01 };
+
+    fn check(objective: Objective, seconds: f64, cost: f64, answered: bool, expected: f64) {
+        let served = Served { at: 0.0, seconds, cost, answered, healthy: 8, attempts: 1, first: Some(0), bad: 0.25 };
+        let lost = loss(objective, &served, &YARDSTICKS);
+        assert!((lost - expected).abs() < 1e-12, "{objective:?}, {answered}: {lost} instead of {expected}");
+    }
+
+    #[test]
+    fn fastest_loses_seconds_and_ten_for_a_failure_however_quick() {
+        check(Objective::Fastest, 1.5, 0.02, true, 1.5);
+        check(Objective::Fastest, 0.1, 0.0, false, 10.0);
+    }
+
+    #[test]
+    fn cheapest_loses_the_dollars_of_all_attempts_and_five_dearest_prices_for_a_failure() {
+        check(Objective::Cheapest, 30.0, 0.003, true, 0.003);
+        check(Objective::Cheapest, 30.0, 0.003, false, 0.053);
+    }
+
+    #[test]
+    fn balanced_loses_half_of_each_relative_to_the_median_and_three_for_a_failure() {
+        check(Objective::Balanced, 1.0, 0.008, true, 0.25 + 1.0);
+        check(Objective::Balanced, 1.0, 0.008, false, 0.25 + 1.0 + 3.0);
+    }
+
+    #[test]
+    fn reliable_loses_the_true_probability_that_its_first_choice_was_bad_whatever_came_of_it() {
+        check(Objective::Reliable, 9.0, 0.1, true, 0.25);
+        check(Objective::Reliable, 9.0, 0.1, false, 0.25);
+    }
+}

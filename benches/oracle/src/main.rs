@@ -4,7 +4,7 @@ use std::{error::Error, fmt::Write as _, io::Write as _, path::Path, process::Ex
 
 use lexopt::prelude::*;
 use pointsman_oracle::{
-    one, plot, report,
+    one, plot, replay, report,
     request::Aim,
     rules::{Kind, policy},
     scenario::Scenario,
@@ -17,6 +17,7 @@ oracle table [options]                     regret of every rule in every scenari
 oracle plot [options]                      the same as a picture (SVG)
 oracle shown [options]                     every failure a caller was shown, of Pointsman and of the oracle
 oracle one <scenario> <objective> <seed>   one run over time; --rule names another rule than pointsman
+oracle replay [options]                    makes recorded decisions again and compares them bit for bit; --decisions N
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
   --seeds N         seeds per scenario (8)
@@ -30,6 +31,7 @@ oracle report <directory> [options]        writes the tables into SIMULATION.md 
 struct Options {
     words: Vec<String>,
     markdown: bool,
+    decisions: usize,
     seeds: u64,
     from_seed: u64,
     scenarios: Vec<Scenario>,
@@ -66,6 +68,7 @@ fn run() -> Result<String, Box<dyn Error>> {
             let plan = options.plan();
             plot::write(&plan, &table::run(&plan), &mut text)?;
         }
+        ["replay"] => text = replay::run(&options.plan(), options.decisions)?.to_string() + "\n",
         ["shown"] => shown::write(&options.plan(), &mut text)?,
         ["report", directory] => report::write(&options.plan(), Path::new(directory))?,
         ["one", of, aim, seed] => {
@@ -94,7 +97,7 @@ impl Options {
 
 fn options() -> Result<Options, Box<dyn Error>> {
     let (mut scenarios, mut aims, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-    let mut markdown = false;
+    let (mut markdown, mut decisions) = (false, 10_000);
     let (mut words, mut seeds, mut from_seed) = (Vec::new(), 8, 1000);
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -104,13 +107,14 @@ fn options() -> Result<Options, Box<dyn Error>> {
             Long("scenario") => scenarios.push(scenario(&parser.value()?.string()?)?),
             Long("objective") => aims.push(objective(&parser.value()?.string()?)?),
             Long("rule") => rules.push(rule(&parser.value()?.string()?)?),
+            Long("decisions") => decisions = parser.value()?.parse()?,
             Long("markdown") => markdown = true,
             Long("help") | Short('h') => words = vec!["help".to_owned()],
             Value(word) => words.push(word.string()?),
             other => return Err(other.unexpected().into()),
         }
     }
-    Ok(Options { words, markdown, seeds, from_seed, scenarios, aims, rules })
+    Ok(Options { words, markdown, decisions, seeds, from_seed, scenarios, aims, rules })
 }
 
 fn scenario(name: &str) -> Result<Scenario, String> {
@@ -124,6 +128,7 @@ fn objective(name: &str) -> Result<Aim, String> {
 }
 
 fn rule(name: &str) -> Result<Kind, String> {
-    let names = || Kind::ALL.map(Kind::name).join(", ");
-    Kind::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| format!("rules are {}", names()))
+    let known = || Kind::ALL.into_iter().chain(Kind::CRIPPLED);
+    let names = || known().map(Kind::name).collect::<Vec<_>>().join(", ");
+    known().find(|known| known.name() == name).ok_or_else(|| format!("rules are {}", names()))
 }

@@ -9,7 +9,7 @@ use crate::{
     goals,
     request::Aim,
     rules::Kind,
-    table::{Cell, Plan},
+    table::{Cell, Plan, mean_and_worst},
 };
 
 const LEFT: f64 = 64.0;
@@ -25,7 +25,7 @@ const TICKS: [f64; 9] = [0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
 const STYLE: &str = "\
 <style>
 svg{font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;font-size:12px;background:#ffffff;color:#1f2328;fill:currentColor}
-.title{font-size:17px;font-weight:600}.panel{font-size:14px;font-weight:600}.soft{fill:#59636e}
+.title{font-size:17px;font-weight:600}.panel{font-size:14px;font-weight:600}.soft{fill:#59636e}.mean{font-weight:600}
 .grid{stroke:#d1d9e0;stroke-width:1}.goal{stroke:#1a7f37;stroke-width:1.5;stroke-dasharray:5 4}.band{fill:#f6f8fa}
 .own{fill:#0969da;stroke:#ffffff;stroke-width:1}.other{fill-opacity:0;stroke-width:1.6}
 .r0{stroke:#bc4c00}.r1{stroke:#8250df}.r2{stroke:#cf222e}.r3{stroke:#1b7c83}.r4{stroke:#9a6700}.r5{stroke:#57606a}
@@ -41,7 +41,7 @@ svg{font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fo
 /// None but those of `out`.
 pub fn write(plan: &Plan, cells: &[Cell], out: &mut impl Write) -> fmt::Result {
     let aims: Vec<Aim> = plan.aims.iter().copied().filter(|aim| cells.iter().any(|cell| cell.aim == *aim)).collect();
-    let width = LEFT + STEP * plan.scenarios.len() as f64 + 24.0;
+    let width = LEFT + STEP * (plan.scenarios.len() + 1) as f64 + 24.0;
     let height = TOP + (PANEL + GAP) * aims.len() as f64;
     writeln!(
         out,
@@ -70,7 +70,7 @@ fn legend(plan: &Plan, out: &mut impl Write) -> fmt::Result {
     }
     writeln!(
         out,
-        r#"<path class="goal" d="M{:.0} 50h26"/><text x="{:.0}" y="54">goal, worst scenario</text>"#,
+        r#"<path class="goal" d="M{:.0} 50h26"/><text x="{:.0}" y="54">goal: mean, worst</text>"#,
         x - 6.0,
         x + 26.0
     )
@@ -93,32 +93,31 @@ fn panel(aim: Aim, cells: &[&Cell], width: f64, top: f64, out: &mut impl Write) 
             y + 4.0
         )?;
     }
+    let mean = LEFT + STEP * cells.len() as f64;
     if let Some(goal) = goals::regret(aim) {
-        let y = bottom - height_of(goal.worst);
-        writeln!(out, r#"<path class="goal" d="M{LEFT} {y:.1}H{right:.0}"/>"#)?;
+        let (worst_at, mean_at) = (bottom - height_of(goal.worst), bottom - height_of(goal.mean));
+        writeln!(out, r#"<path class="goal" d="M{LEFT} {worst_at:.1}H{mean:.0}M{mean:.0} {mean_at:.1}h{STEP}"/>"#)?;
     }
     for (column, cell) in cells.iter().enumerate() {
         let x = LEFT + STEP * (column as f64 + 0.5);
-        writeln!(
-            out,
-            r#"<text x="{x:.0}" y="{:.0}" text-anchor="middle">{}</text>"#,
-            bottom + 18.0,
-            cell.scenario.name()
-        )?;
-        scenario(cell, x, bottom, out)?;
+        let name = cell.scenario.name();
+        writeln!(out, r#"<text x="{x:.0}" y="{:.0}" text-anchor="middle">{name}</text>"#, bottom + 18.0)?;
+        let regrets = (2..cell.entries.len()).map(|position| (cell.entries[position].kind, cell.regret(position)));
+        marks(name, &regrets.collect::<Vec<_>>(), (x, bottom), out)?;
     }
-    Ok(())
+    let x = mean + 0.5 * STEP;
+    writeln!(out, r#"<text class="mean" x="{x:.0}" y="{:.0}" text-anchor="middle">mean</text>"#, bottom + 18.0)?;
+    let kinds = cells.first().map_or(&[][..], |cell| &cell.entries[2..]).iter().map(|entry| entry.kind);
+    let over = kinds.filter_map(|kind| Some((kind, mean_and_worst(cells.iter().copied(), kind)?.0)));
+    marks("mean", &over.collect::<Vec<_>>(), (x, bottom), out)
 }
 
-fn scenario(cell: &Cell, middle: f64, bottom: f64, out: &mut impl Write) -> fmt::Result {
-    let rules = cell.entries.len() - 2;
-    // Pointsman is drawn last, so that nothing covers it.
-    for position in (0..rules).rev() {
-        let kind = cell.entries[position + 2].kind;
-        let regret = cell.regret(position + 2);
-        let x = middle + (position as f64 - 0.5 * (rules as f64 - 1.0)) * 8.0;
-        let title = format!("{}, {}: {regret:.3}", cell.scenario.name(), kind.name());
-        mark(kind, position, (x, bottom - height_of(regret)), &title, out)?;
+/// The rules of a column. Pointsman, the first, is drawn last, so that nothing covers it.
+fn marks(column: &str, regrets: &[(Kind, f64)], (middle, bottom): (f64, f64), out: &mut impl Write) -> fmt::Result {
+    for (position, (kind, regret)) in regrets.iter().enumerate().rev() {
+        let x = middle + (position as f64 - 0.5 * (regrets.len() as f64 - 1.0)) * 8.5;
+        let title = format!("{column}, {}: {regret:.3}", kind.name());
+        mark(*kind, position, (x, bottom - height_of(*regret)), &title, out)?;
     }
     Ok(())
 }

@@ -6,7 +6,10 @@ use std::{
 };
 
 use crate::{
-    plot, sheets,
+    plot,
+    rules::Kind,
+    sheet::Sheet,
+    sheets,
     table::{self, Plan},
 };
 
@@ -31,13 +34,20 @@ pub fn write(plan: &Plan, directory: &Path) -> Result<(), ReportError> {
     let cells = table::run(plan);
     let (mut tables, mut picture) = (String::new(), String::new());
     // Writing to a string cannot fail.
-    for sheet in sheets::all(plan, &cells) {
+    for sheet in sheets::all(plan, &cells).into_iter().chain([worth(plan)]) {
         _ = sheet.markdown(&mut tables);
     }
     _ = plot::write(plan, &cells, &mut picture);
     put(directory, "tables", &tables)?;
     let path = directory.join(PICTURE);
     fs::write(&path, picture).map_err(|error| ReportError::File(path, error))
+}
+
+/// What Pointsman's own ideas are worth.
+fn worth(plan: &Plan) -> Sheet {
+    let rules = [Kind::Pointsman].into_iter().chain(Kind::CRIPPLED).collect();
+    let plan = Plan { rules, ..plan.clone() };
+    sheets::summary("Pointsman without some of its senses", &plan, &table::run(&plan))
 }
 
 /// Puts a text between the marks of this name.

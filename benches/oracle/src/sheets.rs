@@ -12,7 +12,7 @@ use crate::{
 /// Every table of a plan that ran.
 #[must_use]
 pub fn all(plan: &Plan, cells: &[Cell]) -> Vec<Sheet> {
-    let mut sheets = vec![summary(plan, cells)];
+    let mut sheets = vec![summary("All rules", plan, cells)];
     let of = |aim: Aim| cells.iter().filter(move |cell| cell.aim == aim).collect::<Vec<&Cell>>();
     sheets.extend(plan.aims.iter().map(|aim| regrets(*aim, &of(*aim))));
     sheets.push(failures(cells));
@@ -24,9 +24,10 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Vec<Sheet> {
 }
 
 /// Mean and worst of every rule by objective, and the goals.
-fn summary(plan: &Plan, cells: &[Cell]) -> Sheet {
+#[must_use]
+pub fn summary(what: &str, plan: &Plan, cells: &[Cell]) -> Sheet {
     let seeds = (plan.seeds.first().copied().unwrap_or(0), plan.seeds.last().copied().unwrap_or(0));
-    let title = format!("Normalised regret, mean / worst over the scenarios, seeds {} to {}", seeds.0, seeds.1);
+    let title = format!("{what}: regret, mean / worst over the scenarios, seeds {} to {}", seeds.0, seeds.1);
     let mut sheet =
         Sheet::new(title, ["objective", "goal"].into_iter().chain(plan.rules.iter().map(|rule| rule.name())));
     for aim in &plan.aims {

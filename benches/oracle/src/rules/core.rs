@@ -14,6 +14,7 @@ use pointsman_actors::{
 };
 
 use crate::{
+    engine,
     rule::{Ask, Begin, Calibration, FIRST_BYTE, News, Patience, Report, Rule, TOTAL},
     world::World,
 };
@@ -33,6 +34,19 @@ pub fn policy() -> RoutingPolicy {
     policy
 }
 
+/// What is taken from the core to see what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Without {
+    /// Nothing.
+    Nothing,
+    /// It does not see its own requests in flight, neither when it decides nor when it learns.
+    Load,
+    /// It does not see how long requests have been waiting for a sign of life.
+    Pending,
+    /// It does not try what it is not sure of.
+    Exploration,
+}
+
 /// The routing core.
 pub struct Core {
     policy: RoutingPolicy,
@@ -50,10 +64,17 @@ pub struct Core {
     retries: f64,
     hedges: f64,
     calibration: Calibration,
+    without: Without,
+    /// Decisions to be made again later: every so many requests.
+    kept: Vec<Decision>,
+    keep_every: usize,
 }
 
 impl Core {
-    pub fn new(world: &World, policy: RoutingPolicy) -> Core {
+    pub fn new(world: &World, mut policy: RoutingPolicy, without: Without) -> Core {
+        if without == Without::Exploration {
+            policy.exploration = 0.0;
+        }
         let catalog = Arc::new(catalog(world));
         let mut statistics = Statistics::new(Arc::clone(&catalog), Arc::new(policy.clone()));
         Core {
@@ -70,7 +91,29 @@ impl Core {
             retries: RETRY_CAP,
             hedges: 1.0,
             calibration: Calibration::default(),
+            without,
+            kept: Vec::new(),
+            keep_every: usize::MAX,
             policy,
+        }
+    }
+
+    /// Runs through a world and gives back every so many of its decisions, with what they were made under.
+    pub fn decisions(world: &World, policy: RoutingPolicy, every: usize) -> (Vec<Decision>, RoutingPolicy) {
+        let mut core = Core { keep_every: every, ..Core::new(world, policy, Without::Nothing) };
+        _ = engine::run(world, &mut core);
+        (core.kept, core.policy)
+    }
+
+    /// Copies the fast cells, as far as they are not taken away.
+    fn look(&mut self, now: Tick) {
+        self.board.refresh(now, &mut self.view);
+        for endpoint in &mut self.view.endpoints {
+            match self.without {
+                Without::Load => endpoint.in_flight = 0,
+                Without::Pending => endpoint.overdue = [0.0; 2],
+                Without::Nothing | Without::Exploration => {}
+            }
         }
     }
 
@@ -87,7 +130,11 @@ impl Core {
 
     fn learn(&mut self, claim: &Claim, at: Tick, kind: EventKind) {
         self.publish_if_due(at);
-        self.statistics.apply(&claim.event(at, kind));
+        let mut event = claim.event(at, kind);
+        if self.without == Without::Load {
+            event.in_flight = 1;
+        }
+        self.statistics.apply(&event);
         self.due = self.due.or(Some(at.max(self.published.plus(PAUSE))));
     }
 
@@ -129,10 +176,13 @@ impl Rule for Core {
         self.query.prompt_tokens = ask.request.prompt;
         self.query.max_tokens = Some(ask.request.max_tokens);
         self.query.streamed = ask.request.streamed;
-        self.board.refresh(now, &mut self.view);
+        self.look(now);
         let seed = splitmix64(self.seed ^ (ask.request.id as u64 + 1));
         let Ok(decision) = decide(&self.snapshot, &self.view, &self.query, now, Some(seed)) else { return Vec::new() };
         let order = decision.candidates.iter().map(|candidate| candidate.index as usize).collect();
+        if ask.request.id.is_multiple_of(self.keep_every) {
+            self.kept.push(decision.clone());
+        }
         self.decisions.insert(ask.request.id, decision);
         order
     }
