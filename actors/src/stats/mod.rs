@@ -9,6 +9,7 @@
 //! is chosen from all this is decided in [`crate::decide`].
 
 mod breaker;
+mod calibration;
 mod cell;
 mod decay;
 mod endpoint;
@@ -22,14 +23,17 @@ mod live;
 mod mix;
 mod pacing;
 mod prior;
+mod ring;
 mod snapshot;
 mod statistics;
+mod tail;
 mod throughput;
 mod verdict;
 mod view;
 mod windows;
 
 pub use breaker::{Breaker, Caller};
+pub use calibration::{Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy};
 pub use failures::Outcomes;
 pub use figures::{EndpointFigures, ErrorClass, ErrorCounts, Figures, LastError, Quantiles, Summary};
 pub use gate::Gate;

@@ -3,10 +3,12 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    EndpointFigures, EndpointStats, Figures, LengthClass, OutputLengths, Snapshot,
+    Calibrations, EndpointCalibration, EndpointFigures, EndpointStats, Figures, LengthClass, OutputLengths, Snapshot,
+    calibration::{Calibrator, Held},
     endpoint::{EndpointStatistics, WINDOW},
     figures::Tally,
     prior::Priors,
+    ring::Merge as _,
 };
 use crate::domain::{Catalog, EndpointId, Event, EventKind, RoutingPolicy, Tick};
 
@@ -16,6 +18,8 @@ pub struct Statistics {
     catalog: Arc<Catalog>,
     policy: Arc<RoutingPolicy>,
     endpoints: Vec<EndpointStatistics>,
+    /// By position, as `endpoints`.
+    calibrators: Vec<Calibrator>,
     positions: HashMap<EndpointId, u32>,
     lengths: OutputLengths,
     priors: Priors,
@@ -28,6 +32,7 @@ impl Statistics {
     pub fn new(catalog: Arc<Catalog>, policy: Arc<RoutingPolicy>) -> Statistics {
         Statistics {
             endpoints: vec![EndpointStatistics::default(); catalog.endpoints.len()],
+            calibrators: vec![Calibrator::default(); catalog.endpoints.len()],
             positions: positions(&catalog),
             lengths: OutputLengths::new(&catalog),
             priors: Priors::configured(&policy.stats),
@@ -44,6 +49,9 @@ impl Statistics {
         let Some(statistics) = self.endpoints.get_mut(position as usize) else { return };
         self.latest = self.latest.max(event.at);
         statistics.apply(event, self.priors.of(endpoint.model), &self.policy);
+        if let Some(calibrator) = self.calibrators.get_mut(position as usize) {
+            calibrator.judge(event);
+        }
         if let EventKind::Completed { completion_tokens, max_tokens, .. } = event.kind {
             self.lengths.observe(endpoint.model, LengthClass::of(max_tokens), completion_tokens);
         }
@@ -71,9 +79,8 @@ impl Statistics {
 
     /// Goes over to another catalog; endpoints and models that both know keep what is known about them.
     pub fn replace_catalog(&mut self, catalog: Arc<Catalog>) {
-        let known = |endpoint: &EndpointId| self.endpoints.get(*self.positions.get(endpoint)? as usize).cloned();
-        let endpoints = catalog.endpoints.iter().map(|endpoint| known(&endpoint.id).unwrap_or_default());
-        self.endpoints = endpoints.collect();
+        self.endpoints = carried(&self.endpoints, &self.positions, &catalog);
+        self.calibrators = carried(&self.calibrators, &self.positions, &catalog);
         self.lengths = self.lengths.carried(&self.catalog, &catalog);
         self.positions = positions(&catalog);
         self.catalog = catalog;
@@ -103,6 +110,32 @@ impl Statistics {
         });
         Figures { endpoints: endpoints.collect(), providers: providers.collect() }
     }
+
+    /// How predictions held over the hour that ends at `now`.
+    #[must_use]
+    pub fn calibrations(&self, now: Tick) -> Calibrations {
+        let mut overall = Held::default();
+        let mut providers = vec![Held::default(); self.catalog.providers.len()];
+        let endpoints = self.catalog.endpoints.iter().zip(&self.calibrators).map(|(endpoint, calibrator)| {
+            let held = calibrator.tally(now);
+            overall.merge(&held);
+            if let Some(provider) = providers.get_mut(endpoint.provider as usize) {
+                provider.merge(&held);
+            }
+            EndpointCalibration { endpoint: endpoint.id, calibration: held.summary() }
+        });
+        Calibrations {
+            endpoints: endpoints.collect(),
+            overall: overall.summary(),
+            providers: providers.iter().map(Held::summary).collect(),
+        }
+    }
+}
+
+/// What is known of each endpoint, under the positions of another catalog; nothing of those that are new.
+fn carried<T: Clone + Default>(known: &[T], from: &HashMap<EndpointId, u32>, to: &Catalog) -> Vec<T> {
+    let find = |id: &EndpointId| known.get(*from.get(id)? as usize).cloned();
+    to.endpoints.iter().map(|endpoint| find(&endpoint.id).unwrap_or_default()).collect()
 }
 
 fn positions(catalog: &Catalog) -> HashMap<EndpointId, u32> {
