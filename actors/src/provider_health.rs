@@ -17,7 +17,7 @@ use crate::{
     domain::{Catalog, Event, RoutingPolicy, Tick},
     mailbox::InMailbox,
     published::Published,
-    stats::{Figures, LiveBoard, Statistics},
+    stats::{Calibrations, Figures, LiveBoard, Statistics},
 };
 
 /// Shortest time between two published snapshots.
@@ -37,6 +37,16 @@ pub struct ReadFigures {
     pub now: Tick,
     /// Figures that were summed up to this long ago will do. Summing takes some microseconds per endpoint,
     /// so pages that anybody may ask for as often as they like should not have it done each time.
+    pub patience: Duration,
+}
+
+/// Asks how predictions held over the hour that ends at `now`.
+#[derive(Message)]
+#[rtype(result = "Arc<Calibrations>")]
+pub struct ReadCalibrations {
+    /// The moment the hour ends at.
+    pub now: Tick,
+    /// As of [`ReadFigures`].
     pub patience: Duration,
 }
 
@@ -65,8 +75,31 @@ pub struct ProviderHealth {
     version: u64,
     last_published: Instant,
     waiting: bool,
-    /// The figures that were summed last, and for which moment.
-    figures: Option<(Tick, Arc<Figures>)>,
+    figures: Summed<Figures>,
+    calibrations: Summed<Calibrations>,
+}
+
+/// What was summed last, and for which moment.
+struct Summed<T>(Option<(Tick, Arc<T>)>);
+
+impl<T> Default for Summed<T> {
+    fn default() -> Summed<T> {
+        Summed(None)
+    }
+}
+
+impl<T> Summed<T> {
+    /// What was summed up to `patience` before `now`, or what `sum` gives.
+    fn read(&mut self, now: Tick, patience: Duration, sum: impl FnOnce() -> T) -> Arc<T> {
+        if let Some((at, known)) = &self.0
+            && now.since(*at) < patience
+        {
+            return Arc::clone(known);
+        }
+        let fresh = Arc::new(sum());
+        self.0 = Some((now, Arc::clone(&fresh)));
+        fresh
+    }
 }
 
 impl ProviderHealth {
@@ -74,7 +107,15 @@ impl ProviderHealth {
     #[must_use]
     pub fn new(statistics: Statistics, published: Arc<Published>) -> ProviderHealth {
         let version = published.snapshot().version;
-        ProviderHealth { statistics, published, version, last_published: Instant::now(), waiting: false, figures: None }
+        ProviderHealth {
+            statistics,
+            published,
+            version,
+            last_published: Instant::now(),
+            waiting: false,
+            figures: Summed::default(),
+            calibrations: Summed::default(),
+        }
     }
 
     fn publish(&mut self) {
@@ -120,14 +161,15 @@ impl Handler<ReadFigures> for ProviderHealth {
     type Result = MessageResult<ReadFigures>;
 
     fn handle(&mut self, ReadFigures { now, patience }: ReadFigures, _: &mut Context<Self>) -> Self::Result {
-        if let Some((at, figures)) = &self.figures
-            && now.since(*at) < patience
-        {
-            return MessageResult(Arc::clone(figures));
-        }
-        let figures = Arc::new(self.statistics.figures(now));
-        self.figures = Some((now, Arc::clone(&figures)));
-        MessageResult(figures)
+        MessageResult(self.figures.read(now, patience, || self.statistics.figures(now)))
+    }
+}
+
+impl Handler<ReadCalibrations> for ProviderHealth {
+    type Result = MessageResult<ReadCalibrations>;
+
+    fn handle(&mut self, ReadCalibrations { now, patience }: ReadCalibrations, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.calibrations.read(now, patience, || self.statistics.calibrations(now)))
     }
 }
 
@@ -138,7 +180,7 @@ impl Handler<Adopt> for ProviderHealth {
         self.statistics.replace_catalog(catalog);
         self.statistics.replace_policy(policy);
         // Positions in them are those of the old catalog.
-        self.figures = None;
+        (self.figures, self.calibrations) = Default::default();
         self.version += 1;
         self.waiting = false;
         self.last_published = Instant::now();

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod browsers;
 #[cfg(test)]
+mod calibration;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;

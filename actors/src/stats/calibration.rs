@@ -22,6 +22,8 @@ const SPAN: Duration = Duration::from_secs(600);
 /// How predictions of every endpoint and provider held, by position in the catalog.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Calibrations {
+    /// The catalog whose positions are meant.
+    pub catalog_version: u64,
     /// All endpoints together.
     pub overall: Calibration,
     /// One per endpoint.

@@ -129,6 +129,7 @@ impl Statistics {
             EndpointCalibration { endpoint: endpoint.id, calibration: held.summary() }
         });
         Calibrations {
+            catalog_version: self.catalog.version,
             endpoints: endpoints.collect(),
             overall: overall.summary(),
             providers: providers.iter().map(Held::summary).collect(),
