@@ -121,6 +121,7 @@ mod tests {
             pointsman_prediction_failures_seen{model="acme/small",provider="acme",variant=""} 1
             pointsman_prediction_samples{model="acme/small",of="output_tokens",provider="acme",variant=""} 2
             pointsman_prediction_samples{model="acme/small",of="ttft",provider="acme",variant=""} 3
-            pointsman_prediction_within_p95{model="acme/small",of="ttft",provider="acme",variant=""} 1"#]].assert_eq(&lines.join("\n"));
+            pointsman_prediction_within_p95{model="acme/small",of="ttft",provider="acme",variant=""} 1"#]]
+        .assert_eq(&lines.join("\n"));
     }
 }

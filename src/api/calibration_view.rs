@@ -229,7 +229,8 @@ mod tests {
               },
               "unmeasured": 2,
               "variant": ""
-            }"#]].assert_eq(&serde_json::to_string_pretty(&body["data"][0]).unwrap());
+            }"#]]
+        .assert_eq(&serde_json::to_string_pretty(&body["data"][0]).unwrap());
         assert_eq!(body["data"][1]["ttft"]["median_error"], serde_json::Value::Null);
         assert_eq!((&body["window_secs"], &body["overall"]["unmeasured"]), (&3600.into(), &0.into()));
     }

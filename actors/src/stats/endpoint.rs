@@ -4,6 +4,10 @@
 //! a fault, and a request that was given up teaches only that the endpoint is slower than expected, and only
 //! when it is known to have been alive meanwhile.
 
+mod state;
+
+pub(super) use state::EndpointState;
+
 use std::time::Duration;
 
 use super::{

@@ -1,6 +1,10 @@
 //! All slow statistics: fed with events, read as snapshots and figures.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     Calibrations, EndpointCalibration, EndpointFigures, EndpointStats, Figures, LengthClass, OutputLengths, Snapshot,
@@ -9,8 +13,12 @@ use super::{
     figures::Tally,
     prior::Priors,
     ring::Merge as _,
+    state::{Absurd, Rejected, Restart, Restored, State, name_of},
 };
 use crate::domain::{Catalog, EndpointId, Event, EventKind, RoutingPolicy, Tick};
+
+/// Why an entry that could not be read was not believed.
+const UNREADABLE: Absurd = Absurd("it holds something else than numbers");
 
 /// The slow statistics of every endpoint. Owned by one actor; nothing in it is shared.
 #[derive(Debug, Clone)]
@@ -59,10 +67,7 @@ impl Statistics {
 
     /// One immutable copy for the routers. Also renews what is believed of unmeasured endpoints.
     pub fn snapshot(&mut self, version: u64) -> Snapshot {
-        let endpoints = &self.endpoints;
-        let measured =
-            |position: u32| endpoints.get(position as usize).map_or((None, None), EndpointStatistics::measured);
-        self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
+        self.learn_priors();
         let published = self.catalog.endpoints.iter().zip(&self.endpoints).map(|(endpoint, statistics)| {
             let estimates = statistics.estimates(self.latest, self.priors.of(endpoint.model), &self.policy);
             EndpointStats::new(&self.catalog, endpoint, estimates)
@@ -75,6 +80,73 @@ impl Statistics {
             endpoints: published.collect(),
             lengths: self.lengths.clone(),
         }
+    }
+
+    /// What a later process should know. `learned_at_ms` says when the last event was taken in, in milliseconds
+    /// since 1970.
+    #[must_use]
+    pub fn export(&self, learned_at_ms: i64) -> State {
+        let endpoints = self.catalog.endpoints.iter().zip(&self.endpoints);
+        let endpoints = endpoints.filter_map(|(endpoint, statistics)| {
+            Some((name_of(&self.catalog, endpoint)?, statistics.export(self.latest)?))
+        });
+        let models = self.catalog.models.iter().enumerate();
+        let models =
+            models.filter_map(|(position, model)| Some((model.id.to_string(), self.lengths.export(position)?)));
+        State { learned_at_ms, endpoints: endpoints.collect(), models: models.collect(), unreadable: BTreeSet::new() }
+    }
+
+    /// Goes on from what an earlier process learned up to `age` ago. What it says of endpoints that the catalog does
+    /// not have is ignored; what cannot be true is rejected, endpoint by endpoint.
+    pub fn import(&mut self, state: &State, now: Tick, age: Duration) -> Restored {
+        let restart = Restart { now, age };
+        self.latest = self.latest.max(now);
+        let mut restored = Restored::default();
+        self.restore_endpoints(state, restart, &mut restored);
+        self.learn_priors();
+        let known = restored.endpoints + restored.rejected.len();
+        restored.unknown = (state.endpoints.len() + state.unreadable.len()).saturating_sub(known);
+        self.restore_lengths(state, &mut restored);
+        restored
+    }
+
+    fn restore_endpoints(&mut self, state: &State, restart: Restart, restored: &mut Restored) {
+        for (endpoint, statistics) in self.catalog.endpoints.iter().zip(&mut self.endpoints) {
+            let Some(name) = name_of(&self.catalog, endpoint) else { continue };
+            let known = match state.endpoints.get(&name) {
+                Some(known) => EndpointStatistics::restored(known, restart),
+                None if state.unreadable.contains(&name) => Err(UNREADABLE),
+                None => continue,
+            };
+            match known {
+                Ok(known) => {
+                    *statistics = known;
+                    restored.endpoints += 1;
+                }
+                Err(why) => restored.rejected.push(Rejected { whose: name, why }),
+            }
+        }
+    }
+
+    fn restore_lengths(&mut self, state: &State, restored: &mut Restored) {
+        for (position, model) in self.catalog.models.iter().enumerate() {
+            let name = model.id.as_str();
+            let known = match state.models.get(name) {
+                Some(classes) => self.lengths.restore(position, classes),
+                None if state.unreadable.contains(name) => Err(UNREADABLE),
+                None => continue,
+            };
+            if let Err(why) = known {
+                restored.rejected.push(Rejected { whose: name.to_owned(), why });
+            }
+        }
+    }
+
+    fn learn_priors(&mut self) {
+        let endpoints = &self.endpoints;
+        let measured =
+            |position: u32| endpoints.get(position as usize).map_or((None, None), EndpointStatistics::measured);
+        self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
     }
 
     /// Goes over to another catalog; endpoints and models that both know keep what is known about them.

@@ -3,6 +3,10 @@
 //! A formula over the variance would be right for log-normal times only, and only once the variance itself is
 //! known well. The percentile is followed directly instead.
 
+use serde::{Deserialize, Serialize};
+
+use super::state::{Absurd, ln_mean};
+
 /// The 95th percentile of ln(actual ÷ predicted median).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tail {
@@ -39,6 +43,31 @@ impl Tail {
         self.answers = self.answers.saturating_add(1);
         self.ln += if surprise > self.ln { 0.95 * step } else { -0.05 * step };
         self.ln = self.ln.clamp(Tail::LEAST, Tail::MOST);
+    }
+}
+
+/// What of it survives a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct TailState {
+    ln: f64,
+    answers: u32,
+}
+
+impl Tail {
+    /// What a later process should know; nothing when nothing was observed.
+    pub(super) fn export(self) -> Option<TailState> {
+        let Tail { ln, answers } = self;
+        (answers > 0).then_some(TailState { ln, answers })
+    }
+
+    /// The percentile as it was, but not as settled.
+    pub(super) fn restored(state: TailState) -> Result<Tail, Absurd> {
+        let TailState { ln, answers } = state;
+        if answers == 0 {
+            return Ok(Tail::default());
+        }
+        Ok(Tail { ln: ln_mean(ln)?.clamp(Tail::LEAST, Tail::MOST), answers: answers.min(Tail::SETTLES as u32) })
     }
 }
 
