@@ -8,6 +8,7 @@ pub mod generation;
 pub mod health;
 pub mod image;
 pub mod key;
+pub mod memory;
 pub mod metrics;
 pub mod models;
 pub mod preview;

@@ -4,17 +4,19 @@
 //! publishes a snapshot for the routers, at most every 50 ms and at once when a breaker moved. With a new
 //! configuration ([`Adopt`]) it goes over to another catalog and policy, keeps what it knows, and publishes there.
 //! The fast cells (in flight, breaker, cooldown) are shared and already up to date before a batch
-//! leaves its worker; this actor never stands between a failure and the next decision.
+//! leaves its worker; this actor never stands between a failure and the next decision. Where it may, it writes down
+//! what it knows ([`crate::keeping`]), so that a restart does not begin from nothing.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult};
+use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
 
 use crate::{
     domain::{Catalog, Event, RoutingPolicy, Tick},
+    keeping::{Keep, Keeping},
     mailbox::InMailbox,
     published::Published,
     stats::{Calibrations, Figures, LiveBoard, Statistics},
@@ -63,6 +65,12 @@ pub struct Adopt {
     pub live: LiveBoard,
 }
 
+/// Writes down at once what is known and not written yet, if it is kept anywhere. Answered when it is written, or
+/// was not possible; other messages are handled meanwhile.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct WriteDown;
+
 /// Asks for a sign of life.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -77,6 +85,7 @@ pub struct ProviderHealth {
     waiting: bool,
     figures: Summed<Figures>,
     calibrations: Summed<Calibrations>,
+    keeping: Keeping,
 }
 
 /// What was summed last, and for which moment.
@@ -115,7 +124,15 @@ impl ProviderHealth {
             waiting: false,
             figures: Summed::default(),
             calibrations: Summed::default(),
+            keeping: Keeping::nowhere(),
         }
+    }
+
+    /// The same, which also writes down what it knows: at that place, this often when there is news, and when it is
+    /// told to ([`WriteDown`]).
+    #[must_use]
+    pub fn keeping(self, place: Arc<dyn Keep>, interval: Duration) -> ProviderHealth {
+        ProviderHealth { keeping: Keeping::at(place, interval), ..self }
     }
 
     fn publish(&mut self) {
@@ -144,6 +161,12 @@ impl ProviderHealth {
 
 impl Actor for ProviderHealth {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        if self.keeping.is_on() {
+            ctx.run_interval(self.keeping.interval, |health, _| health.keeping.write(&health.statistics));
+        }
+    }
 }
 
 impl Handler<Observations> for ProviderHealth {
@@ -153,6 +176,7 @@ impl Handler<Observations> for ProviderHealth {
         for event in &events {
             self.statistics.apply(event);
         }
+        self.keeping.learned();
         self.publish_soon(ctx);
     }
 }
@@ -186,6 +210,14 @@ impl Handler<Adopt> for ProviderHealth {
         self.last_published = Instant::now();
         self.published = Arc::new(Published::new(self.statistics.snapshot(self.version), live));
         MessageResult(Arc::clone(&self.published))
+    }
+}
+
+impl Handler<WriteDown> for ProviderHealth {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: WriteDown, _: &mut Context<Self>) -> Self::Result {
+        Box::pin(self.keeping.write_last(&self.statistics))
     }
 }
 
