@@ -15,7 +15,7 @@ use std::{
 use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
 
 use crate::{
-    domain::{Catalog, Event, RoutingPolicy, Tick},
+    domain::{Catalog, Event, EventKind, RoutingPolicy, Tick},
     keeping::{Keep, Keeping},
     mailbox::InMailbox,
     published::Published,
@@ -176,7 +176,9 @@ impl Handler<Observations> for ProviderHealth {
         for event in &events {
             self.statistics.apply(event);
         }
-        self.keeping.learned();
+        if events.iter().any(|event| event.kind != EventKind::Dispatched) {
+            self.keeping.learned();
+        }
         self.publish_soon(ctx);
     }
 }

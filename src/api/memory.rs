@@ -148,7 +148,8 @@ mod tests {
               "saves": 3,
               "failures": 2,
               "last_error": "No space left on device (os error 28)"
-            }"#]].assert_eq(&json(Some(standing)));
+            }"#]]
+        .assert_eq(&json(Some(standing)));
     }
 
     #[test]

@@ -104,3 +104,58 @@ fn directory_of(path: &Path) -> Option<&Path> {
     let parent = path.parent()?;
     Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that goes with the test.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Directory {
+            let path = std::env::temp_dir().join(format!("pointsman-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Directory(path)
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_directories_are_made() {
+        let directory = Directory::new("written");
+        let path = directory.0.join("a/b/state");
+        assert_eq!(read(&path).unwrap(), None);
+        let lock = Lock::take(&path).unwrap();
+        for text in [&b"first"[..], b"second, and longer", b"3"] {
+            replace(&path, text, &lock).unwrap();
+            assert_eq!(read(&path).unwrap().as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn one_may_write_at_a_time() {
+        let directory = Directory::new("lock");
+        let path = directory.0.join("state");
+        let held = Lock::take(&path).unwrap();
+        assert_eq!(Lock::take(&path).unwrap_err().to_string(), "another process writes it");
+        drop(held);
+        assert!(Lock::take(&path).is_ok());
+    }
+
+    #[test]
+    fn a_replacement_that_fails_leaves_what_was_there_and_no_litter() {
+        let directory = Directory::new("fails");
+        let path = directory.0.join("state");
+        let lock = Lock::take(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(replace(&path, b"text", &lock).is_err());
+        assert!(path.is_dir() && !beside(&path, ".tmp").exists());
+        assert_eq!(read(&path).unwrap_err().to_string(), "it is not a file");
+    }
+}

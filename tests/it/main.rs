@@ -76,6 +76,8 @@ mod introspection;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod pool;
 #[cfg(test)]
 mod process;
