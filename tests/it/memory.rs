@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pointsman::config::{Config, Environment};
 use serde_json::{Value, json};
 
 use crate::{
@@ -378,6 +379,36 @@ async fn of_two_processes_with_one_file_the_second_waits_for_the_first_to_leave(
     assert_eq!(first.end().await.code(), Some(0));
     let shown = memory_until(&gateway, |shown| shown["state"] == "ok").await;
     assert!(shown["saves"].as_u64() > Some(0), "{shown}");
+}
+
+#[test]
+fn a_path_that_is_none_and_an_odd_interval_are_faults_of_the_configuration() {
+    let faults = |memory: &str| -> Vec<String> {
+        let toml = format!("[routing.memory]\n{memory}");
+        let config = Config::parse(&toml, "f", Path::new("/etc/pointsman"), &Environment::default());
+        config.map_or_else(|faults| faults.iter().map(ToString::to_string).collect(), |_| Vec::new())
+    };
+    for path in ["state/", " ", "a\\u0000b"] {
+        let said = faults(&format!("path = \"{path}\""));
+        assert!(
+            said.len() == 1 && said[0].contains("f:2:8: routing.memory.path: is not the path of a file"),
+            "{said:?}"
+        );
+    }
+    for interval in ["0", "-1", "1e9", "\"often\""] {
+        assert_eq!(faults(&format!("save_interval_s = {interval}")).len(), 1, "{interval}");
+    }
+    let good = |path: &str| {
+        let toml = format!("[routing.memory]\npath = {path:?}");
+        Config::parse(&toml, "f", Path::new("/etc/pointsman"), &Environment::default()).unwrap().routing.memory.path
+    };
+    assert_eq!(good(""), None);
+    assert_eq!(
+        good("state/routing.json"),
+        Some("/etc/pointsman/state/routing.json".into()),
+        "beside the configuration"
+    );
+    assert_eq!(good("/var/lib/routing.json"), Some("/var/lib/routing.json".into()));
 }
 
 /// The seeds that the first decisions of a gateway draw their noise from.
