@@ -3,20 +3,17 @@
 //! Nothing here chooses an endpoint. Everybody gets the same requests, the same fates, at most three attempts per
 //! request, each at another endpoint, and fails over only before the first content.
 
-use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 use pointsman_actors::domain::FailureKind;
 
 use crate::{
+    bucket::Bucket,
     loss::{Served, Yardsticks},
     request::Request,
     rule::{ATTEMPTS, Ask, Begin, Calibration, News, Patience, Report, Rule, TOTAL},
     world::{ENDPOINTS, Fate, Fault, Truth, World},
 };
-
-/// Requests a limited endpoint takes at once, in seconds of its rate, and at least.
-const BURST_SECONDS: f64 = 1.0;
-const BURST_LEAST: f64 = 2.0;
 
 /// What is kept of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -79,34 +76,6 @@ struct Walk {
     live: Vec<usize>,
     cost: f64,
     ended: bool,
-}
-
-/// A token bucket.
-#[derive(Debug, Clone, Copy, Default)]
-struct Bucket {
-    tokens: f64,
-    at: f64,
-    rate: Option<f64>,
-}
-
-impl Bucket {
-    /// Brought up to now, under this limit.
-    fn at(self, now: f64, limit: Option<f64>) -> Bucket {
-        let Some(rate) = limit else { return Bucket { at: now, ..Bucket::default() } };
-        let most = (rate * BURST_SECONDS).max(BURST_LEAST);
-        let before = if self.rate == limit { self.tokens } else { most };
-        Bucket { tokens: (before + rate * (now - self.at)).min(most), at: now, rate: limit }
-    }
-
-    fn admits(&self) -> bool {
-        self.rate.is_none() || self.tokens >= 1.0
-    }
-
-    /// Whole seconds until it would take another, as providers say it.
-    fn retry_after(&self) -> Option<Duration> {
-        let wait = (1.0 - self.tokens) / self.rate?;
-        Some(Duration::from_secs_f64(wait.ceil().max(1.0)))
-    }
 }
 
 /// Runs a rule through a world.
@@ -251,13 +220,12 @@ impl Engine<'_> {
     ) -> (Option<f64>, f64, News) {
         let request = &self.world.requests[id];
         let bucket = self.buckets[endpoint].at(now, self.world.limit(endpoint, now));
-        self.buckets[endpoint] = bucket;
+        self.buckets[endpoint] = bucket.asked();
         if !bucket.admits() {
             let retry_after = bucket.retry_after();
             let Fate::Fails { kind, status, after } = Fault::Limited.fate(0.0) else { return (None, now, News::Began) };
             return (None, now + after, News::Failed { kind, status, retry_after });
         }
-        self.buckets[endpoint].tokens -= 1.0;
         let deadline = request.at + TOTAL;
         let clock = self.clock(now, id, patience);
         let late = News::Failed { kind: FailureKind::Timeout, status: None, retry_after: None };
@@ -378,7 +346,8 @@ impl Engine<'_> {
 }
 
 /// What is true of an endpoint, its limit included.
-fn truth(world: &World, buckets: &[Bucket; ENDPOINTS], endpoint: usize, now: f64, in_flight: u32) -> Truth {
+#[must_use]
+pub fn truth(world: &World, buckets: &[Bucket; ENDPOINTS], endpoint: usize, now: f64, in_flight: u32) -> Truth {
     let truth = world.truth(endpoint, now, in_flight);
     let limit = world.limit(endpoint, now);
     if limit.is_some() && !buckets[endpoint].at(now, limit).admits() {

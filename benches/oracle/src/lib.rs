@@ -11,6 +11,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "positions of eight endpoints and of requests, all counted out here")]
 
+pub mod bucket;
 pub mod dice;
 pub mod engine;
 pub mod figures;
@@ -28,6 +29,7 @@ pub mod scenario;
 pub mod sheet;
 pub mod sheets;
 pub mod shown;
+pub mod sockets;
 pub mod table;
 pub mod world;
 

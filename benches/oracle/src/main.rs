@@ -1,16 +1,19 @@
 //! The command line of the simulator.
 
+mod options;
+
 use std::{error::Error, fmt::Write as _, io::Write as _, path::Path, process::ExitCode};
 
-use lexopt::prelude::*;
 use pointsman_oracle::{
     one, plot, replay, report,
-    request::Aim,
     rules::{Kind, policy},
-    scenario::Scenario,
+    sheet::Sheet,
     sheets, shown,
-    table::{self, Plan},
+    sockets::{self, Stage},
+    table,
 };
+
+use options::{Options, objective, scenario};
 
 const HELP: &str = "\
 oracle table [options]                     regret of every rule in every scenario, and Pointsman's figures
@@ -18,6 +21,7 @@ oracle plot [options]                      the same as a picture (SVG)
 oracle shown [options]                     every failure a caller was shown, of Pointsman and of the oracle
 oracle one <scenario> <objective> <seed>   one run over time; --rule names another rule than pointsman
 oracle replay [options]                    makes recorded decisions again and compares them bit for bit; --decisions N
+oracle sockets [options]                   Pointsman's binary between real processes, and the rules beside it
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
   --seeds N         seeds per scenario (8)
@@ -26,18 +30,10 @@ oracle report <directory> [options]        writes the tables into SIMULATION.md 
   --objective Y     only this objective, or mixed; may be repeated
   --rule Z          only this rule; may be repeated
   --markdown        tables for a page
+  --seconds N       real seconds of each run over sockets (16)
+  --pointsman PATH  the binary (the one beside this program)
+  --into DIRECTORY  writes the figures of the sockets into SIMULATION.md there
 ";
-
-struct Options {
-    words: Vec<String>,
-    markdown: bool,
-    decisions: usize,
-    seeds: u64,
-    from_seed: u64,
-    scenarios: Vec<Scenario>,
-    aims: Vec<Aim>,
-    rules: Vec<Kind>,
-}
 
 fn main() -> ExitCode {
     match run() {
@@ -54,15 +50,13 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<String, Box<dyn Error>> {
-    let options = options()?;
+    let options = Options::read()?;
     let words: Vec<&str> = options.words.iter().map(String::as_str).collect();
     let mut text = String::new();
     match words.as_slice() {
         ["table"] => {
             let plan = options.plan();
-            for sheet in sheets::all(&plan, &table::run(&plan)) {
-                if options.markdown { sheet.markdown(&mut text)? } else { sheet.text(&mut text)? }
-            }
+            print(&sheets::all(&plan, &table::run(&plan)), options.markdown, &mut text)?;
         }
         ["plot"] => {
             let plan = options.plan();
@@ -75,60 +69,31 @@ fn run() -> Result<String, Box<dyn Error>> {
             let rule = options.rules.first().copied().unwrap_or(Kind::Pointsman);
             one::write(scenario(of)?, objective(aim)?, seed.parse()?, rule, &policy(), &mut text)?;
         }
+        ["sockets"] => over_sockets(&options, &mut text)?,
+        // These two are how it starts itself.
+        ["provider", of, aim, position] => {
+            let (scenario, aim) = (scenario(of)?, objective(aim)?);
+            let stage = Stage { scenario, aim, seed: options.from_seed, seconds: options.seconds };
+            sockets::serve(&stage, position.parse()?)?;
+        }
+        ["guard"] => sockets::guard(&options.guarded)?,
         ["help"] => text.write_str(HELP)?,
         _ => return Err("say what to do".into()),
     }
     Ok(text)
 }
 
-impl Options {
-    fn plan(&self) -> Plan {
-        let or_all = |given: &[Scenario]| if given.is_empty() { Scenario::ALL.to_vec() } else { given.to_vec() };
-        let all_rules = || Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Oracle | Kind::Random)).collect();
-        Plan {
-            scenarios: or_all(&self.scenarios),
-            aims: if self.aims.is_empty() { Aim::ALL.to_vec() } else { self.aims.clone() },
-            seeds: (self.from_seed..self.from_seed + self.seeds).collect(),
-            rules: if self.rules.is_empty() { all_rules() } else { self.rules.clone() },
-            policy: policy(),
-        }
+fn print(sheets: &[Sheet], markdown: bool, text: &mut String) -> std::fmt::Result {
+    sheets.iter().try_for_each(|sheet| if markdown { sheet.markdown(text) } else { sheet.text(text) })
+}
+
+fn over_sockets(options: &Options, text: &mut String) -> Result<(), Box<dyn Error>> {
+    let progress = &mut |what: &str| _ = writeln!(std::io::stderr(), "{what}");
+    let outcome = sockets::run(&options.show()?, progress)?;
+    print(&outcome.sheets, options.markdown || options.into.is_some(), text)?;
+    text.push_str(&outcome.verdict());
+    if let Some(directory) = &options.into {
+        report::put(directory, "sockets", text)?;
     }
-}
-
-fn options() -> Result<Options, Box<dyn Error>> {
-    let (mut scenarios, mut aims, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut markdown, mut decisions) = (false, 10_000);
-    let (mut words, mut seeds, mut from_seed) = (Vec::new(), 8, 1000);
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("seeds") => seeds = parser.value()?.parse()?,
-            Long("from-seed") => from_seed = parser.value()?.parse()?,
-            Long("scenario") => scenarios.push(scenario(&parser.value()?.string()?)?),
-            Long("objective") => aims.push(objective(&parser.value()?.string()?)?),
-            Long("rule") => rules.push(rule(&parser.value()?.string()?)?),
-            Long("decisions") => decisions = parser.value()?.parse()?,
-            Long("markdown") => markdown = true,
-            Long("help") | Short('h') => words = vec!["help".to_owned()],
-            Value(word) => words.push(word.string()?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    Ok(Options { words, markdown, decisions, seeds, from_seed, scenarios, aims, rules })
-}
-
-fn scenario(name: &str) -> Result<Scenario, String> {
-    let names = || Scenario::ALL.map(Scenario::name).join(", ");
-    Scenario::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| format!("scenarios are {}", names()))
-}
-
-fn objective(name: &str) -> Result<Aim, String> {
-    let names = || Aim::ALL.map(Aim::name).join(", ");
-    Aim::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| format!("objectives are {}", names()))
-}
-
-fn rule(name: &str) -> Result<Kind, String> {
-    let known = || Kind::ALL.into_iter().chain(Kind::CRIPPLED);
-    let names = || known().map(Kind::name).collect::<Vec<_>>().join(", ");
-    known().find(|known| known.name() == name).ok_or_else(|| format!("rules are {}", names()))
+    if outcome.is_good() { Ok(()) } else { Err(format!("not as it must be\n\n{text}").into()) }
 }

@@ -36,7 +36,7 @@ pub fn write(
     let (oracle, random, own) = (oracle::run(&world), run(Kind::Random), run(kind));
     writeln!(out, "\nlosses of oracle, {}, random; failed attempts; shares of {} (oracle)", kind.name(), kind.name())?;
     let mut from = 0.0;
-    while from < world.seconds {
+    while from < world.span.seconds {
         let span = (from, from + SPAN);
         let mean = |run: &Run| mean_loss(&world, run, span);
         write!(out, "{from:>6.0} {:>9.4} {:>9.4} {:>9.4}", mean(&oracle), mean(&own), mean(&random))?;

@@ -9,7 +9,7 @@ use crate::{
     dice::Dice,
     request::{ANSWER_SIGMA, Request},
     rule::{FIRST_BYTE, TOTAL},
-    scenario::{self, Scenario},
+    scenario::{self, Scenario, Span},
 };
 
 /// Endpoints of a world, each at a provider of its own.
@@ -149,15 +149,15 @@ pub struct World {
     pub events: Vec<Event>,
     /// The requests.
     pub requests: Vec<Request>,
-    /// Seconds over which requests arrive.
-    pub seconds: f64,
+    /// How long it lasts.
+    pub span: Span,
 }
 
 impl World {
     /// The world of this seed.
     #[must_use]
     pub fn draw(scenario: Scenario, aim: crate::request::Aim, seed: u64) -> World {
-        scenario::draw(scenario, aim, seed)
+        scenario::draw(scenario, aim, seed, Span::default())
     }
 
     /// What is true of an endpoint at `now`, with `in_flight` requests there, the asking one included.

@@ -88,7 +88,7 @@ impl Kind {
             Kind::Random => Box::new(simple::Random::new(world.seed)),
             Kind::Pointsman => Box::new(Core::new(world, policy.clone(), Without::Nothing)),
             Kind::Crippled(without) => Box::new(Core::new(world, policy.clone(), without)),
-            Kind::Bandit => Box::new(bandit::Bandit::new(world.seed)),
+            Kind::Bandit => Box::new(bandit::Bandit::new(world.seed, world.span.half_life)),
             Kind::Greedy => Box::new(windows::Greedy::default()),
             Kind::LastTen => Box::new(windows::LastTen::default()),
             Kind::PeakEwma => Box::new(peak_ewma::PeakEwma::new(world.seed)),
