@@ -30,7 +30,7 @@ oracle report <directory> [options]        writes the tables into SIMULATION.md 
   --objective Y     only this objective, or mixed; may be repeated
   --rule Z          only this rule; may be repeated
   --markdown        tables for a page
-  --seconds N       real seconds of each run over sockets (16)
+  --seconds N       real seconds of each run over sockets (20)
   --pointsman PATH  the binary (the one beside this program)
   --into DIRECTORY  writes the figures of the sockets into SIMULATION.md there
 ";

@@ -47,7 +47,7 @@ impl Options {
             guarded: Vec::new(),
             markdown: false,
             decisions: 10_000,
-            seconds: 16.0,
+            seconds: 20.0,
             from_seed: 1000,
             into: None,
             rules: Vec::new(),

@@ -148,8 +148,12 @@ fn alone(ask: &Ask<'_>, endpoint: usize, truth: &Truth) -> Prospect {
             0.5 * time / typical_time + 0.5 * cost / typical_cost,
             0.5 * lost / typical_time + 0.5 * prompt_cost / typical_cost,
         ),
-        // Only the first choice counts: what no fallback can take back.
-        Objective::Reliable => return Prospect { failure: 0.0, answered: truth.bad(request), failed: 0.0, delay: 0.0 },
+        Objective::Reliable => return first_choice(truth.bad(request)),
     };
     Prospect { failure, answered, failed, delay: 0.0 }
+}
+
+/// For `reliable` only the first choice counts. What comes after it is chosen well all the same, for as good as nothing.
+fn first_choice(bad: f64) -> Prospect {
+    Prospect { failure: 1e-6 * bad, answered: bad, failed: bad, delay: 0.0 }
 }

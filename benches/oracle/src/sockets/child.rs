@@ -85,7 +85,8 @@ impl Drop for Process {
 /// A program that cannot be started.
 pub fn guard(command: &[OsString]) -> io::Result<()> {
     let Some((program, arguments)) = command.split_first() else { return Err(io::Error::other("nothing to guard")) };
-    let mut child = Command::new(program).args(arguments).stdin(Stdio::null()).spawn()?;
+    // What providers do here is meant: no log needs to tell it.
+    let mut child = Command::new(program).args(arguments).env("RUST_LOG", "error").stdin(Stdio::null()).spawn()?;
     let ended = thread::spawn(|| io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop));
     loop {
         let status: Option<ExitStatus> = child.try_wait()?;

@@ -1,4 +1,7 @@
-//! One rule after the other through the same world, once over sockets and once in the simulator.
+//! All rules through the same world, once over sockets and once in the simulator.
+//!
+//! Over sockets they run at the same time, each with providers of its own: they hardly use the machine, and whatever
+//! else disturbs it disturbs all of them.
 
 use std::{ffi::OsString, fmt::Write as _, io, net::SocketAddr};
 
@@ -48,7 +51,7 @@ struct Score {
     shown: usize,
 }
 
-/// Runs everything. `progress` is told before each run.
+/// Runs everything. `progress` is told before each world.
 ///
 /// # Errors
 /// Processes that cannot be started, sockets that cannot be had.
@@ -61,11 +64,8 @@ pub fn run(show: &Show, progress: &mut dyn FnMut(&str)) -> io::Result<Outcome> {
         for scenario in &show.scenarios {
             let stage = Stage { scenario: *scenario, aim: *aim, seed: show.seed, seconds: show.seconds };
             let name = format!("{}, {}", scenario.name(), aim.name());
-            let mut scores = Vec::new();
-            for kind in KINDS {
-                progress(&format!("{name}: {}", kind.name()));
-                scores.push(score(show, &stage, kind)?);
-            }
+            progress(&name);
+            let scores = scores(show, &stage)?;
             let (agreed, all) = agreement(&scores);
             let shown = scores.iter().find(|score| score.kind == Kind::Pointsman).map_or(0, |score| score.shown);
             outcome.shown += shown;
@@ -77,6 +77,14 @@ pub fn run(show: &Show, progress: &mut dyn FnMut(&str)) -> io::Result<Outcome> {
     }
     outcome.sheets.insert(0, summary);
     Ok(outcome)
+}
+
+fn scores(show: &Show, stage: &Stage) -> io::Result<Vec<Score>> {
+    std::thread::scope(|scope| {
+        let running = KINDS.map(|kind| scope.spawn(move || score(show, stage, kind)));
+        let ended = running.map(|run| run.join().unwrap_or_else(|_| Err(io::Error::other("a run died"))));
+        ended.into_iter().collect()
+    })
 }
 
 fn score(show: &Show, stage: &Stage, kind: Kind) -> io::Result<Score> {

@@ -2,7 +2,7 @@
 //!
 //! A world is drawn from a seed as everywhere here and lived through [`SPEED`] times as fast. Each of its endpoints is
 //! a process of its own ([`provider`]); requests come at their moments whether or not others are answered ([`driver`]).
-//! One rule after the other meets the same requests and the same fates. Pointsman is the real binary with its times
+//! Every rule meets the same requests and the same fates. Pointsman is the real binary with its times
 //! scaled to this world ([`gateway`]); every other rule runs in the driver and calls the providers itself, with the
 //! same clocks and failover. The [`contest`] holds what came out against the simulator in the very same world.
 

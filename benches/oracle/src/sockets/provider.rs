@@ -28,17 +28,19 @@ use super::{
 use crate::{
     bucket::Bucket,
     request::Request,
-    world::{Fate, Fault, World},
+    world::{Effect, Fate, Fault, World},
 };
 
-/// Between two looks at whether connections are to be refused.
+/// Between two looks at whether connections are to be refused, at an endpoint that ever does, and at any other.
 const LOOK: Duration = Duration::from_millis(3);
+const SELDOM: Duration = Duration::from_secs(1);
 /// Until it is told when the world starts, nothing moves.
 const NEVER: u64 = 3_600_000_000;
 
 struct Endpoint {
     world: World,
     position: usize,
+    look: Duration,
     clock: Cell<Clock>,
     in_flight: Cell<u32>,
     bucket: Cell<Bucket>,
@@ -70,9 +72,12 @@ enum Then {
 /// A port or a runtime that cannot be had.
 pub fn serve(stage: &Stage, position: usize) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let world = stage.world();
+    let ever_refuses = world.events.iter().any(|event| event.endpoint == position && event.effect == Effect::Refuses);
     let endpoint = Rc::new(Endpoint {
-        world: stage.world(),
+        world,
         position,
+        look: if ever_refuses { LOOK } else { SELDOM },
         clock: Cell::new(Clock::starting_at(micros_now() + NEVER)),
         in_flight: Cell::new(0),
         bucket: Cell::default(),
@@ -122,7 +127,7 @@ async fn accept(endpoint: Rc<Endpoint>, listener: TcpListener) -> io::Result<()>
             Some(open) => open,
             None => reopened(address).await,
         };
-        if let Ok(Ok((socket, _))) = timeout(LOOK, open.accept()).await {
+        if let Ok(Ok((socket, _))) = timeout(endpoint.look, open.accept()).await {
             let endpoint = Rc::clone(&endpoint);
             // A caller that leaves in the middle is its own affair.
             tokio::task::spawn_local(async move { drop(endpoint.converse(socket).await) });
