@@ -3,8 +3,8 @@
 //! Only what somebody said is shown; lists are kept apart, because each of them restricts by itself.
 
 use pointsman_actors::domain::{
-    DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Sourced, Usd,
-    Weights,
+    DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source,
+    Sourced, Usd, Weights,
 };
 use serde::Serialize;
 
@@ -41,6 +41,7 @@ struct SourcedBody<T> {
 struct WeightsBody {
     latency: Figure,
     cost: Figure,
+    source: &'static str,
 }
 
 #[derive(Serialize)]
@@ -95,7 +96,7 @@ impl<'a> ParametersBody<'a> {
         let parameters = &decision.parameters;
         ParametersBody {
             objective: SourcedBody::new(decision.objective, |objective| objective.as_str()),
-            weights: WeightsBody::new(decision.weights),
+            weights: WeightsBody::new(decision),
             allowed_models: allowed.iter().map(|list| list.iter().map(Text).collect()).collect(),
             blocked_models: blocked.iter().map(Text).collect(),
             provider: (*provider != ProviderPolicy::default()).then(|| ProviderPolicyBody::new(provider)),
@@ -118,8 +119,10 @@ impl<T> SourcedBody<T> {
 }
 
 impl WeightsBody {
-    fn new(weights: Weights) -> WeightsBody {
-        WeightsBody { latency: Figure::exact(weights.latency), cost: Figure::exact(weights.cost) }
+    fn new(decision: &Decision) -> WeightsBody {
+        let Weights { latency, cost } = decision.weights;
+        let source = decision.parameters.weights.map_or(Source::Default, |weights| weights.source);
+        WeightsBody { latency: Figure::exact(latency), cost: Figure::exact(cost), source: source.as_str() }
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{ApiType, EndpointId, Modalities, ModelPattern, Objective, ParameterSet, Target, Usd, Weights};
+use super::{ApiType, Modalities, ModelPattern, Objective, ParameterSet, Sticky, Target, Usd, Weights};
 
 /// Where in a request a routing parameter stood; the order is the order of precedence, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -166,16 +166,6 @@ pub struct Needs {
     /// Parameters of which the endpoint must support at least one (a JSON schema may be honoured under
     /// `structured_outputs` or `response_format`); empty means no such demand.
     pub any_parameter: ParameterSet,
-}
-
-/// Where a conversation was served last, and how much of its prompt that endpoint may still hold in its cache.
-/// Worth a bonus there, never a pin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sticky {
-    /// The endpoint.
-    pub endpoint: EndpointId,
-    /// Prompt tokens expected to be read from its cache.
-    pub cached_tokens: u32,
 }
 
 /// One request, as the decision sees it. Nothing here names a clock, a socket or a person.

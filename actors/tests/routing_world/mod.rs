@@ -368,6 +368,8 @@ pub fn alias(id: &str) -> Alias {
         free_only: false,
         objective: None,
         weights: None,
+        preferred_max_latency: None,
+        preferred_min_throughput: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         description: String::new(),
