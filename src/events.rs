@@ -2,11 +2,13 @@
 //! it, writes its log line. Labels come from closed sets: configured slugs and model ids, codes of our
 //! own. No key, no prompt and no provider's words pass through here.
 
+mod targets;
+
 use std::time::Duration;
 
 use pointsman_actors::{
     domain::{Catalog, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
-    stats::{BreakerChange, Gate, Move},
+    stats::{BreakerChange, Gate, Move, TargetReport},
 };
 use prometheus::{
     Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -15,6 +17,8 @@ use prometheus::{
 
 use crate::clock;
 
+/// What every name begins with.
+const PREFIX: &str = "pointsman";
 /// First tokens and whole answers are timed in these buckets, seconds.
 const SECONDS: [f64; 14] = [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0];
 /// The gateway's own time is timed in these buckets, seconds.
@@ -59,7 +63,7 @@ impl Metrics {
     /// # Errors
     /// Never with the names below; the registry's own check is passed on.
     pub fn new() -> Result<Metrics, prometheus::Error> {
-        let registry = Registry::new_custom(Some("pointsman".to_owned()), None)?;
+        let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
         let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
         let histogram = |name: &str, help: &str| {
             HistogramVec::new(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()), &["provider", "model"])
@@ -124,13 +128,15 @@ impl Metrics {
         }
     }
 
-    /// The Prometheus text format, version 0.0.4.
+    /// The Prometheus text format, version 0.0.4, with these latency targets.
     ///
     /// # Errors
     /// When the encoder fails.
-    pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
+    pub fn render(&self, targets: &[TargetReport]) -> Result<Vec<u8>, prometheus::Error> {
+        let mut families = self.registry.gather();
+        families.extend(targets::families(PREFIX, targets)?);
         let mut text = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        TextEncoder::new().encode(&families, &mut text)?;
         Ok(text)
     }
 }

@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, events::Metrics, images::ImageFiles,
-    providers::Providers, upstream::UpstreamClient,
+    intent::Intents, providers::Providers, upstream::UpstreamClient,
 };
 
 /// One per process.
@@ -54,6 +54,8 @@ pub struct Shared {
     pub metrics: Metrics,
     /// Images served by link.
     pub images: ImageFiles,
+    /// What is remembered of conversations and latency targets.
+    pub intents: Intents,
     /// Set once the process was asked to stop.
     pub draining: AtomicBool,
 }

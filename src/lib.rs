@@ -19,6 +19,7 @@ mod events;
 mod frame;
 mod gateway;
 mod images;
+mod intent;
 mod lookup;
 mod providers;
 mod query;

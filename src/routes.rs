@@ -13,7 +13,7 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 
 use crate::{
-    api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
+    api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, slo, stats},
     config::Config,
     cors,
     error::ApiError,
@@ -96,6 +96,7 @@ fn resources(api: &mut ServiceConfig, version: Version, config: &Config) {
         .service(page("/providers").route(read().to(providers::list)))
         .service(page("/health/providers").route(read().to(health::providers)))
         .service(page("/health/providers/{slug}").route(read().to(health::provider)))
+        .service(page("/health/slo").route(read().to(slo::show)))
         .service(page("/key").route(read().to(key::show)))
         .service(page("/auth/key").route(read().to(key::show)))
         .service(page("/credits").route(read().to(key::credits)));

@@ -28,6 +28,7 @@ pub async fn show(worker: LocalData<Worker>, request: HttpRequest) -> Result<Htt
         ledger_records: ask(&shared.control.ledger, question).await.ok(),
         dropped_events: shared.news_room.dropped(),
     });
-    let text = shared.metrics.render().map_err(|_| ApiError::internal())?;
+    let targets = shared.intents.targets.report(clock::now());
+    let text = shared.metrics.render(&targets).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
 }

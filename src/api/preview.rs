@@ -10,8 +10,15 @@ use pointsman_actors::{
 
 use super::preview_view::{Asked, PreviewBody};
 use crate::{
-    auth::Authorized, body::read_json, clock, config::Scope, dispatch::Work, error::ApiError, gateway::Worker, query,
-    refusal,
+    auth::Authorized,
+    body::{header_text, read_json},
+    clock,
+    config::Scope,
+    dispatch::Work,
+    error::ApiError,
+    gateway::Worker,
+    intent::Intent,
+    query, refusal,
 };
 
 /// Ranks the candidates of a chat request. No upstream call, no cost, no generation; counts as one request.
@@ -30,7 +37,12 @@ pub async fn show(
     let chat = ChatRequest::parse(body, Form::Preview, &worker.shared.config.limits.request)?;
     let snapshot = worker.shared.snapshot.load_full();
     let default_model = format!("{}/auto", worker.shared.config.service.alias_prefix);
-    let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, Some(&default_model))?;
+    let mut query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, Some(&default_model))?;
+    let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
+    let known = (&*snapshot.catalog, &snapshot.policy);
+    let who = (caller.owner, session_id.as_deref());
+    // Completes the question; a preview leaves nothing to be remembered.
+    let _ = Intent::of(&worker.shared.intents, &chat, who, known, (&mut query, clock::now()));
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
     let asked = Asked { model: &requested, at: clock::unix_millis() / 1000, top_n: chat.routing.top_n };
     let preview = Preview { query, now: clock::now(), seed: chat.routing.route_seed };

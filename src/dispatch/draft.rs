@@ -19,6 +19,7 @@ use crate::{
     dispatch::attempt::Attempt,
     events,
     gateway::Worker,
+    intent::Intent,
 };
 
 /// A growing record.
@@ -31,6 +32,7 @@ pub struct Draft {
     record: Generation,
     posted: bool,
     admitted: Option<Admitted>,
+    intent: Option<Intent>,
     rate: Option<RateState>,
 }
 
@@ -54,7 +56,15 @@ impl Draft {
             posted: false,
             rate: admitted.rate,
             admitted: Some(admitted),
+            intent: None,
         }
+    }
+
+    /// The same, with an intent that hears how it ends.
+    #[must_use]
+    pub fn minding(mut self, intent: Intent) -> Draft {
+        self.intent = Some(intent);
+        self
     }
 
     /// Its id.
@@ -154,6 +164,10 @@ impl Draft {
         }
         self.record.status = status;
         self.admitted = None;
+        if let Some(intent) = &self.intent {
+            let now = clock::now();
+            intent.ended(&self.worker.shared.intents, &self.record, now - self.accepted, now);
+        }
         events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
         self.worker.post(self.worker.news.record(self.record.clone()));
     }
