@@ -14,7 +14,7 @@ use pointsman_actors::{
     stats::{LatencyTargets, Sessions, Speaker, Turn, Waited, Wish},
 };
 
-use crate::error::ApiError;
+use crate::{error::ApiError, gateway::Worker};
 
 /// What is remembered of conversations and latency targets. One per process; survives a change of configuration.
 pub struct Intents {
@@ -61,13 +61,15 @@ impl Intent {
     /// is remembered. Changes nothing that is remembered.
     #[must_use]
     pub fn of(
-        intents: &Intents,
+        worker: &Worker,
         chat: &ChatRequest,
-        (owner, session_id): (u64, Option<&str>),
-        (catalog, policy): (&Catalog, &Arc<RoutingPolicy>),
-        (query, now): (&mut Query, Tick),
+        owner: u64,
+        session_id: Option<&str>,
+        query: &mut Query,
+        now: Tick,
     ) -> Intent {
-        let name = first_name(catalog, query);
+        let (sessions, policy) = (&worker.shared.intents.sessions, &worker.setup.policy);
+        let name = first_name(&worker.setup.catalog, query);
         let speaker = Speaker {
             owner,
             target: name,
@@ -75,22 +77,22 @@ impl Intent {
             opening: chat.opening,
             prompt_tokens: chat.prompt_tokens,
         };
-        let turn = intents.sessions.turn(&policy.sticky, &speaker);
-        query.sticky = turn.as_ref().and_then(|turn| intents.sessions.sticky(&policy.sticky, turn, now));
-        let aim = Aim::of(query, name);
-        Intent { policy: Arc::clone(policy), turn, aim }
+        let turn = sessions.turn(&policy.sticky, &speaker);
+        query.sticky = turn.as_ref().and_then(|turn| sessions.sticky(&policy.sticky, turn, now));
+        Intent { policy: Arc::clone(policy), turn, aim: Aim::of(query, name) }
     }
 
     /// The request was refused before anybody was asked: a miss if that was for lack of capacity.
-    pub fn refused(&self, intents: &Intents, error: &ApiError, now: Tick) {
+    pub fn refused(&self, worker: &Worker, error: &ApiError, now: Tick) {
         let status = error.status().as_u16();
         if status == 429 || status >= 500 {
-            self.waited(intents, Waited::Failed(Duration::ZERO), now);
+            self.waited(&worker.shared.intents, Waited::Failed(Duration::ZERO), now);
         }
     }
 
     /// The request ended as recorded, `elapsed` after it was accepted.
-    pub fn ended(&self, intents: &Intents, record: &Generation, elapsed: Duration, now: Tick) {
+    pub fn ended(&self, worker: &Worker, record: &Generation, elapsed: Duration, now: Tick) {
+        let intents = &worker.shared.intents;
         let first_token = record.latency_ms.map(Duration::from_millis);
         match record.status {
             GenerationStatus::Completed => {

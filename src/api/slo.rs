@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use actix_web::{HttpResponse, http::header};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     domain::{Alias, Objective, Percentile, Source},
     stats::{Tally, TargetReport, WINDOWS},
@@ -17,12 +16,11 @@ use crate::{auth::Authorized, clock, config::Scope, error::ApiError, gateway::Wo
 ///
 /// # Errors
 /// 403 without the scope `read`.
-pub(crate) async fn show(Authorized(caller): Authorized, worker: LocalData<Worker>) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let shared = &worker.shared;
-    let mut reports = shared.intents.targets.report(clock::now());
-    let snapshot = shared.snapshot.load();
-    let configured = snapshot.catalog.aliases.iter().flat_map(|alias| idle(alias, shared.config.routing.objective));
+    let mut reports = worker.shared.intents.targets.report(clock::now());
+    let objective = worker.setup.config.routing.objective;
+    let configured = worker.setup.catalog.aliases.iter().flat_map(|alias| idle(alias, objective));
     let unasked: Vec<_> = configured.filter(|idle| !reports.iter().any(|report| is_same(idle, report))).collect();
     reports.splice(0..0, unasked);
     let body = SloBody { object: "health.slo", data: reports.iter().map(TargetBody::new).collect() };
@@ -31,10 +29,8 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: LocalData<Worke
 
 /// The targets of an alias, as they stand before the first request.
 fn idle(alias: &Alias, default: Objective) -> impl Iterator<Item = TargetReport> {
-    let bounds = alias.preferred_max_latency.into_iter().flat_map(|latency| {
-        let bounds: Vec<(Percentile, f64)> = latency.bounds().collect();
-        bounds
-    });
+    let latency = alias.preferred_max_latency.unwrap_or_default();
+    let bounds = Percentile::ALL.into_iter().filter_map(move |it| Some((it, latency.bound(it)?)));
     let objective = alias.objective.unwrap_or(default);
     bounds.map(move |(percentile, seconds)| TargetReport {
         name: alias.id.as_str().into(),
