@@ -66,6 +66,8 @@ struct ProviderPolicyBody<'a> {
     only: &'a [Vec<String>],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     ignore: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<&'static str>,
     allow_fallbacks: bool,
     require_parameters: bool,
     data_collection: &'static str,
@@ -144,6 +146,7 @@ impl<'a> ProviderPolicyBody<'a> {
             order: &policy.order,
             only: &policy.only,
             ignore: &policy.ignore,
+            partition: policy.across_models.then_some("none"),
             allow_fallbacks: policy.allow_fallbacks,
             require_parameters: policy.require_parameters,
             data_collection: match policy.data_collection {

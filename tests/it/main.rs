@@ -78,6 +78,8 @@ mod pool;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod provider_preferences;
+#[cfg(test)]
 mod raw_client;
 #[cfg(test)]
 mod reload;

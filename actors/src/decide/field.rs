@@ -182,7 +182,8 @@ impl<'a> Field<'a> {
         }
         let z = case.noise.at(stats.facts.id);
         let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, z);
-        let class = u64::from(target) << 32;
+        // Models that compete are of one class.
+        let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
         let passing = moment.gate.is_passing() && live.due.is_none();
         let free = passing && forecast.load <= case.saturation;
         self.free += usize::from(free);

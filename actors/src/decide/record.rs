@@ -67,7 +67,7 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
     Candidate {
         index: row.index,
         endpoint: row.endpoint(),
-        target: row.target(),
+        target: if case.query.routing.provider.across_models { belongs_to(case, row) } else { row.target() },
         score: terms.sum(),
         unit: scoring.unit(),
         terms,
@@ -85,6 +85,13 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
     }
 }
 
+/// The first target that stands for a row, where rows of all targets are of one class.
+fn belongs_to(case: &Case<'_>, row: &Row<'_>) -> u32 {
+    let model = row.stats.facts.model;
+    let stands_for = |target: &Target| matches!(target, Target::Alias(_)) || *target == Target::Model(model);
+    (0..).zip(&case.query.targets).find(|(_, target)| stands_for(target)).map_or(0, |(position, _)| position)
+}
+
 /// An endpoint that would be tried next, were fallbacks allowed.
 fn without_fallbacks(row: &Row<'_>) -> Excluded {
     let detail = Detail::Text("fallbacks are off and another endpoint was chosen");
@@ -94,12 +101,13 @@ fn without_fallbacks(row: &Row<'_>) -> Excluded {
 fn code(case: &Case<'_>, candidates: &[Candidate], explored: bool) -> DecisionCode {
     let first = candidates.first().map_or(0, |first| first.target);
     let target = case.query.targets.get(first as usize);
+    let competed = case.query.routing.provider.across_models && case.query.targets.len() > 1;
     let is_free = |position: u32| case.catalog.alias(position).is_some_and(|alias| alias.free_only);
     match target {
-        _ if first > 0 => DecisionCode::ModelFallback,
+        _ if first > 0 && !competed => DecisionCode::ModelFallback,
         Some(Target::Alias(position)) if is_free(*position) => DecisionCode::FreePool,
         _ if explored => DecisionCode::Exploration,
-        Some(Target::Model(_)) => DecisionCode::FixedModel,
+        Some(Target::Model(_)) if !competed => DecisionCode::FixedModel,
         _ if candidates.len() == 1 => DecisionCode::OnlyCandidate,
         _ => match case.query.objective.value {
             Objective::Cheapest => DecisionCode::CheapestAvailable,

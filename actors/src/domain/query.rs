@@ -124,6 +124,9 @@ pub struct ProviderPolicy {
     pub only: Vec<Vec<String>>,
     /// Providers never to use.
     pub ignore: Vec<String>,
+    /// Whether the models of `models[]` compete with each other instead of each waiting for the one before it to fail
+    /// (`sort` with `partition: "none"`).
+    pub across_models: bool,
     /// Whether a second attempt elsewhere is allowed.
     pub allow_fallbacks: bool,
     /// Whether every given parameter is a hard requirement.
@@ -144,6 +147,7 @@ impl Default for ProviderPolicy {
             order: Vec::new(),
             only: Vec::new(),
             ignore: Vec::new(),
+            across_models: false,
             allow_fallbacks: true,
             require_parameters: false,
             data_collection: DataCollection::Allow,
