@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use actix_web::{HttpResponse, http::header};
 use pointsman_actors::{
-    domain::{Alias, Objective, Percentile, Source},
-    stats::{Tally, TargetReport, WINDOWS},
+    domain::{Alias, Objective, Source, Sourced},
+    stats::{Tally, TargetReport, WINDOWS, Wish},
 };
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
     caller.require(Scope::Read)?;
     let mut reports = worker.shared.intents.targets.report(clock::now());
     let objective = worker.setup.config.routing.objective;
-    let configured = worker.setup.catalog.aliases.iter().flat_map(|alias| idle(alias, objective));
+    let configured = worker.setup.catalog.aliases.iter().flat_map(|alias| configured(alias, objective));
     let unasked: Vec<_> = configured.filter(|idle| !reports.iter().any(|report| is_same(idle, report))).collect();
     reports.splice(0..0, unasked);
     let body = SloBody { object: "health.slo", data: reports.iter().map(TargetBody::new).collect() };
@@ -28,19 +28,10 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
 }
 
 /// The targets of an alias, as they stand before the first request.
-fn idle(alias: &Alias, default: Objective) -> impl Iterator<Item = TargetReport> {
-    let latency = alias.preferred_max_latency.unwrap_or_default();
-    let bounds = Percentile::ALL.into_iter().filter_map(move |it| Some((it, latency.bound(it)?)));
-    let objective = alias.objective.unwrap_or(default);
-    bounds.map(move |(percentile, seconds)| TargetReport {
-        name: alias.id.as_str().into(),
-        objective,
-        source: Source::Alias,
-        percentile,
-        bound: Duration::from_millis((seconds * 1e3).round() as u64),
-        margin: 1.0,
-        windows: [Tally::default(); WINDOWS.len()],
-    })
+fn configured(alias: &Alias, default: Objective) -> Vec<TargetReport> {
+    let Some(value) = alias.preferred_max_latency else { return Vec::new() };
+    let preference = Sourced { value, source: Source::Alias };
+    Wish { name: &alias.id, objective: alias.objective.unwrap_or(default), preference }.unasked().collect()
 }
 
 fn is_same(one: &TargetReport, other: &TargetReport) -> bool {

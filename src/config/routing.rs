@@ -3,8 +3,8 @@
 //! Builds the [`RoutingPolicy`]; what its constants mean is written in the routing itself.
 
 use pointsman_actors::domain::{
-    BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, Preference, PreferenceFault, RetryPolicy, RoutingPolicy,
-    StatsPolicy, StickyPolicy, TargetPolicy, Weights,
+    BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, Percentile, Preference, PreferenceFault, RetryPolicy,
+    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Weights,
 };
 
 use super::{section::Section, tree::Value};
@@ -219,8 +219,16 @@ pub(super) fn preference(
     let preference = match section.any(key)? {
         Value::Table(_) => section.optional(key, |bounds| {
             let bound = |key| bounds.number(key, RANGE);
-            Preference { p50: bound("p50"), p75: bound("p75"), p90: bound("p90"), p95: bound("p95"), p99: bound("p99") }
-        })?,
+            let read = Preference {
+                p50: bound("p50"),
+                p75: bound("p75"),
+                p90: bound("p90"),
+                p95: bound("p95"),
+                p99: bound("p99"),
+            };
+            let refused = |it: Percentile| bounds.has(it.as_str()) && read.bound(it).is_none();
+            (!Percentile::ALL.into_iter().any(refused)).then_some(read)
+        })??,
         Value::Number(_) | Value::Integer(_) => Preference::median(section.number(key, RANGE)?),
         _ => {
             section.fault(key, "is no bound", "a number (of the median), or a table such as { p95 = 0.8 }");

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What can be read below every mount; `{id}` is a generation.
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "/models",
     "/models/count",
     "/models/stats",
@@ -23,6 +23,7 @@ const PAGES: [&str; 16] = [
     "/generation?id={id}",
     "/health/providers",
     "/health/providers/acme",
+    "/health/slo",
     "/key",
     "/auth/key",
     "/credits",

@@ -20,6 +20,8 @@ mod config_secrets;
 #[cfg(test)]
 mod config_shipped;
 #[cfg(test)]
+mod config_targets;
+#[cfg(test)]
 mod contract_access;
 #[cfg(test)]
 mod contract_catalog;
@@ -71,6 +73,8 @@ mod hostile_streams;
 mod image_links;
 #[cfg(test)]
 mod introspection;
+#[cfg(test)]
+mod latency_targets;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]

@@ -119,6 +119,12 @@ impl LatencyTargets {
 }
 
 impl Wish<'_> {
+    /// How its targets stand as long as no request asked for them.
+    pub fn unasked(&self) -> impl Iterator<Item = TargetReport> {
+        self.bounds()
+            .map(|(percentile, bound)| Target::new(self, percentile, bound, Tick::default()).report(Tick::default()))
+    }
+
     /// Its bounds to the millisecond, so that a target is told from another by what anybody can see.
     fn bounds(&self) -> impl Iterator<Item = (Percentile, Duration)> {
         let whole = |seconds: f64| Duration::from_millis((seconds * 1e3).round().clamp(1.0, 1e9) as u64);
