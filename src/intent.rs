@@ -79,7 +79,9 @@ impl Intent {
         };
         let turn = sessions.turn(&policy.sticky, &speaker);
         query.sticky = turn.as_ref().and_then(|turn| sessions.sticky(&policy.sticky, turn, now));
-        Intent { policy: Arc::clone(policy), turn, aim: Aim::of(query, name) }
+        let aim = Aim::of(query, name);
+        query.latency_margin = aim.as_ref().map_or(1.0, |aim| worker.shared.intents.targets.margin(&aim.wish(), now));
+        Intent { policy: Arc::clone(policy), turn, aim }
     }
 
     /// The request was refused before anybody was asked: a miss if that was for lack of capacity.

@@ -154,6 +154,7 @@ impl Asked<'_> {
             max_tokens: self.max_tokens,
             streamed: self.streamed,
             sticky: None,
+            latency_margin: 1.0,
             today,
         })
     }

@@ -28,6 +28,7 @@ pub(crate) fn query() -> Query {
         max_tokens: None,
         streamed: false,
         sticky: None,
+        latency_margin: 1.0,
         today: today(),
     }
 }

@@ -205,6 +205,7 @@ fn target_policy(section: &Section<'_>, default: TargetPolicy) -> TargetPolicy {
     TargetPolicy {
         gain: section.number("gain", 0.001..=1.0).unwrap_or(default.gain),
         max_margin: section.number("max_margin", 1.0..=100.0).unwrap_or(default.max_margin),
+        min_margin: section.number("min_margin", 0.1..=1.0).unwrap_or(default.min_margin),
         reserve: section.number("reserve", 0.0..=0.9).unwrap_or(default.reserve),
     }
 }

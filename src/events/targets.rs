@@ -15,7 +15,7 @@ pub(super) fn families(prefix: &str, reports: &[TargetReport]) -> Result<Vec<Met
         let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
         registry.register(Box::new(gauge.clone())).map(|()| gauge)
     };
-    let margin = gauge("slo_margin", "How much stricter than the bound decisions are", &TARGET)?;
+    let margin = gauge("slo_margin", "How much stricter than the bound decisions are; below 1: laxer", &TARGET)?;
     let requests = gauge("slo_requests", "Streams counted in the window", &WINDOW)?;
     let attainment = gauge("slo_attainment_ratio", "Share of them with a first token in time", &WINDOW)?;
     let budget = gauge("slo_error_budget_left_ratio", "Share of the allowed misses that is left", &WINDOW)?;

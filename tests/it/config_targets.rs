@@ -78,6 +78,7 @@ max_conversations = 1
 [routing.latency_targets]
 gain = 0
 max_margin = 0.5
+min_margin = 2
 reserve = 1
 "#,
         expect![[r#"
@@ -87,7 +88,8 @@ reserve = 1
             f:5:21: routing.sticky.max_conversations: 1 is out of range; allowed: a whole number from 32 to 10000000
             f:7:8: routing.latency_targets.gain: 0 is out of range; allowed: a number from 0.001 to 1
             f:8:14: routing.latency_targets.max_margin: 0.5 is out of range; allowed: a number from 1 to 100
-            f:9:11: routing.latency_targets.reserve: 1 is out of range; allowed: a number from 0 to 0.9
+            f:9:14: routing.latency_targets.min_margin: 2 is out of range; allowed: a number from 0.1 to 1
+            f:10:11: routing.latency_targets.reserve: 1 is out of range; allowed: a number from 0 to 0.9
         "#]],
     );
 }

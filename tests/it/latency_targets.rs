@@ -111,7 +111,7 @@ async fn what_was_kept_and_missed_is_read_at_health_slo() {
     );
     let lengths: Vec<&Value> = rows[0]["windows"].as_array().unwrap().iter().map(|w| &w["window_secs"]).collect();
     assert_eq!(lengths, [300, 3600, 86_400]);
-    assert_eq!(rows[0]["margin"], 1);
+    assert!(rows[0]["margin"].as_f64().unwrap() < 1.0, "{}", rows[0]);
     assert!(rows[1]["margin"].as_f64().unwrap() > 1.0, "{}", rows[1]);
 }
 
@@ -125,13 +125,13 @@ async fn targets_are_metrics_with_bounded_labels() {
     let text = gateway.get("/metrics").await.text();
     let labels = "bound_seconds=\"0.09\",objective=\"cheapest\",percentile=\"p95\",target=\"service/quick\"";
     for line in [
-        format!("pointsman_slo_margin{{{labels}}} 1"),
+        format!("pointsman_slo_margin{{{labels}}} 0."),
         format!("pointsman_slo_requests{{{labels},window_seconds=\"300\"}} 1"),
         format!("pointsman_slo_attainment_ratio{{{labels},window_seconds=\"86400\"}} 1"),
         format!("pointsman_slo_error_budget_left_ratio{{{labels},window_seconds=\"3600\"}} 1"),
         format!("pointsman_slo_burn_rate{{{labels},window_seconds=\"300\"}} 0"),
     ] {
-        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        assert!(text.lines().any(|found| found.starts_with(&line)), "{line}\n{text}");
     }
     let rows = text.lines().filter(|line| line.starts_with("pointsman_slo_margin{")).count();
     assert_eq!(rows, 65, "the alias's own and the newest 64 that requests brought along");

@@ -1,8 +1,8 @@
 //! Everything one decision reads, gathered once.
 
-use super::{noise::Noise, predict::Rules};
+use super::{noise::Noise, predict::Rules, wishes::has_wishes};
 use crate::{
-    domain::{Catalog, Query, RoutingParameters, RoutingPolicy, Tick},
+    domain::{Catalog, Query, RoutingPolicy, Tick},
     stats::{LengthClass, LiveView, Snapshot},
 };
 
@@ -57,9 +57,4 @@ impl<'a> Case<'a> {
             noise: Noise::of(seed),
         }
     }
-}
-
-fn has_wishes(routing: &RoutingParameters) -> bool {
-    let prefers = routing.preferred_max_latency.is_some() || routing.preferred_min_throughput.is_some();
-    prefers || !routing.provider.order.is_empty()
 }

@@ -22,6 +22,7 @@ mod reason;
 mod record;
 mod reference;
 mod score;
+mod wishes;
 
 pub use chance::{fill_selection_probabilities, rescore};
 pub use hint::{Relaxation, nearest_relaxation};

@@ -67,7 +67,7 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
     Candidate {
         index: row.index,
         endpoint: row.endpoint(),
-        target: if case.query.routing.provider.across_models { belongs_to(case, row) } else { row.target() },
+        target: row.target(),
         score: terms.sum(),
         unit: scoring.unit(),
         terms,
@@ -83,13 +83,6 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
         probe: row.role == Role::Probe,
         panic: row.role == Role::Panic,
     }
-}
-
-/// The first target that stands for a row, where rows of all targets are of one class.
-fn belongs_to(case: &Case<'_>, row: &Row<'_>) -> u32 {
-    let model = row.stats.facts.model;
-    let stands_for = |target: &Target| matches!(target, Target::Alias(_)) || *target == Target::Model(model);
-    (0..).zip(&case.query.targets).find(|(_, target)| stands_for(target)).map_or(0, |(position, _)| position)
 }
 
 /// An endpoint that would be tried next, were fallbacks allowed.

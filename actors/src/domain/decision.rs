@@ -210,7 +210,7 @@ pub struct Candidate {
     pub index: u32,
     /// Its stable id.
     pub endpoint: EndpointId,
-    /// Which of the targets it belongs to.
+    /// Which of the targets it belongs to; 0 for all where models compete.
     pub target: u32,
     /// Lower is better.
     pub score: f64,

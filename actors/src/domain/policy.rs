@@ -112,8 +112,10 @@ pub struct StickyPolicy {
 pub struct TargetPolicy {
     /// Logarithmic step of the margin per missed bound.
     pub gain: f64,
-    /// Highest margin; 1 switches it off.
+    /// Highest margin; 1: never stricter than the bound.
     pub max_margin: f64,
+    /// Lowest margin, for `cheapest` alone; 1: never laxer than the bound.
+    pub min_margin: f64,
     /// Share of the allowed misses that is left unused.
     pub reserve: f64,
 }
@@ -173,7 +175,7 @@ impl Default for RoutingPolicy {
                 min_prompt_tokens: 1024,
                 max_conversations: 50_000,
             },
-            targets: TargetPolicy { gain: 0.1, max_margin: 4.0, reserve: 0.2 },
+            targets: TargetPolicy { gain: 0.1, max_margin: 4.0, min_margin: 0.5, reserve: 0.2 },
             clocks: PhaseClocks {
                 connect: Duration::from_secs(2),
                 first_byte: Duration::from_secs(15),

@@ -208,4 +208,7 @@ pub struct Query {
     pub streamed: bool,
     /// Where its conversation was served last.
     pub sticky: Option<Sticky>,
+    /// How much stricter than its bounds `preferred_max_latency` is to be read: what the target's history asks for. 1 at
+    /// first, above after too many misses, somewhat below where much is left of the error budget.
+    pub latency_margin: f64,
 }

@@ -2,11 +2,12 @@
 //!
 //! A target is one bound on one percentile of the time to the first token (`{"p95": 0.8}`), asked for by an alias or by
 //! requests, under one objective. [`LatencyTargets`] hears how each request under it ended and answers two questions:
-//! how much of the error budget is left, and how much stricter than the bound a decision should be ([`crate::decide`]).
+//! how much of the error budget is left, and how much stricter than the bound a decision should be (`decide::wishes`).
 //!
 //! The margin is a multiplicative controller: a miss raises its logarithm by `gain × p`, a request in time lowers it by
 //! `gain × (1 − p)`, so it rests exactly where the share of misses is the allowed one. Predictions that are too
-//! hopeful, whatever the cause, are corrected by what came of them; a margin nobody needs fades.
+//! hopeful, whatever the cause, are corrected by what came of them. For `cheapest` the margin may fall somewhat below 1:
+//! then the budget is spent on endpoints that are nearly good enough. A margin nobody needs fades.
 
 mod window;
 
@@ -64,7 +65,7 @@ pub struct TargetReport {
     pub percentile: Percentile,
     /// Its bound.
     pub bound: Duration,
-    /// How much stricter than the bound decisions are, 1 or more.
+    /// How much stricter than the bound decisions are; below 1: laxer.
     pub margin: f64,
     /// What came of the requests, window by window of [`WINDOWS`].
     pub windows: [Tally; WINDOWS.len()],
@@ -90,10 +91,11 @@ impl LatencyTargets {
     #[must_use]
     pub fn margin(&self, wish: &Wish<'_>, now: Tick) -> f64 {
         let targets = self.0.lock();
-        let strains = wish.bounds().filter_map(|(percentile, bound)| {
-            targets.iter().find(|target| target.is(wish, percentile, bound)).map(|target| target.strain_at(now))
+        let strains = wish.bounds().map(|(percentile, bound)| {
+            let known = targets.iter().find(|target| target.is(wish, percentile, bound));
+            known.map_or(0.0, |target| target.strain_at(now))
         });
-        libm::exp(strains.fold(0.0, f64::max))
+        libm::exp(strains.reduce(f64::max).unwrap_or(0.0))
     }
 
     /// Takes in how a request with that wish ended.
@@ -204,7 +206,10 @@ impl Target {
         let allowed = (1.0 - self.percentile.share()) * (1.0 - policy.reserve);
         let step = if late { 1.0 - allowed } else { -allowed };
         let most = libm::log(policy.max_margin.max(1.0));
-        self.strain = (self.strain_at(now) + policy.gain * step).clamp(0.0, most);
+        // Only what is held at least cost gains anything by spending the budget.
+        let thrifty = self.objective == Objective::Cheapest;
+        let least = if thrifty { libm::log(policy.min_margin.clamp(f64::MIN_POSITIVE, 1.0)) } else { 0.0 };
+        self.strain = (self.strain_at(now) + policy.gain * step).clamp(least, most);
         self.moved = now;
     }
 

@@ -312,6 +312,7 @@ impl World {
             max_tokens: Some(100),
             streamed: true,
             sticky: None,
+            latency_margin: 1.0,
         }
     }
 

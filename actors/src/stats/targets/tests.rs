@@ -1,7 +1,7 @@
 use super::*;
 use crate::stats::splitmix64;
 
-const POLICY: TargetPolicy = TargetPolicy { gain: 0.1, max_margin: 4.0, reserve: 0.2 };
+const POLICY: TargetPolicy = TargetPolicy { gain: 0.1, max_margin: 4.0, min_margin: 0.5, reserve: 0.2 };
 
 fn at(seconds: f64) -> Tick {
     Tick((seconds * 1e6) as u64)
@@ -58,7 +58,7 @@ fn budget_and_burn_rate_follow_from_the_misses() {
 }
 
 #[test]
-fn misses_widen_the_margin_up_to_its_bound_and_success_narrows_it() {
+fn misses_widen_the_margin_and_success_narrows_it_within_bounds() {
     let targets = LatencyTargets::default();
     let wish = p95("a", 0.8, Source::TopLevel);
     assert_eq!(targets.margin(&wish, at(0.0)), 1.0);
@@ -70,10 +70,13 @@ fn misses_widen_the_margin_up_to_its_bound_and_success_narrows_it() {
         before = margin;
     }
     assert!((before - 4.0).abs() < 1e-9);
+    let fastest = Wish { objective: Objective::Fastest, ..wish };
     for _ in 0..1000 {
         targets.observe(&wish, first_token(0.1), &POLICY, at(0.0));
+        targets.observe(&fastest, first_token(0.1), &POLICY, at(0.0));
     }
-    assert_eq!(targets.margin(&wish, at(0.0)), 1.0);
+    assert!((targets.margin(&wish, at(0.0)) - 0.5).abs() < 1e-9, "at least cost the budget is there to be spent");
+    assert_eq!(targets.margin(&fastest, at(0.0)), 1.0);
 }
 
 #[test]
@@ -98,10 +101,10 @@ fn a_failure_at_once_is_a_miss_but_no_sign_of_lateness() {
 }
 
 #[test]
-fn a_highest_margin_of_one_switches_the_feedback_off() {
+fn bounds_of_one_switch_the_feedback_off() {
     let targets = LatencyTargets::default();
     let wish = p95("a", 0.8, Source::TopLevel);
-    let off = TargetPolicy { max_margin: 1.0, ..POLICY };
+    let off = TargetPolicy { max_margin: 1.0, min_margin: 1.0, ..POLICY };
     for _ in 0..50 {
         targets.observe(&wish, first_token(2.0), &off, at(0.0));
     }
@@ -121,7 +124,7 @@ fn every_bound_of_a_wish_is_a_target_and_the_strictest_margin_counts() {
     let seen: Vec<_> = reports.iter().map(|r| (r.percentile, r.windows[0].met, r.windows[0].missed)).collect();
     assert_eq!(seen, [(Percentile::P50, 0, 10), (Percentile::P95, 10, 0)]);
     assert_eq!(targets.margin(&wish, at(0.0)), reports[0].margin);
-    assert!(reports[0].margin > 1.5 && reports[1].margin == 1.0);
+    assert!(reports[0].margin > 1.5 && reports[1].margin < 1.0);
 }
 
 #[test]
