@@ -2,7 +2,7 @@
 //!
 //! [`Sessions`] is read when a question for the router is formed and written when an answer was whole; what it says
 //! is worth a bonus in the scores ([`crate::decide`]), never a pin. It holds no word of any prompt: a conversation is
-//! known by 128 bits of a hash under a secret key, made of its owner, the model or alias asked for, and either the
+//! known by 128 bits of a hash under a secret key, made from its owner, the model or alias asked for, and either the
 //! caller's `session_id` or the [`Opening`] of the prompt. So callers never share, and nobody can ask for another's.
 //!
 //! Two names are tried: the conversation's own, then that of its instructions (tools and system messages), which
@@ -23,8 +23,8 @@ use crate::domain::{EndpointId, Opening, Sticky, StickyPolicy, Tick, Usage};
 
 /// Locks that conversations are spread over: more than a machine has workers that ask at the same instant.
 const SHARDS: usize = 16;
-/// Observations of an endpoint's cache after which older ones fade.
-const READS: f32 = 8.0;
+/// What is left of older observations of an endpoint's cache with each new one: about eight count.
+const KEPT: f32 = 0.875;
 /// Endpoints whose caches are known; more than a catalog may hold, so only retired ones push it over.
 const MOST_ENDPOINTS: usize = 20_000;
 
@@ -74,27 +74,28 @@ struct Held {
     at: Tick,
 }
 
-/// How much of what was expected of an endpoint's cache was read from it.
-#[derive(Debug, Clone, Copy, Default)]
+/// How much of what was expected of an endpoint's cache was read from it, observation by observation, decayed.
+#[derive(Debug, Clone, Copy)]
 struct Cache {
     read: f32,
     observed: f32,
 }
 
+impl Default for Cache {
+    /// Everything is expected before anything was seen: as after one observation that said so.
+    fn default() -> Cache {
+        Cache { read: 1.0, observed: 1.0 }
+    }
+}
+
 impl Cache {
-    /// The share to expect: everything before anything was seen, soon less if nothing comes of it, never nothing.
     fn share(self) -> f64 {
-        f64::from((1.0 + self.read) / (1.0 + self.observed))
+        f64::from(self.read / self.observed)
     }
 
     fn learn(&mut self, share: f32) {
-        if self.observed + 1.0 > READS {
-            let kept = (READS - 1.0) / self.observed;
-            self.read *= kept;
-            self.observed *= kept;
-        }
-        self.read += share;
-        self.observed += 1.0;
+        self.read = self.read * KEPT + share;
+        self.observed = self.observed * KEPT + 1.0;
     }
 }
 
