@@ -2,23 +2,21 @@
 //! it, writes its log line. Labels come from closed sets: configured slugs and model ids, codes of our
 //! own. No key, no prompt and no provider's words pass through here.
 
-mod targets;
-
 use std::time::Duration;
 
 use pointsman_actors::{
     domain::{Catalog, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
-    stats::{BreakerChange, Gate, Move, TargetReport},
+    stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
     Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder, core::Collector,
+    TextEncoder, core::Collector, proto::MetricFamily,
 };
 
 use crate::clock;
 
-/// What every name begins with.
-const PREFIX: &str = "pointsman";
+/// What the names of all metrics begin with.
+pub(crate) const PREFIX: &str = "pointsman";
 /// First tokens and whole answers are timed in these buckets, seconds.
 const SECONDS: [f64; 14] = [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0];
 /// The gateway's own time is timed in these buckets, seconds.
@@ -128,15 +126,14 @@ impl Metrics {
         }
     }
 
-    /// The Prometheus text format, version 0.0.4, with these latency targets.
+    /// The Prometheus text format, version 0.0.4, `others` behind our own.
     ///
     /// # Errors
     /// When the encoder fails.
-    pub fn render(&self, targets: &[TargetReport]) -> Result<Vec<u8>, prometheus::Error> {
-        let mut families = self.registry.gather();
-        families.extend(targets::families(PREFIX, targets)?);
+    pub fn render(&self, others: &[MetricFamily]) -> Result<Vec<u8>, prometheus::Error> {
         let mut text = Vec::new();
-        TextEncoder::new().encode(&families, &mut text)?;
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        TextEncoder::new().encode(others, &mut text)?;
         Ok(text)
     }
 }

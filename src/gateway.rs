@@ -27,7 +27,8 @@ use pointsman_actors::{
 };
 
 use crate::{
-    error::ApiError, events::Metrics, images::ImageFiles, intent::Intents, setup::Setup, upstream::UpstreamClient,
+    error::ApiError, events::Metrics, images::ImageFiles, intent::Intents, memory::Memory, setup::Setup,
+    upstream::UpstreamClient,
 };
 
 /// One per process.
@@ -46,6 +47,8 @@ pub struct Shared {
     pub images: ImageFiles,
     /// What is remembered of conversations and latency targets.
     pub intents: Intents,
+    /// The file that the statistics are kept in, if they are.
+    pub memory: Option<Arc<Memory>>,
     /// Set once the process was asked to stop.
     pub draining: AtomicBool,
 }

@@ -21,6 +21,7 @@ mod gateway;
 mod images;
 mod intent;
 mod lookup;
+mod memory;
 mod permits;
 mod providers;
 mod query;

@@ -181,6 +181,7 @@ fn every_key_the_code_knows_is_described() {
         "[routing.breaker]\nzzz = 1",
         "[routing.sticky]\nzzz = 1",
         "[routing.latency_targets]\nzzz = 1",
+        "[routing.memory]\nzzz = 1",
         "[[keys]]\nzzz = 1",
         "[[aliases]]\nzzz = 1",
         "[[aliases]]\npreferred_max_latency.zzz = 1",

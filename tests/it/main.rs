@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod browsers;
 #[cfg(test)]
+mod calibration;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -77,6 +79,8 @@ mod introspection;
 mod latency_targets;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod memory;
 #[cfg(test)]
 mod pool;
 #[cfg(test)]

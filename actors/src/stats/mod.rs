@@ -9,6 +9,7 @@
 //! is chosen from all this is decided in [`crate::decide`].
 
 mod breaker;
+mod calibration;
 mod cell;
 mod decay;
 mod endpoint;
@@ -22,9 +23,12 @@ mod live;
 mod mix;
 mod pacing;
 mod prior;
+mod ring;
 mod sessions;
 mod snapshot;
+mod state;
 mod statistics;
+mod tail;
 mod targets;
 mod throughput;
 mod verdict;
@@ -32,6 +36,7 @@ mod view;
 mod windows;
 
 pub use breaker::{Breaker, Caller};
+pub use calibration::{Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy};
 pub use failures::Outcomes;
 pub use figures::{EndpointFigures, ErrorClass, ErrorCounts, Figures, LastError, Quantiles, Summary};
 pub use gate::Gate;
@@ -42,6 +47,7 @@ pub use mix::{mix, splitmix64};
 pub use pacing::Pacing;
 pub use sessions::{Sessions, Speaker, Turn};
 pub use snapshot::{Curve, EndpointStats, Estimates, Facts, Prices, Snapshot};
+pub use state::{Absurd, Rejected, Restored, State, StateFault};
 pub use statistics::Statistics;
 pub use targets::{LatencyTargets, Tally, TargetReport, WINDOWS, Waited, Wish};
 pub use throughput::Throughput;

@@ -1,16 +1,22 @@
-//! Latency targets as metrics: made anew for each reading, so that a target that is no longer kept is no longer shown.
+//! Latency targets as gauges, made when somebody asks for `/metrics`: a target that is no longer kept is no longer shown.
 //!
 //! Their names are aliases and model ids, their number is bounded where they are kept.
 
 use pointsman_actors::stats::{TargetReport, WINDOWS};
-use prometheus::{GaugeVec, Opts, Registry, proto::MetricFamily};
+use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
+
+use crate::{clock, events::PREFIX, gateway::Worker};
 
 const TARGET: [&str; 4] = ["target", "objective", "percentile", "bound_seconds"];
 const WINDOW: [&str; 5] = ["target", "objective", "percentile", "bound_seconds", "window_seconds"];
 
-/// What Prometheus is shown of these targets.
-pub(super) fn families(prefix: &str, reports: &[TargetReport]) -> Result<Vec<MetricFamily>, prometheus::Error> {
-    let registry = Registry::new_custom(Some(prefix.to_owned()), None)?;
+/// The gauges as they stand.
+pub(crate) fn read(worker: &Worker) -> Vec<MetricFamily> {
+    families(&worker.shared.intents.targets.report(clock::now())).unwrap_or_default()
+}
+
+fn families(reports: &[TargetReport]) -> Result<Vec<MetricFamily>, Error> {
+    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
     let gauge = |name: &str, help: &str, labels: &[&str]| {
         let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
         registry.register(Box::new(gauge.clone())).map(|()| gauge)
