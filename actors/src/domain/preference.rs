@@ -34,15 +34,15 @@ impl Percentile {
         }
     }
 
-    /// The share of answers that are to keep the bound.
+    /// The share of answers that may miss the bound.
     #[must_use]
-    pub const fn share(self) -> f64 {
+    pub const fn missable(self) -> f64 {
         match self {
             Percentile::P50 => 0.50,
-            Percentile::P75 => 0.75,
-            Percentile::P90 => 0.90,
-            Percentile::P95 => 0.95,
-            Percentile::P99 => 0.99,
+            Percentile::P75 => 0.25,
+            Percentile::P90 => 0.10,
+            Percentile::P95 => 0.05,
+            Percentile::P99 => 0.01,
         }
     }
 }

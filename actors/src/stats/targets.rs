@@ -203,7 +203,7 @@ impl Target {
         self.asked = now;
         self.windows.add(now, missed);
         let Some(late) = late else { return };
-        let allowed = (1.0 - self.percentile.share()) * (1.0 - policy.reserve);
+        let allowed = self.percentile.missable() * (1.0 - policy.reserve);
         let step = if late { 1.0 - allowed } else { -allowed };
         let most = libm::log(policy.max_margin.max(1.0));
         // Only what is held at least cost gains anything by spending the budget.
@@ -235,7 +235,7 @@ impl TargetReport {
     /// Requests that may miss the bound, of those in the window.
     #[must_use]
     pub fn allowed(&self, window: &Tally) -> f64 {
-        (1.0 - self.percentile.share()) * window.requests() as f64
+        self.percentile.missable() * window.requests() as f64
     }
 
     /// The share of the allowed misses that is left: 1 when there was none, below 0 when there were too many;
@@ -248,7 +248,7 @@ impl TargetReport {
     /// How many times faster than allowed the budget is spent; `None` without a request.
     #[must_use]
     pub fn burn_rate(&self, window: &Tally) -> Option<f64> {
-        self.budget_left(window).map(|left| 1.0 - left)
+        (window.requests() > 0).then(|| window.missed as f64 / self.allowed(window))
     }
 }
 
