@@ -51,9 +51,9 @@ impl Statistics {
 
     /// One immutable copy for the routers. Also renews what is believed of unmeasured endpoints.
     pub fn snapshot(&mut self, version: u64) -> Snapshot {
-        let endpoints = &self.endpoints;
-        let measured =
-            |position: u32| endpoints.get(position as usize).map_or((None, None), EndpointStatistics::measured);
+        let known = |position: u32| self.endpoints.get(position as usize);
+        let measured = |position| known(position).map(|endpoint| endpoint.measured(self.latest, &self.policy));
+        let measured = |position| measured(position).unwrap_or_default();
         self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
         let published = self.catalog.endpoints.iter().zip(&self.endpoints).map(|(endpoint, statistics)| {
             let estimates = statistics.estimates(self.latest, self.priors.of(endpoint.model), &self.policy);
