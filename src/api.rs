@@ -13,6 +13,7 @@ pub mod preview;
 pub mod providers;
 pub mod stats;
 
+mod attempt_view;
 mod caching;
 mod condition;
 mod endpoint_entry;

@@ -1,15 +1,18 @@
 //! The way of one request through its plan: attempt after attempt, until one gives content.
 //!
 //! [`walk`] takes candidates from the plan and says when to give up; [`attempt`] is one of them in
-//! progress; [`draft`] is the record that grows meanwhile; [`plain`] and [`stream`] are the two ways to
-//! answer. Once content was sent to the client nothing here may try another endpoint.
+//! progress; [`race`] runs one after the other, or two side by side when one is late; [`draft`] is the record
+//! that grows meanwhile; [`plain`] and [`stream`] are the two ways to answer; [`budget`] bounds what all requests
+//! together may try. Once content was sent to the client nothing here may try another endpoint.
 
 pub mod attempt;
+pub mod budget;
 mod call;
 pub mod draft;
 mod fault;
 pub mod images;
 pub mod plain;
+mod race;
 pub mod stream;
 pub mod walk;
 

@@ -24,8 +24,8 @@ use pointsman_actors::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, events::Metrics, images::ImageFiles,
-    providers::Providers, upstream::UpstreamClient,
+    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, dispatch::budget::Budgets, events::Metrics,
+    images::ImageFiles, providers::Providers, upstream::UpstreamClient,
 };
 
 /// One per process.
@@ -44,6 +44,8 @@ pub struct Shared {
     pub providers: Providers,
     /// Permits per provider, by position in the catalog.
     pub permits: Vec<Permits>,
+    /// What attempts beyond the ordinary ones may cost.
+    pub budgets: Budgets,
     /// The control actors.
     pub control: Control,
     /// The trays of all workers.

@@ -53,6 +53,7 @@ pub async fn create(
     };
     let measure = Measure {
         prompt_tokens: chat.prompt_tokens,
+        images: chat.images,
         max_tokens: chat.max_tokens,
         answers: chat.n,
         streamed: chat.stream,
