@@ -21,8 +21,8 @@ pub struct UpstreamError {
     pub raw: Option<String>,
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
-    /// What the provider says is left of its limits.
-    pub quota: Quota,
+    /// What the provider says is left of its limits, if it says something.
+    pub quota: Option<Box<Quota>>,
 }
 
 impl UpstreamError {
@@ -34,7 +34,7 @@ impl UpstreamError {
             detail: detail.into(),
             raw: None,
             code: None,
-            quota: Quota::default(),
+            quota: None,
         }
     }
 
