@@ -3,27 +3,26 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     dialect::Outcome,
-    domain::{AttemptReason, AttemptRecord, Endpoint, Event, EventKind, GenerationId, Tick, Usage, Usd},
+    domain::{AttemptReason, AttemptRecord, Endpoint, EventKind, GenerationId, Tick, Usage, Usd},
     router::Routed,
     stats::Claim,
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     clock, events,
     gateway::Worker,
+    permits::Place,
     upstream::{Phases, UpstreamError},
 };
 
 /// A claimed place at an endpoint. Dropped without a verdict, it counts as cancelled.
 pub struct Attempt {
-    worker: LocalData<Worker>,
+    worker: Worker,
     routed: Routed,
     /// Where it stands among the request's attempts.
-    pub place: Place,
+    pub turn: Turn,
     /// Position of the endpoint in the catalog.
     pub endpoint: u32,
     /// When it was dispatched.
@@ -38,12 +37,12 @@ pub struct Attempt {
     took: Option<Usage>,
     request: Measure,
     claim: Option<Claim>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _place: Option<Place>,
 }
 
 /// Where an attempt stands among those of its request.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct Turn {
     /// Counted from 1.
     pub n: u32,
     /// Position in the plan.
@@ -90,17 +89,17 @@ struct End {
 impl Attempt {
     /// The attempt that `claim` admits.
     pub fn new(
-        worker: &LocalData<Worker>,
+        worker: &Worker,
         routed: &Routed,
-        place: Place,
+        turn: Turn,
         request: Measure,
         claim: Claim,
-        permit: Option<OwnedSemaphorePermit>,
+        place: Option<Place>,
     ) -> Attempt {
         let attempt = Attempt {
             worker: worker.clone(),
             routed: routed.clone(),
-            place,
+            turn,
             endpoint: claim.index,
             started: claim.dispatched,
             first_token: None,
@@ -109,7 +108,7 @@ impl Attempt {
             took: None,
             request,
             claim: Some(claim),
-            _permit: permit,
+            _place: place,
         };
         attempt.tell(claim, attempt.started, EventKind::Dispatched);
         attempt
@@ -122,7 +121,7 @@ impl Attempt {
         }
         (self.first_token, self.at_work) = (Some(now), true);
         let Some(claim) = self.claim else { return };
-        self.worker.shared.live.first_token(&claim, now);
+        self.worker.setup.published.live.first_token(&claim, now);
         if self.request.streamed {
             self.tell(claim, now, EventKind::FirstToken { prompt_tokens: self.request.prompt_tokens });
         }
@@ -145,6 +144,7 @@ impl Attempt {
             prompt_tokens: small(usage.prompt_tokens),
             completion_tokens: small(usage.completion_tokens) / self.request.answers.max(1),
             max_tokens: self.request.max_tokens,
+            cost: outcome.cost.total().to_f64(),
         };
         self.finish(now, end, events::Ending::Ordinary);
         self.record(now, End { status: Some(200), error_type: None, cost: outcome.cost.total(), served: true })
@@ -219,7 +219,7 @@ impl Attempt {
     /// Gives the place back at once, so that the next decision on any worker sees it; the statistics hear later.
     fn finish(&mut self, now: Tick, end: EventKind, ending: events::Ending<'_>) {
         let Some(claim) = self.claim.take() else { return };
-        let change = self.worker.shared.live.finish(claim, now, end, &self.routed.policy);
+        let change = self.worker.setup.published.live.finish(claim, now, end, &self.routed.policy);
         if let Some(change) = change {
             events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
         }
@@ -229,17 +229,15 @@ impl Attempt {
     }
 
     fn tell(&self, claim: Claim, at: Tick, kind: EventKind) {
-        let event =
-            Event { endpoint: claim.endpoint, at, dispatched: claim.dispatched, in_flight: claim.in_flight, kind };
-        self.worker.post(self.worker.news.event(event));
+        self.worker.post(self.worker.news.event(claim.event(at, kind)));
     }
 
     /// `started_ms` is made relative by the draft, which knows when the request was accepted.
     fn record(&self, now: Tick, end: End) -> AttemptRecord {
         let Names { model, provider, slug } = self.names();
         AttemptRecord {
-            n: self.place.n,
-            reason: self.place.reason,
+            n: self.turn.n,
+            reason: self.turn.reason,
             endpoint: self.endpoint,
             model,
             provider_name: provider,
@@ -247,7 +245,7 @@ impl Attempt {
             status: end.status,
             error_type: end.error_type,
             started_ms: self.started.0 / 1000,
-            queue_ms: millis(self.place.queue),
+            queue_ms: millis(self.turn.queue),
             connect_ms: self.phases.connect.map(millis),
             tls_ms: self.phases.tls.map(millis),
             first_byte_ms: self.phases.first_byte.map(millis),

@@ -6,7 +6,6 @@ mod server_timing;
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     dialect::Outcome,
     domain::{AttemptReason, AttemptRecord, Generation, GenerationStatus, Tick},
@@ -27,7 +26,7 @@ const LANES: usize = 2;
 
 /// A growing record.
 pub struct Draft {
-    worker: LocalData<Worker>,
+    worker: Worker,
     accepted: Tick,
     /// How long the routing took.
     routing: Duration,
@@ -53,7 +52,7 @@ struct Running {
 
 impl Draft {
     /// The draft of `record`, of a request accepted at `accepted` and just routed.
-    pub fn new(worker: &LocalData<Worker>, accepted: Tick, admitted: Admitted, record: Generation) -> Draft {
+    pub fn new(worker: &Worker, accepted: Tick, admitted: Admitted, record: Generation) -> Draft {
         Draft {
             worker: worker.clone(),
             accepted,
@@ -78,7 +77,7 @@ impl Draft {
     /// An attempt begins. Unless it races another, it is the one that serves as long as it runs.
     pub fn begin(&mut self, attempt: Attempt, dropped: Vec<Arc<str>>) {
         self.waiting_since.get_or_insert(attempt.started);
-        if attempt.place.reason == AttemptReason::Hedge {
+        if attempt.turn.reason == AttemptReason::Hedge {
             self.hedge(HedgeEnd::Started);
         } else {
             self.shows(&attempt.names());
@@ -93,20 +92,20 @@ impl Draft {
 
     /// The running attempt of that number.
     pub fn attempt(&mut self, n: u32) -> Option<&mut Attempt> {
-        self.running.iter_mut().flatten().map(|running| &mut running.attempt).find(|attempt| attempt.place.n == n)
+        self.running.iter_mut().flatten().map(|running| &mut running.attempt).find(|attempt| attempt.turn.n == n)
     }
 
     /// The attempt gave the answer, or its beginning: it serves. One that raced it has lost.
     pub fn won(&mut self, n: u32) {
         let now = clock::now();
-        let rival = self.running.iter().flatten().map(|running| running.attempt.place.n).find(|other| *other != n);
+        let rival = self.running.iter().flatten().map(|running| running.attempt.turn.n).find(|other| *other != n);
         if let Some(lost) = rival.and_then(|rival| self.take(rival)) {
-            let hedge_won = lost.attempt.place.reason != AttemptReason::Hedge;
+            let hedge_won = lost.attempt.turn.reason != AttemptReason::Hedge;
             self.hedge(if hedge_won { HedgeEnd::Won } else { HedgeEnd::Lost });
             self.push(lost.attempt.lost_race());
         }
         self.waited(now);
-        let Some(winner) = self.running.iter_mut().flatten().find(|running| running.attempt.place.n == n) else {
+        let Some(winner) = self.running.iter_mut().flatten().find(|running| running.attempt.turn.n == n) else {
             return;
         };
         self.latest = Some(Waterfall::of(&winner.attempt));
@@ -119,7 +118,7 @@ impl Draft {
     /// The attempt failed before the client saw anything of it: neither its model nor its times are the answer's.
     pub fn failed(&mut self, n: u32, error: &UpstreamError) {
         let Some(failed) = self.take(n) else { return };
-        let (was_hedge, raced) = (failed.attempt.place.reason == AttemptReason::Hedge, self.runs());
+        let (was_hedge, raced) = (failed.attempt.turn.reason == AttemptReason::Hedge, self.runs());
         self.latest = Some(Waterfall::of(&failed.attempt));
         let record = failed.attempt.failed(error, self.record.id, None);
         self.push(record);
@@ -139,7 +138,7 @@ impl Draft {
     /// Whatever still runs was asked in vain: another attempt has settled that the request fails.
     pub fn called_off(&mut self) {
         while let Some(running) = self.running.iter_mut().find_map(Option::take) {
-            if running.attempt.place.reason == AttemptReason::Hedge {
+            if running.attempt.turn.reason == AttemptReason::Hedge {
                 self.hedge(HedgeEnd::Lost);
             }
             self.push(running.attempt.lost_race());
@@ -188,7 +187,7 @@ impl Draft {
     }
 
     fn take(&mut self, n: u32) -> Option<Running> {
-        let is_it = |lane: &&mut Option<Running>| lane.as_ref().is_some_and(|running| running.attempt.place.n == n);
+        let is_it = |lane: &&mut Option<Running>| lane.as_ref().is_some_and(|running| running.attempt.turn.n == n);
         self.running.iter_mut().find(is_it)?.take()
     }
 
@@ -255,7 +254,7 @@ impl Draft {
     fn abandon(&mut self) {
         let raced = self.running.iter().all(Option::is_some);
         while let Some(running) = self.running.iter_mut().find_map(Option::take) {
-            if raced && running.attempt.place.reason == AttemptReason::Hedge {
+            if raced && running.attempt.turn.reason == AttemptReason::Hedge {
                 self.hedge(HedgeEnd::Cancelled);
             }
             let (first, duration) = (running.attempt.first_token, clock::now() - running.attempt.started);

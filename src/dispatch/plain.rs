@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 
-use actix_web_lab::extract::LocalData;
 use bytes::Bytes;
 use pointsman_actors::dialect::Answer;
 
@@ -26,12 +25,7 @@ use crate::{
 ///
 /// # Errors
 /// What the client is told when none does; the record then says so too.
-pub async fn answer(
-    worker: &LocalData<Worker>,
-    work: &Work,
-    mut walk: Walk,
-    draft: Draft,
-) -> Result<(Answer, Draft), ApiError> {
+pub async fn answer(worker: &Worker, work: &Work, mut walk: Walk, draft: Draft) -> Result<(Answer, Draft), ApiError> {
     let draft = RefCell::new(draft);
     let race = Race { worker, work, draft: &draft, ask: &Whole { worker, work } };
     let (n, answer) = race.run(&mut walk).await?;
@@ -56,7 +50,7 @@ impl Ask for Whole<'_> {
         lane.note(|attempt| attempt.first_token(now));
         let whole = response.body.collect().await.map_err(fault::behind_head)?;
         let context = target.answer_context(lane.draft.borrow().record(), self.work);
-        let bounds = ImageBounds::new(&self.worker.shared, lane.deadline);
+        let bounds = ImageBounds::new(self.worker, lane.deadline);
         self.work.rewrite(&whole, &context, target, bounds).await.map_err(fault::behind_head)
     }
 }

@@ -107,7 +107,7 @@ impl<'a, A: Ask> Race<'a, A> {
 
     /// One attempt, and perhaps one that races it. When it returns, whoever did not win is gone from the wire.
     async fn round(&self, walk: &mut Walk, routed: &Routed, attempt: Attempt) -> Round<A::Got> {
-        let position = attempt.place.position;
+        let position = attempt.turn.position;
         let hedge_after = walk.hedge_after(position);
         let Some((first, asking)) = self.begin(walk, routed, attempt) else {
             return Round::Stopped(ApiError::internal());
@@ -172,7 +172,7 @@ impl<'a, A: Ask> Race<'a, A> {
     where
         'a: 'r,
     {
-        let (n, position, endpoint) = (attempt.place.n, attempt.place.position, attempt.endpoint);
+        let (n, position, endpoint) = (attempt.turn.n, attempt.turn.position, attempt.endpoint);
         let target = Target::of(self.worker, routed, endpoint)?;
         let outgoing = self.work.upstream_body(&routed.catalog, target.endpoint);
         self.draft.borrow_mut().begin(attempt, outgoing.dropped);

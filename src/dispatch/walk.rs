@@ -5,26 +5,25 @@ mod give_up;
 
 use std::time::{Duration, Instant};
 
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     decide,
     domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next, Tick},
     router::Routed,
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     clock,
-    dispatch::attempt::{Attempt, Measure, Place},
+    dispatch::attempt::{Attempt, Measure, Turn},
     error::{ApiError, PreviousError},
     events::BudgetSpent,
     gateway::Worker,
+    permits::{Permits, Place},
     upstream::UpstreamError,
 };
 
 /// A position in a plan, and what went wrong before it.
 pub struct Walk {
-    worker: LocalData<Worker>,
+    worker: Worker,
     /// The plan.
     pub routed: Routed,
     /// When the request as a whole must have ended.
@@ -62,11 +61,11 @@ pub enum Verdict {
 }
 
 /// A place at a provider, if it counts them, and the wait for it.
-type Permit = (Option<OwnedSemaphorePermit>, Duration);
+type Admission = (Option<Place>, Duration);
 
 impl Walk {
     /// A walk from the top of the plan. It brings its share into the budgets.
-    pub fn new(worker: &LocalData<Worker>, routed: Routed, accepted: Instant, measure: Measure) -> Walk {
+    pub fn new(worker: &Worker, routed: Routed, accepted: Instant, measure: Measure) -> Walk {
         let (decision, policy) = (&routed.decision, &routed.policy);
         let budgets = &worker.shared.budgets;
         budgets.retry.earn(policy.retry.budget_ratio);
@@ -134,8 +133,11 @@ impl Walk {
         }
         let started = self.rivals(position).find_map(|rival| {
             let candidate = self.routed.decision.candidates.get(rival)?;
-            let permit = self.free_permit(candidate).ok()?;
-            let attempt = self.claimed(rival, AttemptReason::Hedge, (permit, Duration::ZERO)).ok()?;
+            let place = match self.permits(candidate) {
+                Some(permits) => Some(permits.places.take_now()?),
+                None => None,
+            };
+            let attempt = self.claimed(rival, AttemptReason::Hedge, (place, Duration::ZERO)).ok()?;
             Some((rival, attempt))
         });
         let Some((rival, attempt)) = started else {
@@ -206,8 +208,8 @@ impl Walk {
             0 => AttemptReason::First,
             _ => AttemptReason::Fallback,
         };
-        let permit = self.permit(candidate).await;
-        let admitted = permit.and_then(|permit| self.claimed(position, reason, permit));
+        let place = self.place(candidate).await;
+        let admitted = place.and_then(|place| self.claimed(position, reason, place));
         match &admitted {
             Ok(_) => self.attempts += 1,
             Err(_) if costs_a_token => self.worker.shared.budgets.retry.give_back(),
@@ -217,13 +219,18 @@ impl Walk {
     }
 
     /// Refused only when the gate shut between the decision and now: the next one, then.
-    fn claimed(&self, position: usize, reason: AttemptReason, permit: Permit) -> Result<Attempt, ExclusionReason> {
+    fn claimed(
+        &self,
+        position: usize,
+        reason: AttemptReason,
+        admission: Admission,
+    ) -> Result<Attempt, ExclusionReason> {
         let candidates = &self.routed.decision.candidates;
         let candidate = candidates.get(position).ok_or(ExclusionReason::Disabled)?;
-        let claim = self.worker.shared.live.claim(candidate.index, clock::now(), candidate)?;
-        let (permit, queue) = permit;
-        let place = Place { n: self.attempts + 1, position, reason, queue };
-        Ok(Attempt::new(&self.worker, &self.routed, place, self.measure, claim, permit))
+        let claim = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate)?;
+        let (place, queue) = admission;
+        let turn = Turn { n: self.attempts + 1, position, reason, queue };
+        Ok(Attempt::new(&self.worker, &self.routed, turn, self.measure, claim, place))
     }
 
     /// Who may race the attempt at `position`, in order: what is left of the plan for the same target and free to
@@ -243,26 +250,21 @@ impl Walk {
         of(true).chain(of(false)).map(|(at, _)| at)
     }
 
-    /// A free place at the candidate's provider, waited for no longer than configured.
-    async fn permit(&self, candidate: &Candidate) -> Result<Permit, ExclusionReason> {
-        if let Ok(permit) = self.free_permit(candidate) {
-            return Ok((permit, Duration::ZERO));
+    /// A place at the candidate's provider, waited for no longer than configured.
+    async fn place(&self, candidate: &Candidate) -> Result<Admission, ExclusionReason> {
+        let Some(permits) = self.permits(candidate) else { return Ok((None, Duration::ZERO)) };
+        if let Some(place) = permits.places.take_now() {
+            return Ok((Some(place), Duration::ZERO));
         }
-        let provider = self.routed.catalog.endpoint(candidate.index).map(|endpoint| endpoint.provider as usize);
-        let permits = provider.and_then(|provider| self.worker.shared.permits.get(provider));
-        let permits = permits.ok_or(ExclusionReason::Saturated)?;
         let begun = Instant::now();
-        match actix_rt::time::timeout(permits.wait, permits.places.clone().acquire_owned()).await {
-            Ok(Ok(permit)) => Ok((Some(permit), begun.elapsed())),
-            _ => Err(ExclusionReason::Saturated),
-        }
+        let place = permits.places.take(permits.wait).await.ok_or(ExclusionReason::Saturated)?;
+        Ok((Some(place), begun.elapsed()))
     }
 
-    fn free_permit(&self, candidate: &Candidate) -> Result<Option<OwnedSemaphorePermit>, ()> {
-        let provider = self.routed.catalog.endpoint(candidate.index).map(|endpoint| endpoint.provider as usize);
-        let permits = provider.and_then(|provider| self.worker.shared.permits.get(provider));
-        let Some(permits) = permits else { return Ok(None) };
-        permits.places.clone().try_acquire_owned().map(Some).map_err(|_| ())
+    /// `None` for a provider whose calls nobody counts.
+    fn permits(&self, candidate: &Candidate) -> Option<&Permits> {
+        let provider = self.routed.catalog.endpoint(candidate.index)?.provider;
+        self.worker.setup.permits.get(provider as usize)
     }
 
     fn note(&mut self, position: usize, kind: FailureKind, status: Option<u16>, wait: Option<Duration>) {

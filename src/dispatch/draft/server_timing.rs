@@ -30,7 +30,7 @@ impl Waterfall {
     /// Those of `attempt`.
     pub(super) fn of(attempt: &Attempt) -> Waterfall {
         Waterfall {
-            queue: attempt.place.queue,
+            queue: attempt.turn.queue,
             connect: attempt.phases.connect,
             tls: attempt.phases.tls,
             first_token: attempt.first_token,
@@ -67,7 +67,7 @@ impl Draft {
             );
         }
         for attempt in running {
-            list.add_attempt(attempt.place.n, &attempt.names().slug, format_args!("running"), now - attempt.started);
+            list.add_attempt(attempt.turn.n, &attempt.names().slug, format_args!("running"), now - attempt.started);
         }
         list.0
     }
