@@ -58,6 +58,8 @@ mod contract_stream_pace;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod hedging;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod hostile_answers;
@@ -82,6 +84,8 @@ mod raw_client;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod retry_budget;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod scripted;
@@ -105,5 +109,7 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod waterfall;
 #[cfg(test)]
 mod world;
