@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pointsman_actors::{
-    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, rewrite_answer},
-    domain::{Catalog, Endpoint, Invalid, Model, Query},
+    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, rewrite_answer, spent_in_vain},
+    domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
     router::{Route, Routed},
 };
 
@@ -72,6 +72,11 @@ impl Work {
             // Boxed: its waiting would make the future of every chat larger.
             Work::Image(work) => Box::pin(work.rewrite(body, context, target, bounds)).await,
         }
+    }
+
+    /// What an upstream reports to have taken for a body that is no answer. Of images nobody says.
+    fn spent_in_vain(&self, body: &Bytes, context: &AnswerContext) -> Option<Usage> {
+        matches!(self, Work::Chat(_)).then(|| spent_in_vain(body, context)).flatten()
     }
 
     /// Estimated prompt tokens.

@@ -51,6 +51,12 @@ impl Ask for Whole<'_> {
         let whole = response.body.collect().await.map_err(fault::behind_head)?;
         let context = target.answer_context(lane.draft.borrow().record(), self.work);
         let bounds = ImageBounds::new(self.worker, lane.deadline);
-        self.work.rewrite(&whole, &context, target, bounds).await.map_err(fault::behind_head)
+        let answer = self.work.rewrite(&whole, &context, target, bounds).await;
+        if answer.is_err()
+            && let Some(usage) = self.work.spent_in_vain(&whole, &context)
+        {
+            lane.note(|attempt| attempt.took(usage));
+        }
+        answer.map_err(fault::behind_head)
     }
 }

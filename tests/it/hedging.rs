@@ -27,6 +27,11 @@ const HEDGING: &str = "[routing]\nexploration = 0\nprior_ttft_ms = 20\nprior_ms_
 const SLOW: [&str; 2] = ["0.000001", "0.000003"];
 const QUICK: [&str; 2] = ["0.000002", "0.000005"];
 
+/// The same, late only after half a second: what an upstream says at once is there by then.
+fn patient() -> String {
+    HEDGING.replace("prior_ttft_ms = 20", "prior_ttft_ms = 200")
+}
+
 /// A gateway in front of `acme/small` at `slow`, `quick` and `spare`.
 struct Setting {
     gateway: TestGateway,
@@ -345,7 +350,8 @@ async fn a_model_that_thinks_out_of_sight_is_not_late_and_what_a_loser_thought_i
 
     let thinking = Script::new().request().send(format!("{CHUNKED}{}", chunk(&thought)));
     let rest = format!("{}0\r\n\r\n", chunk(&crate::hostile::events("slow")));
-    let setting = Setting::new(thinking.pause(Duration::from_millis(400)).send(rest), Script::new().request()).await;
+    let thinking = thinking.pause(Duration::from_millis(1200)).send(rest);
+    let setting = Setting::with(&patient(), [thinking], [Script::new().request()]).await;
     let reply = setting.gateway.chat(&hidden).await;
     assert_eq!((reply.content().as_str(), setting.quick.connections()), ("slow", 0));
 
@@ -403,7 +409,8 @@ async fn a_late_attempt_is_not_raced_by_another_model() {
 async fn a_pause_behind_the_first_content_is_not_raced() {
     let rest = format!("{}0\r\n\r\n", chunk(&crate::hostile::events(" there")));
     let slow = Script::new().request().send(format!("{CHUNKED}{}", chunk(&text("slow"))));
-    let setting = Setting::new(slow.pause(Duration::from_millis(300)).send(rest), Script::new().request()).await;
+    let slow = slow.pause(Duration::from_millis(1200)).send(rest);
+    let setting = Setting::with(&patient(), [slow], [Script::new().request()]).await;
     let reply = setting.gateway.chat(&fastest(true)).await;
     assert_eq!((reply.content().as_str(), setting.quick.connections()), ("slow there", 0));
 }

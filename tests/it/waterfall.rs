@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
-    hostile::{body, events, gateway, ok, status, stream_of},
+    hostile::{CHUNKED, body, chunk, delta, events, gateway, ok, status, stream_of},
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream, refused_address},
-    world::{Model, PATIENCE, World, ask, completion, http},
+    world::{Model, PATIENCE, World, and, ask, completion, http},
 };
 
 /// The metrics of a `Server-Timing` header: name, description, milliseconds. Panics where the grammar is not kept.
@@ -182,4 +182,30 @@ async fn a_late_error_chunk_names_the_attempts_that_failed() {
     );
     assert_eq!((&metadata["provider_name"], &metadata["error_type"]), (&json!("P1"), &json!("provider_unavailable")));
     assert!(metadata["request_id"].as_str().unwrap().starts_with("req-"), "{error}");
+}
+
+/// An attempt that came to nothing may have cost something: what it reports, or what was seen of it.
+#[actix_web::test]
+async fn what_failed_attempts_took_is_entered_beside_the_answer() {
+    let vain = json!({"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": 7}});
+    let thought = delta(&json!({"reasoning": "twelve bytes"}));
+    let cut = format!("{CHUNKED}{}0\r\n\r\n", chunk(&thought));
+    for (streamed, failing, prompt, completion) in [(false, http(200, &vain), Some(40), 7), (true, cut, None, 3)] {
+        let failing = Upstream::start([Script::answering(failing)]);
+        let answer = if streamed { stream_of(&events("Hi")) } else { ok(&crate::hostile::completion("Hi")) };
+        let healthy = Upstream::start([Script::answering(answer)]);
+        let gateway = gateway(&[failing.url(""), healthy.url("")], "").await;
+        let reply = gateway.chat(&and(body(streamed), json!({"reasoning": {"exclude": true}}))).await;
+        let id = reply.header("x-generation-id").unwrap();
+        let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
+        let route = &record["data"]["route"];
+        // Micro-dollars: a prompt token costs one, a completion token two.
+        let micros = |value: &Value| (value.as_f64().unwrap() * 1e6).round() as u64;
+        let lost = prompt.unwrap_or_else(|| route["estimate"]["prompt_tokens"].as_u64().unwrap()) + 2 * completion;
+        assert_eq!(micros(&route["failed_cost"]), lost, "{route}");
+        assert_eq!(micros(&route["attempts"][0]["cost"]), lost);
+        assert_eq!(micros(&route["ledger_cost"]), micros(&route["total_cost"]) + lost);
+        assert_eq!(route["total_cost"], route["usage"]["cost"]);
+        assert_eq!(route["hedge_cost"], 0);
+    }
 }
