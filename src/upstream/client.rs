@@ -26,7 +26,7 @@ use super::{
     fetch::Fetcher,
     mask::Mask,
     probe::{PROBE, Phases, Probe, Watched},
-    rate_limits::{Quota, quota},
+    rate_limits::{QuotaReport, quota},
     refusal, request,
 };
 
@@ -89,7 +89,7 @@ pub struct UpstreamAnswer {
     /// How the attempt spent its time so far.
     pub timing: Timing,
     /// What the provider says is left of its limits.
-    pub quota: Quota,
+    pub quota: QuotaReport,
 }
 
 /// What a body claims to be. Only a claim: many servers get it wrong.

@@ -8,7 +8,7 @@ use actix_http::error::{ParseError, PayloadError};
 use awc::error::{ConnectError, SendRequestError};
 use pointsman_actors::domain::{Blame, Failure, FailureKind, Next};
 
-use super::{connector::ConnectFault, guard::Fault, rate_limits::Quota};
+use super::{connector::ConnectFault, guard::Fault, rate_limits::QuotaReport};
 
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct UpstreamError {
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
     /// What the provider says is left of its limits, if it says something.
-    pub quota: Option<Box<Quota>>,
+    pub quota: Option<Box<QuotaReport>>,
 }
 
 impl UpstreamError {

@@ -20,23 +20,23 @@ const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-toke
 
 /// What is left of a provider's limits, as far as it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Quota {
+pub struct QuotaReport {
     /// Of its limit on requests.
-    pub requests: Option<Left>,
+    pub requests: Option<Remaining>,
     /// Of its limit on tokens.
-    pub tokens: Option<Left>,
+    pub tokens: Option<Remaining>,
 }
 
 /// What is left of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
-    /// Units that may still be used.
-    pub remaining: u64,
-    /// Until the limit is whole again, at most 60 s; `None` when it does not say.
-    pub reset: Option<Duration>,
+pub struct Remaining {
+    /// Requests, or tokens.
+    pub left: u64,
+    /// Until there is more, at most 60 s; `None` when the answer gave no date.
+    pub resets_in: Option<Duration>,
 }
 
-impl Quota {
+impl QuotaReport {
     /// Whether the provider said anything.
     #[must_use]
     pub fn is_some(&self) -> bool {
@@ -45,12 +45,12 @@ impl Quota {
 }
 
 /// Reads the headers of an answer; `now` is asked for only where they hold a date.
-pub(super) fn quota(headers: &HeaderMap, now: impl Fn() -> SystemTime) -> Quota {
-    let left = |remaining: &HeaderName, reset: &HeaderName| {
-        let remaining = count(text(headers, remaining)?)?;
-        Some(Left { remaining, reset: text(headers, reset).and_then(|value| wait(value, &now)) })
+pub(super) fn quota(headers: &HeaderMap, now: impl Fn() -> SystemTime) -> QuotaReport {
+    let read = |remaining: &HeaderName, reset: &HeaderName| {
+        let left = count(text(headers, remaining)?)?;
+        Some(Remaining { left, resets_in: text(headers, reset).and_then(|value| wait(value, &now)) })
     };
-    Quota { requests: left(&REMAINING_REQUESTS, &RESET_REQUESTS), tokens: left(&REMAINING_TOKENS, &RESET_TOKENS) }
+    QuotaReport { requests: read(&REMAINING_REQUESTS, &RESET_REQUESTS), tokens: read(&REMAINING_TOKENS, &RESET_TOKENS) }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
@@ -129,7 +129,7 @@ mod tests {
     /// Sun, 09 Sep 2001 01:46:40 GMT: seconds since 1970 have ten digits from here on.
     const LATER: Duration = Duration::from_secs(1_000_000_000);
 
-    fn read(headers: &[(&str, &str)], now: Duration) -> Quota {
+    fn read(headers: &[(&str, &str)], now: Duration) -> QuotaReport {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.insert(HeaderName::try_from(*name).unwrap(), HeaderValue::from_str(value).unwrap());
@@ -140,8 +140,8 @@ mod tests {
     #[track_caller]
     fn check_reset(reset: &str, now: Duration, expected_ms: Option<u64>) {
         let headers = [("x-ratelimit-remaining-requests", "7"), ("x-ratelimit-reset-requests", reset)];
-        let expected = Left { remaining: 7, reset: expected_ms.map(Duration::from_millis) };
-        assert_eq!(read(&headers, now), Quota { requests: Some(expected), tokens: None }, "{reset}");
+        let expected = Remaining { left: 7, resets_in: expected_ms.map(Duration::from_millis) };
+        assert_eq!(read(&headers, now), QuotaReport { requests: Some(expected), tokens: None }, "{reset}");
     }
 
     #[test]
@@ -183,13 +183,14 @@ mod tests {
     #[test]
     fn requests_and_tokens_are_kept_apart() {
         let headers = [("x-ratelimit-remaining-tokens", "149984"), ("x-ratelimit-reset-tokens", "6ms")];
-        let tokens = Left { remaining: 149_984, reset: Some(Duration::from_millis(6)) };
-        assert_eq!(read(&headers, NOW), Quota { requests: None, tokens: Some(tokens) });
+        let tokens = Remaining { left: 149_984, resets_in: Some(Duration::from_millis(6)) };
+        assert_eq!(read(&headers, NOW), QuotaReport { requests: None, tokens: Some(tokens) });
     }
 
     #[test]
     fn what_is_left_is_a_count_or_nothing() {
-        let left = |text| read(&[("x-ratelimit-remaining-requests", text)], NOW).requests.map(|left| left.remaining);
+        let left =
+            |text| read(&[("x-ratelimit-remaining-requests", text)], NOW).requests.map(|remaining| remaining.left);
         assert_eq!(left("0"), Some(0));
         assert_eq!(left("99999999999999999999999999"), Some(u64::MAX));
         for nonsense in ["", "-1", "+1", "1.5", "many", "0x10"] {

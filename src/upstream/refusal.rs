@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     Redactor, UpstreamError,
-    rate_limits::{Quota, quota},
+    rate_limits::{QuotaReport, quota},
     retry_after::retry_after,
 };
 
@@ -78,7 +78,7 @@ pub(super) fn judge(
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
         raw: clients.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
         code,
-        quota: Some(quota(headers, || now)).filter(Quota::is_some).map(Box::new),
+        quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
     }
 }
 
