@@ -56,6 +56,7 @@ pub async fn create(
         max_tokens: chat.max_tokens,
         answers: chat.n,
         streamed: chat.stream,
+        may_be_raced: true,
     };
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let work = Work::Chat(chat);

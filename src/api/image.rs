@@ -52,6 +52,8 @@ pub async fn create(
         max_tokens: None,
         answers: 1,
         streamed: false,
+        // Each one made is paid for, and none is half made.
+        may_be_raced: false,
     };
     let work = Work::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, catalog, &work, query).await?;

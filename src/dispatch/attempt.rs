@@ -66,6 +66,8 @@ pub struct Measure {
     pub answers: u32,
     /// Whether the answer is streamed.
     pub streamed: bool,
+    /// Whether a late attempt may be raced, if its objective allows it.
+    pub may_be_raced: bool,
 }
 
 /// The names of an attempt's endpoint.

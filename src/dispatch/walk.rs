@@ -69,7 +69,8 @@ impl Walk {
         let (decision, policy) = (&routed.decision, &routed.policy);
         let budgets = &worker.shared.budgets;
         budgets.retry.earn(policy.retry.budget_ratio);
-        let may_hedge = policy.hedge.budget > 0.0
+        let may_hedge = measure.may_be_raced
+            && policy.hedge.budget > 0.0
             && decision.max_attempts > 1
             && decision.candidates.len() > 1
             && policy.hedge.objectives.contains(&decision.objective.value)
@@ -196,25 +197,25 @@ impl Walk {
     async fn admitted(&mut self, position: usize) -> Result<Attempt, ExclusionReason> {
         let candidates = &self.routed.decision.candidates;
         let candidate = candidates.get(position).ok_or(ExclusionReason::Disabled)?;
-        let budget = &self.worker.shared.budgets.retry;
-        let costs_a_token = is_past_open_circuit(candidate);
-        if costs_a_token && !budget.take() {
-            BudgetSpent::Retry.emit(&self.worker.shared.metrics);
-            return Err(ExclusionReason::CircuitOpen);
-        }
         let reason = match self.attempts {
             _ if candidate.panic => AttemptReason::Panic,
             _ if candidate.probe => AttemptReason::Probe,
             0 => AttemptReason::First,
             _ => AttemptReason::Fallback,
         };
-        let place = self.place(candidate).await;
-        let admitted = place.and_then(|place| self.claimed(position, reason, place));
-        match &admitted {
-            Ok(_) => self.attempts += 1,
-            Err(_) if costs_a_token => self.worker.shared.budgets.retry.give_back(),
-            Err(_) => {}
+        let place = self.place(candidate).await?;
+        // Nothing is waited for from here on, so no token is lost with a client that leaves.
+        let budget = &self.worker.shared.budgets.retry;
+        let costs_a_token = is_past_open_circuit(candidate);
+        if costs_a_token && !budget.take() {
+            BudgetSpent::Retry.emit(&self.worker.shared.metrics);
+            return Err(ExclusionReason::CircuitOpen);
         }
+        let admitted = self.claimed(position, reason, place);
+        if admitted.is_err() && costs_a_token {
+            budget.give_back();
+        }
+        self.attempts += u32::from(admitted.is_ok());
         admitted
     }
 

@@ -404,6 +404,26 @@ async fn a_late_attempt_is_not_raced_by_another_model() {
     assert_eq!((heard(&gateway.chat(&body).await).as_str(), other.connections()), ("slow", 0));
 }
 
+/// Each image is paid for whole, wanted or not.
+#[actix_web::test]
+async fn images_are_not_raced() {
+    let image = http(200, &json!({"created": 1, "data": [{"b64_json": "iVBORw0KGgo="}]}));
+    let slow = Upstream::start([Script::new().request().pause(Duration::from_millis(1200)).send(image.clone())]);
+    let quick = Upstream::start([Script::answering(image)]);
+    let painter = Model::new("acme/paint").with("output_modalities = [\"image\"]");
+    let gateway = World::default()
+        .with(HEDGING)
+        .provider("slow", slow.address())
+        .provider("quick", quick.address())
+        .model(&painter.at("slow", "0", "0").at("quick", "0", "0"))
+        .start()
+        .await;
+    let order = json!({"order": ["slow", "quick"]});
+    let body = json!({"model": "acme/paint", "prompt": "x", "objective": "fastest", "provider": order});
+    gateway.post("/api/v1/images/generations", &body).await.expect(200);
+    assert_eq!((slow.connections(), quick.connections()), (1, 0));
+}
+
 /// What was said is said: behind the first content nobody races, however long the upstream pauses.
 #[actix_web::test]
 async fn a_pause_behind_the_first_content_is_not_raced() {
