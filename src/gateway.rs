@@ -27,7 +27,7 @@ use pointsman_actors::{
 };
 
 use crate::{
-    dispatch::budget::Budgets, error::ApiError, events::Metrics, images::ImageFiles, setup::Setup,
+    dispatch::budget::Budgets, error::ApiError, events::Metrics, images::ImageFiles, memory::Memory, setup::Setup,
     upstream::UpstreamClient,
 };
 
@@ -47,6 +47,8 @@ pub struct Shared {
     pub budgets: Budgets,
     /// Images served by link.
     pub images: ImageFiles,
+    /// The file that the statistics are kept in, if they are.
+    pub memory: Option<Arc<Memory>>,
     /// Set once the process was asked to stop.
     pub draining: AtomicBool,
 }
