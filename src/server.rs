@@ -40,6 +40,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::{
     clock,
     config::Config,
+    dispatch::budget::Budgets,
     events::Metrics,
     gateway::{Control, Desk, Shared},
     images::ImageFiles,
@@ -136,6 +137,7 @@ impl Gateway {
             setup: ArcSwap::from_pointee(setup),
             images: ImageFiles::new(images.url_ttl, images.max_bytes),
             metrics,
+            budgets: Budgets::default(),
             news_room: NewsRoom::default(),
             routers: Routers::default(),
             memory,

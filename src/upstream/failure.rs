@@ -8,7 +8,7 @@ use actix_http::error::{ParseError, PayloadError};
 use awc::error::{ConnectError, SendRequestError};
 use pointsman_actors::domain::{Blame, Failure, FailureKind, Next};
 
-use super::{connector::ConnectFault, guard::Fault};
+use super::{connector::ConnectFault, guard::Fault, rate_limits::QuotaReport};
 
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct UpstreamError {
     pub raw: Option<String>,
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
+    /// What the provider says is left of its limits, if it says something.
+    pub quota: Option<Box<QuotaReport>>,
 }
 
 impl UpstreamError {
@@ -32,6 +34,7 @@ impl UpstreamError {
             detail: detail.into(),
             raw: None,
             code: None,
+            quota: None,
         }
     }
 

@@ -60,6 +60,8 @@ mod contract_stream_pace;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod hedging;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod hostile_answers;
@@ -86,6 +88,8 @@ mod raw_client;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod retry_budget;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod scripted;
@@ -109,5 +113,7 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod waterfall;
 #[cfg(test)]
 mod world;

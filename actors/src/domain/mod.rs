@@ -4,6 +4,7 @@
 //! in [`crate::dialect`] and beside the handlers of the server.
 
 mod attempt;
+mod attempt_record;
 mod catalog;
 mod decision;
 mod detail;
@@ -21,6 +22,7 @@ mod tick;
 mod usage;
 
 pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, Next};
+pub use attempt_record::{AttemptReason, AttemptRecord};
 pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
     ProviderState, Resolved, Target,
@@ -30,7 +32,7 @@ pub use decision::{
     ScoreTerm, ScoreTerms, ScoreUnit,
 };
 pub use detail::{Cause, Detail};
-pub use generation::{ApiType, AttemptRecord, Finish, Generation, GenerationStatus};
+pub use generation::{ApiType, Finish, Generation, GenerationStatus};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
 pub use invalid::{Invalid, InvalidReason, PromptFault};
 pub use modality::{Modalities, Modality};
