@@ -7,7 +7,7 @@ use pointsman_actors::{
     dialect::Outcome,
     domain::{AttemptReason, AttemptRecord, Endpoint, EventKind, GenerationId, Tick, Usage, Usd},
     router::Routed,
-    stats::Claim,
+    stats::{Claim, QuotaReport},
 };
 
 use crate::{
@@ -129,6 +129,13 @@ impl Attempt {
         }
     }
 
+    /// The upstream said this about its limits.
+    pub fn quota(&self, report: QuotaReport) {
+        if let Some(claim) = self.claim.filter(|_| report.is_some()) {
+            self.worker.setup.published.live.quota(&claim, clock::now(), report);
+        }
+    }
+
     /// The upstream took this much, and the client has seen nothing of it yet.
     pub fn took(&mut self, usage: Usage) {
         (self.took, self.at_work) = (Some(usage), true);
@@ -160,6 +167,9 @@ impl Attempt {
         outcome: Option<&Outcome>,
     ) -> AttemptRecord {
         let now = clock::now();
+        if let Some(quota) = error.quota.as_deref() {
+            self.quota(*quota);
+        }
         let failure = error.failure;
         let cause = events::Cause { detail: &error.detail, generation };
         let had_content = self.first_token.is_some();

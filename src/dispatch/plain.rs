@@ -46,6 +46,7 @@ impl Ask for Whole<'_> {
     async fn ask(&self, target: &Target<'_>, body: Bytes, lane: Lane<'_>) -> Result<Answer, UpstreamError> {
         let call = target.plain_call(self.work, body, lane.deadline);
         let response = target.client.send_noting(call, |phases| lane.note(|attempt| attempt.phases = phases)).await?;
+        lane.note(|attempt| attempt.quota(response.quota));
         let now = clock::now();
         lane.note(|attempt| attempt.first_token(now));
         let whole = response.body.collect().await.map_err(fault::behind_head)?;

@@ -150,6 +150,7 @@ impl Ask for FirstContent<'_> {
         let content_by = self.content_by();
         let call = target.stream_call(self.work, body, self.deadline, lane.first_byte);
         let response = target.client.send_noting(call, |phases| lane.note(|attempt| attempt.phases = phases)).await?;
+        lane.note(|attempt| attempt.quota(response.quota));
         let context = target.answer_context(lane.draft.borrow().record(), self.work);
         let mut reading = Reading { chat: ChatStream::new(context, self.options), held: BytesMut::new() };
         match self.read_to_content(&mut reading, response.body, lane, content_by).await {

@@ -14,7 +14,7 @@ use actix_http::{
 };
 use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
-use pointsman_actors::domain::FailureKind;
+use pointsman_actors::{domain::FailureKind, stats::QuotaReport};
 use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
@@ -26,7 +26,7 @@ use super::{
     fetch::Fetcher,
     mask::Mask,
     probe::{PROBE, Phases, Probe, Watched},
-    rate_limits::{QuotaReport, quota},
+    rate_limits::quota,
     refusal, request,
 };
 

@@ -6,9 +6,12 @@ use std::{fmt, io};
 
 use actix_http::error::{ParseError, PayloadError};
 use awc::error::{ConnectError, SendRequestError};
-use pointsman_actors::domain::{Blame, Failure, FailureKind, Next};
+use pointsman_actors::{
+    domain::{Blame, Failure, FailureKind, Next},
+    stats::QuotaReport,
+};
 
-use super::{connector::ConnectFault, guard::Fault, rate_limits::QuotaReport};
+use super::{connector::ConnectFault, guard::Fault};
 
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]

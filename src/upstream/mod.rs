@@ -34,7 +34,6 @@ pub use client::{BodyForm, Call, TransportLimits, UpstreamAnswer, UpstreamClient
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
 pub use probe::{Phases, Timing};
-pub use rate_limits::{QuotaReport, Remaining};
 pub use redact::Redactor;
 pub use retry_after::retry_after;
 pub use tls::{TlsFault, client_config};

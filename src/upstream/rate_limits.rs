@@ -5,6 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use actix_http::header::{HeaderMap, HeaderName};
+use pointsman_actors::stats::{QuotaReport, Remaining};
 
 /// Longer than this no upstream is believed.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -17,32 +18,6 @@ const REMAINING_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-rema
 const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
 const RESET_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
 const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
-
-/// What is left of a provider's limits, as far as it says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct QuotaReport {
-    /// Of its limit on requests.
-    pub requests: Option<Remaining>,
-    /// Of its limit on tokens.
-    pub tokens: Option<Remaining>,
-}
-
-/// What is left of one limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Remaining {
-    /// Requests, or tokens.
-    pub left: u64,
-    /// Until there is more, at most 60 s; `None` when the answer gave no date.
-    pub resets_in: Option<Duration>,
-}
-
-impl QuotaReport {
-    /// Whether the provider said anything.
-    #[must_use]
-    pub fn is_some(&self) -> bool {
-        self.requests.is_some() || self.tokens.is_some()
-    }
-}
 
 /// Reads the headers of an answer; `now` is asked for only where they hold a date.
 pub(super) fn quota(headers: &HeaderMap, now: impl Fn() -> SystemTime) -> QuotaReport {

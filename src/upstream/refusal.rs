@@ -7,14 +7,13 @@
 use std::time::SystemTime;
 
 use actix_http::header::HeaderMap;
-use pointsman_actors::domain::{Blame, Failure, FailureKind};
+use pointsman_actors::{
+    domain::{Blame, Failure, FailureKind},
+    stats::QuotaReport,
+};
 use serde_json::Value;
 
-use super::{
-    Redactor, UpstreamError,
-    rate_limits::{QuotaReport, quota},
-    retry_after::retry_after,
-};
+use super::{Redactor, UpstreamError, rate_limits::quota, retry_after::retry_after};
 
 /// Most of a provider's body that a caller is shown.
 const RAW_LIMIT: usize = 2 * 1024;

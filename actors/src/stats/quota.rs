@@ -33,6 +33,14 @@ pub struct QuotaReport {
     pub tokens: Option<Remaining>,
 }
 
+impl QuotaReport {
+    /// Whether the answer said anything.
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        self.requests.is_some() || self.tokens.is_some()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Budget {
     left: u64,
