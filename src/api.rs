@@ -16,6 +16,7 @@ pub mod providers;
 pub mod slo;
 pub mod stats;
 
+mod attempt_view;
 mod caching;
 mod calibration_metrics;
 mod calibration_view;

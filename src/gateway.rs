@@ -27,8 +27,8 @@ use pointsman_actors::{
 };
 
 use crate::{
-    error::ApiError, events::Metrics, images::ImageFiles, intent::Intents, memory::Memory, setup::Setup,
-    upstream::UpstreamClient,
+    dispatch::budget::Budgets, error::ApiError, events::Metrics, images::ImageFiles, intent::Intents, memory::Memory,
+    setup::Setup, upstream::UpstreamClient,
 };
 
 /// One per process.
@@ -43,6 +43,8 @@ pub struct Shared {
     pub routers: Routers,
     /// Counters and histograms.
     pub metrics: Metrics,
+    /// What attempts beyond the ordinary ones may cost.
+    pub budgets: Budgets,
     /// Images served by link.
     pub images: ImageFiles,
     /// What is remembered of conversations and latency targets.

@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     dialect::ChatRequest,
     domain::{
-        Catalog, FailureKind, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy, Sourced,
-        Target, Tick,
+        AttemptRecord, Catalog, FailureKind, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy,
+        Sourced, Target, Tick,
     },
     stats::{LatencyTargets, Sessions, Speaker, Turn, Waited, Wish},
 };
@@ -141,7 +141,8 @@ fn first_name<'c>(catalog: &'c Catalog, query: &Query) -> &'c str {
 /// Whether it failed because of what the client sent: no endpoint could have kept a target.
 fn is_clients_mistake(record: &Generation) -> bool {
     use FailureKind::{BadRequest, ContextLength, TooLarge, Unprocessable};
-    let last = record.attempts.last().and_then(|attempt| attempt.error_type);
+    let told = record.attempts.iter().rfind(|attempt| attempt.error_type != Some(AttemptRecord::LOST_RACE));
+    let last = told.and_then(|attempt| attempt.error_type);
     last.is_some_and(|error| {
         [BadRequest, ContextLength, TooLarge, Unprocessable].iter().any(|kind| kind.as_str() == error)
     })

@@ -40,6 +40,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::{
     clock,
     config::Config,
+    dispatch::budget::Budgets,
     events::Metrics,
     gateway::{Control, Desk, Shared},
     images::ImageFiles,
@@ -138,6 +139,7 @@ impl Gateway {
             images: ImageFiles::new(images.url_ttl, images.max_bytes),
             intents: Intents::new(rand::random()),
             metrics,
+            budgets: Budgets::default(),
             news_room: NewsRoom::default(),
             routers: Routers::default(),
             memory,

@@ -62,6 +62,8 @@ mod contract_stream_pace;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod hedging;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod hostile_answers;
@@ -92,6 +94,8 @@ mod raw_client;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod retry_budget;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod scripted;
@@ -99,6 +103,8 @@ mod scripted;
 mod simulation;
 #[cfg(test)]
 mod smoke;
+#[cfg(test)]
+mod stickiness;
 #[cfg(test)]
 mod upstream_answers;
 #[cfg(test)]
@@ -115,5 +121,7 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod waterfall;
 #[cfg(test)]
 mod world;

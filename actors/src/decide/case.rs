@@ -2,7 +2,7 @@
 
 use super::{noise::Noise, predict::Rules, wishes::has_wishes};
 use crate::{
-    domain::{Catalog, Query, RoutingPolicy, Tick},
+    domain::{Catalog, EndpointId, Query, RoutingPolicy, Tick},
     stats::{LengthClass, LiveView, Snapshot},
 };
 
@@ -56,5 +56,14 @@ impl<'a> Case<'a> {
             seed,
             noise: Noise::of(seed),
         }
+    }
+}
+
+impl Case<'_> {
+    /// Prompt tokens that an endpoint may hold in its cache.
+    #[inline]
+    pub(super) fn cached_at(&self, endpoint: EndpointId) -> u32 {
+        let sticky = self.query.sticky.filter(|sticky| sticky.endpoint == endpoint);
+        sticky.map_or(0, |sticky| sticky.cached_tokens.min(self.query.prompt_tokens))
     }
 }
