@@ -1,11 +1,5 @@
 //! What every worker sees at once: claims, breakers, cooldowns, pacing, and what a decision makes of them.
-#![expect(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests stop at the first surprise"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first surprise")]
 
 mod routing_world;
 

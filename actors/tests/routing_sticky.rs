@@ -2,6 +2,7 @@
 #![expect(
     clippy::indexing_slicing,
     clippy::expect_used,
+    clippy::panic,
     clippy::unwrap_used,
     reason = "tests stop at the first surprise"
 )]

@@ -92,6 +92,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
             measured: true,
         },
         health: Health { circuit: "closed", success_rate: Some(0.998), samples: 1204, in_flight: 2 },
+        saving: None,
         inputs: Inputs::default(),
         probe: false,
         panic: false,
