@@ -26,7 +26,9 @@ use pointsman_actors::{
     router::{Router, Routers},
 };
 
-use crate::{error::ApiError, events::Metrics, images::ImageFiles, setup::Setup, upstream::UpstreamClient};
+use crate::{
+    error::ApiError, events::Metrics, images::ImageFiles, memory::Memory, setup::Setup, upstream::UpstreamClient,
+};
 
 /// One per process.
 pub struct Shared {
@@ -42,6 +44,8 @@ pub struct Shared {
     pub metrics: Metrics,
     /// Images served by link.
     pub images: ImageFiles,
+    /// The file that the statistics are kept in, if they are.
+    pub memory: Option<Arc<Memory>>,
     /// Set once the process was asked to stop.
     pub draining: AtomicBool,
 }

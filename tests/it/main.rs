@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod browsers;
 #[cfg(test)]
+mod calibration;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -73,6 +75,8 @@ mod image_links;
 mod introspection;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod memory;
 #[cfg(test)]
 mod pool;
 #[cfg(test)]

@@ -7,6 +7,10 @@
 //! Beside it stand what a prompt adds ([`PromptModel`]) and the endpoint's long-run mean, to which an estimate
 //! returns as it ages: what was seen last, during trouble, is not believed for ever.
 
+mod state;
+
+pub(super) use state::FirstTokenState;
+
 use super::{decay::remaining_since, prior::Prior, prompt::PromptModel, prompt::effect};
 use crate::domain::{StatsPolicy, Tick};
 

@@ -6,6 +6,10 @@
 //! negative, and needs an answer's time and prompt only once. Until prompts of different lengths say otherwise it is
 //! what similar endpoints have.
 
+mod state;
+
+pub(super) use state::PromptState;
+
 /// Relative slopes per token that are tried: none, then doubling from a base worth 16,384 tokens to one worth 128.
 const SLOPES: [f64; 9] =
     [0.0, 1.0 / 16384.0, 1.0 / 8192.0, 1.0 / 4096.0, 1.0 / 2048.0, 1.0 / 1024.0, 1.0 / 512.0, 1.0 / 256.0, 1.0 / 128.0];

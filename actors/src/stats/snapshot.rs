@@ -36,6 +36,8 @@ pub struct EndpointStats {
     pub curve: Curve,
     /// 95th percentile of the total time over its median.
     pub total_p95: f64,
+    /// The same of the time to the first token.
+    pub first_token_p95: f64,
     /// Its prices, for ranking.
     pub prices: Prices,
 }
@@ -51,6 +53,7 @@ impl EndpointStats {
             estimates,
             curve: Curve::of(fit.intercept, fit.variance, estimates.per_token, prompt_token),
             total_p95: libm::exp(estimates.tail),
+            first_token_p95: libm::exp(estimates.first_tail),
             prices: Prices::of(&endpoint.pricing),
         }
     }
@@ -121,6 +124,8 @@ pub struct Estimates {
     pub per_token_variance: f64,
     /// 95th percentile of ln(actual ÷ predicted) total time.
     pub tail: f64,
+    /// The same of the time to the first token.
+    pub first_tail: f64,
     /// Failures, as read.
     pub failures: f64,
     /// Successes, as read.
@@ -140,8 +145,6 @@ pub struct Curve {
     pub sigma: f64,
     /// Mean over median.
     pub mean: f64,
-    /// 95th percentile over median.
-    pub p95: f64,
     /// Age over expectation from which one unanswered request is evidence.
     pub late_alone: f64,
     /// ... and from which two are.
@@ -169,7 +172,6 @@ impl Curve {
             per_token: libm::exp(per_token),
             sigma,
             mean: libm::exp(variance / 2.0),
-            p95: libm::exp(Curve::Z95 * sigma),
             late_alone: libm::exp(Curve::LATE_ALONE * sigma),
             late_together: libm::exp(Curve::LATE_TOGETHER * sigma),
             far: libm::exp(Curve::FAR * sigma),
