@@ -63,12 +63,12 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
     worker.shared.news_room.flush();
     let found = ask(&worker.shared.control.ledger, Lookup { id, now_ms: clock::unix_millis() }).await?;
     let own = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
-    found.filter(own).map(|generation| with_probabilities(worker, &generation)).ok_or_else(ApiError::unknown_generation)
+    found.filter(own).map(|generation| with_probabilities(&generation)).ok_or_else(ApiError::unknown_generation)
 }
 
 /// A record whose candidates say how often each would have been chosen: worked out when somebody asks.
-fn with_probabilities(worker: &Worker, generation: &Generation) -> Generation {
+fn with_probabilities(generation: &Generation) -> Generation {
     let mut decision = (*generation.decision).clone();
-    fill_selection_probabilities(&mut decision, &worker.shared.snapshot.load().policy);
+    fill_selection_probabilities(&mut decision, &generation.policy);
     Generation { decision: Arc::new(decision), ..generation.clone() }
 }

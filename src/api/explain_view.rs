@@ -99,7 +99,7 @@ impl<'a> ExplainBody<'a> {
     /// The explanation of a generation; `reason` is the sentence that tells its decision.
     pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> ExplainBody<'a> {
         let decision = &*generation.decision;
-        let places = Places::new(catalog, decision.catalog_version);
+        let places = Places(catalog);
         ExplainBody {
             generation_id: generation.id.as_str(),
             model: generation.model.as_deref(),
@@ -117,7 +117,7 @@ impl<'a> ExplainBody<'a> {
             parameters: ParametersBody::new(decision),
             estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
             candidates: route_view::candidates(decision, places, usize::MAX),
-            candidates_total: decision.candidates.len(),
+            candidates_total: decision.candidates.len() + decision.omitted as usize,
             excluded: route_view::excluded(&decision.excluded, places),
             excluded_total: decision.excluded.len(),
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),

@@ -44,7 +44,7 @@ impl<'a> PreviewBody<'a> {
         catalog: &'a Catalog,
         reason: &'a str,
     ) -> PreviewBody<'a> {
-        let places = Places::new(catalog, decision.catalog_version);
+        let places = Places(catalog);
         PreviewBody {
             object: "route.preview",
             created: asked.at,
@@ -68,7 +68,7 @@ impl<'a> PreviewBody<'a> {
         catalog: &'a Catalog,
         reason: &'a str,
     ) -> PreviewBody<'a> {
-        let places = Places::new(catalog, catalog.version);
+        let places = Places(catalog);
         PreviewBody {
             object: "route.preview",
             created: asked.at,
@@ -246,6 +246,7 @@ mod tests {
         let catalog = catalog();
         let off = Excluded {
             index: 5,
+            endpoint: catalog.endpoint(5).unwrap().id,
             reason: ExclusionReason::ProviderOff,
             detail: Detail::Sentence("ACME_KEY is not set".into()),
         };

@@ -1,11 +1,11 @@
 //! The wire shapes of a route that preview and explain share: candidates with their numbers, and what
 //! was excluded and why.
 //!
-//! A decision points into one catalog version. [`Places`] finds an endpoint in the catalog at hand also
+//! A decision points into the catalog of its time. [`Places`] finds an endpoint in the catalog at hand also
 //! after a reload; what is gone by then is `null`.
 
 use pointsman_actors::domain::{
-    Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Health, Prediction, Price, Pricing, ScoreTerm,
+    Candidate, Catalog, Decision, Detail, Endpoint, EndpointId, Excluded, Health, Prediction, Price, Pricing, ScoreTerm,
 };
 use serde::Serialize;
 
@@ -14,32 +14,20 @@ use super::{
     number::{Figure, Text},
 };
 
-/// Where the positions of a decision point to.
+/// Where the positions of a decision point to, as far as this catalog knows them.
 #[derive(Clone, Copy)]
-pub(crate) struct Places<'a> {
-    catalog: &'a Catalog,
-    /// Whether the decision was made with this very version.
-    same_version: bool,
-}
+pub(crate) struct Places<'a>(pub(crate) &'a Catalog);
 
 impl<'a> Places<'a> {
-    /// The places of what was decided with `version`, as far as `catalog` knows them.
-    pub(crate) fn new(catalog: &'a Catalog, version: u64) -> Places<'a> {
-        Places { catalog, same_version: catalog.version == version }
-    }
-
-    fn of_candidate(self, candidate: &Candidate) -> Option<&'a Endpoint> {
-        let there = self.catalog.endpoint(candidate.index).filter(|endpoint| endpoint.id == candidate.endpoint);
-        there.or_else(|| self.catalog.endpoints.iter().find(|endpoint| endpoint.id == candidate.endpoint))
-    }
-
-    fn of_excluded(self, excluded: &Excluded) -> Option<&'a Endpoint> {
-        self.catalog.endpoint(excluded.index).filter(|_| self.same_version)
+    /// The endpoint of that id, which stood at `index` when it was decided about.
+    fn endpoint(self, index: u32, id: EndpointId) -> Option<&'a Endpoint> {
+        let there = self.0.endpoint(index).filter(|endpoint| endpoint.id == id);
+        there.or_else(|| self.0.endpoints.iter().find(|endpoint| endpoint.id == id))
     }
 
     fn name(self, endpoint: Option<&'a Endpoint>) -> Named<'a> {
-        let model = endpoint.and_then(|endpoint| self.catalog.model_of(endpoint));
-        let provider = endpoint.and_then(|endpoint| self.catalog.provider_of(endpoint));
+        let model = endpoint.and_then(|endpoint| self.0.model_of(endpoint));
+        let provider = endpoint.and_then(|endpoint| self.0.provider_of(endpoint));
         Named {
             model: model.map(|model| model.id.as_str()),
             provider_name: provider.map(|provider| &*provider.name),
@@ -143,7 +131,7 @@ pub(crate) fn candidates<'a>(decision: &'a Decision, places: Places<'a>, most: u
 /// Every endpoint that was excluded.
 pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
     let body = |excluded: &'a Excluded| ExcludedBody {
-        endpoint: places.name(places.of_excluded(excluded)),
+        endpoint: places.name(places.endpoint(excluded.index, excluded.endpoint)),
         reason: excluded.reason.as_str(),
         detail: Text(&excluded.detail),
     };
@@ -152,7 +140,7 @@ pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<
 
 impl<'a> CandidateBody<'a> {
     fn new(rank: usize, candidate: &'a Candidate, places: Places<'a>) -> CandidateBody<'a> {
-        let endpoint = places.of_candidate(candidate);
+        let endpoint = places.endpoint(candidate.index, candidate.endpoint);
         CandidateBody {
             rank,
             selected: rank == 1,

@@ -10,10 +10,12 @@
 
 mod case;
 mod chance;
+mod contest;
 mod field;
 mod filter;
 mod gates;
 mod hint;
+mod keep;
 mod noise;
 mod patience;
 mod plan;
@@ -21,13 +23,16 @@ mod predict;
 mod reason;
 mod record;
 mod reference;
+mod replay;
 mod score;
 
-pub use chance::{fill_selection_probabilities, rescore};
+pub use chance::fill_selection_probabilities;
 pub use hint::{Relaxation, nearest_relaxation};
+pub use keep::kept_for_the_record;
 pub use patience::{first_byte_clock, hedge_after};
 pub use reason::reason_sentence;
 pub use reference::reference_scores;
+pub use replay::{Difference, Lost, Recomputed, Replay, replay};
 
 use self::{
     case::Case,
