@@ -1,7 +1,8 @@
 //! ProviderHealth: the owner of all slow statistics.
 //!
 //! Workers send it what happened to endpoints in batches ([`Observations`]); it applies them and
-//! publishes a snapshot for the routers, at most every 50 ms and at once when a breaker moved.
+//! publishes a snapshot for the routers, at most every 50 ms and at once when a breaker moved. With a new
+//! configuration ([`Adopt`]) it goes over to another catalog and policy, keeps what it knows, and publishes there.
 //! The fast cells (in flight, breaker, cooldown) are shared and already up to date before a batch
 //! leaves its worker; this actor never stands between a failure and the next decision.
 
@@ -11,12 +12,12 @@ use std::{
 };
 
 use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult};
-use arc_swap::ArcSwap;
 
 use crate::{
-    domain::{Event, Tick},
+    domain::{Catalog, Event, RoutingPolicy, Tick},
     mailbox::InMailbox,
-    stats::{Figures, Snapshot, Statistics},
+    published::Published,
+    stats::{Figures, LiveBoard, Statistics},
 };
 
 /// Shortest time between two published snapshots.
@@ -39,6 +40,19 @@ pub struct ReadFigures {
     pub patience: Duration,
 }
 
+/// Goes over to another configuration. What comes back holds its first snapshot, in which every endpoint that stays
+/// keeps what is known about it; from then on this actor publishes there, and no longer where it did before.
+#[derive(Message)]
+#[rtype(result = "Arc<Published>")]
+pub struct Adopt {
+    /// The new catalog.
+    pub catalog: Arc<Catalog>,
+    /// The new constants.
+    pub policy: Arc<RoutingPolicy>,
+    /// The fast cells over the new catalog.
+    pub live: LiveBoard,
+}
+
 /// Asks for a sign of life.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -47,7 +61,7 @@ pub struct Ping;
 /// The actor. Runs on the control arbiter.
 pub struct ProviderHealth {
     statistics: Statistics,
-    published: Arc<ArcSwap<Snapshot>>,
+    published: Arc<Published>,
     version: u64,
     last_published: Instant,
     waiting: bool,
@@ -58,8 +72,8 @@ pub struct ProviderHealth {
 impl ProviderHealth {
     /// The owner of `statistics`, which publishes to `published`.
     #[must_use]
-    pub fn new(statistics: Statistics, published: Arc<ArcSwap<Snapshot>>) -> ProviderHealth {
-        let version = published.load().version;
+    pub fn new(statistics: Statistics, published: Arc<Published>) -> ProviderHealth {
+        let version = published.snapshot().version;
         ProviderHealth { statistics, published, version, last_published: Instant::now(), waiting: false, figures: None }
     }
 
@@ -67,7 +81,7 @@ impl ProviderHealth {
         self.version += 1;
         self.waiting = false;
         self.last_published = Instant::now();
-        self.published.store(Arc::new(self.statistics.snapshot(self.version)));
+        self.published.publish(self.statistics.snapshot(self.version));
     }
 
     /// Publishes now, or when the pause is over. A flood of messages cannot starve it: the
@@ -114,6 +128,22 @@ impl Handler<ReadFigures> for ProviderHealth {
         let figures = Arc::new(self.statistics.figures(now));
         self.figures = Some((now, Arc::clone(&figures)));
         MessageResult(figures)
+    }
+}
+
+impl Handler<Adopt> for ProviderHealth {
+    type Result = MessageResult<Adopt>;
+
+    fn handle(&mut self, Adopt { catalog, policy, live }: Adopt, _: &mut Context<Self>) -> Self::Result {
+        self.statistics.replace_catalog(catalog);
+        self.statistics.replace_policy(policy);
+        // Positions in them are those of the old catalog.
+        self.figures = None;
+        self.version += 1;
+        self.waiting = false;
+        self.last_published = Instant::now();
+        self.published = Arc::new(Published::new(self.statistics.snapshot(self.version), live));
+        MessageResult(Arc::clone(&self.published))
     }
 }
 

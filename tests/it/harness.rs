@@ -6,7 +6,7 @@ use actix_web::http::Method;
 use futures_util::StreamExt as _;
 use pointsman::{
     config::{BUILT_IN, Config},
-    server::Server,
+    server::{Gateway, Server},
 };
 use serde_json::Value;
 
@@ -18,6 +18,7 @@ pub struct TestGateway {
     /// Where it listens.
     pub address: SocketAddr,
     handle: Option<actix_web::dev::ServerHandle>,
+    gateway: Option<Gateway>,
 }
 
 /// What a call was answered with.
@@ -76,11 +77,13 @@ impl TestGateway {
 
     /// As [`TestGateway::start`], with environment variables.
     pub async fn start_with(config: &str, environment: &[(&str, &str)]) -> TestGateway {
-        let text = format!("{}\n{config}", preamble());
-        let environment = environment.iter().copied().chain([("TEST_KEY", KEY)]).collect();
-        let config = Config::parse(&text, "test", Path::new("."), &environment);
-        let config = config.unwrap_or_else(|faults| panic!("{faults:#?}"));
-        TestGateway::run(config).await
+        TestGateway::run(read(config, environment)).await
+    }
+
+    /// Goes over to another configuration, given as for [`TestGateway::start_with`].
+    pub async fn adopt(&self, config: &str, environment: &[(&str, &str)]) -> u64 {
+        let gateway = self.gateway.as_ref().expect("a gateway in this process");
+        gateway.adopt(read(config, environment)).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts a gateway in front of the shipped simulated providers, made quick and faultless.
@@ -106,14 +109,14 @@ impl TestGateway {
 
     async fn run(config: Config) -> TestGateway {
         let server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
-        let (address, handle) = (server.address(), server.handle());
+        let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
         actix_web::rt::spawn(server.run());
-        TestGateway { address, handle: Some(handle) }
+        TestGateway { address, handle: Some(handle), gateway: Some(gateway) }
     }
 
     /// A gateway that runs elsewhere: a process of its own.
     pub fn at(address: SocketAddr) -> TestGateway {
-        TestGateway { address, handle: None }
+        TestGateway { address, handle: None, gateway: None }
     }
 
     /// The address below which everything lies.
@@ -182,6 +185,14 @@ impl TestGateway {
             handle.stop(true).await;
         }
     }
+}
+
+/// The configuration of a test: the preamble and this.
+fn read(config: &str, environment: &[(&str, &str)]) -> Config {
+    let text = format!("{}\n{config}", preamble());
+    let environment = environment.iter().copied().chain([("TEST_KEY", KEY)]).collect();
+    let config = Config::parse(&text, "test", Path::new("."), &environment);
+    config.unwrap_or_else(|faults| panic!("{faults:#?}"))
 }
 
 fn preamble() -> &'static str {

@@ -80,6 +80,8 @@ mod process;
 #[cfg(test)]
 mod raw_client;
 #[cfg(test)]
+mod reload;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod scripted;

@@ -6,6 +6,8 @@ use crate::domain::{EndpointId, FailureKind, Tick};
 /// Figures of every endpoint and provider, by position in the catalog.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
+    /// Which version of the catalog the positions are of.
+    pub catalog_version: u64,
     /// One per endpoint.
     pub endpoints: Vec<EndpointFigures>,
     /// One per provider: its endpoints together.

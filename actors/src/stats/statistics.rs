@@ -101,7 +101,11 @@ impl Statistics {
             its.for_each(|(_, tally)| sum.add(tally));
             sum.summary(seconds)
         });
-        Figures { endpoints: endpoints.collect(), providers: providers.collect() }
+        Figures {
+            catalog_version: self.catalog.version,
+            endpoints: endpoints.collect(),
+            providers: providers.collect(),
+        }
     }
 }
 
