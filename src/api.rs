@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod models;
 pub mod preview;
 pub mod providers;
+pub mod replay;
 pub mod stats;
 
 mod caching;

@@ -24,6 +24,7 @@ mod permits;
 mod providers;
 mod query;
 mod record;
+pub mod recorded;
 mod refusal;
 pub mod reload;
 mod routes;

@@ -11,7 +11,7 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 
 use crate::{
-    api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
+    api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, replay, stats},
     config::Config,
     cors,
     error::ApiError,
@@ -84,6 +84,7 @@ fn resources(api: &mut ServiceConfig, version: Version, config: &Config) {
         .service(page("/images/files/{name}").route(read().to(image::file)))
         .service(call("/route/preview").route(web::post().to(preview::show)))
         .service(either("/route/explain").route(read().to(explain::by_query)).route(web::post().to(explain::by_body)))
+        .service(page("/route/replay").route(read().to(replay::show)))
         .service(page("/generation").route(read().to(generation::show)))
         .service(models_page)
         .service(page("/models/count").route(read().to(models::count)))

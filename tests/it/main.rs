@@ -82,6 +82,10 @@ mod raw_client;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
+mod replay_worlds;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod scripted;

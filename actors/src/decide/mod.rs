@@ -33,6 +33,7 @@ pub use patience::{first_byte_clock, hedge_after};
 pub use reason::reason_sentence;
 pub use reference::reference_scores;
 pub use replay::{Difference, Lost, Recomputed, Replay, replay};
+pub use score::{score_unit, term_names};
 
 use self::{
     case::Case,
