@@ -40,8 +40,8 @@ USAGE
   pointsman check [--config FILE]       check the configuration and say what it comes to; binds nothing
   pointsman keygen [--name NAME]        make a key for a caller, with the lines to put in the configuration
   pointsman replay GENERATION [--url URL] [--key-env NAME] [--file FILE]
-                                        make a recorded routing decision again, in this process, from the numbers
-                                        of its record, and say 'identical' or what is not
+                                        make a recorded routing decision again, from the numbers of its
+                                        record, and say 'identical' or what came out differently
   pointsman --help | --version
 
 OPTIONS

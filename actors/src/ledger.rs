@@ -226,7 +226,7 @@ mod tests {
             code: DecisionCode::FixedModel,
             candidates: Vec::new(),
             rivals: Vec::new(),
-            omitted: 0,
+            omitted: Vec::new(),
             excluded: Vec::new(),
             prompt_tokens: 0,
             streamed: false,

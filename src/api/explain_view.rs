@@ -117,7 +117,7 @@ impl<'a> ExplainBody<'a> {
             parameters: ParametersBody::new(decision),
             estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
             candidates: route_view::candidates(decision, places, usize::MAX),
-            candidates_total: decision.candidates.len() + decision.omitted as usize,
+            candidates_total: decision.candidates.len() + decision.omitted.len(),
             excluded: route_view::excluded(&decision.excluded, places),
             excluded_total: decision.excluded.len(),
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),

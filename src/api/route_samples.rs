@@ -54,7 +54,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         code: DecisionCode::CheapestAvailable,
         candidates: vec![candidate(catalog, 0, 0.000_005_1), candidate(catalog, 1, 0.000_007_3)],
         rivals: Vec::new(),
-        omitted: 0,
+        omitted: Vec::new(),
         excluded: vec![Excluded {
             index: 3,
             endpoint: catalog.endpoint(3).unwrap().id,

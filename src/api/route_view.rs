@@ -5,7 +5,7 @@
 //! after a reload; what is gone by then is `null`.
 
 use pointsman_actors::domain::{
-    Candidate, Catalog, Decision, Detail, Endpoint, EndpointId, Excluded, Health, Prediction, Price, Pricing, ScoreTerm,
+    Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Health, Prediction, Price, Pricing, ScoreTerm,
 };
 use serde::Serialize;
 
@@ -19,12 +19,6 @@ use super::{
 pub(crate) struct Places<'a>(pub(crate) &'a Catalog);
 
 impl<'a> Places<'a> {
-    /// The endpoint of that id, which stood at `index` when it was decided about.
-    fn endpoint(self, index: u32, id: EndpointId) -> Option<&'a Endpoint> {
-        let there = self.0.endpoint(index).filter(|endpoint| endpoint.id == id);
-        there.or_else(|| self.0.endpoints.iter().find(|endpoint| endpoint.id == id))
-    }
-
     fn name(self, endpoint: Option<&'a Endpoint>) -> Named<'a> {
         let model = endpoint.and_then(|endpoint| self.0.model_of(endpoint));
         let provider = endpoint.and_then(|endpoint| self.0.provider_of(endpoint));
@@ -131,7 +125,7 @@ pub(crate) fn candidates<'a>(decision: &'a Decision, places: Places<'a>, most: u
 /// Every endpoint that was excluded.
 pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
     let body = |excluded: &'a Excluded| ExcludedBody {
-        endpoint: places.name(places.endpoint(excluded.index, excluded.endpoint)),
+        endpoint: places.name(places.0.find(excluded.index, excluded.endpoint)),
         reason: excluded.reason.as_str(),
         detail: Text(&excluded.detail),
     };
@@ -140,7 +134,7 @@ pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<
 
 impl<'a> CandidateBody<'a> {
     fn new(rank: usize, candidate: &'a Candidate, places: Places<'a>) -> CandidateBody<'a> {
-        let endpoint = places.endpoint(candidate.index, candidate.endpoint);
+        let endpoint = places.0.find(candidate.index, candidate.endpoint);
         CandidateBody {
             rank,
             selected: rank == 1,

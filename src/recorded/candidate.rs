@@ -55,13 +55,11 @@ struct RecordedInputs {
 
 impl RecordedCandidate {
     pub(super) fn new(candidate: &Candidate, catalog: &Catalog) -> RecordedCandidate {
-        let id = candidate.endpoint;
-        let there = catalog.endpoint(candidate.index).filter(|endpoint| endpoint.id == id);
-        let endpoint = there.or_else(|| catalog.endpoints.iter().find(|endpoint| endpoint.id == id));
+        let endpoint = catalog.find(candidate.index, candidate.endpoint);
         RecordedCandidate {
             model: endpoint.and_then(|endpoint| Some(catalog.model_of(endpoint)?.id.to_string())),
             provider_slug: endpoint.and_then(|endpoint| Some(catalog.provider_of(endpoint)?.slug.to_string())),
-            endpoint: Digits(id.0),
+            endpoint: Digits(candidate.endpoint.0),
             provider: candidate.provider,
             target: candidate.target,
             probe: candidate.probe,

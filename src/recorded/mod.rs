@@ -10,7 +10,8 @@ mod policy;
 mod verdict;
 
 use pointsman_actors::domain::{
-    Catalog, Decision, DecisionCode, Objective, RoutingParameters, RoutingPolicy, Source, Sourced, Tick, Weights,
+    Catalog, Decision, DecisionCode, EndpointId, Objective, RoutingParameters, RoutingPolicy, Source, Sourced, Tick,
+    Weights,
 };
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +42,8 @@ pub struct Recorded {
     candidates: Vec<RecordedCandidate>,
     /// Those that ranked behind the choice and could not be tried.
     rivals: Vec<RecordedCandidate>,
-    /// Candidates that were not kept.
-    omitted: u32,
+    /// Those whose figures were not kept: they ranked behind all others.
+    omitted: Vec<Digits>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -104,7 +105,7 @@ impl Recorded {
             policy: RecordedPolicy::new(policy),
             candidates: decision.candidates.iter().map(candidate).collect(),
             rivals: decision.rivals.iter().map(candidate).collect(),
-            omitted: decision.omitted,
+            omitted: decision.omitted.iter().map(|id| Digits(id.0)).collect(),
         }
     }
 
@@ -124,7 +125,7 @@ impl Recorded {
             code: DecisionCode::OnlyCandidate,
             candidates: self.candidates.iter().map(candidate).collect(),
             rivals: self.rivals.iter().map(candidate).collect(),
-            omitted: self.omitted,
+            omitted: self.omitted.iter().map(|id| EndpointId(id.0)).collect(),
             excluded: Vec::new(),
             prompt_tokens: self.estimate.prompt_tokens,
             streamed: self.streamed,
@@ -156,7 +157,10 @@ impl Recorded {
     #[must_use]
     pub fn summary(&self) -> String {
         let candidates = self.candidates.len() + self.rivals.len();
-        let omitted = if self.omitted == 0 { String::new() } else { format!(" and {} not kept", self.omitted) };
+        let omitted = match self.omitted.len() {
+            0 => String::new(),
+            count => format!(" and {count} not kept"),
+        };
         let plural = if candidates == 1 { "" } else { "s" };
         format!("{}, {candidates} candidate{plural}{omitted}, seed {}", self.objective, self.seed.0)
     }

@@ -128,7 +128,7 @@ impl Seen {
         any(&mut self.probe, decision.candidates.iter().any(|candidate| candidate.probe));
         any(&mut self.tiers, decision.candidates.iter().any(|candidate| candidate.inputs.tier > 1));
         any(&mut self.tied, tied > 0);
-        any(&mut self.omitted, decision.omitted > 0);
+        any(&mut self.omitted, !decision.omitted.is_empty());
         any(&mut self.rivals, !decision.rivals.is_empty());
     }
 }

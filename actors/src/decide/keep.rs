@@ -30,9 +30,10 @@ fn best(candidates: &[Candidate], room: usize, also: Option<EndpointId>) -> Vec<
 
 /// Written out member by member, so that the candidates that are left out are not copied first.
 fn with_only(decision: &Decision, candidates: Vec<Candidate>, rivals: Vec<Candidate>) -> Decision {
-    let omitted = decision.candidates.len() - candidates.len();
+    let is_kept = |id: &EndpointId| candidates.iter().any(|kept| kept.endpoint == *id);
+    let omitted = decision.candidates.iter().map(|candidate| candidate.endpoint).filter(|id| !is_kept(id));
     Decision {
-        omitted: u32::try_from(omitted).unwrap_or(u32::MAX),
+        omitted: omitted.collect(),
         candidates,
         rivals,
         router: decision.router.clone(),

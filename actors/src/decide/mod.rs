@@ -10,12 +10,14 @@
 
 mod case;
 mod chance;
+mod change;
 mod contest;
 mod field;
 mod filter;
 mod gates;
 mod hint;
 mod keep;
+mod naming;
 mod noise;
 mod patience;
 mod plan;
@@ -25,8 +27,12 @@ mod record;
 mod reference;
 mod replay;
 mod score;
+mod why_not;
+mod why_not_tell;
+mod words;
 
 pub use chance::fill_selection_probabilities;
+pub use change::{Change, Figure};
 pub use hint::{Relaxation, nearest_relaxation};
 pub use keep::kept_for_the_record;
 pub use patience::{first_byte_clock, hedge_after};
@@ -34,6 +40,7 @@ pub use reason::reason_sentence;
 pub use reference::reference_scores;
 pub use replay::{Difference, Lost, Recomputed, Replay, replay};
 pub use score::{score_unit, term_names};
+pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_in};
 
 use self::{
     case::Case,

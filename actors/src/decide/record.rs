@@ -46,7 +46,7 @@ pub(super) fn decided(
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,
         rivals,
-        omitted: 0,
+        omitted: Vec::new(),
         excluded,
         prompt_tokens: query.prompt_tokens,
         streamed: query.streamed,

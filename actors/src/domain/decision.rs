@@ -20,8 +20,8 @@ pub struct Decision {
     /// Those that ranked behind the choice and may not be tried, because fallbacks are off; they stand among the
     /// excluded too.
     pub rivals: Vec<Candidate>,
-    /// Candidates that the record of it left out: all of them ranked behind those it holds.
-    pub omitted: u32,
+    /// Candidates whose figures the record of it left out: all of them ranked behind those it holds, in this order.
+    pub omitted: Vec<EndpointId>,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<Excluded>,
     /// Estimated prompt tokens.
