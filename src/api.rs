@@ -37,3 +37,4 @@ mod route_samples;
 mod route_view;
 #[cfg(test)]
 mod samples;
+mod why_not_view;

@@ -430,9 +430,9 @@ fn beyond_the_figures_that_are_kept_the_place_is_known() {
         (Fastest, ""),
         "m/11",
         expect![[r#"
-        lost: score of 1, rank 12
-        m/11 on m was not chosen: it ranked 12th, and the record keeps the figures of those before it only.
-    "#]],
+            lost: score of 1, rank 12
+            m/11 on m was not chosen: it stands at place 12 of the plan, and the record keeps the figures of the first only.
+        "#]],
     );
 }
 

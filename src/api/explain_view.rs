@@ -1,7 +1,10 @@
 //! The wire shape of a route explanation: the eight published fields of a generation's route, and
 //! every number behind them.
 
-use pointsman_actors::domain::{AttemptRecord, Catalog, CostBreakdown, Generation, GenerationStatus, Usage};
+use pointsman_actors::{
+    decide::WhyNot,
+    domain::{AttemptRecord, Catalog, CostBreakdown, Generation, GenerationStatus, Usage},
+};
 use serde::Serialize;
 
 use super::{
@@ -9,6 +12,7 @@ use super::{
     parameters_view::ParametersBody,
     readings::rfc_3339,
     route_view::{self, CandidateBody, EstimateBody, ExcludedBody, Places},
+    why_not_view::WhyNotBody,
 };
 
 /// The answer to an explain call. Flat.
@@ -45,6 +49,8 @@ pub(crate) struct ExplainBody<'a> {
     snapshot_version: u64,
     catalog_version: u64,
     policy_version: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not: Option<WhyNotBody<'a>>,
 }
 
 #[derive(Serialize)]
@@ -133,7 +139,21 @@ impl<'a> ExplainBody<'a> {
             snapshot_version: decision.snapshot_version,
             catalog_version: decision.catalog_version,
             policy_version: decision.policy_version,
+            why_not: None,
         }
+    }
+}
+
+impl<'a> ExplainBody<'a> {
+    /// The same with the answer to a question about somebody else.
+    pub(crate) fn answering(
+        self,
+        why_not: Option<&'a WhyNot>,
+        generation: &Generation,
+        catalog: &'a Catalog,
+    ) -> ExplainBody<'a> {
+        let why_not = why_not.map(|answer| WhyNotBody::new(answer, catalog, &generation.attempts));
+        ExplainBody { why_not, ..self }
     }
 }
 
@@ -198,7 +218,10 @@ mod tests {
     fn an_explanation_has_the_eight_fields_and_the_numbers_behind_them() {
         let catalog = catalog();
         let generation = generation(&catalog);
-        let body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        let mut body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        // Theirs is the page of `route_view`.
+        body.candidates.clear();
+        body.excluded.clear();
         expect![[r#"
             {
               "generation_id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA",
@@ -248,110 +271,9 @@ mod tests {
                 "prompt_tokens": 812,
                 "completion_tokens": 256
               },
-              "candidates": [
-                {
-                  "rank": 1,
-                  "selected": true,
-                  "model": "acme/small",
-                  "provider_name": "Acme",
-                  "provider_slug": "acme",
-                  "score": 5.1e-6,
-                  "score_unit": "usd",
-                  "score_terms": [
-                    {
-                      "name": "expected_cost",
-                      "value": 4.8e-6
-                    },
-                    {
-                      "name": "failure",
-                      "value": 3e-7
-                    }
-                  ],
-                  "selection_probability": 0.94,
-                  "predicted": {
-                    "ttft_ms": {
-                      "p50": 230,
-                      "p95": 510
-                    },
-                    "throughput_tps": 95,
-                    "total_ms": {
-                      "p50": 2900,
-                      "p95": null
-                    },
-                    "cost": 4.8e-6,
-                    "failure_probability": 0.004,
-                    "measured": true
-                  },
-                  "health": {
-                    "state": "healthy",
-                    "circuit": "closed",
-                    "success_rate": 0.998,
-                    "samples": 1204,
-                    "in_flight": 2
-                  },
-                  "pricing": {
-                    "prompt": "0.00000015",
-                    "completion": "0.0000006"
-                  },
-                  "context_length": 128000
-                },
-                {
-                  "rank": 2,
-                  "selected": false,
-                  "model": "acme/small",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "score": 7.3e-6,
-                  "score_unit": "usd",
-                  "score_terms": [
-                    {
-                      "name": "expected_cost",
-                      "value": 7e-6
-                    },
-                    {
-                      "name": "failure",
-                      "value": 3e-7
-                    }
-                  ],
-                  "selection_probability": 0.94,
-                  "predicted": {
-                    "ttft_ms": {
-                      "p50": 230,
-                      "p95": 510
-                    },
-                    "throughput_tps": 95,
-                    "total_ms": {
-                      "p50": 2900,
-                      "p95": null
-                    },
-                    "cost": 4.8e-6,
-                    "failure_probability": 0.004,
-                    "measured": true
-                  },
-                  "health": {
-                    "state": "healthy",
-                    "circuit": "closed",
-                    "success_rate": 0.998,
-                    "samples": 1204,
-                    "in_flight": 2
-                  },
-                  "pricing": {
-                    "prompt": "0.0000001",
-                    "completion": "0.000001"
-                  },
-                  "context_length": 200000
-                }
-              ],
+              "candidates": [],
               "candidates_total": 2,
-              "excluded": [
-                {
-                  "model": "beta/medium",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "reason": "blocked_model",
-                  "detail": "matches beta/*"
-                }
-              ],
+              "excluded": [],
               "excluded_total": 1,
               "attempts": [
                 {

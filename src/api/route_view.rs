@@ -19,7 +19,8 @@ use super::{
 pub(crate) struct Places<'a>(pub(crate) &'a Catalog);
 
 impl<'a> Places<'a> {
-    fn name(self, endpoint: Option<&'a Endpoint>) -> Named<'a> {
+    /// The names of an endpoint, if it is there.
+    pub(crate) fn name(self, endpoint: Option<&'a Endpoint>) -> Named<'a> {
         let model = endpoint.and_then(|endpoint| self.0.model_of(endpoint));
         let provider = endpoint.and_then(|endpoint| self.0.provider_of(endpoint));
         Named {
@@ -31,8 +32,8 @@ impl<'a> Places<'a> {
 }
 
 /// The names of an endpoint.
-#[derive(Serialize)]
-struct Named<'a> {
+#[derive(Serialize, Default)]
+pub(crate) struct Named<'a> {
     model: Option<&'a str>,
     provider_name: Option<&'a str>,
     provider_slug: Option<&'a str>,
@@ -191,5 +192,95 @@ impl HealthBody {
 impl PricePairBody {
     fn new(pricing: &Pricing) -> PricePairBody {
         PricePairBody { prompt: Text(pricing.prompt), completion: Text(pricing.completion) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::{
+        super::{route_samples::decision, samples::catalog},
+        *,
+    };
+
+    #[test]
+    fn candidates_and_what_was_excluded_have_their_names_and_numbers() {
+        let catalog = catalog();
+        let decision = decision(&catalog);
+        let shown = (candidates(&decision, Places(&catalog), 1), excluded(&decision.excluded, Places(&catalog)));
+        expect![[r#"
+            [
+              [
+                {
+                  "rank": 1,
+                  "selected": true,
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "provider_slug": "acme",
+                  "score": 5.1e-6,
+                  "score_unit": "usd",
+                  "score_terms": [
+                    {
+                      "name": "expected_cost",
+                      "value": 4.8e-6
+                    },
+                    {
+                      "name": "failure",
+                      "value": 3e-7
+                    }
+                  ],
+                  "selection_probability": 0.94,
+                  "predicted": {
+                    "ttft_ms": {
+                      "p50": 230,
+                      "p95": 510
+                    },
+                    "throughput_tps": 95,
+                    "total_ms": {
+                      "p50": 2900,
+                      "p95": null
+                    },
+                    "cost": 4.8e-6,
+                    "failure_probability": 0.004,
+                    "measured": true
+                  },
+                  "health": {
+                    "state": "healthy",
+                    "circuit": "closed",
+                    "success_rate": 0.998,
+                    "samples": 1204,
+                    "in_flight": 2
+                  },
+                  "pricing": {
+                    "prompt": "0.00000015",
+                    "completion": "0.0000006"
+                  },
+                  "context_length": 128000
+                }
+              ],
+              [
+                {
+                  "model": "beta/medium",
+                  "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
+                  "reason": "blocked_model",
+                  "detail": "matches beta/*"
+                }
+              ]
+            ]"#]]
+        .assert_eq(&serde_json::to_string_pretty(&shown).unwrap());
+    }
+
+    #[test]
+    fn terms_sum_to_the_score() {
+        let catalog = catalog();
+        let decision = decision(&catalog);
+        for candidate in candidates(&decision, Places(&catalog), 9) {
+            let candidate = serde_json::to_value(candidate).unwrap();
+            let terms = candidate["score_terms"].as_array().unwrap();
+            let sum: f64 = terms.iter().map(|term| term["value"].as_f64().unwrap()).sum();
+            assert!((sum - candidate["score"].as_f64().unwrap()).abs() < 1e-15);
+        }
     }
 }

@@ -110,4 +110,6 @@ mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
 #[cfg(test)]
+mod why;
+#[cfg(test)]
 mod world;

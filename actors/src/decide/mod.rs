@@ -26,8 +26,11 @@ mod reason;
 mod record;
 mod reference;
 mod replay;
+mod retarget;
 mod score;
+mod what_if;
 mod why_not;
+mod why_not_now;
 mod why_not_tell;
 mod words;
 
@@ -40,7 +43,9 @@ pub use reason::reason_sentence;
 pub use reference::reference_scores;
 pub use replay::{Difference, Lost, Recomputed, Replay, replay};
 pub use score::{score_unit, term_names};
+pub use what_if::{Imagination, ImaginedWorld};
 pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_in};
+pub use why_not_now::why_not_now;
 
 use self::{
     case::Case,

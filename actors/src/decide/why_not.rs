@@ -248,7 +248,8 @@ fn refused(excluded: &Excluded) -> WhyNot {
 }
 
 fn omitted(place: usize, index: u32, id: EndpointId) -> WhyNot {
-    let detail = format!("it stands at place {} of the plan, and the record keeps the figures of the first only", place + 1);
+    let detail =
+        format!("it stands at place {} of the plan, and the record keeps the figures of the first only", place + 1);
     WhyNot { rank: Some(place + 1), ..WhyNot::about(Verdict::Lost, (index, id), "score", detail) }
 }
 

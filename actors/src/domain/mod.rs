@@ -19,6 +19,7 @@ mod policy;
 mod query;
 mod tick;
 mod usage;
+mod what_if;
 
 pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, Next};
 pub use catalog::{
@@ -44,3 +45,4 @@ pub use query::{
 };
 pub use tick::Tick;
 pub use usage::{CostBreakdown, Pricing, Usage};
+pub use what_if::{Circuit, OtherPrice, Otherwise, WhatIf};

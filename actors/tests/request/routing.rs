@@ -247,13 +247,10 @@ fn mistakes_inside_the_provider_object_are_blamed_by_their_path() {
 
 #[test]
 fn a_preview_may_leave_model_and_messages_out_but_not_get_them_wrong() {
-    let request =
-        preview(r#"{"top_n":3,"route_seed":"18446744073709551615","why_not":"acme/x","what_if":{"a":1}}"#).unwrap();
+    let request = preview(r#"{"top_n":3,"route_seed":"18446744073709551615"}"#).unwrap();
     assert_eq!((request.model, request.prompt_tokens), (None, 0));
     assert_eq!(request.routing.top_n, Some(3));
     assert_eq!(request.routing.route_seed, Some(u64::MAX));
-    assert_eq!(request.why_not.as_deref(), Some("\"acme/x\""));
-    assert_eq!(request.what_if.as_deref(), Some(r#"{"a":1}"#));
     assert_eq!(preview(r#"{"model":null,"messages":null}"#).unwrap().prompt_tokens, 0);
     assert_eq!(preview(r#"{"metadata":{"top_n":"7"}}"#).unwrap().routing.top_n, Some(7));
     assert_eq!(preview(r#"{"route_seed":12}"#).unwrap().routing.route_seed, Some(12));

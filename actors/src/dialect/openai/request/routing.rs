@@ -197,7 +197,7 @@ fn inner(text: &str) -> Option<&RawValue> {
     serde_json::from_str(text).ok()
 }
 
-fn objective(raw: &RawValue, path: &Path<'_>) -> Result<Objective, Invalid> {
+pub(super) fn objective(raw: &RawValue, path: &Path<'_>) -> Result<Objective, Invalid> {
     let names = Objective::ALL.map(Objective::as_str);
     let value = json::text(raw, path).map_err(|invalid| invalid.allowing(names))?;
     value.parse().map_err(|()| {
@@ -211,11 +211,17 @@ fn ceiling(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
     if amount.is_zero() { Err(fault::refused(path, format!("'{path}' must be above 0."))) } else { Ok(amount) }
 }
 
-fn weights(raw: &RawValue, path: &Path<'_>) -> Result<Weights, Invalid> {
+pub(super) fn weights(raw: &RawValue, path: &Path<'_>) -> Result<Weights, Invalid> {
     let object = Object::read(raw, path)?;
-    let weight = |name| object.get(name).map_or(Ok(0.0), |raw| json::number(raw, &path.member(name)));
+    let weight = |name| object.get(name).map_or(Ok(0.0), |raw| not_negative(raw, &path.member(name)));
     Weights::new(weight("latency")?, weight("cost")?)
         .ok_or_else(|| fault::refused(path, format!("'{path}' must hold numbers of 0 or more, not all of them 0.")))
+}
+
+fn not_negative(raw: &RawValue, path: &Path<'_>) -> Result<f64, Invalid> {
+    let number = json::number(raw, path)?;
+    let good = number.is_finite() && number >= 0.0;
+    if good { Ok(number) } else { Err(fault::refused(path, format!("'{path}' must be a number of 0 or more."))) }
 }
 
 /// A bound on the median, or bounds on percentiles.
