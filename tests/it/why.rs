@@ -160,3 +160,21 @@ async fn where_nothing_is_left_the_nearest_relaxation_is_named() {
     let imagined = preview(&gateway, &and(request, json!({"what_if": what_if}))).await["what_if"].take();
     assert_eq!(imagined["sentence"], "The choice would be crow/cheap on Crow, where now nothing is left.");
 }
+
+#[actix_web::test]
+async fn an_order_that_leads_nowhere_is_refused() {
+    let (gateway, upstreams) = gateway().await;
+    let with = |provider: Value| and(ask("acme/small"), json!({"provider": provider}));
+    let nowhere = json!({"order": ["acme"], "only": ["bolt"], "allow_fallbacks": false});
+    let error = error_of(&gateway.chat(&with(nowhere.clone())).await, 400);
+    assert_eq!((&error["param"], &error["metadata"]["reason"]), (&json!("provider.order"), &json!("invalid_value")));
+    assert_eq!(error_of(&gateway.post("/api/v1/route/preview", &with(nowhere)).await, 400)["param"], "provider.order");
+    assert!(upstreams.iter().all(|upstream| upstream.connections() == 0));
+    // By its name and by its slug it is the same provider; and with fallbacks an order is a wish.
+    for fine in [
+        json!({"order": ["Bolt"], "only": ["bolt"], "allow_fallbacks": false}),
+        json!({"order": ["acme"], "only": ["bolt"]}),
+    ] {
+        assert_eq!(gateway.chat(&with(fine)).await.expect(200)["provider"], "Bolt");
+    }
+}

@@ -4,7 +4,7 @@
 //! request may name is resolved by the catalog.
 
 use super::filter::Subject;
-use crate::domain::Catalog;
+use crate::domain::{Catalog, ProviderPolicy};
 
 /// Names that resemble an unknown one: so many are offered.
 const SUGGESTED: usize = 5;
@@ -44,6 +44,19 @@ pub(super) fn endpoints(catalog: &Catalog, model: Option<&str>, provider: Option
     let endpoints = (0_u32..).zip(&catalog.endpoints);
     let meant = endpoints.filter(|(_, endpoint)| Subject::of(catalog, endpoint).is_some_and(meant));
     meant.map(|(index, _)| index).collect()
+}
+
+/// Whether `provider.order` leads nowhere: without fallbacks it must be served by somebody it names, and
+/// `provider.only` allows none of them. Needs the catalog, because a provider may be called by its slug or its name.
+#[must_use]
+pub fn order_leads_nowhere(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
+    let is_told = !policy.allow_fallbacks && !policy.order.is_empty() && !policy.only.is_empty();
+    let serves = |subject: Subject<'_>| {
+        let named = |list: &Vec<String>| list.iter().any(|entry| subject.is_named(entry));
+        named(&policy.order) && policy.only.iter().all(named)
+    };
+    let subjects = || catalog.endpoints.iter().filter_map(|endpoint| Subject::of(catalog, endpoint));
+    is_told && !subjects().any(serves)
 }
 
 /// Known models and providers whose names resemble `text`, the most alike first.
