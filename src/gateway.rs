@@ -26,7 +26,10 @@ use pointsman_actors::{
     router::{Router, Routers},
 };
 
-use crate::{error::ApiError, events::Metrics, images::ImageFiles, setup::Setup, upstream::UpstreamClient};
+use crate::{
+    dispatch::budget::Budgets, error::ApiError, events::Metrics, images::ImageFiles, memory::Memory, setup::Setup,
+    upstream::UpstreamClient,
+};
 
 /// One per process.
 pub struct Shared {
@@ -40,8 +43,12 @@ pub struct Shared {
     pub routers: Routers,
     /// Counters and histograms.
     pub metrics: Metrics,
+    /// What attempts beyond the ordinary ones may cost.
+    pub budgets: Budgets,
     /// Images served by link.
     pub images: ImageFiles,
+    /// The file that the statistics are kept in, if they are.
+    pub memory: Option<Arc<Memory>>,
     /// Set once the process was asked to stop.
     pub draining: AtomicBool,
 }

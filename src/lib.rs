@@ -20,6 +20,7 @@ mod frame;
 mod gateway;
 mod images;
 mod lookup;
+mod memory;
 mod permits;
 mod providers;
 mod query;

@@ -11,7 +11,10 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 
 use crate::{
-    api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, replay, stats},
+    api::{
+        calibration, chat, explain, generation, health, image, key, memory, metrics, models, preview, providers,
+        replay, stats,
+    },
     config::Config,
     cors,
     error::ApiError,
@@ -93,6 +96,8 @@ fn resources(api: &mut ServiceConfig, version: Version, config: &Config) {
         .service(page("/models/{id:.+}").route(read().to(models::bare)))
         .service(page("/model/{id:.+}").route(read().to(models::wrapped)))
         .service(page("/providers").route(read().to(providers::list)))
+        .service(page("/health/calibration").route(read().to(calibration::show)))
+        .service(page("/health/memory").route(read().to(memory::show)))
         .service(page("/health/providers").route(read().to(health::providers)))
         .service(page("/health/providers/{slug}").route(read().to(health::provider)))
         .service(page("/key").route(read().to(key::show)))

@@ -22,6 +22,7 @@ mod guard;
 mod mask;
 mod page;
 mod probe;
+mod rate_limits;
 mod redact;
 mod refusal;
 mod request;
@@ -34,7 +35,7 @@ pub use client::{BodyForm, Call, TransportLimits, UpstreamAnswer, UpstreamClient
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
 pub use page::read_page;
-pub use probe::Timing;
+pub use probe::{Phases, Timing};
 pub use redact::Redactor;
 pub use retry_after::retry_after;
 pub use tls::{TlsFault, client_config};

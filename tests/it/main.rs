@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod browsers;
 #[cfg(test)]
+mod calibration;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -58,6 +60,8 @@ mod contract_stream_pace;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod hedging;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod hostile_answers;
@@ -74,6 +78,8 @@ mod introspection;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod pool;
 #[cfg(test)]
 mod process;
@@ -85,6 +91,8 @@ mod reload;
 mod replay;
 #[cfg(test)]
 mod replay_worlds;
+#[cfg(test)]
+mod retry_budget;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]
@@ -109,6 +117,8 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod waterfall;
 #[cfg(test)]
 mod why;
 #[cfg(test)]

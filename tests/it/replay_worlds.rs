@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use pointsman::recorded::Recorded;
 use pointsman_actors::{
     decide::{decide, kept_for_the_record, replay, splitmix64},
-    domain::{Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, Weights},
+    domain::{Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, Sticky, Weights},
 };
 use routing_world::{NOW, World};
 
@@ -52,8 +52,9 @@ fn endpoint(dice: &mut Dice, model: u64, provider: u64, all_shut: bool) -> Strin
     };
     let (w, ok, bad) = (dice.up_to(40.0), dice.up_to(40.0), dice.of(&[0.0, 0.0, 1.5, 7.25]));
     let (k, knee, late, idle) = (dice.below(9), dice.below(16) + 1, dice.up_to(6.0), dice.up_to(900.0));
+    let more = format!("slope{} stuck{} cached${}", dice.of(&[0.0, 0.001]), dice.of(&[0, 0, 0, 2]), 0.2 * dollars);
     format!(
-        "m/{model}@p{provider} {ms}ms {tps}tps w{w} ok{ok} bad{bad} ${dollars}/{} k{k} knee{knee} late{late} idle{idle} {}",
+        "m/{model}@p{provider} {ms}ms {tps}tps w{w} ok{ok} bad{bad} ${dollars}/{} k{k} knee{knee} late{late} idle{idle} {more} {}",
         3.0 * dollars,
         dice.of(obstacles)
     )
@@ -88,6 +89,11 @@ fn query(dice: &mut Dice, world: &World) -> Query {
     query.prompt_tokens = dice.below(20_000) as u32;
     query.answers = 1 + dice.below(3) as u32;
     query.max_tokens = dice.of(&[None, Some(16), Some(100), Some(3000)]);
+    if dice.one_in(3) {
+        let endpoints = &world.catalog().endpoints;
+        let endpoint = endpoints[dice.below(endpoints.len() as u64) as usize].id;
+        query.sticky = Some(Sticky { endpoint, cached_tokens: dice.below(30_000) as u32 });
+    }
     query.routing.provider.allow_fallbacks = !dice.one_in(4);
     if dice.one_in(4) {
         query.routing.provider.order = vec!["p3".to_owned(), "p1".to_owned()];
@@ -116,6 +122,7 @@ struct Seen {
     tied: usize,
     omitted: usize,
     rivals: usize,
+    cached: usize,
 }
 
 impl Seen {
@@ -130,6 +137,7 @@ impl Seen {
         any(&mut self.tied, tied > 0);
         any(&mut self.omitted, !decision.omitted.is_empty());
         any(&mut self.rivals, !decision.rivals.is_empty());
+        any(&mut self.cached, decision.candidates.iter().any(|candidate| candidate.inputs.cached_tokens > 0));
     }
 }
 
@@ -165,7 +173,7 @@ fn ten_thousand_recorded_decisions_are_made_again_without_a_difference() {
         assert_eq!(elsewhere, again, "world {number}");
         seen.count(&kept, again.tied.len());
     }
-    let Seen { decisions: _, noisy, explored, panic, probe, tiers, tied, omitted, rivals } = seen;
-    let each = [noisy, explored, panic, probe, tiers, tied, omitted, rivals];
+    let Seen { decisions: _, noisy, explored, panic, probe, tiers, tied, omitted, rivals, cached } = seen;
+    let each = [noisy, explored, panic, probe, tiers, tied, omitted, rivals, cached];
     assert!(each.iter().all(|count| *count >= 100), "{seen:?}");
 }

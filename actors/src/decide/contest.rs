@@ -46,7 +46,7 @@ impl Contest {
 
     /// What these inputs of a candidate predict.
     pub(super) fn forecast(&self, candidate: &Candidate, inputs: &Inputs) -> Forecast {
-        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token);
+        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         Forecast::of(inputs, &curve, &self.rules, self.noise.at(candidate.endpoint))
     }
 

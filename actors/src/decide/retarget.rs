@@ -68,6 +68,7 @@ fn fail(estimates: &mut Estimates, inputs: &Inputs, forecast: &Forecast, probabi
 fn times(prices: Prices, factor: f64) -> Prices {
     Prices {
         prompt: prices.prompt * factor,
+        cached_saving: prices.cached_saving * factor,
         completion: prices.completion * factor,
         request: prices.request * factor,
         image: prices.image * factor,

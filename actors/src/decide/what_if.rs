@@ -162,7 +162,7 @@ impl ImaginedWorld {
         let Some(cell) = self.live.endpoints.get_mut(index as usize) else { return };
         cell.in_flight = entry.in_flight.unwrap_or(cell.in_flight);
         let Some(circuit) = entry.circuit else { return };
-        cell.due = None;
+        (cell.due, cell.tokens) = (None, None);
         cell.used = true;
         let cause = |kind, status| Some(Cause { kind, status: Some(status) });
         (cell.gate, cell.last) = match circuit {

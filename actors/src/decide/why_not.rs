@@ -382,8 +382,9 @@ impl Trial for Again<'_> {
         let (score, least) = match figure {
             Figure::Price => (self.score(&Inputs { cost: value, ..inputs }), self.least),
             Figure::FirstToken => {
-                let shift = libm::log(value / predicted.first_token_p50);
-                (self.score(&Inputs { intercept: inputs.intercept + shift, ..inputs }), self.least)
+                let by = value / predicted.first_token_p50;
+                let (intercept, prompt_slope) = (inputs.intercept + libm::log(by), inputs.prompt_slope * by);
+                (self.score(&Inputs { intercept, prompt_slope, ..inputs }), self.least)
             }
             Figure::TokensPerSecond => {
                 let shift = libm::log(predicted.tokens_per_second / value);
