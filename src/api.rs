@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod models;
 pub mod preview;
 pub mod providers;
+pub mod replay;
 pub mod slo;
 pub mod stats;
 
@@ -43,3 +44,4 @@ mod route_view;
 #[cfg(test)]
 mod samples;
 mod slo_metrics;
+mod why_not_view;

@@ -19,7 +19,7 @@ use actix_web::{
 };
 use pointsman_actors::domain::{GenerationId, Invalid, InvalidReason};
 
-pub use availability::{Availability, Constraint};
+pub use availability::{Availability, Constraint, NearestRelaxation};
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
 

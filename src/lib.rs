@@ -26,6 +26,7 @@ mod permits;
 mod providers;
 mod query;
 mod record;
+pub mod recorded;
 mod refusal;
 pub mod reload;
 mod routes;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use pointsman_actors::{
+    decide::order_leads_nowhere,
     dialect::{ChatRequest, ImageRequest},
     domain::{
         Alias, ApiType, Catalog, Invalid, InvalidReason, Modalities, Needs, Objective, Query, Resolved,
@@ -132,6 +133,11 @@ impl Asked<'_> {
                     return Err(ApiError::unknown_model(&field.to_string(), name, suggestions(catalog, name)));
                 }
             }
+        }
+        if order_leads_nowhere(catalog, &self.routing.provider) {
+            let message =
+                "Without fallbacks one of 'provider.order' must serve, and 'provider.only' allows none of them.";
+            return Err(Invalid::field(InvalidReason::InvalidValue, "provider.order", message).into());
         }
         let alias = targets.iter().find_map(|target| match target {
             Target::Alias(index) => catalog.alias(*index),

@@ -12,8 +12,8 @@ use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{
-        calibration, chat, explain, generation, health, image, key, memory, metrics, models, preview, providers, slo,
-        stats,
+        calibration, chat, explain, generation, health, image, key, memory, metrics, models, preview, providers,
+        replay, slo, stats,
     },
     config::Config,
     cors,
@@ -87,6 +87,7 @@ fn resources(api: &mut ServiceConfig, version: Version, config: &Config) {
         .service(page("/images/files/{name}").route(read().to(image::file)))
         .service(call("/route/preview").route(web::post().to(preview::show)))
         .service(either("/route/explain").route(read().to(explain::by_query)).route(web::post().to(explain::by_body)))
+        .service(page("/route/replay").route(read().to(replay::show)))
         .service(page("/generation").route(read().to(generation::show)))
         .service(models_page)
         .service(page("/models/count").route(read().to(models::count)))

@@ -63,7 +63,7 @@ pub async fn create(
     };
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let work = Work::Chat(chat);
-    let routed = dispatch::route(&worker, catalog, &work, query).await;
+    let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(&worker, error, clock::now()))?;
     let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
     let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed)).minding(intent);

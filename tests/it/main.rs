@@ -94,6 +94,10 @@ mod raw_client;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
+mod replay_worlds;
+#[cfg(test)]
 mod retry_budget;
 #[cfg(test)]
 mod schema;
@@ -123,5 +127,7 @@ mod upstream_tls;
 mod upstream_without_guard;
 #[cfg(test)]
 mod waterfall;
+#[cfg(test)]
+mod why;
 #[cfg(test)]
 mod world;

@@ -101,7 +101,8 @@ impl Row<'_> {
     #[inline]
     pub(super) fn inputs(&self, case: &Case<'_>) -> Inputs {
         let inputs = inputs(case, self.stats, &self.moment);
-        Inputs { expected: self.forecast.expected(&inputs, &case.rules), tier: self.tier(), ..inputs }
+        let until = self.moment.gate.until().or(self.moment.due).unwrap_or_default();
+        Inputs { expected: self.forecast.expected(&inputs, &case.rules), tier: self.tier(), until, ..inputs }
     }
 }
 
@@ -175,7 +176,7 @@ impl<'a> Field<'a> {
             && let Some((reason, detail)) = refusal(case, screen, index)
         {
             if *seen == Seen::Never {
-                self.excluded.push(Excluded { index, reason, detail });
+                self.excluded.push(Excluded { index, endpoint: stats.facts.id, reason, detail });
             }
             *seen = Seen::Excluded;
             return;
@@ -195,7 +196,7 @@ impl<'a> Field<'a> {
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = moment.gate {
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
             let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
-            self.excluded.push(gates::shut(index, moment.gate, case.now, failures, last));
+            self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
             return;
         }
         let z = case.noise.at(stats.facts.id);
@@ -248,7 +249,7 @@ fn is_in_pool(case: &Case<'_>, facts: &Facts) -> bool {
     facts.on && facts.output.contains(purpose(case.query.api))
 }
 
-/// The recorded inputs of a forecast; what only a candidate has (`expected`, `tier`) is left at 0.
+/// The recorded inputs of a forecast; what only a candidate has (`expected`, `tier`, `until`) is left at 0.
 #[inline]
 pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
     let estimates = &stats.estimates;
@@ -273,7 +274,7 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         floor: if passing { 0.0 } else { UNSURE },
         expected: 0.0,
         tier: 0,
-        until: if passing { Tick(0) } else { moment.gate.until().unwrap_or_default() },
+        until: Tick(0),
     }
 }
 

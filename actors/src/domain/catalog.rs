@@ -281,6 +281,13 @@ impl Catalog {
         self.endpoints.get(index as usize)
     }
 
+    /// The endpoint of that id, which stood at `index` in the catalog of another time.
+    #[must_use]
+    pub fn find(&self, index: u32, id: EndpointId) -> Option<&Endpoint> {
+        let there = self.endpoint(index).filter(|endpoint| endpoint.id == id);
+        there.or_else(|| self.endpoints.iter().find(|endpoint| endpoint.id == id))
+    }
+
     /// The alias at a position.
     #[must_use]
     pub fn alias(&self, index: u32) -> Option<&Alias> {

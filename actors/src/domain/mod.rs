@@ -22,6 +22,7 @@ mod preference;
 mod query;
 mod tick;
 mod usage;
+mod what_if;
 
 pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, Next};
 pub use attempt_record::{AttemptReason, AttemptRecord};
@@ -53,3 +54,4 @@ pub use query::{
 };
 pub use tick::Tick;
 pub use usage::{CostBreakdown, Pricing, Usage};
+pub use what_if::{Circuit, OtherPrice, Otherwise, WhatIf};

@@ -12,6 +12,7 @@ mod corpus;
 mod golden;
 mod images;
 mod openings;
+mod preview;
 mod properties;
 mod refusals;
 mod routing;

@@ -23,6 +23,7 @@ mod needs;
 mod opening;
 mod outgoing;
 mod parts;
+mod preview;
 mod provider;
 mod routing;
 mod scan;
@@ -47,7 +48,7 @@ use self::{
     needs::Demands,
     tools::ToolChoice,
 };
-use crate::domain::{Invalid, Opening, RoutingParameters};
+use crate::domain::{Invalid, Opening, RoutingParameters, WhatIf};
 
 /// How much a request may hold. Everything else that is bounded is bounded by the wire contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,10 +127,10 @@ pub struct ChatRequest {
     pub echo_upstream_body: bool,
     /// Whether the client allows its prompt to be shortened in the middle.
     pub middle_out: bool,
-    /// `why_not`, as JSON; previews only.
+    /// Whom a preview is to say why it is not the choice; previews only.
     pub why_not: Option<String>,
-    /// `what_if`, as JSON; previews only.
-    pub what_if: Option<String>,
+    /// What a preview is to imagine otherwise; previews only.
+    pub what_if: Option<Box<WhatIf>>,
     envelope: Envelope,
     demands: Demands,
 }
@@ -151,9 +152,14 @@ impl ChatRequest {
             require(&reader.found)?;
         }
         let forced = check_between(&reader.found)?;
+        let (why_not, what_if) = match form {
+            Form::Chat => (None, None),
+            Form::Preview => (why_not(&reader.found)?, what_if(&reader.found)?),
+        };
         let metadata = stored_metadata(&reader.found);
         let envelope = reader.envelope(body.clone(), metadata);
-        Ok(ChatRequest::assemble(reader, envelope, forced == ToolChoice::Forced, limits))
+        let request = ChatRequest::assemble(reader, envelope, forced == ToolChoice::Forced, limits);
+        Ok(ChatRequest { why_not, what_if, ..request })
     }
 
     /// Whether it declares `functions` in the old way, so that a `function_call` is what its client waits for.
@@ -193,8 +199,8 @@ impl ChatRequest {
             exclude_reasoning: found.exclude_reasoning,
             echo_upstream_body: found.echo_upstream_body,
             middle_out: found.middle_out,
-            why_not: found.why_not.map(written),
-            what_if: found.what_if.map(written),
+            why_not: None,
+            what_if: None,
             envelope,
             demands,
         }
@@ -226,6 +232,14 @@ fn check_between(found: &Found<'_>) -> Result<ToolChoice, Invalid> {
         Some((raw, place)) => tools::tool_choice(raw, &place.path("tool_choice"), &found.tools.names),
         None => Ok(ToolChoice::Free),
     }
+}
+
+fn why_not(found: &Found<'_>) -> Result<Option<String>, Invalid> {
+    found.why_not.map(|(raw, place)| preview::why_not(raw, &place.path("why_not"))).transpose()
+}
+
+fn what_if(found: &Found<'_>) -> Result<Option<Box<WhatIf>>, Invalid> {
+    found.what_if.map(|(raw, place)| preview::what_if(raw, &place.path("what_if")).map(Box::new)).transpose()
 }
 
 /// The tags an upstream of this dialect is to store with its answer, if it stores it at all.

@@ -6,9 +6,9 @@
 use serde_json::value::RawValue;
 
 use super::{
-    fault::Path,
+    fault::{Path, refused, shown},
     json::{self, Kind, Object},
-    routing::{list, offer, preference},
+    routing::{highest, list, lowest, offer},
 };
 use crate::domain::{
     DataCollection, Invalid, Objective, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source, Sourced,
@@ -58,7 +58,7 @@ impl ProviderDraft {
                 self.member(&member.name, raw, &path.member(&member.name), source)?;
             }
         }
-        Ok(())
+        refuse_contradictions(&object, path)
     }
 
     fn member(&mut self, name: &str, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
@@ -84,8 +84,8 @@ impl ProviderDraft {
                 }
             }
             "max_price" => self.max_price.read(raw, path, source)?,
-            "preferred_max_latency" => offer(&mut self.latency, preference(raw, path)?, source),
-            "preferred_min_throughput" => offer(&mut self.throughput, preference(raw, path)?, source),
+            "preferred_max_latency" => offer(&mut self.latency, highest(raw, path)?, source),
+            "preferred_min_throughput" => offer(&mut self.throughput, lowest(raw, path)?, source),
             _ => {}
         }
         Ok(())
@@ -113,6 +113,39 @@ impl ProviderDraft {
         parameters.preferred_max_latency = parameters.preferred_max_latency.or(latency);
         parameters.preferred_min_throughput = parameters.preferred_min_throughput.or(throughput);
     }
+}
+
+/// Refuses lists that say no to what they say yes to, in one breath. Lists of several places only tighten each other,
+/// and may leave nothing.
+fn refuse_contradictions(object: &Object<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+    let list = |member: &str| object.get(member).map_or(Ok(Vec::new()), |raw| list(raw, &path.member(member)));
+    let ignored = list("ignore")?;
+    if ignored.is_empty() {
+        return Ok(());
+    }
+    let by = |name: &str| ignored.iter().find(|ignored| covers(ignored, name));
+    let at = path.member("order");
+    for (position, name) in list("order")?.iter().enumerate() {
+        if let Some(ignored) = by(name) {
+            let at = at.item(position);
+            let message =
+                format!("'{at}' names '{}', which '{path}.ignore' excludes as '{}'.", shown(name), shown(ignored));
+            return Err(refused(&at, message));
+        }
+    }
+    let only = list("only")?;
+    if !only.is_empty() && only.iter().all(|name| by(name).is_some()) {
+        let at = path.member("only");
+        let message = format!("'{path}.ignore' excludes every provider that '{at}' allows: nobody could serve.");
+        return Err(refused(&at, message));
+    }
+    Ok(())
+}
+
+/// Whether an entry of a list names all that another one does: the same name, or all variants of it.
+fn covers(entry: &str, name: &str) -> bool {
+    let slug = name.rsplit_once('/').map_or(name, |(slug, _)| slug);
+    entry.eq_ignore_ascii_case(name) || entry.eq_ignore_ascii_case(slug)
 }
 
 impl MaxPrice {
