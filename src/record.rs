@@ -48,6 +48,7 @@ impl Opening {
             requested_model: self.requested_model.into(),
             streamed: self.streamed,
             decision: Arc::clone(&routed.decision),
+            catalog: Arc::clone(&routed.catalog),
             attempts: Vec::new(),
             model: None,
             provider_name: None,

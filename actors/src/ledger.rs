@@ -252,6 +252,7 @@ mod tests {
             requested_model: "acme/small".into(),
             streamed: false,
             decision: Arc::new(decision()),
+            catalog: Arc::default(),
             attempts: Vec::new(),
             model: None,
             provider_name: None,

@@ -44,7 +44,7 @@ pub async fn by_body(
 
 async fn explain(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<HttpResponse, ApiError> {
     let generation = lookup::find(worker, caller, id).await?;
-    let catalog = &worker.setup.catalog;
+    let catalog = &generation.catalog;
     let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
     let body = ExplainBody::new(&generation, catalog, &reason);
     Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{CostBreakdown, Decision, DecisionCode, GenerationId, Usage};
+use super::{Catalog, CostBreakdown, Decision, DecisionCode, GenerationId, Usage};
 
 /// What kind of call made a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +123,8 @@ pub struct Generation {
     pub streamed: bool,
     /// What was decided, and with which numbers.
     pub decision: Arc<Decision>,
+    /// The catalog it was decided under: the decision's positions point into it, also when a reload has replaced it.
+    pub catalog: Arc<Catalog>,
     /// Every upstream try, in order.
     pub attempts: Vec<AttemptRecord>,
     /// Catalog id of the model that served.
