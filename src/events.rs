@@ -2,6 +2,8 @@
 //! it, writes its log line. Labels come from closed sets: configured slugs and model ids, codes of our
 //! own. No key, no prompt and no provider's words pass through here.
 
+mod life;
+
 use std::time::Duration;
 
 use pointsman_actors::{
@@ -14,6 +16,9 @@ use prometheus::{
 };
 
 use crate::clock;
+
+use life::LifeMetrics;
+pub use life::{ConfigInForce, ConfigReloaded};
 
 /// First tokens and whole answers are timed in these buckets, seconds.
 const SECONDS: [f64; 14] = [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0];
@@ -37,6 +42,7 @@ pub struct Metrics {
     ledger_records: IntGauge,
     dropped_events: IntGauge,
     panics: prometheus::IntCounter,
+    life: LifeMetrics,
 }
 
 /// What nobody counts along the way, because it is read off when `/metrics` is asked for.
@@ -87,6 +93,7 @@ impl Metrics {
             ledger_records: IntGauge::new("ledger_records", "Generations in the ledger")?,
             dropped_events: IntGauge::new("dropped_events", "Statistics events dropped because a tray was full")?,
             panics: prometheus::IntCounter::new("panics_total", "Handlers that panicked")?,
+            life: LifeMetrics::new(&registry)?,
             registry,
         };
         metrics.register()?;

@@ -26,7 +26,9 @@ use pointsman_actors::{
     router::{Router, Routers},
 };
 
-use crate::{error::ApiError, events::Metrics, images::ImageFiles, setup::Setup, upstream::UpstreamClient};
+use crate::{
+    error::ApiError, events::Metrics, images::ImageFiles, reload::Reloads, setup::Setup, upstream::UpstreamClient,
+};
 
 /// One per process.
 pub struct Shared {
@@ -42,6 +44,8 @@ pub struct Shared {
     pub metrics: Metrics,
     /// Images served by link.
     pub images: ImageFiles,
+    /// Changing the configuration.
+    pub reloads: Reloads,
     /// Set once the process was asked to stop.
     pub draining: AtomicBool,
 }

@@ -12,7 +12,6 @@ use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
-    config::Config,
     cors,
     error::ApiError,
     frame::frame,
@@ -32,11 +31,11 @@ pub fn mount(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
     let config = &setup.config;
     let mut root = web::scope("")
         .app_data(desk.clone())
-        .configure(|app| health_pages(app, config))
-        .service(scope("/api/v1", Version::V1, config))
-        .service(scope("/api", Version::Unversioned, config));
+        .configure(health_pages)
+        .service(scope("/api/v1", Version::V1))
+        .service(scope("/api", Version::Unversioned));
     if config.server.mount_v1 {
-        root = root.service(scope("/v1", Version::V1, config));
+        root = root.service(scope("/v1", Version::V1));
     }
     let root = root.default_service(web::to(unknown_path));
     // The layer named last is the outermost.
@@ -56,27 +55,25 @@ enum Version {
 
 /// The resources under `path`. The scope answers for itself what it does not hold: its own bare path would else have
 /// no body.
-fn scope(path: &str, version: Version, config: &Config) -> Scope {
-    web::scope(path).configure(|api| resources(api, version, config)).default_service(web::to(unknown_path))
+fn scope(path: &str, version: Version) -> Scope {
+    web::scope(path).configure(|api| resources(api, version)).default_service(web::to(unknown_path))
 }
 
-fn health_pages(app: &mut ServiceConfig, config: &Config) {
+fn health_pages(app: &mut ServiceConfig) {
     app.service(page("/health").route(read().to(health::status)))
         .service(page("/health/live").route(read().to(health::live)))
         .service(page("/healthz").route(read().to(health::live)))
         .service(page("/health/ready").route(read().to(health::ready)))
-        .service(page("/readyz").route(read().to(health::ready)));
-    if config.metrics.enabled {
-        app.service(page("/metrics").route(read().to(metrics::show)));
-    }
+        .service(page("/readyz").route(read().to(health::ready)))
+        .service(page("/metrics").route(read().to(metrics::show)));
 }
 
-fn resources(api: &mut ServiceConfig, version: Version, config: &Config) {
+fn resources(api: &mut ServiceConfig, version: Version) {
     let models_page = match version {
         Version::V1 => page("/models").route(read().to(models::list_text)),
         Version::Unversioned => page("/models").route(read().to(models::list_all)),
     };
-    health_pages(api, config);
+    health_pages(api);
     api.service(call("/chat/completions").route(web::post().to(chat::create)))
         .service(call("/images/generations").route(web::post().to(image::create)))
         .service(call("/images").route(web::post().to(image::create)))

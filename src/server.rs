@@ -17,7 +17,7 @@ use std::{
 };
 
 use actix::{Actor as _, Arbiter};
-use actix_rt::net::TcpStream;
+use actix_rt::{net::TcpStream, task::JoinHandle};
 use actix_web::{
     App, HttpServer,
     dev::{Server as HttpServing, ServerHandle},
@@ -42,7 +42,7 @@ use crate::{
     events::Metrics,
     gateway::{Control, Desk, Shared},
     images::ImageFiles,
-    reload::{self, AdoptError},
+    reload::{self, AdoptError, Attempt, Cause, Reloads},
     routes,
     setup::{Draft, Setup},
 };
@@ -87,8 +87,6 @@ pub struct Gateway {
     instance: u64,
     workers: Arc<AtomicU64>,
     control: Arc<Arbiter>,
-    /// Held while a configuration is taken over.
-    adopting: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Gateway {
@@ -124,16 +122,11 @@ impl Gateway {
             news_room: NewsRoom::default(),
             routers: Routers::default(),
             draining: AtomicBool::new(false),
+            reloads: Reloads::default(),
             control,
         };
-        Ok(Gateway {
-            shared: Arc::new(shared),
-            seed,
-            instance,
-            workers: Arc::default(),
-            control: Arc::new(arbiter),
-            adopting: Arc::default(),
-        })
+        reload::begin(&shared);
+        Ok(Gateway { shared: Arc::new(shared), seed, instance, workers: Arc::default(), control: Arc::new(arbiter) })
     }
 
     /// Mounts every path of the gateway in an application. Call it last: it answers what nobody else did.
@@ -175,8 +168,12 @@ impl Gateway {
     /// # Errors
     /// When it cannot be put to work; the configuration in force then goes on.
     pub async fn adopt(&self, config: Config) -> Result<u64, AdoptError> {
-        let _alone = self.adopting.lock().await;
         reload::adopt(&self.shared, config).await
+    }
+
+    /// Reads the configuration again from where it came from, and takes it over if it is whole and says anything new.
+    pub async fn reload(&self, cause: Cause) -> Attempt {
+        reload::reload(&self.shared, cause).await.0
     }
 
     /// From now on readiness says `draining`.
@@ -225,6 +222,7 @@ pub struct Server {
     gateway: Gateway,
     address: SocketAddr,
     serving: HttpServing,
+    watching: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -240,7 +238,7 @@ impl Server {
         let listener = listen(server.bind).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let gateway = Gateway::start(config).await?;
-        let mounted = gateway.clone();
+        let (mounted, connected) = (gateway.clone(), gateway.clone());
         let workers = server.workers.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
         let http = HttpServer::new(move || {
             let gateway = mounted.clone();
@@ -252,7 +250,9 @@ impl Server {
             .client_request_timeout(timeouts.client_header)
             .max_connections(server.max_connections)
             .tcp_nodelay(true)
-            .on_connect(move |connection, _| bound_writes(connection, timeouts.client_write_stall))
+            .on_connect(move |connection, _| {
+                bound_writes(connection, connected.shared.setup.load().config.timeouts.client_write_stall);
+            })
             // Otherwise a client that left is not noticed while the upstream is silent.
             .h1_allow_half_closed(false)
             .shutdown_timeout(timeouts.drain_grace.as_secs().max(1))
@@ -265,7 +265,8 @@ impl Server {
                 return Err(refused(error));
             }
         };
-        Ok(Server { gateway, address, serving: http.run() })
+        let watching = reload::watch::start(&gateway.shared);
+        Ok(Server { gateway, address, serving: http.run(), watching })
     }
 
     /// Where it listens.
@@ -292,6 +293,9 @@ impl Server {
     /// When the listener breaks.
     pub async fn run(self) -> io::Result<()> {
         let served = self.serving.await;
+        if let Some(watching) = self.watching {
+            watching.abort();
+        }
         self.gateway.close().await;
         served
     }

@@ -46,6 +46,17 @@ pub struct CountRecords {
     pub now_ms: i64,
 }
 
+/// Sets other bounds. Sent when a new configuration was taken over; no reply. What is over them leaves with the next
+/// messages.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct SetBounds {
+    /// Records kept.
+    pub capacity: usize,
+    /// How long each is kept at most.
+    pub max_age: Duration,
+}
+
 /// Asks what was spent by generations that ended since the process started.
 /// Flush the trays first to see what just ended.
 #[derive(Message)]
@@ -64,6 +75,8 @@ pub trait LedgerStore: Unpin + 'static {
     /// Forgets what is over the bounds at that moment, in Unix milliseconds; a bounded number at a time, the rest
     /// with the next calls.
     fn forget(&mut self, now_ms: i64);
+    /// Sets other bounds.
+    fn rebound(&mut self, capacity: usize, max_age: Duration);
     /// The record of that id, if it is still held and at that moment not too old.
     fn get(&self, id: GenerationId, now_ms: i64) -> Option<Arc<Generation>>;
     /// Records held.
@@ -130,6 +143,14 @@ impl<S: LedgerStore> Handler<CountRecords> for Ledger<S> {
     }
 }
 
+impl<S: LedgerStore> Handler<SetBounds> for Ledger<S> {
+    type Result = ();
+
+    fn handle(&mut self, SetBounds { capacity, max_age }: SetBounds, _: &mut Context<Self>) {
+        self.store.rebound(capacity, max_age);
+    }
+}
+
 impl<S: LedgerStore> Handler<ReadSpending> for Ledger<S> {
     type Result = MessageResult<ReadSpending>;
 
@@ -191,6 +212,11 @@ impl LedgerStore for MemoryStore {
             self.records.remove(oldest);
             self.order.pop_front();
         }
+    }
+
+    fn rebound(&mut self, capacity: usize, max_age: Duration) {
+        self.capacity = capacity.max(1);
+        self.max_age = max_age;
     }
 
     fn get(&self, id: GenerationId, now_ms: i64) -> Option<Arc<Generation>> {

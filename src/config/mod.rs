@@ -15,11 +15,15 @@ mod auth;
 mod credential;
 mod environment;
 mod fault;
+mod files;
 mod keys;
 mod limits;
 mod models;
+mod origin;
 mod prices;
 mod providers;
+mod reload;
+mod restart;
 mod routing;
 mod section;
 mod server;
@@ -38,7 +42,10 @@ pub use environment::Environment;
 pub use fault::{Fault, Place};
 pub use keys::{Key, Scope, digest_of, to_hex};
 pub use limits::{LimitsConfig, StreamConfig, TimeoutsConfig};
+pub use origin::Reading;
 pub use providers::{ProviderConfig, WireDialect};
+pub use reload::ReloadConfig;
+pub use restart::Pending;
 pub use routing::{RoutingConfig, ServiceConfig};
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
 pub use simulation::{SimulationConfig, SimulationMode};
@@ -47,7 +54,9 @@ pub use storage::{CatalogConfig, Envelope, ImagesConfig, LedgerConfig};
 use aliases::Aliases;
 use assemble::{Assembly, Tables, assemble};
 use fault::Faults;
+use files::{Files, NamedFiles};
 use keys::{KeyContext, KeyTable};
+use origin::Origin;
 use providers::{ProviderContext, ProviderTable};
 use section::Section;
 use simulation::SimulationTable;
@@ -61,8 +70,8 @@ const BUILT_IN_NAME: &str = "config.toml (built in)";
 /// A larger file is not a configuration.
 const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 
-/// A checked configuration.
-#[derive(Debug, Clone)]
+/// A checked configuration. Two are equal when each would do what the other does.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Where it came from, for messages.
     pub source: String,
@@ -96,8 +105,12 @@ pub struct Config {
     pub simulation: SimulationConfig,
     /// The real providers that are on.
     pub providers: Vec<ProviderConfig>,
+    /// `[reload]`.
+    pub reload: ReloadConfig,
     models: Catalog,
     notes: Vec<String>,
+    origin: Option<Origin>,
+    named_files: NamedFiles,
 }
 
 impl Config {
@@ -107,14 +120,7 @@ impl Config {
     /// # Errors
     /// Every fault that was found, in the order of the file, those of the environment last.
     pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Config, Vec<Fault>> {
-        let default = Path::new(DEFAULT_FILE);
-        let path = path.or_else(|| default.exists().then_some(default));
-        let Some(path) = path else {
-            return Config::parse(BUILT_IN, BUILT_IN_NAME, Path::new("."), environment);
-        };
-        let name = path.display().to_string();
-        let text = read_file(path, &name)?;
-        Config::parse(&text, &name, path.parent().unwrap_or(Path::new(".")), environment)
+        Origin::new(path, environment).read().config
     }
 
     /// Reads the configuration from text. `name` is how faults call it; relative paths in it are
@@ -123,12 +129,7 @@ impl Config {
     /// # Errors
     /// Every fault that was found.
     pub fn parse(text: &str, name: &str, directory: &Path, environment: &Environment) -> Result<Config, Vec<Fault>> {
-        let faults = Faults::default();
-        let mut tree = tree::read(text, name, &faults);
-        environment::apply(&mut tree, environment, &faults);
-        let config = Section::root(&tree, &faults, |root| read(root, name, directory, environment));
-        let faults = faults.into_sorted();
-        if faults.is_empty() { Ok(config) } else { Err(faults) }
+        parse(text, name, directory, environment).0
     }
 
     /// The models, endpoints, providers and aliases, stamped with `version`.
@@ -153,8 +154,35 @@ impl Config {
     }
 }
 
+/// The configuration in a text, and every file that it names, also when it is faulty.
+fn parse(
+    text: &str,
+    name: &str,
+    directory: &Path,
+    environment: &Environment,
+) -> (Result<Config, Vec<Fault>>, NamedFiles) {
+    let (faults, files) = (Faults::default(), Files::default());
+    let mut tree = tree::read(text, name, &faults);
+    environment::apply(&mut tree, environment, &faults);
+    let surroundings = Surroundings { directory, environment, files: &files };
+    let config = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
+    let (faults, named_files) = (faults.into_sorted(), files.into_named());
+    if !faults.is_empty() {
+        return (Err(faults), named_files);
+    }
+    (Ok(Config { named_files: named_files.clone(), ..config }), named_files)
+}
+
+/// What a configuration is read with, beside its text.
+struct Surroundings<'s> {
+    directory: &'s Path,
+    environment: &'s Environment,
+    files: &'s Files,
+}
+
 /// Reads every section. Asks for all of them even when some are wrong: unknown ones are what is left.
-fn read(root: &Section<'_>, name: &str, directory: &Path, environment: &Environment) -> Config {
+fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Config {
+    let &Surroundings { directory, environment, files } = surroundings;
     let server = root.section("server", ServerConfig::read);
     let service = root.section("service", ServiceConfig::read);
     let auth = root.section("auth", |section| AuthConfig::read(section, &server));
@@ -168,7 +196,7 @@ fn read(root: &Section<'_>, name: &str, directory: &Path, environment: &Environm
     let tables = Tables {
         aliases: Aliases::read(root, &service, &routing),
         simulation: root.section("simulation", SimulationTable::read),
-        providers: ProviderTable::read_all(root, &ProviderContext { environment, directory, server: &server }),
+        providers: ProviderTable::read_all(root, &ProviderContext { environment, directory, files, server: &server }),
         models: models::read_all(root),
     };
     let Assembly { catalog: models, providers, simulation, mut notes } = assemble(root, tables);
@@ -180,6 +208,7 @@ fn read(root: &Section<'_>, name: &str, directory: &Path, environment: &Environm
         images: root.section("images", ImagesConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),
         cors: root.section("cors", CorsConfig::read),
+        reload: root.section("reload", ReloadConfig::read),
         keys: keys.entries,
         server,
         service,
@@ -192,6 +221,8 @@ fn read(root: &Section<'_>, name: &str, directory: &Path, environment: &Environm
         providers,
         models,
         notes,
+        origin: None,
+        named_files: NamedFiles::new(),
     }
 }
 

@@ -82,8 +82,7 @@ impl TestGateway {
 
     /// Goes over to another configuration, given as for [`TestGateway::start_with`].
     pub async fn adopt(&self, config: &str, environment: &[(&str, &str)]) -> u64 {
-        let gateway = self.gateway.as_ref().expect("a gateway in this process");
-        gateway.adopt(read(config, environment)).await.unwrap_or_else(|error| panic!("{error}"))
+        self.inner().adopt(read(config, environment)).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts a gateway in front of the shipped simulated providers, made quick and faultless.
@@ -105,6 +104,18 @@ impl TestGateway {
         let environment = environment.into_iter().collect();
         let config = Config::parse(BUILT_IN, "test", Path::new("."), &environment);
         TestGateway::run(config.unwrap_or_else(|faults| panic!("{faults:#?}"))).await
+    }
+
+    /// Starts a gateway with the configuration in the file at `path`, read with these variables and the test key.
+    pub async fn load(path: &Path, environment: &[(&str, &str)]) -> TestGateway {
+        let environment = environment.iter().copied().chain([("TEST_KEY", KEY)]).collect();
+        let config = Config::load(Some(path), &environment);
+        TestGateway::run(config.unwrap_or_else(|faults| panic!("{faults:#?}"))).await
+    }
+
+    /// The gateway itself, when it runs in this process.
+    pub fn inner(&self) -> &Gateway {
+        self.gateway.as_ref().expect("a gateway in this process")
     }
 
     async fn run(config: Config) -> TestGateway {
@@ -195,7 +206,8 @@ fn read(config: &str, environment: &[(&str, &str)]) -> Config {
     config.unwrap_or_else(|faults| panic!("{faults:#?}"))
 }
 
-fn preamble() -> &'static str {
+/// What stands before the configuration of every test.
+pub fn preamble() -> &'static str {
     "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n\
      [auth]\ndevelopment_key_enabled = false\n[[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n"
 }

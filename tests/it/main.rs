@@ -82,6 +82,8 @@ mod raw_client;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod reload_file;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod scripted;
