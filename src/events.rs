@@ -18,7 +18,7 @@ use prometheus::{
 use crate::clock;
 
 use life::LifeMetrics;
-pub use life::{ConfigInForce, ConfigReloaded};
+pub use life::{Administered, ConfigInForce, ConfigReloaded};
 
 /// First tokens and whole answers are timed in these buckets, seconds.
 const SECONDS: [f64; 14] = [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0];

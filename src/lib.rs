@@ -19,6 +19,7 @@ mod events;
 mod frame;
 mod gateway;
 mod images;
+mod listener;
 mod lookup;
 mod permits;
 mod providers;

@@ -11,7 +11,7 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 
 use crate::{
-    api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
+    api::{admin, chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
     cors,
     error::ApiError,
     frame::frame,
@@ -31,6 +31,7 @@ pub fn mount(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
     let config = &setup.config;
     let mut root = web::scope("")
         .app_data(desk.clone())
+        .app_data(Exposure { loopback: config.server.is_loopback() })
         .configure(health_pages)
         .service(scope("/api/v1", Version::V1))
         .service(scope("/api", Version::Unversioned));
@@ -44,6 +45,32 @@ pub fn mount(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
     } else {
         app.service(root.wrap(from_fn(frame)));
     }
+}
+
+/// Mounts the pages of the listener for administration, and those that both listeners have.
+pub fn mount_admin(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
+    let loopback = desk.shared().setup.load().config.admin.is_loopback();
+    let admin = web::scope("/api/v1/admin").configure(administration).default_service(web::to(unknown_path));
+    let root = web::scope("").app_data(desk.clone()).app_data(Exposure { loopback }).configure(health_pages);
+    app.service(root.service(admin).default_service(web::to(unknown_path)).wrap(from_fn(frame)));
+}
+
+fn administration(api: &mut ServiceConfig) {
+    api.service(page("/status").route(read().to(admin::status::show)))
+        .service(call("/reload").route(web::post().to(admin::config::reload)))
+        .service(page("/keys").route(read().to(admin::keys::list)))
+        .service(page("/keys/{name}").route(read().to(admin::keys::one)))
+        .service(call("/keys/{name}/disable").route(web::post().to(admin::keys::disable)))
+        .service(call("/keys/{name}/enable").route(web::post().to(admin::keys::enable)))
+        .service(page("/ledger").route(read().to(admin::ledger::show)))
+        .service(resource("/ledger/records", "DELETE").route(web::delete().to(admin::ledger::delete)));
+}
+
+/// Who can reach the listener that a page is asked for on.
+#[derive(Debug, Clone, Copy)]
+pub struct Exposure {
+    /// Only this machine.
+    pub loopback: bool,
 }
 
 /// Which of the mounts a resource stands under.

@@ -9,6 +9,7 @@
 //! `assemble` makes the catalog. `config.toml` in the repository describes every key.
 
 mod address;
+mod admin;
 mod aliases;
 mod assemble;
 mod auth;
@@ -37,6 +38,7 @@ use std::{fs, path::Path};
 use pointsman_actors::domain::{Catalog, RoutingPolicy};
 
 pub use address::{BaseUrl, BaseUrlFault};
+pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub use environment::Environment;
 pub use fault::{Fault, Place};
@@ -77,6 +79,8 @@ pub struct Config {
     pub source: String,
     /// `[server]`.
     pub server: ServerConfig,
+    /// `[admin]`.
+    pub admin: AdminConfig,
     /// `[service]`.
     pub service: ServiceConfig,
     /// `[auth]`.
@@ -186,6 +190,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let server = root.section("server", ServerConfig::read);
     let service = root.section("service", ServiceConfig::read);
     let auth = root.section("auth", |section| AuthConfig::read(section, &server));
+    let admin = root.section("admin", |section| AdminConfig::read(section, &server, &auth));
     let limits = root.section("limits", LimitsConfig::read);
     let timeouts = root.section("timeouts", TimeoutsConfig::read);
     let stream = root.section("stream", StreamConfig::read);
@@ -200,7 +205,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         models: models::read_all(root),
     };
     let Assembly { catalog: models, providers, simulation, mut notes } = assemble(root, tables);
-    notes.extend(open_doors(&server, &auth, &keys));
+    notes.extend(open_doors(&server, &auth, &admin, &keys));
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
@@ -211,6 +216,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         reload: root.section("reload", ReloadConfig::read),
         keys: keys.entries,
         server,
+        admin,
         service,
         auth,
         limits,
@@ -227,10 +233,13 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
 }
 
 /// What may let in nobody, or everybody.
-fn open_doors(server: &ServerConfig, auth: &AuthConfig, keys: &KeyTable) -> Vec<String> {
+fn open_doors(server: &ServerConfig, auth: &AuthConfig, admin: &AdminConfig, keys: &KeyTable) -> Vec<String> {
     let mut notes = keys.absent.clone();
     if auth.mode == AuthMode::None && !server.is_loopback() {
         notes.push(format!("auth.mode is \"none\": everybody who reaches {} may spend your money.", server.bind));
+    }
+    if let Some(bind) = admin.bind.filter(|_| !admin.is_loopback()) {
+        notes.push(format!("admin.bind is {bind}: keys with the scope admin travel there unencrypted."));
     }
     if auth.mode == AuthMode::Keys && keys.entries.iter().all(|key| key.disabled) {
         notes.push("No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned());

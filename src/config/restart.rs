@@ -33,12 +33,13 @@ impl Config {
     pub fn follow(&mut self, running: &Config) -> Result<Vec<Pending>, String> {
         let pending = self.pin(running);
         let opens = |key: &super::Key| key.sha256 == digest_of(DEVELOPMENT_KEY);
-        if self.auth.mode == AuthMode::Keys && !running.server.is_loopback() && self.keys.iter().any(opens) {
-            let bind = running.server.bind;
-            return Err(format!(
-                "auth.development_key_enabled: the development key is public and works on loopback only, but the server \
-                 listens on {bind} until it is restarted"
-            ));
+        let reachable = !running.server.is_loopback() || !running.admin.is_loopback();
+        if self.auth.mode == AuthMode::Keys && reachable && self.keys.iter().any(opens) {
+            return Err(
+                "auth.development_key_enabled: the development key is public and works on loopback only, but until it \
+                 is restarted the gateway listens elsewhere too (server.bind, admin.bind)"
+                    .to_owned(),
+            );
         }
         Ok(pending)
     }
@@ -51,6 +52,7 @@ impl Config {
         pins.keep("server.keep_alive_secs", &mut server.keep_alive, &old.keep_alive);
         pins.keep("server.max_connections", &mut server.max_connections, &old.max_connections);
         pins.keep("server.mount_v1", &mut server.mount_v1, &old.mount_v1);
+        pins.keep("admin.bind", &mut self.admin.bind, &running.admin.bind);
         let (timeouts, old) = (&mut self.timeouts, &running.timeouts);
         pins.keep("timeouts.client_header_secs", &mut timeouts.client_header, &old.client_header);
         pins.keep("timeouts.drain_grace_secs", &mut timeouts.drain_grace, &old.drain_grace);

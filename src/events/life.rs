@@ -1,4 +1,4 @@
-//! Events in the life of the process: configurations that come and go.
+//! Events in the life of the process: configurations that come and go, what administrators do.
 
 use prometheus::{Gauge, IntCounterVec, IntGauge, Opts, Registry};
 
@@ -92,5 +92,22 @@ impl ConfigReloaded<'_> {
         for pending in attempt.pending.iter().filter(|pending| !known.contains(pending)) {
             log::warn!("{pending}");
         }
+    }
+}
+
+/// An administrator did something to the running gateway.
+pub struct Administered<'a> {
+    /// Label of the administrator's key.
+    pub by: &'a str,
+    /// What, with a verb.
+    pub what: &'a str,
+    /// To whom; may be empty.
+    pub whom: &'a str,
+}
+
+impl Administered<'_> {
+    /// Logs it at `warn`: somebody will want to know who it was.
+    pub fn emit(&self) {
+        log::warn!("administration: '{}' {} {:?}", self.by, self.what, self.whom);
     }
 }

@@ -2,6 +2,8 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod admin;
+#[cfg(test)]
 mod browsers;
 #[cfg(test)]
 mod catalog;
