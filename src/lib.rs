@@ -33,4 +33,5 @@ pub mod serve;
 pub mod server;
 mod setup;
 pub mod simulation;
+mod tls;
 pub mod upstream;

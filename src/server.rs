@@ -235,9 +235,12 @@ impl Server {
         let admin_listener = listen_for_administrators(&config.admin)?;
         let admin_address = admin_listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let gateway = Gateway::start(config).await?;
+        let encrypted = gateway.setup().config.tls.is_some();
         let workers = server.workers.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-        let public = Door { workers, max_connections: server.max_connections, mount: Gateway::mount };
-        let private = Door { workers: 1, max_connections: ADMIN_CONNECTIONS, mount: Gateway::mount_admin };
+        let public = Door { workers, max_connections: server.max_connections, tls: encrypted, mount: Gateway::mount };
+        // On loopback nobody listens in, and no certificate names it.
+        let tls = encrypted && !gateway.setup().config.admin.is_loopback();
+        let private = Door { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount: Gateway::mount_admin };
         let opened = match admin_listener.map(|listener| private.open(listener, &gateway)).transpose() {
             Ok(admin) => public.open(listener, &gateway).map(|serving| (serving, admin)),
             Err(error) => Err(error),

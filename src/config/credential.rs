@@ -106,7 +106,7 @@ fn from_file(section: &Section<'_>, path: &Path) -> Credential {
 
 /// The mode of a file that its group or others may use in any way.
 #[cfg(unix)]
-fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
+pub(super) fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;
 
     let mode = metadata.permissions().mode() & 0o7777;
@@ -115,7 +115,7 @@ fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
 
 /// Other systems have no such mode.
 #[cfg(not(unix))]
-fn open_to_others(_: &fs::Metadata) -> Option<u32> {
+pub(super) fn open_to_others(_: &fs::Metadata) -> Option<u32> {
     None
 }
 

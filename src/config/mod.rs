@@ -31,6 +31,7 @@ mod server;
 mod simulation;
 mod storage;
 mod switches;
+mod tls;
 mod tree;
 
 use std::{fs, path::Path};
@@ -52,6 +53,7 @@ pub use routing::{RoutingConfig, ServiceConfig};
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
 pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Envelope, ImagesConfig, LedgerConfig};
+pub use tls::{Identity, TlsConfig};
 
 use aliases::Aliases;
 use assemble::{Assembly, Tables, assemble};
@@ -79,6 +81,8 @@ pub struct Config {
     pub source: String,
     /// `[server]`.
     pub server: ServerConfig,
+    /// `[server.tls]`; `None`: plain HTTP.
+    pub tls: Option<TlsConfig>,
     /// `[admin]`.
     pub admin: AdminConfig,
     /// `[service]`.
@@ -187,7 +191,10 @@ struct Surroundings<'s> {
 /// Reads every section. Asks for all of them even when some are wrong: unknown ones are what is left.
 fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Config {
     let &Surroundings { directory, environment, files } = surroundings;
-    let server = root.section("server", ServerConfig::read);
+    let (server, tls) = root.section("server", |section| {
+        let tls = section.optional("tls", |section| TlsConfig::read(section, directory, files));
+        (ServerConfig::read(section), tls.flatten())
+    });
     let service = root.section("service", ServiceConfig::read);
     let auth = root.section("auth", |section| AuthConfig::read(section, &server));
     let admin = root.section("admin", |section| AdminConfig::read(section, &server, &auth));
@@ -205,7 +212,8 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         models: models::read_all(root),
     };
     let Assembly { catalog: models, providers, simulation, mut notes } = assemble(root, tables);
-    notes.extend(open_doors(&server, &auth, &admin, &keys));
+    notes.extend(open_doors(&server, &auth, &keys));
+    notes.extend(unguarded(&admin, tls.as_ref()));
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
@@ -216,6 +224,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         reload: root.section("reload", ReloadConfig::read),
         keys: keys.entries,
         server,
+        tls,
         admin,
         service,
         auth,
@@ -233,18 +242,24 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
 }
 
 /// What may let in nobody, or everybody.
-fn open_doors(server: &ServerConfig, auth: &AuthConfig, admin: &AdminConfig, keys: &KeyTable) -> Vec<String> {
+fn open_doors(server: &ServerConfig, auth: &AuthConfig, keys: &KeyTable) -> Vec<String> {
     let mut notes = keys.absent.clone();
     if auth.mode == AuthMode::None && !server.is_loopback() {
         notes.push(format!("auth.mode is \"none\": everybody who reaches {} may spend your money.", server.bind));
-    }
-    if let Some(bind) = admin.bind.filter(|_| !admin.is_loopback()) {
-        notes.push(format!("admin.bind is {bind}: keys with the scope admin travel there unencrypted."));
     }
     if auth.mode == AuthMode::Keys && keys.entries.iter().all(|key| key.disabled) {
         notes.push("No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned());
     }
     notes
+}
+
+/// What others may read: the keys of administrators on their way, the key of the certificate where it lies.
+fn unguarded(admin: &AdminConfig, tls: Option<&TlsConfig>) -> Vec<String> {
+    let open = admin.bind.filter(|_| tls.is_none() && !admin.is_loopback());
+    let open = open.map(|bind| format!("admin.bind is {bind}: keys with the scope admin travel there unencrypted."));
+    let lax = tls.and_then(|tls| Some((tls.key.display(), tls.key_mode?)));
+    let lax = lax.map(|(key, mode)| format!("server.tls.key: {key} has mode {mode:04o}: others may read it."));
+    open.into_iter().chain(lax).collect()
 }
 
 fn read_file(path: &Path, name: &str) -> Result<String, Vec<Fault>> {

@@ -52,6 +52,11 @@ impl Config {
         pins.keep("server.keep_alive_secs", &mut server.keep_alive, &old.keep_alive);
         pins.keep("server.max_connections", &mut server.max_connections, &old.max_connections);
         pins.keep("server.mount_v1", &mut server.mount_v1, &old.mount_v1);
+        if self.tls.is_some() != running.tls.is_some() {
+            let shown = |config: &Config| if config.tls.is_some() { "on" } else { "off" }.to_owned();
+            pins.0.push(Pending { key: "server.tls", in_force: shown(running), wanted: shown(self) });
+            self.tls = running.tls.clone();
+        }
         pins.keep("admin.bind", &mut self.admin.bind, &running.admin.bind);
         let (timeouts, old) = (&mut self.timeouts, &running.timeouts);
         pins.keep("timeouts.client_header_secs", &mut timeouts.client_header, &old.client_header);

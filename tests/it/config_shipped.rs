@@ -197,6 +197,7 @@ fn every_key_the_code_knows_is_described() {
         "[cors]\nzzz = 1",
         "[reload]\nzzz = 1",
         "[admin]\nzzz = 1",
+        "[server.tls]\nzzz = 1",
     ] {
         let keys = known_keys(section);
         assert!(!keys.is_empty(), "{section}");

@@ -90,6 +90,8 @@ mod schema;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
+mod server_tls;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod smoke;
