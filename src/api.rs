@@ -2,19 +2,24 @@
 //! all in [`crate::routes`], the status codes all in [`crate::error`].
 
 pub(crate) mod admin;
+pub mod calibration;
 pub mod chat;
 pub mod explain;
 pub mod generation;
 pub mod health;
 pub mod image;
 pub mod key;
+pub mod memory;
 pub mod metrics;
 pub mod models;
 pub mod preview;
 pub mod providers;
 pub mod stats;
 
+mod attempt_view;
 mod caching;
+mod calibration_metrics;
+mod calibration_view;
 mod condition;
 mod endpoint_entry;
 mod explain_view;

@@ -197,7 +197,7 @@ mod tests {
         let served = test::call_service(&app, test::TestRequest::get().uri("/well").to_request()).await;
         assert_eq!(served.status().as_u16(), 200);
 
-        let text = String::from_utf8(gateway.shared().metrics.render().unwrap()).unwrap();
+        let text = String::from_utf8(gateway.shared().metrics.render(&[]).unwrap()).unwrap();
         assert!(text.lines().any(|line| line == "pointsman_panics_total 1"), "{text}");
         gateway.close().await;
     }

@@ -27,7 +27,8 @@ use pointsman_actors::{
 };
 
 use crate::{
-    error::ApiError, events::Metrics, images::ImageFiles, reload::Reloads, setup::Setup, upstream::UpstreamClient,
+    dispatch::budget::Budgets, error::ApiError, events::Metrics, images::ImageFiles, memory::Memory, reload::Reloads,
+    setup::Setup, upstream::UpstreamClient,
 };
 
 /// One per process.
@@ -42,10 +43,14 @@ pub struct Shared {
     pub routers: Routers,
     /// Counters and histograms.
     pub metrics: Metrics,
+    /// What attempts beyond the ordinary ones may cost.
+    pub budgets: Budgets,
     /// Images served by link.
     pub images: ImageFiles,
     /// Changing the configuration.
     pub reloads: Reloads,
+    /// The file that the statistics are kept in, if they are.
+    pub memory: Option<Arc<Memory>>,
     /// Set once the process was asked to stop.
     pub draining: AtomicBool,
 }

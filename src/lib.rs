@@ -21,6 +21,7 @@ mod gateway;
 mod images;
 mod listener;
 mod lookup;
+mod memory;
 mod permits;
 mod providers;
 mod query;

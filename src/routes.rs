@@ -11,7 +11,10 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 
 use crate::{
-    api::{admin, chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
+    api::{
+        admin, calibration, chat, explain, generation, health, image, key, memory, metrics, models, preview, providers,
+        stats,
+    },
     cors,
     error::ApiError,
     frame::frame,
@@ -116,6 +119,8 @@ fn resources(api: &mut ServiceConfig, version: Version) {
         .service(page("/models/{id:.+}").route(read().to(models::bare)))
         .service(page("/model/{id:.+}").route(read().to(models::wrapped)))
         .service(page("/providers").route(read().to(providers::list)))
+        .service(page("/health/calibration").route(read().to(calibration::show)))
+        .service(page("/health/memory").route(read().to(memory::show)))
         .service(page("/health/providers").route(read().to(health::providers)))
         .service(page("/health/providers/{slug}").route(read().to(health::provider)))
         .service(page("/key").route(read().to(key::show)))

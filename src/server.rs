@@ -12,6 +12,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use actix::{Actor as _, Arbiter};
@@ -24,21 +25,24 @@ use actix_web_lab::extract::LocalData;
 use arc_swap::ArcSwap;
 use pointsman_actors::{
     catalog::CatalogActor,
+    keeping::Keep,
     ledger::{CountRecords, Ledger, MemoryStore},
     news::{News, NewsRoom},
-    provider_health::{Ping, ProviderHealth},
+    provider_health::{ProviderHealth, WriteDown},
     published::Published,
     router::{Router, Routers, Seeds},
-    stats::{LiveBoard, Statistics},
+    stats::{LiveBoard, Statistics, mix},
 };
 
 use crate::{
     clock,
     config::{AdminConfig, Config},
+    dispatch::budget::Budgets,
     events::Metrics,
     gateway::{Control, Desk, Shared},
     images::ImageFiles,
     listener::{self, Door},
+    memory::Memory,
     reload::{self, AdoptError, Attempt, Cause, Reloads},
     routes,
     setup::{Draft, Setup},
@@ -49,6 +53,9 @@ use crate::{
 const ADMIN_WORKER: u64 = 0xFFFF;
 /// Connections to the listener for administration.
 const ADMIN_CONNECTIONS: usize = 256;
+
+/// How long the end of the process may wait for a slow disk.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Why the gateway did not start.
 #[derive(Debug)]
@@ -112,22 +119,34 @@ impl Gateway {
         let instance = draft.config.routing.instance_id.unwrap_or_else(rand::random);
         log::info!("routing seed {seed}, instance {instance}");
         let mut statistics = Statistics::new(Arc::clone(&catalog), policy);
-        let live = LiveBoard::new(&catalog, seed);
+        let remembering = draft.config.routing.memory.clone();
+        let memory = Memory::recall(&remembering, &mut statistics);
+        // Replicas with the same seed must not probe in step.
+        let live = LiveBoard::new(&catalog, mix(seed, instance));
         let published = Arc::new(Published::new(statistics.snapshot(1), live));
         let setup = draft.adopt(Arc::clone(&published), None);
         let arbiter = Arbiter::new();
         let store = MemoryStore::new(ledger.capacity, ledger.max_age);
         let control = Control::new(
             CatalogActor::start_in_arbiter(&arbiter.handle(), move |_| CatalogActor::new(catalog)),
-            ProviderHealth::start_in_arbiter(&arbiter.handle(), move |_| ProviderHealth::new(statistics, published)),
+            {
+                let health = ProviderHealth::new(statistics, published);
+                let health = match &memory {
+                    Some(memory) => health.keeping(Arc::clone(memory) as Arc<dyn Keep>, remembering.save_interval),
+                    None => health,
+                };
+                ProviderHealth::start_in_arbiter(&arbiter.handle(), move |_| health)
+            },
             Ledger::start_in_arbiter(&arbiter.handle(), move |_| Ledger::new(store)),
         );
         let shared = Shared {
             setup: ArcSwap::from_pointee(setup),
             images: ImageFiles::new(images.url_ttl, images.max_bytes),
             metrics,
+            budgets: Budgets::default(),
             news_room: NewsRoom::default(),
             routers: Routers::default(),
+            memory,
             draining: AtomicBool::new(false),
             reloads: Reloads::default(),
             control,
@@ -192,18 +211,22 @@ impl Gateway {
         reload::reload(&self.shared, cause).await.0
     }
 
-    /// From now on readiness says `draining`.
+    /// From now on readiness says `draining`. What was learned is written down already now: nobody knows how long
+    /// running requests will be waited for.
     pub fn begin_drain(&self) {
         self.shared.draining.store(true, Ordering::Relaxed);
+        self.shared.news_room.flush();
+        self.shared.control.health().do_send(WriteDown);
     }
 
     /// Hands in the last news and stops the control actors. Call it when no worker serves any more.
     pub async fn close(&self) {
         self.shared.news_room.flush();
         let now_ms = clock::unix_millis();
-        // Both answer only after every record and event before; a dead actor has nothing left to lose.
+        // Answers only after every record before; a dead actor has nothing left to lose.
         let _ = self.shared.control.ledger().send(CountRecords { now_ms }).await;
-        let _ = self.shared.control.health().send(Ping).await;
+        // Answers only after every event before, and when they are written down.
+        let _ = self.shared.control.health().send(WriteDown).timeout(LAST_WORDS).await;
         self.control.stop();
         for provider in self.setup().simulation() {
             provider.stop();

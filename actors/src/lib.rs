@@ -2,8 +2,8 @@
 //!
 //! Rooms, from the top down; each uses only those below it:
 //!
-//! * [`catalog`], [`provider_health`], [`router`], [`ledger`], [`relay`], and [`news`], [`mailbox`] and [`published`]
-//!   between them: the actors.
+//! * [`catalog`], [`provider_health`], [`router`], [`ledger`], [`relay`], and [`news`], [`mailbox`], [`published`] and
+//!   [`keeping`] between them: the actors.
 //! * [`decide`]: which candidates, in which order, and why.
 //! * [`stats`]: what is known about endpoints.
 //! * [`dialect`]: provider wire formats, both ways.
@@ -15,6 +15,7 @@ pub mod catalog;
 pub mod decide;
 pub mod dialect;
 pub mod domain;
+pub mod keeping;
 pub mod ledger;
 pub mod mailbox;
 pub mod news;

@@ -6,7 +6,7 @@ use actix_web::{
     web::Path,
 };
 use futures_util::future::join_all;
-use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping, router};
+use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
 use serde::Serialize;
 
 use super::{
@@ -28,7 +28,7 @@ pub(crate) async fn status(worker: Worker) -> HttpResponse {
         status: if worker.shared.is_draining() { "draining" } else { "ok" },
         version: env!("CARGO_PKG_VERSION"),
         uptime_secs: clock::uptime_seconds(),
-        started_at: clocks.show(Tick::default()),
+        started_at: clocks.show(clock::started()),
         config: ConfigBody::now(&worker),
     };
     HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body)

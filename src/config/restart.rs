@@ -65,6 +65,9 @@ impl Config {
         pins.keep("cors.max_age_secs", &mut self.cors.max_age, &running.cors.max_age);
         pins.keep("routing.seed", &mut self.routing.seed, &running.routing.seed);
         pins.keep("routing.instance_id", &mut self.routing.instance_id, &running.routing.instance_id);
+        let (memory, old) = (&mut self.routing.memory, &running.routing.memory);
+        pins.keep("routing.memory.path", &mut memory.path, &old.path);
+        pins.keep("routing.memory.save_interval_s", &mut memory.save_interval, &old.save_interval);
         pins.keep("images.url_ttl_secs", &mut self.images.url_ttl, &running.images.url_ttl);
         pins.keep("images.max_bytes", &mut self.images.max_bytes, &running.images.max_bytes);
         pins.keep("reload.watch", &mut self.reload.watch, &running.reload.watch);

@@ -6,6 +6,8 @@ mod admin;
 #[cfg(test)]
 mod browsers;
 #[cfg(test)]
+mod calibration;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -60,6 +62,8 @@ mod contract_stream_pace;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod hedging;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod hostile_answers;
@@ -76,6 +80,8 @@ mod introspection;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod pool;
 #[cfg(test)]
 mod process;
@@ -85,6 +91,8 @@ mod raw_client;
 mod reload;
 #[cfg(test)]
 mod reload_file;
+#[cfg(test)]
+mod retry_budget;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]
@@ -111,5 +119,7 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod waterfall;
 #[cfg(test)]
 mod world;

@@ -4,12 +4,18 @@
 //! a fault, and a request that was given up teaches only that the endpoint is slower than expected, and only
 //! when it is known to have been alive meanwhile.
 
+mod state;
+
+pub(super) use state::EndpointState;
+
 use std::time::Duration;
 
 use super::{
     ErrorClass, Estimates, FirstToken, Fit, LastError, Outcomes, Throughput, Verdict,
     figures::{Averages, Tally},
-    prior::Prior,
+    latency::Sample,
+    prior::{Measured, Prior},
+    tail::Tail,
     windows::Windows,
 };
 use crate::domain::{Event, EventKind, Failure, RoutingPolicy, Tick};
@@ -18,16 +24,9 @@ use crate::domain::{Event, EventKind, Failure, RoutingPolicy, Tick};
 const CENSORED: f64 = 1.3;
 /// A plain answer teaches the first token only if that was predicted to be more than this share of it.
 const PLAIN_FIRST_SHARE: f64 = 0.25;
-/// Step by which the tail follows a surprise, in ln: the first one, and the least.
-const TAIL_FIRST_STEP: f64 = 0.5;
-const TAIL_LEAST_STEP: f64 = 0.05;
-/// Answers after which the step is half the first one.
-const TAIL_SETTLES: f64 = 20.0;
-/// Tail assumed before there is evidence: 1.645 standard deviations of 0.5.
-const TAIL_PRIOR: f64 = 0.82;
 
 /// The slow statistics of one endpoint.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct EndpointStatistics {
     first_token: FirstToken,
     throughput: Throughput,
@@ -37,30 +36,12 @@ pub(super) struct EndpointStatistics {
     /// When failures last were many enough to open a breaker.
     tripped: Option<Tick>,
     consecutive: u32,
-    tail: f64,
-    /// Answers the tail rests on.
-    tail_answers: u32,
+    /// Of the total time, and of the first token.
+    tail: Tail,
+    first_tail: Tail,
     windows: Windows,
     averages: Averages,
     last_error: Option<LastError>,
-}
-
-impl Default for EndpointStatistics {
-    fn default() -> EndpointStatistics {
-        EndpointStatistics {
-            first_token: FirstToken::default(),
-            throughput: Throughput::default(),
-            outcomes: Outcomes::default(),
-            alive: None,
-            tripped: None,
-            consecutive: 0,
-            tail: TAIL_PRIOR,
-            tail_answers: 0,
-            windows: Windows::default(),
-            averages: Averages::default(),
-            last_error: None,
-        }
-    }
 }
 
 /// A whole answer, as its event tells it.
@@ -69,25 +50,27 @@ struct Answer {
     streamed: bool,
     first_token: f64,
     total: f64,
+    prompt_tokens: f64,
     tokens: f64,
 }
 
 impl EndpointStatistics {
-    /// The intercept and the pace, as far as they were measured.
-    pub(super) fn measured(&self) -> (Option<f64>, Option<f64>) {
-        (self.first_token.measured(), self.throughput.measured())
+    /// What was measured of it, as it is believed at `now`.
+    pub(super) fn measured(&self, now: Tick, policy: &RoutingPolicy) -> Measured {
+        Measured { first_token: self.first_token.measured(now, &policy.stats), per_token: self.throughput.measured() }
     }
 
     /// What a snapshot says about it at `now`.
     pub(super) fn estimates(&self, now: Tick, prior: Prior, policy: &RoutingPolicy) -> Estimates {
         let (failures, successes) = self.outcomes.read(now, policy.stats.half_life);
         Estimates {
-            fit: self.first_token.fit(prior.first_token),
+            fit: self.first_token.fit(now, prior, &policy.stats),
             weight: self.first_token.weight(now, &policy.stats),
             observed: self.first_token.observed(),
             per_token: self.throughput.mean(prior.per_token),
             per_token_variance: self.throughput.variance(),
-            tail: self.tail,
+            tail: self.tail.get(),
+            first_tail: self.first_tail.get(),
             failures,
             successes,
         }
@@ -97,12 +80,13 @@ impl EndpointStatistics {
     pub(super) fn apply(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
         match &event.kind {
             EventKind::Dispatched => {}
-            EventKind::FirstToken { .. } => self.first_token(event, prior, policy),
-            EventKind::Completed { streamed, first_token, total, completion_tokens, .. } => {
+            EventKind::FirstToken { prompt_tokens } => self.first_token(event, *prompt_tokens, prior, policy),
+            EventKind::Completed { streamed, first_token, total, prompt_tokens, completion_tokens, .. } => {
                 let answer = Answer {
                     streamed: *streamed,
                     first_token: first_token.as_secs_f64(),
                     total: total.as_secs_f64(),
+                    prompt_tokens: f64::from(*prompt_tokens),
                     tokens: f64::from(*completion_tokens),
                 };
                 self.completed(event, answer, prior, policy);
@@ -115,16 +99,22 @@ impl EndpointStatistics {
         }
     }
 
-    fn first_token(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
+    fn first_token(&mut self, event: &Event, prompt_tokens: u32, prior: Prior, policy: &RoutingPolicy) {
         let seconds = event.at.seconds_since(event.dispatched).max(1e-6);
-        self.first_token.observe(libm::log(seconds), event.in_flight, event.at, prior.first_token, &policy.stats);
+        let prompt_tokens = f64::from(prompt_tokens);
+        if self.first_token.observed().is_some() {
+            let expected = self.fit(event, prior, policy).expected(f64::from(event.in_flight), prompt_tokens);
+            self.first_tail.observe(libm::log(seconds) - expected);
+        }
+        let sample = Sample { prompt_tokens, ..sample(event, libm::log(seconds)) };
+        self.first_token.observe(sample, prior, &policy.stats);
         self.alive = self.alive.max(Some(event.at));
         self.windows.first_token(event.at, seconds);
         self.averages.first_token.observe(seconds);
     }
 
     fn completed(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
-        self.learn_tail(event, answer, prior);
+        self.learn_tail(event, answer, prior, policy);
         if answer.streamed {
             self.learn_stream(event, answer, prior, policy);
         } else {
@@ -151,14 +141,14 @@ impl EndpointStatistics {
         if answer.tokens < 2.0 || decode < 0.001 {
             return;
         }
-        let load = self.fit(prior).load(f64::from(event.in_flight));
+        let load = self.fit(event, prior, policy).load(f64::from(event.in_flight));
         let ln_seconds = libm::log(decode / answer.tokens) - load;
         self.throughput.observe(ln_seconds, prior.per_token, policy.stats.max_weight);
     }
 
     /// A plain answer shows only its total: the surprise is split in proportion to the prediction.
     fn learn_plain(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
-        let (first, decode) = self.predicted(event, answer.tokens, prior);
+        let (first, decode) = self.predicted(event, answer, prior, policy);
         let predicted = first + decode;
         if predicted <= 0.0 || answer.total <= 0.0 {
             return;
@@ -166,31 +156,25 @@ impl EndpointStatistics {
         let ln_ratio = libm::log(answer.total / predicted);
         if first > PLAIN_FIRST_SHARE * predicted {
             let ln_first = libm::log(first) + ln_ratio;
-            self.first_token.observe(ln_first, event.in_flight, event.at, prior.first_token, &policy.stats);
+            let sample = Sample { prompt_tokens: answer.prompt_tokens, ..sample(event, ln_first) };
+            self.first_token.observe(sample, prior, &policy.stats);
         }
         self.throughput.observe_plain(ln_ratio, decode / predicted, prior.per_token, policy.stats.max_weight);
     }
 
-    /// Moves the 95th percentile of ln(actual ÷ predicted) total time: up by 19 steps' worth when the answer was
-    /// slower, down by one when it was not, so that it rests where one answer in twenty is slower. A stream's own
-    /// first token came before and is taken out of the prediction again.
-    fn learn_tail(&mut self, event: &Event, answer: Answer, prior: Prior) {
-        let (mut first, decode) = self.predicted(event, answer.tokens, prior);
+    /// Moves the 95th percentile of the total time. A stream's own first token came before and is taken out of the
+    /// prediction again.
+    fn learn_tail(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
+        let (mut first, decode) = self.predicted(event, answer, prior, policy);
         if answer.streamed {
-            let fit = self.fit(prior);
-            let ln_first = libm::log(answer.first_token.max(1e-6));
-            let without = self.first_token.intercept_without(&fit, ln_first, f64::from(event.in_flight));
+            let fit = self.fit(event, prior, policy);
+            let (ln_first, in_flight) = (libm::log(answer.first_token.max(1e-6)), f64::from(event.in_flight));
+            let without = self.first_token.intercept_without(&fit, ln_first, in_flight, answer.prompt_tokens);
             first *= libm::exp(without - fit.intercept);
         }
-        let surprise = libm::log(answer.total / (first + decode));
-        if self.first_token.measured().is_none() || !surprise.is_finite() {
-            return;
+        if self.first_token.observed().is_some() {
+            self.tail.observe(libm::log(answer.total / (first + decode)));
         }
-        let settled = 1.0 + f64::from(self.tail_answers) / TAIL_SETTLES;
-        let step = (TAIL_FIRST_STEP / settled).max(TAIL_LEAST_STEP);
-        self.tail_answers = self.tail_answers.saturating_add(1);
-        self.tail += if surprise > self.tail { 0.95 * step } else { -0.05 * step };
-        self.tail = self.tail.clamp(0.05, 4.0);
     }
 
     fn failed(&mut self, event: &Event, failure: &Failure, had_content: bool, prior: Prior, policy: &RoutingPolicy) {
@@ -219,25 +203,25 @@ impl EndpointStatistics {
     /// is longer than expected (`expected`: ln seconds at dispatch) and if the endpoint was alive meanwhile:
     /// a hang is a failure, and an impatient client must not teach a slow endpoint to look fast.
     fn censored(&mut self, event: &Event, expected: f64, prior: Prior, policy: &RoutingPolicy) {
-        let fit = self.fit(prior);
-        let here = fit.intercept + fit.load(f64::from(event.in_flight));
+        // The prompt is in what was expected at dispatch; here it is left out of both sides.
+        let here = self.fit(event, prior, policy).expected(f64::from(event.in_flight), 0.0);
         let expected = expected.max(here);
         let age = libm::log(CENSORED * event.at.seconds_since(event.dispatched));
         if age > expected && self.alive > Some(event.dispatched) {
-            let ln_seconds = here + age - expected;
-            self.first_token.observe(ln_seconds, event.in_flight, event.at, prior.first_token, &policy.stats);
+            let sample = Sample { guessed: true, ..sample(event, here + age - expected) };
+            self.first_token.observe(sample, prior, &policy.stats);
         }
     }
 
-    fn fit(&self, prior: Prior) -> Fit {
-        self.first_token.fit(prior.first_token)
+    fn fit(&self, event: &Event, prior: Prior, policy: &RoutingPolicy) -> Fit {
+        self.first_token.fit(event.at, prior, &policy.stats)
     }
 
-    /// Expected seconds to the first token and for the rest, of an answer of so many tokens.
-    fn predicted(&self, event: &Event, tokens: f64, prior: Prior) -> (f64, f64) {
-        let fit = self.fit(prior);
-        let load = fit.load(f64::from(event.in_flight));
-        (libm::exp(fit.intercept + load), tokens * libm::exp(self.throughput.mean(prior.per_token) + load))
+    /// Expected seconds to the first token and for the rest, of such an answer.
+    fn predicted(&self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) -> (f64, f64) {
+        let (fit, in_flight) = (self.fit(event, prior, policy), f64::from(event.in_flight));
+        let first = libm::exp(fit.expected(in_flight, answer.prompt_tokens));
+        (first, answer.tokens * libm::exp(self.throughput.mean(prior.per_token) + fit.load(in_flight)))
     }
 
     /// What figures are made from.
@@ -251,6 +235,11 @@ impl EndpointStatistics {
             consecutive_failures: self.consecutive,
         }
     }
+}
+
+/// What an event shows of the first token, but for its prompt.
+fn sample(event: &Event, ln_seconds: f64) -> Sample {
+    Sample { ln_seconds, in_flight: event.in_flight, prompt_tokens: 0.0, at: event.at, guessed: false }
 }
 
 /// Seconds that figures look back.

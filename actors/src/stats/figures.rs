@@ -1,6 +1,6 @@
 //! The figures people read at `/health/providers`, `/models/stats` and in metrics. Decisions use none of them.
 
-use super::{histogram::Histogram, windows::Window};
+use super::{histogram::Histogram, ring::Merge as _, windows::Window};
 use crate::domain::{EndpointId, FailureKind, Tick};
 
 /// Figures of every endpoint and provider, by position in the catalog.
