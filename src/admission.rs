@@ -114,7 +114,14 @@ impl Admission {
         {
             return Err(ApiError::overloaded(Overload::RequestRate, until.wait_time_from(self.clock.now())));
         }
+        caller.life.called();
         Ok(admitted)
+    }
+
+    /// Calls of that caller in progress.
+    #[must_use]
+    pub fn in_flight_of(&self, caller: &Caller) -> u32 {
+        self.keys.get(caller.position).map_or(0, |key| key.places.taken.load(Ordering::Relaxed))
     }
 
     fn place(&self, key: &KeyLimits) -> Result<Admitted, ApiError> {

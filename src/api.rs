@@ -1,6 +1,7 @@
 //! One file per resource of the HTTP API. A handler reads like the story of its request; the paths are
 //! all in [`crate::routes`], the status codes all in [`crate::error`].
 
+pub(crate) mod admin;
 pub mod calibration;
 pub mod chat;
 pub mod explain;

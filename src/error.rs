@@ -37,6 +37,7 @@ struct Problem {
     message: String,
     param: Option<String>,
     allowed_values: Vec<String>,
+    faults: Vec<String>,
     generation: Option<GenerationId>,
     upstream: Option<UpstreamDetail>,
     previous: Vec<PreviousError>,
@@ -155,6 +156,7 @@ impl ApiError {
             message: message.into(),
             param: None,
             allowed_values: Vec::new(),
+            faults: Vec::new(),
             generation: None,
             upstream: None,
             previous: Vec::new(),
@@ -213,6 +215,17 @@ impl ApiError {
                 .because(invalid.reason.as_str());
         error.0.param = invalid.param;
         error.0.allowed_values = invalid.allowed_values;
+        error
+    }
+
+    /// 400: the configuration on disk cannot come into force; `version` goes on.
+    #[must_use]
+    pub fn refused_configuration(version: u64, faults: &[String]) -> ApiError {
+        let first = faults.first().map_or("", String::as_str);
+        let message = format!("The configuration is refused, version {version} stays in force: {first}");
+        let mut error = ApiError::new(StatusCode::BAD_REQUEST, Kind::InvalidRequest, "invalid_request", message)
+            .because("configuration_refused");
+        error.0.faults = faults.to_vec();
         error
     }
 

@@ -2,6 +2,8 @@
 //! it, writes its log line. Labels come from closed sets: configured slugs and model ids, codes of our
 //! own. No key, no prompt and no provider's words pass through here.
 
+mod life;
+
 use std::time::Duration;
 
 use pointsman_actors::{
@@ -14,6 +16,9 @@ use prometheus::{
 };
 
 use crate::clock;
+
+use life::LifeMetrics;
+pub use life::{Administered, ConfigInForce, ConfigReloaded};
 
 /// What the names of all metrics begin with.
 pub(crate) const PREFIX: &str = "pointsman";
@@ -42,6 +47,7 @@ pub struct Metrics {
     ledger_records: IntGauge,
     dropped_events: IntGauge,
     panics: prometheus::IntCounter,
+    life: LifeMetrics,
 }
 
 /// What nobody counts along the way, because it is read off when `/metrics` is asked for.
@@ -95,6 +101,7 @@ impl Metrics {
             ledger_records: IntGauge::new("ledger_records", "Generations in the ledger")?,
             dropped_events: IntGauge::new("dropped_events", "Statistics events dropped because a tray was full")?,
             panics: prometheus::IntCounter::new("panics_total", "Handlers that panicked")?,
+            life: LifeMetrics::new(&registry)?,
             registry,
         };
         metrics.register()?;

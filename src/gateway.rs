@@ -28,7 +28,7 @@ use pointsman_actors::{
 
 use crate::{
     dispatch::budget::Budgets, error::ApiError, events::Metrics, images::ImageFiles, intent::Intents, memory::Memory,
-    setup::Setup, upstream::UpstreamClient,
+    reload::Reloads, setup::Setup, upstream::UpstreamClient,
 };
 
 /// One per process.
@@ -49,6 +49,8 @@ pub struct Shared {
     pub images: ImageFiles,
     /// What is remembered of conversations and latency targets.
     pub intents: Intents,
+    /// Changing the configuration.
+    pub reloads: Reloads,
     /// The file that the statistics are kept in, if they are.
     pub memory: Option<Arc<Memory>>,
     /// Set once the process was asked to stop.

@@ -15,7 +15,8 @@ use tokio::{
 
 use crate::{
     config::Config,
-    server::{Server, StartError},
+    reload::Cause,
+    server::{Gateway, Server, StartError},
 };
 
 /// Why it does not serve, or no longer.
@@ -44,18 +45,19 @@ impl From<StartError> for ServeError {
     }
 }
 
-/// Serves until SIGTERM or SIGINT, then drains; a second signal stops at once.
+/// Serves until SIGTERM or SIGINT, then drains; a second signal stops at once. SIGHUP makes the configuration be read
+/// again.
 ///
 /// # Errors
 /// When the gateway cannot start, or its listener breaks.
 pub async fn serve(config: Config) -> Result<(), ServeError> {
-    let drain_notice = config.server.drain_notice;
     // Listened for before anybody is told that we are here: who stops us then must not kill us.
     let mut signals = Signals::listen();
     let server = Server::bind(config).await?;
     greet(&server);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
     let (urge, urged) = oneshot::channel();
+    actix_rt::spawn(reload_on_request(signals.hangup.take(), gateway.clone()));
     actix_rt::spawn(async move {
         signals.next().await;
         log::info!("stopping: draining");
@@ -67,7 +69,7 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
             let _ = urge.send(());
         };
         let graceful = async {
-            actix_rt::time::sleep(drain_notice).await;
+            actix_rt::time::sleep(gateway.setup().config.server.drain_notice).await;
             handle.stop(true).await;
         };
         tokio::join!(graceful, second);
@@ -79,18 +81,32 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     }
 }
 
-/// SIGTERM and SIGINT, from one moment on.
-struct Signals(Option<(Signal, Signal)>);
+/// Reads the configuration again at every SIGHUP.
+async fn reload_on_request(hangup: Option<Signal>, gateway: Gateway) {
+    let Some(mut hangup) = hangup else { return };
+    while hangup.recv().await.is_some() {
+        gateway.reload(Cause::Signal).await;
+    }
+}
+
+/// SIGTERM, SIGINT and SIGHUP, from one moment on.
+struct Signals {
+    ending: Option<(Signal, Signal)>,
+    hangup: Option<Signal>,
+}
 
 impl Signals {
     fn listen() -> Signals {
-        let listening = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
-        Signals(listening.inspect_err(|error| log::error!("signals do not stop this process in order: {error}")).ok())
+        let ending = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
+        let ending = ending.inspect_err(|error| log::error!("signals do not stop this process in order: {error}"));
+        let hangup = signal(SignalKind::hangup());
+        let hangup = hangup.inspect_err(|error| log::error!("SIGHUP does not make the configuration be read: {error}"));
+        Signals { ending: ending.ok(), hangup: hangup.ok() }
     }
 
-    /// The next of them, also one that came while nobody asked.
+    /// The next that asks for an end, also one that came while nobody asked.
     async fn next(&mut self) {
-        let Some((terminate, interrupt)) = &mut self.0 else { return std::future::pending().await };
+        let Some((terminate, interrupt)) = &mut self.ending else { return std::future::pending().await };
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
     }
 }

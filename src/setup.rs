@@ -110,7 +110,7 @@ impl Draft {
             }
         }
         let Draft { version, config, catalog, policy, providers, simulation } = self;
-        let keys = KeyTable::new(config.auth.mode, &config.keys);
+        let keys = KeyTable::new(config.auth.mode, &config.keys, before.map(|setup| &setup.keys));
         Setup {
             admission: Admission::new(&config.limits, keys.callers(), before.map(|setup| &setup.admission)),
             keys,

@@ -49,14 +49,14 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[server]\nbnid = \"127.0.0.1:1\"",
         expect![[r#"
-            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: bind, workers, keep_alive_secs, max_connections, drain_notice_ms, mount_v1
+            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: tls, bind, workers, keep_alive_secs, max_connections, drain_notice_ms, mount_v1
         "#]],
     );
     check(
         "[sevrer]\nbind = 1",
         expect![[r#"
-        f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, limits, timeouts, stream, routing, keys, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors
-    "#]],
+            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors, reload
+        "#]],
     );
     check(
         "[routing.hedge]\nsigmas = 2",

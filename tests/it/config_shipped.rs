@@ -151,6 +151,8 @@ fn every_documented_default_is_the_default_of_the_code() {
     assert_eq!(shipped.images, empty.images);
     assert_eq!(shipped.metrics, empty.metrics);
     assert_eq!(shipped.cors, empty.cors);
+    assert_eq!(shipped.reload, empty.reload);
+    assert_eq!(shipped.admin, empty.admin);
     assert_eq!(shipped.simulation.mode, empty.simulation.mode);
     assert_eq!(empty.routing_policy(1), RoutingPolicy::default());
     assert_eq!(empty.routing_policy(7).version, 7);
@@ -197,6 +199,9 @@ fn every_key_the_code_knows_is_described() {
         "[images]\nzzz = 1",
         "[metrics]\nzzz = 1",
         "[cors]\nzzz = 1",
+        "[reload]\nzzz = 1",
+        "[admin]\nzzz = 1",
+        "[server.tls]\nzzz = 1",
     ] {
         let keys = known_keys(section);
         assert!(!keys.is_empty(), "{section}");

@@ -2,6 +2,8 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod admin;
+#[cfg(test)]
 mod browsers;
 #[cfg(test)]
 mod calibration;
@@ -94,6 +96,8 @@ mod raw_client;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod reload_file;
+#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod replay_worlds;
@@ -103,6 +107,8 @@ mod retry_budget;
 mod schema;
 #[cfg(test)]
 mod scripted;
+#[cfg(test)]
+mod server_tls;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

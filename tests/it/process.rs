@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::harness::TestGateway;
+use crate::harness::{NO_ADMIN, TestGateway};
 
 /// No process may keep a test waiting longer than this.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,7 +48,8 @@ impl Drop for ConfigFile {
 fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
     // No `config.toml` of this repository in its way.
-    command.current_dir(env!("CARGO_TARGET_TMPDIR")).args(arguments).env_clear().envs(environment.iter().copied());
+    command.current_dir(env!("CARGO_TARGET_TMPDIR")).args(arguments).env_clear();
+    command.envs([NO_ADMIN]).envs(environment.iter().copied());
     command
 }
 

@@ -198,7 +198,7 @@ pub enum Resolved {
 }
 
 /// All models, endpoints, providers and aliases of one configuration. Immutable; swapped whole.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Catalog {
     /// Counted up at each swap.
     pub version: u64,
