@@ -25,6 +25,7 @@ use crate::{
     clock,
     config::{Key, LimitsConfig},
     error::{ApiError, Limit, Overload},
+    load::{Load, Shed},
 };
 
 type KeyLimiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
@@ -38,6 +39,7 @@ pub struct Admission {
     global_places: Arc<Places>,
     keys: Vec<KeyLimits>,
     clock: DefaultClock,
+    load: Arc<Load>,
 }
 
 struct KeyLimits {
@@ -84,7 +86,14 @@ impl Admission {
             global_places: Places::new(limits.concurrency),
             keys: keys.iter().chain([&anonymous]).map(KeyLimits::new).collect(),
             clock: DefaultClock::default(),
+            load: Load::new(limits.buffered_bytes),
         }
+    }
+
+    /// What the gateway carries, whoever sent it.
+    #[must_use]
+    pub fn load(&self) -> &Arc<Load> {
+        &self.load
     }
 
     /// Lets a call in, or says why not and for how long.
@@ -99,13 +108,17 @@ impl Admission {
         if let Some(limiter) = &self.global_rate
             && let Err(until) = limiter.check()
         {
+            self.load.shed(Shed::RequestRate);
             return Err(ApiError::overloaded(Overload::RequestRate, until.wait_time_from(self.clock.now())));
         }
         Ok(admitted)
     }
 
     fn place(&self, key: &KeyLimits) -> Result<Admitted, ApiError> {
-        let full = || ApiError::overloaded(Overload::RequestsInFlight, CONCURRENCY_WAIT);
+        let full = || {
+            self.load.shed(Shed::InFlight);
+            ApiError::overloaded(Overload::RequestsInFlight, CONCURRENCY_WAIT)
+        };
         let global = Places::take(&self.global_places).ok_or_else(full)?;
         let Some(own) = Places::take(&key.places) else {
             global.give_back();

@@ -13,7 +13,7 @@ use prometheus::{
     TextEncoder, core::Collector,
 };
 
-use crate::clock;
+use crate::{clock, load::LoadReading};
 
 /// First tokens and whole answers are timed in these buckets, seconds.
 const SECONDS: [f64; 14] = [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0];
@@ -36,6 +36,9 @@ pub struct Metrics {
     mailbox_depth: IntGaugeVec,
     ledger_records: IntGauge,
     dropped_events: IntGauge,
+    body_bytes: IntGauge,
+    connections: IntGauge,
+    shed: IntGaugeVec,
     panics: prometheus::IntCounter,
 }
 
@@ -51,6 +54,8 @@ pub struct Standing {
     pub ledger_records: Option<usize>,
     /// Events that found a worker's tray full, since the start.
     pub dropped_events: u64,
+    /// Bytes, connections and refusals.
+    pub load: LoadReading,
 }
 
 impl Metrics {
@@ -86,6 +91,12 @@ impl Metrics {
             )?,
             ledger_records: IntGauge::new("ledger_records", "Generations in the ledger")?,
             dropped_events: IntGauge::new("dropped_events", "Statistics events dropped because a tray was full")?,
+            body_bytes: IntGauge::new("buffered_body_bytes", "Bytes that request bodies count for, three times each")?,
+            connections: IntGauge::new("client_connections", "Client connections")?,
+            shed: IntGaugeVec::new(
+                Opts::new("shed_requests", "Calls turned away since the start because the gateway was full"),
+                &["reason"],
+            )?,
             panics: prometheus::IntCounter::new("panics_total", "Handlers that panicked")?,
             registry,
         };
@@ -94,7 +105,7 @@ impl Metrics {
     }
 
     fn register(&self) -> Result<(), prometheus::Error> {
-        let collectors: [Box<dyn Collector>; 13] = [
+        let collectors: [Box<dyn Collector>; 16] = [
             Box::new(self.requests.clone()),
             Box::new(self.attempts.clone()),
             Box::new(self.first_token.clone()),
@@ -107,6 +118,9 @@ impl Metrics {
             Box::new(self.mailbox_depth.clone()),
             Box::new(self.ledger_records.clone()),
             Box::new(self.dropped_events.clone()),
+            Box::new(self.body_bytes.clone()),
+            Box::new(self.connections.clone()),
+            Box::new(self.shed.clone()),
             Box::new(self.panics.clone()),
         ];
         collectors.into_iter().try_for_each(|collector| self.registry.register(collector))
@@ -116,6 +130,11 @@ impl Metrics {
     pub fn observe(&self, standing: &Standing) {
         self.in_flight.set(i64::from(standing.in_flight));
         self.dropped_events.set(i64::try_from(standing.dropped_events).unwrap_or(i64::MAX));
+        self.body_bytes.set(gauged(standing.load.body_bytes));
+        self.connections.set(gauged(standing.load.connections));
+        for (why, count) in standing.load.shed {
+            self.shed.with_label_values(&[why.as_str()]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
         for (actor, depth) in [("health", standing.health_depth), ("ledger", standing.ledger_depth)] {
             self.mailbox_depth.with_label_values(&[actor]).set(gauged(depth));
         }

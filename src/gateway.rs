@@ -3,13 +3,7 @@
 //! [`Shared`] is one per process and behind an `Arc`; [`Worker`] is one per thread and behind an `Rc`,
 //! because HTTP clients stay on the thread that made them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use actix::Addr;
 use arc_swap::ArcSwap;
@@ -24,8 +18,8 @@ use pointsman_actors::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, events::Metrics, images::ImageFiles,
-    providers::Providers, upstream::UpstreamClient,
+    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, drain::Drain, events::Metrics,
+    images::ImageFiles, providers::Providers, upstream::UpstreamClient,
 };
 
 /// One per process.
@@ -54,21 +48,25 @@ pub struct Shared {
     pub metrics: Metrics,
     /// Images served by link.
     pub images: ImageFiles,
-    /// Set once the process was asked to stop.
-    pub draining: AtomicBool,
+    /// When the process leaves.
+    pub drain: Drain,
 }
 
 impl Shared {
     /// The bounds request bodies are read under.
     #[must_use]
     pub fn body_limits(&self) -> BodyLimits {
-        BodyLimits { bytes: self.config.limits.max_body_bytes, time: self.config.timeouts.client_body }
+        BodyLimits {
+            bytes: self.config.limits.max_body_bytes,
+            pace: self.config.timeouts.client_body,
+            load: Arc::clone(self.admission.load()),
+        }
     }
 
     /// Whether the process was asked to stop.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.drain.has_begun()
     }
 }
 

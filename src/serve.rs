@@ -6,6 +6,7 @@ use std::{
     fmt,
     io::{self, Write as _},
     net::SocketAddr,
+    time::Duration,
 };
 
 use tokio::{
@@ -15,8 +16,11 @@ use tokio::{
 
 use crate::{
     config::Config,
-    server::{Server, StartError},
+    server::{Gateway, Server, StartError},
 };
+
+/// How long running calls have for their last words when the process must leave at once.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Why it does not serve, or no longer.
 #[derive(Debug)]
@@ -49,12 +53,13 @@ impl From<StartError> for ServeError {
 /// # Errors
 /// When the gateway cannot start, or its listener breaks.
 pub async fn serve(config: Config) -> Result<(), ServeError> {
-    let drain_notice = config.server.drain_notice;
+    let (drain_notice, drain_grace) = (config.server.drain_notice, config.timeouts.drain_grace);
     // Listened for before anybody is told that we are here: who stops us then must not kill us.
     let mut signals = Signals::listen();
     let server = Server::bind(config).await?;
     greet(&server);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
+    let urgent = gateway.clone();
     let (urge, urged) = oneshot::channel();
     actix_rt::spawn(async move {
         signals.next().await;
@@ -68,15 +73,31 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
         };
         let graceful = async {
             actix_rt::time::sleep(drain_notice).await;
-            handle.stop(true).await;
+            let stopped = handle.stop(true);
+            let grace = async {
+                actix_rt::time::sleep(drain_grace).await;
+                log::info!("stopping: the grace is over, what still runs is ended");
+                gateway.end_requests();
+            };
+            tokio::join!(stopped, grace);
         };
         tokio::join!(graceful, second);
     });
     // A stop that waits for running requests cannot be hastened: it is left where it is.
     tokio::select! {
         served = server.run() => served.map_err(|error| ServeError::Broke(address, error)),
-        Ok(()) = urged => Ok(()),
+        Ok(()) = urged => {
+            end_at_once(&urgent).await;
+            Ok(())
+        }
     }
+}
+
+/// Ends what still runs, gives it a moment to say so to its clients, and hands in the last news.
+async fn end_at_once(gateway: &Gateway) {
+    gateway.end_requests();
+    actix_rt::time::sleep(LAST_WORDS).await;
+    gateway.close().await;
 }
 
 /// SIGTERM and SIGINT, from one moment on.

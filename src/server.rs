@@ -10,7 +10,7 @@ use std::{
     num::NonZeroUsize,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -41,6 +41,7 @@ use crate::{
     auth::KeyTable,
     clock,
     config::Config,
+    drain::Drain,
     events::Metrics,
     gateway::{Control, Permits, Shared, Worker},
     images::ImageFiles,
@@ -51,6 +52,9 @@ use crate::{
 
 /// Connections the system holds while all workers are busy.
 const BACKLOG: i32 = 4096;
+
+/// How long, behind the grace of a drain, connections may still take to carry what was said last.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Why the gateway did not start.
 #[derive(Debug)]
@@ -133,7 +137,7 @@ impl Gateway {
             metrics,
             news_room: NewsRoom::default(),
             routers: Routers::default(),
-            draining: AtomicBool::new(false),
+            drain: Drain::default(),
             providers,
             snapshot,
             live,
@@ -185,7 +189,12 @@ impl Gateway {
 
     /// From now on readiness says `draining`.
     pub fn begin_drain(&self) {
-        self.shared.draining.store(true, Ordering::Relaxed);
+        self.shared.drain.begin();
+    }
+
+    /// From now on nothing runs on: calls without an answer are refused with 503, streams end with an error chunk.
+    pub fn end_requests(&self) {
+        self.shared.drain.finish();
     }
 
     /// Hands in the last news and stops the control actors. Call it when no worker serves any more.
@@ -266,7 +275,7 @@ impl Server {
             .on_connect(move |connection, _| bound_writes(connection, timeouts.client_write_stall))
             // Otherwise a client that left is not noticed while the upstream is silent.
             .h1_allow_half_closed(false)
-            .shutdown_timeout(timeouts.drain_grace.as_secs().max(1))
+            .shutdown_timeout((timeouts.drain_grace + LAST_WORDS).as_secs().max(1))
             .disable_signals()
             .listen(listener);
         let http = match http {

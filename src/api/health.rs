@@ -122,5 +122,7 @@ async fn checks(worker: &Worker) -> Checks {
         providers_configured: published.providers.len(),
         routers_answer: routers.iter().all(Result::is_ok),
         records: ledger.ok(),
+        in_flight: worker.shared.admission.in_flight(),
+        load: worker.shared.admission.load().read(),
     }
 }

@@ -27,6 +27,7 @@ pub async fn show(worker: LocalData<Worker>, request: HttpRequest) -> Result<Htt
         ledger_depth: depths.ledger.get(),
         ledger_records: ask(&shared.control.ledger, question).await.ok(),
         dropped_events: shared.news_room.dropped(),
+        load: shared.admission.load().read(),
     });
     let text = shared.metrics.render().map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))

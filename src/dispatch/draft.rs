@@ -215,8 +215,9 @@ impl Drop for Draft {
                 self.attempt_ended(AttemptRecord { duration_ms, ..unfinished });
             }
             self.record.finish = None;
-            let left = if std::thread::panicking() { GenerationStatus::Failed } else { GenerationStatus::Cancelled };
-            self.post(left);
+            // Cancelled means that the client left.
+            let ours = std::thread::panicking() || self.worker.shared.drain.is_over();
+            self.post(if ours { GenerationStatus::Failed } else { GenerationStatus::Cancelled });
         }
     }
 }

@@ -66,11 +66,14 @@ pub async fn answer(
     let feeds = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
         Ok(Ok(open)) => feeds(open),
         Ok(Err(error)) => return Err(error),
-        Err(_) => late_feeds(opening, ChatStream::new(call::unanswered(draft.borrow().record()), options)),
+        Err(_) => {
+            let chat = ChatStream::new(call::unanswered(draft.borrow().record()), options);
+            late_feeds(unless_stopped(opening, worker.shared.drain.over()), chat)
+        }
     };
     let mut head = head(&draft.borrow());
     draft.borrow().publish_running();
-    Ok(head.body(Body(Relay::start(feeds, limits))))
+    Ok(head.body(Body(Relay::start(feeds, limits, worker.shared.drain.over()))))
 }
 
 fn head(draft: &Draft) -> actix_web::HttpResponseBuilder {
@@ -102,6 +105,21 @@ fn late_feeds(opening: LocalBoxFuture<'static, Result<Open, ApiError>>, chat: Ch
         }
     });
     stream::once(opened).flatten().boxed_local()
+}
+
+/// The same attempts, given up when the process must leave: dropping them ends them, and their record.
+fn unless_stopped(
+    opening: LocalBoxFuture<'static, Result<Open, ApiError>>,
+    time_up: impl Future<Output = ()> + 'static,
+) -> LocalBoxFuture<'static, Result<Open, ApiError>> {
+    async move {
+        tokio::select! {
+            biased;
+            open = opening => open,
+            () = time_up => Err(ApiError::draining()),
+        }
+    }
+    .boxed_local()
 }
 
 /// Walks the plan until an endpoint gives content.
@@ -225,6 +243,10 @@ impl Observer for StreamObserver {
                 draft.attempt_ended(failed);
                 draft.fail(Some(outcome));
             }
+            Ending::Stopped => {
+                draft.attempt_ended(attempt.cancelled());
+                draft.fail(Some(outcome));
+            }
             Ending::ClientLeft => {
                 draft.attempt_ended(attempt.cancelled());
                 draft.cancel(outcome);
@@ -233,12 +255,21 @@ impl Observer for StreamObserver {
     }
 
     fn error(&self, fault: &AnswerFault) -> StreamError {
-        let error = ApiError::broken_stream(fault.kind);
+        self.told(&ApiError::broken_stream(fault.kind))
+    }
+
+    fn stopped(&self) -> StreamError {
+        StreamError { provider_name: None, ..self.told(&ApiError::draining()) }
+    }
+}
+
+impl StreamObserver {
+    fn told(&self, error: &ApiError) -> StreamError {
         let draft = self.draft.borrow();
         StreamError {
             provider_name: draft.record().provider_name.clone(),
             request_id: Some(Arc::clone(&draft.record().request_id)),
-            ..stream_error(&error)
+            ..stream_error(error)
         }
     }
 }

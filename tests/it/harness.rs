@@ -6,7 +6,7 @@ use actix_web::http::Method;
 use futures_util::StreamExt as _;
 use pointsman::{
     config::{BUILT_IN, Config},
-    server::Server,
+    server::{Gateway, Server},
 };
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub const KEY: &str = "sk-test-0123456789abcdef";
 pub struct TestGateway {
     /// Where it listens.
     pub address: SocketAddr,
-    handle: Option<actix_web::dev::ServerHandle>,
+    handle: Option<(actix_web::dev::ServerHandle, Gateway)>,
 }
 
 /// What a call was answered with.
@@ -106,7 +106,7 @@ impl TestGateway {
 
     async fn run(config: Config) -> TestGateway {
         let server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
-        let (address, handle) = (server.address(), server.handle());
+        let (address, handle) = (server.address(), (server.handle(), server.gateway().clone()));
         actix_web::rt::spawn(server.run());
         TestGateway { address, handle: Some(handle) }
     }
@@ -178,9 +178,15 @@ impl TestGateway {
 
     /// Asks the server to stop, running calls first.
     pub async fn stop(&self) {
-        if let Some(handle) = &self.handle {
+        if let Some((handle, _)) = &self.handle {
             handle.stop(true).await;
         }
+    }
+
+    /// Tells whatever still runs that the time of the process is over; its pages can still be read.
+    pub fn end_requests(&self) {
+        let (_, gateway) = self.handle.as_ref().expect("runs in a process of its own");
+        gateway.end_requests();
     }
 }
 

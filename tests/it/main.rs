@@ -74,6 +74,8 @@ mod introspection;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod lifecycle_drain;
+#[cfg(test)]
 mod pool;
 #[cfg(test)]
 mod process;
