@@ -18,7 +18,7 @@ use actix_web::{
 };
 use futures_util::FutureExt as _;
 
-use crate::{cors, error::ApiError, events, gateway::Shared};
+use crate::{connections::OngoingCall, cors, error::ApiError, events, gateway::Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -65,6 +65,7 @@ pub async fn frame<B: MessageBody + 'static>(
     let id = RequestId::chosen_by(&request);
     put_path_in_order(&mut request);
     request.extensions_mut().insert(id.clone());
+    let call = OngoingCall::begin(&request);
     let shared = request.app_data::<web::Data<Shared>>().cloned();
     let most = shared.as_ref().map_or(usize::MAX, |shared| shared.config.limits.max_header_bytes);
     let answered = if head_bytes(&request) > most {
@@ -86,7 +87,10 @@ pub async fn frame<B: MessageBody + 'static>(
         }
         .emit(&shared.metrics);
     }
-    answered
+    match call {
+        Some(call) => answered.map(|response| call.answered(response)),
+        None => answered,
+    }
 }
 
 async fn pass<B: MessageBody + 'static>(

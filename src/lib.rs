@@ -12,6 +12,7 @@ mod body;
 pub mod cli;
 pub mod clock;
 pub mod config;
+mod connections;
 mod cors;
 mod dispatch;
 mod drain;

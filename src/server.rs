@@ -4,7 +4,6 @@
 //! [`Server`] is the gateway on its own listener, as the binary runs it.
 
 use std::{
-    any::Any,
     fmt, io,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
@@ -17,7 +16,6 @@ use std::{
 };
 
 use actix::{Actor as _, Arbiter};
-use actix_rt::net::TcpStream;
 use actix_web::{
     App, HttpServer,
     dev::{Server as HttpServing, ServerHandle},
@@ -41,6 +39,7 @@ use crate::{
     auth::KeyTable,
     clock,
     config::Config,
+    connections::ClientWatch,
     drain::Drain,
     events::Metrics,
     gateway::{Control, Permits, Shared, Worker},
@@ -211,18 +210,6 @@ impl Gateway {
     }
 }
 
-/// A client that reads nothing keeps its connection for no longer than this: the server itself has no clock for
-/// writes, and asks nobody while the socket is full.
-fn bound_writes(connection: &dyn Any, stall: Duration) {
-    #[cfg(target_os = "linux")]
-    if let Some(tcp) = connection.downcast_ref::<TcpStream>() {
-        // Refused only by systems that do not know the option; there the system's own patience counts.
-        let _ = socket2::SockRef::from(tcp).set_tcp_user_timeout(Some(stall));
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (connection, stall);
-}
-
 /// A listener as actix makes them, with our backlog; a port that was left a moment ago can be had again at once.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -261,6 +248,7 @@ impl Server {
         let address = listener.local_addr().map_err(refused)?;
         let gateway = Gateway::start(config).await?;
         let mounted = gateway.clone();
+        let watch = ClientWatch::new(&gateway.shared.config, gateway.shared.admission.load());
         let workers = server.workers.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
         let http = HttpServer::new(move || {
             let gateway = mounted.clone();
@@ -272,7 +260,7 @@ impl Server {
             .client_request_timeout(timeouts.client_header)
             .max_connections(server.max_connections)
             .tcp_nodelay(true)
-            .on_connect(move |connection, _| bound_writes(connection, timeouts.client_write_stall))
+            .on_connect(move |connection, extensions| watch.accept(connection, extensions))
             // Otherwise a client that left is not noticed while the upstream is silent.
             .h1_allow_half_closed(false)
             .shutdown_timeout((timeouts.drain_grace + LAST_WORDS).as_secs().max(1))

@@ -56,6 +56,10 @@ mod contract_stream_leaving;
 #[cfg(test)]
 mod contract_stream_pace;
 #[cfg(test)]
+mod enemy;
+#[cfg(test)]
+mod enemy_slow;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod hostile;
