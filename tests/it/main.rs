@@ -26,8 +26,6 @@ mod contract_catalog;
 #[cfg(test)]
 mod contract_chat;
 #[cfg(test)]
-mod contract_enemy;
-#[cfg(test)]
 mod contract_errors;
 #[cfg(test)]
 mod contract_health;
@@ -52,11 +50,21 @@ mod contract_secrets;
 #[cfg(test)]
 mod contract_stream;
 #[cfg(test)]
-mod contract_stream_leaving;
-#[cfg(test)]
 mod contract_stream_pace;
 #[cfg(test)]
 mod enemy;
+#[cfg(test)]
+mod enemy_bodies;
+#[cfg(test)]
+mod enemy_framing;
+#[cfg(test)]
+mod enemy_heads;
+#[cfg(test)]
+mod enemy_keys;
+#[cfg(test)]
+mod enemy_leaving;
+#[cfg(test)]
+mod enemy_paths;
 #[cfg(test)]
 mod enemy_slow;
 #[cfg(test)]
