@@ -244,7 +244,24 @@ impl StreamConfig {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::config::{Config, Environment};
+
+    #[test]
+    fn there_must_be_room_for_one_largest_body() {
+        let faults = |limits: &str| {
+            let text = format!("[simulation]\nmode = \"off\"\n[limits]\n{limits}\n");
+            let read = Config::parse(&text, "f", Path::new("."), &Environment::default());
+            read.err().map(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        };
+        assert_eq!(faults("max_body_bytes = 1024\nbuffered_bytes = 3072"), None);
+        let little = faults("max_body_bytes = 1024\nbuffered_bytes = 3071").unwrap();
+        assert!(little.starts_with("f:5:18: limits.buffered_bytes: leaves no room"), "{little}");
+        let large = faults("max_body_bytes = 50000000").unwrap();
+        assert!(large.starts_with("f:4:18: limits.max_body_bytes: ") && large.contains("150000000"), "{large}");
+    }
 
     #[test]
     fn the_next_byte_is_due_by_the_pace_and_never_after_the_whole_time() {

@@ -76,6 +76,8 @@ mod hostile_answers;
 #[cfg(test)]
 mod hostile_connections;
 #[cfg(test)]
+mod hostile_endless;
+#[cfg(test)]
 mod hostile_statuses;
 #[cfg(test)]
 mod hostile_streams;
