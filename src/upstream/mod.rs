@@ -32,6 +32,7 @@ pub use body::UpstreamBody;
 pub use client::{BodyForm, Call, TransportLimits, UpstreamAnswer, UpstreamClient};
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
+pub use guard::dry_run::{Examined, examine};
 pub use probe::Timing;
 pub use redact::Redactor;
 pub use retry_after::retry_after;

@@ -68,6 +68,11 @@ mod enemy_paths;
 #[cfg(test)]
 mod enemy_slow;
 #[cfg(test)]
+mod fuzz_corpus;
+#[cfg(test)]
+#[path = "../../fuzz/properties/mod.rs"]
+mod fuzz_properties;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod hostile;
