@@ -1,6 +1,7 @@
 //! How much a caller may call: requests per minute and calls at a time, per key and for everybody.
 //!
-//! Nothing waits here: a call over a limit is refused at once with the time after which it would pass.
+//! Nothing waits here: a call over a limit is refused at once with the time after which it would pass. What was counted
+//! survives a new configuration: calls in progress always, the request rate of whoever's limit stays the same.
 
 use std::{
     num::NonZeroU32,
@@ -23,7 +24,7 @@ use pointsman_actors::domain::Tick;
 use crate::{
     auth::Caller,
     clock,
-    config::{Key, LimitsConfig},
+    config::LimitsConfig,
     error::{ApiError, Limit, Overload},
     load::{Load, Shed},
 };
@@ -35,29 +36,37 @@ const CONCURRENCY_WAIT: Duration = Duration::from_secs(1);
 
 /// The limits in force.
 pub struct Admission {
-    global_rate: Option<DefaultDirectRateLimiter>,
-    global_places: Arc<Places>,
+    global_rate: Option<Arc<Rate<DefaultDirectRateLimiter>>>,
+    global_places: Places,
     keys: Vec<KeyLimits>,
     clock: DefaultClock,
     load: Arc<Load>,
 }
 
 struct KeyLimits {
-    rate: Option<(NonZeroU32, KeyLimiter)>,
-    /// When the whole burst is available again, as a [`Tick`]: the limiter cannot be asked without spending.
-    full_at: AtomicU64,
-    places: Arc<Places>,
+    /// Whose they are: [`Caller::owner`].
+    owner: u64,
+    rate: Option<Arc<Rate<KeyLimiter>>>,
+    places: Places,
 }
 
-/// Calls at a time.
+/// A request rate, with what has been spent of it.
+struct Rate<L> {
+    per_minute: NonZeroU32,
+    limiter: L,
+    /// When the whole burst is available again, as a [`Tick`]: the limiter cannot be asked without spending.
+    full_at: AtomicU64,
+}
+
+/// Calls at a time: those in progress under any configuration, and how many this one allows.
 struct Places {
-    taken: AtomicU32,
+    taken: Arc<AtomicU32>,
     most: Option<u32>,
 }
 
 /// A call in progress. Gives its places back when dropped.
 pub struct Admitted {
-    places: [Arc<Places>; 2],
+    places: [Arc<AtomicU32>; 2],
     /// What the rate limit still allows, for the answer's headers.
     pub rate: Option<RateState>,
 }
@@ -74,19 +83,23 @@ pub struct RateState {
 }
 
 impl Admission {
-    /// The limits of the configuration, for `keys` and the anonymous caller behind them.
+    /// The limits of the configuration, for `callers` in the order of their positions; what was counted under the
+    /// configuration before goes on counting.
     #[must_use]
-    pub fn new(limits: &LimitsConfig, keys: &[Key]) -> Admission {
-        let anonymous = Key::anonymous();
+    pub fn new<'c>(
+        limits: &LimitsConfig,
+        callers: impl Iterator<Item = &'c Caller>,
+        before: Option<&Admission>,
+    ) -> Admission {
+        let rate = limits.requests_per_minute.and_then(NonZeroU32::new);
+        let direct = |rate| RateLimiter::direct(Quota::per_minute(rate));
+        let known = |owner| before?.keys.iter().find(|limits: &&KeyLimits| limits.owner == owner);
         Admission {
-            global_rate: limits
-                .requests_per_minute
-                .and_then(NonZeroU32::new)
-                .map(|rate| RateLimiter::direct(Quota::per_minute(rate))),
-            global_places: Places::new(limits.concurrency),
-            keys: keys.iter().chain([&anonymous]).map(KeyLimits::new).collect(),
-            clock: DefaultClock::default(),
-            load: Load::new(limits.buffered_bytes),
+            global_rate: Rate::carried(rate, before.and_then(|before| before.global_rate.as_ref()), direct),
+            global_places: Places::carried(limits.concurrency, before.map(|before| &before.global_places)),
+            keys: callers.map(|caller| KeyLimits::new(caller, known(caller.owner))).collect(),
+            clock: before.map_or_else(DefaultClock::default, |before| before.clock.clone()),
+            load: Load::carried(limits.buffered_bytes, before.map(|before| &before.load)),
         }
     }
 
@@ -106,7 +119,7 @@ impl Admission {
         let mut admitted = self.place(key)?;
         admitted.rate = key.check_rate(&self.clock)?;
         if let Some(limiter) = &self.global_rate
-            && let Err(until) = limiter.check()
+            && let Err(until) = limiter.limiter.check()
         {
             self.load.shed(Shed::RequestRate);
             return Err(ApiError::overloaded(Overload::RequestRate, until.wait_time_from(self.clock.now())));
@@ -119,9 +132,9 @@ impl Admission {
             self.load.shed(Shed::InFlight);
             ApiError::overloaded(Overload::RequestsInFlight, CONCURRENCY_WAIT)
         };
-        let global = Places::take(&self.global_places).ok_or_else(full)?;
-        let Some(own) = Places::take(&key.places) else {
-            global.give_back();
+        let global = self.global_places.take().ok_or_else(full)?;
+        let Some(own) = key.places.take() else {
+            give_back(&global);
             let error = ApiError::limited(Limit::Concurrency, CONCURRENCY_WAIT);
             return Err(match key.rate_state(clock::now()) {
                 Some(state) => state.on_refusal(error, CONCURRENCY_WAIT),
@@ -139,23 +152,25 @@ impl Admission {
 }
 
 impl KeyLimits {
-    fn new(key: &Key) -> KeyLimits {
-        let rate = key.requests_per_minute.and_then(NonZeroU32::new).map(|rate| {
-            let limiter = RateLimiter::direct(Quota::per_minute(rate)).with_middleware::<StateInformationMiddleware>();
-            (rate, limiter)
-        });
-        KeyLimits { rate, full_at: AtomicU64::new(0), places: Places::new(key.concurrency) }
+    fn new(caller: &Caller, before: Option<&KeyLimits>) -> KeyLimits {
+        let rate = caller.key.requests_per_minute.and_then(NonZeroU32::new);
+        let informed = |rate| RateLimiter::direct(Quota::per_minute(rate)).with_middleware();
+        KeyLimits {
+            owner: caller.owner,
+            rate: Rate::carried(rate, before.and_then(|before| before.rate.as_ref()), informed),
+            places: Places::carried(caller.key.concurrency, before.map(|before| &before.places)),
+        }
     }
 
     fn check_rate(&self, clock: &DefaultClock) -> Result<Option<RateState>, ApiError> {
-        let Some((limit, limiter)) = &self.rate else { return Ok(None) };
-        let limit = limit.get();
+        let Some(rate) = &self.rate else { return Ok(None) };
+        let limit = rate.per_minute.get();
         let refill = Duration::from_secs(60) / limit;
-        match limiter.check() {
+        match rate.limiter.check() {
             Ok(state) => {
                 let remaining = state.remaining_burst_capacity();
                 let reset = refill * limit.saturating_sub(remaining);
-                self.full_at.fetch_max(clock::now().plus(reset).0, Ordering::Relaxed);
+                rate.full_at.fetch_max(clock::now().plus(reset).0, Ordering::Relaxed);
                 Ok(Some(RateState { limit, remaining, reset }))
             }
             Err(until) => {
@@ -168,37 +183,55 @@ impl KeyLimits {
 
     /// Where the rate stands, spending nothing.
     fn rate_state(&self, now: Tick) -> Option<RateState> {
-        let limit = self.rate.as_ref()?.0.get();
+        let rate = self.rate.as_ref()?;
+        let limit = rate.per_minute.get();
         let refill = Duration::from_secs(60) / limit;
-        let reset = Tick(self.full_at.load(Ordering::Relaxed)).since(now);
+        let reset = Tick(rate.full_at.load(Ordering::Relaxed)).since(now);
         let spent = u32::try_from(reset.as_nanos().div_ceil(refill.as_nanos().max(1))).unwrap_or(u32::MAX);
         Some(RateState { limit, remaining: limit.saturating_sub(spent), reset })
     }
 }
 
+impl<L> Rate<L> {
+    /// The same limiter, if it limits to the same; a new one begins with its whole burst.
+    fn carried(
+        wanted: Option<NonZeroU32>,
+        before: Option<&Arc<Rate<L>>>,
+        limiter: impl FnOnce(NonZeroU32) -> L,
+    ) -> Option<Arc<Rate<L>>> {
+        let per_minute = wanted?;
+        let same = before.filter(|before| before.per_minute == per_minute);
+        Some(
+            same.cloned().unwrap_or_else(|| {
+                Arc::new(Rate { per_minute, limiter: limiter(per_minute), full_at: AtomicU64::new(0) })
+            }),
+        )
+    }
+}
+
 impl Places {
-    fn new(most: Option<u32>) -> Arc<Places> {
-        Arc::new(Places { taken: AtomicU32::new(0), most })
+    fn carried(most: Option<u32>, before: Option<&Places>) -> Places {
+        Places { taken: before.map_or_else(Arc::default, |before| Arc::clone(&before.taken)), most }
     }
 
-    fn take(places: &Arc<Places>) -> Option<Arc<Places>> {
-        let taken = places.taken.fetch_add(1, Ordering::Relaxed);
-        if places.most.is_some_and(|most| taken >= most) {
-            places.give_back();
+    fn take(&self) -> Option<Arc<AtomicU32>> {
+        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
+        if self.most.is_some_and(|most| taken >= most) {
+            give_back(&self.taken);
             return None;
         }
-        Some(Arc::clone(places))
+        Some(Arc::clone(&self.taken))
     }
+}
 
-    fn give_back(&self) {
-        self.taken.fetch_sub(1, Ordering::Relaxed);
-    }
+fn give_back(taken: &AtomicU32) {
+    taken.fetch_sub(1, Ordering::Relaxed);
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
         for places in &self.places {
-            places.give_back();
+            give_back(places);
         }
     }
 }

@@ -1,12 +1,14 @@
 //! One file per resource of the HTTP API. A handler reads like the story of its request; the paths are
 //! all in [`crate::routes`], the status codes all in [`crate::error`].
 
+pub mod calibration;
 pub mod chat;
 pub mod explain;
 pub mod generation;
 pub mod health;
 pub mod image;
 pub mod key;
+pub mod memory;
 pub mod metrics;
 pub mod models;
 pub mod preview;
@@ -14,6 +16,8 @@ pub mod providers;
 pub mod stats;
 
 mod caching;
+mod calibration_metrics;
+mod calibration_view;
 mod condition;
 mod endpoint_entry;
 mod explain_view;

@@ -10,7 +10,6 @@ use actix_web::{
     dev::Payload,
     http::header::{self, HeaderMap},
 };
-use actix_web_lab::extract::LocalData;
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -67,6 +66,13 @@ impl KeyTable {
         });
         let anonymous = Caller { position: keys.len(), owner: 0, key: Key::anonymous() };
         KeyTable { mode, keys: callers.collect(), anonymous: Arc::new(anonymous) }
+    }
+
+    /// Every caller there can be, in the order of their positions.
+    pub fn callers(&self) -> impl Iterator<Item = &Caller> {
+        let mut callers: Vec<&Caller> = self.keys.values().map(Arc::as_ref).collect();
+        callers.sort_unstable_by_key(|caller| caller.position);
+        callers.into_iter().chain([&*self.anonymous])
     }
 
     /// Whose request this is.
@@ -132,8 +138,8 @@ impl FromRequest for Authorized {
     type Future = std::future::Ready<Result<Authorized, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let caller = match request.app_data::<LocalData<Worker>>() {
-            Some(worker) => worker.shared.keys.caller(request),
+        let caller = match Worker::of(request) {
+            Some(worker) => worker.setup.keys.caller(request),
             None => Err(ApiError::internal()),
         };
         std::future::ready(caller.map(Authorized))
@@ -148,9 +154,9 @@ impl FromRequest for Visitor {
     type Future = std::future::Ready<Result<Visitor, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let admitted = match request.app_data::<LocalData<Worker>>() {
-            Some(worker) if worker.shared.config.auth.public_catalog => Ok(Visitor),
-            Some(worker) => worker.shared.keys.caller(request).map(|_| Visitor),
+        let admitted = match Worker::of(request) {
+            Some(worker) if worker.setup.config.auth.public_catalog => Ok(Visitor),
+            Some(worker) => worker.setup.keys.caller(request).map(|_| Visitor),
             None => Err(ApiError::internal()),
         };
         std::future::ready(admitted)

@@ -2,13 +2,17 @@
 
 use std::{
     sync::LazyLock,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use pointsman_actors::domain::Tick;
 
-/// Monotonic time is counted from the first reading.
+/// When the time was first read.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// What the monotonic clock shows at the first reading: moments that an earlier process saw lie before it. More than
+/// anything is remembered.
+const HEAD_START: Duration = Duration::from_secs(400 * 86_400);
 
 /// Starts the monotonic clock, unless it runs: uptime counts from here.
 pub fn start() {
@@ -21,10 +25,16 @@ pub fn now() -> Tick {
     tick(Instant::now())
 }
 
+/// The moment of the first reading.
+#[must_use]
+pub fn started() -> Tick {
+    tick(*START)
+}
+
 /// `instant` as the core counts it.
 #[must_use]
 pub fn tick(instant: Instant) -> Tick {
-    let since = instant.saturating_duration_since(*START);
+    let since = HEAD_START + instant.saturating_duration_since(*START);
     Tick(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 

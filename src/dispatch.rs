@@ -13,6 +13,8 @@ pub mod plain;
 pub mod stream;
 pub mod walk;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use pointsman_actors::{
     dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, rewrite_answer},
@@ -105,6 +107,7 @@ impl Work {
 /// What the client is told when nothing is left to choose from.
 pub async fn route(worker: &Worker, catalog: &Catalog, work: &Work, query: Query) -> Result<Routed, ApiError> {
     let now = clock::now();
-    let asked = worker.router.send(Route { query, now }).await.map_err(|_| ApiError::internal())?;
+    let published = Arc::clone(&worker.setup.published);
+    let asked = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;
     asked.map_err(|error| refusal::explain(catalog, work, &error, now))
 }

@@ -10,11 +10,13 @@ use pointsman_actors::{
 };
 use prometheus::{
     Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder, core::Collector,
+    TextEncoder, core::Collector, proto::MetricFamily,
 };
 
 use crate::{clock, load::LoadReading};
 
+/// What the names of all metrics begin with.
+pub(crate) const PREFIX: &str = "pointsman";
 /// First tokens and whole answers are timed in these buckets, seconds.
 const SECONDS: [f64; 14] = [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0];
 /// The gateway's own time is timed in these buckets, seconds.
@@ -64,7 +66,7 @@ impl Metrics {
     /// # Errors
     /// Never with the names below; the registry's own check is passed on.
     pub fn new() -> Result<Metrics, prometheus::Error> {
-        let registry = Registry::new_custom(Some("pointsman".to_owned()), None)?;
+        let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
         let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
         let histogram = |name: &str, help: &str| {
             HistogramVec::new(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()), &["provider", "model"])
@@ -143,13 +145,14 @@ impl Metrics {
         }
     }
 
-    /// The Prometheus text format, version 0.0.4.
+    /// The Prometheus text format, version 0.0.4, `others` behind our own.
     ///
     /// # Errors
     /// When the encoder fails.
-    pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
+    pub fn render(&self, others: &[MetricFamily]) -> Result<Vec<u8>, prometheus::Error> {
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        TextEncoder::new().encode(others, &mut text)?;
         Ok(text)
     }
 }

@@ -14,11 +14,17 @@ use actix_web::{
         uri::PathAndQuery,
     },
     middleware::Next,
-    web,
 };
+use actix_web_lab::extract::LocalData;
 use futures_util::FutureExt as _;
 
-use crate::{connections::OngoingCall, cors, error::ApiError, events, gateway::Shared};
+use crate::{
+    connections::OngoingCall,
+    cors,
+    error::ApiError,
+    events,
+    gateway::{Desk, Shared},
+};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -66,12 +72,16 @@ pub async fn frame<B: MessageBody + 'static>(
     put_path_in_order(&mut request);
     request.extensions_mut().insert(id.clone());
     let call = OngoingCall::begin(&request);
-    let shared = request.app_data::<web::Data<Shared>>().cloned();
-    let most = shared.as_ref().map_or(usize::MAX, |shared| shared.config.limits.max_header_bytes);
+    let worker = request.app_data::<LocalData<Desk>>().map(|desk| desk.worker());
+    let most = worker.as_ref().map_or(usize::MAX, |worker| worker.setup.config.limits.max_header_bytes);
+    let shared = worker.as_ref().map(|worker| Arc::clone(&worker.shared));
+    if let Some(worker) = worker {
+        request.extensions_mut().insert(worker);
+    }
     let answered = if head_bytes(&request) > most {
         Ok(request.into_response(ApiError::headers_too_large(most).naming(id.as_str()).respond()))
     } else {
-        pass(request, next, &id, shared.as_deref()).await
+        pass(request, next, &id, shared.as_ref()).await
     };
     if let Some(shared) = shared {
         let status = match &answered {
@@ -198,7 +208,7 @@ fn put_path_in_order(request: &mut ServiceRequest) {
 mod tests {
     use std::path::Path;
 
-    use actix_web::{App, middleware::from_fn, test};
+    use actix_web::{App, middleware::from_fn, test, web};
 
     use super::*;
     use crate::{config::Config, server::Gateway};
@@ -209,7 +219,7 @@ mod tests {
         let config = Config::parse("[simulation]\nmode = \"off\"\n", "test", Path::new("."), &environment);
         let gateway = Gateway::start(config.unwrap()).await.unwrap();
         let app = App::new()
-            .app_data(web::Data::from(Arc::clone(gateway.shared())))
+            .app_data(LocalData::new(gateway.desk()))
             .route("/well", web::get().to(async || "well"))
             .route("/ill", web::get().to(async || if true { panic!("on purpose") } else { "" }))
             .wrap(from_fn(frame));
@@ -220,7 +230,7 @@ mod tests {
         let served = test::call_service(&app, test::TestRequest::get().uri("/well").to_request()).await;
         assert_eq!(served.status().as_u16(), 200);
 
-        let text = String::from_utf8(gateway.shared().metrics.render().unwrap()).unwrap();
+        let text = String::from_utf8(gateway.shared().metrics.render(&[]).unwrap()).unwrap();
         assert!(text.lines().any(|line| line == "pointsman_panics_total 1"), "{text}");
         gateway.close().await;
     }

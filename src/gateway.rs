@@ -1,11 +1,19 @@
-//! What the parts of a running gateway share, and what each worker has for itself.
+//! What the parts of a running gateway share: for the life of the process, for one configuration, on one thread.
 //!
-//! [`Shared`] is one per process and behind an `Arc`; [`Worker`] is one per thread and behind an `Rc`,
-//! because HTTP clients stay on the thread that made them.
+//! [`Shared`] is one per process and never replaced; what one configuration brings is its [`Setup`], and the one in
+//! force is behind one pointer in it. A [`Desk`] is what a worker thread has: HTTP clients stay on the thread that made
+//! them. A [`Worker`] is a setup at work on one thread; each request takes one when it comes, and keeps it to its end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    future::{Ready, ready},
+    ops::Deref,
+    rc::Rc,
+    sync::Arc,
+};
 
 use actix::Addr;
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload};
 use arc_swap::ArcSwap;
 use pointsman_actors::{
     catalog::CatalogActor,
@@ -13,31 +21,17 @@ use pointsman_actors::{
     news::{News, NewsRoom, Timer},
     provider_health::ProviderHealth,
     router::{Router, Routers},
-    stats::{LiveBoard, Snapshot},
 };
-use tokio::sync::Semaphore;
 
 use crate::{
-    admission::Admission, auth::KeyTable, body::BodyLimits, config::Config, drain::Drain, events::Metrics,
-    images::ImageFiles, providers::Providers, upstream::UpstreamClient,
+    drain::Drain, error::ApiError, events::Metrics, images::ImageFiles, memory::Memory, setup::Setup,
+    upstream::UpstreamClient,
 };
 
 /// One per process.
 pub struct Shared {
-    /// The configuration in force.
-    pub config: Config,
-    /// The published catalog and statistics.
-    pub snapshot: Arc<ArcSwap<Snapshot>>,
-    /// The fast cells of every endpoint.
-    pub live: Arc<LiveBoard>,
-    /// Who may call.
-    pub keys: KeyTable,
-    /// How much they may call.
-    pub admission: Admission,
-    /// Addresses, credentials and limits of every provider, by position in the catalog.
-    pub providers: Providers,
-    /// Permits per provider, by position in the catalog.
-    pub permits: Vec<Permits>,
+    /// What the configuration in force brought.
+    pub setup: ArcSwap<Setup>,
     /// The control actors.
     pub control: Control,
     /// The trays of all workers.
@@ -48,21 +42,13 @@ pub struct Shared {
     pub metrics: Metrics,
     /// Images served by link.
     pub images: ImageFiles,
+    /// The file that the statistics are kept in, if they are.
+    pub memory: Option<Arc<Memory>>,
     /// When the process leaves.
     pub drain: Drain,
 }
 
 impl Shared {
-    /// The bounds request bodies are read under.
-    #[must_use]
-    pub fn body_limits(&self) -> BodyLimits {
-        BodyLimits {
-            bytes: self.config.limits.max_body_bytes,
-            pace: self.config.timeouts.client_body,
-            load: Arc::clone(self.admission.load()),
-        }
-    }
-
     /// Whether the process was asked to stop.
     #[must_use]
     pub fn is_draining(&self) -> bool {
@@ -70,37 +56,93 @@ impl Shared {
     }
 }
 
-/// How many calls a provider gets at a time, and how long a further one waits for its turn.
-pub struct Permits {
-    /// Free places.
-    pub places: Arc<Semaphore>,
-    /// Longest wait.
-    pub wait: Duration,
-}
-
 /// The addresses of the control actors. They live on an arbiter of their own.
 pub struct Control {
-    /// Owns model metadata.
-    pub catalog: Addr<CatalogActor>,
-    /// Owns the statistics.
-    pub health: Addr<ProviderHealth>,
-    /// Owns the records.
-    pub ledger: Addr<Ledger<MemoryStore>>,
+    catalog: ArcSwap<Addr<CatalogActor>>,
+    health: ArcSwap<Addr<ProviderHealth>>,
+    ledger: ArcSwap<Addr<Ledger<MemoryStore>>>,
 }
 
-/// One per worker thread.
-pub struct Worker {
-    /// What all workers share.
+impl Control {
+    /// The addresses of actors that were just started.
+    #[must_use]
+    pub fn new(
+        catalog: Addr<CatalogActor>,
+        health: Addr<ProviderHealth>,
+        ledger: Addr<Ledger<MemoryStore>>,
+    ) -> Control {
+        Control {
+            catalog: ArcSwap::from_pointee(catalog),
+            health: ArcSwap::from_pointee(health),
+            ledger: ArcSwap::from_pointee(ledger),
+        }
+    }
+
+    /// Owns model metadata.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Addr<CatalogActor>> {
+        self.catalog.load_full()
+    }
+
+    /// Owns the statistics.
+    #[must_use]
+    pub fn health(&self) -> Arc<Addr<ProviderHealth>> {
+        self.health.load_full()
+    }
+
+    /// Owns the records.
+    #[must_use]
+    pub fn ledger(&self) -> Arc<Addr<Ledger<MemoryStore>>> {
+        self.ledger.load_full()
+    }
+}
+
+/// A setup at work on one thread. Cloning shares it; it cannot leave its thread.
+#[derive(Clone)]
+pub struct Worker(Rc<AtWork>);
+
+/// What a [`Worker`] holds.
+pub struct AtWork {
+    /// What lives as long as the process.
     pub shared: Arc<Shared>,
-    /// This worker's router.
+    /// The configuration of the requests that hold this.
+    pub setup: Arc<Setup>,
+    /// This thread's router.
     pub router: Arc<Addr<Router>>,
     /// One client per provider that is on, by position in the catalog.
     pub clients: Vec<Option<UpstreamClient>>,
-    /// This worker's tray.
+    /// This thread's tray.
     pub news: Arc<News>,
 }
 
+impl Deref for Worker {
+    type Target = AtWork;
+
+    fn deref(&self) -> &AtWork {
+        &self.0
+    }
+}
+
 impl Worker {
+    /// The setup in force, at work on the thread of `desk`. Clients, and with them open connections, are kept where
+    /// `before` calls the same address in the same way.
+    fn new(shared: &Arc<Shared>, router: &Arc<Addr<Router>>, news: &Arc<News>, before: Option<&Worker>) -> Worker {
+        let setup = shared.setup.load_full();
+        Worker(Rc::new(AtWork {
+            clients: setup.providers.clients(before.map(|worker| (&worker.setup.providers, &*worker.clients))),
+            setup,
+            shared: Arc::clone(shared),
+            router: Arc::clone(router),
+            news: Arc::clone(news),
+        }))
+    }
+
+    /// The worker that the frame gave to a request; `None` outside of the frame.
+    #[must_use]
+    pub fn of(request: &HttpRequest) -> Option<Worker> {
+        request.extensions().get::<Worker>().cloned()
+    }
+
     /// Sees to it that fresh news leave within [`News::PATIENCE`].
     pub fn post(&self, timer: Timer) {
         if timer == Timer::Needed {
@@ -110,5 +152,46 @@ impl Worker {
                 news.flush();
             });
         }
+    }
+}
+
+impl FromRequest for Worker {
+    type Error = ApiError;
+    type Future = Ready<Result<Worker, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Worker::of(request).ok_or_else(ApiError::internal))
+    }
+}
+
+/// One per worker thread: gives every request the worker of the setup in force.
+pub struct Desk {
+    shared: Arc<Shared>,
+    current: RefCell<Worker>,
+}
+
+impl Desk {
+    /// The desk of the calling thread.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, router: &Arc<Addr<Router>>, news: &Arc<News>) -> Desk {
+        let current = RefCell::new(Worker::new(&shared, router, news, None));
+        Desk { shared, current }
+    }
+
+    /// What all workers share.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The setup in force, at work on this thread. Made anew when the setup has changed since the last request; that
+    /// costs some microseconds per provider, and nothing else does.
+    #[must_use]
+    pub fn worker(&self) -> Worker {
+        let mut current = self.current.borrow_mut();
+        if !Arc::ptr_eq(&self.shared.setup.load(), &current.setup) {
+            *current = Worker::new(&self.shared, &current.router, &current.news, Some(&current));
+        }
+        current.clone()
     }
 }

@@ -23,7 +23,7 @@ const SHEDDING: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Load {
     body_bytes: AtomicUsize,
-    most_body_bytes: usize,
+    most_body_bytes: AtomicUsize,
     connections: AtomicUsize,
     /// Refusals, by [`Shed`].
     shed: [AtomicU64; Shed::ALL.len()],
@@ -63,18 +63,26 @@ impl Load {
     pub fn new(most_body_bytes: usize) -> Arc<Load> {
         Arc::new(Load {
             body_bytes: AtomicUsize::new(0),
-            most_body_bytes,
+            most_body_bytes: AtomicUsize::new(most_body_bytes),
             connections: AtomicUsize::new(0),
             shed: Default::default(),
             last_shed: AtomicU64::new(0),
         })
     }
 
+    /// The same counters under another configuration; fresh ones where there are none.
+    #[must_use]
+    pub fn carried(most_body_bytes: usize, before: Option<&Arc<Load>>) -> Arc<Load> {
+        let Some(before) = before else { return Load::new(most_body_bytes) };
+        before.most_body_bytes.store(most_body_bytes, Ordering::Relaxed);
+        Arc::clone(before)
+    }
+
     /// Whether a body of `bytes` could be held right now, if nobody else came.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
         let held = self.body_bytes.load(Ordering::Relaxed);
-        held.saturating_add(bytes.saturating_mul(COPIES_OF_A_BODY)) <= self.most_body_bytes
+        held.saturating_add(bytes.saturating_mul(COPIES_OF_A_BODY)) <= self.most_body_bytes.load(Ordering::Relaxed)
     }
 
     /// The count of one body, at zero.
@@ -138,7 +146,7 @@ impl HeldBody {
     pub fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_mul(COPIES_OF_A_BODY);
         let held = self.load.body_bytes.fetch_add(more, Ordering::Relaxed);
-        if held.saturating_add(more) > self.load.most_body_bytes {
+        if held.saturating_add(more) > self.load.most_body_bytes.load(Ordering::Relaxed) {
             self.load.body_bytes.fetch_sub(more, Ordering::Relaxed);
             return false;
         }

@@ -61,7 +61,7 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     worker.shared.news_room.flush();
-    let found = ask(&worker.shared.control.ledger, Lookup { id, now_ms: clock::unix_millis() }).await?;
+    let found = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
     let own = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
     found.filter(own).map(|generation| with_probabilities(worker, &generation)).ok_or_else(ApiError::unknown_generation)
 }
@@ -69,6 +69,6 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
 /// A record whose candidates say how often each would have been chosen: worked out when somebody asks.
 fn with_probabilities(worker: &Worker, generation: &Generation) -> Generation {
     let mut decision = (*generation.decision).clone();
-    fill_selection_probabilities(&mut decision, &worker.shared.snapshot.load().policy);
+    fill_selection_probabilities(&mut decision, &worker.setup.policy);
     Generation { decision: Arc::new(decision), ..generation.clone() }
 }

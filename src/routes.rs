@@ -3,8 +3,6 @@
 //! The same resources stand under `/api/v1`, `/api` and, unless switched off, `/v1`. The one difference:
 //! `/api/models` lists models of every output kind, the versioned list only those that write text.
 
-use std::sync::Arc;
-
 use actix_web::{
     Resource, Scope, guard,
     middleware::from_fn,
@@ -13,12 +11,14 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 
 use crate::{
-    api::{chat, explain, generation, health, image, key, metrics, models, preview, providers, stats},
+    api::{
+        calibration, chat, explain, generation, health, image, key, memory, metrics, models, preview, providers, stats,
+    },
     config::Config,
     cors,
     error::ApiError,
     frame::frame,
-    gateway::{Shared, Worker},
+    gateway::Desk,
 };
 
 /// Methods of pages that are read.
@@ -29,11 +29,11 @@ const CALL: &str = "POST";
 const EITHER: &str = "GET, HEAD, POST";
 
 /// Mounts the whole gateway. Register it last: it answers every path that nobody else did.
-pub fn mount(app: &mut ServiceConfig, worker: &LocalData<Worker>) {
-    let shared: web::Data<Shared> = web::Data::from(Arc::clone(&worker.shared));
-    let config = &worker.shared.config;
-    let root = web::scope("").app_data(worker.clone()).app_data(shared);
-    let mut root = root
+pub fn mount(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
+    let setup = desk.shared().setup.load_full();
+    let config = &setup.config;
+    let mut root = web::scope("")
+        .app_data(desk.clone())
         .configure(|app| health_pages(app, config))
         .service(scope("/api/v1", Version::V1, config))
         .service(scope("/api", Version::Unversioned, config));
@@ -94,6 +94,8 @@ fn resources(api: &mut ServiceConfig, version: Version, config: &Config) {
         .service(page("/models/{id:.+}").route(read().to(models::bare)))
         .service(page("/model/{id:.+}").route(read().to(models::wrapped)))
         .service(page("/providers").route(read().to(providers::list)))
+        .service(page("/health/calibration").route(read().to(calibration::show)))
+        .service(page("/health/memory").route(read().to(memory::show)))
         .service(page("/health/providers").route(read().to(health::providers)))
         .service(page("/health/providers/{slug}").route(read().to(health::provider)))
         .service(page("/key").route(read().to(key::show)))

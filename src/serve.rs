@@ -6,7 +6,7 @@ use std::{
     fmt,
     io::{self, Write as _},
     net::SocketAddr,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -20,7 +20,9 @@ use crate::{
 };
 
 /// How long running calls have for their last words when the process must leave at once.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long what was said last may be on its way when no call runs any more.
+const ON_ITS_WAY: Duration = Duration::from_millis(300);
 
 /// Why it does not serve, or no longer.
 #[derive(Debug)]
@@ -96,7 +98,17 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
 /// Ends what still runs, gives it a moment to say so to its clients, and hands in the last news.
 async fn end_at_once(gateway: &Gateway) {
     gateway.end_requests();
-    actix_rt::time::sleep(LAST_WORDS).await;
+    let (begun, mut last_running) = (Instant::now(), Instant::now());
+    while begun.elapsed() < LAST_WORDS && last_running.elapsed() < ON_ITS_WAY {
+        let setup = gateway.setup();
+        if setup.admission.load().read().connections == 0 {
+            break;
+        }
+        if setup.admission.in_flight() > 0 {
+            last_running = Instant::now();
+        }
+        actix_rt::time::sleep(Duration::from_millis(5)).await;
+    }
     gateway.close().await;
 }
 
@@ -118,6 +130,6 @@ impl Signals {
 
 /// Tells on stdout what a stranger needs for a first call. A closed stdout is not a reason to stop.
 fn greet(server: &Server) {
-    let text = greeting::text(&server.gateway().shared().config, &server.address().to_string());
+    let text = greeting::text(&server.gateway().setup().config, &server.address().to_string());
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

@@ -25,33 +25,35 @@ use actix_web_lab::extract::LocalData;
 use arc_swap::ArcSwap;
 use pointsman_actors::{
     catalog::CatalogActor,
+    keeping::Keep,
     ledger::{CountRecords, Ledger, MemoryStore},
     news::{News, NewsRoom},
-    provider_health::{Ping, ProviderHealth},
+    provider_health::{ProviderHealth, WriteDown},
+    published::Published,
     router::{Router, Routers, Seeds},
-    stats::{LiveBoard, Statistics},
+    stats::{LiveBoard, Statistics, mix},
 };
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::sync::Semaphore;
 
 use crate::{
-    admission::Admission,
-    auth::KeyTable,
     clock,
     config::Config,
     connections::ClientWatch,
     drain::Drain,
     events::Metrics,
-    gateway::{Control, Permits, Shared, Worker},
+    gateway::{Control, Desk, Shared},
     images::ImageFiles,
-    providers::Providers,
+    memory::Memory,
+    reload::{self, AdoptError},
     routes,
-    simulation::{self, Running as SimulatedProvider},
+    setup::{Draft, Setup},
 };
 
 /// Connections the system holds while all workers are busy.
 const BACKLOG: i32 = 4096;
 
+/// How long the end of the process may wait for a slow disk.
+const LAST_NEWS: Duration = Duration::from_secs(5);
 /// How long, behind the grace of a drain, connections may still take to carry what was said last.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
@@ -92,7 +94,8 @@ pub struct Gateway {
     instance: u64,
     workers: Arc<AtomicU64>,
     control: Arc<Arbiter>,
-    simulation: Arc<Vec<SimulatedProvider>>,
+    /// Held while a configuration is taken over.
+    adopting: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Gateway {
@@ -102,46 +105,44 @@ impl Gateway {
     /// When a provider's TLS settings or the simulation fail.
     pub async fn start(config: Config) -> Result<Gateway, StartError> {
         clock::start();
-        let simulation = play(&config).map_err(StartError::Simulation)?;
-        let (catalog, policy) = (Arc::new(config.catalog(1)), Arc::new(config.routing_policy(1)));
-        let providers = Providers::new(&config, &catalog, &simulation).map_err(StartError::Provider)?;
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
-        let seed = config.routing.seed.unwrap_or_else(rand::random);
-        let instance = config.routing.instance_id.unwrap_or_else(rand::random);
-        log::info!("routing seed {seed}, instance {instance}");
-        let live = Arc::new(LiveBoard::new(&catalog, seed));
-        let mut statistics = Statistics::new(Arc::clone(&catalog), policy);
-        let snapshot = Arc::new(ArcSwap::from_pointee(statistics.snapshot(1)));
+        let draft = Draft::new(config, 1, None)?;
         // Nothing fails from here on: a thread that was started would stay. Simulated providers stop when dropped.
+        let (catalog, policy) = (Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
+        let (ledger, images) = (draft.config.ledger.clone(), draft.config.images.clone());
+        let seed = draft.config.routing.seed.unwrap_or_else(rand::random);
+        let instance = draft.config.routing.instance_id.unwrap_or_else(rand::random);
+        log::info!("routing seed {seed}, instance {instance}");
+        let mut statistics = Statistics::new(Arc::clone(&catalog), policy);
+        let remembering = draft.config.routing.memory.clone();
+        let memory = Memory::recall(&remembering, &mut statistics);
+        // Replicas with the same seed must not probe in step.
+        let live = LiveBoard::new(&catalog, mix(seed, instance));
+        let published = Arc::new(Published::new(statistics.snapshot(1), live));
+        let setup = draft.adopt(Arc::clone(&published), None);
         let arbiter = Arbiter::new();
-        let health = {
-            let published = Arc::clone(&snapshot);
-            ProviderHealth::start_in_arbiter(&arbiter.handle(), move |_| ProviderHealth::new(statistics, published))
-        };
-        let store = MemoryStore::new(config.ledger.capacity, config.ledger.max_age);
-        let control = Control {
-            catalog: CatalogActor::start_in_arbiter(&arbiter.handle(), move |_| CatalogActor::new(catalog)),
-            health,
-            ledger: Ledger::start_in_arbiter(&arbiter.handle(), move |_| Ledger::new(store)),
-        };
-        let permits = providers.iter().map(|provider| Permits {
-            places: Arc::new(Semaphore::new(provider.max_in_flight)),
-            wait: provider.permit_wait,
-        });
+        let store = MemoryStore::new(ledger.capacity, ledger.max_age);
+        let control = Control::new(
+            CatalogActor::start_in_arbiter(&arbiter.handle(), move |_| CatalogActor::new(catalog)),
+            {
+                let health = ProviderHealth::new(statistics, published);
+                let health = match &memory {
+                    Some(memory) => health.keeping(Arc::clone(memory) as Arc<dyn Keep>, remembering.save_interval),
+                    None => health,
+                };
+                ProviderHealth::start_in_arbiter(&arbiter.handle(), move |_| health)
+            },
+            Ledger::start_in_arbiter(&arbiter.handle(), move |_| Ledger::new(store)),
+        );
         let shared = Shared {
-            keys: KeyTable::new(config.auth.mode, &config.keys),
-            admission: Admission::new(&config.limits, &config.keys),
-            permits: permits.collect(),
-            images: ImageFiles::new(config.images.url_ttl, config.images.max_bytes),
+            setup: ArcSwap::from_pointee(setup),
+            images: ImageFiles::new(images.url_ttl, images.max_bytes),
             metrics,
             news_room: NewsRoom::default(),
             routers: Routers::default(),
+            memory,
             drain: Drain::default(),
-            providers,
-            snapshot,
-            live,
             control,
-            config,
         };
         Ok(Gateway {
             shared: Arc::new(shared),
@@ -149,29 +150,29 @@ impl Gateway {
             instance,
             workers: Arc::default(),
             control: Arc::new(arbiter),
-            simulation: Arc::new(simulation),
+            adopting: Arc::default(),
         })
     }
 
     /// Mounts every path of the gateway in an application. Call it last: it answers what nobody else did.
     /// Runs once per worker thread, and gives that thread its router and its clients.
     pub fn mount(&self, app: &mut ServiceConfig) {
-        routes::mount(app, &LocalData::new(self.worker()));
+        routes::mount(app, &LocalData::new(self.desk()));
     }
 
-    fn worker(&self) -> Worker {
-        let shared = Arc::clone(&self.shared);
+    /// The desk of the calling thread.
+    pub(crate) fn desk(&self) -> Desk {
+        let shared = &self.shared;
         let number = self.workers.fetch_add(1, Ordering::Relaxed);
-        let seeds = Seeds { seed: self.seed, instance: self.instance, worker: number };
-        let router = Router::new(Arc::clone(&shared.snapshot), Arc::clone(&shared.live), seeds);
+        let router = Router::new(Seeds { seed: self.seed, instance: self.instance, worker: number });
         let control = &shared.control;
         let news = Arc::new(News::new(
-            control.health.clone().recipient(),
-            control.ledger.clone().recipient(),
+            control.health().as_ref().clone().recipient(),
+            control.ledger().as_ref().clone().recipient(),
             shared.news_room.depths.clone(),
         ));
         shared.news_room.join(Arc::clone(&news));
-        Worker { clients: shared.providers.clients(), router: shared.routers.join(router.start()), news, shared }
+        Desk::new(Arc::clone(shared), &shared.routers.join(router.start()), &news)
     }
 
     /// What the parts of the gateway share.
@@ -180,15 +181,28 @@ impl Gateway {
         &self.shared
     }
 
-    /// The simulated providers it plays.
+    /// What the configuration in force brought.
     #[must_use]
-    pub fn simulation(&self) -> &[SimulatedProvider] {
-        &self.simulation
+    pub fn setup(&self) -> Arc<Setup> {
+        self.shared.setup.load_full()
     }
 
-    /// From now on readiness says `draining`.
+    /// Takes over another configuration while requests run, and gives the version it is in force under. What only a
+    /// start can change (addresses, workers, what is mounted) stays as it is.
+    ///
+    /// # Errors
+    /// When it cannot be put to work; the configuration in force then goes on.
+    pub async fn adopt(&self, config: Config) -> Result<u64, AdoptError> {
+        let _alone = self.adopting.lock().await;
+        reload::adopt(&self.shared, config).await
+    }
+
+    /// From now on readiness says `draining`. What was learned is written down already now: nobody knows how long
+    /// running requests will be waited for.
     pub fn begin_drain(&self) {
         self.shared.drain.begin();
+        self.shared.news_room.flush();
+        self.shared.control.health().do_send(WriteDown);
     }
 
     /// From now on nothing runs on: calls without an answer are refused with 503, streams end with an error chunk.
@@ -200,11 +214,12 @@ impl Gateway {
     pub async fn close(&self) {
         self.shared.news_room.flush();
         let now_ms = clock::unix_millis();
-        // Both answer only after every record and event before; a dead actor has nothing left to lose.
-        let _ = self.shared.control.ledger.send(CountRecords { now_ms }).await;
-        let _ = self.shared.control.health.send(Ping).await;
+        // Answers only after every record before; a dead actor has nothing left to lose.
+        let _ = self.shared.control.ledger().send(CountRecords { now_ms }).await;
+        // Answers only after every event before, and when they are written down.
+        let _ = self.shared.control.health().send(WriteDown).timeout(LAST_NEWS).await;
         self.control.stop();
-        for provider in self.simulation.iter() {
+        for provider in self.setup().simulation() {
             provider.stop();
         }
     }
@@ -218,13 +233,6 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
-}
-
-/// Starts the simulated providers, if they are to serve.
-fn play(config: &Config) -> io::Result<Vec<SimulatedProvider>> {
-    let active = config.simulation.providers.iter().filter(|_| config.simulation.active);
-    let characters: Vec<_> = active.map(|(_, character)| character.clone()).collect();
-    if characters.is_empty() { Ok(Vec::new()) } else { simulation::start(characters) }
 }
 
 /// A gateway on its own listener.
@@ -248,7 +256,10 @@ impl Server {
         let address = listener.local_addr().map_err(refused)?;
         let gateway = Gateway::start(config).await?;
         let mounted = gateway.clone();
-        let watch = ClientWatch::new(&gateway.shared.config, gateway.shared.admission.load());
+        let watch = {
+            let setup = gateway.setup();
+            ClientWatch::new(&setup.config, setup.admission.load())
+        };
         let workers = server.workers.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
         let http = HttpServer::new(move || {
             let gateway = mounted.clone();

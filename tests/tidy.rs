@@ -30,8 +30,8 @@ mod tidy {
     const ROOMS: [(&str, &[&str]); 4] =
         [("domain", &[]), ("dialect", &["domain"]), ("stats", &["domain"]), ("decide", &["domain", "stats"])];
     /// Every room and actor of the library: what a path in it can begin with.
-    const ALL_ROOMS: [&str; 9] =
-        ["domain", "dialect", "stats", "decide", "catalog", "provider_health", "router", "ledger", "relay"];
+    const ALL_ROOMS: [&str; 10] =
+        ["domain", "dialect", "stats", "decide", "catalog", "provider_health", "router", "ledger", "relay", "keeping"];
     /// Where status codes are known: the home of errors, the page that answers 503 by its nature, and where
     /// answers are read or played rather than given.
     const STATUS_CODES: [&str; 5] =

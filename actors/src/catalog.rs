@@ -1,7 +1,7 @@
 //! CatalogActor: the owner of model metadata.
 //!
 //! It holds the catalog of the running configuration. Decisions and pages read the same `Arc` from the
-//! published snapshot, so that nothing ever mixes two versions; the actor answers whoever wants to know
+//! configuration they work under, so that nothing ever mixes two versions; the actor answers whoever wants to know
 //! which version is in force.
 
 use std::sync::Arc;
@@ -14,6 +14,11 @@ use crate::domain::Catalog;
 #[derive(Message)]
 #[rtype(result = "Arc<Catalog>")]
 pub struct CurrentCatalog;
+
+/// Puts another catalog in force. Sent when a new configuration was taken over; no reply.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct ReplaceCatalog(pub Arc<Catalog>);
 
 /// The actor. Runs on the control arbiter.
 pub struct CatalogActor {
@@ -37,5 +42,13 @@ impl Handler<CurrentCatalog> for CatalogActor {
 
     fn handle(&mut self, _: CurrentCatalog, _: &mut Context<Self>) -> Self::Result {
         MessageResult(Arc::clone(&self.catalog))
+    }
+}
+
+impl Handler<ReplaceCatalog> for CatalogActor {
+    type Result = ();
+
+    fn handle(&mut self, ReplaceCatalog(catalog): ReplaceCatalog, _: &mut Context<Self>) {
+        self.catalog = catalog;
     }
 }

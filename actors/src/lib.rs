@@ -2,8 +2,8 @@
 //!
 //! Rooms, from the top down; each uses only those below it:
 //!
-//! * [`catalog`], [`provider_health`], [`router`], [`ledger`], [`relay`], and [`news`] and
-//!   [`mailbox`] between them: the actors.
+//! * [`catalog`], [`provider_health`], [`router`], [`ledger`], [`relay`], and [`news`], [`mailbox`], [`published`] and
+//!   [`keeping`] between them: the actors.
 //! * [`decide`]: which candidates, in which order, and why.
 //! * [`stats`]: what is known about endpoints.
 //! * [`dialect`]: provider wire formats, both ways.
@@ -15,10 +15,12 @@ pub mod catalog;
 pub mod decide;
 pub mod dialect;
 pub mod domain;
+pub mod keeping;
 pub mod ledger;
 pub mod mailbox;
 pub mod news;
 pub mod provider_health;
+pub mod published;
 pub mod relay;
 pub mod router;
 pub mod stats;

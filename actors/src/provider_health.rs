@@ -1,22 +1,25 @@
 //! ProviderHealth: the owner of all slow statistics.
 //!
 //! Workers send it what happened to endpoints in batches ([`Observations`]); it applies them and
-//! publishes a snapshot for the routers, at most every 50 ms and at once when a breaker moved.
+//! publishes a snapshot for the routers, at most every 50 ms and at once when a breaker moved. With a new
+//! configuration ([`Adopt`]) it goes over to another catalog and policy, keeps what it knows, and publishes there.
 //! The fast cells (in flight, breaker, cooldown) are shared and already up to date before a batch
-//! leaves its worker; this actor never stands between a failure and the next decision.
+//! leaves its worker; this actor never stands between a failure and the next decision. Where it may, it writes down
+//! what it knows ([`crate::keeping`]), so that a restart does not begin from nothing.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult};
-use arc_swap::ArcSwap;
+use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
 
 use crate::{
-    domain::{Event, Tick},
+    domain::{Catalog, Event, EventKind, RoutingPolicy, Tick},
+    keeping::{Keep, Keeping},
     mailbox::InMailbox,
-    stats::{Figures, Snapshot, Statistics},
+    published::Published,
+    stats::{Calibrations, Figures, LiveBoard, Statistics},
 };
 
 /// Shortest time between two published snapshots.
@@ -39,6 +42,35 @@ pub struct ReadFigures {
     pub patience: Duration,
 }
 
+/// Asks how predictions held over the hour that ends at `now`.
+#[derive(Message)]
+#[rtype(result = "Arc<Calibrations>")]
+pub struct ReadCalibrations {
+    /// The moment the hour ends at.
+    pub now: Tick,
+    /// As of [`ReadFigures`].
+    pub patience: Duration,
+}
+
+/// Goes over to another configuration. What comes back holds its first snapshot, in which every endpoint that stays
+/// keeps what is known about it; from then on this actor publishes there, and no longer where it did before.
+#[derive(Message)]
+#[rtype(result = "Arc<Published>")]
+pub struct Adopt {
+    /// The new catalog.
+    pub catalog: Arc<Catalog>,
+    /// The new constants.
+    pub policy: Arc<RoutingPolicy>,
+    /// The fast cells over the new catalog.
+    pub live: LiveBoard,
+}
+
+/// Writes down at once what is known and not written yet, if it is kept anywhere. Answered when it is written, or
+/// was not possible; other messages are handled meanwhile.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct WriteDown;
+
 /// Asks for a sign of life.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -47,27 +79,67 @@ pub struct Ping;
 /// The actor. Runs on the control arbiter.
 pub struct ProviderHealth {
     statistics: Statistics,
-    published: Arc<ArcSwap<Snapshot>>,
+    published: Arc<Published>,
     version: u64,
     last_published: Instant,
     waiting: bool,
-    /// The figures that were summed last, and for which moment.
-    figures: Option<(Tick, Arc<Figures>)>,
+    figures: Summed<Figures>,
+    calibrations: Summed<Calibrations>,
+    keeping: Keeping,
+}
+
+/// What was summed last, and for which moment.
+struct Summed<T>(Option<(Tick, Arc<T>)>);
+
+impl<T> Default for Summed<T> {
+    fn default() -> Summed<T> {
+        Summed(None)
+    }
+}
+
+impl<T> Summed<T> {
+    /// What was summed up to `patience` before `now`, or what `sum` gives.
+    fn read(&mut self, now: Tick, patience: Duration, sum: impl FnOnce() -> T) -> Arc<T> {
+        if let Some((at, known)) = &self.0
+            && now.since(*at) < patience
+        {
+            return Arc::clone(known);
+        }
+        let fresh = Arc::new(sum());
+        self.0 = Some((now, Arc::clone(&fresh)));
+        fresh
+    }
 }
 
 impl ProviderHealth {
     /// The owner of `statistics`, which publishes to `published`.
     #[must_use]
-    pub fn new(statistics: Statistics, published: Arc<ArcSwap<Snapshot>>) -> ProviderHealth {
-        let version = published.load().version;
-        ProviderHealth { statistics, published, version, last_published: Instant::now(), waiting: false, figures: None }
+    pub fn new(statistics: Statistics, published: Arc<Published>) -> ProviderHealth {
+        let version = published.snapshot().version;
+        ProviderHealth {
+            statistics,
+            published,
+            version,
+            last_published: Instant::now(),
+            waiting: false,
+            figures: Summed::default(),
+            calibrations: Summed::default(),
+            keeping: Keeping::nowhere(),
+        }
+    }
+
+    /// The same, which also writes down what it knows: at that place, this often when there is news, and when it is
+    /// told to ([`WriteDown`]).
+    #[must_use]
+    pub fn keeping(self, place: Arc<dyn Keep>, interval: Duration) -> ProviderHealth {
+        ProviderHealth { keeping: Keeping::at(place, interval), ..self }
     }
 
     fn publish(&mut self) {
         self.version += 1;
         self.waiting = false;
         self.last_published = Instant::now();
-        self.published.store(Arc::new(self.statistics.snapshot(self.version)));
+        self.published.publish(self.statistics.snapshot(self.version));
     }
 
     /// Publishes now, or when the pause is over. A flood of messages cannot starve it: the
@@ -89,6 +161,12 @@ impl ProviderHealth {
 
 impl Actor for ProviderHealth {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        if self.keeping.is_on() {
+            ctx.run_interval(self.keeping.interval, |health, _| health.keeping.write(&health.statistics));
+        }
+    }
 }
 
 impl Handler<Observations> for ProviderHealth {
@@ -98,6 +176,9 @@ impl Handler<Observations> for ProviderHealth {
         for event in &events {
             self.statistics.apply(event);
         }
+        if events.iter().any(|event| event.kind != EventKind::Dispatched) {
+            self.keeping.learned();
+        }
         self.publish_soon(ctx);
     }
 }
@@ -106,14 +187,39 @@ impl Handler<ReadFigures> for ProviderHealth {
     type Result = MessageResult<ReadFigures>;
 
     fn handle(&mut self, ReadFigures { now, patience }: ReadFigures, _: &mut Context<Self>) -> Self::Result {
-        if let Some((at, figures)) = &self.figures
-            && now.since(*at) < patience
-        {
-            return MessageResult(Arc::clone(figures));
-        }
-        let figures = Arc::new(self.statistics.figures(now));
-        self.figures = Some((now, Arc::clone(&figures)));
-        MessageResult(figures)
+        MessageResult(self.figures.read(now, patience, || self.statistics.figures(now)))
+    }
+}
+
+impl Handler<ReadCalibrations> for ProviderHealth {
+    type Result = MessageResult<ReadCalibrations>;
+
+    fn handle(&mut self, ReadCalibrations { now, patience }: ReadCalibrations, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.calibrations.read(now, patience, || self.statistics.calibrations(now)))
+    }
+}
+
+impl Handler<Adopt> for ProviderHealth {
+    type Result = MessageResult<Adopt>;
+
+    fn handle(&mut self, Adopt { catalog, policy, live }: Adopt, _: &mut Context<Self>) -> Self::Result {
+        self.statistics.replace_catalog(catalog);
+        self.statistics.replace_policy(policy);
+        // Positions in them are those of the old catalog.
+        (self.figures, self.calibrations) = Default::default();
+        self.version += 1;
+        self.waiting = false;
+        self.last_published = Instant::now();
+        self.published = Arc::new(Published::new(self.statistics.snapshot(self.version), live));
+        MessageResult(Arc::clone(&self.published))
+    }
+}
+
+impl Handler<WriteDown> for ProviderHealth {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: WriteDown, _: &mut Context<Self>) -> Self::Result {
+        Box::pin(self.keeping.write_last(&self.statistics))
     }
 }
 

@@ -1,19 +1,19 @@
-//! Router: one per worker, it answers "where to?" from the published snapshot.
+//! Router: one per worker, it answers "where to?" from what is published.
 //!
 //! It asks nobody and waits for nobody: the slow statistics are an `Arc`, the fast cells are copied once,
-//! and [`decide()`] does the rest. Serving counts a sequence number into the seed of its noise; a preview
+//! and [`decide()`] does the rest. Whoever asks brings the [`Published`] of the configuration it works under. Serving counts a sequence number into the seed of its noise; a preview
 //! takes none and ranks without noise unless it is given a seed.
 
 use std::sync::{Arc, Weak};
 
 use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
-use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::{
     decide::{self, decide},
     domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick},
-    stats::{LiveBoard, LiveView, Snapshot},
+    published::Published,
+    stats::LiveView,
 };
 
 /// Asks for a plan to serve a request with. One per request, answered at once.
@@ -24,6 +24,8 @@ pub struct Route {
     pub query: Query,
     /// The moment of asking.
     pub now: Tick,
+    /// What the configuration of the request has published.
+    pub published: Arc<Published>,
 }
 
 /// Asks what [`Route`] would answer, without leaving a trace. Answered at once.
@@ -34,6 +36,8 @@ pub struct Preview {
     pub query: Query,
     /// The moment of asking.
     pub now: Tick,
+    /// What the configuration of the request has published.
+    pub published: Arc<Published>,
     /// The seed of a past decision, to rank as it did; without noise otherwise.
     pub seed: Option<u64>,
 }
@@ -67,8 +71,6 @@ pub struct Seeds {
 
 /// The actor. Runs on its worker's arbiter.
 pub struct Router {
-    snapshot: Arc<ArcSwap<Snapshot>>,
-    live: Arc<LiveBoard>,
     seeds: Seeds,
     sequence: u64,
     /// The last copy of the fast cells, kept for its memory.
@@ -76,10 +78,10 @@ pub struct Router {
 }
 
 impl Router {
-    /// A router that reads these.
+    /// A router with these seeds.
     #[must_use]
-    pub fn new(snapshot: Arc<ArcSwap<Snapshot>>, live: Arc<LiveBoard>, seeds: Seeds) -> Router {
-        Router { snapshot, live, seeds, sequence: 0, view: LiveView::default() }
+    pub fn new(seeds: Seeds) -> Router {
+        Router { seeds, sequence: 0, view: LiveView::default() }
     }
 
     fn next_seed(&mut self) -> u64 {
@@ -88,9 +90,15 @@ impl Router {
         decide::splitmix64(seed ^ instance ^ (worker << 48) ^ self.sequence)
     }
 
-    fn decide(&mut self, query: &Query, now: Tick, seed: Option<u64>) -> Result<Routed, RouteError> {
-        self.live.refresh(now, &mut self.view);
-        let snapshot = self.snapshot.load();
+    fn decide(
+        &mut self,
+        published: &Published,
+        query: &Query,
+        now: Tick,
+        seed: Option<u64>,
+    ) -> Result<Routed, RouteError> {
+        published.live.refresh(now, &mut self.view);
+        let snapshot = published.snapshot();
         let decision = decide(&snapshot, &self.view, query, now, seed)?;
         Ok(Routed {
             decision: Arc::new(decision),
@@ -130,17 +138,17 @@ impl Actor for Router {
 impl Handler<Route> for Router {
     type Result = MessageResult<Route>;
 
-    fn handle(&mut self, Route { query, now }: Route, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, Route { query, now, published }: Route, _: &mut Context<Self>) -> Self::Result {
         let seed = self.next_seed();
-        MessageResult(self.decide(&query, now, Some(seed)))
+        MessageResult(self.decide(&published, &query, now, Some(seed)))
     }
 }
 
 impl Handler<Preview> for Router {
     type Result = MessageResult<Preview>;
 
-    fn handle(&mut self, Preview { query, now, seed }: Preview, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.decide(&query, now, seed))
+    fn handle(&mut self, Preview { query, now, published, seed }: Preview, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.decide(&published, &query, now, seed))
     }
 }
 

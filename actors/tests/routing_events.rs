@@ -6,7 +6,7 @@ mod routing_world;
 use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, RoutingPolicy, Tick},
+    domain::{EndpointId, Event, EventKind, Failure, FailureKind, Prediction, RoutingPolicy, Tick},
     stats::{Estimates, Snapshot, Statistics, Verdict},
 };
 use routing_world::World;
@@ -49,7 +49,14 @@ impl Rig {
     }
 
     fn tell(&mut self, dispatched: f64, now: f64, in_flight: u32, kind: EventKind) {
-        let event = Event { endpoint: self.endpoint, at: at(now), dispatched: at(dispatched), in_flight, kind };
+        let event = Event {
+            endpoint: self.endpoint,
+            at: at(now),
+            dispatched: at(dispatched),
+            in_flight,
+            predicted: Prediction::NONE,
+            kind,
+        };
         self.statistics.apply(&event);
     }
 
@@ -62,6 +69,7 @@ impl Rig {
             prompt_tokens: 10,
             completion_tokens: 20,
             max_tokens: Some(100),
+            cost: 0.0,
         };
         self.tell(start, start + first + 2.0, in_flight, completed);
     }
@@ -74,6 +82,7 @@ impl Rig {
             prompt_tokens: 10,
             completion_tokens: tokens,
             max_tokens: None,
+            cost: 0.0,
         };
         self.tell(start, start + total, 1, completed);
     }

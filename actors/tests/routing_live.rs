@@ -31,6 +31,7 @@ const OK: EventKind = EventKind::Completed {
     prompt_tokens: 10,
     completion_tokens: 10,
     max_tokens: None,
+    cost: 0.0,
 };
 
 const LEFT: EventKind = EventKind::Cancelled { had_content: false, expected_ln_first_token: 0.0 };
@@ -113,6 +114,17 @@ fn a_claim_counts_at_once_and_is_given_back_however_it_ends() {
         rig.finish(claim, start + 1.0, end);
         assert_eq!(rig.board.view(at(start + 9.0)).endpoint(0).in_flight, 0);
     }
+}
+
+#[test]
+fn what_was_predicted_travels_with_what_happens_to_the_attempt() {
+    let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+    let choice = rig.decide(at(0.0)).candidates.remove(0);
+    let claim = rig.board.claim(choice.index, at(0.0), &choice).unwrap();
+    let event = claim.event(at(1.0), OK);
+    assert!(choice.predicted.measured);
+    assert_eq!((event.predicted, event.endpoint, event.kind), (choice.predicted, choice.endpoint, OK));
+    assert_eq!((event.at, event.dispatched, event.in_flight), (at(1.0), at(0.0), 1));
 }
 
 #[test]

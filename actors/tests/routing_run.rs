@@ -8,7 +8,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use pointsman_actors::{
     decide::decide,
-    domain::{Candidate, Decision, Event, EventKind, Failure, FailureKind, Objective, Query, RoutingPolicy, Tick},
+    domain::{Candidate, Decision, EventKind, Failure, FailureKind, Objective, Query, RoutingPolicy, Tick},
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics, splitmix64},
 };
 use routing_world::World;
@@ -201,8 +201,7 @@ impl Run {
     }
 
     fn tell(&mut self, claim: &Claim, at: Tick, kind: EventKind) {
-        let Claim { endpoint, dispatched, in_flight, .. } = *claim;
-        self.statistics.apply(&Event { endpoint, at, dispatched, in_flight, kind });
+        self.statistics.apply(&claim.event(at, kind));
     }
 }
 
@@ -214,6 +213,7 @@ fn completed(first: f64, total: f64) -> EventKind {
         prompt_tokens: 100,
         completion_tokens: 20,
         max_tokens: Some(20),
+        cost: 0.0,
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     dialect::{ChatRequest, Form, StreamOptions, UsageChunk},
     domain::ApiType,
@@ -29,17 +28,17 @@ use crate::{
 /// Everything of the contract's section 3.
 pub async fn create(
     Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
+    worker: Worker,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
-    let admitted = worker.shared.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.shared.body_limits()).await?;
-    let chat = ChatRequest::parse(body, Form::Chat, &worker.shared.config.limits.request)?;
-    let snapshot = worker.shared.snapshot.load_full();
-    let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, None)?;
+    let admitted = worker.setup.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.setup.body_limits()).await?;
+    let chat = ChatRequest::parse(body, Form::Chat, &worker.setup.config.limits.request)?;
+    let catalog = &*worker.setup.catalog;
+    let query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let opening = Opening {
         api_type: ApiType::Completions,
         owner: caller.owner,
@@ -59,7 +58,7 @@ pub async fn create(
     };
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let work = Work::Chat(chat);
-    let routed = dispatch::route(&worker, &snapshot.catalog, &work, query).await?;
+    let routed = dispatch::route(&worker, catalog, &work, query).await?;
     let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
     let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
     let walk = Walk::new(&worker, routed, accepted, measure);
@@ -75,7 +74,7 @@ pub async fn create(
 
 /// An answer in one piece; with `told`, it also says how it was routed.
 async fn whole(
-    worker: &LocalData<Worker>,
+    worker: &Worker,
     work: &Work,
     walk: Walk,
     draft: Draft,
@@ -92,7 +91,7 @@ async fn whole(
 }
 
 fn stream_options(worker: &Worker, chat: &ChatRequest) -> StreamOptions {
-    let stream = &worker.shared.config.stream;
+    let stream = &worker.setup.config.stream;
     let usage_chunk = match (chat.include_usage, chat.usage_include) {
         (Some(true), _) => UsageChunk::WithoutChoices,
         (Some(false), false) => UsageChunk::Omitted,

@@ -1,7 +1,6 @@
 //! `GET` and `POST /route/explain`: why a generation went where it went.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::decide::reason_sentence;
 
 use super::explain_view::ExplainBody;
@@ -20,7 +19,7 @@ use crate::{
 /// 400 without an id, 404 for an id that is not the caller's.
 pub async fn by_query(
     Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
+    worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
@@ -33,19 +32,19 @@ pub async fn by_query(
 /// As [`by_query`].
 pub async fn by_body(
     Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
+    worker: Worker,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let body = read_json(&request, payload, worker.shared.body_limits()).await?;
+    let body = read_json(&request, payload, worker.setup.body_limits()).await?;
     let id = lookup::id_in_body(&body)?.or_else(|| lookup::id_in_query(&request));
     explain(&worker, &caller, id).await
 }
 
 async fn explain(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<HttpResponse, ApiError> {
     let generation = lookup::find(worker, caller, id).await?;
-    let catalog = &worker.shared.snapshot.load().catalog;
+    let catalog = &worker.setup.catalog;
     let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
     let body = ExplainBody::new(&generation, catalog, &reason);
     Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))

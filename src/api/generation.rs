@@ -1,7 +1,6 @@
 //! `GET /generation`: the whole record of a generation.
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::decide::reason_sentence;
 
 use super::generation_view::GenerationBody;
@@ -13,12 +12,12 @@ use crate::{auth::Authorized, config::Scope, error::ApiError, gateway::Worker, l
 /// 400 without an id, 404 for an id that is not the caller's.
 pub async fn show(
     Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
+    worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
-    let catalog = &worker.shared.snapshot.load().catalog;
+    let catalog = &worker.setup.catalog;
     let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
     let body = GenerationBody::new(&generation, catalog, &reason);
     Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))

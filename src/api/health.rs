@@ -5,9 +5,8 @@ use actix_web::{
     http::{StatusCode, header},
     web::Path,
 };
-use actix_web_lab::extract::LocalData;
 use futures_util::future::join_all;
-use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping, router};
+use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
 use serde::Serialize;
 
 use super::{
@@ -23,13 +22,13 @@ pub(crate) async fn live() -> HttpResponse {
 }
 
 /// Says which version runs, and since when.
-pub(crate) async fn status(worker: LocalData<Worker>) -> HttpResponse {
+pub(crate) async fn status(worker: Worker) -> HttpResponse {
     let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
     let body = StatusBody {
         status: if worker.shared.is_draining() { "draining" } else { "ok" },
         version: env!("CARGO_PKG_VERSION"),
         uptime_secs: clock::uptime_seconds(),
-        started_at: clocks.show(Tick::default()),
+        started_at: clocks.show(clock::started()),
     };
     HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body)
 }
@@ -37,7 +36,7 @@ pub(crate) async fn status(worker: LocalData<Worker>) -> HttpResponse {
 /// Says whether requests can be served: every actor answers, and nobody asked the process to stop.
 ///
 /// Not an error, but 503, when they cannot.
-pub(crate) async fn ready(worker: LocalData<Worker>) -> HttpResponse {
+pub(crate) async fn ready(worker: Worker) -> HttpResponse {
     let body = ReadinessBody::new(worker.shared.is_draining(), checks(&worker).await);
     let mut response = HttpResponse::Ok();
     if !body.is_ready() {
@@ -50,10 +49,7 @@ pub(crate) async fn ready(worker: LocalData<Worker>) -> HttpResponse {
 ///
 /// # Errors
 /// 403 without the scope `read`.
-pub(crate) async fn providers(
-    Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn providers(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     show(&worker, None).await
 }
@@ -64,7 +60,7 @@ pub(crate) async fn providers(
 /// 403 without the scope `read`, 404 for an unknown slug.
 pub(crate) async fn provider(
     Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
+    worker: Worker,
     slug: Path<String>,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
@@ -91,7 +87,7 @@ struct ProvidersHealthBody<'a> {
 
 async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiError> {
     let readings = Readings::now(worker).await?;
-    let catalog = &worker.shared.snapshot.load().catalog;
+    let catalog = &worker.setup.catalog;
     let wanted = (0_u32..).zip(&catalog.providers);
     let wanted = wanted.filter(|(_, provider)| slug.is_none_or(|slug| provider.slug.as_str() == slug));
     let data: Vec<_> =
@@ -107,14 +103,15 @@ async fn checks(worker: &Worker) -> Checks {
     let control = &worker.shared.control;
     let routers = worker.shared.routers.all();
     let routers = routers.iter().map(|router| ask(router, router::Ping));
+    let (catalog, health, ledger) = (control.catalog(), control.health(), control.ledger());
     let (catalog, health, ledger, routers) = futures_util::join!(
-        ask(&control.catalog, CurrentCatalog),
-        ask(&control.health, Ping),
-        ask(&control.ledger, CountRecords { now_ms: clock::unix_millis() }),
+        ask(&catalog, CurrentCatalog),
+        ask(&health, Ping),
+        ask(&ledger, CountRecords { now_ms: clock::unix_millis() }),
         join_all(routers),
     );
-    let published = &worker.shared.snapshot.load().catalog;
-    let readings = Readings { live: worker.shared.live.view(clock::now()), ..Readings::default() };
+    let published = &worker.setup.catalog;
+    let readings = Readings { live: worker.setup.published.live.view(clock::now()), ..Readings::default() };
     Checks {
         models: catalog.ok().map(|catalog| catalog.models.iter().filter(|model| catalog.is_served(model)).count()),
         health_answers: health.is_ok(),
@@ -122,7 +119,7 @@ async fn checks(worker: &Worker) -> Checks {
         providers_configured: published.providers.len(),
         routers_answer: routers.iter().all(Result::is_ok),
         records: ledger.ok(),
-        in_flight: worker.shared.admission.in_flight(),
-        load: worker.shared.admission.load().read(),
+        in_flight: worker.setup.admission.in_flight(),
+        load: worker.setup.admission.load().read(),
     }
 }

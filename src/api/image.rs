@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
 
 use crate::{
@@ -24,17 +23,17 @@ use crate::{
 /// Everything of the contract's section 3.
 pub async fn create(
     Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
+    worker: Worker,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
-    let admitted = worker.shared.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.shared.body_limits()).await?;
-    let image = ImageRequest::parse(body, &worker.shared.config.limits.request)?;
-    let snapshot = worker.shared.snapshot.load_full();
-    let query = query::of_image(&image, &snapshot.catalog, &worker.shared.config, &caller)?;
+    let admitted = worker.setup.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.setup.body_limits()).await?;
+    let image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
+    let catalog = &*worker.setup.catalog;
+    let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
     let opening = Opening {
         api_type: ApiType::Image,
         owner: caller.owner,
@@ -48,7 +47,7 @@ pub async fn create(
     };
     let measure = Measure { prompt_tokens: image.prompt_tokens, max_tokens: None, answers: 1, streamed: false };
     let work = Work::Image(ImageWork::new(image, &request));
-    let routed = dispatch::route(&worker, &snapshot.catalog, &work, query).await?;
+    let routed = dispatch::route(&worker, catalog, &work, query).await?;
     let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
     let walk = Walk::new(&worker, routed, accepted, measure);
     let (answer, draft) = plain::answer(&worker, &work, walk, draft).await?;
@@ -61,7 +60,7 @@ pub async fn create(
 ///
 /// # Errors
 /// 404 for a name that never was, or has expired.
-pub async fn file(worker: LocalData<Worker>, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+pub async fn file(worker: Worker, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
     let file = worker.shared.images.find(&name, Instant::now()).ok_or_else(|| ApiError::no_such("image"))?;
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, file.media_type))

@@ -1,7 +1,6 @@
 //! `GET /key` and `GET /credits`: what the calling key may do, and what it has spent.
 
 use actix_web::{HttpResponse, http::header};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::ledger::{ReadSpending, Spent};
 use serde::Serialize;
 
@@ -12,7 +11,7 @@ use crate::{ask::ask, auth::Authorized, clock, error::ApiError, gateway::Worker}
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
-pub(crate) async fn show(Authorized(caller): Authorized, worker: LocalData<Worker>) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     let spent = spent(&worker, Some(caller.owner)).await?;
     let body = Data { data: KeyBody::new(&caller.key, caller.is_admin(), spent) };
     Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
@@ -23,10 +22,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: LocalData<Worke
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
-pub(crate) async fn credits(
-    Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn credits(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     let spent = spent(&worker, (!caller.is_admin()).then_some(caller.owner)).await?;
     let body = Data { data: CreditsBody { total_credits: 0, total_usage: Dollars(spent.total) } };
     Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
@@ -47,7 +43,7 @@ struct CreditsBody {
 async fn spent(worker: &Worker, owner: Option<u64>) -> Result<Spent, ApiError> {
     worker.shared.news_room.flush();
     let question = ReadSpending { owner, now_ms: clock::unix_millis() };
-    ask(&worker.shared.control.ledger, question).await
+    ask(&worker.shared.control.ledger(), question).await
 }
 
 #[cfg(test)]

@@ -1,34 +1,36 @@
 //! `GET /metrics`: Prometheus text format 0.0.4.
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::ledger::CountRecords;
 
+use super::{calibration_metrics, memory};
 use crate::{ask::ask, clock, config::Scope, error::ApiError, events::Standing, gateway::Worker};
 
 /// Shows all counters. Open to anybody while the gateway listens on loopback only; else for keys with the scope `read`.
 ///
 /// # Errors
 /// 404 where metrics are switched off, 401 and 403 for a reader without the right, 500 when the encoder fails.
-pub async fn show(worker: LocalData<Worker>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let shared = &worker.shared;
-    if !shared.config.metrics.enabled {
+pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let (shared, setup) = (&worker.shared, &worker.setup);
+    if !setup.config.metrics.enabled {
         return Err(ApiError::unknown_path());
     }
-    if !shared.config.server.is_loopback() {
-        shared.keys.caller(&request)?.require(Scope::Read)?;
+    if !setup.config.server.is_loopback() {
+        setup.keys.caller(&request)?.require(Scope::Read)?;
     }
     let depths = &shared.news_room.depths;
     let question = CountRecords { now_ms: clock::unix_millis() };
     shared.metrics.observe(&Standing {
-        in_flight: shared.admission.in_flight(),
+        in_flight: setup.admission.in_flight(),
         // Read before the ledger is asked: the question waits behind what is counted here.
         health_depth: depths.health.get(),
         ledger_depth: depths.ledger.get(),
-        ledger_records: ask(&shared.control.ledger, question).await.ok(),
+        ledger_records: ask(&shared.control.ledger(), question).await.ok(),
         dropped_events: shared.news_room.dropped(),
-        load: shared.admission.load().read(),
+        load: setup.admission.load().read(),
     });
-    let text = shared.metrics.render().map_err(|_| ApiError::internal())?;
+    let mut others = calibration_metrics::read(&worker).await;
+    others.extend(memory::families(&worker));
+    let text = shared.metrics.render(&others).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
 }

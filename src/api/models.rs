@@ -5,7 +5,6 @@
 //! [`super::model_list`].
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web::Path};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::domain::{Catalog, Modalities, Modality, Resolved, Target};
 use serde::{Deserialize, Serialize};
 
@@ -27,11 +26,7 @@ const IMAGES: Outputs = Outputs::OneOf(Modalities::NONE.with(Modality::Image));
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn list_text(
-    _: Visitor,
-    worker: LocalData<Worker>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn list_text(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     list(&worker, &request, TEXT).await
 }
 
@@ -39,11 +34,7 @@ pub(crate) async fn list_text(
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn list_all(
-    _: Visitor,
-    worker: LocalData<Worker>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn list_all(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     list(&worker, &request, Outputs::Any).await
 }
 
@@ -51,11 +42,7 @@ pub(crate) async fn list_all(
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn list_images(
-    _: Visitor,
-    worker: LocalData<Worker>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn list_images(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     list(&worker, &request, IMAGES).await
 }
 
@@ -63,13 +50,9 @@ pub(crate) async fn list_images(
 ///
 /// # Errors
 /// 400 for a malformed query.
-pub(crate) async fn count(
-    _: Visitor,
-    worker: LocalData<Worker>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn count(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let query = ModelQuery::parse(request.query_string(), TEXT)?;
-    let catalog = &worker.shared.snapshot.load().catalog;
+    let catalog = &worker.setup.catalog;
     let offers = Offer::all(catalog, clock::today(), names(&worker));
     let count = select(offers, catalog, &query, &Readings::default()).len();
     caching::respond(&request, cache(&worker), &Data { data: CountBody { count } })
@@ -81,11 +64,11 @@ pub(crate) async fn count(
 /// 404 for a name that nobody knows or that is gone.
 pub(crate) async fn bare(
     _: Visitor,
-    worker: LocalData<Worker>,
+    worker: Worker,
     name: Path<Name>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let catalog = &worker.shared.snapshot.load().catalog;
+    let catalog = &worker.setup.catalog;
     let offer = offer(&worker, catalog, &name.into_inner().text())?;
     caching::respond(&request, cache(&worker), &ModelEntry::new(&offer, &catalog.parameters))
 }
@@ -96,11 +79,11 @@ pub(crate) async fn bare(
 /// As [`bare`].
 pub(crate) async fn wrapped(
     _: Visitor,
-    worker: LocalData<Worker>,
+    worker: Worker,
     name: Path<Name>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let catalog = &worker.shared.snapshot.load().catalog;
+    let catalog = &worker.setup.catalog;
     let offer = offer(&worker, catalog, &name.into_inner().text())?;
     let data = ModelEntry::new(&offer, &catalog.parameters);
     caching::respond(&request, cache(&worker), &Data { data })
@@ -112,12 +95,12 @@ pub(crate) async fn wrapped(
 /// As [`bare`].
 pub(crate) async fn endpoints(
     _: Visitor,
-    worker: LocalData<Worker>,
+    worker: Worker,
     name: Path<Name>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let readings = Readings::recent(&worker).await?;
-    let catalog = &worker.shared.snapshot.load().catalog;
+    let catalog = &worker.setup.catalog;
     let offer = offer(&worker, catalog, &name.into_inner().text())?;
     let data = ModelEndpoints::new(&offer, catalog, &readings);
     caching::respond(&request, cache(&worker), &Data { data })
@@ -151,11 +134,11 @@ impl Name {
 async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {
     let query = ModelQuery::parse(request.query_string(), default)?;
     let readings = if query.needs_readings() { Readings::recent(worker).await? } else { Readings::default() };
-    let catalog = &worker.shared.snapshot.load().catalog;
+    let catalog = &worker.setup.catalog;
     let offers = Offer::all(catalog, clock::today(), names(worker));
     let offers = select(offers, catalog, &query, &readings);
     let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-    let envelope = Envelope::choose(worker.shared.config.catalog.envelope, &query, agent);
+    let envelope = Envelope::choose(worker.setup.config.catalog.envelope, &query, agent);
     let body = ModelList::new(&offers, catalog, &query, envelope, request.path());
     caching::respond(request, cache(worker), &body)
 }
@@ -180,11 +163,11 @@ fn offer<'a>(worker: &Worker, catalog: &'a Catalog, name: &str) -> Result<Offer<
 }
 
 fn names(worker: &Worker) -> Names {
-    if worker.shared.config.catalog.list_aliases { Names::ModelsAndAliases } else { Names::Models }
+    if worker.setup.config.catalog.list_aliases { Names::ModelsAndAliases } else { Names::Models }
 }
 
 fn cache(worker: &Worker) -> Cache {
-    Cache::of_catalog(&worker.shared.config.auth)
+    Cache::of_catalog(&worker.setup.config.auth)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! `POST /route/preview`: what serving would choose, without calling anybody.
 
+use std::sync::Arc;
+
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     decide::{fill_selection_probabilities, reason_sentence},
     dialect::{ChatRequest, Form},
@@ -20,20 +21,25 @@ use crate::{
 /// The same 4xx as chat, except that an empty pool is an answer.
 pub async fn show(
     Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
+    worker: Worker,
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Inference)?;
-    let _admitted = worker.shared.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.shared.body_limits()).await?;
-    let chat = ChatRequest::parse(body, Form::Preview, &worker.shared.config.limits.request)?;
-    let snapshot = worker.shared.snapshot.load_full();
-    let default_model = format!("{}/auto", worker.shared.config.service.alias_prefix);
-    let query = query::of_chat(&chat, &snapshot.catalog, &worker.shared.config, &caller, Some(&default_model))?;
+    let _admitted = worker.setup.admission.admit(&caller)?;
+    let body = read_json(&request, payload, worker.setup.body_limits()).await?;
+    let chat = ChatRequest::parse(body, Form::Preview, &worker.setup.config.limits.request)?;
+    let catalog = &*worker.setup.catalog;
+    let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
+    let query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
     let asked = Asked { model: &requested, at: clock::unix_millis() / 1000, top_n: chat.routing.top_n };
-    let preview = Preview { query, now: clock::now(), seed: chat.routing.route_seed };
+    let preview = Preview {
+        query,
+        now: clock::now(),
+        published: Arc::clone(&worker.setup.published),
+        seed: chat.routing.route_seed,
+    };
     let answer = worker.router.send(preview).await.map_err(|_| ApiError::internal())?;
     let mut response = HttpResponse::Ok();
     response.insert_header((header::CACHE_CONTROL, "no-store"));
@@ -45,9 +51,9 @@ pub async fn show(
             Ok(response.json(PreviewBody::decided(asked, &decision, &routed.catalog, &reason)))
         }
         Err(error) => {
-            let reason = refusal::explain(&snapshot.catalog, &Work::Chat(chat), &error, clock::now());
+            let reason = refusal::explain(catalog, &Work::Chat(chat), &error, clock::now());
             let reason = reason.message();
-            Ok(response.json(PreviewBody::nothing_left(asked, &error, &snapshot.catalog, reason)))
+            Ok(response.json(PreviewBody::nothing_left(asked, &error, catalog, reason)))
         }
     }
 }

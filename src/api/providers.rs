@@ -1,7 +1,6 @@
 //! `GET /providers`: who can serve.
 
 use actix_web::{HttpRequest, HttpResponse};
-use actix_web_lab::extract::LocalData;
 
 use super::{
     caching::{self, Cache},
@@ -13,12 +12,8 @@ use crate::{auth::Visitor, error::ApiError, gateway::Worker};
 ///
 /// # Errors
 /// Only our own.
-pub(crate) async fn list(
-    _: Visitor,
-    worker: LocalData<Worker>,
-    request: HttpRequest,
-) -> Result<HttpResponse, ApiError> {
-    let cache = Cache::of_catalog(&worker.shared.config.auth);
-    let catalog = &worker.shared.snapshot.load().catalog;
+pub(crate) async fn list(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let cache = Cache::of_catalog(&worker.setup.config.auth);
+    let catalog = &worker.setup.catalog;
     caching::respond(&request, cache, &ProvidersBody::new(catalog))
 }

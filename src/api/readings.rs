@@ -53,11 +53,13 @@ impl Readings {
     }
 
     async fn take(worker: &Worker, patience: Duration) -> Result<Readings, ApiError> {
-        let shared = &worker.shared;
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
         let question = ReadFigures { now: clocks.now, patience };
-        let figures = ask(&shared.control.health, question).await?;
-        Ok(Readings { figures, live: shared.live.view(clocks.now), clocks })
+        let figures = ask(&worker.shared.control.health(), question).await?;
+        let known = figures.catalog_version == worker.setup.version;
+        // For the moment in which a new configuration is taken over: positions in it mean something else.
+        let figures = if known { figures } else { Arc::default() };
+        Ok(Readings { figures, live: worker.setup.published.live.view(clocks.now), clocks })
     }
 
     /// The figures of an endpoint, if there are any.

@@ -36,7 +36,11 @@ pub(crate) fn readings(catalog: &Catalog, measured: &[Option<f64>]) -> Readings 
         summary: measured.map(summary).unwrap_or_default(),
     });
     Readings {
-        figures: Arc::new(Figures { endpoints: endpoints.collect(), providers: vec![summary(0.2)] }),
+        figures: Arc::new(Figures {
+            catalog_version: 1,
+            endpoints: endpoints.collect(),
+            providers: vec![summary(0.2)],
+        }),
         live: LiveView::default(),
         clocks: Clocks { now: Tick(31_000_000), unix_millis: 1_763_629_530_000 },
     }

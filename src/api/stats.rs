@@ -1,7 +1,6 @@
 //! `GET /models/stats`: what was measured of each model at each provider, and what it would score.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web::Query};
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     decide::reference_scores,
     domain::{Catalog, Resolved, Target},
@@ -26,12 +25,12 @@ struct StatsBody<'a> {
 /// 403 without the scope `read`, 404 for a model that nobody knows.
 pub(crate) async fn show(
     Authorized(caller): Authorized,
-    worker: LocalData<Worker>,
+    worker: Worker,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     let readings = Readings::now(&worker).await?;
-    let snapshot = worker.shared.snapshot.load();
+    let snapshot = worker.setup.published.snapshot();
     let catalog = &*snapshot.catalog;
     let model = model_in_query(&request).map(|name| position(catalog, &name)).transpose()?;
     let scores = reference_scores(&snapshot, &readings.live, readings.clocks.now);

@@ -2,11 +2,13 @@
 //!
 //! Builds the [`RoutingPolicy`]; what its constants mean is written in the routing itself.
 
+use std::path::Path;
+
 use pointsman_actors::domain::{
     BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, RetryPolicy, RoutingPolicy, StatsPolicy, Weights,
 };
 
-use super::section::Section;
+use super::{memory::MemoryConfig, section::Section};
 
 /// Spellings of the built-in aliases that are accepted beside `<prefix>/auto` and `<prefix>/free`.
 const DEFAULT_SYNONYMS: [&str; 5] = ["auto", "router", "free", "openrouter/auto", "openrouter/free"];
@@ -46,6 +48,8 @@ pub struct RoutingConfig {
     pub seed: Option<u64>,
     /// Tells replicas with the same seed apart; `None` means chosen at start.
     pub instance_id: Option<u64>,
+    /// Where what was learned is kept.
+    pub memory: MemoryConfig,
     /// Further spellings of the built-in aliases: those ending in `free` mean the free pool, those
     /// ending in `auto` or `router` the main one.
     pub alias_synonyms: Vec<String>,
@@ -58,13 +62,15 @@ impl Default for RoutingConfig {
             objective: Objective::default(),
             seed: None,
             instance_id: None,
+            memory: MemoryConfig::default(),
             alias_synonyms: DEFAULT_SYNONYMS.map(str::to_owned).to_vec(),
         }
     }
 }
 
 impl RoutingConfig {
-    pub(super) fn read(section: &Section<'_>) -> RoutingConfig {
+    /// Relative paths in it are relative to `directory`.
+    pub(super) fn read(section: &Section<'_>, directory: &Path) -> RoutingConfig {
         let default = RoutingConfig::default();
         let seed = |key| section.integer(key, 0..=u64::MAX >> 1);
         RoutingConfig {
@@ -72,6 +78,7 @@ impl RoutingConfig {
             objective: section.choice("objective", &OBJECTIVES).unwrap_or(default.objective),
             seed: seed("seed"),
             instance_id: seed("instance_id"),
+            memory: section.section("memory", |memory| MemoryConfig::read(memory, directory)),
             alias_synonyms: synonyms(section).unwrap_or(default.alias_synonyms),
         }
     }

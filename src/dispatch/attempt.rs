@@ -2,23 +2,22 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
-    domain::{AttemptRecord, Event, EventKind, GenerationId, Tick, Usage},
+    domain::{AttemptRecord, EventKind, GenerationId, Tick, Usage},
     router::Routed,
     stats::Claim,
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     clock, events,
     gateway::Worker,
+    permits::Place,
     upstream::{Timing, UpstreamError},
 };
 
 /// A claimed place at an endpoint. Dropped without a verdict, it counts as cancelled.
 pub struct Attempt {
-    worker: LocalData<Worker>,
+    worker: Worker,
     routed: Routed,
     /// Counted from 1.
     pub n: u32,
@@ -34,7 +33,7 @@ pub struct Attempt {
     pub connect: Option<Duration>,
     request: Measure,
     claim: Option<Claim>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Place>,
 }
 
 /// The measures of a request that statistics are kept by.
@@ -53,12 +52,12 @@ pub struct Measure {
 impl Attempt {
     /// The attempt that `claim` admits.
     pub fn new(
-        worker: &LocalData<Worker>,
+        worker: &Worker,
         routed: &Routed,
         (n, position): (u32, usize),
         request: Measure,
         claim: Claim,
-        permit: Option<OwnedSemaphorePermit>,
+        permit: Option<Place>,
     ) -> Attempt {
         let attempt = Attempt {
             worker: worker.clone(),
@@ -92,7 +91,7 @@ impl Attempt {
         }
         self.first_token = Some(now);
         let Some(claim) = self.claim else { return };
-        self.worker.shared.live.first_token(&claim, now);
+        self.worker.setup.published.live.first_token(&claim, now);
         if self.request.streamed {
             self.tell(claim, now, EventKind::FirstToken { prompt_tokens: self.request.prompt_tokens });
         }
@@ -112,10 +111,17 @@ impl Attempt {
                 prompt_tokens: small(usage.prompt_tokens),
                 completion_tokens: small(usage.completion_tokens) / self.request.answers.max(1),
                 max_tokens: self.request.max_tokens,
+                cost: self.cost(usage),
             },
             None,
         );
         self.record(now, Some(200), None)
+    }
+
+    /// What the endpoint's prices make of it, in dollars.
+    fn cost(&self, usage: &Usage) -> f64 {
+        let endpoint = self.routed.catalog.endpoint(self.endpoint);
+        endpoint.map_or(0.0, |endpoint| endpoint.pricing.cost(usage).total().to_f64())
     }
 
     /// The attempt failed, and with it perhaps `generation`.
@@ -143,7 +149,7 @@ impl Attempt {
     /// Gives the place back at once, so that the next decision on any worker sees it; the statistics hear later.
     fn finish(&mut self, now: Tick, end: EventKind, cause: Option<events::Cause<'_>>) {
         let Some(claim) = self.claim.take() else { return };
-        let change = self.worker.shared.live.finish(claim, now, end, &self.routed.policy);
+        let change = self.worker.setup.published.live.finish(claim, now, end, &self.routed.policy);
         if let Some(change) = change {
             events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
         }
@@ -153,9 +159,7 @@ impl Attempt {
     }
 
     fn tell(&self, claim: Claim, at: Tick, kind: EventKind) {
-        let event =
-            Event { endpoint: claim.endpoint, at, dispatched: claim.dispatched, in_flight: claim.in_flight, kind };
-        self.worker.post(self.worker.news.event(event));
+        self.worker.post(self.worker.news.event(claim.event(at, kind)));
     }
 
     /// Its record if nothing more is heard of it: the client left while it ran.

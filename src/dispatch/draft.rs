@@ -7,7 +7,6 @@ use actix_web::{
     HttpResponseBuilder,
     http::header::{self, HeaderValue},
 };
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     dialect::Outcome,
     domain::{AttemptRecord, Generation, GenerationId, GenerationStatus, Tick},
@@ -23,7 +22,7 @@ use crate::{
 
 /// A growing record.
 pub struct Draft {
-    worker: LocalData<Worker>,
+    worker: Worker,
     accepted: Tick,
     /// Time spent waiting for upstreams in attempts that ended.
     upstream_time: Duration,
@@ -44,7 +43,7 @@ struct Running {
 
 impl Draft {
     /// The draft of `record`, of a request accepted at `accepted`.
-    pub fn new(worker: &LocalData<Worker>, accepted: Tick, admitted: Admitted, record: Generation) -> Draft {
+    pub fn new(worker: &Worker, accepted: Tick, admitted: Admitted, record: Generation) -> Draft {
         Draft {
             worker: worker.clone(),
             accepted,

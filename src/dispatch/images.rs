@@ -18,7 +18,7 @@ use pointsman_actors::dialect::{
 use crate::{
     clock,
     dispatch::call::Target,
-    gateway::Shared,
+    gateway::Worker,
     images::{self, ImageFiles},
     upstream::UpstreamError,
 };
@@ -53,10 +53,10 @@ pub struct ImageBounds<'a> {
 impl<'a> ImageBounds<'a> {
     /// The configured bounds, for a request that ends at `deadline`.
     #[must_use]
-    pub fn new(shared: &'a Shared, deadline: Instant) -> ImageBounds<'a> {
-        let one = shared.config.images.max_image_bytes;
-        let all = shared.config.limits.upstream_body_bytes.max(one);
-        ImageBounds { files: &shared.images, deadline, one, all }
+    pub fn new(worker: &'a Worker, deadline: Instant) -> ImageBounds<'a> {
+        let one = worker.setup.config.images.max_image_bytes;
+        let all = worker.setup.config.limits.upstream_body_bytes.max(one);
+        ImageBounds { files: &worker.shared.images, deadline, one, all }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::dialect::Answer;
 
 use crate::{
@@ -26,7 +25,7 @@ use crate::{
 /// # Errors
 /// What the client is told when none does; the record then says so too.
 pub async fn answer(
-    worker: &LocalData<Worker>,
+    worker: &Worker,
     work: &Work,
     mut walk: Walk,
     mut draft: Draft,
@@ -76,6 +75,6 @@ async fn one(
     draft.first_output(now);
     let whole = response.body.collect().await.map_err(fault::behind_head)?;
     let context = target.answer_context(draft.record(), work);
-    let bounds = ImageBounds::new(&worker.shared, deadline);
+    let bounds = ImageBounds::new(worker, deadline);
     work.rewrite(&whole, &context, target, bounds).await.map_err(fault::behind_head)
 }

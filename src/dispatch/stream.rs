@@ -9,7 +9,6 @@ use std::{
 };
 
 use actix_web::{HttpResponse, http::header};
-use actix_web_lab::extract::LocalData;
 use bytes::BytesMut;
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
@@ -47,18 +46,18 @@ struct Open {
 /// # Errors
 /// What the client is told when no endpoint gave content before the first keep-alive was due.
 pub async fn answer(
-    worker: &LocalData<Worker>,
+    worker: &Worker,
     work: Work,
     walk: Walk,
     draft: Draft,
     options: StreamOptions,
 ) -> Result<HttpResponse, ApiError> {
-    let stream = &worker.shared.config.stream;
+    let stream = &worker.setup.config.stream;
     let limits = RelayLimits {
         buffer_bytes: stream.buffer_bytes,
         keep_alive: stream.keepalive,
         idle: stream.idle_timeout,
-        write_stall: worker.shared.config.timeouts.client_write_stall,
+        write_stall: worker.setup.config.timeouts.client_write_stall,
         deadline: walk.deadline,
     };
     let draft = Rc::new(RefCell::new(draft));
@@ -124,7 +123,7 @@ fn unless_stopped(
 
 /// Walks the plan until an endpoint gives content.
 async fn open(
-    worker: LocalData<Worker>,
+    worker: Worker,
     work: Work,
     mut walk: Walk,
     draft: SharedDraft,

@@ -2,17 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use actix_web_lab::extract::LocalData;
 use pointsman_actors::{
     domain::{Candidate, ExclusionReason, Failure, FailureKind, Next},
     router::Routed,
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     dispatch::attempt::{Attempt, Measure},
     error::{ApiError, Availability, Exhausted, Overload, PreviousError, UpstreamDetail},
     gateway::Worker,
+    permits::Place,
     refusal,
     upstream::UpstreamError,
 };
@@ -22,7 +21,7 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 /// A position in a plan, and what went wrong before it.
 pub struct Walk {
-    worker: LocalData<Worker>,
+    worker: Worker,
     /// The plan.
     pub routed: Routed,
     /// When the request as a whole must have ended.
@@ -68,7 +67,7 @@ pub enum Verdict {
 
 impl Walk {
     /// A walk from the top of the plan.
-    pub fn new(worker: &LocalData<Worker>, routed: Routed, accepted: Instant, measure: Measure) -> Walk {
+    pub fn new(worker: &Worker, routed: Routed, accepted: Instant, measure: Measure) -> Walk {
         let deadline = accepted + routed.policy.clocks.total;
         Walk {
             worker: worker.clone(),
@@ -101,7 +100,7 @@ impl Walk {
             let candidate = self.routed.decision.candidates.get(position)?;
             // Refused only when the gate shut between the decision and now: the next one, then.
             let now = crate::clock::now();
-            match self.worker.shared.live.claim(candidate.index, now, candidate) {
+            match self.worker.setup.published.live.claim(candidate.index, now, candidate) {
                 Ok(claim) => {
                     self.attempts += 1;
                     let place = (self.attempts, position);
@@ -228,19 +227,12 @@ impl Walk {
     }
 
     /// A free place at the candidate's provider, waited for no longer than configured.
-    async fn permit(&self, candidate: &Candidate) -> Result<Option<OwnedSemaphorePermit>, ()> {
+    async fn permit(&self, candidate: &Candidate) -> Result<Option<Place>, ()> {
         let provider = self.routed.catalog.endpoint(candidate.index).map(|endpoint| endpoint.provider as usize);
-        let Some(permits) = provider.and_then(|provider| self.worker.shared.permits.get(provider)) else {
+        let Some(permits) = provider.and_then(|provider| self.worker.setup.permits.get(provider)) else {
             return Ok(None);
         };
-        if let Ok(permit) = permits.places.clone().try_acquire_owned() {
-            return Ok(Some(permit));
-        }
-        let turn = permits.places.clone().acquire_owned();
-        match actix_rt::time::timeout(permits.wait, turn).await {
-            Ok(Ok(permit)) => Ok(Some(permit)),
-            _ => Err(()),
-        }
+        permits.places.take(permits.wait).await.map(Some).ok_or(())
     }
 
     fn note(&mut self, position: usize, kind: FailureKind, status: Option<u16>, wait: Option<Duration>) {

@@ -106,6 +106,7 @@ pub enum BodyForm {
 /// two at the same host, so that an irregular answer of one cannot touch the other.
 pub struct UpstreamClient {
     connection: Connection,
+    tls: Arc<ClientConfig>,
     limits: TransportLimits,
     redactor: Arc<Redactor>,
     mask: Option<Rc<Mask>>,
@@ -139,17 +140,47 @@ impl UpstreamClient {
         limits: TransportLimits,
         redactor: Arc<Redactor>,
     ) -> UpstreamClient {
-        let connector = Connector::new(connection, tls, limits.connect);
+        UpstreamClient::renewed(None, connection, tls, limits, redactor)
+    }
+
+    /// As [`UpstreamClient::new`], but with the open connections of `before`, a client of the same provider, if they
+    /// lead to the same place over the same transport. Key, headers and all else may differ.
+    #[must_use]
+    pub fn renewed(
+        before: Option<&UpstreamClient>,
+        connection: &Connection,
+        tls: &Arc<ClientConfig>,
+        limits: TransportLimits,
+        redactor: Arc<Redactor>,
+    ) -> UpstreamClient {
+        let same = before.filter(|before| before.leads_to(connection, tls, &limits));
+        let (pooled, fresh) = match same {
+            Some(before) => (before.pooled.clone(), before.fresh.clone()),
+            None => {
+                let connector = Connector::new(connection, tls, limits.connect);
+                let fresh = client(connector.clone(), limits.connect, Duration::ZERO, Duration::ZERO);
+                (client(connector, limits.connect, limits.keep_alive, limits.lifetime), fresh)
+            }
+        };
         UpstreamClient {
             connection: connection.clone(),
+            tls: Arc::clone(tls),
             limits,
             redactor,
             mask: Mask::of(connection.secret()).map(Rc::new),
-            pooled: client(connector.clone(), limits.connect, limits.keep_alive, limits.lifetime),
-            fresh: client(connector, limits.connect, Duration::ZERO, Duration::ZERO),
+            pooled,
+            fresh,
             fetcher: Fetcher::new(connection, tls, limits.connect),
             prepared: RefCell::new(Vec::new()),
         }
+    }
+
+    /// Whether its open connections are what a client with these settings would open.
+    fn leads_to(&self, connection: &Connection, tls: &Arc<ClientConfig>, limits: &TransportLimits) -> bool {
+        let pool = |limits: &TransportLimits| (limits.connect, limits.keep_alive, limits.lifetime);
+        self.connection.is_same_place(connection)
+            && (connection.server_name.is_none() || Arc::ptr_eq(&self.tls, tls))
+            && pool(&self.limits) == pool(limits)
     }
 
     /// Asks once. A retry on a fresh connection, after a kept one had died unnoticed, belongs to the same attempt.

@@ -92,6 +92,11 @@ impl fmt::Display for ConnectionFault {
 impl std::error::Error for ConnectionFault {}
 
 impl Connection {
+    /// Whether both lead to the same host and port, with TLS or without.
+    pub(super) fn is_same_place(&self, other: &Connection) -> bool {
+        (&self.host, self.port, &self.server_name) == (&other.host, other.port, &other.server_name)
+    }
+
     /// A connection without credentials. `base_url` is what the paths of the calls are appended to, such as
     /// `https://api.openai.com/v1`; a query in it goes with every call.
     ///

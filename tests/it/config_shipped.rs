@@ -179,6 +179,7 @@ fn every_key_the_code_knows_is_described() {
         "[routing.hedge]\nzzz = 1",
         "[routing.retry]\nzzz = 1",
         "[routing.breaker]\nzzz = 1",
+        "[routing.memory]\nzzz = 1",
         "[[keys]]\nzzz = 1",
         "[[aliases]]\nzzz = 1",
         "[simulation]\nzzz = 1",

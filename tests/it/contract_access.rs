@@ -104,6 +104,8 @@ async fn a_scope_opens_its_own_pages_and_admin_opens_all() {
     let pages = [
         ("/api/v1/health/providers".to_owned(), None, "read"),
         ("/api/v1/models/stats".to_owned(), None, "read"),
+        ("/api/v1/health/calibration".to_owned(), None, "read"),
+        ("/api/v1/health/memory".to_owned(), None, "read"),
         ("/api/v1/chat/completions".to_owned(), Some(&chat), "inference"),
         ("/api/v1/route/preview".to_owned(), Some(&chat), "inference"),
         (format!("/api/v1/generation?id={id}"), None, "read"),

@@ -94,6 +94,8 @@ async fn without_a_key_nothing_but_the_public_pages_answers() {
         (Method::GET, "/api/v1/auth/key"),
         (Method::GET, "/api/v1/credits"),
         (Method::GET, "/api/v1/models/stats"),
+        (Method::GET, "/api/v1/health/calibration"),
+        (Method::GET, "/api/v1/health/memory"),
         (Method::GET, "/api/v1/health/providers"),
         (Method::GET, "/api/v1/health/providers/acme"),
     ] {
@@ -250,6 +252,8 @@ async fn no_providers_key_appears_in_any_answer_log_line_metric_or_record() {
     for path in [
         "/metrics",
         "/health/ready",
+        "/api/v1/health/calibration",
+        "/api/v1/health/memory",
         "/api/v1/health/providers",
         "/api/v1/models/stats",
         "/api/v1/providers",

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What can be read below every mount; `{id}` is a generation.
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 18] = [
     "/models",
     "/models/count",
     "/models/stats",
@@ -21,6 +21,8 @@ const PAGES: [&str; 16] = [
     "/providers",
     "/route/explain?generation_id={id}",
     "/generation?id={id}",
+    "/health/calibration",
+    "/health/memory",
     "/health/providers",
     "/health/providers/acme",
     "/key",

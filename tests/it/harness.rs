@@ -17,7 +17,8 @@ pub const KEY: &str = "sk-test-0123456789abcdef";
 pub struct TestGateway {
     /// Where it listens.
     pub address: SocketAddr,
-    handle: Option<(actix_web::dev::ServerHandle, Gateway)>,
+    handle: Option<actix_web::dev::ServerHandle>,
+    gateway: Option<Gateway>,
 }
 
 /// What a call was answered with.
@@ -76,11 +77,13 @@ impl TestGateway {
 
     /// As [`TestGateway::start`], with environment variables.
     pub async fn start_with(config: &str, environment: &[(&str, &str)]) -> TestGateway {
-        let text = format!("{}\n{config}", preamble());
-        let environment = environment.iter().copied().chain([("TEST_KEY", KEY)]).collect();
-        let config = Config::parse(&text, "test", Path::new("."), &environment);
-        let config = config.unwrap_or_else(|faults| panic!("{faults:#?}"));
-        TestGateway::run(config).await
+        TestGateway::run(read(config, environment)).await
+    }
+
+    /// Goes over to another configuration, given as for [`TestGateway::start_with`].
+    pub async fn adopt(&self, config: &str, environment: &[(&str, &str)]) -> u64 {
+        let gateway = self.gateway.as_ref().expect("a gateway in this process");
+        gateway.adopt(read(config, environment)).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts a gateway in front of the shipped simulated providers, made quick and faultless.
@@ -106,14 +109,14 @@ impl TestGateway {
 
     async fn run(config: Config) -> TestGateway {
         let server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
-        let (address, handle) = (server.address(), (server.handle(), server.gateway().clone()));
+        let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
         actix_web::rt::spawn(server.run());
-        TestGateway { address, handle: Some(handle) }
+        TestGateway { address, handle: Some(handle), gateway: Some(gateway) }
     }
 
     /// A gateway that runs elsewhere: a process of its own.
     pub fn at(address: SocketAddr) -> TestGateway {
-        TestGateway { address, handle: None }
+        TestGateway { address, handle: None, gateway: None }
     }
 
     /// The address below which everything lies.
@@ -178,16 +181,23 @@ impl TestGateway {
 
     /// Asks the server to stop, running calls first.
     pub async fn stop(&self) {
-        if let Some((handle, _)) = &self.handle {
+        if let Some(handle) = &self.handle {
             handle.stop(true).await;
         }
     }
 
     /// Tells whatever still runs that the time of the process is over; its pages can still be read.
     pub fn end_requests(&self) {
-        let (_, gateway) = self.handle.as_ref().expect("runs in a process of its own");
-        gateway.end_requests();
+        self.gateway.as_ref().expect("runs in a process of its own").end_requests();
     }
+}
+
+/// The configuration of a test: the preamble and this.
+fn read(config: &str, environment: &[(&str, &str)]) -> Config {
+    let text = format!("{}\n{config}", preamble());
+    let environment = environment.iter().copied().chain([("TEST_KEY", KEY)]).collect();
+    let config = Config::parse(&text, "test", Path::new("."), &environment);
+    config.unwrap_or_else(|faults| panic!("{faults:#?}"))
 }
 
 fn preamble() -> &'static str {

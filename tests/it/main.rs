@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod browsers;
 #[cfg(test)]
+mod calibration;
+#[cfg(test)]
 mod catalog;
 #[cfg(test)]
 mod config_commands;
@@ -95,11 +97,15 @@ mod lifecycle;
 #[cfg(test)]
 mod lifecycle_drain;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod pool;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
 mod raw_client;
+#[cfg(test)]
+mod reload;
 #[cfg(test)]
 mod schema;
 #[cfg(test)]

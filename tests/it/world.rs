@@ -77,6 +77,13 @@ impl World {
         &self.environment
     }
 
+    /// Moves a running gateway into this world; the version of its configuration there.
+    pub(crate) async fn take_over(&self, gateway: &TestGateway) -> u64 {
+        let environment: Vec<(&str, &str)> =
+            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        gateway.adopt(&self.toml, &environment).await
+    }
+
     /// A gateway in this world.
     pub(crate) async fn start(&self) -> TestGateway {
         let environment: Vec<(&str, &str)> =

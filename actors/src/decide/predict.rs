@@ -138,7 +138,7 @@ impl Forecast {
             if inputs.output_tokens > 0.0 { self.generation / inputs.output_tokens } else { curve.per_token };
         Prediction {
             first_token_p50: self.first_token,
-            first_token_p95: self.first_token * curve.p95,
+            first_token_p95: self.first_token * stats.first_token_p95,
             tokens_per_second: 1.0 / per_token.max(1e-9),
             total_p50: total,
             total_p95: total * stats.total_p95,

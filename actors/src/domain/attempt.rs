@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{EndpointId, Tick};
+use super::{EndpointId, Prediction, Tick};
 
 /// Whose fault a failed attempt is. Only the provider's own faults lower its health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -143,6 +143,8 @@ pub struct Event {
     pub dispatched: Tick,
     /// Requests in flight at the endpoint when this one was dispatched, itself included.
     pub in_flight: u32,
+    /// What was expected of the attempt when it was chosen; [`Prediction::NONE`] when nothing was.
+    pub predicted: Prediction,
     /// What happened.
     pub kind: EventKind,
 }
@@ -171,6 +173,8 @@ pub enum EventKind {
         completion_tokens: u32,
         /// The request's own limit on output tokens.
         max_tokens: Option<u32>,
+        /// What it cost, in dollars; a bill that was rounded to a float, to be held against the prediction.
+        cost: f64,
     },
     /// The attempt failed.
     Failed {

@@ -176,6 +176,20 @@ pub struct Prediction {
     pub measured: bool,
 }
 
+impl Prediction {
+    /// Nothing was predicted: the attempt says nothing about how well predictions hold.
+    pub const NONE: Prediction = Prediction {
+        first_token_p50: 0.0,
+        first_token_p95: 0.0,
+        tokens_per_second: 0.0,
+        total_p50: 0.0,
+        total_p95: 0.0,
+        cost: 0.0,
+        failure: 0.0,
+        measured: false,
+    };
+}
+
 /// How an endpoint stood at the moment of the decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Health {

@@ -4,12 +4,17 @@
 //! a fault, and a request that was given up teaches only that the endpoint is slower than expected, and only
 //! when it is known to have been alive meanwhile.
 
+mod state;
+
+pub(super) use state::EndpointState;
+
 use std::time::Duration;
 
 use super::{
     ErrorClass, Estimates, FirstToken, Fit, LastError, Outcomes, Throughput, Verdict,
     figures::{Averages, Tally},
     prior::Prior,
+    tail::Tail,
     windows::Windows,
 };
 use crate::domain::{Event, EventKind, Failure, RoutingPolicy, Tick};
@@ -18,16 +23,9 @@ use crate::domain::{Event, EventKind, Failure, RoutingPolicy, Tick};
 const CENSORED: f64 = 1.3;
 /// A plain answer teaches the first token only if that was predicted to be more than this share of it.
 const PLAIN_FIRST_SHARE: f64 = 0.25;
-/// Step by which the tail follows a surprise, in ln: the first one, and the least.
-const TAIL_FIRST_STEP: f64 = 0.5;
-const TAIL_LEAST_STEP: f64 = 0.05;
-/// Answers after which the step is half the first one.
-const TAIL_SETTLES: f64 = 20.0;
-/// Tail assumed before there is evidence: 1.645 standard deviations of 0.5.
-const TAIL_PRIOR: f64 = 0.82;
 
 /// The slow statistics of one endpoint.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct EndpointStatistics {
     first_token: FirstToken,
     throughput: Throughput,
@@ -37,30 +35,12 @@ pub(super) struct EndpointStatistics {
     /// When failures last were many enough to open a breaker.
     tripped: Option<Tick>,
     consecutive: u32,
-    tail: f64,
-    /// Answers the tail rests on.
-    tail_answers: u32,
+    /// Of the total time, and of the first token.
+    tail: Tail,
+    first_tail: Tail,
     windows: Windows,
     averages: Averages,
     last_error: Option<LastError>,
-}
-
-impl Default for EndpointStatistics {
-    fn default() -> EndpointStatistics {
-        EndpointStatistics {
-            first_token: FirstToken::default(),
-            throughput: Throughput::default(),
-            outcomes: Outcomes::default(),
-            alive: None,
-            tripped: None,
-            consecutive: 0,
-            tail: TAIL_PRIOR,
-            tail_answers: 0,
-            windows: Windows::default(),
-            averages: Averages::default(),
-            last_error: None,
-        }
-    }
 }
 
 /// A whole answer, as its event tells it.
@@ -87,7 +67,8 @@ impl EndpointStatistics {
             observed: self.first_token.observed(),
             per_token: self.throughput.mean(prior.per_token),
             per_token_variance: self.throughput.variance(),
-            tail: self.tail,
+            tail: self.tail.get(),
+            first_tail: self.first_tail.get(),
             failures,
             successes,
         }
@@ -117,6 +98,10 @@ impl EndpointStatistics {
 
     fn first_token(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
         let seconds = event.at.seconds_since(event.dispatched).max(1e-6);
+        if self.first_token.measured().is_some() {
+            let fit = self.fit(prior);
+            self.first_tail.observe(libm::log(seconds) - fit.intercept - fit.load(f64::from(event.in_flight)));
+        }
         self.first_token.observe(libm::log(seconds), event.in_flight, event.at, prior.first_token, &policy.stats);
         self.alive = self.alive.max(Some(event.at));
         self.windows.first_token(event.at, seconds);
@@ -171,9 +156,8 @@ impl EndpointStatistics {
         self.throughput.observe_plain(ln_ratio, decode / predicted, prior.per_token, policy.stats.max_weight);
     }
 
-    /// Moves the 95th percentile of ln(actual ÷ predicted) total time: up by 19 steps' worth when the answer was
-    /// slower, down by one when it was not, so that it rests where one answer in twenty is slower. A stream's own
-    /// first token came before and is taken out of the prediction again.
+    /// Moves the 95th percentile of the total time. A stream's own first token came before and is taken out of the
+    /// prediction again.
     fn learn_tail(&mut self, event: &Event, answer: Answer, prior: Prior) {
         let (mut first, decode) = self.predicted(event, answer.tokens, prior);
         if answer.streamed {
@@ -182,15 +166,9 @@ impl EndpointStatistics {
             let without = self.first_token.intercept_without(&fit, ln_first, f64::from(event.in_flight));
             first *= libm::exp(without - fit.intercept);
         }
-        let surprise = libm::log(answer.total / (first + decode));
-        if self.first_token.measured().is_none() || !surprise.is_finite() {
-            return;
+        if self.first_token.measured().is_some() {
+            self.tail.observe(libm::log(answer.total / (first + decode)));
         }
-        let settled = 1.0 + f64::from(self.tail_answers) / TAIL_SETTLES;
-        let step = (TAIL_FIRST_STEP / settled).max(TAIL_LEAST_STEP);
-        self.tail_answers = self.tail_answers.saturating_add(1);
-        self.tail += if surprise > self.tail { 0.95 * step } else { -0.05 * step };
-        self.tail = self.tail.clamp(0.05, 4.0);
     }
 
     fn failed(&mut self, event: &Event, failure: &Failure, had_content: bool, prior: Prior, policy: &RoutingPolicy) {

@@ -1,5 +1,9 @@
 //! How often an endpoint fails: a Beta distribution that forgets.
 
+mod state;
+
+pub(super) use state::OutcomesState;
+
 use std::time::Duration;
 
 use super::decay::remaining_since;

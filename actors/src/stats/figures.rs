@@ -1,11 +1,13 @@
 //! The figures people read at `/health/providers`, `/models/stats` and in metrics. Decisions use none of them.
 
-use super::{histogram::Histogram, windows::Window};
+use super::{histogram::Histogram, ring::Merge as _, windows::Window};
 use crate::domain::{EndpointId, FailureKind, Tick};
 
 /// Figures of every endpoint and provider, by position in the catalog.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
+    /// Which version of the catalog the positions are of.
+    pub catalog_version: u64,
     /// One per endpoint.
     pub endpoints: Vec<EndpointFigures>,
     /// One per provider: its endpoints together.

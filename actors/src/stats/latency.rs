@@ -4,6 +4,10 @@
 //! knee is searched among [`KNEES`] by least squares on sums that forget, so an observation costs a few
 //! hundred flops and no allocation. Failures never come here: an instant refusal must not look fast.
 
+mod state;
+
+pub(super) use state::FirstTokenState;
+
 use super::decay::remaining_since;
 use crate::domain::{StatsPolicy, Tick};
 

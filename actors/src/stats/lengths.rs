@@ -1,5 +1,9 @@
 //! How long answers of a model are, by the limit the request set.
 
+mod state;
+
+pub(super) use state::LengthState;
+
 use crate::domain::{Catalog, ModelId};
 
 /// Upper ends of the classes of `max_tokens`; a fifth class holds larger and absent limits.

@@ -14,7 +14,8 @@ use super::{
     mix,
 };
 use crate::domain::{
-    Candidate, Catalog, Cause, EndpointId, EventKind, ExclusionReason, Failure, Provider, RoutingPolicy, Tick,
+    Candidate, Catalog, Cause, EndpointId, Event, EventKind, ExclusionReason, Failure, Prediction, Provider,
+    RoutingPolicy, Tick,
 };
 
 /// The fast cells of every endpoint and provider. Shared by all workers.
@@ -52,12 +53,23 @@ pub struct Claim {
     pub in_flight: u32,
     /// Seconds until a sign of life is expected.
     pub expected: f64,
+    /// What was expected of the attempt in all; travels with its events.
+    pub predicted: Prediction,
     /// Whether it is the one probe of a half-open breaker, of the endpoint or its provider.
     pub probe: bool,
     serial: u64,
     knee: f64,
     caller: Caller,
     provider_caller: Caller,
+}
+
+impl Claim {
+    /// The news that this happened to its attempt.
+    #[must_use]
+    pub const fn event(&self, at: Tick, kind: EventKind) -> Event {
+        let Claim { endpoint, dispatched, in_flight, predicted, .. } = *self;
+        Event { endpoint, at, dispatched, in_flight, predicted, kind }
+    }
 }
 
 /// Gates that moved when a claim was finished.
@@ -240,6 +252,7 @@ impl EndpointState {
             dispatched: now,
             in_flight: self.in_flight,
             expected,
+            predicted: candidate.predicted,
             probe: caller == Caller::Probe || provider_caller == Caller::Probe,
             serial: self.serial,
             knee: candidate.inputs.knee,

@@ -9,6 +9,7 @@
 //! is chosen from all this is decided in [`crate::decide`].
 
 mod breaker;
+mod calibration;
 mod cell;
 mod decay;
 mod endpoint;
@@ -22,14 +23,18 @@ mod live;
 mod mix;
 mod pacing;
 mod prior;
+mod ring;
 mod snapshot;
+mod state;
 mod statistics;
+mod tail;
 mod throughput;
 mod verdict;
 mod view;
 mod windows;
 
 pub use breaker::{Breaker, Caller};
+pub use calibration::{Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy};
 pub use failures::Outcomes;
 pub use figures::{EndpointFigures, ErrorClass, ErrorCounts, Figures, LastError, Quantiles, Summary};
 pub use gate::Gate;
@@ -39,6 +44,7 @@ pub use live::{BreakerChange, Claim, LiveBoard, Move};
 pub use mix::{mix, splitmix64};
 pub use pacing::Pacing;
 pub use snapshot::{Curve, EndpointStats, Estimates, Facts, Prices, Snapshot};
+pub use state::{Absurd, Rejected, Restored, State, StateFault};
 pub use statistics::Statistics;
 pub use throughput::Throughput;
 pub use verdict::Verdict;

@@ -36,6 +36,8 @@ pub struct EndpointStats {
     pub curve: Curve,
     /// 95th percentile of the total time over its median.
     pub total_p95: f64,
+    /// The same of the time to the first token.
+    pub first_token_p95: f64,
     /// Its prices, for ranking.
     pub prices: Prices,
 }
@@ -49,6 +51,7 @@ impl EndpointStats {
             estimates,
             curve: Curve::of(estimates.fit.intercept, estimates.fit.variance, estimates.per_token),
             total_p95: libm::exp(estimates.tail),
+            first_token_p95: libm::exp(estimates.first_tail),
             prices: Prices::of(&endpoint.pricing),
         }
     }
@@ -119,6 +122,8 @@ pub struct Estimates {
     pub per_token_variance: f64,
     /// 95th percentile of ln(actual ÷ predicted) total time.
     pub tail: f64,
+    /// The same of the time to the first token.
+    pub first_tail: f64,
     /// Failures, as read.
     pub failures: f64,
     /// Successes, as read.
@@ -136,8 +141,6 @@ pub struct Curve {
     pub sigma: f64,
     /// Mean over median.
     pub mean: f64,
-    /// 95th percentile over median.
-    pub p95: f64,
     /// Age over expectation from which one unanswered request is evidence.
     pub late_alone: f64,
     /// ... and from which two are.
@@ -163,7 +166,6 @@ impl Curve {
             per_token: libm::exp(per_token),
             sigma,
             mean: libm::exp(variance / 2.0),
-            p95: libm::exp(Curve::Z95 * sigma),
             late_alone: libm::exp(Curve::LATE_ALONE * sigma),
             late_together: libm::exp(Curve::LATE_TOGETHER * sigma),
             far: libm::exp(Curve::FAR * sigma),

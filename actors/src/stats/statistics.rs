@@ -1,14 +1,24 @@
 //! All slow statistics: fed with events, read as snapshots and figures.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
-    EndpointFigures, EndpointStats, Figures, LengthClass, OutputLengths, Snapshot,
+    Calibrations, EndpointCalibration, EndpointFigures, EndpointStats, Figures, LengthClass, OutputLengths, Snapshot,
+    calibration::{Calibrator, Held},
     endpoint::{EndpointStatistics, WINDOW},
     figures::Tally,
     prior::Priors,
+    ring::Merge as _,
+    state::{Absurd, Rejected, Restart, Restored, State, name_of},
 };
 use crate::domain::{Catalog, EndpointId, Event, EventKind, RoutingPolicy, Tick};
+
+/// Why an entry that could not be read was not believed.
+const UNREADABLE: Absurd = Absurd("it holds something else than numbers");
 
 /// The slow statistics of every endpoint. Owned by one actor; nothing in it is shared.
 #[derive(Debug, Clone)]
@@ -16,6 +26,8 @@ pub struct Statistics {
     catalog: Arc<Catalog>,
     policy: Arc<RoutingPolicy>,
     endpoints: Vec<EndpointStatistics>,
+    /// By position, as `endpoints`.
+    calibrators: Vec<Calibrator>,
     positions: HashMap<EndpointId, u32>,
     lengths: OutputLengths,
     priors: Priors,
@@ -28,6 +40,7 @@ impl Statistics {
     pub fn new(catalog: Arc<Catalog>, policy: Arc<RoutingPolicy>) -> Statistics {
         Statistics {
             endpoints: vec![EndpointStatistics::default(); catalog.endpoints.len()],
+            calibrators: vec![Calibrator::default(); catalog.endpoints.len()],
             positions: positions(&catalog),
             lengths: OutputLengths::new(&catalog),
             priors: Priors::configured(&policy.stats),
@@ -44,6 +57,9 @@ impl Statistics {
         let Some(statistics) = self.endpoints.get_mut(position as usize) else { return };
         self.latest = self.latest.max(event.at);
         statistics.apply(event, self.priors.of(endpoint.model), &self.policy);
+        if let Some(calibrator) = self.calibrators.get_mut(position as usize) {
+            calibrator.judge(event);
+        }
         if let EventKind::Completed { completion_tokens, max_tokens, .. } = event.kind {
             self.lengths.observe(endpoint.model, LengthClass::of(max_tokens), completion_tokens);
         }
@@ -51,10 +67,7 @@ impl Statistics {
 
     /// One immutable copy for the routers. Also renews what is believed of unmeasured endpoints.
     pub fn snapshot(&mut self, version: u64) -> Snapshot {
-        let endpoints = &self.endpoints;
-        let measured =
-            |position: u32| endpoints.get(position as usize).map_or((None, None), EndpointStatistics::measured);
-        self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
+        self.learn_priors();
         let published = self.catalog.endpoints.iter().zip(&self.endpoints).map(|(endpoint, statistics)| {
             let estimates = statistics.estimates(self.latest, self.priors.of(endpoint.model), &self.policy);
             EndpointStats::new(&self.catalog, endpoint, estimates)
@@ -69,11 +82,77 @@ impl Statistics {
         }
     }
 
+    /// What a later process should know. `learned_at_ms` says when the last event was taken in, in milliseconds
+    /// since 1970.
+    #[must_use]
+    pub fn export(&self, learned_at_ms: i64) -> State {
+        let endpoints = self.catalog.endpoints.iter().zip(&self.endpoints);
+        let endpoints = endpoints.filter_map(|(endpoint, statistics)| {
+            Some((name_of(&self.catalog, endpoint)?, statistics.export(self.latest)?))
+        });
+        let models = self.catalog.models.iter().enumerate();
+        let models =
+            models.filter_map(|(position, model)| Some((model.id.to_string(), self.lengths.export(position)?)));
+        State { learned_at_ms, endpoints: endpoints.collect(), models: models.collect(), unreadable: BTreeSet::new() }
+    }
+
+    /// Goes on from what an earlier process learned up to `age` ago. What it says of endpoints that the catalog does
+    /// not have is ignored; what cannot be true is rejected, endpoint by endpoint.
+    pub fn import(&mut self, state: &State, now: Tick, age: Duration) -> Restored {
+        let restart = Restart { now, age };
+        self.latest = self.latest.max(now);
+        let mut restored = Restored::default();
+        self.restore_endpoints(state, restart, &mut restored);
+        self.learn_priors();
+        let known = restored.endpoints + restored.rejected.len();
+        restored.unknown = (state.endpoints.len() + state.unreadable.len()).saturating_sub(known);
+        self.restore_lengths(state, &mut restored);
+        restored
+    }
+
+    fn restore_endpoints(&mut self, state: &State, restart: Restart, restored: &mut Restored) {
+        for (endpoint, statistics) in self.catalog.endpoints.iter().zip(&mut self.endpoints) {
+            let Some(name) = name_of(&self.catalog, endpoint) else { continue };
+            let known = match state.endpoints.get(&name) {
+                Some(known) => EndpointStatistics::restored(known, restart),
+                None if state.unreadable.contains(&name) => Err(UNREADABLE),
+                None => continue,
+            };
+            match known {
+                Ok(known) => {
+                    *statistics = known;
+                    restored.endpoints += 1;
+                }
+                Err(why) => restored.rejected.push(Rejected { whose: name, why }),
+            }
+        }
+    }
+
+    fn restore_lengths(&mut self, state: &State, restored: &mut Restored) {
+        for (position, model) in self.catalog.models.iter().enumerate() {
+            let name = model.id.as_str();
+            let known = match state.models.get(name) {
+                Some(classes) => self.lengths.restore(position, classes),
+                None if state.unreadable.contains(name) => Err(UNREADABLE),
+                None => continue,
+            };
+            if let Err(why) = known {
+                restored.rejected.push(Rejected { whose: name.to_owned(), why });
+            }
+        }
+    }
+
+    fn learn_priors(&mut self) {
+        let endpoints = &self.endpoints;
+        let measured =
+            |position: u32| endpoints.get(position as usize).map_or((None, None), EndpointStatistics::measured);
+        self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
+    }
+
     /// Goes over to another catalog; endpoints and models that both know keep what is known about them.
     pub fn replace_catalog(&mut self, catalog: Arc<Catalog>) {
-        let known = |endpoint: &EndpointId| self.endpoints.get(*self.positions.get(endpoint)? as usize).cloned();
-        let endpoints = catalog.endpoints.iter().map(|endpoint| known(&endpoint.id).unwrap_or_default());
-        self.endpoints = endpoints.collect();
+        self.endpoints = carried(&self.endpoints, &self.positions, &catalog);
+        self.calibrators = carried(&self.calibrators, &self.positions, &catalog);
         self.lengths = self.lengths.carried(&self.catalog, &catalog);
         self.positions = positions(&catalog);
         self.catalog = catalog;
@@ -101,8 +180,39 @@ impl Statistics {
             its.for_each(|(_, tally)| sum.add(tally));
             sum.summary(seconds)
         });
-        Figures { endpoints: endpoints.collect(), providers: providers.collect() }
+        Figures {
+            catalog_version: self.catalog.version,
+            endpoints: endpoints.collect(),
+            providers: providers.collect(),
+        }
     }
+
+    /// How predictions held over the hour that ends at `now`.
+    #[must_use]
+    pub fn calibrations(&self, now: Tick) -> Calibrations {
+        let mut overall = Held::default();
+        let mut providers = vec![Held::default(); self.catalog.providers.len()];
+        let endpoints = self.catalog.endpoints.iter().zip(&self.calibrators).map(|(endpoint, calibrator)| {
+            let held = calibrator.tally(now);
+            overall.merge(&held);
+            if let Some(provider) = providers.get_mut(endpoint.provider as usize) {
+                provider.merge(&held);
+            }
+            EndpointCalibration { endpoint: endpoint.id, calibration: held.summary() }
+        });
+        Calibrations {
+            catalog_version: self.catalog.version,
+            endpoints: endpoints.collect(),
+            overall: overall.summary(),
+            providers: providers.iter().map(Held::summary).collect(),
+        }
+    }
+}
+
+/// What is known of each endpoint, under the positions of another catalog; nothing of those that are new.
+fn carried<T: Clone + Default>(known: &[T], from: &HashMap<EndpointId, u32>, to: &Catalog) -> Vec<T> {
+    let find = |id: &EndpointId| known.get(*from.get(id)? as usize).cloned();
+    to.endpoints.iter().map(|endpoint| find(&endpoint.id).unwrap_or_default()).collect()
 }
 
 fn positions(catalog: &Catalog) -> HashMap<EndpointId, u32> {

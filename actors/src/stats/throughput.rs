@@ -1,5 +1,9 @@
 //! How fast tokens follow the first one, in ln seconds per output token, load taken out.
 
+mod state;
+
+pub(super) use state::ThroughputState;
+
 /// The decode model of one endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Throughput {

@@ -2,44 +2,12 @@
 
 use std::time::Duration;
 
-use super::{ErrorClass, ErrorCounts, histogram::Histogram};
+use super::{
+    ErrorClass, ErrorCounts,
+    histogram::Histogram,
+    ring::{Merge, Ring},
+};
 use crate::domain::Tick;
-
-/// Slots of equal span that are reused in turn; a slot older than the ring is empty.
-#[derive(Debug, Clone)]
-struct Ring<const SLOTS: usize> {
-    span: Duration,
-    slots: [(u64, Window); SLOTS],
-}
-
-impl<const SLOTS: usize> Ring<SLOTS> {
-    fn new(span: Duration) -> Ring<SLOTS> {
-        Ring { span, slots: std::array::from_fn(|_| (0, Window::default())) }
-    }
-
-    fn slot(&mut self, now: Tick) -> Option<&mut Window> {
-        let turn = self.turn(now);
-        let (held, window) = self.slots.get_mut((turn % SLOTS as u64) as usize)?;
-        if *held != turn {
-            (*held, *window) = (turn, Window::default());
-        }
-        Some(window)
-    }
-
-    fn sum(&self, now: Tick) -> Window {
-        let turn = self.turn(now);
-        let recent = self.slots.iter().filter(|(held, _)| *held <= turn && *held + SLOTS as u64 > turn);
-        recent.fold(Window::default(), |mut sum, (_, window)| {
-            sum.merge(window);
-            sum
-        })
-    }
-
-    /// Counted from 1, so that untouched slots are older than any.
-    fn turn(&self, now: Tick) -> u64 {
-        SLOTS as u64 + now.0 / u64::try_from(self.span.as_micros()).unwrap_or(u64::MAX).max(1)
-    }
-}
 
 /// What happened in one span of time.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -54,15 +22,17 @@ pub(super) struct Window {
     pub throughput: Histogram,
 }
 
-impl Window {
-    pub(super) fn merge(&mut self, other: &Window) {
+impl Merge for Window {
+    fn merge(&mut self, other: &Window) {
         self.successes += other.successes;
         self.errors.add(&other.errors);
         self.total.merge(&other.total);
         self.first_token.merge(&other.first_token);
         self.throughput.merge(&other.throughput);
     }
+}
 
+impl Window {
     /// The share of successes among what says something about the provider: a 429 is a promise, and a wrong
     /// key is ours, so neither counts.
     pub(super) fn success_rate(&self) -> Option<f64> {
@@ -75,9 +45,9 @@ impl Window {
 /// The rings of one endpoint: five minutes, half an hour, a day.
 #[derive(Debug, Clone)]
 pub(super) struct Windows {
-    minutes: Ring<5>,
-    half_hour: Ring<6>,
-    day: Ring<24>,
+    minutes: Ring<Window, 5>,
+    half_hour: Ring<Window, 6>,
+    day: Ring<Window, 24>,
 }
 
 impl Default for Windows {

@@ -176,6 +176,7 @@ impl Entry {
             per_token: (1.0 / self.number("", "tps").unwrap_or(100.0)).ln(),
             per_token_variance: 0.04,
             tail: 0.5,
+            first_tail: 0.5,
             failures: self.number("bad", "").unwrap_or(0.0),
             successes: seen(self.number("ok", "").unwrap_or(30.0)),
         };

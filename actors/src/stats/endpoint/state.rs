@@ -1,0 +1,73 @@
+//! What of one endpoint's statistics survives a restart.
+//!
+//! Not what is of the moment (breakers, failures in a row, signs of life) and not what people read over windows of
+//! time: a new process has not seen those minutes.
+
+use serde::{Deserialize, Serialize};
+
+use super::EndpointStatistics;
+use crate::{
+    domain::Tick,
+    stats::{
+        FirstToken, Outcomes, Throughput,
+        state::{Absurd, FirstTokenState, OutcomesState, Restart, TailState, ThroughputState},
+        tail::Tail,
+    },
+};
+
+/// What was learned of an endpoint. What is absent was not.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::stats) struct EndpointState {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_token: Option<FirstTokenState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throughput: Option<ThroughputState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcomes: Option<OutcomesState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tail: Option<TailState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_tail: Option<TailState>,
+}
+
+impl EndpointStatistics {
+    /// What a later process should know; nothing of an endpoint that was never used.
+    pub(in crate::stats) fn export(&self, now: Tick) -> Option<EndpointState> {
+        let EndpointStatistics {
+            first_token,
+            throughput,
+            outcomes,
+            tail,
+            first_tail,
+            alive: _,
+            tripped: _,
+            consecutive: _,
+            windows: _,
+            averages: _,
+            last_error: _,
+        } = self;
+        let state = EndpointState {
+            first_token: first_token.export(now),
+            throughput: throughput.export(),
+            outcomes: outcomes.export(now),
+            tail: tail.export(),
+            first_tail: first_tail.export(),
+        };
+        (state != EndpointState::default()).then_some(state)
+    }
+
+    /// The statistics as they were, less certain.
+    pub(in crate::stats) fn restored(state: &EndpointState, restart: Restart) -> Result<EndpointStatistics, Absurd> {
+        let EndpointState { first_token, throughput, outcomes, tail, first_tail } = state;
+        let first = |state: &FirstTokenState| FirstToken::restored(state, restart);
+        Ok(EndpointStatistics {
+            first_token: first_token.as_ref().map(first).transpose()?.unwrap_or_default(),
+            throughput: throughput.map(Throughput::restored).transpose()?.unwrap_or_default(),
+            outcomes: outcomes.map(|state| Outcomes::restored(state, restart)).transpose()?.unwrap_or_default(),
+            tail: tail.map(Tail::restored).transpose()?.unwrap_or_default(),
+            first_tail: first_tail.map(Tail::restored).transpose()?.unwrap_or_default(),
+            ..EndpointStatistics::default()
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! What of failures and successes survives a restart.
+
+use serde::{Deserialize, Serialize};
+
+use super::Outcomes;
+use crate::{
+    domain::Tick,
+    stats::state::{Absurd, Restart, idle, trusted, weight},
+};
+
+/// Counts as they were when the last was added.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::stats) struct OutcomesState {
+    failures: f64,
+    successes: f64,
+    /// Seconds since the last was added.
+    idle_s: f64,
+}
+
+impl Outcomes {
+    /// What a later process should know; nothing when nothing was counted.
+    pub(in crate::stats) fn export(&self, now: Tick) -> Option<OutcomesState> {
+        let Outcomes { failures, successes, at } = *self;
+        Some(OutcomesState { failures, successes, idle_s: now.seconds_since(at?) })
+    }
+
+    /// The counts in the same proportion, but fewer.
+    pub(in crate::stats) fn restored(state: OutcomesState, restart: Restart) -> Result<Outcomes, Absurd> {
+        let OutcomesState { failures, successes, idle_s } = state;
+        let share = trusted(weight(failures)? + weight(successes)?);
+        let at = Some(restart.moment(idle(idle_s)?));
+        Ok(Outcomes { failures: share * failures, successes: share * successes, at })
+    }
+}

@@ -1,0 +1,82 @@
+//! What of the first-token model survives a restart.
+
+use serde::{Deserialize, Serialize};
+
+use super::{FirstToken, KNEES, LoadSums};
+use crate::{
+    domain::Tick,
+    stats::state::{Absurd, Restart, idle, ln_mean, trusted, weight, within},
+};
+
+/// No sum per observation is larger: the squares of logarithms that can be.
+const LARGEST: f64 = 1e3;
+
+/// Decayed sums as they were after the last observation.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::stats) struct FirstTokenState {
+    weight: f64,
+    y: f64,
+    yy: f64,
+    /// Sums of x, x·x and x·y per knee.
+    by_knee: Vec<[f64; 3]>,
+    highest_load: f64,
+    /// Seconds since the last observation.
+    idle_s: f64,
+}
+
+impl FirstToken {
+    /// What a later process should know; nothing when nothing was observed.
+    pub(in crate::stats) fn export(&self, now: Tick) -> Option<FirstTokenState> {
+        // A fit follows from the sums; surprises are of the moment.
+        let FirstToken { weight, y, yy, by_knee, highest_load, shock: _, fit: _, at } = self;
+        Some(FirstTokenState {
+            idle_s: now.seconds_since((*at)?),
+            weight: *weight,
+            y: *y,
+            yy: *yy,
+            by_knee: by_knee.iter().map(|LoadSums { x, xx, xy }| [*x, *xx, *xy]).collect(),
+            highest_load: *highest_load,
+        })
+    }
+
+    /// The model as it was, resting on fewer observations.
+    pub(in crate::stats) fn restored(state: &FirstTokenState, restart: Restart) -> Result<FirstToken, Absurd> {
+        let FirstTokenState { weight: w, y, yy, ref by_knee, highest_load, idle_s } = *state;
+        if weight(w)? == 0.0 {
+            return Ok(FirstToken::default());
+        }
+        let mean = ln_mean(y / w)?;
+        let mut model = FirstToken {
+            weight: w,
+            y,
+            yy: within(yy, LARGEST * w)?,
+            highest_load: weight(highest_load)?,
+            at: Some(restart.moment(idle(idle_s)?)),
+            ..FirstToken::default()
+        };
+        // Other knees are searched now than were then: what is known of load is not.
+        if by_knee.len() == KNEES.len() {
+            for (sums, [x, xx, xy]) in model.by_knee.iter_mut().zip(by_knee) {
+                within(xy.abs(), LARGEST * w)?;
+                *sums = LoadSums { x: within(*x, LARGEST * w)?, xx: within(*xx, LARGEST * w)?, xy: *xy };
+            }
+        }
+        // The fit of all that was known then; what comes now weighs against less. Its own mean serves as the prior,
+        // so that restarts in a row do not pull it elsewhere.
+        let fit = model.fitted(mean);
+        ln_mean(fit.intercept)?;
+        model.fit = Some(fit);
+        model.scale(trusted(w));
+        Ok(model)
+    }
+
+    fn scale(&mut self, share: f64) {
+        self.weight *= share;
+        self.y *= share;
+        self.yy *= share;
+        for sums in &mut self.by_knee {
+            *sums = LoadSums { x: share * sums.x, xx: share * sums.xx, xy: share * sums.xy };
+        }
+    }
+}

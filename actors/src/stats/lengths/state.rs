@@ -1,0 +1,44 @@
+//! What of the lengths of answers survives a restart.
+//!
+//! All of it: how long answers are says something about the traffic, which a restart does not change. Nothing reads
+//! the weight as certainty; less of it would only pull the mean towards what is expected of an unknown model.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CLASSES, Length, MOST, OutputLengths};
+use crate::stats::state::{Absurd, weight, within};
+
+/// No answer is longer, tokens.
+const LONGEST: f64 = 1e9;
+
+/// Mean output tokens of one class.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in crate::stats) struct LengthState {
+    mean: f64,
+    weight: f64,
+}
+
+impl OutputLengths {
+    /// What a later process should know of the model at a position; nothing when it never answered.
+    pub(in crate::stats) fn export(&self, model: usize) -> Option<Vec<LengthState>> {
+        let classes = self.models.get(model)?;
+        let used = classes.iter().any(|length| length.weight > 0.0);
+        let state = |Length { mean, weight }: &Length| LengthState { mean: *mean, weight: *weight };
+        used.then(|| classes.iter().map(state).collect())
+    }
+
+    /// Goes on with the lengths of the model at a position as they were.
+    pub(in crate::stats) fn restore(&mut self, model: usize, classes: &[LengthState]) -> Result<(), Absurd> {
+        // Other classes are told apart now than were then.
+        let Some(known) = self.models.get_mut(model).filter(|_| classes.len() == CLASSES.len() + 1) else {
+            return Ok(());
+        };
+        let mut fresh = *known;
+        for (length, LengthState { mean, weight: w }) in fresh.iter_mut().zip(classes) {
+            *length = Length { mean: within(*mean, LONGEST)?, weight: weight(*w)?.min(MOST) };
+        }
+        *known = fresh;
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! What is told of a run beside its loss: failures shown, attempts, detection, recovery, calibration.
+
+use crate::{
+    engine::{Run, Tried},
+    rule::Calibration,
+    world::{Effect, Event, World},
+};
+
+/// A former share below which nothing can be said about losing or regaining it.
+const LEAST_SHARE: f64 = 0.1;
+/// Seconds before an event over which the former share is taken.
+const BEFORE: f64 = 60.0;
+/// Requests over which a share is taken afterwards.
+const WINDOW: usize = 20;
+/// Spread up to which calibration is promised.
+const STEADY: f64 = 0.5;
+
+/// Figures of one run, or of several together.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    /// Requests.
+    pub requests: usize,
+    /// Of these, unanswered although an endpoint would have answered.
+    pub shown: usize,
+    /// Unanswered altogether.
+    pub unanswered: usize,
+    /// Attempts.
+    pub attempts: usize,
+    /// Hedges.
+    pub hedges: usize,
+    /// Outages that could be timed.
+    pub outages: Vec<Outage>,
+    /// |ln(actual ÷ predicted)| of first tokens at steady endpoints, and of totals.
+    pub first: Vec<f64>,
+    /// The same of totals, given the output tokens.
+    pub total: Vec<f64>,
+    /// First tokens within the predicted 95th percentile, of all.
+    pub first_within: (usize, usize),
+    /// The same of totals.
+    pub total_within: (usize, usize),
+}
+
+/// A dead endpoint that used to be chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outage {
+    /// Failed first attempts dispatched after the first failure was read, probes left out.
+    pub after_first: usize,
+    /// All failed first attempts, probes included.
+    pub wasted: usize,
+    /// Seconds until half the former share was gone; infinite if never.
+    pub detected: f64,
+    /// Seconds after the end until half of it was back; infinite if never. `None` where the oracle too has gone
+    /// elsewhere meanwhile.
+    pub recovered: Option<f64>,
+}
+
+impl Figures {
+    /// Those of a run.
+    #[must_use]
+    pub fn of(world: &World, run: &Run, oracle: &Run) -> Figures {
+        let mut figures = Figures {
+            requests: run.served.len(),
+            shown: run.served.iter().filter(|served| !served.answered && served.avoidable).count(),
+            unanswered: run.served.iter().filter(|served| !served.answered).count(),
+            attempts: run.attempts.len(),
+            hedges: run.attempts.iter().filter(|attempt| attempt.hedge).count(),
+            outages: world.events.iter().filter_map(|event| outage(run, oracle, event)).collect(),
+            ..Figures::default()
+        };
+        if let Some(calibration) = &run.calibration {
+            figures.calibrate(world, calibration);
+        }
+        figures
+    }
+
+    fn calibrate(&mut self, world: &World, calibration: &Calibration) {
+        let steady = |of: &[(usize, f64)]| {
+            let steady = of.iter().filter(|(endpoint, _)| world.endpoints[*endpoint].sigma <= STEADY);
+            steady.map(|(_, ln)| ln.abs()).collect::<Vec<f64>>()
+        };
+        let within = |of: &[bool]| (of.iter().filter(|within| **within).count(), of.len());
+        (self.first, self.total) = (steady(&calibration.first), steady(&calibration.total));
+        (self.first_within, self.total_within) = (within(&calibration.first_within), within(&calibration.total_within));
+    }
+
+    /// Adds another run's.
+    pub fn add(&mut self, other: Figures) {
+        self.requests += other.requests;
+        self.shown += other.shown;
+        self.unanswered += other.unanswered;
+        self.attempts += other.attempts;
+        self.hedges += other.hedges;
+        self.outages.extend(other.outages);
+        self.first.extend(other.first);
+        self.total.extend(other.total);
+        self.first_within = (self.first_within.0 + other.first_within.0, self.first_within.1 + other.first_within.1);
+        self.total_within = (self.total_within.0 + other.total_within.0, self.total_within.1 + other.total_within.1);
+    }
+
+    /// Attempts per request.
+    #[must_use]
+    pub fn attempts_per_request(&self) -> f64 {
+        self.attempts as f64 / self.requests.max(1) as f64
+    }
+}
+
+/// First attempts, in the order of dispatch.
+struct Firsts<'a>(Vec<&'a Tried>);
+
+impl<'a> Firsts<'a> {
+    fn of(run: &'a Run) -> Firsts<'a> {
+        Firsts(run.attempts.iter().filter(|attempt| attempt.first).collect())
+    }
+
+    fn between(&self, from: f64, to: f64) -> &[&'a Tried] {
+        let position = |at: f64| self.0.partition_point(|attempt| attempt.at < at);
+        &self.0[position(from)..position(to)]
+    }
+}
+
+fn share(of: &[&Tried], endpoint: usize) -> f64 {
+    of.iter().filter(|attempt| attempt.endpoint == endpoint).count() as f64 / of.len().max(1) as f64
+}
+
+fn outage(run: &Run, oracle: &Run, event: &Event) -> Option<Outage> {
+    let Event { endpoint, from, to, effect } = *event;
+    let dead = match effect {
+        Effect::Refuses | Effect::Hangs => true,
+        Effect::Fails(share) => share >= 1.0,
+        _ => false,
+    };
+    let firsts = Firsts::of(run);
+    let former = share(firsts.between(from - BEFORE, from), endpoint);
+    if !dead || former < LEAST_SHARE {
+        return None;
+    }
+    let (during, after) = (firsts.between(from, to), firsts.between(to, f64::INFINITY));
+    let until = |of: &[&Tried], since: f64, enough: &dyn Fn(f64) -> bool| {
+        let mut windows = of.windows(WINDOW);
+        windows.find(|window| enough(share(window, endpoint))).map_or(f64::INFINITY, |window| window[0].at - since)
+    };
+    let is_wanted = share(Firsts::of(oracle).between(to, to + 2.0 * BEFORE), endpoint) >= LEAST_SHARE;
+    let wasted = || during.iter().filter(|attempt| attempt.endpoint == endpoint && attempt.failed.is_some());
+    let read = wasted().filter_map(|attempt| attempt.failed).fold(f64::INFINITY, f64::min);
+    Some(Outage {
+        after_first: wasted().filter(|attempt| !attempt.probe && attempt.at > read).count(),
+        wasted: wasted().count(),
+        detected: until(during, from, &|share| share <= 0.5 * former),
+        recovered: is_wanted.then(|| until(after, to, &|share| share >= 0.5 * former)),
+    })
+}
+
+/// The median of these; 0 of none.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    let middle = values.len() / 2;
+    if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(middle, f64::total_cmp).1 }
+}

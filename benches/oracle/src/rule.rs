@@ -1,0 +1,144 @@
+//! What the simulator asks of a rule of routing, and what it tells it.
+
+use std::time::Duration;
+
+use pointsman_actors::domain::FailureKind;
+
+use crate::{request::Request, world::Truth};
+
+/// Seconds after which a stream without a first token is given up, unless a rule knows better.
+pub const FIRST_BYTE: f64 = 15.0;
+/// Seconds that a request may take altogether. As long as another endpoint may take over, a plain answer gets half
+/// of what is left of it: its head comes last, so no other clock tells a hang from a thinker.
+pub const TOTAL: f64 = 120.0;
+/// Attempts per request, at most.
+pub const ATTEMPTS: u32 = 3;
+
+/// A way to route.
+pub trait Rule {
+    /// The endpoints a request may be tried at, in this order.
+    fn choose(&mut self, ask: &Ask<'_>) -> Vec<usize>;
+
+    /// An attempt is about to begin. `None` when its endpoint must not be called after all.
+    fn begin(&mut self, _attempt: &Begin<'_>) -> Option<Patience> {
+        Some(Patience::default())
+    }
+
+    /// Whether a hedge may start now that [`Patience::hedge_after`] has passed.
+    fn may_hedge(&mut self) -> bool {
+        false
+    }
+
+    /// Something happened to an attempt.
+    fn heard(&mut self, _report: &Report<'_>) {}
+
+    /// The request has its answer, or will have none.
+    fn ended(&mut self, _request: usize) {}
+
+    /// How well its predictions held, if it makes any.
+    fn calibration(&self) -> Option<&Calibration> {
+        None
+    }
+}
+
+/// A request and the moment.
+pub struct Ask<'a> {
+    /// Seconds.
+    pub now: f64,
+    /// What is asked.
+    pub request: &'a Request,
+    /// Own requests in flight at each endpoint.
+    pub in_flight: &'a [u32],
+    /// What is true of an endpoint if this request and so many more go there. For the clairvoyant alone.
+    pub truth: &'a dyn Fn(usize, u32) -> Truth,
+    /// The prices, dollars: of the request at an endpoint, with the expected answer.
+    pub cost: &'a dyn Fn(usize) -> f64,
+    /// Dollars of its prompt alone.
+    pub prompt_cost: &'a dyn Fn(usize) -> f64,
+    /// Median over the endpoints on a good day, alone: seconds and dollars of this request, as far as it is known.
+    pub typical: (f64, f64),
+}
+
+/// An attempt about to begin.
+pub struct Begin<'a> {
+    /// Seconds.
+    pub now: f64,
+    /// For which request.
+    pub request: &'a Request,
+    /// Counted through the run.
+    pub attempt: usize,
+    /// How many attempts the request had before.
+    pub before: u32,
+    /// Where.
+    pub endpoint: usize,
+}
+
+/// How long an attempt is waited for, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Patience {
+    /// Until a stream's first token.
+    pub first_byte: f64,
+    /// Until a second attempt may race it.
+    pub hedge_after: Option<f64>,
+    /// Whether it is a breaker's probe.
+    pub probe: bool,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { first_byte: FIRST_BYTE, hedge_after: None, probe: false }
+    }
+}
+
+/// Something that happened to an attempt.
+pub struct Report<'a> {
+    /// When, seconds.
+    pub now: f64,
+    /// Of which request.
+    pub request: &'a Request,
+    /// Counted through the run.
+    pub attempt: usize,
+    /// Where.
+    pub endpoint: usize,
+    /// When it was dispatched, seconds.
+    pub started: f64,
+    /// When its first token came, seconds.
+    pub first: Option<f64>,
+    /// What happened.
+    pub news: News,
+}
+
+/// What can happen to an attempt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum News {
+    /// It began.
+    Began,
+    /// Its first token came. Only streams tell.
+    FirstToken,
+    /// The answer is whole.
+    Completed,
+    /// It failed.
+    Failed {
+        /// How.
+        kind: FailureKind,
+        /// The status, if any.
+        status: Option<u16>,
+        /// How long the endpoint asked to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// It lost against a hedge.
+    Cancelled,
+}
+
+/// How predictions compare with what came, over first attempts that were answered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Calibration {
+    /// Endpoint and ln(actual ÷ predicted median) of first tokens.
+    pub first: Vec<(usize, f64)>,
+    /// The same of total times, given the actual output tokens.
+    pub total: Vec<(usize, f64)>,
+    /// Whether the first token came within the predicted 95th percentile.
+    pub first_within: Vec<bool>,
+    /// Whether the last one did.
+    pub total_within: Vec<bool>,
+}

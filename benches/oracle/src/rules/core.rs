@@ -1,0 +1,316 @@
+//! Pointsman itself: the same decision function, statistics and fast cells as the gateway's, driven as its dispatch
+//! drives them. Snapshots are published at most every 50 ms and at once when a breaker moved.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use pointsman_actors::{
+    decide::{decide, first_byte_clock, hedge_after, splitmix64},
+    domain::{
+        ApiType, Architecture, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, EventKind, Failure,
+        Modalities, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
+        ProviderState, Query, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
+    },
+    stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
+};
+
+use crate::{
+    rule::{Ask, Begin, Calibration, FIRST_BYTE, News, Patience, Report, Rule, TOTAL},
+    world::World,
+};
+
+/// Shortest time between two snapshots.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Most tokens in the budgets of panic attempts and of hedges.
+const RETRY_CAP: f64 = 20.0;
+const HEDGE_CAP: f64 = 10.0;
+
+/// The constants a gateway is started with, except that nobody here waits ten minutes for an answer.
+#[must_use]
+pub fn policy() -> RoutingPolicy {
+    let mut policy = RoutingPolicy::default();
+    policy.clocks.first_byte = Duration::from_secs_f64(FIRST_BYTE);
+    policy.clocks.total = Duration::from_secs_f64(TOTAL);
+    policy
+}
+
+/// The routing core.
+pub struct Core {
+    policy: RoutingPolicy,
+    statistics: Statistics,
+    snapshot: Snapshot,
+    /// When it was published, and when the next one is due.
+    published: Tick,
+    due: Option<Tick>,
+    board: LiveBoard,
+    view: LiveView,
+    query: Query,
+    seed: u64,
+    decisions: HashMap<usize, Decision>,
+    claims: HashMap<usize, (Claim, bool)>,
+    retries: f64,
+    hedges: f64,
+    calibration: Calibration,
+}
+
+impl Core {
+    pub fn new(world: &World, policy: RoutingPolicy) -> Core {
+        let catalog = Arc::new(catalog(world));
+        let mut statistics = Statistics::new(Arc::clone(&catalog), Arc::new(policy.clone()));
+        Core {
+            snapshot: statistics.snapshot(1),
+            statistics,
+            published: Tick::default(),
+            due: None,
+            board: LiveBoard::new(&catalog, world.seed),
+            view: LiveView::default(),
+            query: query(),
+            seed: splitmix64(world.seed),
+            decisions: HashMap::new(),
+            claims: HashMap::new(),
+            retries: RETRY_CAP,
+            hedges: 1.0,
+            calibration: Calibration::default(),
+            policy,
+        }
+    }
+
+    fn publish_if_due(&mut self, now: Tick) {
+        if let Some(due) = self.due.filter(|due| *due <= now) {
+            self.publish(due);
+        }
+    }
+
+    fn publish(&mut self, now: Tick) {
+        (self.published, self.due) = (now, None);
+        self.snapshot = self.statistics.snapshot(self.snapshot.version + 1);
+    }
+
+    fn learn(&mut self, claim: &Claim, at: Tick, kind: EventKind) {
+        self.publish_if_due(at);
+        self.statistics.apply(&claim.event(at, kind));
+        self.due = self.due.or(Some(at.max(self.published.plus(PAUSE))));
+    }
+
+    fn candidate(&self, request: usize, endpoint: usize) -> Option<&Candidate> {
+        self.decisions.get(&request)?.candidates.iter().find(|candidate| candidate.index as usize == endpoint)
+    }
+
+    fn hedges(&self, objective: Objective) -> bool {
+        self.policy.hedge.objectives.contains(&objective)
+    }
+
+    /// Compares a first attempt's answer with what was predicted of it.
+    fn compare(&mut self, report: &Report<'_>) {
+        let Some(predicted) = self.candidate(report.request.id, report.endpoint).map(|candidate| candidate.predicted)
+        else {
+            return;
+        };
+        let calibration = &mut self.calibration;
+        if let Some(first) = report.first.map(|first| first - report.started) {
+            calibration.first.push((report.endpoint, libm::log(first / predicted.first_token_p50)));
+            calibration.first_within.push(first <= predicted.first_token_p95);
+        }
+        let total = report.now - report.started;
+        let given = predicted.first_token_p50 + f64::from(report.request.answer) / predicted.tokens_per_second;
+        calibration.total.push((report.endpoint, libm::log(total / given)));
+        calibration.total_within.push(total <= given * predicted.total_p95 / predicted.total_p50);
+    }
+}
+
+impl Rule for Core {
+    fn choose(&mut self, ask: &Ask<'_>) -> Vec<usize> {
+        let now = tick(ask.now);
+        self.publish_if_due(now);
+        self.retries = (self.retries + self.policy.retry.budget_ratio).min(RETRY_CAP);
+        if self.hedges(ask.request.objective) {
+            self.hedges = (self.hedges + self.policy.hedge.budget).min(HEDGE_CAP);
+        }
+        self.query.objective.value = ask.request.objective;
+        self.query.prompt_tokens = ask.request.prompt;
+        self.query.max_tokens = Some(ask.request.max_tokens);
+        self.query.streamed = ask.request.streamed;
+        self.board.refresh(now, &mut self.view);
+        let seed = splitmix64(self.seed ^ (ask.request.id as u64 + 1));
+        let Ok(decision) = decide(&self.snapshot, &self.view, &self.query, now, Some(seed)) else { return Vec::new() };
+        let order = decision.candidates.iter().map(|candidate| candidate.index as usize).collect();
+        self.decisions.insert(ask.request.id, decision);
+        order
+    }
+
+    fn begin(&mut self, begin: &Begin<'_>) -> Option<Patience> {
+        let candidate = self.candidate(begin.request.id, begin.endpoint)?;
+        if candidate.panic && begin.before > 0 && self.retries < 1.0 {
+            return None;
+        }
+        let claim = self.board.claim(candidate.index, tick(begin.now), candidate).ok()?;
+        let hedges = self.hedges(begin.request.objective);
+        let hedge_after = hedges.then(|| hedge_after(candidate, begin.request.streamed, &self.policy).as_secs_f64());
+        let first_byte = first_byte_clock(candidate, &self.policy).as_secs_f64();
+        if candidate.panic && begin.before > 0 {
+            self.retries -= 1.0;
+        }
+        self.claims.insert(begin.attempt, (claim, begin.before == 0));
+        Some(Patience { first_byte, hedge_after, probe: claim.probe })
+    }
+
+    fn may_hedge(&mut self) -> bool {
+        let may = self.hedges >= 1.0;
+        self.hedges -= f64::from(u8::from(may));
+        may
+    }
+
+    fn heard(&mut self, report: &Report<'_>) {
+        let Some(&(claim, first)) = self.claims.get(&report.attempt) else { return };
+        let now = tick(report.now);
+        let kind = match report.news {
+            News::Began => EventKind::Dispatched,
+            News::FirstToken => {
+                self.board.first_token(&claim, now);
+                EventKind::FirstToken { prompt_tokens: report.request.prompt }
+            }
+            News::Completed => completed(report),
+            News::Failed { kind, status, retry_after } => {
+                let failure = Failure { kind, status, retry_after };
+                EventKind::Failed { failure, had_content: report.first.is_some() }
+            }
+            News::Cancelled => EventKind::Cancelled {
+                had_content: report.first.is_some(),
+                expected_ln_first_token: libm::log(claim.expected),
+            },
+        };
+        if first && report.news == News::Completed {
+            self.compare(report);
+        }
+        let moved = match report.news {
+            News::Began | News::FirstToken => None,
+            _ => {
+                self.claims.remove(&report.attempt);
+                self.board.finish(claim, now, kind, &self.policy)
+            }
+        };
+        self.learn(&claim, now, kind);
+        if moved.is_some() {
+            self.publish(now);
+        }
+    }
+
+    fn ended(&mut self, request: usize) {
+        self.decisions.remove(&request);
+    }
+
+    fn calibration(&self) -> Option<&Calibration> {
+        Some(&self.calibration)
+    }
+}
+
+fn completed(report: &Report<'_>) -> EventKind {
+    let since = |at: f64| tick(at) - tick(report.started);
+    EventKind::Completed {
+        streamed: report.request.streamed,
+        first_token: since(report.first.unwrap_or(report.now)),
+        total: since(report.now),
+        prompt_tokens: report.request.prompt,
+        completion_tokens: report.request.answer,
+        max_tokens: Some(report.request.max_tokens),
+        // Held against predictions of cost, which nobody reads here.
+        cost: 0.0,
+    }
+}
+
+/// Virtual seconds as the core counts time. It starts at an hour, so that nothing is ever too long ago.
+fn tick(seconds: f64) -> Tick {
+    Tick(3_600_000_000 + (seconds * 1e6) as u64)
+}
+
+fn query() -> Query {
+    Query {
+        api: ApiType::Completions,
+        today: Default::default(),
+        targets: vec![Target::Model(0)],
+        router: None,
+        objective: Sourced { value: Objective::Balanced, source: Source::Metadata },
+        weights: Weights::default(),
+        needs: Needs::default(),
+        routing: RoutingParameters::default(),
+        key_allowed: Vec::new(),
+        key_blocked: Vec::new(),
+        prompt_tokens: 0,
+        images: 0,
+        max_tokens: None,
+        answers: 1,
+        streamed: true,
+        sticky: None,
+    }
+}
+
+const MODEL: &str = "acme/chat";
+
+#[expect(clippy::expect_used, reason = "names made here, all different")]
+fn catalog(world: &World) -> Catalog {
+    let slugs: Vec<String> = (0..world.endpoints.len()).map(|position| format!("p{position}")).collect();
+    let endpoints = (0_u32..).zip(&world.endpoints).zip(&slugs).map(|((provider, endpoint), slug)| Endpoint {
+        id: EndpointId::of(MODEL, slug, ""),
+        model: 0,
+        provider,
+        variant: String::new(),
+        upstream_model: MODEL.into(),
+        pricing: Arc::new(Pricing {
+            prompt: Usd::from_f64(endpoint.price_in).unwrap_or_default(),
+            completion: Usd::from_f64(endpoint.price_out).unwrap_or_default(),
+            ..Pricing::default()
+        }),
+        limits: EndpointLimits { context_length: 100_000, max_completion_tokens: None, max_prompt_tokens: None },
+        parameters: ParameterSet::default(),
+        quantization: None,
+        is_moderated: false,
+        disabled: false,
+        wants_max_completion_tokens: false,
+        knows_developer_role: true,
+        forwards_unknown_fields: true,
+        images_through_chat: false,
+    });
+    let endpoints = endpoints.collect();
+    let providers = slugs.iter().map(|slug| provider(slug)).collect();
+    let models = vec![model((0..world.endpoints.len() as u32).collect())];
+    Catalog::new(1, providers, models, endpoints, Vec::new(), &[], ParameterNames::published()).expect("a catalog")
+}
+
+fn model(endpoints: Vec<u32>) -> Model {
+    Model {
+        #[expect(clippy::expect_used, reason = "a name made here")]
+        id: MODEL.parse().expect("a model id"),
+        canonical_slug: format!("{MODEL}-1"),
+        name: MODEL.to_owned(),
+        created: 0,
+        description: String::new(),
+        architecture: Architecture {
+            input: Modalities::TEXT,
+            output: Modalities::TEXT,
+            tokenizer: "Other".to_owned(),
+            instruct_type: None,
+        },
+        default_parameters: None,
+        expiration_date: None,
+        hugging_face_id: None,
+        knowledge_cutoff: None,
+        image_sizes: Vec::new(),
+        endpoints,
+    }
+}
+
+fn provider(slug: &str) -> Provider {
+    Provider {
+        #[expect(clippy::expect_used, reason = "a name made here")]
+        slug: ProviderSlug::new(slug).expect("a slug"),
+        name: slug.into(),
+        state: ProviderState::On,
+        simulated: true,
+        collects_data: false,
+        zero_data_retention: false,
+        privacy_policy_url: None,
+        terms_of_service_url: None,
+        status_page_url: None,
+        headquarters: None,
+        datacenters: Vec::new(),
+    }
+}

@@ -1,0 +1,91 @@
+//! The rules that are compared: Pointsman's core, the anchors, and what the field does.
+
+mod bandit;
+mod clairvoyant;
+mod core;
+mod peak_ewma;
+mod price;
+mod simple;
+mod windows;
+
+use pointsman_actors::domain::RoutingPolicy;
+
+pub use self::core::policy;
+use crate::{rule::Rule, world::World};
+
+/// Everything that is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The clairvoyant: regret 0.
+    Oracle,
+    /// Uniform: regret 1.
+    Random,
+    /// Pointsman.
+    Pointsman,
+    /// A discounted Thompson bandit per endpoint, without load.
+    Bandit,
+    /// Least moving average.
+    Greedy,
+    /// Mean of the last ten answers, as LiteLLM does it.
+    LastTen,
+    /// The better of two by peak EWMA times requests in flight.
+    PeakEwma,
+    /// 1/price² with a memory for outages, as OpenRouter does it.
+    Price,
+    /// One after the other.
+    RoundRobin,
+}
+
+impl Kind {
+    /// The anchors first, then those with a column of their own.
+    pub const ALL: [Kind; 9] = [
+        Kind::Oracle,
+        Kind::Random,
+        Kind::Pointsman,
+        Kind::Bandit,
+        Kind::Greedy,
+        Kind::LastTen,
+        Kind::PeakEwma,
+        Kind::Price,
+        Kind::RoundRobin,
+    ];
+
+    /// Its name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Oracle => "oracle",
+            Kind::Random => "random",
+            Kind::Pointsman => "pointsman",
+            Kind::Bandit => "bandit",
+            Kind::Greedy => "greedy ewma",
+            Kind::LastTen => "last ten",
+            Kind::PeakEwma => "p2c peak",
+            Kind::Price => "1/price²",
+            Kind::RoundRobin => "round robin",
+        }
+    }
+
+    /// A fresh one for a world.
+    #[must_use]
+    pub fn rule(self, world: &World, policy: &RoutingPolicy) -> Box<dyn Rule> {
+        match self {
+            Kind::Oracle => Box::new(clairvoyant::Clairvoyant),
+            Kind::Random => Box::new(simple::Random::new(world.seed)),
+            Kind::Pointsman => Box::new(core::Core::new(world, policy.clone())),
+            Kind::Bandit => Box::new(bandit::Bandit::new(world.seed)),
+            Kind::Greedy => Box::new(windows::Greedy::default()),
+            Kind::LastTen => Box::new(windows::LastTen::default()),
+            Kind::PeakEwma => Box::new(peak_ewma::PeakEwma::new(world.seed)),
+            Kind::Price => Box::new(price::InverseSquare::new(world.seed)),
+            Kind::RoundRobin => Box::new(simple::RoundRobin::default()),
+        }
+    }
+}
+
+/// All endpoints, the least of these values first.
+fn ranked(value: impl Fn(usize) -> f64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..crate::world::ENDPOINTS).collect();
+    order.sort_by(|a, b| value(*a).total_cmp(&value(*b)));
+    order
+}

@@ -1,0 +1,164 @@
+//! `GET /health/memory`: what the routing began with, and whether it can write down what it learns.
+
+use actix_web::{HttpResponse, http::header};
+use prometheus::{Error, IntGauge, IntGaugeVec, Opts, Registry, proto::MetricFamily};
+use serde::Serialize;
+
+use super::readings::rfc_3339;
+use crate::{
+    auth::Authorized,
+    config::Scope,
+    error::ApiError,
+    events::PREFIX,
+    gateway::Worker,
+    memory::{Recalled, Standing},
+};
+
+#[derive(Serialize)]
+struct MemoryPage {
+    data: MemoryBody,
+}
+
+#[derive(Serialize, Default)]
+struct MemoryBody {
+    state: &'static str,
+    restored: Option<RestoredBody>,
+    not_restored: Option<String>,
+    saved_at: Option<String>,
+    bytes: u64,
+    saves: u64,
+    failures: u64,
+    last_error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RestoredBody {
+    learned_at: String,
+    age_secs: u64,
+    endpoints: usize,
+    unknown: usize,
+    rejected: usize,
+}
+
+/// Shows it; `state` is `off` when nothing is kept, `failing` while the file cannot be written, `ok` otherwise.
+///
+/// # Errors
+/// 403 without the scope `read`.
+pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    let data = MemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.standing()));
+    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(MemoryPage { data }))
+}
+
+impl MemoryBody {
+    fn new(standing: Option<Standing>) -> MemoryBody {
+        let Some(standing) = standing else { return MemoryBody { state: "off", ..MemoryBody::default() } };
+        let (restored, not_restored) = match standing.recalled {
+            Recalled::Nothing => (None, None),
+            Recalled::Unusable(why) => (None, Some(why)),
+            Recalled::Learned { at_ms, age, restored } => {
+                let restored = RestoredBody {
+                    learned_at: rfc_3339(at_ms),
+                    age_secs: age.as_secs(),
+                    endpoints: restored.endpoints,
+                    unknown: restored.unknown,
+                    rejected: restored.rejected.len(),
+                };
+                (Some(restored), None)
+            }
+        };
+        MemoryBody {
+            state: if standing.trouble.is_some() { "failing" } else { "ok" },
+            restored,
+            not_restored,
+            saved_at: standing.saved_at_ms.map(rfc_3339),
+            bytes: standing.bytes,
+            saves: standing.saves,
+            failures: standing.failures,
+            last_error: standing.trouble,
+        }
+    }
+}
+
+/// The same as gauges; none when nothing is kept.
+pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
+    let memory = worker.shared.memory.as_ref();
+    memory.and_then(|memory| gauges(&memory.standing()).ok()).unwrap_or_default()
+}
+
+fn gauges(standing: &Standing) -> Result<Vec<MetricFamily>, Error> {
+    let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
+    let set = |name: &str, help: &str, value: i64| {
+        let gauge = IntGauge::new(name, help)?;
+        gauge.set(value);
+        registry.register(Box::new(gauge))
+    };
+    let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let restored = match &standing.recalled {
+        Recalled::Learned { restored, .. } => restored.endpoints,
+        Recalled::Nothing | Recalled::Unusable(_) => 0,
+    };
+    set("memory_failing", "1 while the routing memory cannot be written", i64::from(standing.trouble.is_some()))?;
+    set("memory_restored_endpoints", "Endpoints that were known at the start", whole(restored as u64))?;
+    set("memory_saved_seconds", "When it was last written, in Unix seconds", standing.saved_at_ms.unwrap_or(0) / 1000)?;
+    let writes = IntGaugeVec::new(Opts::new("memory_writes", "Attempts to write it since the start"), &["outcome"])?;
+    writes.with_label_values(&["ok"]).set(whole(standing.saves));
+    writes.with_label_values(&["failed"]).set(whole(standing.failures));
+    registry.register(Box::new(writes))?;
+    Ok(registry.gather())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use expect_test::expect;
+    use pointsman_actors::stats::Restored;
+
+    use super::*;
+
+    fn json(standing: Option<Standing>) -> String {
+        serde_json::to_string_pretty(&MemoryBody::new(standing)).unwrap()
+    }
+
+    #[test]
+    fn a_memory_shows_what_it_began_with_and_what_is_wrong() {
+        let restored = Restored { endpoints: 12, unknown: 1, rejected: Vec::new() };
+        let standing = Standing {
+            recalled: Recalled::Learned { at_ms: 1_763_629_500_000, age: Duration::from_millis(35_400), restored },
+            saved_at_ms: Some(1_763_629_540_000),
+            bytes: 9_216,
+            saves: 3,
+            failures: 2,
+            trouble: Some("No space left on device (os error 28)".to_owned()),
+        };
+        expect![[r#"
+            {
+              "state": "failing",
+              "restored": {
+                "learned_at": "2025-11-20T09:05:00.000Z",
+                "age_secs": 35,
+                "endpoints": 12,
+                "unknown": 1,
+                "rejected": 0
+              },
+              "not_restored": null,
+              "saved_at": "2025-11-20T09:05:40.000Z",
+              "bytes": 9216,
+              "saves": 3,
+              "failures": 2,
+              "last_error": "No space left on device (os error 28)"
+            }"#]]
+        .assert_eq(&json(Some(standing)));
+    }
+
+    #[test]
+    fn without_a_file_it_is_off_and_a_file_that_is_no_use_says_why() {
+        let off: serde_json::Value = serde_json::from_str(&json(None)).unwrap();
+        assert_eq!((&off["state"], &off["restored"]), (&"off".into(), &serde_json::Value::Null));
+        let recalled = Recalled::Unusable("it is something else".to_owned());
+        let unusable: serde_json::Value =
+            serde_json::from_str(&json(Some(Standing { recalled, ..Standing::default() }))).unwrap();
+        assert_eq!((&unusable["state"], &unusable["not_restored"]), (&"ok".into(), &"it is something else".into()));
+    }
+}

@@ -1,0 +1,42 @@
+//! `[routing.memory]`: where the routing keeps what it learned, for the next process.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::section::Section;
+
+/// `[routing.memory]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// The file; `None` means that every start is a cold one.
+    pub path: Option<PathBuf>,
+    /// How often it is written while there is news.
+    pub save_interval: Duration,
+}
+
+impl Default for MemoryConfig {
+    fn default() -> MemoryConfig {
+        MemoryConfig { path: None, save_interval: Duration::from_secs(10) }
+    }
+}
+
+impl MemoryConfig {
+    /// A relative path is relative to `directory`, that of the configuration.
+    pub(super) fn read(section: &Section<'_>, directory: &Path) -> MemoryConfig {
+        let default = MemoryConfig::default();
+        let path = section.text("path").filter(|path| !path.is_empty());
+        if path.is_some_and(|path| path.ends_with('/') || path.contains('\0') || path.trim().is_empty()) {
+            section.fault(
+                "path",
+                "is not the path of a file",
+                "a path such as \"state/routing.json\", or \"\" for none",
+            );
+        }
+        MemoryConfig {
+            path: path.map(|path| directory.join(path)),
+            save_interval: section.seconds("save_interval_s", 0.1..=3600.0).unwrap_or(default.save_interval),
+        }
+    }
+}

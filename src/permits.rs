@@ -1,0 +1,135 @@
+//! How many calls a provider gets at a time.
+//!
+//! A [`Places`] outlives the configuration that made it: calls that run when the number changes keep their places and
+//! count against the new one, so a reload never lets more through than either configuration allows.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What one configuration says of a provider's calls.
+pub struct Permits {
+    /// Shared by every configuration that knows the provider.
+    pub places: Arc<Places>,
+    /// How long a call waits for its turn.
+    pub wait: Duration,
+}
+
+/// The places of one provider.
+pub struct Places {
+    free: Arc<Semaphore>,
+    most: Mutex<usize>,
+    /// Taken places that are not to be given back: the number shrank while calls ran.
+    excess: AtomicUsize,
+}
+
+/// One call's place. Given back when dropped.
+pub struct Place {
+    permit: Option<OwnedSemaphorePermit>,
+    places: Arc<Places>,
+}
+
+impl Places {
+    /// So many, all free.
+    #[must_use]
+    pub fn new(most: usize) -> Arc<Places> {
+        Arc::new(Places { free: Arc::new(Semaphore::new(most)), most: Mutex::new(most), excess: AtomicUsize::new(0) })
+    }
+
+    /// Changes their number, for calls that run too.
+    pub fn resize(&self, wanted: usize) {
+        let mut most = self.most.lock();
+        let before = std::mem::replace(&mut *most, wanted);
+        if wanted < before {
+            let less = before - wanted;
+            let taken = less - self.free.forget_permits(less);
+            self.excess.fetch_add(taken, Ordering::Relaxed);
+            return;
+        }
+        let more = wanted - before;
+        let owed =
+            self.excess.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| Some(owed.saturating_sub(more)));
+        self.free.add_permits(more.saturating_sub(owed.unwrap_or(0)));
+    }
+
+    /// A place, waited for no longer than `wait`; `None` when there is none in that time.
+    pub async fn take(self: &Arc<Self>, wait: Duration) -> Option<Place> {
+        let at_once = Arc::clone(&self.free).try_acquire_owned().ok();
+        let permit = match at_once {
+            Some(permit) => permit,
+            None => actix_rt::time::timeout(wait, Arc::clone(&self.free).acquire_owned()).await.ok()?.ok()?,
+        };
+        Some(Place { permit: Some(permit), places: Arc::clone(self) })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let owes = |owed: usize| owed.checked_sub(1);
+        if self.places.excess.fetch_update(Ordering::Relaxed, Ordering::Relaxed, owes).is_ok()
+            && let Some(permit) = self.permit.take()
+        {
+            permit.forget();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn take(places: &Arc<Places>, count: usize) -> Vec<Place> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            let Some(place) = places.take(Duration::ZERO).await else { break };
+            taken.push(place);
+        }
+        taken
+    }
+
+    #[actix_web::test]
+    async fn a_smaller_number_counts_the_calls_that_run() {
+        let places = Places::new(4);
+        let mut running = take(&places, 3).await;
+
+        places.resize(2);
+
+        assert_eq!(take(&places, 9).await.len(), 0, "three run where two may");
+        running.pop();
+        assert_eq!(take(&places, 9).await.len(), 0, "two run where two may");
+        running.pop();
+        assert_eq!(take(&places, 9).await.len(), 1);
+        running.clear();
+        assert_eq!(take(&places, 9).await.len(), 2);
+    }
+
+    #[actix_web::test]
+    async fn a_larger_number_is_there_at_once_even_after_a_smaller_one() {
+        let places = Places::new(4);
+        let running = take(&places, 4).await;
+
+        places.resize(1);
+        places.resize(5);
+
+        let more = take(&places, 9).await;
+        assert_eq!(more.len(), 1, "four run, one more may");
+        drop((running, more));
+        assert_eq!(take(&places, 9).await.len(), 5);
+    }
+
+    #[actix_web::test]
+    async fn a_call_waits_for_a_place_that_is_given_back() {
+        let places = Places::new(1);
+        let running = take(&places, 1).await;
+        let waiting = places.take(Duration::from_secs(10));
+        let (place, ()) = tokio::join!(waiting, async { drop(running) });
+        assert!(place.is_some());
+    }
+}
