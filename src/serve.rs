@@ -6,6 +6,7 @@ use std::{
     fmt,
     io::{self, Write as _},
     net::SocketAddr,
+    pin::pin,
     time::{Duration, Instant},
 };
 
@@ -85,13 +86,15 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
         };
         tokio::join!(graceful, second);
     });
-    // A stop that waits for running requests cannot be hastened: it is left where it is.
+    let mut serving = pin!(server.run());
     tokio::select! {
-        served = server.run() => served.map_err(|error| ServeError::Broke(address, error)),
-        Ok(()) = urged => {
-            end_at_once(&urgent).await;
-            Ok(())
-        }
+        served = &mut serving => served.map_err(|error| ServeError::Broke(address, error)),
+        // A stop that waits for running requests cannot be hastened: it is left where it is. But it must not be dropped
+        // before the last words are said: the workers would go with it.
+        Ok(()) = urged => tokio::select! {
+            () = end_at_once(&urgent) => Ok(()),
+            served = &mut serving => served.map_err(|error| ServeError::Broke(address, error)),
+        },
     }
 }
 
