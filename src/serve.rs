@@ -20,6 +20,9 @@ use crate::{
     server::{Gateway, Server, StartError},
 };
 
+/// Fewer descriptors than this are worth a warning.
+const FEW_DESCRIPTORS: u64 = 4096;
+
 /// How long running calls have for their last words when the process must leave at once.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long what was said last may be on its way when no call runs any more.
@@ -59,6 +62,7 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     let (drain_notice, drain_grace) = (config.server.drain_notice, config.timeouts.drain_grace);
     // Listened for before anybody is told that we are here: who stops us then must not kill us.
     let mut signals = Signals::listen();
+    raise_descriptor_limit();
     let server = Server::bind(config).await?;
     greet(&server);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
@@ -95,6 +99,18 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
             () = end_at_once(&urgent) => Ok(()),
             served = &mut serving => served.map_err(|error| ServeError::Broke(address, error)),
         },
+    }
+}
+
+/// A stream takes three descriptors: its client, the handle its connection is shut by, its provider. Systems start
+/// processes with room for a few hundred and let them take more.
+fn raise_descriptor_limit() {
+    match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(most) if most < FEW_DESCRIPTORS => {
+            log::warn!("only {most} descriptors may be open: that is room for about {} streams", most / 3);
+        }
+        Ok(_) => {}
+        Err(error) => log::warn!("the limit of open descriptors stays as it is: {error}"),
     }
 }
 

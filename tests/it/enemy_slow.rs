@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use crate::{
     enemy::head,
-    harness::TestGateway,
+    harness::{KEY, TestGateway},
+    pool,
+    process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream},
     world::{Model, World, ask, completion, http, saying},
@@ -182,6 +184,37 @@ async fn two_thousand_idle_connections_keep_nobody_out() {
         assert!(begun.elapsed() < 5 * SECOND, "connections that were closed still count");
         actix_web::rt::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Out of descriptors nobody new is let in; nobody who is in suffers, and when there are some again all is well.
+#[actix_web::test]
+async fn a_process_out_of_descriptors_serves_again_when_there_are_some() {
+    let upstream = saying("x");
+    let config = ConfigFile::new(
+        &[
+            "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n".to_owned(),
+            "[[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n".to_owned(),
+            pool::provider("acme", &upstream.url("")),
+            pool::simple_model("acme/small", "acme"),
+        ]
+        .concat(),
+    );
+    let mut process = Process::start_with_descriptors(120, &["--config", config.path()], &[("TEST_KEY", KEY)]);
+    assert!(process.stderr().contains("only 120 descriptors"), "{}", process.stderr());
+    let gateway = process.gateway();
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    let mut inside = RawClient::connect(gateway.address).await;
+    inside.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    inside.until("{\"status\":\"ok\"}").await;
+    let crowd = futures_util::future::join_all((0..300).map(|_| RawClient::connect(gateway.address))).await;
+    actix_web::rt::time::sleep(Duration::from_millis(200)).await;
+    inside.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    inside.until("{\"status\":\"ok\"}").await;
+    drop(crowd);
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    process.signal("TERM");
+    assert_eq!(process.end().await.code(), Some(0));
+    assert!(!process.stderr().contains("panicked"), "{}", process.stderr());
 }
 
 /// The clock of a head counts on a kept connection too, and an idle one is closed in the end.
