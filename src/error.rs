@@ -138,6 +138,10 @@ pub enum Overload {
     RequestsInFlight,
     /// All keys together sent as many requests per minute as the gateway takes.
     RequestRate,
+    /// As many bytes of request bodies are held as the gateway may hold.
+    BufferedBytes,
+    /// The process is about to leave.
+    Draining,
     /// Every endpoint is saturated, or refused the claim.
     EndpointsBusy,
     /// Every circuit is open.
@@ -365,6 +369,8 @@ impl ApiError {
         let (reason, message) = match by {
             Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
             Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
+            Overload::BufferedBytes => ("overloaded", "The gateway holds as many request bodies as it has room for."),
+            Overload::Draining => ("draining", "The gateway is shutting down."),
             Overload::EndpointsBusy => {
                 ("overloaded", "Every endpoint that could serve this request takes no more requests at the moment.")
             }
@@ -376,6 +382,12 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
             .because(reason)
             .retry_after(wait)
+    }
+
+    /// 503: the process leaves. Another instance may take the call at once.
+    #[must_use]
+    pub fn draining() -> ApiError {
+        ApiError::overloaded(Overload::Draining, Duration::from_secs(1))
     }
 
     /// 500: our own fault. Says nothing about it; the log does.

@@ -9,7 +9,7 @@ use std::{
     num::NonZeroUsize,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -38,6 +38,7 @@ use crate::{
     clock,
     config::{AdminConfig, Config},
     dispatch::budget::Budgets,
+    drain::Drain,
     events::Metrics,
     gateway::{Control, Desk, Shared},
     images::ImageFiles,
@@ -56,7 +57,9 @@ const ADMIN_WORKER: u64 = 0xFFFF;
 const ADMIN_CONNECTIONS: usize = 256;
 
 /// How long the end of the process may wait for a slow disk.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const LAST_NEWS: Duration = Duration::from_secs(5);
+/// How long, behind the grace of a drain, connections may still take to carry what was said last.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Why the gateway did not start.
 #[derive(Debug)]
@@ -149,7 +152,7 @@ impl Gateway {
             news_room: NewsRoom::default(),
             routers: Routers::default(),
             memory,
-            draining: AtomicBool::new(false),
+            drain: Drain::default(),
             reloads: Reloads::default(),
             control,
         };
@@ -216,9 +219,14 @@ impl Gateway {
     /// From now on readiness says `draining`. What was learned is written down already now: nobody knows how long
     /// running requests will be waited for.
     pub fn begin_drain(&self) {
-        self.shared.draining.store(true, Ordering::Relaxed);
+        self.shared.drain.begin();
         self.shared.news_room.flush();
         self.shared.control.health().do_send(WriteDown);
+    }
+
+    /// From now on nothing runs on: calls without an answer are refused with 503, streams end with an error chunk.
+    pub fn end_requests(&self) {
+        self.shared.drain.finish();
     }
 
     /// Hands in the last news and stops the control actors. Call it when no worker serves any more.
@@ -228,7 +236,7 @@ impl Gateway {
         // Answers only after every record before; a dead actor has nothing left to lose.
         let _ = self.shared.control.ledger().send(CountRecords { now_ms }).await;
         // Answers only after every event before, and when they are written down.
-        let _ = self.shared.control.health().send(WriteDown).timeout(LAST_WORDS).await;
+        let _ = self.shared.control.health().send(WriteDown).timeout(LAST_NEWS).await;
         self.control.stop();
         for provider in self.setup().simulation() {
             provider.stop();

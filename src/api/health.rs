@@ -145,5 +145,7 @@ async fn checks(worker: &Worker) -> Checks {
         providers_configured: published.providers.len(),
         routers_answer: routers.iter().all(Result::is_ok),
         records: ledger.ok(),
+        in_flight: worker.setup.admission.in_flight(),
+        load: worker.setup.admission.load().read(),
     }
 }

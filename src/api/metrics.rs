@@ -27,6 +27,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         ledger_depth: depths.ledger.get(),
         ledger_records: ask(&shared.control.ledger(), question).await.ok(),
         dropped_events: shared.news_room.dropped(),
+        load: setup.admission.load().read(),
     });
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(slo_metrics::read(&worker));

@@ -196,6 +196,15 @@ impl Draft {
         self.post(GenerationStatus::Cancelled);
     }
 
+    /// The process left after the client had seen this much of attempt `n`.
+    pub fn stop(&mut self, n: u32, outcome: Outcome) {
+        if let Some(running) = self.take(n) {
+            self.push(running.attempt.cancelled(Some(&outcome)));
+        }
+        self.adopt(outcome);
+        self.post(GenerationStatus::Failed);
+    }
+
     fn take(&mut self, n: u32) -> Option<Running> {
         let is_it = |lane: &&mut Option<Running>| lane.as_ref().is_some_and(|running| running.attempt.turn.n == n);
         self.running.iter_mut().find(is_it)?.take()
@@ -286,8 +295,9 @@ impl Drop for Draft {
     fn drop(&mut self) {
         if !self.posted {
             self.abandon();
-            let left = if std::thread::panicking() { GenerationStatus::Failed } else { GenerationStatus::Cancelled };
-            self.post(left);
+            // Cancelled means that the client left.
+            let ours = std::thread::panicking() || self.worker.shared.drain.is_over();
+            self.post(if ours { GenerationStatus::Failed } else { GenerationStatus::Cancelled });
         }
     }
 }

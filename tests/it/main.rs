@@ -32,8 +32,6 @@ mod contract_catalog;
 #[cfg(test)]
 mod contract_chat;
 #[cfg(test)]
-mod contract_enemy;
-#[cfg(test)]
 mod contract_errors;
 #[cfg(test)]
 mod contract_health;
@@ -58,9 +56,28 @@ mod contract_secrets;
 #[cfg(test)]
 mod contract_stream;
 #[cfg(test)]
-mod contract_stream_leaving;
-#[cfg(test)]
 mod contract_stream_pace;
+#[cfg(test)]
+mod enemy;
+#[cfg(test)]
+mod enemy_bodies;
+#[cfg(test)]
+mod enemy_framing;
+#[cfg(test)]
+mod enemy_heads;
+#[cfg(test)]
+mod enemy_keys;
+#[cfg(test)]
+mod enemy_leaving;
+#[cfg(test)]
+mod enemy_paths;
+#[cfg(test)]
+mod enemy_slow;
+#[cfg(test)]
+mod fuzz_corpus;
+#[cfg(test)]
+#[path = "../../fuzz/properties/mod.rs"]
+mod fuzz_properties;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
@@ -71,6 +88,8 @@ mod hostile;
 mod hostile_answers;
 #[cfg(test)]
 mod hostile_connections;
+#[cfg(test)]
+mod hostile_endless;
 #[cfg(test)]
 mod hostile_statuses;
 #[cfg(test)]
@@ -83,6 +102,8 @@ mod introspection;
 mod latency_targets;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod lifecycle_drain;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
