@@ -1,6 +1,7 @@
 //! One file per resource of the HTTP API. A handler reads like the story of its request; the paths are
 //! all in [`crate::routes`], the status codes all in [`crate::error`].
 
+pub(crate) mod admin;
 pub mod calibration;
 pub mod chat;
 pub mod explain;
@@ -13,8 +14,11 @@ pub mod metrics;
 pub mod models;
 pub mod preview;
 pub mod providers;
+pub mod replay;
+pub mod slo;
 pub mod stats;
 
+mod attempt_view;
 mod caching;
 mod calibration_metrics;
 mod calibration_view;
@@ -40,3 +44,5 @@ mod route_samples;
 mod route_view;
 #[cfg(test)]
 mod samples;
+mod slo_metrics;
+mod why_not_view;

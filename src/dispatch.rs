@@ -1,15 +1,18 @@
 //! The way of one request through its plan: attempt after attempt, until one gives content.
 //!
 //! [`walk`] takes candidates from the plan and says when to give up; [`attempt`] is one of them in
-//! progress; [`draft`] is the record that grows meanwhile; [`plain`] and [`stream`] are the two ways to
-//! answer. Once content was sent to the client nothing here may try another endpoint.
+//! progress; [`race`] runs one after the other, or two side by side when one is late; [`draft`] is the record
+//! that grows meanwhile; [`plain`] and [`stream`] are the two ways to answer; [`budget`] bounds what all requests
+//! together may try. Once content was sent to the client nothing here may try another endpoint.
 
 pub mod attempt;
+pub mod budget;
 mod call;
 pub mod draft;
 mod fault;
 pub mod images;
 pub mod plain;
+mod race;
 pub mod stream;
 pub mod walk;
 
@@ -17,8 +20,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pointsman_actors::{
-    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, rewrite_answer},
-    domain::{Catalog, Endpoint, Invalid, Model, Query},
+    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, rewrite_answer, spent_in_vain},
+    domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
     router::{Route, Routed},
 };
 
@@ -71,6 +74,11 @@ impl Work {
         }
     }
 
+    /// What an upstream reports to have taken for a body that is no answer. Of images nobody says.
+    fn spent_in_vain(&self, body: &Bytes, context: &AnswerContext) -> Option<Usage> {
+        matches!(self, Work::Chat(_)).then(|| spent_in_vain(body, context)).flatten()
+    }
+
     /// Estimated prompt tokens.
     fn prompt_tokens(&self) -> u32 {
         match self {
@@ -105,9 +113,9 @@ impl Work {
 ///
 /// # Errors
 /// What the client is told when nothing is left to choose from.
-pub async fn route(worker: &Worker, catalog: &Catalog, work: &Work, query: Query) -> Result<Routed, ApiError> {
+pub async fn route(worker: &Worker, work: &Work, query: Query) -> Result<Routed, ApiError> {
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
     let asked = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;
-    asked.map_err(|error| refusal::explain(catalog, work, &error, now))
+    asked.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), work, &error, now))
 }

@@ -19,7 +19,7 @@ use actix_web::{
 };
 use pointsman_actors::domain::{GenerationId, Invalid, InvalidReason};
 
-pub use availability::{Availability, Constraint};
+pub use availability::{Availability, Constraint, NearestRelaxation};
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
 
@@ -37,6 +37,7 @@ struct Problem {
     message: String,
     param: Option<String>,
     allowed_values: Vec<String>,
+    faults: Vec<String>,
     generation: Option<GenerationId>,
     upstream: Option<UpstreamDetail>,
     previous: Vec<PreviousError>,
@@ -137,6 +138,10 @@ pub enum Overload {
     RequestsInFlight,
     /// All keys together sent as many requests per minute as the gateway takes.
     RequestRate,
+    /// As many bytes of request bodies are held as the gateway may hold.
+    BufferedBytes,
+    /// The process is about to leave.
+    Draining,
     /// Every endpoint is saturated, or refused the claim.
     EndpointsBusy,
     /// Every circuit is open.
@@ -155,6 +160,7 @@ impl ApiError {
             message: message.into(),
             param: None,
             allowed_values: Vec::new(),
+            faults: Vec::new(),
             generation: None,
             upstream: None,
             previous: Vec::new(),
@@ -213,6 +219,17 @@ impl ApiError {
                 .because(invalid.reason.as_str());
         error.0.param = invalid.param;
         error.0.allowed_values = invalid.allowed_values;
+        error
+    }
+
+    /// 400: the configuration on disk cannot come into force; `version` goes on.
+    #[must_use]
+    pub fn refused_configuration(version: u64, faults: &[String]) -> ApiError {
+        let first = faults.first().map_or("", String::as_str);
+        let message = format!("The configuration is refused, version {version} stays in force: {first}");
+        let mut error = ApiError::new(StatusCode::BAD_REQUEST, Kind::InvalidRequest, "invalid_request", message)
+            .because("configuration_refused");
+        error.0.faults = faults.to_vec();
         error
     }
 
@@ -352,6 +369,8 @@ impl ApiError {
         let (reason, message) = match by {
             Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
             Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
+            Overload::BufferedBytes => ("overloaded", "The gateway holds as many request bodies as it has room for."),
+            Overload::Draining => ("draining", "The gateway is shutting down."),
             Overload::EndpointsBusy => {
                 ("overloaded", "Every endpoint that could serve this request takes no more requests at the moment.")
             }
@@ -363,6 +382,12 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
             .because(reason)
             .retry_after(wait)
+    }
+
+    /// 503: the process leaves. Another instance may take the call at once.
+    #[must_use]
+    pub fn draining() -> ApiError {
+        ApiError::overloaded(Overload::Draining, Duration::from_secs(1))
     }
 
     /// 500: our own fault. Says nothing about it; the log does.
@@ -427,6 +452,19 @@ impl ApiError {
     #[must_use]
     pub fn previous(&self) -> &[PreviousError] {
         &self.0.previous
+    }
+
+    /// The same as JSON, for where no error body is written; `None` when it tells of none.
+    #[must_use]
+    pub fn previous_errors(&self) -> Option<Box<str>> {
+        let written = serde_json::to_string(&self.0.previous).ok().filter(|_| !self.0.previous.is_empty());
+        written.map(String::into_boxed_str)
+    }
+
+    /// The provider it speaks of.
+    #[must_use]
+    pub fn provider_name(&self) -> Option<&str> {
+        self.0.upstream.as_ref().map(|detail| detail.provider_name.as_str())
     }
 
     /// The status the client sees.

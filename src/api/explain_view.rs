@@ -1,14 +1,19 @@
 //! The wire shape of a route explanation: the eight published fields of a generation's route, and
 //! every number behind them.
 
-use pointsman_actors::domain::{AttemptRecord, Catalog, CostBreakdown, Generation, GenerationStatus, Usage};
+use pointsman_actors::{
+    decide::WhyNot,
+    domain::{Catalog, CostBreakdown, Generation, GenerationStatus, Usage},
+};
 use serde::Serialize;
 
 use super::{
+    attempt_view::{AttemptBody, SpentBody},
     number::{Dollars, Text},
     parameters_view::ParametersBody,
     readings::rfc_3339,
     route_view::{self, CandidateBody, EstimateBody, ExcludedBody, Places},
+    why_not_view::WhyNotBody,
 };
 
 /// The answer to an explain call. Flat.
@@ -32,7 +37,10 @@ pub(crate) struct ExplainBody<'a> {
     excluded: Vec<ExcludedBody<'a>>,
     excluded_total: usize,
     attempts: Vec<AttemptBody<'a>>,
+    hedged: bool,
     cost_breakdown: CostBreakdownBody,
+    #[serde(flatten)]
+    spent: SpentBody,
     created_at: String,
     status: &'static str,
     streamed: bool,
@@ -45,19 +53,8 @@ pub(crate) struct ExplainBody<'a> {
     snapshot_version: u64,
     catalog_version: u64,
     policy_version: u64,
-}
-
-#[derive(Serialize)]
-struct AttemptBody<'a> {
-    n: u32,
-    model: &'a str,
-    provider_name: &'a str,
-    status: Option<u16>,
-    error_type: Option<&'static str>,
-    started_ms: u64,
-    duration_ms: u64,
-    connect_ms: Option<u64>,
-    first_token_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not: Option<WhyNotBody<'a>>,
 }
 
 /// The parts of the cost; they sum to the whole exactly.
@@ -99,7 +96,7 @@ impl<'a> ExplainBody<'a> {
     /// The explanation of a generation; `reason` is the sentence that tells its decision.
     pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> ExplainBody<'a> {
         let decision = &*generation.decision;
-        let places = Places::new(catalog, decision.catalog_version);
+        let places = Places(catalog);
         ExplainBody {
             generation_id: generation.id.as_str(),
             model: generation.model.as_deref(),
@@ -117,11 +114,13 @@ impl<'a> ExplainBody<'a> {
             parameters: ParametersBody::new(decision),
             estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
             candidates: route_view::candidates(decision, places, usize::MAX),
-            candidates_total: decision.candidates.len(),
+            candidates_total: decision.candidates.len() + decision.omitted.len(),
             excluded: route_view::excluded(&decision.excluded, places),
             excluded_total: decision.excluded.len(),
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
+            hedged: generation.hedged(),
             cost_breakdown: CostBreakdownBody::new(&generation.cost),
+            spent: SpentBody::new(generation),
             created_at: rfc_3339(generation.created_ms),
             status: generation.status.as_str(),
             streamed: generation.streamed,
@@ -133,23 +132,21 @@ impl<'a> ExplainBody<'a> {
             snapshot_version: decision.snapshot_version,
             catalog_version: decision.catalog_version,
             policy_version: decision.policy_version,
+            why_not: None,
         }
     }
 }
 
-impl<'a> AttemptBody<'a> {
-    fn new(attempt: &'a AttemptRecord) -> AttemptBody<'a> {
-        AttemptBody {
-            n: attempt.n,
-            model: &attempt.model,
-            provider_name: &attempt.provider_name,
-            status: attempt.status,
-            error_type: attempt.error_type,
-            started_ms: attempt.started_ms,
-            duration_ms: attempt.duration_ms,
-            connect_ms: attempt.connect_ms,
-            first_token_ms: attempt.first_token_ms,
-        }
+impl<'a> ExplainBody<'a> {
+    /// The same with the answer to a question about somebody else.
+    pub(crate) fn answering(
+        self,
+        why_not: Option<&'a WhyNot>,
+        generation: &Generation,
+        catalog: &'a Catalog,
+    ) -> ExplainBody<'a> {
+        let why_not = why_not.map(|answer| WhyNotBody::new(answer, catalog, &generation.attempts));
+        ExplainBody { why_not, ..self }
     }
 }
 
@@ -198,7 +195,10 @@ mod tests {
     fn an_explanation_has_the_eight_fields_and_the_numbers_behind_them() {
         let catalog = catalog();
         let generation = generation(&catalog);
-        let body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        let mut body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        // Theirs is the page of `route_view`.
+        body.candidates.clear();
+        body.excluded.clear();
         expect![[r#"
             {
               "generation_id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA",
@@ -219,7 +219,8 @@ mod tests {
                 },
                 "weights": {
                   "latency": 0.5,
-                  "cost": 0.5
+                  "cost": 0.5,
+                  "source": "default"
                 },
                 "allowed_models": [
                   [
@@ -248,135 +249,51 @@ mod tests {
                 "prompt_tokens": 812,
                 "completion_tokens": 256
               },
-              "candidates": [
-                {
-                  "rank": 1,
-                  "selected": true,
-                  "model": "acme/small",
-                  "provider_name": "Acme",
-                  "provider_slug": "acme",
-                  "score": 5.1e-6,
-                  "score_unit": "usd",
-                  "score_terms": [
-                    {
-                      "name": "expected_cost",
-                      "value": 4.8e-6
-                    },
-                    {
-                      "name": "failure",
-                      "value": 3e-7
-                    }
-                  ],
-                  "selection_probability": 0.94,
-                  "predicted": {
-                    "ttft_ms": {
-                      "p50": 230,
-                      "p95": 510
-                    },
-                    "throughput_tps": 95,
-                    "total_ms": {
-                      "p50": 2900,
-                      "p95": null
-                    },
-                    "cost": 4.8e-6,
-                    "failure_probability": 0.004,
-                    "measured": true
-                  },
-                  "health": {
-                    "state": "healthy",
-                    "circuit": "closed",
-                    "success_rate": 0.998,
-                    "samples": 1204,
-                    "in_flight": 2
-                  },
-                  "pricing": {
-                    "prompt": "0.00000015",
-                    "completion": "0.0000006"
-                  },
-                  "context_length": 128000
-                },
-                {
-                  "rank": 2,
-                  "selected": false,
-                  "model": "acme/small",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "score": 7.3e-6,
-                  "score_unit": "usd",
-                  "score_terms": [
-                    {
-                      "name": "expected_cost",
-                      "value": 7e-6
-                    },
-                    {
-                      "name": "failure",
-                      "value": 3e-7
-                    }
-                  ],
-                  "selection_probability": 0.94,
-                  "predicted": {
-                    "ttft_ms": {
-                      "p50": 230,
-                      "p95": 510
-                    },
-                    "throughput_tps": 95,
-                    "total_ms": {
-                      "p50": 2900,
-                      "p95": null
-                    },
-                    "cost": 4.8e-6,
-                    "failure_probability": 0.004,
-                    "measured": true
-                  },
-                  "health": {
-                    "state": "healthy",
-                    "circuit": "closed",
-                    "success_rate": 0.998,
-                    "samples": 1204,
-                    "in_flight": 2
-                  },
-                  "pricing": {
-                    "prompt": "0.0000001",
-                    "completion": "0.000001"
-                  },
-                  "context_length": 200000
-                }
-              ],
+              "candidates": [],
               "candidates_total": 2,
-              "excluded": [
-                {
-                  "model": "beta/medium",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "reason": "blocked_model",
-                  "detail": "matches beta/*"
-                }
-              ],
+              "excluded": [],
               "excluded_total": 1,
               "attempts": [
                 {
                   "n": 1,
+                  "reason": "first",
                   "model": "acme/small",
                   "provider_name": "Acme",
+                  "provider_slug": "acme",
                   "status": 503,
                   "error_type": "overloaded",
+                  "outcome": "overloaded",
                   "started_ms": 40,
                   "duration_ms": 60,
+                  "queue_ms": 0,
                   "connect_ms": 12,
-                  "first_token_ms": null
+                  "tls_ms": 20,
+                  "first_byte_ms": 29,
+                  "first_token_ms": null,
+                  "stream_ms": null,
+                  "cost": 0
                 },
                 {
                   "n": 2,
+                  "reason": "fallback",
                   "model": "acme/small",
                   "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
                   "status": 200,
                   "error_type": null,
+                  "outcome": "completed",
                   "started_ms": 80,
                   "duration_ms": 60,
+                  "queue_ms": 0,
                   "connect_ms": null,
-                  "first_token_ms": 30
+                  "tls_ms": null,
+                  "first_byte_ms": 29,
+                  "first_token_ms": 30,
+                  "stream_ms": 30,
+                  "cost": 0.00000453
                 }
               ],
+              "hedged": false,
               "cost_breakdown": {
                 "prompt": 0.0000015,
                 "completion": 0.000003,
@@ -387,6 +304,9 @@ mod tests {
                 "image": 0,
                 "web_search": 0
               },
+              "hedge_cost": 0,
+              "failed_cost": 0,
+              "ledger_cost": 0.00000453,
               "created_at": "2025-11-20T09:05:00.250Z",
               "status": "completed",
               "streamed": true,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pointsman_actors::domain::{
-    ApiType, AttemptRecord, Candidate, Catalog, CostBreakdown, Decision, DecisionCode, Detail, Excluded,
+    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, CostBreakdown, Decision, DecisionCode, Detail, Excluded,
     ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, Prediction,
-    ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Weights,
+    ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use super::samples::{today, usd};
@@ -28,6 +28,7 @@ pub(crate) fn query() -> Query {
         max_tokens: None,
         streamed: false,
         sticky: None,
+        latency_margin: 1.0,
         today: today(),
     }
 }
@@ -53,8 +54,11 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         parameters: query.routing,
         code: DecisionCode::CheapestAvailable,
         candidates: vec![candidate(catalog, 0, 0.000_005_1), candidate(catalog, 1, 0.000_007_3)],
+        rivals: Vec::new(),
+        omitted: Vec::new(),
         excluded: vec![Excluded {
             index: 3,
+            endpoint: catalog.endpoint(3).unwrap().id,
             reason: ExclusionReason::BlockedModel,
             detail: Detail::Matches("beta/*".parse().unwrap()),
         }],
@@ -77,6 +81,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
         index,
         endpoint: catalog.endpoint(index).unwrap().id,
         target: 0,
+        provider: catalog.endpoint(index).unwrap().provider,
         score,
         unit: ScoreUnit::Usd,
         terms: ScoreTerms::new(&["expected_cost", "failure"], [score - 0.000_000_3, 0.000_000_3, 0.0, 0.0]),
@@ -92,6 +97,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
             measured: true,
         },
         health: Health { circuit: "closed", success_rate: Some(0.998), samples: 1204, in_flight: 2 },
+        saving: None,
         inputs: Inputs::default(),
         probe: false,
         panic: false,
@@ -111,6 +117,8 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         requested_model: "auto".into(),
         streamed: true,
         decision: Arc::new(decision(catalog)),
+        policy: Arc::default(),
+        catalog: Arc::new(catalog.clone()),
         attempts: vec![attempt(1, "Acme", Some(503)), attempt(2, "Beta Cloud", Some(200))],
         model: Some(model),
         provider_name: Some("Beta Cloud".into()),
@@ -144,14 +152,22 @@ fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
     let failed = status != Some(200);
     AttemptRecord {
         n,
+        reason: if failed { AttemptReason::First } else { AttemptReason::Fallback },
         endpoint: n - 1,
         model: "acme/small".into(),
         provider_name: provider_name.into(),
+        provider_slug: if failed { "acme" } else { "beta" }.into(),
         status,
         error_type: failed.then_some("overloaded"),
         started_ms: u64::from(n) * 40,
-        duration_ms: 60,
+        queue_ms: 0,
         connect_ms: failed.then_some(12),
+        tls_ms: failed.then_some(20),
+        first_byte_ms: Some(29),
         first_token_ms: (!failed).then_some(30),
+        stream_ms: (!failed).then_some(30),
+        duration_ms: 60,
+        cost: if failed { Usd::ZERO } else { usd("0.00000453") },
+        served: !failed,
     }
 }

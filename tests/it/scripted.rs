@@ -29,6 +29,7 @@ enum Step {
     Trickle { bytes: Vec<u8>, piece: usize, gap: Duration },
     Pause(Duration),
     Wait(Gate),
+    Open(Gate),
     Fin,
     Close,
     Reset,
@@ -76,6 +77,11 @@ impl Script {
         self.step(Step::Wait(gate.clone()))
     }
 
+    /// Opens a gate that another script, or the test, may be waiting at.
+    pub(crate) fn open(self, gate: &Gate) -> Script {
+        self.step(Step::Open(gate.clone()))
+    }
+
     /// Closes in an orderly way, and ends the script.
     pub(crate) fn fin(self) -> Script {
         self.step(Step::Fin)
@@ -94,6 +100,12 @@ impl Script {
     /// Plays `script` again and again until the client closes.
     pub(crate) fn repeat(self, script: Script) -> Script {
         self.step(Step::Repeat(script))
+    }
+
+    /// Goes on with the steps of `script`.
+    pub(crate) fn then(mut self, script: &Script) -> Script {
+        self.0.extend_from_slice(&script.0);
+        self
     }
 
     fn step(mut self, step: Step) -> Script {
@@ -314,6 +326,7 @@ impl Connection {
                 }
                 Step::Pause(time) => thread::sleep(*time),
                 Step::Wait(gate) => gate.pass(),
+                Step::Open(gate) => gate.open(),
                 Step::Fin => return self.finish(),
                 Step::Close => return Err(Over),
                 Step::Reset => return self.reset(),

@@ -1,8 +1,8 @@
 //! Everything one decision reads, gathered once.
 
-use super::{noise::Noise, predict::Rules};
+use super::{noise::Noise, predict::Rules, wishes::has_wishes};
 use crate::{
-    domain::{Catalog, Query, RoutingParameters, RoutingPolicy, Tick},
+    domain::{Catalog, EndpointId, Query, RoutingPolicy, Tick},
     stats::{LengthClass, LiveView, Snapshot},
 };
 
@@ -59,7 +59,11 @@ impl<'a> Case<'a> {
     }
 }
 
-fn has_wishes(routing: &RoutingParameters) -> bool {
-    let prefers = routing.preferred_max_latency.is_some() || routing.preferred_min_throughput.is_some();
-    prefers || !routing.provider.order.is_empty()
+impl Case<'_> {
+    /// Prompt tokens that an endpoint may hold in its cache.
+    #[inline]
+    pub(super) fn cached_at(&self, endpoint: EndpointId) -> u32 {
+        let sticky = self.query.sticky.filter(|sticky| sticky.endpoint == endpoint);
+        sticky.map_or(0, |sticky| sticky.cached_tokens.min(self.query.prompt_tokens))
+    }
 }

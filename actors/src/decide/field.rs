@@ -5,10 +5,12 @@ use super::{
     filter::{Refusal, Screen, Subject, purpose},
     gates,
     predict::{Forecast, lateness},
+    score::Scoring,
+    wishes::{GRADE_BITS, tier},
 };
 use crate::{
-    domain::{Cause, EndpointId, Excluded, Inputs, Preference, Target, Tick},
-    stats::{Curve, EndpointStats, Facts, Gate, LiveEndpoint},
+    domain::{Cause, EndpointId, Excluded, Inputs, Target, Tick},
+    stats::{EndpointStats, Facts, Gate, LiveEndpoint},
 };
 
 /// Lower bound on the failure probability behind a gate that is not open.
@@ -35,8 +37,6 @@ pub(super) struct Row<'a> {
     pub class: u64,
     pub forecast: Forecast,
     pub moment: Moment,
-    /// When a paced endpoint takes the next request.
-    pub due: Option<Tick>,
     pub index: u32,
     pub role: Role,
     /// What it is ordered by within its class: its score, once it takes part. Never negative.
@@ -49,7 +49,16 @@ pub(super) struct Moment {
     pub gate: Gate,
     pub in_flight: u32,
     pub late: f64,
+    /// Requests as good as failed.
+    pub stuck: u32,
+    /// When a paced endpoint, or one whose quota this request exceeds, takes it.
+    pub due: Option<Tick>,
     pub output_tokens: f64,
+    /// Prompt tokens in its cache.
+    pub cached_tokens: u32,
+    /// Dollars these save ...
+    pub saving: f64,
+    /// ... and what the request costs after that.
     pub cost: f64,
 }
 
@@ -69,21 +78,31 @@ impl Row<'_> {
         (self.class >> 32) as u32
     }
 
-    /// Place in `provider.order`, then whether a preference is missed.
+    /// Place in `provider.order`, then how well preferences are kept.
     pub(super) fn tier(&self) -> u32 {
         self.class as u32
     }
 
     /// Target and place in `provider.order` alone.
     pub(super) fn wish(&self) -> u64 {
-        self.class >> 1
+        self.class >> GRADE_BITS
+    }
+
+    /// Its score, were nothing in its cache.
+    pub(super) fn uncached_score(&self, case: &Case<'_>, scoring: &Scoring) -> f64 {
+        let moment =
+            Moment { cached_tokens: 0, saving: 0.0, cost: self.moment.cost + self.moment.saving, ..self.moment };
+        let inputs = inputs(case, self.stats, &moment);
+        let forecast = Forecast::of(&inputs, &self.stats.curve, &case.rules, case.noise.at(self.endpoint()));
+        scoring.score(&forecast, moment.cost)
     }
 
     /// Everything its score was made from.
     #[inline]
     pub(super) fn inputs(&self, case: &Case<'_>) -> Inputs {
         let inputs = inputs(case, self.stats, &self.moment);
-        Inputs { expected: self.forecast.expected(&inputs, &case.rules), tier: self.tier(), ..inputs }
+        let until = self.moment.gate.until().or(self.moment.due).unwrap_or_default();
+        Inputs { expected: self.forecast.expected(&inputs, &case.rules), tier: self.tier(), until, ..inputs }
     }
 }
 
@@ -157,7 +176,7 @@ impl<'a> Field<'a> {
             && let Some((reason, detail)) = refusal(case, screen, index)
         {
             if *seen == Seen::Never {
-                self.excluded.push(Excluded { index, reason, detail });
+                self.excluded.push(Excluded { index, endpoint: stats.facts.id, reason, detail });
             }
             *seen = Seen::Excluded;
             return;
@@ -173,23 +192,24 @@ impl<'a> Field<'a> {
     fn pass(&mut self, case: &Case<'a>, target: u32, index: u32, stats: &'a EndpointStats) {
         let live = case.live.endpoint(index);
         let moment = Moment::of(case, stats, live);
-        self.costs.push(moment.cost);
+        self.costs.push(moment.cost + moment.saving);
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = moment.gate {
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
             let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
-            self.excluded.push(gates::shut(index, moment.gate, case.now, failures, last));
+            self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
             return;
         }
         let z = case.noise.at(stats.facts.id);
         let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, z);
-        let class = u64::from(target) << 32;
-        let passing = moment.gate.is_passing() && live.due.is_none();
+        // Models that compete are of one class.
+        let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
+        let passing = moment.gate.is_passing() && moment.due.is_none();
         let free = passing && forecast.load <= case.saturation;
         self.free += usize::from(free);
         self.saturated += usize::from(passing && !free);
         self.half_open += usize::from(matches!(moment.gate, Gate::HalfOpen { .. }));
         let role = if free { Role::Candidate } else { Role::Out };
-        self.rows.push(Row { stats, class, forecast, moment, due: live.due, index, role, rank: 0.0 });
+        self.rows.push(Row { stats, class, forecast, moment, index, role, rank: 0.0 });
         if let Some(row) = self.rows.last_mut().filter(|_| case.has_wishes) {
             row.class |= u64::from(tier(case, row));
         }
@@ -203,19 +223,23 @@ fn refusal(case: &Case<'_>, screen: &Screen<'_>, index: u32) -> Option<Refusal> 
 impl Moment {
     #[inline]
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
-        let facts = &stats.facts;
+        let (facts, query) = (&stats.facts, case.query);
         let expected = case.snapshot.lengths.expected(facts.model, case.length);
         let output_tokens = expected.min(f64::from(facts.longest_answer));
+        let tokens = u64::from(query.prompt_tokens) + output_tokens as u64;
+        let cached_tokens = case.cached_at(facts.id);
+        let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
+        let cost = stats.prices.cost(query.prompt_tokens, output_tokens * f64::from(query.answers), query.images);
         Moment {
             gate: live.gate.and(case.live.provider(facts.provider).gate),
             in_flight: live.in_flight,
             late: lateness(live.overdue, &stats.curve),
+            stuck: live.stuck,
+            due: live.due.max(live.tokens.filter(|quota| quota.left < tokens).map(|quota| quota.until)),
             output_tokens,
-            cost: stats.prices.cost(
-                case.query.prompt_tokens,
-                output_tokens * f64::from(case.query.answers),
-                case.query.images,
-            ),
+            cached_tokens,
+            saving,
+            cost: cost - saving,
         }
     }
 }
@@ -225,7 +249,7 @@ fn is_in_pool(case: &Case<'_>, facts: &Facts) -> bool {
     facts.on && facts.output.contains(purpose(case.query.api))
 }
 
-/// The recorded inputs of a forecast; what only a candidate has (`expected`, `tier`) is left at 0.
+/// The recorded inputs of a forecast; what only a candidate has (`expected`, `tier`, `until`) is left at 0.
 #[inline]
 pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
     let estimates = &stats.estimates;
@@ -235,9 +259,12 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         load_exponent: estimates.fit.load_exponent,
         knee: estimates.fit.knee,
         variance: estimates.fit.variance,
+        prompt_slope: stats.curve.prompt_token,
+        prompt_tokens: case.query.prompt_tokens,
+        cached_tokens: moment.cached_tokens,
         weight: estimates.weight * case.weight_left,
         per_token: estimates.per_token,
-        failures: estimates.failures * case.counts_left,
+        failures: estimates.failures * case.counts_left + f64::from(moment.stuck),
         successes: estimates.successes * case.counts_left,
         age: estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
         in_flight: moment.in_flight,
@@ -247,39 +274,8 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         floor: if passing { 0.0 } else { UNSURE },
         expected: 0.0,
         tier: 0,
-        until: if passing { Tick(0) } else { moment.gate.until().unwrap_or_default() },
+        until: Tick(0),
     }
-}
-
-/// The place in `provider.order`, then whether a preference is missed.
-fn tier(case: &Case<'_>, row: &Row<'_>) -> u32 {
-    let routing = &case.query.routing;
-    let order = &routing.provider.order;
-    let subject = case.catalog.endpoint(row.index).and_then(|endpoint| Subject::of(case.catalog, endpoint));
-    let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
-    let place = order.iter().position(named).unwrap_or(order.len());
-    let (forecast, stats) = (&row.forecast, row.stats);
-    let slow = routing.preferred_max_latency.is_some_and(|latency| is_slow(&latency.value, forecast, &stats.curve));
-    let lame = routing.preferred_min_throughput.is_some_and(|rate| {
-        let per_token = stats.curve.per_token * libm::exp(forecast.load);
-        is_lame(&rate.value, per_token, stats.estimates.per_token_variance.sqrt())
-    });
-    u32::try_from(place).unwrap_or(u32::MAX >> 1) << 1 | u32::from(slow || lame)
-}
-
-/// The bounds of a preference, each with the standard deviations at which its percentile lies.
-fn bounds(preference: &Preference) -> impl Iterator<Item = (f64, f64)> {
-    let at = [(preference.p50, 0.0), (preference.p75, 0.6745), (preference.p90, 1.2816), (preference.p95, Curve::Z95)];
-    at.into_iter().chain([(preference.p99, 2.3263)]).filter_map(|(bound, z)| Some((bound?, z)))
-}
-
-fn is_slow(latency: &Preference, forecast: &Forecast, curve: &Curve) -> bool {
-    bounds(latency).any(|(bound, z)| forecast.first_token * libm::exp(z * curve.sigma) > bound)
-}
-
-/// A percentile of a rate is what so many answers reach at least.
-fn is_lame(rate: &Preference, per_token: f64, sigma: f64) -> bool {
-    bounds(rate).any(|(bound, z)| 1.0 / (per_token * libm::exp(z * sigma)) < bound)
 }
 
 /// The failures behind the gate that stands in the way: the endpoint's own, or its provider's.

@@ -10,10 +10,14 @@
 
 mod case;
 mod chance;
+mod change;
+mod contest;
 mod field;
 mod filter;
 mod gates;
 mod hint;
+mod keep;
+mod naming;
 mod noise;
 mod patience;
 mod plan;
@@ -21,13 +25,29 @@ mod predict;
 mod reason;
 mod record;
 mod reference;
+mod replay;
+mod retarget;
 mod score;
+mod what_if;
+mod why_not;
+mod why_not_now;
+mod why_not_tell;
+mod wishes;
+mod words;
 
-pub use chance::{fill_selection_probabilities, rescore};
+pub use chance::fill_selection_probabilities;
+pub use change::{Change, Figure};
 pub use hint::{Relaxation, nearest_relaxation};
+pub use keep::kept_for_the_record;
+pub use naming::order_leads_nowhere;
 pub use patience::{first_byte_clock, hedge_after};
 pub use reason::reason_sentence;
 pub use reference::reference_scores;
+pub use replay::{Difference, Lost, Recomputed, Replay, replay, rescore};
+pub use score::{score_unit, term_names};
+pub use what_if::{Imagination, ImaginedWorld};
+pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_in};
+pub use why_not_now::why_not_now;
 
 use self::{
     case::Case,
@@ -67,14 +87,15 @@ pub fn decide(
     plan::rank(&mut field.rows, |row| scoring.score(&row.forecast, row.moment.cost));
     let order = plan::ordered(&field.rows, attempts);
     let explored = is_explored(&case, &order, &scoring);
-    let plan = Plan { order, attempts, explored };
+    let kept = is_kept(&case, &order, &scoring);
+    let plan = Plan { order, attempts, explored, kept };
     Ok(record::decided(&case, &field.rows, field.excluded, &plan, &scoring))
 }
 
 fn scoring(case: &Case<'_>, field: &mut Field<'_>) -> Scoring {
     let playing = field.rows.iter().filter(|row| row.role != Role::Out);
     let mut times = Vec::with_capacity(field.rows.len());
-    times.extend(playing.map(|row| row.forecast.calm_time()));
+    times.extend(playing.map(|row| row.forecast.uncached_time()));
     let yardsticks = Yardsticks::of(&mut times, &mut field.costs);
     Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks)
 }
@@ -87,4 +108,14 @@ fn is_explored(case: &Case<'_>, order: &[&Row<'_>], scoring: &Scoring) -> bool {
     let playing = order.iter().copied().filter(|row| row.role == Role::Candidate);
     let best = plan::best(playing.map(|row| (row, scoring.calm_score(&row.forecast, row.moment.cost))));
     best.is_none_or(|best| best.index != choice.index)
+}
+
+/// Whether the choice differs from what it would be were nothing in its prompt cache.
+fn is_kept(case: &Case<'_>, order: &[&Row<'_>], scoring: &Scoring) -> bool {
+    let kept = |choice: &&&Row<'_>| choice.role == Role::Candidate && choice.moment.cached_tokens > 0;
+    let Some(choice) = order.first().filter(kept) else { return false };
+    let uncached = choice.uncached_score(case, scoring);
+    let playing = order.iter().copied().filter(|row| row.role == Role::Candidate);
+    let best = plan::best(playing.map(|row| (row, if row.index == choice.index { uncached } else { row.rank })));
+    best.is_some_and(|best| best.index != choice.index)
 }

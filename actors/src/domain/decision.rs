@@ -17,6 +17,11 @@ pub struct Decision {
     pub code: DecisionCode,
     /// In the order in which they will be tried; the first is the choice.
     pub candidates: Vec<Candidate>,
+    /// Those that ranked behind the choice and may not be tried, because fallbacks are off; they stand among the
+    /// excluded too.
+    pub rivals: Vec<Candidate>,
+    /// Candidates whose figures the record of it left out: all of them ranked behind those it holds, in this order.
+    pub omitted: Vec<EndpointId>,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<Excluded>,
     /// Estimated prompt tokens.
@@ -210,8 +215,10 @@ pub struct Candidate {
     pub index: u32,
     /// Its stable id.
     pub endpoint: EndpointId,
-    /// Which of the targets it belongs to.
+    /// Which of the targets it belongs to; 0 for all where models compete.
     pub target: u32,
+    /// Position of its provider in the same catalog version.
+    pub provider: u32,
     /// Lower is better.
     pub score: f64,
     /// The unit of score and terms.
@@ -225,12 +232,26 @@ pub struct Candidate {
     pub predicted: Prediction,
     /// How it stood.
     pub health: Health,
+    /// What the prompt cache of the conversation's last endpoint is worth, if this is it.
+    pub saving: Option<Saving>,
     /// Every number its score was made from, for replay.
     pub inputs: Inputs,
     /// Whether calling it is a half-open breaker's one probe.
     pub probe: bool,
     /// Whether its gate is shut and it is only called because nothing else is left.
     pub panic: bool,
+}
+
+/// What is saved where the conversation was served last, whose cache may still hold its prompt. Already taken off
+/// cost and first token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Saving {
+    /// Prompt tokens expected to be read from the cache.
+    pub cached_tokens: u32,
+    /// Dollars saved; 0 where cached input has no price of its own.
+    pub usd: f64,
+    /// Seconds saved on the first token.
+    pub seconds: f64,
 }
 
 /// The numbers a score was made from: enough to recompute it bit for bit.
@@ -244,6 +265,12 @@ pub struct Inputs {
     pub knee: f64,
     /// Residual variance.
     pub variance: f64,
+    /// Seconds that each prompt token adds to the first token at low load.
+    pub prompt_slope: f64,
+    /// Estimated prompt tokens.
+    pub prompt_tokens: u32,
+    /// Those of them that the endpoint may hold in its cache.
+    pub cached_tokens: u32,
     /// Decayed weight of the fit.
     pub weight: f64,
     /// Mean ln seconds per output token.
@@ -260,7 +287,7 @@ pub struct Inputs {
     pub late: f64,
     /// Expected output tokens.
     pub output_tokens: f64,
-    /// Ranking cost, dollars.
+    /// Ranking cost, dollars; what the cache saves is taken off.
     pub cost: f64,
     /// Lower bound on p_bad from the breaker.
     pub floor: f64,
@@ -270,7 +297,8 @@ pub struct Inputs {
     /// Rank given by the caller's wishes before any score counts: place in `provider.order`, then whether a
     /// preferred latency or throughput is missed. Lower goes first.
     pub tier: u32,
-    /// When its shut gate opens or opened; zero when it was open.
+    /// When its shut gate opens or opened, or when a paced endpoint takes the next request; zero when neither
+    /// stood in the way.
     pub until: Tick,
 }
 
@@ -279,6 +307,8 @@ pub struct Inputs {
 pub struct Excluded {
     /// Its position among the endpoints of the catalog version of the decision.
     pub index: u32,
+    /// Its stable id.
+    pub endpoint: EndpointId,
     /// Why.
     pub reason: ExclusionReason,
     /// The figure or pattern that decided; its `Display` is for a human.

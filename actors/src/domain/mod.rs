@@ -4,7 +4,9 @@
 //! in [`crate::dialect`] and beside the handlers of the server.
 
 mod attempt;
+mod attempt_record;
 mod catalog;
+mod conversation;
 mod decision;
 mod detail;
 mod generation;
@@ -16,21 +18,25 @@ mod objective;
 mod parameter;
 mod pattern;
 mod policy;
+mod preference;
 mod query;
 mod tick;
 mod usage;
+mod what_if;
 
 pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, Next};
+pub use attempt_record::{AttemptReason, AttemptRecord};
 pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
     ProviderState, Resolved, Target,
 };
+pub use conversation::{Opening, Sticky};
 pub use decision::{
-    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, Prediction, RouteError, ScoreTerm,
-    ScoreTerms, ScoreUnit,
+    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, Prediction, RouteError, Saving,
+    ScoreTerm, ScoreTerms, ScoreUnit,
 };
 pub use detail::{Cause, Detail};
-pub use generation::{ApiType, AttemptRecord, Finish, Generation, GenerationStatus};
+pub use generation::{ApiType, Finish, Generation, GenerationStatus};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
 pub use invalid::{Invalid, InvalidReason, PromptFault};
 pub use modality::{Modalities, Modality};
@@ -38,9 +44,14 @@ pub use money::{Price, Usd, UsdFault};
 pub use objective::{Objective, Weights};
 pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
 pub use pattern::{ModelPattern, PatternFault};
-pub use policy::{BalancedPolicy, BreakerPolicy, HedgePolicy, PhaseClocks, RetryPolicy, RoutingPolicy, StatsPolicy};
+pub use policy::{
+    BalancedPolicy, BreakerPolicy, HedgePolicy, PhaseClocks, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy,
+    TargetPolicy,
+};
+pub use preference::{Percentile, PreferenceFault};
 pub use query::{
-    DataCollection, Needs, Preference, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced, Sticky,
+    DataCollection, Needs, Preference, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced,
 };
 pub use tick::Tick;
 pub use usage::{CostBreakdown, Pricing, Usage};
+pub use what_if::{Circuit, OtherPrice, Otherwise, WhatIf};

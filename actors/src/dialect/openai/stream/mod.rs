@@ -19,7 +19,7 @@ use crate::{
         answer::{AnswerContext, AnswerFault, Outcome},
         sse::{EventTooLong, SseSplitter},
     },
-    domain::FailureKind,
+    domain::{FailureKind, Usage},
 };
 
 /// How usage is told at the end of a stream.
@@ -100,8 +100,12 @@ impl ChatStream {
             return Ok(progress);
         }
         let chat = &mut self.chat;
-        self.splitter.push(bytes, |event| chat.event(&event, &mut progress, out))?;
-        Ok(progress)
+        let read = self.splitter.push(bytes, |event| chat.event(&event, &mut progress, out));
+        match read {
+            // The answer was over: what stands behind it, be it ever so long, is nobody's.
+            Err(_) if self.is_done() => Ok(progress),
+            read => read.map(|()| progress),
+        }
     }
 
     /// Whether a content event was seen that the client gets to see, or a finish. Until then another upstream
@@ -148,6 +152,13 @@ impl ChatStream {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.chat.is_done()
+    }
+
+    /// What the upstream is known to have taken, if it reported or produced anything. For attempts that came to
+    /// nothing, seen by the client or not.
+    #[must_use]
+    pub fn spent(&self) -> Option<Usage> {
+        self.chat.spent()
     }
 
     /// What the answer took so far. Of a stream that was left it is what the upstream reported before, or an
