@@ -75,6 +75,7 @@ struct Walk {
     attempts: u32,
     live: Vec<usize>,
     cost: f64,
+    raced: bool,
     ended: bool,
 }
 
@@ -171,7 +172,8 @@ impl Engine<'_> {
             let Some(&endpoint) = walk.order.get(walk.position) else { break };
             walk.position += 1;
             let attempt = self.attempts.len();
-            let begin = Begin { now, request, attempt, before: walk.attempts, endpoint };
+            let another = walk.attempts + 1 < ATTEMPTS && walk.position < walk.order.len();
+            let begin = Begin { now, request, attempt, before: walk.attempts, endpoint, another };
             if let Some(patience) = rule.begin(&begin) {
                 return self.dispatch(now, id, endpoint, patience, hedge, rule);
             }
@@ -303,7 +305,9 @@ impl Engine<'_> {
         let Attempt { request: id, first, .. } = self.attempts[attempt];
         let walk = &self.walks[id];
         let alone = walk.live.len() == 1 && first.is_none();
-        if alone && walk.attempts < ATTEMPTS && walk.position < walk.order.len() && rule.may_hedge() {
+        let may = alone && !walk.raced && walk.attempts < ATTEMPTS && walk.position < walk.order.len();
+        if may && rule.may_hedge(id, walk.order[walk.position]) {
+            self.walks[id].raced = true;
             self.go_on(now, id, true, rule);
         }
     }

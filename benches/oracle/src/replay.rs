@@ -1,9 +1,9 @@
-//! Decisions made again from nothing but their records: every score must come out bit for bit.
+//! Decisions made again from nothing but their records: every score bit for bit, the order, the choice.
 
 use std::fmt;
 
 use pointsman_actors::{
-    decide::rescore,
+    decide::replay,
     domain::{Decision, RoutingPolicy},
 };
 
@@ -43,12 +43,9 @@ pub fn run(plan: &Plan, decisions: usize) -> Result<Replayed, Differences> {
     if replayed.identical == replayed.decisions { Ok(replayed) } else { Err(Differences(replayed)) }
 }
 
-/// Whether scores and order come out as recorded.
+/// Whether scores, order, choice and chance come out as recorded.
 fn is_identical(decision: &Decision, policy: &RoutingPolicy) -> bool {
-    let scores = rescore(decision, policy);
-    let same =
-        |(candidate, score): (&pointsman_actors::domain::Candidate, &f64)| candidate.score.to_bits() == score.to_bits();
-    scores.len() == decision.candidates.len() && decision.candidates.iter().zip(&scores).all(same)
+    replay(decision, policy).is_identical()
 }
 
 impl fmt::Display for Replayed {

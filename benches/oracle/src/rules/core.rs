@@ -189,22 +189,24 @@ impl Rule for Core {
 
     fn begin(&mut self, begin: &Begin<'_>) -> Option<Patience> {
         let candidate = self.candidate(begin.request.id, begin.endpoint)?;
-        if candidate.panic && begin.before > 0 && self.retries < 1.0 {
+        let costs_a_token = candidate.panic && candidate.inputs.until > Tick::default();
+        if costs_a_token && self.retries < 1.0 {
             return None;
         }
         let claim = self.board.claim(candidate.index, tick(begin.now), candidate).ok()?;
         let hedges = self.hedges(begin.request.objective);
         let hedge_after = hedges.then(|| hedge_after(candidate, begin.request.streamed, &self.policy).as_secs_f64());
-        let first_byte = first_byte_clock(candidate, &self.policy).as_secs_f64();
-        if candidate.panic && begin.before > 0 {
-            self.retries -= 1.0;
-        }
+        let learned = candidate.predicted.measured && begin.another;
+        let first_byte = if learned { first_byte_clock(candidate, &self.policy).as_secs_f64() } else { FIRST_BYTE };
+        self.retries -= f64::from(u8::from(costs_a_token));
         self.claims.insert(begin.attempt, (claim, begin.before == 0));
         Some(Patience { first_byte, hedge_after, probe: claim.probe })
     }
 
-    fn may_hedge(&mut self) -> bool {
-        let may = self.hedges >= 1.0;
+    fn may_hedge(&mut self, request: usize, endpoint: usize) -> bool {
+        // What stands in the plan for want of anything better is no help to a request that is only late.
+        let sound = self.candidate(request, endpoint).is_some_and(|candidate| !candidate.panic && !candidate.probe);
+        let may = sound && self.hedges >= 1.0;
         self.hedges -= f64::from(u8::from(may));
         may
     }

@@ -124,11 +124,11 @@ impl Driver {
         let deadline = request.at + TOTAL;
         for (before, endpoint) in order.iter().copied().take(ATTEMPTS as usize).enumerate() {
             let attempt = Attempt { number: self.attempts.get(), endpoint, started: self.clock.now() };
-            let begin =
-                Begin { now: attempt.started, request, attempt: attempt.number, before: before as u32, endpoint };
+            let another = before + 1 < order.len().min(ATTEMPTS as usize);
+            let (now, number, before) = (attempt.started, attempt.number, before as u32);
+            let begin = Begin { now, request, attempt: number, before, endpoint, another };
             let Some(patience) = rule.borrow_mut().begin(&begin) else { continue };
             self.attempts.set(attempt.number + 1);
-            let another = before + 1 < order.len().min(ATTEMPTS as usize);
             let first = match request.streamed {
                 true => (attempt.started + patience.first_byte).min(deadline),
                 false if another => attempt.started + 0.5 * (deadline - attempt.started),
