@@ -84,6 +84,8 @@ mod pool;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod quota;
+#[cfg(test)]
 mod raw_client;
 #[cfg(test)]
 mod reload;
