@@ -30,8 +30,27 @@ fn figures() -> impl Strategy<Value = String> {
 /// What may stand in the way of an endpoint, besides.
 fn obstacle() -> impl Strategy<Value = &'static str> {
     select(vec![
-        "", "", "", "", "", "unseen", "open3", "half2", "half20", "probing", "cool4", "fault9", "paced1", "disabled",
-        "ctx500", "tools", "tools", "in:image", "late9", "stuck3", "quota900,5",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "unseen",
+        "open3",
+        "half2",
+        "half20",
+        "probing",
+        "cool4",
+        "fault9",
+        "paced1",
+        "disabled",
+        "ctx500",
+        "tools",
+        "tools",
+        "in:image",
+        "late9",
+        "stuck3",
+        "quota900,5",
     ])
 }
 
