@@ -113,6 +113,8 @@ mod process;
 #[cfg(test)]
 mod provider_preferences;
 #[cfg(test)]
+mod quota;
+#[cfg(test)]
 mod raw_client;
 #[cfg(test)]
 mod reload;

@@ -53,6 +53,8 @@ pub(super) struct Moment {
     pub stuck: u32,
     /// When a paced endpoint, or one whose quota this request exceeds, takes it.
     pub due: Option<Tick>,
+    /// Seconds since its last observation.
+    pub age: f64,
     pub output_tokens: f64,
     /// Prompt tokens in its cache.
     pub cached_tokens: u32,
@@ -157,7 +159,20 @@ impl<'a> Field<'a> {
                 }
             }
         }
+        field.doubt(case);
         field
+    }
+
+    /// Adds the decision's noise to every forecast, in a loop of its own: a square root and an exponential take long,
+    /// but next to nothing while those of the neighbours are under way.
+    fn doubt(&mut self, case: &Case<'_>) {
+        if case.seed == 0 {
+            return;
+        }
+        for row in &mut self.rows {
+            let inputs = inputs(case, row.stats, &row.moment);
+            row.forecast.doubt(&inputs, &case.rules, case.noise.at(row.stats.facts.id));
+        }
     }
 
     fn reserve(&mut self, endpoints: usize) {
@@ -199,8 +214,7 @@ impl<'a> Field<'a> {
             self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
             return;
         }
-        let z = case.noise.at(stats.facts.id);
-        let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, z);
+        let forecast = Forecast::calm(&inputs(case, stats, &moment), &stats.curve, &case.rules);
         // Models that compete are of one class.
         let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
         let passing = moment.gate.is_passing() && moment.due.is_none();
@@ -236,6 +250,7 @@ impl Moment {
             late: lateness(live.overdue, &stats.curve),
             stuck: live.stuck,
             due: live.due.max(live.tokens.filter(|quota| quota.left < tokens).map(|quota| quota.until)),
+            age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
             output_tokens,
             cached_tokens,
             saving,
@@ -266,7 +281,7 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         per_token: estimates.per_token,
         failures: estimates.failures * case.counts_left + f64::from(moment.stuck),
         successes: estimates.successes * case.counts_left,
-        age: estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
+        age: moment.age,
         in_flight: moment.in_flight,
         late: moment.late,
         output_tokens: moment.output_tokens,

@@ -92,8 +92,12 @@ pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
 
 /// The rows that take part, in the order they are tried.
 pub(super) fn ordered<'r, 'a>(rows: &'r [Row<'a>], attempts: u32) -> Vec<&'r Row<'a>> {
-    let mut order = roughly_ordered(rows);
-    settle(&mut order, attempts);
+    let (mut order, settled) = roughly_ordered(rows);
+    if settled {
+        place(&mut order, attempts);
+    } else {
+        settle(&mut order, attempts);
+    }
     order
 }
 
@@ -101,27 +105,39 @@ pub(super) fn ordered<'r, 'a>(rows: &'r [Row<'a>], attempts: u32) -> Vec<&'r Row
 pub(super) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     order.sort_unstable_by_key(|row| (row.class(), row.rank().to_bits()));
     settle_ties(order);
+    place(order, attempts);
+}
+
+/// What goes beyond rank: the probe first, and other providers before the same again.
+fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
     let probe = order.iter().position(|row| row.is_probe());
     move_to_front(order, probe);
     spread(order, attempts as usize);
 }
 
-/// The rows that take part, by rank up to twelve digits. Integers that hold rank and position sort several
-/// times faster than rows do, and what they leave to be sorted is next to nothing.
-fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
+/// The rows that take part, by rank up to twelve digits; and whether that is their order already, because they are of
+/// one class and no two of them tie. Integers that hold rank and position sort several times faster than rows do, and
+/// what they leave to be sorted is next to nothing.
+fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> (Vec<&'r Row<'a>>, bool) {
     const POSITION: u64 = (1 << 12) - 1;
-    let playing = |(_, row): &(u64, &Row<'_>)| row.role != Role::Out;
+    // Bits of a rank, as an integer: so far apart, two of them differ by more than a tie.
+    const APART: u64 = 1 << 26;
+    let playing = |row: &&Row<'_>| row.role != Role::Out;
+    let class = rows.iter().find(playing).map_or(0, |row| row.class);
+    let mut alike = true;
     let mut keys = Vec::with_capacity(rows.len());
-    keys.extend(
-        (0..).zip(rows).filter(playing).map(|(position, row)| row.rank.to_bits() & !POSITION | position & POSITION),
-    );
+    keys.extend((0..).zip(rows).filter(|(_, row)| playing(row)).map(|(position, row)| {
+        alike &= row.class == class;
+        row.rank.to_bits() & !POSITION | position & POSITION
+    }));
     if rows.len() as u64 > POSITION {
-        return rows.iter().filter(|row| row.role != Role::Out).collect();
+        return (rows.iter().filter(playing).collect(), false);
     }
     keys.sort_unstable();
+    let settled = alike && keys.iter().zip(keys.iter().skip(1)).all(|(key, next)| next - key > APART);
     let mut order = Vec::with_capacity(keys.len());
     order.extend(keys.iter().filter_map(|key| rows.get((key & POSITION) as usize)));
-    order
+    (order, settled)
 }
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.

@@ -3,7 +3,7 @@
 //! Made from a candidate's recorded [`Inputs`] and nothing else that is not policy, so that a replay of the
 //! record finds the same bits.
 
-use super::noise::normal_share;
+use super::noise::{self, normal_share};
 use crate::{
     domain::{Inputs, Objective, Prediction, RoutingPolicy},
     stats::{Curve, EndpointStats, Outcomes},
@@ -94,8 +94,25 @@ pub(super) struct Forecast {
 
 impl Forecast {
     /// The forecast with noise `z` (0 for none).
-    #[inline]
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, z: f64) -> Forecast {
+        let mut forecast = Forecast::calm(inputs, curve, rules);
+        forecast.doubt(inputs, rules, z);
+        forecast
+    }
+
+    /// Adds noise `z` (0 for none) to a forecast without.
+    #[inline]
+    pub(super) fn doubt(&mut self, inputs: &Inputs, rules: &Rules, z: f64) {
+        if z != 0.0 {
+            let deviation = rules.doubt * z * rules.uncertainty(inputs);
+            self.noisy_first_token = self.calm_first_token * noise::exp(deviation);
+        }
+    }
+
+    /// The forecast without noise.
+    // Called for every endpoint of a pool: inlined, neither its arguments nor its result are copied.
+    #[inline(always)]
+    pub(super) fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Forecast {
         let in_flight = f64::from(inputs.in_flight) + 1.0;
         let overload = in_flight > inputs.knee;
         let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
@@ -105,14 +122,13 @@ impl Forecast {
         let fresh = inputs.prompt_tokens.saturating_sub(inputs.cached_tokens);
         let first_token = (curve.first_token + curve.prompt_token * f64::from(fresh)) * slowed;
         let calm = first_token * curve.mean;
-        let noisy = if z == 0.0 { calm } else { calm * libm::exp(rules.doubt * z * rules.uncertainty(inputs)) };
         let generation = inputs.output_tokens * curve.per_token * stretch;
         let runs_out = rules.runs_out(if rules.streamed { first_token } else { calm + generation }, curve);
         let fails = Outcomes::probability(inputs.failures, inputs.successes);
         Forecast {
             load,
             first_token,
-            noisy_first_token: noisy,
+            noisy_first_token: calm,
             calm_first_token: calm,
             saved: curve.prompt_token * f64::from(inputs.prompt_tokens - fresh) * slowed * curve.mean,
             generation,
