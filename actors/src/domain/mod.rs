@@ -29,8 +29,8 @@ pub use catalog::{
     ProviderState, Resolved, Target,
 };
 pub use decision::{
-    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, Prediction, RouteError, Saving,
-    ScoreTerm, ScoreTerms, ScoreUnit,
+    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, OutputSpread, Prediction, RouteError,
+    Saving, ScoreTerm, ScoreTerms, ScoreUnit,
 };
 pub use detail::{Cause, Detail};
 pub use generation::{ApiType, Finish, Generation, GenerationStatus};
