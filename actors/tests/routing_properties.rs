@@ -273,6 +273,8 @@ proptest! {
             prop_assert!(candidate.score.is_finite() && candidate.score >= 0.0);
             prop_assert!((0.0..=1.0).contains(&candidate.predicted.failure));
             prop_assert!(candidate.predicted.first_token_p50 <= candidate.predicted.first_token_p95);
+            let ([low, high], cost) = (candidate.cost_range(), candidate.inputs.cost);
+            prop_assert!(0.0 <= low && low <= cost && cost <= high && high.is_finite(), "{} {} {}", low, cost, high);
         }
         prop_assert!(decision.yardsticks.iter().all(|yardstick| yardstick.is_finite() && *yardstick > 0.0));
         let sentence = reason_sentence(&decision, world.catalog(), 1);

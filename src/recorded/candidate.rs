@@ -2,7 +2,7 @@
 
 use pointsman_actors::{
     decide::{score_unit, term_names},
-    domain::{Candidate, Catalog, EndpointId, Health, Inputs, Objective, Prediction, ScoreTerms, Tick},
+    domain::{Candidate, Catalog, EndpointId, Health, Inputs, Objective, OutputSpread, Prediction, ScoreTerms, Tick},
 };
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +99,7 @@ impl RecordedCandidate {
                 measured: self.inputs.weight.0 > 0.0,
             },
             health: Health { circuit: "closed", success_rate: None, samples: 0, in_flight: self.inputs.in_flight },
+            output: OutputSpread::default(),
             saving: None,
             inputs: self.inputs.inputs(),
             probe: self.probe,
