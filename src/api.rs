@@ -15,6 +15,7 @@ pub mod preview;
 pub mod providers;
 pub mod stats;
 
+mod attempt_view;
 mod caching;
 mod calibration_metrics;
 mod calibration_view;

@@ -11,7 +11,7 @@ use actix_web::http::{
 use crate::config::CorsConfig;
 
 /// Headers of our answers that a script may read.
-const EXPOSED: [&str; 20] = [
+const EXPOSED: [&str; 21] = [
     "x-request-id",
     "x-generation-id",
     "x-route-model",
@@ -29,6 +29,7 @@ const EXPOSED: [&str; 20] = [
     "x-ratelimit-limit",
     "x-ratelimit-remaining",
     "x-ratelimit-reset",
+    "server-timing",
     "retry-after",
     "retry-after-ms",
     "x-should-retry",

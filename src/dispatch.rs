@@ -1,15 +1,18 @@
 //! The way of one request through its plan: attempt after attempt, until one gives content.
 //!
 //! [`walk`] takes candidates from the plan and says when to give up; [`attempt`] is one of them in
-//! progress; [`draft`] is the record that grows meanwhile; [`plain`] and [`stream`] are the two ways to
-//! answer. Once content was sent to the client nothing here may try another endpoint.
+//! progress; [`race`] runs one after the other, or two side by side when one is late; [`draft`] is the record
+//! that grows meanwhile; [`plain`] and [`stream`] are the two ways to answer; [`budget`] bounds what all requests
+//! together may try. Once content was sent to the client nothing here may try another endpoint.
 
 pub mod attempt;
+pub mod budget;
 mod call;
 pub mod draft;
 mod fault;
 pub mod images;
 pub mod plain;
+mod race;
 pub mod stream;
 pub mod walk;
 
@@ -17,8 +20,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pointsman_actors::{
-    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, rewrite_answer},
-    domain::{Catalog, Endpoint, Invalid, Model, Query},
+    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, rewrite_answer, spent_in_vain},
+    domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
     router::{Route, Routed},
 };
 
@@ -69,6 +72,11 @@ impl Work {
             // Boxed: its waiting would make the future of every chat larger.
             Work::Image(work) => Box::pin(work.rewrite(body, context, target, bounds)).await,
         }
+    }
+
+    /// What an upstream reports to have taken for a body that is no answer. Of images nobody says.
+    fn spent_in_vain(&self, body: &Bytes, context: &AnswerContext) -> Option<Usage> {
+        matches!(self, Work::Chat(_)).then(|| spent_in_vain(body, context)).flatten()
     }
 
     /// Estimated prompt tokens.

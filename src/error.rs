@@ -441,6 +441,19 @@ impl ApiError {
         &self.0.previous
     }
 
+    /// The same as JSON, for where no error body is written; `None` when it tells of none.
+    #[must_use]
+    pub fn previous_errors(&self) -> Option<Box<str>> {
+        let written = serde_json::to_string(&self.0.previous).ok().filter(|_| !self.0.previous.is_empty());
+        written.map(String::into_boxed_str)
+    }
+
+    /// The provider it speaks of.
+    #[must_use]
+    pub fn provider_name(&self) -> Option<&str> {
+        self.0.upstream.as_ref().map(|detail| detail.provider_name.as_str())
+    }
+
     /// The status the client sees.
     #[must_use]
     pub fn status(&self) -> StatusCode {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use pointsman_actors::{
-    domain::{Catalog, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
+    domain::{AttemptRecord, Catalog, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
     stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
@@ -33,6 +33,9 @@ pub struct Metrics {
     tokens: IntCounterVec,
     /// Dollars as a float: good for a graph, not for a bill. The ledger holds the exact amounts.
     cost: prometheus::Counter,
+    hedges: IntCounterVec,
+    hedge_cost: prometheus::Counter,
+    budget_spent: IntCounterVec,
     circuit: IntGaugeVec,
     in_flight: IntGauge,
     mailbox_depth: IntGaugeVec,
@@ -81,7 +84,10 @@ impl Metrics {
                     .buckets(OVERHEAD.to_vec()),
             )?,
             tokens: counter("tokens_total", "Tokens billed", &["kind"])?,
-            cost: prometheus::Counter::new("cost_usd_total", "Dollars billed")?,
+            cost: prometheus::Counter::new("cost_usd_total", "Dollars billed, lost and failed attempts included")?,
+            hedges: counter("hedges_total", "Attempts that raced a late one, and what became of them", &["outcome"])?,
+            hedge_cost: prometheus::Counter::new("hedge_cost_usd_total", "Dollars of attempts that lost a race")?,
+            budget_spent: counter("budget_spent_total", "Attempts not made for want of a token", &["budget"])?,
             circuit: IntGaugeVec::new(
                 Opts::new("circuit_open", "1 while the breaker of an endpoint is not closed"),
                 &["provider", "model"],
@@ -107,7 +113,7 @@ impl Metrics {
     }
 
     fn register(&self) -> Result<(), prometheus::Error> {
-        let collectors: [Box<dyn Collector>; 16] = [
+        let collectors: [Box<dyn Collector>; 19] = [
             Box::new(self.requests.clone()),
             Box::new(self.attempts.clone()),
             Box::new(self.first_token.clone()),
@@ -115,6 +121,9 @@ impl Metrics {
             Box::new(self.overhead.clone()),
             Box::new(self.tokens.clone()),
             Box::new(self.cost.clone()),
+            Box::new(self.hedges.clone()),
+            Box::new(self.hedge_cost.clone()),
+            Box::new(self.budget_spent.clone()),
             Box::new(self.circuit.clone()),
             Box::new(self.in_flight.clone()),
             Box::new(self.mailbox_depth.clone()),
@@ -204,8 +213,19 @@ pub struct AttemptEnded<'a> {
     pub endpoint: u32,
     /// How it ended.
     pub end: &'a EventKind,
-    /// Why it failed, if it did.
-    pub cause: Option<Cause<'a>>,
+    /// What the kind does not say.
+    pub ending: Ending<'a>,
+}
+
+/// What is known of an attempt's end beyond its kind.
+#[derive(Clone, Copy)]
+pub enum Ending<'a> {
+    /// Nothing.
+    Ordinary,
+    /// Why it failed.
+    Because(Cause<'a>),
+    /// It was cancelled because another attempt was quicker.
+    LostRace,
 }
 
 /// Why an attempt failed, for the log alone.
@@ -243,7 +263,10 @@ impl AttemptEnded<'_> {
                 self.log_failure(provider, model, failure);
                 failure.kind.as_str()
             }
-            EventKind::Cancelled { .. } => "cancelled",
+            EventKind::Cancelled { .. } => match self.ending {
+                Ending::LostRace => AttemptRecord::LOST_RACE,
+                Ending::Ordinary | Ending::Because(_) => AttemptRecord::CANCELLED,
+            },
             EventKind::Dispatched | EventKind::FirstToken { .. } => return,
         };
         metrics.attempts.with_label_values(&[provider, model, outcome]).inc();
@@ -251,7 +274,10 @@ impl AttemptEnded<'_> {
 
     fn log_failure(&self, provider: &str, model: &str, failure: &Failure) {
         let kind = failure.kind.as_str();
-        let cause = self.cause.map(|cause| cause.to_string()).unwrap_or_default();
+        let cause = match self.ending {
+            Ending::Because(cause) => cause.to_string(),
+            Ending::Ordinary | Ending::LostRace => String::new(),
+        };
         log::info!("{model} at {provider} failed: {kind}{cause}");
     }
 }
@@ -266,6 +292,66 @@ impl AnswerBegan {
     /// Counts it.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.overhead.observe(self.overhead.as_secs_f64());
+    }
+}
+
+/// What became of a hedge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HedgeEnd {
+    /// It began; one of the others follows.
+    Started,
+    /// It gave the answer.
+    Won,
+    /// The attempt it raced was quicker.
+    Lost,
+    /// It failed.
+    Failed,
+    /// The client left while both ran.
+    Cancelled,
+}
+
+impl HedgeEnd {
+    const fn as_str(self) -> &'static str {
+        match self {
+            HedgeEnd::Started => "started",
+            HedgeEnd::Won => "won",
+            HedgeEnd::Lost => "lost",
+            HedgeEnd::Failed => "failed",
+            HedgeEnd::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A hedge began or ended.
+pub struct Hedged {
+    /// Which of it.
+    pub end: HedgeEnd,
+}
+
+impl Hedged {
+    /// Counts it.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.hedges.with_label_values(&[self.end.as_str()]).inc();
+    }
+}
+
+/// Something was not tried because its budget was spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetSpent {
+    /// An endpoint behind an open circuit.
+    Retry,
+    /// A second attempt beside a late one.
+    Hedge,
+}
+
+impl BudgetSpent {
+    /// Counts it.
+    pub fn emit(self, metrics: &Metrics) {
+        let budget = match self {
+            BudgetSpent::Retry => "retry",
+            BudgetSpent::Hedge => "hedge",
+        };
+        metrics.budget_spent.with_label_values(&[budget]).inc();
     }
 }
 
@@ -322,10 +408,13 @@ pub struct GenerationEnded<'a> {
 impl GenerationEnded<'_> {
     /// Counts its tokens and dollars; logs it at `debug`.
     pub fn emit(&self, metrics: &Metrics) {
-        let Generation { id, usage, cost, status, .. } = self.generation;
+        let Generation { id, usage, status, .. } = self.generation;
         metrics.tokens.with_label_values(&["prompt"]).inc_by(usage.prompt_tokens);
         metrics.tokens.with_label_values(&["completion"]).inc_by(usage.completion_tokens);
-        metrics.cost.inc_by(cost.total().to_f64().max(0.0));
+        metrics.cost.inc_by(self.generation.spent().to_f64().max(0.0));
+        if self.generation.hedged() {
+            metrics.hedge_cost.inc_by(self.generation.hedge_cost().to_f64().max(0.0));
+        }
         if *status == GenerationStatus::Failed {
             log::info!("{id} failed after {} attempts", self.generation.attempts.len());
         } else {

@@ -24,8 +24,8 @@ use pointsman_actors::{
 };
 
 use crate::{
-    drain::Drain, error::ApiError, events::Metrics, images::ImageFiles, memory::Memory, setup::Setup,
-    upstream::UpstreamClient,
+    dispatch::budget::Budgets, drain::Drain, error::ApiError, events::Metrics, images::ImageFiles, memory::Memory,
+    setup::Setup, upstream::UpstreamClient,
 };
 
 /// One per process.
@@ -40,6 +40,8 @@ pub struct Shared {
     pub routers: Routers,
     /// Counters and histograms.
     pub metrics: Metrics,
+    /// What attempts beyond the ordinary ones may cost.
+    pub budgets: Budgets,
     /// Images served by link.
     pub images: ImageFiles,
     /// The file that the statistics are kept in, if they are.

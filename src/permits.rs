@@ -59,14 +59,23 @@ impl Places {
         self.free.add_permits(more.saturating_sub(owed.unwrap_or(0)));
     }
 
+    /// A place, if one is free.
+    #[must_use]
+    pub fn take_now(self: &Arc<Self>) -> Option<Place> {
+        Arc::clone(&self.free).try_acquire_owned().ok().map(|permit| self.place(permit))
+    }
+
     /// A place, waited for no longer than `wait`; `None` when there is none in that time.
     pub async fn take(self: &Arc<Self>, wait: Duration) -> Option<Place> {
-        let at_once = Arc::clone(&self.free).try_acquire_owned().ok();
-        let permit = match at_once {
-            Some(permit) => permit,
-            None => actix_rt::time::timeout(wait, Arc::clone(&self.free).acquire_owned()).await.ok()?.ok()?,
-        };
-        Some(Place { permit: Some(permit), places: Arc::clone(self) })
+        if let Some(place) = self.take_now() {
+            return Some(place);
+        }
+        let permit = actix_rt::time::timeout(wait, Arc::clone(&self.free).acquire_owned()).await.ok()?.ok()?;
+        Some(self.place(permit))
+    }
+
+    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Place {
+        Place { permit: Some(permit), places: Arc::clone(self) }
     }
 }
 

@@ -105,7 +105,7 @@ fn effect(event: impl Fn(&mut Rig)) -> String {
     event(&mut rig);
     let after = rig.estimates();
     let sign = |before: f64, after: f64| match () {
-        () if (after - before).abs() < 1e-9 => '=',
+        () if (after - before).abs() < 1e-6 => '=',
         () if after > before => '+',
         () => '-',
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pointsman_actors::{
     decide::decide,
     domain::{Candidate, Decision, EventKind, ExclusionReason, Failure, FailureKind, Objective, RoutingPolicy, Tick},
-    stats::{BreakerChange, Claim, Gate, LiveBoard},
+    stats::{BreakerChange, Claim, Gate, LiveBoard, QuotaReport, Remaining},
 };
 use routing_world::World;
 
@@ -151,6 +151,78 @@ fn an_unanswered_request_becomes_evidence_and_its_first_token_ends_that() {
 }
 
 #[test]
+fn a_request_that_later_ones_overtook_says_nothing_about_the_next() {
+    let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+    let lost = rig.claim("acme/a", 0.0).unwrap();
+    let later = rig.claim("acme/a", 0.05).unwrap();
+    assert_eq!(rig.plan(1.0), "bolt/b acme/a", "neither was answered");
+    rig.board.first_token(&later, at(1.0));
+    assert_eq!(rig.plan(1.0), "acme/a bolt/b", "the endpoint answers again");
+    assert_eq!(rig.board.view(at(1.0)).endpoint(0).stuck, 1, "the first counts as good as failed");
+    rig.finish(lost, 15.0, LEFT);
+    assert_eq!(rig.board.view(at(15.0)).endpoint(0).stuck, 0);
+}
+
+#[test]
+fn requests_taken_away_from_a_hanging_endpoint_stay_evidence_for_a_while() {
+    let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+    let raced = |start: f64| {
+        let claim = rig.board.claim(0, at(start), &rig.candidate("acme/a", start)).unwrap();
+        rig.finish(claim, start + 0.15, LEFT);
+    };
+    raced(0.0);
+    assert_eq!(rig.plan(0.2), "acme/a bolt/b", "one may be an accident");
+    raced(0.2);
+    assert_eq!(rig.plan(0.4), "bolt/b acme/a", "two are not");
+    assert_eq!(rig.plan(9.0), "acme/a bolt/b", "it is tried again after a while");
+    raced(9.0);
+    assert_eq!(rig.plan(20.0), "bolt/b acme/a", "and left for longer");
+    rig.attempt("acme/a", 30.0, OK);
+    assert_eq!(rig.plan(31.0), "acme/a bolt/b");
+    raced(31.0);
+    assert_eq!(rig.plan(31.2), "acme/a bolt/b", "an answer ended it");
+}
+
+#[test]
+fn an_endpoint_whose_quota_is_used_up_steps_aside_until_its_date() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+    let told = |seconds: f64, left: u64, reset: u64| {
+        let claim = rig.claim("acme/a", seconds).unwrap();
+        let requests = Some(Remaining { left, resets_in: Some(Duration::from_secs(reset)) });
+        rig.board.quota(&claim, at(seconds + 0.1), QuotaReport { requests, tokens: None });
+        rig.finish(claim, seconds + 0.1, OK);
+    };
+    told(0.0, 500, 10);
+    assert_eq!(rig.plan(0.2), "acme/a bolt/b");
+    told(1.0, 0, 10);
+    let before = rig.candidate("bolt/b", 2.0);
+    assert_eq!(rig.plan(2.0), "bolt/b");
+    assert_eq!(rig.board.claim(0, at(2.0), &before), Err(ExclusionReason::Paced));
+    let detail = &rig.decide(at(2.0)).excluded[0].detail;
+    assert_eq!(detail.to_string(), "paced, next in 9.1 s");
+    assert_eq!(rig.plan(11.2), "acme/a bolt/b");
+    told(12.0, 0, 600);
+    rig.attempt("bolt/b", 13.0, refused());
+    assert_eq!(rig.plan(13.2), "acme/a!", "a header is no reason to refuse what nobody else may serve");
+}
+
+#[test]
+fn a_request_that_exceeds_the_tokens_left_goes_elsewhere() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+    let told = |seconds: f64, left: u64| {
+        let claim = rig.claim("acme/a", seconds).unwrap();
+        let tokens = Some(Remaining { left, resets_in: Some(Duration::from_secs(10)) });
+        rig.board.quota(&claim, at(seconds), QuotaReport { requests: None, tokens });
+        rig.finish(claim, seconds, OK);
+    };
+    told(0.0, 2_500);
+    rig.attempt("acme/a", 1.0, OK);
+    rig.attempt("acme/a", 2.0, OK);
+    assert_eq!(rig.plan(3.0), "bolt/b", "two requests of 1,100 tokens were admitted meanwhile");
+    assert_eq!(rig.plan(10.1), "acme/a bolt/b");
+}
+
+#[test]
 fn three_failures_open_the_breaker_one_probe_closes_it() {
     let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
     (0..3).for_each(|n| rig.attempt("acme/a", f64::from(n), server_error()));
@@ -172,7 +244,7 @@ fn a_cancelled_probe_frees_its_slot_and_a_failed_one_opens_for_longer() {
     let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
     rig.attempt("acme/a", 0.0, refused());
     let gone = rig.claim("acme/a", 10.0).unwrap();
-    rig.finish(gone, 11.0, LEFT);
+    rig.finish(gone, 10.1, LEFT);
     assert_eq!(rig.plan(11.0), "acme/a? bolt/b");
     let failing = rig.claim("acme/a", 11.0).unwrap();
     rig.finish(failing, 12.0, server_error());

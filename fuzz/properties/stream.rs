@@ -45,6 +45,7 @@ fn run<'a>(reads: impl Iterator<Item = &'a [u8]>) -> Run {
             reason: None,
             provider_name: None,
             request_id: None,
+            previous_errors: None,
         };
         stream.fail(&error, &mut out);
     }

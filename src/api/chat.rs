@@ -52,9 +52,11 @@ pub async fn create(
     };
     let measure = Measure {
         prompt_tokens: chat.prompt_tokens,
+        images: chat.images,
         max_tokens: chat.max_tokens,
         answers: chat.n,
         streamed: chat.stream,
+        may_be_raced: true,
     };
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let work = Work::Chat(chat);

@@ -1,10 +1,11 @@
 //! The wire shape of a route explanation: the eight published fields of a generation's route, and
 //! every number behind them.
 
-use pointsman_actors::domain::{AttemptRecord, Catalog, CostBreakdown, Generation, GenerationStatus, Usage};
+use pointsman_actors::domain::{Catalog, CostBreakdown, Generation, GenerationStatus, Usage};
 use serde::Serialize;
 
 use super::{
+    attempt_view::{AttemptBody, SpentBody},
     number::{Dollars, Text},
     parameters_view::ParametersBody,
     readings::rfc_3339,
@@ -32,7 +33,10 @@ pub(crate) struct ExplainBody<'a> {
     excluded: Vec<ExcludedBody<'a>>,
     excluded_total: usize,
     attempts: Vec<AttemptBody<'a>>,
+    hedged: bool,
     cost_breakdown: CostBreakdownBody,
+    #[serde(flatten)]
+    spent: SpentBody,
     created_at: String,
     status: &'static str,
     streamed: bool,
@@ -45,19 +49,6 @@ pub(crate) struct ExplainBody<'a> {
     snapshot_version: u64,
     catalog_version: u64,
     policy_version: u64,
-}
-
-#[derive(Serialize)]
-struct AttemptBody<'a> {
-    n: u32,
-    model: &'a str,
-    provider_name: &'a str,
-    status: Option<u16>,
-    error_type: Option<&'static str>,
-    started_ms: u64,
-    duration_ms: u64,
-    connect_ms: Option<u64>,
-    first_token_ms: Option<u64>,
 }
 
 /// The parts of the cost; they sum to the whole exactly.
@@ -121,7 +112,9 @@ impl<'a> ExplainBody<'a> {
             excluded: route_view::excluded(&decision.excluded, places),
             excluded_total: decision.excluded.len(),
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
+            hedged: generation.hedged(),
             cost_breakdown: CostBreakdownBody::new(&generation.cost),
+            spent: SpentBody::new(generation),
             created_at: rfc_3339(generation.created_ms),
             status: generation.status.as_str(),
             streamed: generation.streamed,
@@ -133,22 +126,6 @@ impl<'a> ExplainBody<'a> {
             snapshot_version: decision.snapshot_version,
             catalog_version: decision.catalog_version,
             policy_version: decision.policy_version,
-        }
-    }
-}
-
-impl<'a> AttemptBody<'a> {
-    fn new(attempt: &'a AttemptRecord) -> AttemptBody<'a> {
-        AttemptBody {
-            n: attempt.n,
-            model: &attempt.model,
-            provider_name: &attempt.provider_name,
-            status: attempt.status,
-            error_type: attempt.error_type,
-            started_ms: attempt.started_ms,
-            duration_ms: attempt.duration_ms,
-            connect_ms: attempt.connect_ms,
-            first_token_ms: attempt.first_token_ms,
         }
     }
 }
@@ -356,27 +333,44 @@ mod tests {
               "attempts": [
                 {
                   "n": 1,
+                  "reason": "first",
                   "model": "acme/small",
                   "provider_name": "Acme",
+                  "provider_slug": "acme",
                   "status": 503,
                   "error_type": "overloaded",
+                  "outcome": "overloaded",
                   "started_ms": 40,
                   "duration_ms": 60,
+                  "queue_ms": 0,
                   "connect_ms": 12,
-                  "first_token_ms": null
+                  "tls_ms": 20,
+                  "first_byte_ms": 29,
+                  "first_token_ms": null,
+                  "stream_ms": null,
+                  "cost": 0
                 },
                 {
                   "n": 2,
+                  "reason": "fallback",
                   "model": "acme/small",
                   "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
                   "status": 200,
                   "error_type": null,
+                  "outcome": "completed",
                   "started_ms": 80,
                   "duration_ms": 60,
+                  "queue_ms": 0,
                   "connect_ms": null,
-                  "first_token_ms": 30
+                  "tls_ms": null,
+                  "first_byte_ms": 29,
+                  "first_token_ms": 30,
+                  "stream_ms": 30,
+                  "cost": 0.00000453
                 }
               ],
+              "hedged": false,
               "cost_breakdown": {
                 "prompt": 0.0000015,
                 "completion": 0.000003,
@@ -387,6 +381,9 @@ mod tests {
                 "image": 0,
                 "web_search": 0
               },
+              "hedge_cost": 0,
+              "failed_cost": 0,
+              "ledger_cost": 0.00000453,
               "created_at": "2025-11-20T09:05:00.250Z",
               "status": "completed",
               "streamed": true,

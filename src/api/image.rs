@@ -45,7 +45,16 @@ pub async fn create(
         trace: image.trace.clone(),
         media_prompt: u64::from(image.references),
     };
-    let measure = Measure { prompt_tokens: image.prompt_tokens, max_tokens: None, answers: 1, streamed: false };
+    let measure = Measure {
+        prompt_tokens: image.prompt_tokens,
+        // The price of an image is that of one made.
+        images: 0,
+        max_tokens: None,
+        answers: 1,
+        streamed: false,
+        // Each one made is paid for, and none is half made.
+        may_be_raced: false,
+    };
     let work = Work::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, catalog, &work, query).await?;
     let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));

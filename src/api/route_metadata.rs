@@ -57,7 +57,7 @@ pub fn is_wanted(request: &HttpRequest) -> bool {
 #[must_use]
 pub fn add_to_answer(body: Bytes, generation: &Generation, routed: &Routed) -> Bytes {
     let attempts: Vec<Attempt<'_>> = generation.attempts.iter().map(Attempt::of_record).collect();
-    let served = generation.attempts.last().map(|attempt| attempt.endpoint);
+    let served = generation.attempts.iter().find(|attempt| attempt.served).map(|attempt| attempt.endpoint);
     let Some(metadata) = build(&generation.requested_model, routed, served, attempts) else { return body };
     let Some(open) = body.trim_ascii_end().strip_suffix(b"}") else { return body };
     let mut whole = BytesMut::with_capacity(body.len() + metadata.get().len() + 32);

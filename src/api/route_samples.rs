@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pointsman_actors::domain::{
-    ApiType, AttemptRecord, Candidate, Catalog, CostBreakdown, Decision, DecisionCode, Detail, Excluded,
+    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, CostBreakdown, Decision, DecisionCode, Detail, Excluded,
     ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, Prediction,
-    ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Weights,
+    ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use super::samples::{today, usd};
@@ -92,6 +92,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
             measured: true,
         },
         health: Health { circuit: "closed", success_rate: Some(0.998), samples: 1204, in_flight: 2 },
+        saving: None,
         inputs: Inputs::default(),
         probe: false,
         panic: false,
@@ -144,14 +145,22 @@ fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
     let failed = status != Some(200);
     AttemptRecord {
         n,
+        reason: if failed { AttemptReason::First } else { AttemptReason::Fallback },
         endpoint: n - 1,
         model: "acme/small".into(),
         provider_name: provider_name.into(),
+        provider_slug: if failed { "acme" } else { "beta" }.into(),
         status,
         error_type: failed.then_some("overloaded"),
         started_ms: u64::from(n) * 40,
-        duration_ms: 60,
+        queue_ms: 0,
         connect_ms: failed.then_some(12),
+        tls_ms: failed.then_some(20),
+        first_byte_ms: Some(29),
         first_token_ms: (!failed).then_some(30),
+        stream_ms: (!failed).then_some(30),
+        duration_ms: 60,
+        cost: if failed { Usd::ZERO } else { usd("0.00000453") },
+        served: !failed,
     }
 }

@@ -13,7 +13,7 @@ use pointsman_actors::{
 };
 
 use crate::{
-    dispatch::{Work, attempt::Attempt},
+    dispatch::Work,
     gateway::Worker,
     upstream::{Call, UpstreamClient},
 };
@@ -30,9 +30,9 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// The endpoint of `attempt`; `None` only if catalog and clients disagreed, which start-up rules out.
-    pub fn of(worker: &'a Worker, routed: &'a Routed, attempt: &Attempt) -> Option<Target<'a>> {
-        let endpoint = routed.catalog.endpoint(attempt.endpoint)?;
+    /// The endpoint at that position of the catalog; `None` only if catalog and clients disagreed, which start-up rules out.
+    pub fn of(worker: &'a Worker, routed: &'a Routed, endpoint: u32) -> Option<Target<'a>> {
+        let endpoint = routed.catalog.endpoint(endpoint)?;
         Some(Target {
             client: worker.clients.get(endpoint.provider as usize)?.as_ref()?,
             endpoint,
@@ -42,11 +42,6 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// The provider's slug.
-    pub fn slug(&self) -> Arc<str> {
-        self.provider.slug.shared()
-    }
-
     /// A call whose answer comes in one piece: its head comes last, so only the total limits it.
     pub fn plain_call(&self, work: &Work, body: Bytes, deadline: Instant) -> Call {
         let rest = deadline.saturating_duration_since(Instant::now());
@@ -54,10 +49,10 @@ impl<'a> Target<'a> {
         Call { path, body, streamed: false, deadline, head_timeout: rest }
     }
 
-    /// A call whose answer is streamed.
-    pub fn stream_call(&self, work: &Work, body: Bytes, deadline: Instant) -> Call {
+    /// A call whose answer is streamed, and whose first byte may take so long.
+    pub fn stream_call(&self, work: &Work, body: Bytes, deadline: Instant, first_byte: Duration) -> Call {
         let rest = deadline.saturating_duration_since(Instant::now());
-        let head_timeout: Duration = self.routed.policy.clocks.first_byte.min(rest);
+        let head_timeout = first_byte.min(rest);
         Call { path: work.path(self.endpoint), body, streamed: true, deadline, head_timeout }
     }
 

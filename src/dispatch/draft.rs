@@ -1,65 +1,71 @@
-//! The record of a generation while it is being made. It reaches the ledger however the request ends:
-//! dropped without a verdict, the client has left, or a handler panicked.
+//! The record of a generation while it is being made, and the attempts that run for it. It reaches the ledger however
+//! the request ends: dropped without a verdict, the client has left, or a handler panicked.
+
+mod headers;
+mod server_timing;
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web::{
-    HttpResponseBuilder,
-    http::header::{self, HeaderValue},
-};
 use pointsman_actors::{
     dialect::Outcome,
-    domain::{AttemptRecord, Generation, GenerationId, GenerationStatus, Tick},
+    domain::{AttemptReason, AttemptRecord, Generation, GenerationStatus, Tick},
 };
 
+use self::server_timing::Waterfall;
 use crate::{
     admission::{Admitted, RateState},
     clock,
-    dispatch::attempt::Attempt,
-    events,
+    dispatch::attempt::{Attempt, Names, millis},
+    events::{self, HedgeEnd},
     gateway::Worker,
+    upstream::UpstreamError,
 };
+
+/// Attempts of one request that run at a time: one, and one that races it.
+const LANES: usize = 2;
 
 /// A growing record.
 pub struct Draft {
     worker: Worker,
     accepted: Tick,
-    /// Time spent waiting for upstreams in attempts that ended.
+    /// How long the routing took.
+    routing: Duration,
+    /// Time spent waiting for upstreams, whether or not anything came of it.
     upstream_time: Duration,
-    running: Option<Running>,
+    /// Since when an upstream has kept the client waiting.
+    waiting_since: Option<Tick>,
+    running: [Option<Running>; LANES],
+    /// The phases of the attempt that serves, or of the last that ended.
+    latest: Option<Waterfall>,
     record: Generation,
     posted: bool,
     admitted: Option<Admitted>,
     rate: Option<RateState>,
 }
 
-/// The attempt that serves right now.
+/// An attempt that runs.
 struct Running {
-    started: Tick,
-    first_output: Option<Tick>,
-    /// What is recorded of it if the request is dropped while it runs.
-    unfinished: AttemptRecord,
+    attempt: Attempt,
+    /// Parameters its endpoint was not sent.
+    dropped: Vec<Arc<str>>,
 }
 
 impl Draft {
-    /// The draft of `record`, of a request accepted at `accepted`.
+    /// The draft of `record`, of a request accepted at `accepted` and just routed.
     pub fn new(worker: &Worker, accepted: Tick, admitted: Admitted, record: Generation) -> Draft {
         Draft {
             worker: worker.clone(),
             accepted,
+            routing: clock::now() - record.decision.tick,
             upstream_time: Duration::ZERO,
-            running: None,
+            waiting_since: None,
+            running: [None, None],
+            latest: None,
             record,
             posted: false,
             rate: admitted.rate,
             admitted: Some(admitted),
         }
-    }
-
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> GenerationId {
-        self.record.id
     }
 
     /// What is known so far.
@@ -68,38 +74,76 @@ impl Draft {
         &self.record
     }
 
-    /// An attempt begins: as long as it runs, it is the one that serves.
-    pub fn attempt_began(&mut self, attempt: &Attempt, slug: Arc<str>, dropped: Vec<Arc<str>>) {
-        let unfinished = attempt.unfinished();
-        self.record.model = Some(Arc::clone(&unfinished.model));
-        self.record.provider_name = Some(Arc::clone(&unfinished.provider_name));
-        self.running = Some(Running { started: attempt.started, first_output: None, unfinished });
-        self.record.provider_slug = Some(slug);
-        self.record.dropped_parameters = dropped;
-    }
-
-    /// An attempt gave its first output.
-    pub fn first_output(&mut self, now: Tick) {
-        self.record.latency_ms = Some(millis(now - self.accepted));
-        if let Some(running) = &mut self.running {
-            running.first_output = Some(now);
+    /// An attempt begins. Unless it races another, it is the one that serves as long as it runs.
+    pub fn begin(&mut self, attempt: Attempt, dropped: Vec<Arc<str>>) {
+        self.waiting_since.get_or_insert(attempt.started);
+        if attempt.turn.reason == AttemptReason::Hedge {
+            self.hedge(HedgeEnd::Started);
+        } else {
+            self.shows(&attempt.names());
+            self.record.dropped_parameters.clone_from(&dropped);
+        }
+        let free = self.running.iter_mut().find(|lane| lane.is_none());
+        debug_assert!(free.is_some(), "no more than two attempts run at a time");
+        if let Some(lane) = free {
+            *lane = Some(Running { attempt, dropped });
         }
     }
 
-    /// An attempt ended before the client saw anything of it: neither its model nor its times are the answer's.
-    pub fn attempt_lost(&mut self, attempt: AttemptRecord) {
-        self.attempt_ended(attempt);
-        self.forget_winner();
+    /// The running attempt of that number.
+    pub fn attempt(&mut self, n: u32) -> Option<&mut Attempt> {
+        self.running.iter_mut().flatten().map(|running| &mut running.attempt).find(|attempt| attempt.turn.n == n)
     }
 
-    /// An attempt ended, and whatever came of it is the answer.
-    pub fn attempt_ended(&mut self, mut attempt: AttemptRecord) {
-        attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
-        if let Some(running) = self.running.take() {
-            self.upstream_time += clock::now() - running.started;
+    /// The attempt gave the answer, or its beginning: it serves. One that raced it has lost.
+    pub fn won(&mut self, n: u32) {
+        let now = clock::now();
+        let rival = self.running.iter().flatten().map(|running| running.attempt.turn.n).find(|other| *other != n);
+        if let Some(lost) = rival.and_then(|rival| self.take(rival)) {
+            let hedge_won = lost.attempt.turn.reason != AttemptReason::Hedge;
+            self.hedge(if hedge_won { HedgeEnd::Won } else { HedgeEnd::Lost });
+            self.push(lost.attempt.lost_race());
         }
-        self.record.generation_time_ms = Some(attempt.duration_ms);
-        self.record.attempts.push(attempt);
+        self.waited(now);
+        let Some(winner) = self.running.iter_mut().flatten().find(|running| running.attempt.turn.n == n) else {
+            return;
+        };
+        self.latest = Some(Waterfall::of(&winner.attempt));
+        self.record.latency_ms = Some(millis(winner.attempt.first_token.unwrap_or(now) - self.accepted));
+        self.record.dropped_parameters = std::mem::take(&mut winner.dropped);
+        let names = winner.attempt.names();
+        self.shows(&names);
+    }
+
+    /// The attempt failed before the client saw anything of it: neither its model nor its times are the answer's.
+    pub fn failed(&mut self, n: u32, error: &UpstreamError) {
+        let Some(failed) = self.take(n) else { return };
+        let (was_hedge, raced) = (failed.attempt.turn.reason == AttemptReason::Hedge, self.runs());
+        self.latest = Some(Waterfall::of(&failed.attempt));
+        let record = failed.attempt.failed(error, self.record.id, None);
+        self.push(record);
+        if was_hedge {
+            self.hedge(HedgeEnd::Failed);
+        }
+        if !raced {
+            self.waited(clock::now());
+            self.forget_winner();
+        } else if let Some(left) = self.running.iter_mut().flatten().next() {
+            self.record.dropped_parameters.clone_from(&left.dropped);
+            let names = left.attempt.names();
+            self.shows(&names);
+        }
+    }
+
+    /// Whatever still runs was asked in vain: another attempt has settled that the request fails.
+    pub fn called_off(&mut self) {
+        while let Some(running) = self.running.iter_mut().find_map(Option::take) {
+            if running.attempt.turn.reason == AttemptReason::Hedge {
+                self.hedge(HedgeEnd::Lost);
+            }
+            self.push(running.attempt.lost_race());
+        }
+        self.waited(clock::now());
     }
 
     /// Makes the record readable while the stream still runs.
@@ -107,26 +151,80 @@ impl Draft {
         self.worker.post(self.worker.news.record(self.record.clone()));
     }
 
-    /// The whole answer is there.
-    pub fn complete(&mut self, outcome: Outcome) {
+    /// The whole answer is there: it came of attempt `n`.
+    pub fn complete(&mut self, n: u32, outcome: Outcome) {
+        if let Some(running) = self.take(n) {
+            self.push(running.attempt.completed(&outcome));
+        }
         self.adopt(outcome);
         self.post(GenerationStatus::Completed);
     }
 
-    /// It ended with an error, after having produced this much.
-    pub fn fail(&mut self, outcome: Option<Outcome>) {
-        match outcome {
-            Some(outcome) => self.adopt(outcome),
-            None => self.forget_winner(),
+    /// Attempt `n` broke after the client had seen this much of it.
+    pub fn broke(&mut self, n: u32, error: &UpstreamError, outcome: Outcome) {
+        if let Some(running) = self.take(n) {
+            self.push(running.attempt.failed(error, self.record.id, Some(&outcome)));
         }
+        self.adopt(outcome);
         self.post(GenerationStatus::Failed);
     }
 
-    /// The client left, after this much had been produced.
-    pub fn cancel(&mut self, outcome: Outcome) {
+    /// It ended with an error, and nothing of an answer.
+    pub fn fail(&mut self) {
+        self.called_off();
+        self.forget_winner();
+        self.post(GenerationStatus::Failed);
+    }
+
+    /// The client left after it had seen this much of attempt `n`.
+    pub fn cancel(&mut self, n: u32, outcome: Outcome) {
+        if let Some(running) = self.take(n) {
+            self.push(running.attempt.cancelled(Some(&outcome)));
+        }
         self.adopt(outcome);
         self.record.finish = None;
         self.post(GenerationStatus::Cancelled);
+    }
+
+    /// The gateway stopped after the client had seen this much of attempt `n`: that is nobody's failure but ours.
+    pub fn stop(&mut self, n: u32, outcome: Outcome) {
+        if let Some(running) = self.take(n) {
+            self.push(running.attempt.cancelled(Some(&outcome)));
+        }
+        self.adopt(outcome);
+        self.post(GenerationStatus::Failed);
+    }
+
+    fn take(&mut self, n: u32) -> Option<Running> {
+        let is_it = |lane: &&mut Option<Running>| lane.as_ref().is_some_and(|running| running.attempt.turn.n == n);
+        self.running.iter_mut().find(is_it)?.take()
+    }
+
+    fn runs(&self) -> bool {
+        self.running.iter().any(Option::is_some)
+    }
+
+    /// Attempts are told in the order they began, not in that they ended.
+    fn push(&mut self, mut attempt: AttemptRecord) {
+        attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
+        if attempt.served {
+            self.record.generation_time_ms = Some(attempt.duration_ms);
+        }
+        let place = self.record.attempts.partition_point(|earlier| earlier.n < attempt.n);
+        self.record.attempts.insert(place, attempt);
+    }
+
+    /// From here on the time is the gateway's own again.
+    fn waited(&mut self, until: Tick) {
+        if let Some(since) = self.waiting_since.take() {
+            self.upstream_time += until - since;
+        }
+    }
+
+    fn shows(&mut self, names: &Names) {
+        self.record.model = Some(Arc::clone(&names.model));
+        self.record.provider_name = Some(Arc::clone(&names.provider));
+        self.record.provider_slug = Some(Arc::clone(&names.slug));
     }
 
     fn forget_winner(&mut self) {
@@ -157,75 +255,35 @@ impl Draft {
         self.worker.post(self.worker.news.record(self.record.clone()));
     }
 
-    /// How long the running attempt has kept the client waiting for its first output.
-    fn waited(&self) -> Duration {
-        let waited = |running: &Running| running.first_output.unwrap_or_else(clock::now) - running.started;
-        self.running.as_ref().map_or(Duration::ZERO, waited)
+    fn hedge(&self, end: HedgeEnd) {
+        events::Hedged { end }.emit(&self.worker.shared.metrics);
     }
 
-    /// The route headers of a success.
-    pub fn write_headers(&self, response: &mut HttpResponseBuilder) {
-        let record = &self.record;
-        response.insert_header((header::CACHE_CONTROL, "no-store"));
-        response.insert_header(("x-generation-id", record.id.as_str()));
-        // A display name may hold anything; a slug is always fit for a header.
-        let readable = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
-        let provider = readable(&record.provider_name).or_else(|| readable(&record.provider_slug));
-        let router = record.decision.router.as_deref().unwrap_or("fixed");
-        let named = [
-            ("x-route-model", readable(&record.model)),
-            ("x-route-provider", provider),
-            ("x-route-router", header_value(router)),
-        ];
-        for (name, value) in named {
-            if let Some(value) = value {
-                response.insert_header((name, value));
+    /// The client left while attempts ran, and had seen nothing of them.
+    fn abandon(&mut self) {
+        let raced = self.running.iter().all(Option::is_some);
+        while let Some(running) = self.running.iter_mut().find_map(Option::take) {
+            if raced && running.attempt.turn.reason == AttemptReason::Hedge {
+                self.hedge(HedgeEnd::Cancelled);
             }
-        }
-        let attempts = record.attempts.len() + usize::from(record.attempts.iter().all(|a| a.error_type.is_some()));
-        response.insert_header(("x-route-reason", record.decision_code().as_str()));
-        response.insert_header(("x-route-attempts", attempts));
-        let elapsed = clock::now() - self.accepted;
-        response.insert_header(("x-route-latency-ms", record.latency_ms.unwrap_or_else(|| millis(elapsed))));
-        let overhead = elapsed.saturating_sub(self.upstream_time + self.waited());
-        events::AnswerBegan { overhead }.emit(&self.worker.shared.metrics);
-        response.insert_header(("x-route-overhead-ms", format!("{:.3}", overhead.as_secs_f64() * 1e3)));
-        if !record.dropped_parameters.is_empty()
-            && let Some(names) = header_value(&record.dropped_parameters.join(","))
-        {
-            response.insert_header(("x-route-dropped-parameters", names));
-        }
-        if record.usage.estimated {
-            response.insert_header(("x-route-usage", "estimated"));
-        }
-        if let Some(rate) = self.rate {
-            for (name, value) in rate.headers() {
-                response.insert_header((name, value));
+            let (first, duration) = (running.attempt.first_token, clock::now() - running.attempt.started);
+            if let Some(first) = first {
+                self.record.latency_ms = Some(millis(first - self.accepted));
             }
+            self.record.generation_time_ms = Some(millis(duration));
+            self.push(running.attempt.cancelled(None));
         }
+        self.record.finish = None;
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.posted {
-            if let Some(Running { started, unfinished, .. }) = self.running.take() {
-                let duration_ms = millis(clock::now() - started);
-                self.attempt_ended(AttemptRecord { duration_ms, ..unfinished });
-            }
-            self.record.finish = None;
+            self.abandon();
             // Cancelled means that the client left.
             let ours = std::thread::panicking() || self.worker.shared.drain.is_over();
             self.post(if ours { GenerationStatus::Failed } else { GenerationStatus::Cancelled });
         }
     }
-}
-
-/// `text` as a header, if it is printable ASCII: other bytes are allowed there, but clients read them differently.
-fn header_value(text: &str) -> Option<HeaderValue> {
-    HeaderValue::from_str(text).ok().filter(|value| value.to_str().is_ok())
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -9,10 +9,11 @@ use std::{
 };
 
 use actix_web::{HttpResponse, http::header};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
     dialect::{AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
+    domain::Generation,
     relay::{Aborted, Ending, Feed, FeedStream, Observer, Opened, Relay, RelayBody, RelayLimits, Unopened},
 };
 
@@ -20,11 +21,11 @@ use crate::{
     clock,
     dispatch::{
         Work,
-        attempt::Attempt,
         call::{self, Target},
         draft::Draft,
         fault,
-        walk::{Verdict, Walk},
+        race::{Ask, Lane, Race},
+        walk::Walk,
     },
     error::ApiError,
     gateway::Worker,
@@ -67,7 +68,7 @@ pub async fn answer(
         Ok(Err(error)) => return Err(error),
         Err(_) => {
             let chat = ChatStream::new(call::unanswered(draft.borrow().record()), options);
-            late_feeds(unless_stopped(opening, worker.shared.drain.over()), chat)
+            late_feeds(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&draft))
         }
     };
     let mut head = head(&draft.borrow());
@@ -95,11 +96,15 @@ fn feeds(open: Open) -> FeedStream {
 
 /// What the relay reads while the attempts are still running: dropping it, as the relay does when the
 /// client leaves, drops them.
-fn late_feeds(opening: LocalBoxFuture<'static, Result<Open, ApiError>>, chat: ChatStream) -> FeedStream {
-    let opened = opening.map(|outcome| match outcome {
+fn late_feeds(
+    opening: LocalBoxFuture<'static, Result<Open, ApiError>>,
+    chat: ChatStream,
+    draft: SharedDraft,
+) -> FeedStream {
+    let opened = opening.map(move |outcome| match outcome {
         Ok(open) => feeds(open),
         Err(error) => {
-            let unopened = Unopened { chat, error: stream_error(&error) };
+            let unopened = Unopened { chat, error: stream_error(&error, draft.borrow().record()) };
             stream::iter([Feed::Failed(Box::new(unopened))]).boxed_local()
         }
     });
@@ -129,89 +134,81 @@ async fn open(
     draft: SharedDraft,
     options: StreamOptions,
 ) -> Result<Open, ApiError> {
-    loop {
-        let Some(mut attempt) = walk.next().await else {
-            draft.borrow_mut().fail(None);
-            return Err(walk.give_up().of_generation(draft.borrow().id()));
-        };
-        let Some(target) = Target::of(&worker, &walk.routed, &attempt) else {
-            draft.borrow_mut().fail(None);
-            return Err(ApiError::internal().of_generation(draft.borrow().id()));
-        };
-        let outgoing = work.upstream_body(&walk.routed.catalog, target.endpoint);
-        draft.borrow_mut().attempt_began(&attempt, target.slug(), outgoing.dropped);
-        let context = target.answer_context(draft.borrow().record(), &work);
-        let call = target.stream_call(&work, outgoing.bytes, walk.deadline);
-        let mut reading = Reading {
-            chat: ChatStream::new(context, options),
-            held: BytesMut::new(),
-            patience: walk.routed.policy.clocks.first_content,
-            deadline: walk.deadline,
-        };
-        match reading.first_content(&target, call, &mut attempt).await {
-            Ok(body) => {
-                draft.borrow_mut().first_output(clock::now());
-                let observer = Box::new(StreamObserver { draft, attempt: Some(attempt) });
-                let opened = Opened { chat: reading.chat, held: reading.held, observer };
-                return Ok(Open { opened, body });
-            }
-            Err(error) => {
-                let position = attempt.position;
-                let failed = attempt.failed(&error, draft.borrow().id());
-                draft.borrow_mut().attempt_lost(failed);
-                if let Verdict::Stop(error) = walk.failed(position, &error) {
-                    draft.borrow_mut().fail(None);
-                    return Err(error.of_generation(draft.borrow().id()));
-                }
-            }
-        }
-    }
+    let patience = walk.routed.policy.clocks.first_content;
+    let ask = FirstContent { work: &work, options, patience, deadline: walk.deadline };
+    let race = Race { worker: &worker, work: &work, draft: &draft, ask: &ask };
+    let (n, (reading, body)) = race.run(&mut walk).await?;
+    let observer = Box::new(StreamObserver { draft, n });
+    Ok(Open { opened: Opened { chat: reading.chat, held: reading.held, observer }, body })
+}
+
+/// Waits for first contents.
+struct FirstContent<'a> {
+    work: &'a Work,
+    options: StreamOptions,
+    /// Longest wait for content, hidden reasoning included.
+    patience: Duration,
+    deadline: Instant,
 }
 
 /// One attempt up to its first content; what it wrote is held back and thrown away if it fails.
 struct Reading {
     chat: ChatStream,
     held: BytesMut,
-    /// Longest wait for content, hidden reasoning included.
-    patience: Duration,
-    deadline: Instant,
 }
 
-impl Reading {
-    async fn first_content(
-        &mut self,
-        target: &Target<'_>,
-        call: crate::upstream::Call,
-        attempt: &mut Attempt,
-    ) -> Result<Option<UpstreamBody>, UpstreamError> {
-        let content_by = self.content_by();
-        let response = target.client.send(call).await?;
-        attempt.connected(&response.timing);
-        self.read_to_content(response.body, attempt, content_by).await.map_err(fault::behind_head)
-    }
+impl Ask for FirstContent<'_> {
+    /// `None` instead of a body that already ended in order.
+    type Got = (Reading, Option<UpstreamBody>);
 
+    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: Lane<'_>) -> Result<Self::Got, UpstreamError> {
+        let content_by = self.content_by();
+        let call = target.stream_call(self.work, body, self.deadline, lane.first_byte);
+        let response = target.client.send_noting(call, |phases| lane.note(|attempt| attempt.phases = phases)).await?;
+        lane.note(|attempt| attempt.quota(response.quota));
+        let context = target.answer_context(lane.draft.borrow().record(), self.work);
+        let mut reading = Reading { chat: ChatStream::new(context, self.options), held: BytesMut::new() };
+        match self.read_to_content(&mut reading, response.body, lane, content_by).await {
+            Ok(body) => {
+                let now = clock::now();
+                lane.note(|attempt| attempt.first_token(now));
+                Ok((reading, body))
+            }
+            Err(error) => {
+                if let Some(usage) = reading.chat.spent() {
+                    lane.note(|attempt| attempt.took(usage));
+                }
+                Err(fault::behind_head(error))
+            }
+        }
+    }
+}
+
+impl FirstContent<'_> {
     async fn read_to_content(
-        &mut self,
+        &self,
+        Reading { chat, held }: &mut Reading,
         mut body: UpstreamBody,
-        attempt: &mut Attempt,
+        lane: Lane<'_>,
         mut content_by: Instant,
     ) -> Result<Option<UpstreamBody>, UpstreamError> {
         loop {
             let read = tokio::time::timeout_at(content_by.into(), body.next()).await;
             let Ok(read) = read else { return Err(UpstreamError::timeout("no content in time")) };
             let Some(bytes) = read.transpose()? else {
-                self.chat.end(&mut self.held)?;
-                attempt.first_token(clock::now());
+                chat.end(held)?;
                 return Ok(None);
             };
-            let progress = self.chat.push(&bytes, &mut self.held)?;
-            if self.chat.has_content() {
-                attempt.first_token(clock::now());
+            let progress = chat.push(&bytes, held)?;
+            if chat.has_content() {
                 return Ok(Some(body));
             }
             if progress.content {
                 // Reasoning that the client does not want to see: the model is at work.
                 content_by = self.content_by();
+                if let Some(usage) = chat.spent() {
+                    lane.note(|attempt| attempt.took(usage));
+                }
             }
         }
     }
@@ -225,31 +222,18 @@ impl Reading {
 /// Ends attempt and record with the stream.
 struct StreamObserver {
     draft: SharedDraft,
-    attempt: Option<Attempt>,
+    /// The attempt that serves.
+    n: u32,
 }
 
 impl Observer for StreamObserver {
-    fn ended(mut self: Box<Self>, ending: Ending, outcome: Outcome) {
-        let Some(attempt) = self.attempt.take() else { return };
+    fn ended(self: Box<Self>, ending: Ending, outcome: Outcome) {
         let mut draft = self.draft.borrow_mut();
         match ending {
-            Ending::Completed => {
-                draft.attempt_ended(attempt.completed(&outcome.usage));
-                draft.complete(outcome);
-            }
-            Ending::Failed(fault) => {
-                let failed = attempt.failed(&fault::behind_head(fault.into()), draft.id());
-                draft.attempt_ended(failed);
-                draft.fail(Some(outcome));
-            }
-            Ending::Stopped => {
-                draft.attempt_ended(attempt.cancelled());
-                draft.fail(Some(outcome));
-            }
-            Ending::ClientLeft => {
-                draft.attempt_ended(attempt.cancelled());
-                draft.cancel(outcome);
-            }
+            Ending::Completed => draft.complete(self.n, outcome),
+            Ending::Failed(fault) => draft.broke(self.n, &fault::behind_head(fault.into()), outcome),
+            Ending::Stopped => draft.stop(self.n, outcome),
+            Ending::ClientLeft => draft.cancel(self.n, outcome),
         }
     }
 
@@ -265,24 +249,21 @@ impl Observer for StreamObserver {
 impl StreamObserver {
     fn told(&self, error: &ApiError) -> StreamError {
         let draft = self.draft.borrow();
-        StreamError {
-            provider_name: draft.record().provider_name.clone(),
-            request_id: Some(Arc::clone(&draft.record().request_id)),
-            ..stream_error(error)
-        }
+        StreamError { provider_name: draft.record().provider_name.clone(), ..stream_error(error, draft.record()) }
     }
 }
 
-/// An error as a stream's last chunk tells it.
-fn stream_error(error: &ApiError) -> StreamError {
+/// An error as the last chunk of that generation's stream tells it.
+fn stream_error(error: &ApiError, of: &Generation) -> StreamError {
     StreamError {
         code: error.status().as_u16(),
         message: error.message().to_owned().into(),
         kind: error.kind(),
         error_type: error.error_type(),
         reason: error.reason(),
-        provider_name: None,
-        request_id: None,
+        provider_name: error.provider_name().map(Arc::from),
+        request_id: Some(Arc::clone(&of.request_id)),
+        previous_errors: error.previous_errors(),
     }
 }
 

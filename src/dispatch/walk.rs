@@ -1,23 +1,25 @@
-//! The walk through a plan: which candidate is tried next, and what the client is told when none is left.
+//! The walk through a plan: which candidate is tried next, which one may race a late attempt, and how long each is
+//! waited for. What the client is told when none is left stands in `give_up`.
+
+mod give_up;
 
 use std::time::{Duration, Instant};
 
 use pointsman_actors::{
-    domain::{Candidate, ExclusionReason, Failure, FailureKind, Next},
+    decide,
+    domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next, Tick},
     router::Routed,
 };
 
 use crate::{
-    dispatch::attempt::{Attempt, Measure},
-    error::{ApiError, Availability, Exhausted, Overload, PreviousError, UpstreamDetail},
+    clock,
+    dispatch::attempt::{Attempt, Measure, Turn},
+    error::{ApiError, PreviousError},
+    events::BudgetSpent,
     gateway::Worker,
-    permits::Place,
-    refusal,
+    permits::{Permits, Place},
     upstream::UpstreamError,
 };
-
-/// What a client waits for when no upstream said how long.
-const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 /// A position in a plan, and what went wrong before it.
 pub struct Walk {
@@ -28,7 +30,11 @@ pub struct Walk {
     pub deadline: Instant,
     measure: Measure,
     position: usize,
+    /// A candidate beyond the position that was taken out of its turn.
+    taken: Option<usize>,
     attempts: u32,
+    /// Whether an attempt of this request may still be raced.
+    may_hedge: bool,
     failures: Vec<Failed>,
     /// Candidates that were not called, and why.
     passed_over: Vec<(u32, ExclusionReason)>,
@@ -46,36 +52,41 @@ struct Failed {
     previous: PreviousError,
 }
 
-impl Failed {
-    /// What the routing would have called it, had it known: only asked of failures that pass with time.
-    fn obstacle(&self) -> ExclusionReason {
-        match self.kind {
-            FailureKind::RateLimited => ExclusionReason::RateLimited,
-            _ if self.panic => ExclusionReason::CircuitOpen,
-            _ => ExclusionReason::Saturated,
-        }
-    }
-}
-
 /// Whether a failed attempt ends the request.
 pub enum Verdict {
-    /// Another candidate may be tried.
+    /// Another candidate may be tried, or still runs.
     GoOn,
     /// The client is told this.
     Stop(ApiError),
 }
 
+/// A place at a provider, if it counts them, and the wait for it.
+type Admission = (Option<Place>, Duration);
+
 impl Walk {
-    /// A walk from the top of the plan.
+    /// A walk from the top of the plan. It brings its share into the budgets.
     pub fn new(worker: &Worker, routed: Routed, accepted: Instant, measure: Measure) -> Walk {
-        let deadline = accepted + routed.policy.clocks.total;
+        let (decision, policy) = (&routed.decision, &routed.policy);
+        let budgets = &worker.shared.budgets;
+        budgets.retry.earn(policy.retry.budget_ratio);
+        let may_hedge = measure.may_be_raced
+            && policy.hedge.budget > 0.0
+            && decision.max_attempts > 1
+            && decision.candidates.len() > 1
+            && policy.hedge.objectives.contains(&decision.objective.value)
+            && decision.parameters.provider.allow_fallbacks;
+        if may_hedge {
+            budgets.hedge.earn(policy.hedge.budget);
+        }
         Walk {
             worker: worker.clone(),
+            deadline: accepted + policy.clocks.total,
             routed,
-            deadline,
             measure,
             position: 0,
+            taken: None,
             attempts: 0,
+            may_hedge,
             failures: Vec::new(),
             passed_over: Vec::new(),
             too_long: None,
@@ -89,30 +100,74 @@ impl Walk {
             let position = self.position;
             let candidate = self.routed.decision.candidates.get(position)?;
             self.position += 1;
-            if !self.has_room(candidate) {
+            if self.taken == Some(position) || !self.has_room(candidate) {
                 continue;
             }
-            let Ok(permit) = self.permit(candidate).await else {
-                let index = candidate.index;
-                self.passed_over.push((index, ExclusionReason::Saturated));
-                continue;
-            };
-            let candidate = self.routed.decision.candidates.get(position)?;
-            // Refused only when the gate shut between the decision and now: the next one, then.
-            let now = crate::clock::now();
-            match self.worker.setup.published.live.claim(candidate.index, now, candidate) {
-                Ok(claim) => {
-                    self.attempts += 1;
-                    let place = (self.attempts, position);
-                    return Some(Attempt::new(&self.worker, &self.routed, place, self.measure, claim, permit));
-                }
-                Err(reason) => {
-                    let index = candidate.index;
-                    self.passed_over.push((index, reason));
-                }
+            let index = candidate.index;
+            match self.admitted(position).await {
+                Ok(attempt) => return Some(attempt),
+                Err(reason) => self.passed_over.push((index, reason)),
             }
         }
         None
+    }
+
+    /// When another candidate may race the attempt at `position`, counted from its start; `None` where none may.
+    #[must_use]
+    pub fn hedge_after(&self, position: usize) -> Option<Duration> {
+        if !self.may_hedge || self.attempts >= self.routed.decision.max_attempts {
+            return None;
+        }
+        self.rivals(position).next()?;
+        let candidate = self.routed.decision.candidates.get(position)?;
+        let after = decide::hedge_after(candidate, self.measure.streamed, &self.routed.policy);
+        (after < self.deadline.saturating_duration_since(Instant::now())).then_some(after)
+    }
+
+    /// Starts the one attempt that races the one at `position`, if the budget and the endpoints allow it.
+    /// It waits for nothing: a provider without a free place is passed by.
+    pub fn hedge(&mut self, position: usize) -> Option<Attempt> {
+        let budget = &self.worker.shared.budgets.hedge;
+        if !budget.take() {
+            BudgetSpent::Hedge.emit(&self.worker.shared.metrics);
+            return None;
+        }
+        let started = self.rivals(position).find_map(|rival| {
+            let candidate = self.routed.decision.candidates.get(rival)?;
+            let place = match self.permits(candidate) {
+                Some(permits) => Some(permits.places.take_now()?),
+                None => None,
+            };
+            let attempt = self.claimed(rival, AttemptReason::Hedge, (place, Duration::ZERO)).ok()?;
+            Some((rival, attempt))
+        });
+        let Some((rival, attempt)) = started else {
+            budget.give_back();
+            return None;
+        };
+        (self.taken, self.may_hedge) = (Some(rival), false);
+        self.attempts += 1;
+        Some(attempt)
+    }
+
+    /// Takes note of a failed attempt; `raced` says that another still runs.
+    pub fn failed(&mut self, position: usize, error: &UpstreamError, raced: bool) -> Verdict {
+        let kind = error.failure.kind;
+        self.note(position, kind, error.failure.status, error.failure.retry_after);
+        match kind.next() {
+            Next::AnotherEndpoint => Verdict::GoOn,
+            Next::LargerContext => {
+                let room = self.context_length(position);
+                self.larger_than = self.larger_than.max(room);
+                let refused = self.refused(error);
+                if !raced && !self.may_go_on() {
+                    return Verdict::Stop(refused);
+                }
+                self.too_long = Some(refused);
+                Verdict::GoOn
+            }
+            Next::Stop => Verdict::Stop(self.refused(error)),
+        }
     }
 
     /// When an attempt at a plain answer must have ended. Its head comes last, so no clock tells a hanging upstream
@@ -126,113 +181,91 @@ impl Walk {
         now + self.deadline.saturating_duration_since(now) / 2
     }
 
-    /// Takes note of a failed attempt.
-    pub fn failed(&mut self, position: usize, error: &UpstreamError) -> Verdict {
-        let kind = error.failure.kind;
-        self.note(position, kind, error.failure.status, error.failure.retry_after);
-        match kind.next() {
-            Next::AnotherEndpoint => Verdict::GoOn,
-            Next::LargerContext => {
-                let room = self.context_length(position);
-                self.larger_than = self.larger_than.max(room);
-                let refused = self.refused(error);
-                if !self.may_go_on() {
-                    return Verdict::Stop(refused);
-                }
-                self.too_long = Some(refused);
-                Verdict::GoOn
-            }
-            Next::Stop => Verdict::Stop(self.refused(error)),
-        }
-    }
-
-    /// What the client is told when nothing is left to try.
+    /// How long a stream of the candidate at `position` may take to its first byte: what it usually takes, several
+    /// times over. Where nothing was measured yet, or nobody could take over, the configured clock alone counts.
     #[must_use]
-    pub fn give_up(&self) -> ApiError {
-        let wait = self.failures.iter().filter_map(|failed| failed.wait).min().unwrap_or(DEFAULT_WAIT);
-        let Some(last) = self.failures.last() else { return self.never_called(wait) };
-        if let Some(refused) = self.too_long.as_ref().filter(|_| last.kind == FailureKind::ContextLength) {
-            return refused.clone();
-        }
-        let previous = self.failures.iter().map(|failed| failed.previous.clone()).collect();
-        if self.failures.iter().all(|failed| failed.panic && failed.kind == FailureKind::Connect) {
-            return self.out_of_capacity(ApiError::overloaded(Overload::CircuitsOpen, wait).after(previous), wait);
-        }
-        let how = self.exhausted();
-        let error = ApiError::exhausted(how, wait, previous);
-        match how {
-            Exhausted::RateLimited | Exhausted::Overloaded => self.out_of_capacity(error, wait),
-            Exhausted::TimedOut | Exhausted::Deadline | Exhausted::Unavailable => error,
+    pub fn first_byte_clock(&self, position: usize) -> Duration {
+        let (decision, policy) = (&self.routed.decision, &self.routed.policy);
+        let candidate = decision.candidates.get(position).filter(|candidate| candidate.predicted.measured);
+        match candidate.filter(|_| self.may_go_on()) {
+            Some(candidate) => decide::first_byte_clock(candidate, policy).min(policy.clocks.first_byte),
+            None => policy.clocks.first_byte,
         }
     }
 
-    /// What the failures have in common. Candidates that were never called have no say.
-    fn exhausted(&self) -> Exhausted {
-        let all = |test: fn(FailureKind) -> bool| self.failures.iter().all(|failed| test(failed.kind));
-        if all(|kind| kind == FailureKind::RateLimited) {
-            Exhausted::RateLimited
-        } else if all(|kind| kind == FailureKind::Deadline) {
-            Exhausted::Deadline
-        } else if all(|kind| matches!(kind, FailureKind::Timeout | FailureKind::Deadline)) {
-            Exhausted::TimedOut
-        } else if all(|kind| kind == FailureKind::Overloaded) {
-            Exhausted::Overloaded
-        } else {
-            Exhausted::Unavailable
-        }
-    }
-
-    fn never_called(&self, wait: Duration) -> ApiError {
-        if Instant::now() >= self.deadline {
-            return ApiError::exhausted(Exhausted::Deadline, wait, Vec::new());
-        }
-        self.out_of_capacity(ApiError::overloaded(Overload::EndpointsBusy, wait), wait)
-    }
-
-    /// The same error, saying who could have served and may again after `wait`.
-    fn out_of_capacity(&self, error: ApiError, wait: Duration) -> ApiError {
-        let decision = &self.routed.decision;
-        let catalog = &self.routed.catalog;
-        let model = |candidate: &Candidate| Some(catalog.model_of(catalog.endpoint(candidate.index)?)?.id.to_string());
-        let mut requested = match &decision.router {
-            Some(alias) => vec![alias.clone()],
-            None => decision.candidates.iter().filter_map(model).collect(),
+    /// The attempt at a candidate whose turn it is, or why there is none.
+    async fn admitted(&mut self, position: usize) -> Result<Attempt, ExclusionReason> {
+        let candidates = &self.routed.decision.candidates;
+        let candidate = candidates.get(position).ok_or(ExclusionReason::Disabled)?;
+        let reason = match self.attempts {
+            _ if candidate.panic => AttemptReason::Panic,
+            _ if candidate.probe => AttemptReason::Probe,
+            0 => AttemptReason::First,
+            _ => AttemptReason::Fallback,
         };
-        requested.dedup();
-        let called = self.failures.iter().map(|failed| (failed.endpoint, failed.obstacle()));
-        let (mut endpoints, mut reasons) = (Vec::new(), Vec::new());
-        for (endpoint, reason) in called.chain(self.passed_over.iter().copied()) {
-            endpoints.push(endpoint);
-            if !reasons.contains(&reason.as_str()) {
-                reasons.push(reason.as_str());
-            }
+        let place = self.place(candidate).await?;
+        // Nothing is waited for from here on, so no token is lost with a client that leaves.
+        let budget = &self.worker.shared.budgets.retry;
+        let costs_a_token = is_past_open_circuit(candidate);
+        if costs_a_token && !budget.take() {
+            BudgetSpent::Retry.emit(&self.worker.shared.metrics);
+            return Err(ExclusionReason::CircuitOpen);
         }
-        let affected = refusal::providers(catalog, endpoints.into_iter());
-        error.with_availability(Availability::capacity(requested, affected, reasons).retryable_after(wait))
+        let admitted = self.claimed(position, reason, place);
+        if admitted.is_err() && costs_a_token {
+            budget.give_back();
+        }
+        self.attempts += u32::from(admitted.is_ok());
+        admitted
     }
 
-    fn refused(&self, error: &UpstreamError) -> ApiError {
-        let mut previous: Vec<PreviousError> = self.failures.iter().map(|failed| failed.previous.clone()).collect();
-        let provider_name = previous.pop().map(|last| last.provider).unwrap_or_default();
-        let Failure { kind, status, .. } = error.failure;
-        let code = error.code.as_deref().map(str::to_owned);
-        let detail = UpstreamDetail { provider_name, status, code, raw: error.raw.clone() };
-        // Not the status itself: a refusal may also come inside a 200.
-        let status = match kind {
-            FailureKind::TooLarge => 413,
-            FailureKind::Unprocessable => 422,
-            _ => 400,
-        };
-        ApiError::refused(status, kind == FailureKind::ContextLength, detail, previous)
+    /// Refused only when the gate shut between the decision and now: the next one, then.
+    fn claimed(
+        &self,
+        position: usize,
+        reason: AttemptReason,
+        admission: Admission,
+    ) -> Result<Attempt, ExclusionReason> {
+        let candidates = &self.routed.decision.candidates;
+        let candidate = candidates.get(position).ok_or(ExclusionReason::Disabled)?;
+        let claim = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate)?;
+        let (place, queue) = admission;
+        let turn = Turn { n: self.attempts + 1, position, reason, queue };
+        Ok(Attempt::new(&self.worker, &self.routed, turn, self.measure, claim, place))
     }
 
-    /// A free place at the candidate's provider, waited for no longer than configured.
-    async fn permit(&self, candidate: &Candidate) -> Result<Option<Place>, ()> {
-        let provider = self.routed.catalog.endpoint(candidate.index).map(|endpoint| endpoint.provider as usize);
-        let Some(permits) = provider.and_then(|provider| self.worker.setup.permits.get(provider)) else {
-            return Ok(None);
+    /// Who may race the attempt at `position`, in order: what is left of the plan for the same target and free to
+    /// all, other providers first.
+    fn rivals(&self, position: usize) -> impl Iterator<Item = usize> {
+        let candidates = &self.routed.decision.candidates;
+        let late = candidates.get(position);
+        let calm = move |rival: &&(usize, &Candidate)| {
+            let (at, candidate) = **rival;
+            let same_target = late.is_some_and(|late| late.target == candidate.target);
+            same_target && !candidate.probe && !candidate.panic && self.taken != Some(at) && self.has_room(candidate)
         };
-        permits.places.take(permits.wait).await.map(Some).ok_or(())
+        let provider = |candidate: &Candidate| Some(self.routed.catalog.endpoint(candidate.index)?.provider);
+        let elsewhere = move |candidate: &Candidate| late.and_then(provider) != provider(candidate);
+        let open = move || candidates.iter().enumerate().skip(self.position);
+        let of = move |wanted: bool| open().filter(move |rival| calm(&rival) && elsewhere(rival.1) == wanted);
+        of(true).chain(of(false)).map(|(at, _)| at)
+    }
+
+    /// A place at the candidate's provider, waited for no longer than configured.
+    async fn place(&self, candidate: &Candidate) -> Result<Admission, ExclusionReason> {
+        let Some(permits) = self.permits(candidate) else { return Ok((None, Duration::ZERO)) };
+        if let Some(place) = permits.places.take_now() {
+            return Ok((Some(place), Duration::ZERO));
+        }
+        let begun = Instant::now();
+        let place = permits.places.take(permits.wait).await.ok_or(ExclusionReason::Saturated)?;
+        Ok((Some(place), begun.elapsed()))
+    }
+
+    /// `None` for a provider whose calls nobody counts.
+    fn permits(&self, candidate: &Candidate) -> Option<&Permits> {
+        let provider = self.routed.catalog.endpoint(candidate.index)?.provider;
+        self.worker.setup.permits.get(provider as usize)
     }
 
     fn note(&mut self, position: usize, kind: FailureKind, status: Option<u16>, wait: Option<Duration>) {
@@ -252,8 +285,9 @@ impl Walk {
 
     /// Whether another attempt is left, and a candidate with enough room for it.
     fn may_go_on(&self) -> bool {
-        let mut candidates = self.routed.decision.candidates.iter().skip(self.position);
-        self.attempts < self.routed.decision.max_attempts && candidates.any(|candidate| self.has_room(candidate))
+        let mut candidates = self.routed.decision.candidates.iter().enumerate().skip(self.position);
+        self.attempts < self.routed.decision.max_attempts
+            && candidates.any(|(at, candidate)| self.taken != Some(at) && self.has_room(candidate))
     }
 
     fn has_room(&self, candidate: &Candidate) -> bool {
@@ -266,4 +300,9 @@ impl Walk {
         let endpoint = candidate.and_then(|candidate| self.routed.catalog.endpoint(candidate.index));
         endpoint.map_or(0, |endpoint| endpoint.limits.context_length)
     }
+}
+
+/// Past a circuit that is not closed. An endpoint that is only paced is sound: its own clock protects it.
+fn is_past_open_circuit(candidate: &Candidate) -> bool {
+    candidate.panic && candidate.inputs.until > Tick(0)
 }

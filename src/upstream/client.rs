@@ -14,7 +14,7 @@ use actix_http::{
 };
 use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
-use pointsman_actors::domain::FailureKind;
+use pointsman_actors::{domain::FailureKind, stats::QuotaReport};
 use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
@@ -25,7 +25,8 @@ use super::{
     failure,
     fetch::Fetcher,
     mask::Mask,
-    probe::{PROBE, Probe},
+    probe::{PROBE, Phases, Probe, Watched},
+    rate_limits::quota,
     refusal, request,
 };
 
@@ -87,6 +88,8 @@ pub struct UpstreamAnswer {
     pub form: BodyForm,
     /// How the attempt spent its time so far.
     pub timing: Timing,
+    /// What the provider says is left of its limits.
+    pub quota: QuotaReport,
 }
 
 /// What a body claims to be. Only a claim: many servers get it wrong.
@@ -190,14 +193,22 @@ impl UpstreamClient {
     /// # Errors
     /// Whatever is not a regular 200: see [`UpstreamError`].
     pub async fn send(&self, call: Call) -> Result<UpstreamAnswer, UpstreamError> {
+        self.send_noting(call, |_| ()).await
+    }
+
+    /// As [`UpstreamClient::send`]; `note` hears how far each connection came, also when the future is dropped.
+    ///
+    /// # Errors
+    /// Whatever is not a regular 200: see [`UpstreamError`].
+    pub async fn send_noting(&self, call: Call, note: impl Fn(Phases)) -> Result<UpstreamAnswer, UpstreamError> {
         let begun = Instant::now();
         let clock = call.deadline.min(begun + call.head_timeout);
         let prepared = self.prepare(call.path, call.streamed)?;
-        let first = attempt(&prepared.pooled, call.body.clone(), clock).await;
+        let first = attempt(&prepared.pooled, call.body.clone(), (begun, clock), &note).await;
         let (response, probe, retried) = match first {
             Ok((response, probe)) => (response, probe, false),
             Err(failed) if failed.stale => {
-                let second = attempt(&prepared.fresh, call.body.clone(), clock).await;
+                let second = attempt(&prepared.fresh, call.body.clone(), (begun, clock), &note).await;
                 let (response, probe) = second.map_err(|failed| failed.error)?;
                 (response, probe, true)
             }
@@ -277,11 +288,13 @@ pub(super) fn client(connector: Connector, connect: Duration, keep_alive: Durati
 async fn attempt(
     request: &FrozenClientRequest,
     body: Bytes,
-    clock: Instant,
+    (begun, clock): (Instant, Instant),
+    note: &impl Fn(Phases),
 ) -> Result<(ClientResponse, Probe), Failed> {
-    let mut sending = pin!(PROBE.scope(Probe::default(), timeout_at(clock.into(), request::send(request, body))));
-    let outcome = sending.as_mut().await;
-    let probe = sending.take_value().unwrap_or_default();
+    let sending = pin!(PROBE.scope(Probe::default(), timeout_at(clock.into(), request::send(request, body))));
+    let mut watched = Watched { sending, begun, note };
+    let outcome = watched.sending.as_mut().await;
+    let probe = watched.take();
     let error = match outcome {
         Ok(Ok(response)) => return Ok((response, probe)),
         Ok(Err(error)) => failure::of_send(&error),
@@ -305,7 +318,8 @@ fn accept(
     let form = form(response.headers()).ok_or_else(|| malformed("a web page instead of an answer"))?;
     let announced = announced(response.headers());
     let body = UpstreamBody::new(response.take_payload(), announced, bounds).masked(mask);
-    Ok(UpstreamAnswer { body, form, timing })
+    let quota = quota(response.headers(), SystemTime::now);
+    Ok(UpstreamAnswer { body, form, timing, quota })
 }
 
 pub(super) fn is_identity(headers: &HeaderMap) -> bool {

@@ -98,6 +98,7 @@ impl Service<ConnectInfo<Uri>> for Connector {
             probe::note_connecting();
             // The only variant of awc's that carries an error of ours to the other side unharmed.
             let transport = target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(fault)))?;
+            probe::note_ready();
             Ok(AwcConnection::new(info.request().clone(), Guard::new(transport)))
         })
     }

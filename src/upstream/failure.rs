@@ -6,7 +6,10 @@ use std::{fmt, io};
 
 use actix_http::error::{ParseError, PayloadError};
 use awc::error::{ConnectError, SendRequestError};
-use pointsman_actors::domain::{Blame, Failure, FailureKind, Next};
+use pointsman_actors::{
+    domain::{Blame, Failure, FailureKind, Next},
+    stats::QuotaReport,
+};
 
 use super::{connector::ConnectFault, guard::Fault};
 
@@ -21,6 +24,8 @@ pub struct UpstreamError {
     pub raw: Option<String>,
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
+    /// What the provider says is left of its limits, if it says something.
+    pub quota: Option<Box<QuotaReport>>,
 }
 
 impl UpstreamError {
@@ -32,6 +37,7 @@ impl UpstreamError {
             detail: detail.into(),
             raw: None,
             code: None,
+            quota: None,
         }
     }
 

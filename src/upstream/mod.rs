@@ -21,6 +21,7 @@ mod fetch;
 mod guard;
 mod mask;
 mod probe;
+mod rate_limits;
 mod redact;
 mod refusal;
 mod request;
@@ -33,7 +34,7 @@ pub use client::{BodyForm, Call, TransportLimits, UpstreamAnswer, UpstreamClient
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
 pub use guard::dry_run::{Examined, examine};
-pub use probe::Timing;
+pub use probe::{Phases, Timing};
 pub use redact::Redactor;
 pub use retry_after::retry_after;
 pub use tls::{TlsFault, client_config};

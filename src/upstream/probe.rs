@@ -5,8 +5,11 @@
 
 use std::{
     cell::Cell,
+    pin::Pin,
     time::{Duration, Instant},
 };
+
+use tokio::task::futures::TaskLocalFuture;
 
 tokio::task_local! {
     pub(super) static PROBE: Probe;
@@ -16,6 +19,7 @@ tokio::task_local! {
 #[derive(Debug, Default)]
 pub(super) struct Probe {
     fresh: Cell<bool>,
+    ready: Cell<bool>,
     connect: Cell<Option<Duration>>,
     tls: Cell<Option<Duration>>,
     answered: Cell<bool>,
@@ -45,6 +49,53 @@ impl Probe {
             first_byte,
             head,
         }
+    }
+
+    fn phases(&self, begun: Instant) -> Phases {
+        Phases {
+            sent: self.ready.get() || !self.fresh.get(),
+            connect: self.connect.get(),
+            tls: self.tls.get(),
+            first_byte: self.first_byte.get().map(|moment| moment.duration_since(begun)),
+        }
+    }
+}
+
+/// How far an attempt came on its way to a head, however it ended: also when nobody waited for it any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Phases {
+    /// Whether there was a connection to send the request on.
+    pub sent: bool,
+    /// Name resolution and TCP handshake; `None` on a reused connection, or when they did not come to an end.
+    pub connect: Option<Duration>,
+    /// TLS handshake; `None` without one, or when it did not come to an end.
+    pub tls: Option<Duration>,
+    /// First byte of the answer's head at the socket, since the call.
+    pub first_byte: Option<Duration>,
+}
+
+/// An attempt whose notes are told once: when they are taken, or when it is dropped before.
+pub(super) struct Watched<'a, F, N: Fn(Phases)> {
+    /// The attempt itself.
+    pub(super) sending: Pin<&'a mut TaskLocalFuture<Probe, F>>,
+    /// When it began.
+    pub(super) begun: Instant,
+    /// Hears of them.
+    pub(super) note: &'a N,
+}
+
+impl<F, N: Fn(Phases)> Watched<'_, F, N> {
+    /// The notes; empty ones when they were taken before.
+    pub(super) fn take(&mut self) -> Probe {
+        let Some(probe) = self.sending.as_mut().take_value() else { return Probe::default() };
+        (self.note)(probe.phases(self.begun));
+        probe
+    }
+}
+
+impl<F, N: Fn(Phases)> Drop for Watched<'_, F, N> {
+    fn drop(&mut self) {
+        self.take();
     }
 }
 
@@ -78,6 +129,11 @@ pub(super) fn note_connected(took: Duration) {
 /// The TLS session stands.
 pub(super) fn note_secured(took: Duration) {
     let _ = PROBE.try_with(|probe| probe.tls.set(Some(took)));
+}
+
+/// The connection can be written to.
+pub(super) fn note_ready() {
+    let _ = PROBE.try_with(|probe| probe.ready.set(true));
 }
 
 /// The first bytes of a head arrived. A head that follows an interim one overwrites the moment.

@@ -7,10 +7,13 @@
 use std::time::SystemTime;
 
 use actix_http::header::HeaderMap;
-use pointsman_actors::domain::{Blame, Failure, FailureKind};
+use pointsman_actors::{
+    domain::{Blame, Failure, FailureKind},
+    stats::QuotaReport,
+};
 use serde_json::Value;
 
-use super::{Redactor, UpstreamError, retry_after::retry_after};
+use super::{Redactor, UpstreamError, rate_limits::quota, retry_after::retry_after};
 
 /// Most of a provider's body that a caller is shown.
 const RAW_LIMIT: usize = 2 * 1024;
@@ -74,6 +77,7 @@ pub(super) fn judge(
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
         raw: clients.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
         code,
+        quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
     }
 }
 

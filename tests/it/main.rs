@@ -77,6 +77,8 @@ mod fuzz_properties;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod hedging;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod hostile_answers;
@@ -107,6 +109,8 @@ mod raw_client;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod retry_budget;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod scripted;
@@ -130,5 +134,7 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod waterfall;
 #[cfg(test)]
 mod world;

@@ -29,6 +29,7 @@ enum Step {
     Trickle { bytes: Vec<u8>, piece: usize, gap: Duration },
     Pause(Duration),
     Wait(Gate),
+    Open(Gate),
     Fin,
     Close,
     Reset,
@@ -74,6 +75,11 @@ impl Script {
     /// Does nothing until the test opens the gate.
     pub(crate) fn wait(self, gate: &Gate) -> Script {
         self.step(Step::Wait(gate.clone()))
+    }
+
+    /// Opens a gate that another script, or the test, may be waiting at.
+    pub(crate) fn open(self, gate: &Gate) -> Script {
+        self.step(Step::Open(gate.clone()))
     }
 
     /// Closes in an orderly way, and ends the script.
@@ -320,6 +326,7 @@ impl Connection {
                 }
                 Step::Pause(time) => thread::sleep(*time),
                 Step::Wait(gate) => gate.pass(),
+                Step::Open(gate) => gate.open(),
                 Step::Fin => return self.finish(),
                 Step::Close => return Err(Over),
                 Step::Reset => return self.reset(),

@@ -2,7 +2,7 @@
 
 use super::{noise::Noise, predict::Rules};
 use crate::{
-    domain::{Catalog, Query, RoutingParameters, RoutingPolicy, Tick},
+    domain::{Catalog, EndpointId, Query, RoutingParameters, RoutingPolicy, Tick},
     stats::{LengthClass, LiveView, Snapshot},
 };
 
@@ -56,6 +56,15 @@ impl<'a> Case<'a> {
             seed,
             noise: Noise::of(seed),
         }
+    }
+}
+
+impl Case<'_> {
+    /// Prompt tokens that an endpoint may hold in its cache.
+    #[inline]
+    pub(super) fn cached_at(&self, endpoint: EndpointId) -> u32 {
+        let sticky = self.query.sticky.filter(|sticky| sticky.endpoint == endpoint);
+        sticky.map_or(0, |sticky| sticky.cached_tokens.min(self.query.prompt_tokens))
     }
 }
 

@@ -70,7 +70,7 @@ impl Contest {
 
     fn score(&self, candidate: &Candidate, noise: Noise) -> f64 {
         let inputs = &candidate.inputs;
-        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token);
+        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         let forecast = Forecast::of(inputs, &curve, &self.rules, noise.at(candidate.endpoint));
         self.scoring.score(&forecast, inputs.cost)
     }

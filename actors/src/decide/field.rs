@@ -5,6 +5,7 @@ use super::{
     filter::{Refusal, Screen, Subject, purpose},
     gates,
     predict::{Forecast, lateness},
+    score::Scoring,
 };
 use crate::{
     domain::{Cause, EndpointId, Excluded, Inputs, Preference, Target, Tick},
@@ -35,8 +36,6 @@ pub(super) struct Row<'a> {
     pub class: u64,
     pub forecast: Forecast,
     pub moment: Moment,
-    /// When a paced endpoint takes the next request.
-    pub due: Option<Tick>,
     pub index: u32,
     pub role: Role,
     /// What it is ordered by within its class: its score, once it takes part. Never negative.
@@ -49,7 +48,16 @@ pub(super) struct Moment {
     pub gate: Gate,
     pub in_flight: u32,
     pub late: f64,
+    /// Requests as good as failed.
+    pub stuck: u32,
+    /// When a paced endpoint, or one whose quota this request exceeds, takes it.
+    pub due: Option<Tick>,
     pub output_tokens: f64,
+    /// Prompt tokens in its cache.
+    pub cached_tokens: u32,
+    /// Dollars these save ...
+    pub saving: f64,
+    /// ... and what the request costs after that.
     pub cost: f64,
 }
 
@@ -77,6 +85,15 @@ impl Row<'_> {
     /// Target and place in `provider.order` alone.
     pub(super) fn wish(&self) -> u64 {
         self.class >> 1
+    }
+
+    /// Its score, were nothing in its cache.
+    pub(super) fn uncached_score(&self, case: &Case<'_>, scoring: &Scoring) -> f64 {
+        let moment =
+            Moment { cached_tokens: 0, saving: 0.0, cost: self.moment.cost + self.moment.saving, ..self.moment };
+        let inputs = inputs(case, self.stats, &moment);
+        let forecast = Forecast::of(&inputs, &self.stats.curve, &case.rules, case.noise.at(self.endpoint()));
+        scoring.score(&forecast, moment.cost)
     }
 
     /// Everything its score was made from.
@@ -173,7 +190,7 @@ impl<'a> Field<'a> {
     fn pass(&mut self, case: &Case<'a>, target: u32, index: u32, stats: &'a EndpointStats) {
         let live = case.live.endpoint(index);
         let moment = Moment::of(case, stats, live);
-        self.costs.push(moment.cost);
+        self.costs.push(moment.cost + moment.saving);
         if let Gate::Cooling { until } | Gate::ConfigFault { until } = moment.gate {
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
             let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
@@ -183,13 +200,13 @@ impl<'a> Field<'a> {
         let z = case.noise.at(stats.facts.id);
         let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, z);
         let class = u64::from(target) << 32;
-        let passing = moment.gate.is_passing() && live.due.is_none();
+        let passing = moment.gate.is_passing() && moment.due.is_none();
         let free = passing && forecast.load <= case.saturation;
         self.free += usize::from(free);
         self.saturated += usize::from(passing && !free);
         self.half_open += usize::from(matches!(moment.gate, Gate::HalfOpen { .. }));
         let role = if free { Role::Candidate } else { Role::Out };
-        self.rows.push(Row { stats, class, forecast, moment, due: live.due, index, role, rank: 0.0 });
+        self.rows.push(Row { stats, class, forecast, moment, index, role, rank: 0.0 });
         if let Some(row) = self.rows.last_mut().filter(|_| case.has_wishes) {
             row.class |= u64::from(tier(case, row));
         }
@@ -203,19 +220,23 @@ fn refusal(case: &Case<'_>, screen: &Screen<'_>, index: u32) -> Option<Refusal> 
 impl Moment {
     #[inline]
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
-        let facts = &stats.facts;
+        let (facts, query) = (&stats.facts, case.query);
         let expected = case.snapshot.lengths.expected(facts.model, case.length);
         let output_tokens = expected.min(f64::from(facts.longest_answer));
+        let tokens = u64::from(query.prompt_tokens) + output_tokens as u64;
+        let cached_tokens = case.cached_at(facts.id);
+        let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
+        let cost = stats.prices.cost(query.prompt_tokens, output_tokens * f64::from(query.answers), query.images);
         Moment {
             gate: live.gate.and(case.live.provider(facts.provider).gate),
             in_flight: live.in_flight,
             late: lateness(live.overdue, &stats.curve),
+            stuck: live.stuck,
+            due: live.due.max(live.tokens.filter(|quota| quota.left < tokens).map(|quota| quota.until)),
             output_tokens,
-            cost: stats.prices.cost(
-                case.query.prompt_tokens,
-                output_tokens * f64::from(case.query.answers),
-                case.query.images,
-            ),
+            cached_tokens,
+            saving,
+            cost: cost - saving,
         }
     }
 }
@@ -235,9 +256,12 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         load_exponent: estimates.fit.load_exponent,
         knee: estimates.fit.knee,
         variance: estimates.fit.variance,
+        prompt_slope: stats.curve.prompt_token,
+        prompt_tokens: case.query.prompt_tokens,
+        cached_tokens: moment.cached_tokens,
         weight: estimates.weight * case.weight_left,
         per_token: estimates.per_token,
-        failures: estimates.failures * case.counts_left,
+        failures: estimates.failures * case.counts_left + f64::from(moment.stuck),
         successes: estimates.successes * case.counts_left,
         age: estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
         in_flight: moment.in_flight,

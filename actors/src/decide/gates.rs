@@ -39,7 +39,8 @@ fn admit_saturated(rows: &mut [Row<'_>]) {
             met.push(row.wish());
         }
     }
-    let is_saturated = |row: &&mut Row<'_>| row.role == Role::Out && row.moment.gate.is_passing() && row.due.is_none();
+    let is_saturated =
+        |row: &&mut Row<'_>| row.role == Role::Out && row.moment.gate.is_passing() && row.moment.due.is_none();
     for row in rows.iter_mut().filter(is_saturated) {
         if !met.contains(&row.wish()) {
             row.role = Role::Candidate;
@@ -82,7 +83,7 @@ pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scori
         let Gate::HalfOpen { since } = row.moment.gate else { return false };
         let early = case.query.objective.value == Objective::Reliable && case.now - since < RELIABLE_WAIT;
         let worth = row.class < best_class || (row.class == best_class && score(row) <= WANTED * best);
-        row.role == Role::Out && !early && worth && row.due.is_none()
+        row.role == Role::Out && !early && worth && row.moment.due.is_none()
     };
     let rank = |row: &Row<'_>| (row.class, score(row), row.endpoint());
     let better = |a: &&mut Row<'_>, b: &&mut Row<'_>| {
@@ -101,7 +102,7 @@ pub(super) fn excluded(case: &Case<'_>, row: &Row<'_>) -> Excluded {
         let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
         return shut(index, row.moment.gate, case.now, failures, last);
     }
-    match row.due {
+    match row.moment.due {
         Some(due) => {
             let detail = Detail::Paced { wait: due - case.now };
             Excluded { index, reason: ExclusionReason::Paced, detail }

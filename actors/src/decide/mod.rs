@@ -67,14 +67,15 @@ pub fn decide(
     plan::rank(&mut field.rows, |row| scoring.score(&row.forecast, row.moment.cost));
     let order = plan::ordered(&field.rows, attempts);
     let explored = is_explored(&case, &order, &scoring);
-    let plan = Plan { order, attempts, explored };
+    let kept = is_kept(&case, &order, &scoring);
+    let plan = Plan { order, attempts, explored, kept };
     Ok(record::decided(&case, &field.rows, field.excluded, &plan, &scoring))
 }
 
 fn scoring(case: &Case<'_>, field: &mut Field<'_>) -> Scoring {
     let playing = field.rows.iter().filter(|row| row.role != Role::Out);
     let mut times = Vec::with_capacity(field.rows.len());
-    times.extend(playing.map(|row| row.forecast.calm_time()));
+    times.extend(playing.map(|row| row.forecast.uncached_time()));
     let yardsticks = Yardsticks::of(&mut times, &mut field.costs);
     Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks)
 }
@@ -87,4 +88,14 @@ fn is_explored(case: &Case<'_>, order: &[&Row<'_>], scoring: &Scoring) -> bool {
     let playing = order.iter().copied().filter(|row| row.role == Role::Candidate);
     let best = plan::best(playing.map(|row| (row, scoring.calm_score(&row.forecast, row.moment.cost))));
     best.is_none_or(|best| best.index != choice.index)
+}
+
+/// Whether the choice differs from what it would be were nothing in its prompt cache.
+fn is_kept(case: &Case<'_>, order: &[&Row<'_>], scoring: &Scoring) -> bool {
+    let kept = |choice: &&&Row<'_>| choice.role == Role::Candidate && choice.moment.cached_tokens > 0;
+    let Some(choice) = order.first().filter(kept) else { return false };
+    let uncached = choice.uncached_score(case, scoring);
+    let playing = order.iter().copied().filter(|row| row.role == Role::Candidate);
+    let best = plan::best(playing.map(|row| (row, if row.index == choice.index { uncached } else { row.rank })));
+    best.is_some_and(|best| best.index != choice.index)
 }

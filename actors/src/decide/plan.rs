@@ -20,6 +20,8 @@ pub(super) struct Plan<'r, 'a> {
     pub attempts: u32,
     /// Whether noise made the choice.
     pub explored: bool,
+    /// Whether a prompt cache made it.
+    pub kept: bool,
 }
 
 /// Gives every row that takes part its rank within its class.
@@ -29,7 +31,7 @@ pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
             // Past shut gates the one that opens soonest goes first, whatever it would score, and missed
             // preferences count for nothing.
             row.class = row.wish() << 1;
-            row.rank = row.moment.gate.until().or(row.due).unwrap_or_default().0 as f64;
+            row.rank = row.moment.gate.until().or(row.moment.due).unwrap_or_default().0 as f64;
         } else {
             row.rank = score(row);
         }

@@ -82,6 +82,8 @@ pub(super) struct Forecast {
     pub noisy_first_token: f64,
     /// The same without noise.
     pub calm_first_token: f64,
+    /// What the prompt cache takes off the mean time to the first token, already taken off.
+    pub saved: f64,
     /// From the first token to the last.
     pub generation: f64,
     /// Share by which it delays the requests behind it.
@@ -99,7 +101,9 @@ impl Forecast {
         let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
         let stretch = if overload { libm::exp(load) } else { 1.0 };
         let lateness = if inputs.late > 0.0 { libm::exp(inputs.late + STILL_LATER) } else { 1.0 };
-        let first_token = curve.first_token * stretch * lateness;
+        let slowed = stretch * lateness;
+        let fresh = inputs.prompt_tokens.saturating_sub(inputs.cached_tokens);
+        let first_token = (curve.first_token + curve.prompt_token * f64::from(fresh)) * slowed;
         let calm = first_token * curve.mean;
         let noisy = if z == 0.0 { calm } else { calm * libm::exp(rules.doubt * z * rules.uncertainty(inputs)) };
         let generation = inputs.output_tokens * curve.per_token * stretch;
@@ -110,6 +114,7 @@ impl Forecast {
             first_token,
             noisy_first_token: noisy,
             calm_first_token: calm,
+            saved: curve.prompt_token * f64::from(inputs.prompt_tokens - fresh) * slowed * curve.mean,
             generation,
             queueing: if rules.queueing && load > QUEUEING { inputs.load_exponent } else { 0.0 },
             failure: (1.0 - (1.0 - fails) * (1.0 - runs_out)).max(inputs.floor),
@@ -127,6 +132,12 @@ impl Forecast {
     /// What the request costs in seconds, those it delays included, without noise.
     pub(super) fn calm_time(&self) -> f64 {
         let own = self.calm_first_token + self.generation;
+        own + self.queueing * own
+    }
+
+    /// The same, were nothing cached: what others are compared with must not depend on who holds the cache.
+    pub(super) fn uncached_time(&self) -> f64 {
+        let own = self.calm_first_token + self.saved + self.generation;
         own + self.queueing * own
     }
 
@@ -165,6 +176,9 @@ mod tests {
         load_exponent: 1.0,
         knee: 4.0,
         variance: 0.25,
+        prompt_slope: 0.0,
+        prompt_tokens: 1000,
+        cached_tokens: 0,
         weight: 10.0,
         per_token: -4.0,
         failures: 0.0,
@@ -181,7 +195,7 @@ mod tests {
     };
 
     fn forecast(inputs: Inputs, z: f64) -> Forecast {
-        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token);
+        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         let rules = Rules::of(&RoutingPolicy::default(), Objective::Fastest, true);
         Forecast::of(&inputs, &curve, &rules, z)
     }
@@ -218,7 +232,7 @@ mod tests {
 
     #[test]
     fn late_requests_are_evidence_one_at_1_9_sigma_or_two_at_1_5() {
-        let curve = Curve::of(0.0, 0.25, -4.0);
+        let curve = Curve::of(0.0, 0.25, -4.0, 0.0);
         let sigmas = |s: f64| (s * 0.5).exp();
         let cases =
             [([1.8, 0.0], false), ([2.0, 0.0], true), ([1.6, 1.6], true), ([1.6, 1.4], false), ([1.4, 1.4], false)];

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::domain::{Candidate, Catalog, Decision, Excluded, ExclusionReason, Objective, ScoreUnit};
+use crate::domain::{Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, ScoreUnit};
 
 /// Skipped endpoints named one by one; the rest is counted.
 const NAMED: usize = 5;
@@ -20,6 +20,7 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: usize) 
     // Writing to a `String` cannot fail.
     let _ = tell_choice(&mut text, decision, catalog, choice)
         .and_then(|()| tell_score(&mut text, decision, catalog, choice))
+        .and_then(|()| tell_saving(&mut text, decision, choice))
         .and_then(|()| tell_skipped(&mut text, decision, catalog))
         .and_then(|()| tell_end(&mut text, decision, attempts));
     text
@@ -71,6 +72,15 @@ fn tell_score(text: &mut String, decision: &Decision, catalog: &Catalog, choice:
     write!(text, ", next best {} {}", name(decision, catalog, next.index), figure(next.score, next.unit))?;
     let margin = 100.0 * (next.score / choice.score - 1.0);
     if margin.is_finite() { write!(text, " ({:+.0} %)", margin.max(0.0)) } else { Ok(()) }
+}
+
+/// `kept for its prompt cache: 1200 tokens, 0.12 s and $0.00108 saved`
+fn tell_saving(text: &mut String, decision: &Decision, choice: &Candidate) -> std::fmt::Result {
+    let Some(saving) = choice.saving else { return Ok(()) };
+    let why =
+        if decision.code == DecisionCode::SessionSticky { "kept for its prompt cache" } else { "its prompt cache" };
+    write!(text, "; {why}: {} tokens, {}", saving.cached_tokens, seconds(saving.seconds))?;
+    if saving.usd > 0.0 { write!(text, " and {} saved", dollars(saving.usd)) } else { text.write_str(" saved") }
 }
 
 fn tell_skipped(text: &mut String, decision: &Decision, catalog: &Catalog) -> std::fmt::Result {

@@ -2,14 +2,15 @@
 
 use super::{
     case::Case,
-    field::{Field, Role, Row},
+    field::{Field, Moment, Role, Row},
     gates,
     plan::Plan,
     score::Scoring,
 };
 use crate::{
     domain::{
-        Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, RouteError, Target,
+        Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, RouteError, Saving,
+        Target,
     },
     stats::Gate,
 };
@@ -41,7 +42,7 @@ pub(super) fn decided(
         objective: query.objective,
         weights: query.weights,
         parameters: query.routing.clone(),
-        code: code(case, &candidates, plan.explored),
+        code: code(case, &candidates, plan),
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,
         excluded,
@@ -79,10 +80,16 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
             samples: (answers + 0.5) as u64,
             in_flight: inputs.in_flight,
         },
+        saving: saving(row),
         inputs,
         probe: row.role == Role::Probe,
         panic: row.role == Role::Panic,
     }
+}
+
+fn saving(row: &Row<'_>) -> Option<Saving> {
+    let Moment { cached_tokens, saving: usd, .. } = row.moment;
+    (cached_tokens > 0).then_some(Saving { cached_tokens, usd, seconds: row.forecast.saved })
 }
 
 /// An endpoint that would be tried next, were fallbacks allowed.
@@ -91,14 +98,15 @@ fn without_fallbacks(row: &Row<'_>) -> Excluded {
     Excluded { index: row.index, reason: ExclusionReason::ProviderNotAllowed, detail }
 }
 
-fn code(case: &Case<'_>, candidates: &[Candidate], explored: bool) -> DecisionCode {
+fn code(case: &Case<'_>, candidates: &[Candidate], plan: &Plan<'_, '_>) -> DecisionCode {
     let first = candidates.first().map_or(0, |first| first.target);
     let target = case.query.targets.get(first as usize);
     let is_free = |position: u32| case.catalog.alias(position).is_some_and(|alias| alias.free_only);
     match target {
         _ if first > 0 => DecisionCode::ModelFallback,
+        _ if plan.kept => DecisionCode::SessionSticky,
         Some(Target::Alias(position)) if is_free(*position) => DecisionCode::FreePool,
-        _ if explored => DecisionCode::Exploration,
+        _ if plan.explored => DecisionCode::Exploration,
         Some(Target::Model(_)) => DecisionCode::FixedModel,
         _ if candidates.len() == 1 => DecisionCode::OnlyCandidate,
         _ => match case.query.objective.value {

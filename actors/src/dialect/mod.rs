@@ -26,7 +26,7 @@ pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamError, StreamOptions, UsageChunk,
     request::{ChatRequest, Form, ImageFormat, ImageRequest, OutgoingBody, RequestLimits, shown},
-    rewrite_answer, rewrite_image_answer,
+    rewrite_answer, rewrite_image_answer, spent_in_vain,
 };
 
 use crate::domain::{Catalog, Endpoint};

@@ -225,12 +225,26 @@ pub struct Candidate {
     pub predicted: Prediction,
     /// How it stood.
     pub health: Health,
+    /// What the prompt cache of the conversation's last endpoint is worth, if this is it.
+    pub saving: Option<Saving>,
     /// Every number its score was made from, for replay.
     pub inputs: Inputs,
     /// Whether calling it is a half-open breaker's one probe.
     pub probe: bool,
     /// Whether its gate is shut and it is only called because nothing else is left.
     pub panic: bool,
+}
+
+/// What is saved where the conversation was served last, whose cache may still hold its prompt. Already taken off
+/// cost and first token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Saving {
+    /// Prompt tokens expected to be read from the cache.
+    pub cached_tokens: u32,
+    /// Dollars saved; 0 where cached input has no price of its own.
+    pub usd: f64,
+    /// Seconds saved on the first token.
+    pub seconds: f64,
 }
 
 /// The numbers a score was made from: enough to recompute it bit for bit.
@@ -244,6 +258,12 @@ pub struct Inputs {
     pub knee: f64,
     /// Residual variance.
     pub variance: f64,
+    /// Seconds that each prompt token adds to the first token at low load.
+    pub prompt_slope: f64,
+    /// Estimated prompt tokens.
+    pub prompt_tokens: u32,
+    /// Those of them that the endpoint may hold in its cache.
+    pub cached_tokens: u32,
     /// Decayed weight of the fit.
     pub weight: f64,
     /// Mean ln seconds per output token.
@@ -260,7 +280,7 @@ pub struct Inputs {
     pub late: f64,
     /// Expected output tokens.
     pub output_tokens: f64,
-    /// Ranking cost, dollars.
+    /// Ranking cost, dollars; what the cache saves is taken off.
     pub cost: f64,
     /// Lower bound on p_bad from the breaker.
     pub floor: f64,

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{CostBreakdown, Decision, DecisionCode, GenerationId, Usage};
+use super::{AttemptReason, AttemptRecord, CostBreakdown, Decision, DecisionCode, GenerationId, Usage, Usd};
 
 /// What kind of call made a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,31 +77,6 @@ impl Finish {
     }
 }
 
-/// One upstream try of a generation.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AttemptRecord {
-    /// Counted from 1.
-    pub n: u32,
-    /// The endpoint's position in the decision's catalog version.
-    pub endpoint: u32,
-    /// Model and provider, so that the record outlives a reload.
-    pub model: Arc<str>,
-    /// Display name of the provider.
-    pub provider_name: Arc<str>,
-    /// The status the upstream gave.
-    pub status: Option<u16>,
-    /// How it failed; `None` for the one that served.
-    pub error_type: Option<&'static str>,
-    /// Start since the request was accepted, milliseconds.
-    pub started_ms: u64,
-    /// How long it took, milliseconds.
-    pub duration_ms: u64,
-    /// TCP and TLS, milliseconds; `None` on a reused connection.
-    pub connect_ms: Option<u64>,
-    /// First content since its start, milliseconds.
-    pub first_token_ms: Option<u64>,
-}
-
 /// The record of one generation: what was asked, decided, tried, used and paid. Holds no prompt and no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generation {
@@ -139,7 +114,7 @@ pub struct Generation {
     pub generation_time_ms: Option<u64>,
     /// What was used.
     pub usage: Usage,
-    /// What it cost, at the prices of dispatch.
+    /// What the answer cost, at the prices of dispatch: what the client is told. [`Generation::spent`] is the whole.
     pub cost: CostBreakdown,
     /// Normalised finish.
     pub finish: Option<Finish>,
@@ -168,6 +143,34 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// Whether a second attempt raced the first.
+    #[must_use]
+    pub fn hedged(&self) -> bool {
+        self.attempts.iter().any(|attempt| attempt.reason == AttemptReason::Hedge)
+    }
+
+    /// What racing cost: the attempts that lost, at their own prices.
+    #[must_use]
+    pub fn hedge_cost(&self) -> Usd {
+        self.beside_the_answer(|attempt| attempt.error_type == Some(AttemptRecord::LOST_RACE))
+    }
+
+    /// What attempts cost that failed, or were left, after they had taken something.
+    #[must_use]
+    pub fn failed_cost(&self) -> Usd {
+        self.beside_the_answer(|attempt| attempt.error_type != Some(AttemptRecord::LOST_RACE))
+    }
+
+    /// What all attempts cost together: what the ledger enters against the key.
+    #[must_use]
+    pub fn spent(&self) -> Usd {
+        self.cost.total() + self.beside_the_answer(|_| true)
+    }
+
+    fn beside_the_answer(&self, counts: impl Fn(&AttemptRecord) -> bool) -> Usd {
+        self.attempts.iter().filter(|attempt| !attempt.served && counts(attempt)).map(|attempt| attempt.cost).sum()
+    }
+
     /// Why the one that served did: the decision's own code, or that a fallback took over.
     #[must_use]
     pub fn decision_code(&self) -> DecisionCode {

@@ -4,6 +4,7 @@
 //! in [`crate::dialect`] and beside the handlers of the server.
 
 mod attempt;
+mod attempt_record;
 mod catalog;
 mod decision;
 mod detail;
@@ -21,16 +22,17 @@ mod tick;
 mod usage;
 
 pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, Next};
+pub use attempt_record::{AttemptReason, AttemptRecord};
 pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
     ProviderState, Resolved, Target,
 };
 pub use decision::{
-    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, Prediction, RouteError, ScoreTerm,
-    ScoreTerms, ScoreUnit,
+    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, Prediction, RouteError, Saving,
+    ScoreTerm, ScoreTerms, ScoreUnit,
 };
 pub use detail::{Cause, Detail};
-pub use generation::{ApiType, AttemptRecord, Finish, Generation, GenerationStatus};
+pub use generation::{ApiType, Finish, Generation, GenerationStatus};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
 pub use invalid::{Invalid, InvalidReason, PromptFault};
 pub use modality::{Modalities, Modality};

@@ -90,6 +90,15 @@ pub struct BreakerPolicy {
     pub max_steps: u32,
 }
 
+impl BreakerPolicy {
+    /// How long the `opens`th opening in a row lasts, give or take the jitter.
+    #[must_use]
+    pub fn open_for(&self, opens: u32) -> Duration {
+        let growth = libm::pow(self.factor, f64::from(opens.saturating_sub(1)));
+        Duration::try_from_secs_f64(self.base.as_secs_f64() * growth).unwrap_or(self.base)
+    }
+}
+
 /// The clocks of one attempt, each a limit on one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseClocks {

@@ -152,8 +152,7 @@ impl Breaker {
             _ => return,
         };
         self.opens = (self.opens + 1).min(policy.max_steps.max(1));
-        let growth = libm::pow(policy.factor, f64::from(self.opens - 1));
-        let time = policy.base.as_secs_f64() * growth * jitter(self.opens);
+        let time = policy.open_for(self.opens).as_secs_f64() * jitter(self.opens);
         let until = now.plus(Duration::try_from_secs_f64(time).unwrap_or(policy.base));
         self.state = State::Open { until: until.max(held) };
     }

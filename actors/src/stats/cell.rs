@@ -9,11 +9,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Breaker, Gate, LiveEndpoint, LiveProvider, Outcomes, Pacing};
-use crate::domain::{Cause, EndpointId, ProviderSlug, Tick};
+use super::{Breaker, Gate, LiveEndpoint, LiveProvider, Outcomes, Pacing, Quota};
+use crate::domain::{BreakerPolicy, Cause, EndpointId, ProviderSlug, Tick};
 
 /// Unanswered requests looked at, the oldest first. Beyond it an endpoint is in trouble enough.
 const PENDING_SEEN: usize = 64;
+/// Standard deviations above what was expected at which a request that others overtook hardly comes any more ...
+const STUCK: f64 = 3.0;
+/// ... and from which one that was given up is evidence.
+const GIVEN_UP: f64 = 1.5;
 /// Openings of a provider's endpoints this close together are one event.
 const TOGETHER: std::time::Duration = std::time::Duration::from_secs(5);
 /// 403s in a row, at one provider, that are the account's fault.
@@ -30,6 +34,23 @@ pub(super) struct Pending {
     pub start: Tick,
     /// Seconds until a sign of life is expected.
     pub expected: f64,
+    /// Standard deviation of that, in ln.
+    pub sigma: f64,
+}
+
+/// Requests that were given up without a sign of life: by a client that left, or because another attempt won the
+/// race. They are evidence like those that still wait, for a while, or a hanging endpoint whose requests are all
+/// taken away from it would never look late.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Lost {
+    /// The two largest ratios of age to expectation, larger first.
+    overdue: [f64; 2],
+    /// When the last of them began.
+    start: Tick,
+    /// Until when they count.
+    until: Tick,
+    /// How many there were without a sign of life in between.
+    count: u32,
 }
 
 /// What the lock of an endpoint's cell guards.
@@ -42,6 +63,10 @@ pub(super) struct EndpointState {
     pub breaker: Breaker,
     pub outcomes: Outcomes,
     pub pacing: Pacing,
+    pub quota: Quota,
+    pub lost: Lost,
+    /// When the latest of the requests began that gave a sign of life. Older ones that gave none were overtaken.
+    pub heard: Option<Tick>,
     /// When it last gave a first token or a whole answer.
     pub alive: Option<Tick>,
 }
@@ -62,7 +87,7 @@ impl EndpointCell {
     pub(super) fn change<T>(&self, with: impl FnOnce(&mut EndpointState) -> T) -> T {
         let mut state = self.state.lock();
         let outcome = with(&mut state);
-        let quiet = state.in_flight == 0 && state.breaker.is_quiet() && state.pacing.is_quiet();
+        let quiet = state.in_flight == 0 && state.is_quiet();
         self.word.store(if quiet { USED } else { USED | ALERT }, Ordering::Release);
         outcome
     }
@@ -77,12 +102,23 @@ impl EndpointCell {
 }
 
 impl EndpointState {
+    fn is_quiet(&self) -> bool {
+        self.breaker.is_quiet() && self.pacing.is_quiet() && self.quota.is_quiet() && self.lost.count == 0
+    }
+
+    /// When the next request is due, by the pace and by the quota.
+    pub(super) fn due(&self, now: Tick) -> Option<Tick> {
+        self.pacing.due(now).max(self.quota.due(now))
+    }
+
     fn view(&self, now: Tick) -> LiveEndpoint {
         LiveEndpoint {
             in_flight: self.in_flight,
             overdue: self.overdue(now),
+            stuck: self.stuck(now),
             gate: self.breaker.gate(now),
-            due: self.pacing.due(now),
+            due: self.due(now),
+            tokens: self.quota.tokens(now),
             failures: self.breaker.failures(),
             last: self.breaker.last(),
             used: true,
@@ -90,18 +126,72 @@ impl EndpointState {
     }
 
     fn overdue(&self, now: Tick) -> [f64; 2] {
-        self.pending.iter().take(PENDING_SEEN).fold([0.0, 0.0], |[first, second], pending| {
-            let ratio = now.seconds_since(pending.start) / pending.expected;
-            if ratio > first { [ratio, first] } else { [first, second.max(ratio)] }
-        })
+        let waiting = self.pending.iter().take(PENDING_SEEN).filter(|pending| !self.is_overtaken(pending.start));
+        waiting.fold(self.lost.overdue(now), |largest, pending| ranked(largest, pending.overdue(now)))
+    }
+
+    fn stuck(&self, now: Tick) -> u32 {
+        let overtaken = self.pending.iter().take(PENDING_SEEN).take_while(|pending| self.is_overtaken(pending.start));
+        overtaken.filter(|pending| pending.is_late_by(STUCK, now)).count() as u32
+    }
+
+    fn is_overtaken(&self, start: Tick) -> bool {
+        self.heard.is_some_and(|heard| start < heard)
+    }
+
+    /// The request gave a sign of life.
+    pub(super) fn sign_of_life(&mut self, dispatched: Tick, now: Tick) {
+        self.alive = self.alive.max(Some(now));
+        self.heard = self.heard.max(Some(dispatched));
+        if dispatched > self.lost.start {
+            self.lost = Lost::default();
+        }
     }
 
     /// The request gave a sign of life, or will give none.
-    pub(super) fn answered(&mut self, serial: u64) {
-        if let Some(position) = self.pending.iter().position(|pending| pending.serial == serial) {
-            self.pending.remove(position);
-        }
+    pub(super) fn answered(&mut self, serial: u64) -> Option<Pending> {
+        let position = self.pending.iter().position(|pending| pending.serial == serial)?;
+        Some(self.pending.remove(position))
     }
+
+    /// The request was given up. Each further one without a sign of life in between counts for longer.
+    pub(super) fn give_up(&mut self, serial: u64, now: Tick, policy: &BreakerPolicy) {
+        let Some(pending) = self.answered(serial).filter(|pending| !self.is_overtaken(pending.start)) else { return };
+        if !pending.is_late_by(GIVEN_UP, now) {
+            return;
+        }
+        let ratio = pending.overdue(now);
+        let lost = &mut self.lost;
+        lost.count = (lost.count + 1).min(policy.max_steps.max(1));
+        lost.overdue = ranked(lost.overdue, ratio);
+        lost.start = lost.start.max(pending.start);
+        lost.until = now.plus(policy.open_for(lost.count));
+    }
+}
+
+impl Lost {
+    /// The evidence at `now`. Nobody knows how long they would have taken: each further one doubles the guess.
+    fn overdue(&self, now: Tick) -> [f64; 2] {
+        let [first, second] = if now < self.until { self.overdue } else { [0.0; 2] };
+        [first * f64::from(1_u32 << self.count.saturating_sub(1).min(16)), second]
+    }
+}
+
+impl Pending {
+    /// Its age over what was expected.
+    fn overdue(&self, now: Tick) -> f64 {
+        now.seconds_since(self.start) / self.expected
+    }
+
+    /// Whether it is late by so many standard deviations.
+    fn is_late_by(&self, sigmas: f64, now: Tick) -> bool {
+        self.overdue(now) > libm::exp(sigmas * self.sigma)
+    }
+}
+
+/// The two largest of three.
+fn ranked([first, second]: [f64; 2], ratio: f64) -> [f64; 2] {
+    if ratio > first { [ratio, first] } else { [first, second.max(ratio)] }
 }
 
 /// What the lock of a provider's cell guards.

@@ -13,7 +13,8 @@ use std::time::Duration;
 use super::{
     ErrorClass, Estimates, FirstToken, Fit, LastError, Outcomes, Throughput, Verdict,
     figures::{Averages, Tally},
-    prior::Prior,
+    latency::Sample,
+    prior::{Measured, Prior},
     tail::Tail,
     windows::Windows,
 };
@@ -49,20 +50,21 @@ struct Answer {
     streamed: bool,
     first_token: f64,
     total: f64,
+    prompt_tokens: f64,
     tokens: f64,
 }
 
 impl EndpointStatistics {
-    /// The intercept and the pace, as far as they were measured.
-    pub(super) fn measured(&self) -> (Option<f64>, Option<f64>) {
-        (self.first_token.measured(), self.throughput.measured())
+    /// What was measured of it, as it is believed at `now`.
+    pub(super) fn measured(&self, now: Tick, policy: &RoutingPolicy) -> Measured {
+        Measured { first_token: self.first_token.measured(now, &policy.stats), per_token: self.throughput.measured() }
     }
 
     /// What a snapshot says about it at `now`.
     pub(super) fn estimates(&self, now: Tick, prior: Prior, policy: &RoutingPolicy) -> Estimates {
         let (failures, successes) = self.outcomes.read(now, policy.stats.half_life);
         Estimates {
-            fit: self.first_token.fit(prior.first_token),
+            fit: self.first_token.fit(now, prior, &policy.stats),
             weight: self.first_token.weight(now, &policy.stats),
             observed: self.first_token.observed(),
             per_token: self.throughput.mean(prior.per_token),
@@ -78,12 +80,13 @@ impl EndpointStatistics {
     pub(super) fn apply(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
         match &event.kind {
             EventKind::Dispatched => {}
-            EventKind::FirstToken { .. } => self.first_token(event, prior, policy),
-            EventKind::Completed { streamed, first_token, total, completion_tokens, .. } => {
+            EventKind::FirstToken { prompt_tokens } => self.first_token(event, *prompt_tokens, prior, policy),
+            EventKind::Completed { streamed, first_token, total, prompt_tokens, completion_tokens, .. } => {
                 let answer = Answer {
                     streamed: *streamed,
                     first_token: first_token.as_secs_f64(),
                     total: total.as_secs_f64(),
+                    prompt_tokens: f64::from(*prompt_tokens),
                     tokens: f64::from(*completion_tokens),
                 };
                 self.completed(event, answer, prior, policy);
@@ -96,20 +99,21 @@ impl EndpointStatistics {
         }
     }
 
-    fn first_token(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
+    fn first_token(&mut self, event: &Event, prompt_tokens: u32, prior: Prior, policy: &RoutingPolicy) {
         let seconds = event.at.seconds_since(event.dispatched).max(1e-6);
-        if self.first_token.measured().is_some() {
-            let fit = self.fit(prior);
-            self.first_tail.observe(libm::log(seconds) - fit.intercept - fit.load(f64::from(event.in_flight)));
+        let sample = Sample { prompt_tokens: f64::from(prompt_tokens), ..sample(event, libm::log(seconds)) };
+        if self.first_token.observed().is_some() {
+            let expected = self.fit(event, prior, policy).expected(f64::from(event.in_flight), sample.prompt_tokens);
+            self.first_tail.observe(sample.ln_seconds - expected);
         }
-        self.first_token.observe(libm::log(seconds), event.in_flight, event.at, prior.first_token, &policy.stats);
+        self.first_token.observe(sample, prior, &policy.stats);
         self.alive = self.alive.max(Some(event.at));
         self.windows.first_token(event.at, seconds);
         self.averages.first_token.observe(seconds);
     }
 
     fn completed(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
-        self.learn_tail(event, answer, prior);
+        self.learn_tail(event, answer, prior, policy);
         if answer.streamed {
             self.learn_stream(event, answer, prior, policy);
         } else {
@@ -136,14 +140,14 @@ impl EndpointStatistics {
         if answer.tokens < 2.0 || decode < 0.001 {
             return;
         }
-        let load = self.fit(prior).load(f64::from(event.in_flight));
+        let load = self.fit(event, prior, policy).load(f64::from(event.in_flight));
         let ln_seconds = libm::log(decode / answer.tokens) - load;
         self.throughput.observe(ln_seconds, prior.per_token, policy.stats.max_weight);
     }
 
     /// A plain answer shows only its total: the surprise is split in proportion to the prediction.
     fn learn_plain(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
-        let (first, decode) = self.predicted(event, answer.tokens, prior);
+        let (first, decode) = self.predicted(event, answer, prior, policy);
         let predicted = first + decode;
         if predicted <= 0.0 || answer.total <= 0.0 {
             return;
@@ -151,22 +155,23 @@ impl EndpointStatistics {
         let ln_ratio = libm::log(answer.total / predicted);
         if first > PLAIN_FIRST_SHARE * predicted {
             let ln_first = libm::log(first) + ln_ratio;
-            self.first_token.observe(ln_first, event.in_flight, event.at, prior.first_token, &policy.stats);
+            let sample = Sample { prompt_tokens: answer.prompt_tokens, ..sample(event, ln_first) };
+            self.first_token.observe(sample, prior, &policy.stats);
         }
         self.throughput.observe_plain(ln_ratio, decode / predicted, prior.per_token, policy.stats.max_weight);
     }
 
     /// Moves the 95th percentile of the total time. A stream's own first token came before and is taken out of the
     /// prediction again.
-    fn learn_tail(&mut self, event: &Event, answer: Answer, prior: Prior) {
-        let (mut first, decode) = self.predicted(event, answer.tokens, prior);
+    fn learn_tail(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
+        let (mut first, decode) = self.predicted(event, answer, prior, policy);
         if answer.streamed {
-            let fit = self.fit(prior);
-            let ln_first = libm::log(answer.first_token.max(1e-6));
-            let without = self.first_token.intercept_without(&fit, ln_first, f64::from(event.in_flight));
+            let fit = self.fit(event, prior, policy);
+            let (ln_first, in_flight) = (libm::log(answer.first_token.max(1e-6)), f64::from(event.in_flight));
+            let without = self.first_token.intercept_without(&fit, ln_first, in_flight, answer.prompt_tokens);
             first *= libm::exp(without - fit.intercept);
         }
-        if self.first_token.measured().is_some() {
+        if self.first_token.observed().is_some() {
             self.tail.observe(libm::log(answer.total / (first + decode)));
         }
     }
@@ -197,25 +202,25 @@ impl EndpointStatistics {
     /// is longer than expected (`expected`: ln seconds at dispatch) and if the endpoint was alive meanwhile:
     /// a hang is a failure, and an impatient client must not teach a slow endpoint to look fast.
     fn censored(&mut self, event: &Event, expected: f64, prior: Prior, policy: &RoutingPolicy) {
-        let fit = self.fit(prior);
-        let here = fit.intercept + fit.load(f64::from(event.in_flight));
+        // The prompt is in what was expected at dispatch; here it is left out of both sides.
+        let here = self.fit(event, prior, policy).expected(f64::from(event.in_flight), 0.0);
         let expected = expected.max(here);
         let age = libm::log(CENSORED * event.at.seconds_since(event.dispatched));
         if age > expected && self.alive > Some(event.dispatched) {
-            let ln_seconds = here + age - expected;
-            self.first_token.observe(ln_seconds, event.in_flight, event.at, prior.first_token, &policy.stats);
+            let sample = Sample { guessed: true, ..sample(event, here + age - expected) };
+            self.first_token.observe(sample, prior, &policy.stats);
         }
     }
 
-    fn fit(&self, prior: Prior) -> Fit {
-        self.first_token.fit(prior.first_token)
+    fn fit(&self, event: &Event, prior: Prior, policy: &RoutingPolicy) -> Fit {
+        self.first_token.fit(event.at, prior, &policy.stats)
     }
 
-    /// Expected seconds to the first token and for the rest, of an answer of so many tokens.
-    fn predicted(&self, event: &Event, tokens: f64, prior: Prior) -> (f64, f64) {
-        let fit = self.fit(prior);
-        let load = fit.load(f64::from(event.in_flight));
-        (libm::exp(fit.intercept + load), tokens * libm::exp(self.throughput.mean(prior.per_token) + load))
+    /// Expected seconds to the first token and for the rest, of such an answer.
+    fn predicted(&self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) -> (f64, f64) {
+        let (fit, in_flight) = (self.fit(event, prior, policy), f64::from(event.in_flight));
+        let first = libm::exp(fit.expected(in_flight, answer.prompt_tokens));
+        (first, answer.tokens * libm::exp(self.throughput.mean(prior.per_token) + fit.load(in_flight)))
     }
 
     /// What figures are made from.
@@ -229,6 +234,11 @@ impl EndpointStatistics {
             consecutive_failures: self.consecutive,
         }
     }
+}
+
+/// What an event shows of the first token, but for its prompt.
+fn sample(event: &Event, ln_seconds: f64) -> Sample {
+    Sample { ln_seconds, in_flight: event.in_flight, prompt_tokens: 0.0, at: event.at, guessed: false }
 }
 
 /// Seconds that figures look back.

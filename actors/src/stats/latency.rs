@@ -3,12 +3,15 @@
 //! A decayed log-normal: latency is flat in the requests in flight up to a knee, then a power of them. The
 //! knee is searched among [`KNEES`] by least squares on sums that forget, so an observation costs a few
 //! hundred flops and no allocation. Failures never come here: an instant refusal must not look fast.
+//!
+//! Beside it stand what a prompt adds ([`PromptModel`]) and the endpoint's long-run mean, to which an estimate
+//! returns as it ages: what was seen last, during trouble, is not believed for ever.
 
 mod state;
 
 pub(super) use state::FirstTokenState;
 
-use super::decay::remaining_since;
+use super::{decay::remaining_since, prior::Prior, prompt::PromptModel, prompt::effect};
 use crate::domain::{StatsPolicy, Tick};
 
 /// Requests in flight at which latency may begin to grow.
@@ -27,11 +30,19 @@ const UNSEEN_KNEE: f64 = 4.0;
 /// ... and relative to the highest load that was tried.
 const BEYOND_TRIED: f64 = 2.5;
 
-/// What the sums say: ln seconds = `intercept` + `load_exponent` · ln max(1, in flight / `knee`) ± √`variance`.
+/// Half-life of the long-run mean, in half-lives of the estimate.
+const LONG_RUN: f64 = 20.0;
+/// What the long-run mean counts for against the ageing estimate, in observations.
+const LONG_RUN_WEIGHT: f64 = 1.0;
+
+/// What the sums say: ln seconds = `intercept` + ln (1 + `prompt_slope` · prompt tokens)
+/// + `load_exponent` · ln max(1, in flight / `knee`) ± √`variance`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
-    /// ln seconds at low load.
+    /// ln seconds at low load, of an empty prompt.
     pub intercept: f64,
+    /// Seconds per prompt token, relative to those of an empty prompt.
+    pub prompt_slope: f64,
     /// Power with which latency grows beyond the knee.
     pub load_exponent: f64,
     /// Requests in flight up to which latency is flat.
@@ -43,8 +54,15 @@ pub struct Fit {
 impl Fit {
     /// What is believed of an endpoint that was never measured.
     #[must_use]
-    pub const fn cold(prior: f64) -> Fit {
-        Fit { intercept: prior, load_exponent: 1.0, knee: UNSEEN_KNEE, variance: PRIOR_VARIANCE }
+    pub(super) const fn cold(prior: Prior) -> Fit {
+        let Prior { first_token: intercept, prompt_slope, .. } = prior;
+        Fit { intercept, prompt_slope, load_exponent: 1.0, knee: UNSEEN_KNEE, variance: PRIOR_VARIANCE }
+    }
+
+    /// ln seconds to expect with so many requests in flight, this one included, and so many prompt tokens.
+    #[must_use]
+    pub fn expected(&self, in_flight: f64, prompt_tokens: f64) -> f64 {
+        self.intercept + self.load(in_flight) + effect(self.prompt_slope, prompt_tokens)
     }
 
     /// What load adds to ln seconds with so many requests in flight, the measured one included.
@@ -62,8 +80,30 @@ struct LoadSums {
     xy: f64,
 }
 
+/// The mean over a long time, of ln seconds with load and prompt taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct LongRun {
+    mean: f64,
+    weight: f64,
+}
+
+/// One first token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sample {
+    /// ln of the seconds it took.
+    pub ln_seconds: f64,
+    /// Requests in flight, this one included.
+    pub in_flight: u32,
+    /// Length of its prompt.
+    pub prompt_tokens: f64,
+    /// When it came.
+    pub at: Tick,
+    /// Whether nobody waited for it to the end, so that it is a guess.
+    pub guessed: bool,
+}
+
 /// The first-token model of one endpoint.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct FirstToken {
     weight: f64,
     y: f64,
@@ -71,36 +111,24 @@ pub struct FirstToken {
     by_knee: [LoadSums; KNEES.len()],
     highest_load: f64,
     shock: i32,
+    prompt: PromptModel,
+    long_run: LongRun,
     fit: Option<Fit>,
     at: Option<Tick>,
 }
 
-impl Default for FirstToken {
-    fn default() -> FirstToken {
-        FirstToken {
-            weight: 0.0,
-            y: 0.0,
-            yy: 0.0,
-            by_knee: [LoadSums::default(); KNEES.len()],
-            highest_load: 0.0,
-            shock: 0,
-            fit: None,
-            at: None,
-        }
-    }
-}
-
 impl FirstToken {
-    /// The fit, or what `prior` (ln seconds) alone says.
+    /// The fit as it is believed at `now`, or what `prior` alone says.
     #[must_use]
-    pub fn fit(&self, prior: f64) -> Fit {
-        self.fit.unwrap_or(Fit::cold(prior))
+    pub(super) fn fit(&self, now: Tick, prior: Prior, policy: &StatsPolicy) -> Fit {
+        self.measured(now, policy).unwrap_or(Fit::cold(prior))
     }
 
-    /// The intercept, if anything was measured.
+    /// The fit as it is believed at `now`, if anything was measured.
     #[must_use]
-    pub fn measured(&self) -> Option<f64> {
-        self.fit.map(|fit| fit.intercept)
+    pub(super) fn measured(&self, now: Tick, policy: &StatsPolicy) -> Option<Fit> {
+        let returned = |fit: Fit| Fit { intercept: fit.intercept - self.returned(&fit, now, policy), ..fit };
+        self.fit.map(returned)
     }
 
     /// Observations it rests on, as they count at `now`.
@@ -111,9 +139,9 @@ impl FirstToken {
 
     /// What the intercept would be without an observation of this kind that is already in it.
     #[must_use]
-    pub fn intercept_without(&self, fit: &Fit, ln_seconds: f64, in_flight: f64) -> f64 {
+    pub fn intercept_without(&self, fit: &Fit, ln_seconds: f64, in_flight: f64, prompt_tokens: f64) -> f64 {
         let others = self.weight + PRIOR_WEIGHT - 1.0;
-        let residual = ln_seconds - fit.intercept - fit.load(in_flight);
+        let residual = ln_seconds - fit.expected(in_flight, prompt_tokens);
         if others > PRIOR_WEIGHT { fit.intercept - residual / others } else { fit.intercept }
     }
 
@@ -123,34 +151,69 @@ impl FirstToken {
         self.at
     }
 
-    /// Takes in that the first token took exp(`ln_seconds`) s with `in_flight` requests, itself included.
-    pub fn observe(&mut self, ln_seconds: f64, in_flight: u32, now: Tick, prior: f64, policy: &StatsPolicy) {
-        if !ln_seconds.is_finite() {
+    /// Takes in a first token.
+    pub(super) fn observe(&mut self, sample: Sample, prior: Prior, policy: &StatsPolicy) {
+        if !sample.ln_seconds.is_finite() {
             return;
         }
-        let in_flight = f64::from(in_flight.max(1));
-        let by_time = remaining_since(self.at, now, policy.half_life);
-        let kept =
-            by_time.min(1.0 - 1.0 / policy.max_weight.max(1.0)) * self.kept_after_surprise(ln_seconds, in_flight);
+        let in_flight = f64::from(sample.in_flight.max(1));
+        let fit = self.fit(sample.at, prior, policy);
+        self.lower(self.fit.map_or(0.0, |known| known.intercept - fit.intercept));
+        let by_time = remaining_since(self.at, sample.at, policy.half_life);
+        let remembered = by_time.min(1.0 - 1.0 / policy.max_weight.max(1.0));
+        let residual = sample.ln_seconds - fit.expected(in_flight, sample.prompt_tokens);
+        let kept = remembered * self.kept_after_surprise(residual, &fit, by_time);
+        self.add(sample.ln_seconds - effect(fit.prompt_slope, sample.prompt_tokens), in_flight, kept);
+        self.highest_load = in_flight.max(self.highest_load * by_time);
+        let unloaded = sample.ln_seconds - fit.load(in_flight);
+        let more = self.prompt.observe(unloaded, sample.prompt_tokens, kept, remembered, prior.prompt_slope);
+        self.lower(more);
+        self.long_run.mean -= more;
+        if !sample.guessed {
+            let left = remaining_since(self.at, sample.at, policy.half_life.mul_f64(LONG_RUN));
+            let slope = self.prompt.slope(prior.prompt_slope);
+            self.long_run.observe(unloaded - effect(slope, sample.prompt_tokens), left);
+        }
+        self.at = self.at.max(Some(sample.at));
+        self.fit = Some(self.fitted(prior));
+    }
+
+    /// By how much (ln) the estimate has gone back to the long-run mean since the last observation. The weight of
+    /// the one fades, that of the other does not.
+    fn returned(&self, fit: &Fit, now: Tick, policy: &StatsPolicy) -> f64 {
+        if self.long_run.weight <= 0.0 {
+            return 0.0;
+        }
+        let left = remaining_since(self.at, now, policy.half_life);
+        let kept = left * (self.weight + LONG_RUN_WEIGHT) / (left * self.weight + LONG_RUN_WEIGHT);
+        (1.0 - kept) * (fit.intercept - self.long_run.mean)
+    }
+
+    /// Subtracts so much from every observation in the sums.
+    fn lower(&mut self, by: f64) {
+        self.yy += by * (by * self.weight - 2.0 * self.y);
+        self.y -= by * self.weight;
+        self.by_knee.iter_mut().for_each(|sums| sums.xy -= by * sums.x);
+    }
+
+    fn add(&mut self, y: f64, in_flight: f64, kept: f64) {
         self.weight = kept * self.weight + 1.0;
-        self.y = kept * self.y + ln_seconds;
-        self.yy = kept * self.yy + ln_seconds * ln_seconds;
+        self.y = kept * self.y + y;
+        self.yy = kept * self.yy + y * y;
         for (sums, knee) in self.by_knee.iter_mut().zip(KNEES) {
             let x = if in_flight > knee { libm::log(in_flight / knee) } else { 0.0 };
             sums.x = kept * sums.x + x;
             sums.xx = kept * sums.xx + x * x;
-            sums.xy = kept * sums.xy + x * ln_seconds;
+            sums.xy = kept * sums.xy + x * y;
         }
-        self.highest_load = in_flight.max(self.highest_load * by_time);
-        self.at = Some(self.at.map_or(now, |at| at.max(now)));
-        self.fit = Some(self.fitted(prior));
     }
 
-    /// The share of the past that survives this observation: all, unless it is the second surprise of one
+    /// The share of the past that survives an observation this far off: all, unless it is the second surprise of one
     /// sign in a row. Then one pseudo-observation stays, and the estimate jumps to the new level.
-    fn kept_after_surprise(&mut self, ln_seconds: f64, in_flight: f64) -> f64 {
-        let Some(fit) = self.fit.filter(|_| self.weight > 3.0) else { return 1.0 };
-        let residual = ln_seconds - fit.intercept - fit.load(in_flight);
+    fn kept_after_surprise(&mut self, residual: f64, fit: &Fit, by_time: f64) -> f64 {
+        if by_time * self.weight <= 3.0 {
+            return 1.0;
+        }
         if residual.abs() <= SURPRISE * fit.variance.sqrt() {
             self.shock = 0;
             return 1.0;
@@ -164,18 +227,19 @@ impl FirstToken {
         (1.0 / self.weight).min(1.0)
     }
 
-    fn fitted(&self, prior: f64) -> Fit {
+    fn fitted(&self, prior: Prior) -> Fit {
         let w = self.weight;
-        let flat = (self.y + PRIOR_WEIGHT * prior) / (w + PRIOR_WEIGHT);
+        let flat = (self.y + PRIOR_WEIGHT * prior.first_token) / (w + PRIOR_WEIGHT);
         let flat_rss = (self.yy - 2.0 * flat * self.y + flat * flat * w).max(0.0);
         let penalty = 2.0 * (flat_rss + 1.0) / (w + 4.0);
-        let best = self.best_knee(prior).filter(|(rss, _)| rss + penalty < flat_rss);
+        let best = self.best_knee(prior.first_token).filter(|(rss, _)| rss + penalty < flat_rss);
         let (rss, fit) = best.unwrap_or_else(|| {
             let knee = UNSEEN_KNEE.max(BEYOND_TRIED * self.highest_load);
-            (flat_rss, Fit { intercept: flat, load_exponent: 1.0, knee, variance: 0.0 })
+            (flat_rss, Fit { intercept: flat, knee, ..Fit::cold(prior) })
         });
         let variance = (rss + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (w + PRIOR_VARIANCE_WEIGHT);
-        Fit { variance: variance.max(LEAST_VARIANCE), ..fit }
+        let prompt_slope = self.prompt.slope(prior.prompt_slope);
+        Fit { prompt_slope, variance: variance.max(LEAST_VARIANCE), ..fit }
     }
 
     /// The knee below the highest load with the least sum of squared residuals.
@@ -192,7 +256,14 @@ impl FirstToken {
         let b = ((cxy + 1.0) / (cxx + 1.0)).clamp(0.0, 2.0);
         let a = (self.y - b * sums.x + PRIOR_WEIGHT * prior) / (w + PRIOR_WEIGHT);
         let rss = self.yy - 2.0 * a * self.y - 2.0 * b * sums.xy + a * a * w + 2.0 * a * b * sums.x + b * b * sums.xx;
-        (rss.max(0.0), Fit { intercept: a, load_exponent: b, knee, variance: 0.0 })
+        (rss.max(0.0), Fit { intercept: a, prompt_slope: 0.0, load_exponent: b, knee, variance: 0.0 })
+    }
+}
+
+impl LongRun {
+    fn observe(&mut self, y: f64, left: f64) {
+        self.weight = left * self.weight + 1.0;
+        self.mean += (y - self.mean) / self.weight;
     }
 }
 
@@ -201,29 +272,39 @@ mod tests {
     use super::*;
     use crate::domain::RoutingPolicy;
 
-    const PRIOR: f64 = -0.7;
+    const PRIOR: Prior = Prior { first_token: -0.7, prompt_slope: 0.0, per_token: -4.0 };
 
     fn policy() -> StatsPolicy {
         RoutingPolicy::default().stats
+    }
+
+    fn sample(seconds: f64, in_flight: u32, second: u64) -> Sample {
+        let at = Tick(second * 1_000_000);
+        Sample { ln_seconds: seconds.ln(), in_flight, prompt_tokens: 0.0, at, guessed: false }
+    }
+
+    /// Right after the last observation.
+    fn fit(model: &FirstToken) -> Fit {
+        model.fit(model.observed().unwrap_or_default(), PRIOR, &policy())
     }
 
     /// Feeds one observation a second: (seconds, in flight).
     fn fed(observations: impl IntoIterator<Item = (f64, u32)>) -> FirstToken {
         let mut model = FirstToken::default();
         for (second, (seconds, in_flight)) in (1_u64..).zip(observations) {
-            model.observe(seconds.ln(), in_flight, Tick(second * 1_000_000), PRIOR, &policy());
+            model.observe(sample(seconds, in_flight, second), PRIOR, &policy());
         }
         model
     }
 
     #[test]
     fn an_endpoint_without_observations_is_what_the_prior_says() {
-        assert_eq!(FirstToken::default().fit(PRIOR), Fit::cold(PRIOR));
+        assert_eq!(fit(&FirstToken::default()), Fit::cold(PRIOR));
     }
 
     #[test]
     fn steady_answers_are_learned_with_their_spread() {
-        let fit = fed((0..100).map(|i| (if i % 2 == 0 { 0.2 } else { 0.3 }, 1))).fit(PRIOR);
+        let fit = fit(&fed((0..100).map(|i| (if i % 2 == 0 { 0.2 } else { 0.3 }, 1))));
         assert!((fit.intercept.exp() - (0.2_f64 * 0.3).sqrt()).abs() < 0.01, "{fit:?}");
         assert!(fit.variance > 0.03 && fit.variance < 0.1, "{fit:?}");
     }
@@ -240,7 +321,7 @@ mod tests {
     #[test]
     fn the_knee_is_found_where_latency_begins_to_grow() {
         let seconds = |k: u32| 0.2 * f64::from(k.max(8)) / 8.0;
-        let fit = fed((0..200).map(|i| 1 + (i * 7) % 30).map(|k| (seconds(k), k))).fit(PRIOR);
+        let fit = fit(&fed((0..200).map(|i| 1 + (i * 7) % 30).map(|k| (seconds(k), k))));
         assert!((6.0..=12.0).contains(&fit.knee), "{fit:?}");
         assert!((0.7..=1.3).contains(&fit.load_exponent), "{fit:?}");
         assert!((fit.intercept.exp() - 0.2).abs() < 0.04, "{fit:?}");
@@ -248,7 +329,7 @@ mod tests {
 
     #[test]
     fn without_an_effect_of_load_the_knee_lies_well_beyond_what_was_tried() {
-        let fit = fed((0..100).map(|i| (0.2, 1 + i % 10))).fit(PRIOR);
+        let fit = fit(&fed((0..100).map(|i| (0.2, 1 + i % 10))));
         assert!((fit.knee - 25.0).abs() < 1.0, "{fit:?}");
         assert!(fit.load(20.0).abs() < 1e-12);
         assert!(fit.load(50.0) > 0.5);
@@ -257,20 +338,66 @@ mod tests {
     #[test]
     fn a_tenfold_shift_is_believed_at_the_second_surprise() {
         let mut model = fed((0..60).map(|_| (0.2, 1)));
-        model.observe(2.0_f64.ln(), 1, Tick(61_000_000), PRIOR, &policy());
-        assert!(model.fit(PRIOR).intercept.exp() < 0.3, "one surprise is an accident");
-        model.observe(2.0_f64.ln(), 1, Tick(62_000_000), PRIOR, &policy());
-        assert!(model.fit(PRIOR).intercept.exp() > 0.5, "two are a change: {:?}", model.fit(PRIOR));
-        model.observe(2.0_f64.ln(), 1, Tick(63_000_000), PRIOR, &policy());
-        assert!(model.fit(PRIOR).intercept.exp() > 0.8, "{:?}", model.fit(PRIOR));
+        model.observe(sample(2.0, 1, 61), PRIOR, &policy());
+        assert!(fit(&model).intercept.exp() < 0.3, "one surprise is an accident");
+        model.observe(sample(2.0, 1, 62), PRIOR, &policy());
+        assert!(fit(&model).intercept.exp() > 0.5, "two are a change: {:?}", fit(&model));
+        model.observe(sample(2.0, 1, 63), PRIOR, &policy());
+        assert!(fit(&model).intercept.exp() > 0.8, "{:?}", fit(&model));
     }
 
     #[test]
     fn surprises_of_opposite_signs_are_no_change() {
         let mut model = fed((0..60).map(|_| (0.2, 1)));
         let before = model.weight(Tick(60_000_000), &policy());
-        model.observe(2.0_f64.ln(), 1, Tick(60_000_000), PRIOR, &policy());
-        model.observe(0.02_f64.ln(), 1, Tick(60_000_000), PRIOR, &policy());
+        model.observe(sample(2.0, 1, 60), PRIOR, &policy());
+        model.observe(sample(0.02, 1, 60), PRIOR, &policy());
         assert!(model.weight(Tick(60_000_000), &policy()) >= before);
+    }
+
+    #[test]
+    fn an_estimate_goes_back_to_the_long_run_mean_as_it_ages() {
+        let mut model = fed((0..120).map(|_| (0.2, 1)));
+        for second in 121..125 {
+            model.observe(sample(4.0, 1, second), PRIOR, &policy());
+        }
+        let median = |minutes: u64| model.fit(Tick((125 + 60 * minutes) * 1_000_000), PRIOR, &policy()).intercept.exp();
+        assert!(median(0) > 1.5, "{}", median(0));
+        assert!(median(3) < 0.5 * median(0), "{}", median(3));
+        assert!(median(8) < 0.3, "{}", median(8));
+    }
+
+    #[test]
+    fn what_stays_slow_is_slow_in_the_long_run() {
+        let model = fed((0..1800).map(|second| (if second < 60 { 0.2 } else { 2.0 }, 1)));
+        let later = model.fit(Tick(3_600_000_000), PRIOR, &policy());
+        assert!((1.5..2.1).contains(&later.intercept.exp()), "{later:?}");
+    }
+
+    #[test]
+    fn guesses_do_not_reach_the_long_run_mean() {
+        let mut model = fed((0..10).map(|_| (0.2, 1)));
+        let before = model.long_run;
+        model.observe(Sample { guessed: true, ..sample(8.0, 1, 11) }, PRIOR, &policy());
+        assert!((model.long_run.mean - before.mean).abs() < 1e-12);
+        assert!(model.fit(Tick(11_000_000), PRIOR, &policy()).intercept > before.mean);
+    }
+
+    #[test]
+    fn prompts_are_taken_out_of_the_intercept() {
+        let prompts = |second: u64| if second.is_multiple_of(2) { 4000.0 } else { 200.0 };
+        let mut model = FirstToken::default();
+        for second in 1..80 {
+            let seconds = 0.2 * (1.0 + prompts(second) / 2000.0);
+            let sample = Sample { prompt_tokens: prompts(second), ..sample(seconds, 1, second) };
+            model.observe(sample, PRIOR, &policy());
+        }
+        let fit = fit(&model);
+        assert!((fit.intercept.exp() / 0.2).ln().abs() < 0.15, "{fit:?}");
+        for tokens in [200.0, 4000.0] {
+            let seconds = 0.2 * (1.0 + tokens / 2000.0);
+            assert!((fit.expected(1.0, tokens).exp() / seconds).ln().abs() < 0.1, "{fit:?}");
+        }
+        assert!(fit.variance < 0.06, "{fit:?}");
     }
 }

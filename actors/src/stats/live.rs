@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::{
-    Caller, Gate, LiveView, Verdict,
+    Caller, Gate, LiveView, QuotaReport, Verdict,
     cell::{EndpointCell, EndpointState, Pending, ProviderCell, ProviderState},
     mix,
 };
@@ -143,7 +143,7 @@ impl LiveBoard {
     pub fn claim(&self, index: u32, now: Tick, candidate: &Candidate) -> Result<Claim, ExclusionReason> {
         let slot = self.endpoints.get(index as usize).ok_or(ExclusionReason::Disabled)?;
         slot.cell.change(|state| {
-            if !candidate.panic && !candidate.probe && state.pacing.due(now).is_some() {
+            if !candidate.panic && !candidate.probe && state.is_due_later(now, candidate) {
                 return Err(ExclusionReason::Paced);
             }
             // Looked at before the provider is asked, so that a refusal here takes no probe slot there.
@@ -160,8 +160,14 @@ impl LiveBoard {
         let Some(slot) = self.slot(claim) else { return };
         slot.cell.change(|state| {
             state.answered(claim.serial);
-            state.alive = state.alive.max(Some(now));
+            state.sign_of_life(claim.dispatched, now);
         });
+    }
+
+    /// The answer to a request told what is left of the endpoint's quota.
+    pub fn quota(&self, claim: &Claim, now: Tick, report: QuotaReport) {
+        let Some(slot) = self.slot(claim) else { return };
+        slot.cell.change(|state| state.quota.report(now, report, state.serial.wrapping_sub(claim.serial)));
     }
 
     /// Gives the place back and reads the verdict. Gives what moved, so that it can be published at once.
@@ -232,7 +238,16 @@ impl LiveBoard {
     }
 }
 
+/// Tokens that a candidate's request is expected to take from a quota.
+fn tokens(candidate: &Candidate) -> u64 {
+    u64::from(candidate.inputs.prompt_tokens) + candidate.inputs.output_tokens as u64
+}
+
 impl EndpointState {
+    fn is_due_later(&self, now: Tick, candidate: &Candidate) -> bool {
+        self.due(now).is_some() || self.quota.tokens(now).is_some_and(|quota| quota.left < tokens(candidate))
+    }
+
     fn claimed(
         &mut self,
         index: u32,
@@ -244,8 +259,10 @@ impl EndpointState {
         self.in_flight = self.in_flight.saturating_add(1);
         self.serial = self.serial.wrapping_add(1);
         self.pacing.admit(now);
+        self.quota.admit(now, tokens(candidate));
         let expected = candidate.inputs.expected;
-        self.pending.push(Pending { serial: self.serial, start: now, expected: expected.max(1e-6) });
+        let sigma = candidate.inputs.variance.sqrt();
+        self.pending.push(Pending { serial: self.serial, start: now, expected: expected.max(1e-6), sigma });
         Claim {
             index,
             endpoint: slot.cell.id,
@@ -270,10 +287,13 @@ impl EndpointState {
         jitter: impl Fn(u32) -> f64,
     ) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        if let EventKind::Cancelled { had_content: false, .. } = end {
+            self.give_up(claim.serial, now, &policy.breaker);
+        }
         self.answered(claim.serial);
         match end {
             EventKind::Completed { .. } => {
-                self.alive = self.alive.max(Some(now));
+                self.sign_of_life(claim.dispatched, now);
                 self.outcomes.succeed(now, policy.stats.half_life);
                 if self.breaker.succeed(claim.caller) {
                     self.outcomes.recover();

@@ -1,14 +1,26 @@
 //! What to believe of an endpoint before it was measured: the median of its siblings.
 
+use super::Fit;
 use crate::domain::{Catalog, StatsPolicy};
 
-/// Expectations for unmeasured endpoints, in ln seconds.
+/// Expectations for unmeasured endpoints.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Prior {
-    /// To the first token.
+    /// To the first token, of an empty prompt, ln seconds.
     pub first_token: f64,
-    /// Per output token.
+    /// Growth of that per prompt token, relative to an empty prompt.
+    pub prompt_slope: f64,
+    /// Per output token, ln seconds.
     pub per_token: f64,
+}
+
+/// What was measured of an endpoint, as far as it was.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Measured {
+    /// Its first token.
+    pub first_token: Option<Fit>,
+    /// As in [`Prior`].
+    pub per_token: Option<f64>,
 }
 
 /// One [`Prior`] per model, by position.
@@ -24,22 +36,26 @@ impl Priors {
     /// What the configuration alone says.
     pub(super) fn configured(policy: &StatsPolicy) -> Priors {
         let ln = |time: std::time::Duration| libm::log(time.as_secs_f64().max(1e-6));
-        let fallback = Prior { first_token: ln(policy.prior_first_token), per_token: ln(policy.prior_per_token) };
+        let fallback = Prior {
+            first_token: ln(policy.prior_first_token),
+            prompt_slope: 0.0,
+            per_token: ln(policy.prior_per_token),
+        };
         Priors { models: Vec::new(), fallback }
     }
 
-    /// The medians of what was measured: `measured` gives (first token, per token) of an endpoint by position.
-    pub(super) fn learned(
-        catalog: &Catalog,
-        policy: &StatsPolicy,
-        measured: impl Fn(u32) -> (Option<f64>, Option<f64>),
-    ) -> Priors {
+    /// The medians of what was measured of the endpoints, by position.
+    pub(super) fn learned(catalog: &Catalog, policy: &StatsPolicy, measured: impl Fn(u32) -> Measured) -> Priors {
         let configured = Priors::configured(policy).fallback;
         let among = |positions: &mut dyn Iterator<Item = u32>, otherwise: Prior| {
-            let (first, per): (Vec<_>, Vec<_>) = positions.map(&measured).unzip();
+            let measured: Vec<Measured> = positions.map(&measured).collect();
+            let of = |what: fn(&Measured) -> Option<f64>, otherwise: f64| {
+                median(measured.iter().filter_map(what).collect()).unwrap_or(otherwise)
+            };
             Prior {
-                first_token: median(first.into_iter().flatten().collect()).unwrap_or(otherwise.first_token),
-                per_token: median(per.into_iter().flatten().collect()).unwrap_or(otherwise.per_token),
+                first_token: of(|one| Some(one.first_token?.intercept), otherwise.first_token),
+                prompt_slope: of(|one| Some(one.first_token?.prompt_slope), otherwise.prompt_slope),
+                per_token: of(|one| one.per_token, otherwise.per_token),
             }
         };
         let fallback = among(&mut (0_u32..).take(catalog.endpoints.len()), configured);

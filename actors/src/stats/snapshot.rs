@@ -46,10 +46,12 @@ impl EndpointStats {
     /// The estimates of an endpoint with what follows from them.
     #[must_use]
     pub fn new(catalog: &Catalog, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
+        let fit = &estimates.fit;
+        let prompt_token = fit.prompt_slope * libm::exp(fit.intercept);
         EndpointStats {
             facts: Facts::of(catalog, endpoint),
             estimates,
-            curve: Curve::of(estimates.fit.intercept, estimates.fit.variance, estimates.per_token),
+            curve: Curve::of(fit.intercept, fit.variance, estimates.per_token, prompt_token),
             total_p95: libm::exp(estimates.tail),
             first_token_p95: libm::exp(estimates.first_tail),
             prices: Prices::of(&endpoint.pricing),
@@ -133,8 +135,10 @@ pub struct Estimates {
 /// What follows from an endpoint's estimates alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Curve {
-    /// Median seconds to the first token at low load.
+    /// Median seconds to the first token at low load, of an empty prompt.
     pub first_token: f64,
+    /// Seconds that each prompt token adds to that.
+    pub prompt_token: f64,
     /// Seconds per output token at low load.
     pub per_token: f64,
     /// Standard deviation of ln seconds to the first token.
@@ -157,12 +161,14 @@ impl Curve {
     /// The 95th percentile of the standard normal distribution.
     pub const Z95: f64 = 1.645;
 
-    /// The curve of an intercept (ln s), a variance (ln²) and a mean ln seconds per token.
+    /// The curve of an intercept (ln s), a variance (ln²), a mean ln seconds per output token and seconds per
+    /// prompt token.
     #[must_use]
-    pub fn of(intercept: f64, variance: f64, per_token: f64) -> Curve {
+    pub fn of(intercept: f64, variance: f64, per_token: f64, prompt_token: f64) -> Curve {
         let sigma = variance.sqrt();
         Curve {
             first_token: libm::exp(intercept),
+            prompt_token,
             per_token: libm::exp(per_token),
             sigma,
             mean: libm::exp(variance / 2.0),
@@ -178,6 +184,8 @@ impl Curve {
 pub struct Prices {
     /// Per input token.
     pub prompt: f64,
+    /// What an input token costs less when it is read from the provider's cache; 0 where no such price is known.
+    pub cached_saving: f64,
     /// Per output token.
     pub completion: f64,
     /// Per request.
@@ -190,6 +198,7 @@ impl Prices {
     fn of(pricing: &Pricing) -> Prices {
         Prices {
             prompt: pricing.prompt.to_f64(),
+            cached_saving: cached_saving(pricing),
             completion: pricing.completion.to_f64(),
             request: pricing.request.to_f64(),
             image: pricing.image.to_f64(),
@@ -204,4 +213,9 @@ impl Prices {
             + self.request
             + f64::from(images) * self.image
     }
+}
+
+fn cached_saving(pricing: &Pricing) -> f64 {
+    let prompt = pricing.prompt.to_f64();
+    pricing.input_cache_read.map_or(0.0, |cached| (prompt - cached.to_f64()).max(0.0))
 }

@@ -143,9 +143,9 @@ impl Statistics {
     }
 
     fn learn_priors(&mut self) {
-        let endpoints = &self.endpoints;
-        let measured =
-            |position: u32| endpoints.get(position as usize).map_or((None, None), EndpointStatistics::measured);
+        let known = |position: u32| self.endpoints.get(position as usize);
+        let measured = |position| known(position).map(|endpoint| endpoint.measured(self.latest, &self.policy));
+        let measured = |position| measured(position).unwrap_or_default();
         self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
     }
 

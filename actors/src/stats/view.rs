@@ -2,19 +2,24 @@
 
 use crate::domain::{Catalog, Cause, Tick};
 
-use super::Gate;
+use super::{Gate, TokensLeft};
 
 /// How an endpoint stands right now. The default is an endpoint nobody uses.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LiveEndpoint {
     /// Requests in flight.
     pub in_flight: u32,
-    /// The two largest ratios of age to expectation among its unanswered requests, larger first; 0 for none.
+    /// The two largest ratios of age to expectation among its unanswered requests, larger first; 0 for none. Those
+    /// that later ones overtook are not among them: they are lost, but the endpoint answers.
     pub overdue: [f64; 2],
+    /// Overtaken requests that are far too late: as good as failed.
+    pub stuck: u32,
     /// Whether requests pass. Its provider's gate stands beside it.
     pub gate: Gate,
     /// When a paced endpoint takes the next request, if not at once.
     pub due: Option<Tick>,
+    /// Tokens it takes until a date, if it said so.
+    pub tokens: Option<TokensLeft>,
     /// Failures in a row.
     pub failures: u32,
     /// The last failure that counted.
@@ -28,8 +33,10 @@ impl LiveEndpoint {
     pub const UNUSED: LiveEndpoint = LiveEndpoint {
         in_flight: 0,
         overdue: [0.0; 2],
+        stuck: 0,
         gate: Gate::Passing,
         due: None,
+        tokens: None,
         failures: 0,
         last: None,
         used: false,

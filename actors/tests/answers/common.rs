@@ -36,6 +36,7 @@ pub(crate) fn stream_error() -> StreamError {
         error_type: "provider_unavailable",
         reason: None,
         provider_name: Some(Arc::from("Acme")),
+        previous_errors: None,
         request_id: None,
     }
 }

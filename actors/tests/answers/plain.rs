@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use expect_test::expect_file;
 use pointsman_actors::{
-    dialect::rewrite_answer,
+    dialect::{rewrite_answer, spent_in_vain},
     domain::{FailureKind, Finish},
 };
 
@@ -51,5 +51,31 @@ fn an_answer_cut_anywhere_is_truncated() {
     for end in 0..body.len() {
         let fault = rewrite_answer(&Bytes::copy_from_slice(&body[..end]), &context()).expect_err("a cut answer");
         assert_eq!(fault.kind, FailureKind::Truncated, "cut at {end}");
+    }
+}
+
+#[test]
+fn a_body_that_is_no_answer_may_say_what_it_took() {
+    let took = |body: &'static str| {
+        let usage = spent_in_vain(&Bytes::from_static(body.as_bytes()), &context());
+        usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens))
+    };
+    assert_eq!(took(r#"{"choices":[],"usage":{"prompt_tokens":40,"completion_tokens":7}}"#), Some((40, 7)));
+    assert_eq!(took(r#"{"usage":{"prompt_tokens":40,"completion_tokens":7},"choices":[{"mess"#), Some((40, 7)));
+    assert_eq!(took(r#"{"choices":[],"usage":{"completion_tokens":7}}"#), Some((12, 7)), "the prompt is estimated");
+    for nothing in [
+        "",
+        "no",
+        "[]",
+        "{}",
+        r#"{"choices":[]}"#,
+        r#"{"usage":null}"#,
+        r#"{"usage":{}}"#,
+        r#"{"usage":{"prompt_tokens":0,"completion_tokens":0}}"#,
+        r#"{"usage":{"prompt_tokens":-3,"completion_tokens":"many"}}"#,
+        r#"{"choices":[{"message":{"usage":{"prompt_tokens":40}}}]}"#,
+        r#"{"choices":[{"mess"#,
+    ] {
+        assert_eq!(took(nothing), None, "{nothing}");
     }
 }

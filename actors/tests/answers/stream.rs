@@ -5,7 +5,7 @@ use std::path::Path;
 use bytes::{Bytes, BytesMut};
 use expect_test::expect_file;
 use pointsman_actors::{
-    dialect::{AnswerContext, ChatStream, StreamOptions, UsageChunk},
+    dialect::{AnswerContext, ChatStream, StreamError, StreamOptions, UsageChunk},
     domain::{FailureKind, Finish},
 };
 use serde_json::Value;
@@ -218,4 +218,30 @@ fn members_too_long_to_wait_for_the_finish_go_at_once() {
     stream.end(&mut out).expect("whole");
     let text = String::from_utf8_lossy(&out);
     assert!(text.contains("\"finish_reason\":\"stop\"") && !text.contains("xxx"), "{text}");
+}
+
+#[test]
+fn a_stream_without_content_may_have_taken_something() {
+    let took = |events: &str| {
+        let context = AnswerContext { exclude_reasoning: true, ..context() };
+        let (mut stream, mut out) = (ChatStream::new(context, StreamOptions::default()), BytesMut::new());
+        push(&mut stream, events, &mut out);
+        assert!(!stream.has_content(), "{events}");
+        stream.spent().map(|usage| (usage.prompt_tokens, usage.completion_tokens))
+    };
+    let event = |delta: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
+    assert_eq!(took(": beat\n\n"), None);
+    assert_eq!(took(&event("{\"role\":\"assistant\",\"content\":\"\"}")), None);
+    assert_eq!(took(&event("{\"reasoning\":\"twelve bytes\"}")), Some((12, 3)), "hidden, but paid for");
+}
+
+#[test]
+fn an_error_chunk_tells_of_earlier_attempts() {
+    let list = r#"[{"provider":"Acme","code":"server"}]"#;
+    let error = StreamError { previous_errors: Some(list.into()), ..stream_error() };
+    let (mut stream, mut out) = (ChatStream::new(context(), StreamOptions::default()), BytesMut::new());
+    stream.fail(&error, &mut out);
+    let text = String::from_utf8_lossy(&out);
+    let chunk: Value = serde_json::from_str(text.lines().next().unwrap().strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(chunk["error"]["metadata"]["previous_errors"][0]["code"], "server", "{text}");
 }

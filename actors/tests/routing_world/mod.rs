@@ -5,11 +5,14 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | `90ms`, `100tps` | median first token, tokens per second |
+//! | `90ms`, `100tps` | median first token of an empty prompt, tokens per second |
+//! | `slope0.001` | growth of the first token per prompt token, relative to an empty prompt |
+//! | `cached$0.1` | price per million prompt tokens read from the cache |
 //! | `$1/2`, `+0.01`, `img0.04` | prices per million prompt/completion tokens, per request, per image |
 //! | `w30`, `unseen`, `idle60` | observations, none at all, seconds since the last |
 //! | `ok30`, `bad2` | successes and failures |
 //! | `k3`, `knee4`, `late3`, `late2,2` | in flight, learned knee, overdue ratios of unanswered requests |
+//! | `stuck2`, `quota900,5` | requests as good as failed; tokens left, for so many seconds |
 //! | `open5`, `half7`, `probing`, `cool2`, `fault40`, `paced1` | gates, with the seconds left (or past, for `half`) |
 //! | `off`, `disabled`, `expired`, `ctx8000`, `prompt100`, `most500` | switches and limits |
 //! | `tools`, `json`, `in:image`, `out:image`, `fp8`, `collects`, `zdr`, `variant:x` | abilities and policies |
@@ -26,7 +29,7 @@ use pointsman_actors::{
         ProviderState, Query, RouteError, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd,
         Weights,
     },
-    stats::{EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, Snapshot},
+    stats::{EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, Snapshot, TokensLeft},
 };
 
 /// The moment of every test: a quarter of an hour after the start.
@@ -89,6 +92,7 @@ impl Entry {
             completion: usd(completion / 1e6),
             request: usd(self.number("+", "").unwrap_or(0.0)),
             image: usd(self.number("img", "").unwrap_or(0.0)),
+            input_cache_read: self.number("cached$", "").map(|price| usd(price / 1e6)),
             ..Pricing::default()
         }
     }
@@ -164,6 +168,7 @@ impl Entry {
         let seen = |otherwise: f64| if unseen { 0.0 } else { otherwise };
         let fit = Fit {
             intercept: (self.number("", "ms").unwrap_or(200.0) / 1000.0).ln(),
+            prompt_slope: self.number("slope", "").unwrap_or(0.0),
             load_exponent: 1.0,
             knee: self.number("knee", "").unwrap_or(16.0),
             variance: 0.09,
@@ -208,6 +213,10 @@ impl Entry {
             failures: if cause.is_some() { 3 } else { 0 },
             last: cause,
             used: true,
+            stuck: self.number("stuck", "").unwrap_or(0.0) as u32,
+            tokens: self
+                .pair("quota", ',')
+                .map(|(left, seconds)| TokensLeft { left: left as u64, until: soon(seconds) }),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         answer::{Answer, AnswerContext, AnswerFault, Outcome},
         json::{Cursor, JsonFault, Raw, push_member, push_string, push_u64},
     },
-    domain::Finish,
+    domain::{Finish, Usage},
 };
 
 /// What our members take beyond those of the upstream, so that the body is built in one allocation.
@@ -33,6 +33,23 @@ pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, A
     let mut rewriter = Rewriter::new(context, body.len());
     rewriter.body(utf8(body)?)?;
     Ok(rewriter.into_answer())
+}
+
+/// What an upstream reports to have taken for a body that is no answer, if it reports anything.
+#[must_use]
+pub fn spent_in_vain(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
+    let text = utf8(body).ok()?;
+    let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
+    cursor.expect(b'{').ok()?;
+    let mut first = true;
+    while let Ok(Some(key)) = cursor.key(&mut first) {
+        if &*key.name() == b"usage" && cursor.peek() == Ok(b'{') {
+            let reported = Reported::read(&mut cursor).ok().filter(Reported::is_credible)?;
+            return Some(settle(Some(&reported), Produced::default(), context));
+        }
+        cursor.value().ok()?;
+    }
+    None
 }
 
 impl From<JsonFault> for AnswerFault {

@@ -10,6 +10,6 @@ mod tool_call;
 mod upstream_error;
 mod usage;
 
-pub use answer::rewrite_answer;
+pub use answer::{rewrite_answer, spent_in_vain};
 pub use image_answer::{ImageAnswer, ImageOrigin, ImageSource, MadeImage, rewrite_image_answer};
 pub use stream::{ChatStream, Progress, StreamError, StreamOptions, UsageChunk};

@@ -56,6 +56,11 @@ impl Reported {
         Ok(reported)
     }
 
+    /// Whether it counts anything at all.
+    pub(super) fn is_credible(&self) -> bool {
+        [self.prompt, self.completion].iter().flatten().any(|count| *count > 0)
+    }
+
     fn note(&mut self, name: &[u8], value: Raw<'_>) {
         match name {
             b"prompt_tokens" => self.prompt = value.count(),

@@ -2,12 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FirstToken, KNEES, LoadSums};
+use super::{FirstToken, KNEES, LoadSums, LongRun};
 use crate::{
     domain::Tick,
-    stats::state::{Absurd, Restart, idle, ln_mean, trusted, weight, within},
+    stats::{
+        prior::Prior,
+        prompt::{PromptModel, PromptState},
+        state::{Absurd, Restart, idle, ln_mean, trusted, weight, within},
+    },
 };
 
+/// The most observations that the long-run mean counts for after a restart: enough not to be that of the first minute.
+const LONG_RUN_TRUST: f64 = 40.0;
 /// No sum per observation is larger: the squares of logarithms that can be.
 const LARGEST: f64 = 1e3;
 
@@ -21,6 +27,9 @@ pub(in crate::stats) struct FirstTokenState {
     /// Sums of x, x·x and x·y per knee.
     by_knee: Vec<[f64; 3]>,
     highest_load: f64,
+    prompt: PromptState,
+    /// Mean and weight.
+    long_run: [f64; 2],
     /// Seconds since the last observation.
     idle_s: f64,
 }
@@ -29,7 +38,7 @@ impl FirstToken {
     /// What a later process should know; nothing when nothing was observed.
     pub(in crate::stats) fn export(&self, now: Tick) -> Option<FirstTokenState> {
         // A fit follows from the sums; surprises are of the moment.
-        let FirstToken { weight, y, yy, by_knee, highest_load, shock: _, fit: _, at } = self;
+        let FirstToken { weight, y, yy, by_knee, highest_load, shock: _, prompt, long_run, fit: _, at } = self;
         Some(FirstTokenState {
             idle_s: now.seconds_since((*at)?),
             weight: *weight,
@@ -37,12 +46,15 @@ impl FirstToken {
             yy: *yy,
             by_knee: by_knee.iter().map(|LoadSums { x, xx, xy }| [*x, *xx, *xy]).collect(),
             highest_load: *highest_load,
+            prompt: prompt.export(),
+            long_run: [long_run.mean, long_run.weight],
         })
     }
 
     /// The model as it was, resting on fewer observations.
     pub(in crate::stats) fn restored(state: &FirstTokenState, restart: Restart) -> Result<FirstToken, Absurd> {
-        let FirstTokenState { weight: w, y, yy, ref by_knee, highest_load, idle_s } = *state;
+        let FirstTokenState { weight: w, y, yy, ref by_knee, highest_load, ref prompt, long_run, idle_s } = *state;
+        let [usual, usual_weight] = long_run;
         if weight(w)? == 0.0 {
             return Ok(FirstToken::default());
         }
@@ -52,6 +64,8 @@ impl FirstToken {
             y,
             yy: within(yy, LARGEST * w)?,
             highest_load: weight(highest_load)?,
+            prompt: PromptModel::restored(prompt, trusted(w) * w)?,
+            long_run: LongRun { mean: ln_mean(usual)?, weight: weight(usual_weight)?.min(LONG_RUN_TRUST) },
             at: Some(restart.moment(idle(idle_s)?)),
             ..FirstToken::default()
         };
@@ -64,7 +78,8 @@ impl FirstToken {
         }
         // The fit of all that was known then; what comes now weighs against less. Its own mean serves as the prior,
         // so that restarts in a row do not pull it elsewhere.
-        let fit = model.fitted(mean);
+        let prompt_slope = model.prompt.measured().unwrap_or_default();
+        let fit = model.fitted(Prior { first_token: mean, prompt_slope, per_token: 0.0 });
         ln_mean(fit.intercept)?;
         model.fit = Some(fit);
         model.scale(trusted(w));

@@ -15,10 +15,10 @@ use crate::{
         json::{push_member, push_string, push_u64},
         openai::{
             answer::push_finish,
-            usage::{push_usage, settle},
+            usage::{Produced, push_usage, settle},
         },
     },
-    domain::Finish,
+    domain::{Finish, Usage},
 };
 
 const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -42,6 +42,8 @@ pub struct StreamError {
     pub provider_name: Option<Arc<str>>,
     /// `error.metadata.request_id`.
     pub request_id: Option<Arc<str>>,
+    /// `error.metadata.previous_errors`, written already: the JSON of a list.
+    pub previous_errors: Option<Box<str>>,
 }
 
 impl Chat {
@@ -126,6 +128,11 @@ impl Chat {
         }
     }
 
+    pub(super) fn spent(&self) -> Option<Usage> {
+        let took = self.reported.is_some() || self.produced != Produced::default();
+        took.then(|| settle(self.reported.as_ref(), self.produced, &self.context))
+    }
+
     /// Appends one chunk for each choice that has finished and whose index is wanted.
     fn push_finishes(&self, is_wanted: impl Fn(u64) -> bool, out: &mut BytesMut) {
         for choice in self.choices.iter().filter(|choice| is_wanted(choice.index)) {
@@ -192,6 +199,9 @@ fn push_error(error: &StreamError, out: &mut BytesMut) {
             push_member(out, name, b"");
             push_string(out, text);
         }
+    }
+    if let Some(list) = &error.previous_errors {
+        push_member(out, b"previous_errors", list.as_bytes());
     }
     out.put_slice(b"}}");
 }

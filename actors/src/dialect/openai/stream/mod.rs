@@ -19,7 +19,7 @@ use crate::{
         answer::{AnswerContext, AnswerFault, Outcome},
         sse::{EventTooLong, SseSplitter},
     },
-    domain::FailureKind,
+    domain::{FailureKind, Usage},
 };
 
 /// How usage is told at the end of a stream.
@@ -152,6 +152,13 @@ impl ChatStream {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.chat.is_done()
+    }
+
+    /// What the upstream is known to have taken, if it reported or produced anything. For attempts that came to
+    /// nothing, seen by the client or not.
+    #[must_use]
+    pub fn spent(&self) -> Option<Usage> {
+        self.chat.spent()
     }
 
     /// What the answer took so far. Of a stream that was left it is what the upstream reported before, or an

@@ -1,0 +1,194 @@
+//! What an endpoint says is left of its quota, and when the next request fits into it.
+//!
+//! Providers announce in their answers how many requests and tokens they will still take before a date. Nobody is
+//! called whose quota is used up, so that it never comes to the 429; the last few requests are spread over what
+//! is left of the window. A plain value; its cell passes moments in and counts every admission against it.
+
+use std::time::Duration;
+
+use crate::domain::Tick;
+
+/// Requests left from which on they are spread over the window.
+const FEW: u64 = 8;
+/// Longest that a used-up quota is believed without asking again, like the date of a 429.
+const LONGEST: Duration = Duration::from_secs(60);
+/// How long it is believed when it came without a date.
+const UNDATED: Duration = Duration::from_secs(1);
+
+/// So much is left, for so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remaining {
+    /// Requests, or tokens.
+    pub left: u64,
+    /// Until there is more; `None` when the answer gave no date.
+    pub resets_in: Option<Duration>,
+}
+
+/// What one answer says about the quota, as far as it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QuotaReport {
+    /// Of requests: `x-ratelimit-remaining-requests` and its reset.
+    pub requests: Option<Remaining>,
+    /// Of tokens: `x-ratelimit-remaining-tokens` and its reset.
+    pub tokens: Option<Remaining>,
+}
+
+impl QuotaReport {
+    /// Whether the answer said anything.
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        self.requests.is_some() || self.tokens.is_some()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Budget {
+    left: u64,
+    resets: Tick,
+    /// When the last request was counted against it, or nothing was left.
+    at: Tick,
+}
+
+/// The quota of one endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quota {
+    requests: Option<Budget>,
+    tokens: Option<Budget>,
+    admitted: Tick,
+}
+
+/// Tokens an endpoint takes until a date; a larger request waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokensLeft {
+    /// So many.
+    pub left: u64,
+    /// When there are more.
+    pub until: Tick,
+}
+
+impl Quota {
+    /// Whether nothing in it can hold a request up.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.tokens.is_none() && self.requests.is_none_or(|budget| budget.left > FEW)
+    }
+
+    /// An answer told what is left. `since` requests were admitted after the one it answers: it knows nothing of them.
+    pub fn report(&mut self, now: Tick, report: QuotaReport, since: u64) {
+        let admitted = self.admitted;
+        let budget = |remaining: Remaining, since: u64| {
+            let left = remaining.left.saturating_sub(since);
+            let resets = now.plus(remaining.resets_in.unwrap_or(UNDATED));
+            Budget { left, resets, at: if left == 0 { now } else { admitted } }
+        };
+        self.requests = report.requests.map(|remaining| budget(remaining, since)).or(self.requests);
+        self.tokens = report.tokens.map(|remaining| budget(remaining, 0)).or(self.tokens);
+    }
+
+    /// When the next request is due, if not at once.
+    #[must_use]
+    pub fn due(&self, now: Tick) -> Option<Tick> {
+        let budget = self.requests.filter(|budget| now < budget.resets && budget.left <= FEW)?;
+        let rest = budget.resets - budget.at;
+        let wait = if budget.left == 0 { rest } else { rest / u32::try_from(budget.left + 1).unwrap_or(u32::MAX) };
+        let due = budget.at.plus(wait.min(LONGEST));
+        (now < due).then_some(due)
+    }
+
+    /// Tokens it takes, as long as that is limited.
+    #[must_use]
+    pub fn tokens(&self, now: Tick) -> Option<TokensLeft> {
+        let budget = self.tokens.filter(|budget| now < budget.resets)?;
+        let until = budget.resets.min(budget.at.plus(LONGEST));
+        (now < until).then_some(TokensLeft { left: budget.left, until })
+    }
+
+    /// Counts a request that passes, and its expected tokens.
+    pub fn admit(&mut self, now: Tick, tokens: u64) {
+        self.admitted = now;
+        let spent = |budget: Budget, by: u64| Budget { left: budget.left.saturating_sub(by), at: now, ..budget };
+        self.requests = self.requests.filter(|budget| now < budget.resets).map(|budget| spent(budget, 1));
+        self.tokens = self.tokens.filter(|budget| now < budget.resets).map(|budget| spent(budget, tokens));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Tick {
+        Tick((seconds * 1e6) as u64)
+    }
+
+    fn told(requests: u64, seconds: u64) -> Quota {
+        let mut quota = Quota::default();
+        let requests = Some(Remaining { left: requests, resets_in: Some(Duration::from_secs(seconds)) });
+        quota.admit(at(100.0), 10);
+        quota.report(at(100.0), QuotaReport { requests, tokens: None }, 0);
+        quota
+    }
+
+    /// Seconds after the report at which requests pass that come ten times a second.
+    fn passed(mut quota: Quota, seconds: u32) -> Vec<f64> {
+        let moments = (0..10 * seconds).map(|tenth| f64::from(tenth) / 10.0);
+        moments
+            .filter(|moment| {
+                let now = at(100.0 + moment);
+                let passes = quota.due(now).is_none();
+                if passes {
+                    quota.admit(now, 10);
+                }
+                passes
+            })
+            .collect()
+    }
+
+    #[test]
+    fn plenty_holds_nobody_up() {
+        assert_eq!(passed(told(1000, 60), 10).len(), 100);
+    }
+
+    #[test]
+    fn nothing_left_means_nobody_passes_before_the_date() {
+        let passed = passed(told(0, 7), 10);
+        assert!((passed[0] - 7.0).abs() < 1e-9 && passed.len() == 30, "{passed:?}");
+    }
+
+    #[test]
+    fn the_last_ones_are_spread_over_the_window() {
+        let passed: Vec<f64> = passed(told(4, 20), 20);
+        assert_eq!(passed, [4.0, 8.0, 12.0, 16.0]);
+    }
+
+    #[test]
+    fn many_become_few_as_they_are_used() {
+        let passed = passed(told(20, 60), 60);
+        assert_eq!(passed.len(), 20, "all of the twenty and no more");
+        assert!(passed[11] < 1.5 && passed[13] > 5.0, "{passed:?}");
+    }
+
+    #[test]
+    fn a_date_far_away_is_asked_about_again_after_a_minute() {
+        let quota = told(0, 86_400);
+        assert_eq!(quota.due(at(100.0)), Some(at(160.0)));
+        assert_eq!(quota.due(at(160.0)), None);
+    }
+
+    #[test]
+    fn requests_that_are_under_way_are_counted_off() {
+        let mut quota = Quota::default();
+        let requests = Some(Remaining { left: 3, resets_in: Some(Duration::from_secs(5)) });
+        quota.report(at(100.0), QuotaReport { requests, tokens: None }, 3);
+        assert_eq!(quota.due(at(100.0)), Some(at(105.0)));
+    }
+
+    #[test]
+    fn tokens_are_counted_down_and_come_back_at_the_date() {
+        let mut quota = Quota::default();
+        let tokens = Some(Remaining { left: 1000, resets_in: Some(Duration::from_secs(5)) });
+        quota.report(at(100.0), QuotaReport { requests: None, tokens }, 0);
+        quota.admit(at(101.0), 700);
+        assert_eq!(quota.tokens(at(101.0)), Some(TokensLeft { left: 300, until: at(105.0) }));
+        assert_eq!((quota.tokens(at(105.0)), quota.due(at(101.0))), (None, None));
+    }
+}

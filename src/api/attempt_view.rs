@@ -1,0 +1,71 @@
+//! The wire shape of a generation's attempts: why each was made, where its time went, how it ended, what it cost.
+
+use pointsman_actors::domain::{AttemptRecord, Generation};
+use serde::Serialize;
+
+use super::number::Dollars;
+
+/// One attempt. `started_ms` counts from the moment the request was accepted, after `queue_ms` of waiting for a place
+/// at the provider; `first_byte_ms` and `first_token_ms` count from the start, `stream_ms` from the first content.
+#[derive(Serialize)]
+pub(super) struct AttemptBody<'a> {
+    n: u32,
+    reason: &'static str,
+    model: &'a str,
+    provider_name: &'a str,
+    provider_slug: &'a str,
+    status: Option<u16>,
+    error_type: Option<&'static str>,
+    outcome: &'static str,
+    started_ms: u64,
+    duration_ms: u64,
+    queue_ms: u64,
+    connect_ms: Option<u64>,
+    tls_ms: Option<u64>,
+    first_byte_ms: Option<u64>,
+    first_token_ms: Option<u64>,
+    stream_ms: Option<u64>,
+    cost: Dollars,
+}
+
+/// What was spent beside the answer, and together with it.
+#[derive(Serialize)]
+pub(super) struct SpentBody {
+    hedge_cost: Dollars,
+    failed_cost: Dollars,
+    ledger_cost: Dollars,
+}
+
+impl<'a> AttemptBody<'a> {
+    pub(super) fn new(attempt: &'a AttemptRecord) -> AttemptBody<'a> {
+        AttemptBody {
+            n: attempt.n,
+            reason: attempt.reason.as_str(),
+            model: &attempt.model,
+            provider_name: &attempt.provider_name,
+            provider_slug: &attempt.provider_slug,
+            status: attempt.status,
+            error_type: attempt.error_type,
+            outcome: attempt.outcome(),
+            started_ms: attempt.started_ms,
+            duration_ms: attempt.duration_ms,
+            queue_ms: attempt.queue_ms,
+            connect_ms: attempt.connect_ms,
+            tls_ms: attempt.tls_ms,
+            first_byte_ms: attempt.first_byte_ms,
+            first_token_ms: attempt.first_token_ms,
+            stream_ms: attempt.stream_ms,
+            cost: Dollars(attempt.cost),
+        }
+    }
+}
+
+impl SpentBody {
+    pub(super) fn new(generation: &Generation) -> SpentBody {
+        SpentBody {
+            hedge_cost: Dollars(generation.hedge_cost()),
+            failed_cost: Dollars(generation.failed_cost()),
+            ledger_cost: Dollars(generation.spent()),
+        }
+    }
+}
