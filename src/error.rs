@@ -38,6 +38,7 @@ struct Problem {
     param: Option<String>,
     allowed_values: Vec<String>,
     faults: Vec<String>,
+    overload: Option<Overload>,
     generation: Option<GenerationId>,
     upstream: Option<UpstreamDetail>,
     previous: Vec<PreviousError>,
@@ -144,6 +145,23 @@ pub enum Overload {
     CircuitsOpen,
     /// A control actor did not answer.
     SilentPart,
+    /// The process was asked to stop.
+    Draining,
+}
+
+impl Overload {
+    /// The word in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Overload::RequestsInFlight => "requests_in_flight",
+            Overload::RequestRate => "request_rate",
+            Overload::EndpointsBusy => "endpoints_busy",
+            Overload::CircuitsOpen => "circuits_open",
+            Overload::SilentPart => "silent_part",
+            Overload::Draining => "draining",
+        }
+    }
 }
 
 impl ApiError {
@@ -157,6 +175,7 @@ impl ApiError {
             param: None,
             allowed_values: Vec::new(),
             faults: Vec::new(),
+            overload: None,
             generation: None,
             upstream: None,
             previous: Vec::new(),
@@ -372,10 +391,12 @@ impl ApiError {
                 ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
             }
             Overload::SilentPart => ("overloaded", "A part of the gateway did not answer in time."),
+            Overload::Draining => ("draining", "The gateway is shutting down."),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
             .because(reason)
             .retry_after(wait)
+            .shedding(by)
     }
 
     /// 500: our own fault. Says nothing about it; the log does.
@@ -434,6 +455,17 @@ impl ApiError {
     pub fn with_route(mut self, route: Box<RawValue>) -> ApiError {
         self.0.route = Some(route);
         self
+    }
+
+    fn shedding(mut self, by: Overload) -> ApiError {
+        self.0.overload = Some(by);
+        self
+    }
+
+    /// What the gateway was short of, if it refused the call because of that.
+    #[must_use]
+    pub fn overload(&self) -> Option<Overload> {
+        self.0.overload
     }
 
     /// The failed attempts it tells of.

@@ -9,7 +9,7 @@ use actix_web::{
     body::{BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
     http::{
-        Uri,
+        ConnectionType, Uri,
         header::{HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
@@ -97,7 +97,7 @@ async fn pass<B: MessageBody + 'static>(
     shared: Option<&Arc<Shared>>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     match AssertUnwindSafe(next.call(request)).catch_unwind().await {
-        Ok(Ok(response)) => Ok(finish(response.map_into_boxed_body(), id)),
+        Ok(Ok(response)) => Ok(finish(response.map_into_boxed_body(), id, shared)),
         Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
         Err(_) => {
             if let Some(shared) = shared {
@@ -115,10 +115,18 @@ fn head_bytes(request: &ServiceRequest) -> usize {
 }
 
 /// Adds the request id; an error's body is written anew so that it names the id too.
-fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse<BoxBody> {
+fn finish(
+    response: ServiceResponse<BoxBody>,
+    id: &RequestId,
+    shared: Option<&Arc<Shared>>,
+) -> ServiceResponse<BoxBody> {
     let mut response = match response.response().error() {
         Some(error) => {
-            let mut answer = known(error).naming(id.as_str()).respond();
+            let error = known(error);
+            if let (Some(by), Some(shared)) = (error.overload(), shared) {
+                events::Shed { by }.emit(&shared.metrics);
+            }
+            let mut answer = error.naming(id.as_str()).respond();
             cors::keep(response.headers(), answer.headers_mut());
             ServiceResponse::new(response.into_parts().0, answer)
         }
@@ -126,6 +134,10 @@ fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse
     };
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
         response.headers_mut().insert(REQUEST_ID, value);
+    }
+    if shared.is_some_and(|shared| shared.is_draining()) {
+        // The client's next request is for somebody else.
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     response
 }

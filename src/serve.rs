@@ -57,6 +57,7 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     greet(&server);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
     let (urge, urged) = oneshot::channel();
+    let flushed = gateway.clone();
     actix_rt::spawn(reload_on_request(signals.hangup.take(), gateway.clone()));
     actix_rt::spawn(async move {
         signals.next().await;
@@ -70,6 +71,7 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
         };
         let graceful = async {
             actix_rt::time::sleep(gateway.setup().config.server.drain_notice).await;
+            gateway.begin_stop();
             handle.stop(true).await;
         };
         tokio::join!(graceful, second);
@@ -77,7 +79,10 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     // A stop that waits for running requests cannot be hastened: it is left where it is.
     tokio::select! {
         served = server.run() => served.map_err(|error| ServeError::Broke(address, error)),
-        Ok(()) = urged => Ok(()),
+        Ok(()) = urged => {
+            flushed.close().await;
+            Ok(())
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
-    let admitted = worker.setup.admission.admit(&caller)?;
+    let admitted = worker.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits()).await?;
     let image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;

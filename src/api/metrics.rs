@@ -28,6 +28,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         ledger_records: ask(&shared.control.ledger(), question).await.ok(),
         dropped_events: shared.news_room.dropped(),
     });
+    shared.metrics.observe_places(setup.places_standing());
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(memory::families(&worker));
     let text = shared.metrics.render(&others).map_err(|_| ApiError::internal())?;

@@ -26,7 +26,7 @@ pub async fn show(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Inference)?;
-    let _admitted = worker.setup.admission.admit(&caller)?;
+    let _admitted = worker.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits()).await?;
     let chat = ChatRequest::parse(body, Form::Preview, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;

@@ -15,6 +15,10 @@ pub(crate) struct Checks {
     pub(crate) providers_configured: usize,
     /// Whether the router of every worker answered.
     pub(crate) routers_answer: bool,
+    /// Inference calls in progress.
+    pub(crate) in_flight: u32,
+    /// Most of them; `None` without a limit.
+    pub(crate) in_flight_limit: Option<u32>,
     /// Records held; `None` when the ledger did not answer.
     pub(crate) records: Option<usize>,
 }
@@ -32,6 +36,7 @@ struct ChecksBody {
     providers: ProvidersCheck,
     router: RouterCheck,
     ledger: LedgerCheck,
+    capacity: CapacityCheck,
 }
 
 #[derive(Serialize)]
@@ -50,6 +55,15 @@ struct ProvidersCheck {
 #[derive(Serialize)]
 struct RouterCheck {
     ok: bool,
+}
+
+/// Whether another call would be let in. Does not count towards readiness: a full gateway refuses at once and says so,
+/// and a load balancer that takes it away sends its share to others that are as full.
+#[derive(Serialize)]
+struct CapacityCheck {
+    ok: bool,
+    in_flight: u32,
+    limit: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -73,6 +87,11 @@ impl ReadinessBody {
             },
             router: RouterCheck { ok: checks.routers_answer },
             ledger: LedgerCheck { ok: checks.records.is_some(), records: checks.records.unwrap_or_default() },
+            capacity: CapacityCheck {
+                ok: checks.in_flight_limit.is_none_or(|limit| checks.in_flight < limit),
+                in_flight: checks.in_flight,
+                limit: checks.in_flight_limit,
+            },
         };
         let good = body.catalog.ok && body.providers.ok && body.router.ok && body.ledger.ok;
         let status = match (draining, good) {
@@ -99,6 +118,8 @@ mod tests {
         providers_available: 3,
         providers_configured: 4,
         routers_answer: true,
+        in_flight: 3,
+        in_flight_limit: Some(4),
         records: Some(120),
     };
 
@@ -111,7 +132,8 @@ mod tests {
         let expected = concat!(
             r#"{"status":"ready","checks":{"catalog":{"ok":true,"models":12},"#,
             r#""providers":{"ok":true,"available":3,"configured":4},"#,
-            r#""router":{"ok":true},"ledger":{"ok":true,"records":120}}}"#,
+            r#""router":{"ok":true},"ledger":{"ok":true,"records":120},"#,
+            r#""capacity":{"ok":true,"in_flight":3,"limit":4}}}"#,
         );
         assert_eq!(json(false, GOOD), expected);
     }
@@ -127,6 +149,8 @@ mod tests {
         for checks in unready {
             assert!(json(false, checks).starts_with(r#"{"status":"not_ready""#), "{checks:?}");
         }
+        let full = json(false, Checks { in_flight: 4, ..GOOD });
+        assert!(full.contains(r#""status":"ready""#) && full.contains(r#""capacity":{"ok":false"#), "{full}");
         assert!(json(true, GOOD).starts_with(r#"{"status":"draining""#));
     }
 }

@@ -120,6 +120,8 @@ mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
 #[cfg(test)]
+mod watchdog;
+#[cfg(test)]
 mod waterfall;
 #[cfg(test)]
 mod world;
