@@ -80,6 +80,8 @@ mod introspection;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod lifecycle_reload;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod pool;
