@@ -101,12 +101,11 @@ impl EndpointStatistics {
 
     fn first_token(&mut self, event: &Event, prompt_tokens: u32, prior: Prior, policy: &RoutingPolicy) {
         let seconds = event.at.seconds_since(event.dispatched).max(1e-6);
-        let prompt_tokens = f64::from(prompt_tokens);
+        let sample = Sample { prompt_tokens: f64::from(prompt_tokens), ..sample(event, libm::log(seconds)) };
         if self.first_token.observed().is_some() {
-            let expected = self.fit(event, prior, policy).expected(f64::from(event.in_flight), prompt_tokens);
-            self.first_tail.observe(libm::log(seconds) - expected);
+            let expected = self.fit(event, prior, policy).expected(f64::from(event.in_flight), sample.prompt_tokens);
+            self.first_tail.observe(sample.ln_seconds - expected);
         }
-        let sample = Sample { prompt_tokens, ..sample(event, libm::log(seconds)) };
         self.first_token.observe(sample, prior, &policy.stats);
         self.alive = self.alive.max(Some(event.at));
         self.windows.first_token(event.at, seconds);

@@ -6,9 +6,9 @@
 //! negative, and needs an answer's time and prompt only once. Until prompts of different lengths say otherwise it is
 //! what similar endpoints have.
 
-use serde::{Deserialize, Serialize};
+mod state;
 
-use super::state::{Absurd, ln_mean, weight, within};
+pub(super) use state::PromptState;
 
 /// Relative slopes per token that are tried: none, then doubling from a base worth 16,384 tokens to one worth 128.
 const SLOPES: [f64; 9] =
@@ -21,8 +21,6 @@ const DOUBT_PER_STEP: f64 = 0.2;
 const PRIOR_VARIANCE: f64 = 0.25;
 const PRIOR_WEIGHT: f64 = 4.0;
 const LEAST_VARIANCE: f64 = 0.02;
-/// No squared surprise (ln²) is larger.
-const LARGEST_SQUARE: f64 = 1e3;
 
 /// The prompt model of one endpoint: for each slope tried, the mean of what it leaves unexplained (ln seconds) and
 /// the decayed sum of squares around it.
@@ -108,47 +106,6 @@ impl PromptModel {
         let Some(under) = above.checked_sub(1) else { return high };
         let (Some(low), Some(bottom)) = (of(under), SLOPES.get(under)) else { return high };
         low + (high - low) * (slope.min(*top) - bottom) / (top - bottom)
-    }
-}
-
-/// What of it survives a restart.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct PromptState {
-    /// By slope tried.
-    means: Vec<f64>,
-    squares: Vec<f64>,
-    weight: f64,
-    evidence: f64,
-    slope: f64,
-}
-
-impl PromptModel {
-    /// What a later process should know.
-    pub(super) fn export(&self) -> PromptState {
-        let PromptModel { means, squares, weight, evidence, slope } = *self;
-        PromptState { means: means.to_vec(), squares: squares.to_vec(), weight, evidence, slope }
-    }
-
-    /// The model as it was, resting on this share of its observations. Nothing is known if other slopes are tried
-    /// now than were then.
-    pub(super) fn restored(state: &PromptState, share: f64) -> Result<PromptModel, Absurd> {
-        let PromptState { means, squares, weight: observations, evidence, slope } = state;
-        let (Ok(means), Ok(squares)) = (means.as_slice().try_into(), squares.as_slice().try_into()) else {
-            return Ok(PromptModel::default());
-        };
-        let model = PromptModel {
-            means,
-            squares,
-            weight: share * weight(*observations)?,
-            evidence: share * weight(*evidence)?,
-            slope: within(*slope, 2.0 * SLOPES.iter().copied().fold(0.0, f64::max))?,
-        };
-        model.means.iter().try_for_each(|mean| ln_mean(*mean).map(|_| ()))?;
-        let largest = LARGEST_SQUARE * weight(*evidence)?;
-        let squares = model.squares.map(|sum| share * sum);
-        model.squares.iter().try_for_each(|sum| within(*sum, largest).map(|_| ()))?;
-        Ok(PromptModel { squares, ..model })
     }
 }
 

@@ -12,6 +12,8 @@ use crate::{
     },
 };
 
+/// The most observations that the long-run mean counts for after a restart: enough not to be that of the first minute.
+const LONG_RUN_TRUST: f64 = 40.0;
 /// No sum per observation is larger: the squares of logarithms that can be.
 const LARGEST: f64 = 1e3;
 
@@ -26,7 +28,7 @@ pub(in crate::stats) struct FirstTokenState {
     by_knee: Vec<[f64; 3]>,
     highest_load: f64,
     prompt: PromptState,
-    /// Mean and weight over the long run.
+    /// Mean and weight.
     long_run: [f64; 2],
     /// Seconds since the last observation.
     idle_s: f64,
@@ -52,6 +54,7 @@ impl FirstToken {
     /// The model as it was, resting on fewer observations.
     pub(in crate::stats) fn restored(state: &FirstTokenState, restart: Restart) -> Result<FirstToken, Absurd> {
         let FirstTokenState { weight: w, y, yy, ref by_knee, highest_load, ref prompt, long_run, idle_s } = *state;
+        let [usual, usual_weight] = long_run;
         if weight(w)? == 0.0 {
             return Ok(FirstToken::default());
         }
@@ -61,9 +64,9 @@ impl FirstToken {
             y,
             yy: within(yy, LARGEST * w)?,
             highest_load: weight(highest_load)?,
+            prompt: PromptModel::restored(prompt, trusted(w) * w)?,
+            long_run: LongRun { mean: ln_mean(usual)?, weight: weight(usual_weight)?.min(LONG_RUN_TRUST) },
             at: Some(restart.moment(idle(idle_s)?)),
-            prompt: PromptModel::restored(prompt, trusted(w))?,
-            long_run: restored_long_run(long_run)?,
             ..FirstToken::default()
         };
         // Other knees are searched now than were then: what is known of load is not.
@@ -75,7 +78,7 @@ impl FirstToken {
         }
         // The fit of all that was known then; what comes now weighs against less. Its own mean serves as the prior,
         // so that restarts in a row do not pull it elsewhere.
-        let prompt_slope = model.prompt.slope(0.0);
+        let prompt_slope = model.prompt.measured().unwrap_or_default();
         let fit = model.fitted(Prior { first_token: mean, prompt_slope, per_token: 0.0 });
         ln_mean(fit.intercept)?;
         model.fit = Some(fit);
@@ -91,10 +94,4 @@ impl FirstToken {
             *sums = LoadSums { x: share * sums.x, xx: share * sums.xx, xy: share * sums.xy };
         }
     }
-}
-
-/// The long run is worth one observation at most against what is seen next, so its weight needs no cut.
-fn restored_long_run([mean, observations]: [f64; 2]) -> Result<LongRun, Absurd> {
-    let weight = weight(observations)?;
-    Ok(if weight > 0.0 { LongRun { mean: ln_mean(mean)?, weight } } else { LongRun::default() })
 }
