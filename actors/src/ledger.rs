@@ -188,7 +188,7 @@ impl<S: LedgerStore> Open<S> {
         let running = |status| status == GenerationStatus::Running;
         let settled = self.store.get(record.id, record.created_ms).is_some_and(|known| !running(known.status));
         if !settled && !running(record.status) {
-            self.accounts.entry(record.owner).or_default().add(record.cost.total(), record.created_ms);
+            self.accounts.entry(record.owner).or_default().add(record.spent(), record.created_ms);
         }
     }
 }
