@@ -14,6 +14,8 @@ pub mod metrics;
 pub mod models;
 pub mod preview;
 pub mod providers;
+pub mod replay;
+pub mod slo;
 pub mod stats;
 
 mod attempt_view;
@@ -42,3 +44,5 @@ mod route_samples;
 mod route_view;
 #[cfg(test)]
 mod samples;
+mod slo_metrics;
+mod why_not_view;

@@ -1,9 +1,10 @@
 //! The command line: what was asked for, and the commands that need no server.
 //!
-//! [`run`] answers `check`, `keygen`, `--help` and `--version` and hands a checked configuration back for
+//! [`run`] answers `check`, `keygen`, `replay`, `--help` and `--version` and hands a checked configuration back for
 //! `serve`. Binding is not done here.
 
 mod keygen;
+mod replay;
 mod summary;
 
 use std::{
@@ -19,8 +20,11 @@ use lexopt::{Arg, Parser, ValueExt};
 use crate::config::{Config, Environment, Fault};
 
 pub use keygen::NewKey;
+pub use replay::ReplayOrder;
 pub use summary::summary;
 
+/// Exit code when a decision made again is not the one that was recorded.
+pub const EXIT_DIFFERENT: u8 = 1;
 /// Exit code when the command line or the configuration is wrong.
 pub const EXIT_CONFIGURATION: u8 = 2;
 /// Exit code when the address cannot be listened on.
@@ -35,11 +39,18 @@ USAGE
   pointsman [serve] [--config FILE]     start the server
   pointsman check [--config FILE]       check the configuration and say what it comes to; binds nothing
   pointsman keygen [--name NAME]        make a key for a caller, with the lines to put in the configuration
+  pointsman replay GENERATION [--url URL] [--key-env NAME] [--file FILE]
+                                        make a recorded routing decision again, from the numbers of its
+                                        record, and say 'identical' or what came out differently
   pointsman --help | --version
 
 OPTIONS
   -c, --config FILE   configuration to read; default: ./config.toml if it exists, else the built-in one
       --name NAME     label of the new key in logs and records; default: my-key
+      --url URL       the gateway that holds the record; default: http://127.0.0.1:8080
+      --key-env NAME  the variable with a key that may read the record; default: POINTSMAN_API_KEY, or on this
+                      machine the development key
+      --file FILE     a saved page of /api/v1/route/replay instead of a gateway
 
 FIRST STEPS
   Without any account, against the simulated providers that Pointsman starts itself:
@@ -62,8 +73,9 @@ ENVIRONMENT
   RUST_LOG                  what is logged, such as debug or pointsman=debug; default: info
 
 EXIT CODES
-  0  stopped in order, or the check found nothing wrong
-  2  the command line or the configuration is wrong; every fault is printed
+  0  stopped in order, the check found nothing wrong, or the decision came out identical
+  1  the decision came out differently
+  2  the command line or the configuration is wrong, every fault is printed; or there is no such record
   3  the address cannot be listened on
 
 config.toml in the repository describes every key.
@@ -87,6 +99,8 @@ pub enum Command {
         /// Its label.
         name: String,
     },
+    /// Make a recorded decision again.
+    Replay(ReplayOrder),
     /// Print [`HELP`].
     Help,
     /// Print the version.
@@ -118,34 +132,73 @@ impl Command {
     /// When an argument is unknown, incomplete, given twice, or does not belong to its command.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageFault> {
         let mut parser = Parser::from_args(arguments);
-        let mut command: Option<String> = None;
-        let mut config: Option<PathBuf> = None;
-        let mut name: Option<String> = None;
+        let (mut command, mut given) = (None, Given::default());
         while let Some(argument) = parser.next()? {
             match argument {
                 Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
                 Arg::Short('V') | Arg::Long("version") => return Ok(Command::Version),
-                Arg::Short('c') | Arg::Long("config") => once(&mut config, PathBuf::from(parser.value()?), "--config")?,
-                Arg::Long("name") => once(&mut name, parser.value()?.string()?, "--name")?,
+                Arg::Short('c') | Arg::Long("config") => once(&mut given.config, parser.value()?.into(), "--config")?,
+                Arg::Long("name") => once(&mut given.name, parser.value()?.string()?, "--name")?,
+                Arg::Long("url") => once(&mut given.url, parser.value()?.string()?, "--url")?,
+                Arg::Long("key-env") => once(&mut given.key_env, parser.value()?.string()?, "--key-env")?,
+                Arg::Long("file") => once(&mut given.file, parser.value()?.into(), "--file")?,
                 Arg::Value(word) if command.is_none() => command = Some(word.string()?),
+                Arg::Value(word) if command.as_deref() == Some("replay") && given.generation.is_none() => {
+                    given.generation = Some(word.string()?);
+                }
                 other => return Err(other.unexpected().into()),
             }
         }
-        Command::assemble(command.as_deref(), config, name)
+        Command::assemble(command.as_deref().unwrap_or("serve"), given)
     }
 
-    fn assemble(command: Option<&str>, config: Option<PathBuf>, name: Option<String>) -> Result<Command, UsageFault> {
-        let stray = |option: &str, command: &str| Err(UsageFault(format!("{option} does not belong to '{command}'")));
-        match (command.unwrap_or("serve"), config, name) {
-            (other @ ("serve" | "check"), _, Some(_)) => stray("--name", other),
-            (other @ "keygen", Some(_), _) => stray("--config", other),
-            ("serve", config, None) => Ok(Command::Serve { config }),
-            ("check", config, None) => Ok(Command::Check { config }),
-            ("keygen", None, name) => Ok(Command::Keygen { name: name.unwrap_or_else(|| "my-key".to_owned()) }),
-            ("help", ..) => Ok(Command::Help),
-            ("version", ..) => Ok(Command::Version),
-            (other, ..) => Err(UsageFault(format!("'{other}' is no command"))),
+    fn assemble(command: &str, given: Given) -> Result<Command, UsageFault> {
+        let belonging: &[&str] = match command {
+            "serve" | "check" => &["--config"],
+            "keygen" => &["--name"],
+            "replay" => &["--url", "--key-env", "--file"],
+            "help" => return Ok(Command::Help),
+            "version" => return Ok(Command::Version),
+            other => return Err(UsageFault(format!("'{other}' is no command"))),
+        };
+        if let Some(stray) = given.options().find(|option| !belonging.contains(option)) {
+            return Err(UsageFault(format!("{stray} does not belong to '{command}'")));
         }
+        let Given { config, name, generation, url, key_env, file } = given;
+        match command {
+            "check" => Ok(Command::Check { config }),
+            "keygen" => Ok(Command::Keygen { name: name.unwrap_or_else(|| "my-key".to_owned()) }),
+            "replay" if generation.is_none() && file.is_none() => {
+                Err(UsageFault("replay needs the id of a generation, or --file".to_owned()))
+            }
+            "replay" => Ok(Command::Replay(ReplayOrder { generation, url, key_env, file })),
+            _ => Ok(Command::Serve { config }),
+        }
+    }
+}
+
+/// What was given besides the command.
+#[derive(Default)]
+struct Given {
+    config: Option<PathBuf>,
+    name: Option<String>,
+    generation: Option<String>,
+    url: Option<String>,
+    key_env: Option<String>,
+    file: Option<PathBuf>,
+}
+
+impl Given {
+    /// The options among it.
+    fn options(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            (self.config.is_some(), "--config"),
+            (self.name.is_some(), "--name"),
+            (self.url.is_some(), "--url"),
+            (self.key_env.is_some(), "--key-env"),
+            (self.file.is_some(), "--file"),
+        ];
+        given.into_iter().filter_map(|(given, option)| given.then_some(option))
     }
 }
 
@@ -170,7 +223,7 @@ pub enum Next {
 pub struct Answer {
     /// What to print.
     pub text: String,
-    /// Exit code; anything but 0 is printed to standard error.
+    /// Exit code; what could not be done at all is printed to standard error.
     pub code: u8,
 }
 
@@ -179,7 +232,7 @@ impl Answer {
     #[must_use]
     pub fn print(&self) -> ExitCode {
         // A reader that went away (`pointsman check | head`) is no reason to fail.
-        let _ = if self.code == 0 {
+        let _ = if self.code <= EXIT_DIFFERENT {
             std::io::stdout().lock().write_all(self.text.as_bytes())
         } else {
             std::io::stderr().lock().write_all(self.text.as_bytes())
@@ -200,6 +253,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             load(config.as_deref(), environment).map_or_else(|answer| answer, |config| result(summary(&config)))
         }
         Ok(Command::Keygen { name }) => result(NewKey::random().report(&name)),
+        Ok(Command::Replay(order)) => replay::answer(&order, environment),
         Ok(Command::Help) => result(HELP.to_owned()),
         Ok(Command::Version) => result(concat!("pointsman ", env!("CARGO_PKG_VERSION"), "\n").to_owned()),
     };
@@ -246,6 +300,12 @@ mod tests {
             ("check", Command::Check { config: None }),
             ("keygen", Command::Keygen { name: "my-key".to_owned() }),
             ("keygen --name team", Command::Keygen { name: "team".to_owned() }),
+            ("replay gen-1-x --url http://h --key-env K", {
+                let given = |text: &str| Some(text.to_owned());
+                let (generation, url, key_env) = (given("gen-1-x"), given("http://h"), given("K"));
+                Command::Replay(ReplayOrder { generation, url, key_env, file: None })
+            }),
+            ("replay --file x.toml", Command::Replay(ReplayOrder { file: file(), ..ReplayOrder::default() })),
             ("check --help", Command::Help),
             ("help", Command::Help),
             ("-V", Command::Version),
@@ -264,6 +324,10 @@ mod tests {
             ("-c a -c b", "--config is given twice"),
             ("keygen --config a", "--config does not belong to 'keygen'"),
             ("check --name a", "--name does not belong to 'check'"),
+            ("serve --url a", "--url does not belong to 'serve'"),
+            ("replay", "replay needs the id of a generation, or --file"),
+            ("replay a b", "unexpected argument \"b\""),
+            ("replay a -c b", "--config does not belong to 'replay'"),
         ] {
             let shown = parse(line).map_or_else(|fault| fault.to_string(), |command| format!("{command:?}"));
             assert!(shown.contains(reason), "{line}: {shown}");

@@ -113,9 +113,9 @@ impl Work {
 ///
 /// # Errors
 /// What the client is told when nothing is left to choose from.
-pub async fn route(worker: &Worker, catalog: &Catalog, work: &Work, query: Query) -> Result<Routed, ApiError> {
+pub async fn route(worker: &Worker, work: &Work, query: Query) -> Result<Routed, ApiError> {
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
     let asked = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;
-    asked.map_err(|error| refusal::explain(catalog, work, &error, now))
+    asked.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), work, &error, now))
 }

@@ -19,7 +19,7 @@ use actix_web::{
 };
 use pointsman_actors::domain::{GenerationId, Invalid, InvalidReason};
 
-pub use availability::{Availability, Constraint};
+pub use availability::{Availability, Constraint, NearestRelaxation};
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
 
@@ -38,7 +38,6 @@ struct Problem {
     param: Option<String>,
     allowed_values: Vec<String>,
     faults: Vec<String>,
-    overload: Option<Overload>,
     generation: Option<GenerationId>,
     upstream: Option<UpstreamDetail>,
     previous: Vec<PreviousError>,
@@ -139,29 +138,16 @@ pub enum Overload {
     RequestsInFlight,
     /// All keys together sent as many requests per minute as the gateway takes.
     RequestRate,
+    /// As many bytes of request bodies are held as the gateway may hold.
+    BufferedBytes,
+    /// The process is about to leave.
+    Draining,
     /// Every endpoint is saturated, or refused the claim.
     EndpointsBusy,
     /// Every circuit is open.
     CircuitsOpen,
     /// A control actor did not answer.
     SilentPart,
-    /// The process was asked to stop.
-    Draining,
-}
-
-impl Overload {
-    /// The word in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Overload::RequestsInFlight => "requests_in_flight",
-            Overload::RequestRate => "request_rate",
-            Overload::EndpointsBusy => "endpoints_busy",
-            Overload::CircuitsOpen => "circuits_open",
-            Overload::SilentPart => "silent_part",
-            Overload::Draining => "draining",
-        }
-    }
 }
 
 impl ApiError {
@@ -175,7 +161,6 @@ impl ApiError {
             param: None,
             allowed_values: Vec::new(),
             faults: Vec::new(),
-            overload: None,
             generation: None,
             upstream: None,
             previous: Vec::new(),
@@ -384,6 +369,8 @@ impl ApiError {
         let (reason, message) = match by {
             Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
             Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
+            Overload::BufferedBytes => ("overloaded", "The gateway holds as many request bodies as it has room for."),
+            Overload::Draining => ("draining", "The gateway is shutting down."),
             Overload::EndpointsBusy => {
                 ("overloaded", "Every endpoint that could serve this request takes no more requests at the moment.")
             }
@@ -391,12 +378,16 @@ impl ApiError {
                 ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
             }
             Overload::SilentPart => ("overloaded", "A part of the gateway did not answer in time."),
-            Overload::Draining => ("draining", "The gateway is shutting down."),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
             .because(reason)
             .retry_after(wait)
-            .shedding(by)
+    }
+
+    /// 503: the process leaves. Another instance may take the call at once.
+    #[must_use]
+    pub fn draining() -> ApiError {
+        ApiError::overloaded(Overload::Draining, Duration::from_secs(1))
     }
 
     /// 500: our own fault. Says nothing about it; the log does.
@@ -455,17 +446,6 @@ impl ApiError {
     pub fn with_route(mut self, route: Box<RawValue>) -> ApiError {
         self.0.route = Some(route);
         self
-    }
-
-    fn shedding(mut self, by: Overload) -> ApiError {
-        self.0.overload = Some(by);
-        self
-    }
-
-    /// What the gateway was short of, if it refused the call because of that.
-    #[must_use]
-    pub fn overload(&self) -> Option<Overload> {
-        self.0.overload
     }
 
     /// The failed attempts it tells of.

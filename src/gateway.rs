@@ -9,11 +9,7 @@ use std::{
     future::{Ready, ready},
     ops::Deref,
     rc::{Rc, Weak},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::Arc,
 };
 
 use actix::{Actor as _, Addr};
@@ -26,13 +22,13 @@ use pointsman_actors::{
 };
 
 use crate::{
-    admission::Admitted,
-    auth::Caller,
     control::Control,
     dispatch::budget::Budgets,
-    error::{ApiError, Overload},
+    drain::Drain,
+    error::ApiError,
     events::{ActorReplaced, Metrics},
     images::ImageFiles,
+    intent::Intents,
     memory::Memory,
     reload::Reloads,
     setup::Setup,
@@ -56,21 +52,21 @@ pub struct Shared {
     pub budgets: Budgets,
     /// Images served by link.
     pub images: ImageFiles,
+    /// What is remembered of conversations and latency targets.
+    pub intents: Intents,
     /// Changing the configuration.
     pub reloads: Reloads,
     /// The file that the statistics are kept in, if they are.
     pub memory: Option<Arc<Memory>>,
-    /// Set once the process was asked to stop.
-    pub draining: AtomicBool,
-    /// Set when it begins to: the notice that load balancers get is over.
-    pub stopping: AtomicBool,
+    /// When the process leaves.
+    pub drain: Drain,
 }
 
 impl Shared {
     /// Whether the process was asked to stop.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.drain.has_begun()
     }
 }
 
@@ -118,18 +114,6 @@ impl Worker {
     #[must_use]
     pub fn of(request: &HttpRequest) -> Option<Worker> {
         request.extensions().get::<Worker>().cloned()
-    }
-
-    /// Lets a call in, or says why not and for how long. Once the listeners are closed nothing new is begun, whatever
-    /// still comes on connections that are open.
-    ///
-    /// # Errors
-    /// 503 when the process is about to end; else as of [`crate::admission::Admission::admit`].
-    pub fn admit(&self, caller: &Caller) -> Result<Admitted, ApiError> {
-        if self.shared.stopping.load(Ordering::Relaxed) {
-            return Err(ApiError::overloaded(Overload::Draining, Duration::from_secs(1)));
-        }
-        self.setup.admission.admit(caller)
     }
 
     /// Sees to it that fresh news leave within [`News::PATIENCE`].

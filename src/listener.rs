@@ -1,9 +1,9 @@
 //! A listening socket and the HTTP server on it, with the clocks and bounds that every connection is under.
 
 use std::{
+    any::Any,
     io,
     net::{SocketAddr, TcpListener},
-    time::Duration,
 };
 
 use actix_http::HttpService;
@@ -12,12 +12,17 @@ use actix_service::{IntoServiceFactory as _, map_config};
 use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::{
     App, HttpServer,
-    dev::{AppConfig, Server as HttpServing},
+    dev::{AppConfig, Extensions, Server as HttpServing},
     web::ServiceConfig,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{server::Gateway, setup::Setup, tls};
+use crate::{
+    connections::ClientWatch,
+    server::{Gateway, LAST_WORDS},
+    setup::Setup,
+    tls,
+};
 
 /// Connections the system holds while all workers are busy.
 const BACKLOG: i32 = 4096;
@@ -66,11 +71,7 @@ impl Door {
             .client_request_timeout(timeouts.client_header)
             .max_connections(self.max_connections)
             .tcp_nodelay(true)
-            .on_connect(move |connection, _| {
-                if let Some(tcp) = connection.downcast_ref::<TcpStream>() {
-                    bound_writes(tcp, write_stall(&connected));
-                }
-            })
+            .on_connect(move |connection, extensions| watch(&connected, connection, extensions))
             // Otherwise a client that left is not noticed while the upstream is silent.
             .h1_allow_half_closed(false)
             .shutdown_timeout(grace(&setup))
@@ -104,11 +105,10 @@ impl Door {
                     let ending = ending.clone();
                     async move { ending.notified().await }
                 })
-                .on_connect_ext(move |connection: &TlsStream<TcpStream>, _| {
-                    let tcp = connection.get_ref().0;
+                .on_connect_ext(move |connection: &TlsStream<TcpStream>, extensions| {
                     // A connection that is gone already has no more need of it.
-                    let _ = tcp.set_nodelay(true);
-                    bound_writes(tcp, write_stall(&connected));
+                    let _ = connection.get_ref().0.set_nodelay(true);
+                    watch(&connected, connection, extensions);
                 })
                 .h1(map_config(app.into_factory(), |()| AppConfig::default()))
                 .rustls_0_23(tls.clone())
@@ -117,22 +117,13 @@ impl Door {
     }
 }
 
-/// Seconds that connections get to end when the server stops.
+/// Seconds that connections get to end when the server stops: the grace, and a moment for what is said last.
 fn grace(setup: &Setup) -> u64 {
-    setup.config.timeouts.drain_grace.as_secs().max(1)
+    (setup.config.timeouts.drain_grace + LAST_WORDS).as_secs().max(1)
 }
 
-/// How long a client may read nothing, now.
-fn write_stall(gateway: &Gateway) -> Duration {
-    gateway.shared().setup.load().config.timeouts.client_write_stall
-}
-
-/// A client that reads nothing keeps its connection for no longer than this: the server itself has no clock for
-/// writes, and asks nobody while the socket is full.
-fn bound_writes(connection: &TcpStream, stall: Duration) {
-    // Refused only by systems that do not know the option; there the system's own patience counts.
-    #[cfg(target_os = "linux")]
-    let _ = socket2::SockRef::from(connection).set_tcp_user_timeout(Some(stall));
-    #[cfg(not(target_os = "linux"))]
-    let _ = (connection, stall);
+/// Takes a new connection under watch, with the bounds that are in force now.
+fn watch(gateway: &Gateway, connection: &dyn Any, extensions: &mut Extensions) {
+    let setup = gateway.shared().setup.load();
+    ClientWatch::new(&setup.config, setup.admission.load()).accept(connection, extensions);
 }

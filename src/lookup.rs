@@ -12,11 +12,12 @@ use serde::Deserialize;
 
 use crate::{ask::ask, auth::Caller, clock, error::ApiError, gateway::Worker};
 
-/// The two spellings of an id's name.
+/// The two spellings of an id's name, and what explain may be asked besides.
 #[derive(Deserialize)]
 struct Named {
     generation_id: Option<String>,
     id: Option<String>,
+    why_not: Option<serde_json::Value>,
 }
 
 impl Named {
@@ -31,15 +32,15 @@ pub fn id_in_query(request: &HttpRequest) -> Option<String> {
     Query::<Named>::from_query(request.query_string()).ok().and_then(|named| named.into_inner().id())
 }
 
-/// The id in a JSON body, as `generation_id` or `id`; an empty body has none.
+/// The id in a JSON body, as `generation_id` or `id`, and its `why_not`; an empty body has neither.
 ///
 /// # Errors
 /// 400 when the body is not a JSON object, or the id no string.
-pub fn id_in_body(body: &[u8]) -> Result<Option<String>, ApiError> {
+pub fn named_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), ApiError> {
     if body.trim_ascii().is_empty() {
-        return Ok(None);
+        return Ok((None, None));
     }
-    let named: Named = serde_json::from_slice(body).map_err(|error| {
+    let mut named: Named = serde_json::from_slice(body).map_err(|error| {
         let example = "{\"generation_id\": \"gen-…\"}";
         match error.classify() {
             serde_json::error::Category::Data => {
@@ -49,7 +50,12 @@ pub fn id_in_body(body: &[u8]) -> Result<Option<String>, ApiError> {
             _ => Invalid::body(InvalidReason::InvalidJson, format!("The body must be JSON, such as {example}.")),
         }
     })?;
-    Ok(named.id())
+    let asked = named.why_not.take().filter(|asked| !asked.is_null()).map(|asked| match asked {
+        serde_json::Value::String(name) => Ok(name),
+        _ => Err(Invalid::field(InvalidReason::InvalidType, "why_not", "'why_not' must be a string.")),
+    });
+    let asked = asked.transpose()?;
+    Ok((named.id(), asked))
 }
 
 /// The record of that id, if it is `caller`'s, or `caller` may read all. An unknown, a forgotten and
@@ -63,12 +69,12 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
     worker.shared.news_room.flush();
     let found = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
     let own = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
-    found.filter(own).map(|generation| with_probabilities(worker, &generation)).ok_or_else(ApiError::unknown_generation)
+    found.filter(own).map(|generation| with_probabilities(&generation)).ok_or_else(ApiError::unknown_generation)
 }
 
 /// A record whose candidates say how often each would have been chosen: worked out when somebody asks.
-fn with_probabilities(worker: &Worker, generation: &Generation) -> Generation {
+fn with_probabilities(generation: &Generation) -> Generation {
     let mut decision = (*generation.decision).clone();
-    fill_selection_probabilities(&mut decision, &worker.setup.policy);
+    fill_selection_probabilities(&mut decision, &generation.policy);
     Generation { decision: Arc::new(decision), ..generation.clone() }
 }

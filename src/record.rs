@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use pointsman_actors::{
+    decide::kept_for_the_record,
     domain::{ApiType, CostBreakdown, Generation, GenerationId, GenerationStatus, Usage},
     router::Routed,
 };
@@ -47,7 +48,8 @@ impl Opening {
             status: GenerationStatus::Running,
             requested_model: self.requested_model.into(),
             streamed: self.streamed,
-            decision: Arc::clone(&routed.decision),
+            decision: kept_for_the_record(&routed.decision, &routed.policy),
+            policy: Arc::clone(&routed.policy),
             catalog: Arc::clone(&routed.catalog),
             attempts: Vec::new(),
             model: None,

@@ -5,13 +5,17 @@ use std::{
     time::Duration,
 };
 
-use pointsman_actors::domain::{
-    ApiType, Catalog, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target, Tick,
+use pointsman_actors::{
+    decide::nearest_relaxation,
+    domain::{
+        ApiType, Catalog, Excluded, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target, Tick,
+    },
+    stats::Snapshot,
 };
 
 use crate::{
     dispatch::Work,
-    error::{ApiError, Availability, Constraint, Exhausted, Overload},
+    error::{ApiError, Availability, Constraint, Exhausted, NearestRelaxation, Overload},
 };
 
 /// The answer to a request that no endpoint may serve.
@@ -19,7 +23,8 @@ use crate::{
 /// In this order: a passing obstacle gives 429 or 503 with the time it lasts; a fixed model that lacks
 /// what the request needs gives 400; a key that may not use the model 403; anything else 404.
 #[must_use]
-pub fn explain(catalog: &Catalog, work: &Work, error: &RouteError, now: Tick) -> ApiError {
+pub fn explain(snapshot: &Snapshot, work: &Work, error: &RouteError, now: Tick) -> ApiError {
+    let catalog = &*snapshot.catalog;
     if error.excluded.iter().any(|excluded| excluded.reason.is_passing()) {
         return passing(catalog, error, now);
     }
@@ -37,7 +42,23 @@ pub fn explain(catalog: &Catalog, work: &Work, error: &RouteError, now: Tick) ->
     {
         return context_length(catalog, error).into();
     }
-    no_candidates(catalog, error)
+    no_candidates(snapshot, error)
+}
+
+/// What would have to give for something to be left, if the request can change it.
+#[must_use]
+pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxation> {
+    let catalog = &snapshot.catalog;
+    let relaxation = nearest_relaxation(error, snapshot)?;
+    let endpoint = catalog.endpoint(relaxation.index)?;
+    let (model, provider) = (catalog.model_of(endpoint)?, catalog.provider_of(endpoint)?);
+    let constraint =
+        |excluded: &Excluded| Constraint { field: excluded.reason.as_str(), detail: excluded.detail.to_string() };
+    let without: Vec<Constraint> = relaxation.against.iter().map(constraint).collect();
+    let named: Vec<String> =
+        without.iter().map(|constraint| format!("{} ({})", constraint.field, constraint.detail)).collect();
+    let sentence = format!("{} on {} would be left without {}.", model.id, provider.name, named.join(" and "));
+    Some(NearestRelaxation { model: model.id.to_string(), provider_name: provider.name.to_string(), without, sentence })
 }
 
 /// Whether a reason leaves the context length as what the client should hear of.
@@ -137,7 +158,8 @@ fn counted(error: &RouteError) -> Vec<(ExclusionReason, usize)> {
     counts
 }
 
-fn no_candidates(catalog: &Catalog, error: &RouteError) -> ApiError {
+fn no_candidates(snapshot: &Snapshot, error: &RouteError) -> ApiError {
+    let catalog = &*snapshot.catalog;
     let counts = counted(error);
     let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
     let message = match error.excluded.len() {
@@ -157,6 +179,7 @@ fn no_candidates(catalog: &Catalog, error: &RouteError) -> ApiError {
         excluded_by: counts.iter().map(|(reason, _)| reason.as_str()).collect(),
         fallback_models: Vec::new(),
         constraint: last.map(|e| Constraint { field: e.reason.as_str(), detail: e.detail.to_string() }),
+        nearest_relaxation: nearest(snapshot, error),
     };
     ApiError::no_candidates(message, availability)
 }

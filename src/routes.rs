@@ -13,7 +13,7 @@ use actix_web_lab::extract::LocalData;
 use crate::{
     api::{
         admin, calibration, chat, explain, generation, health, image, key, memory, metrics, models, preview, providers,
-        stats,
+        replay, slo, stats,
     },
     cors,
     error::ApiError,
@@ -111,6 +111,7 @@ fn resources(api: &mut ServiceConfig, version: Version) {
         .service(page("/images/files/{name}").route(read().to(image::file)))
         .service(call("/route/preview").route(web::post().to(preview::show)))
         .service(either("/route/explain").route(read().to(explain::by_query)).route(web::post().to(explain::by_body)))
+        .service(page("/route/replay").route(read().to(replay::show)))
         .service(page("/generation").route(read().to(generation::show)))
         .service(models_page)
         .service(page("/models/count").route(read().to(models::count)))
@@ -123,6 +124,7 @@ fn resources(api: &mut ServiceConfig, version: Version) {
         .service(page("/health/memory").route(read().to(memory::show)))
         .service(page("/health/providers").route(read().to(health::providers)))
         .service(page("/health/providers/{slug}").route(read().to(health::provider)))
+        .service(page("/health/slo").route(read().to(slo::show)))
         .service(page("/key").route(read().to(key::show)))
         .service(page("/auth/key").route(read().to(key::show)))
         .service(page("/credits").route(read().to(key::credits)));

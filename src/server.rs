@@ -9,7 +9,7 @@ use std::{
     num::NonZeroUsize,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -37,9 +37,11 @@ use crate::{
     config::{AdminConfig, Config},
     control::{Control, Keeping},
     dispatch::budget::Budgets,
+    drain::Drain,
     events::Metrics,
     gateway::{Desk, Shared},
     images::ImageFiles,
+    intent::Intents,
     listener::{self, Door},
     memory::Memory,
     reload::{self, AdoptError, Attempt, Cause, Reloads},
@@ -55,7 +57,9 @@ const ADMIN_WORKER: u64 = 0xFFFF;
 const ADMIN_CONNECTIONS: usize = 256;
 
 /// How long the end of the process may wait for a slow disk.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const LAST_NEWS: Duration = Duration::from_secs(5);
+/// How long, behind the grace of a drain, connections may still take to carry what was said last.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Why the gateway did not start.
 #[derive(Debug)]
@@ -135,13 +139,13 @@ impl Gateway {
         let shared = Shared {
             setup: ArcSwap::from_pointee(setup),
             images: ImageFiles::new(images.url_ttl, images.max_bytes),
+            intents: Intents::new(rand::random()),
             metrics,
             budgets: Budgets::default(),
             news_room: control.news_room(),
             routers: Routers::default(),
             memory,
-            draining: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
+            drain: Drain::default(),
             reloads: Reloads::default(),
             control,
         };
@@ -202,14 +206,14 @@ impl Gateway {
     /// From now on readiness says `draining`. What was learned is written down already now: nobody knows how long
     /// running requests will be waited for.
     pub fn begin_drain(&self) {
-        self.shared.draining.store(true, Ordering::Relaxed);
+        self.shared.drain.begin();
         self.shared.news_room.flush();
         self.shared.control.health().do_send(WriteDown);
     }
 
-    /// From now on nothing new is begun; what runs goes on.
-    pub fn begin_stop(&self) {
-        self.shared.stopping.store(true, Ordering::Relaxed);
+    /// From now on nothing runs on: calls without an answer are refused with 503, streams end with an error chunk.
+    pub fn end_requests(&self) {
+        self.shared.drain.finish();
     }
 
     /// Hands in the last news and stops the control actors. Call it when no worker serves any more.
@@ -217,9 +221,9 @@ impl Gateway {
         self.shared.news_room.flush();
         let now_ms = clock::unix_millis();
         // Answers only after every record before; a dead actor has nothing left to lose.
-        let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(LAST_WORDS).await;
+        let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(LAST_NEWS).await;
         // Answers only after every event before, and when they are written down.
-        let _ = self.shared.control.health().send(WriteDown).timeout(LAST_WORDS).await;
+        let _ = self.shared.control.health().send(WriteDown).timeout(LAST_NEWS).await;
         self.watchdog.abort();
         self.control.stop();
         for provider in self.setup().simulation() {

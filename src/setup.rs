@@ -57,7 +57,11 @@ impl Setup {
     /// The bounds request bodies are read under.
     #[must_use]
     pub fn body_limits(&self) -> BodyLimits {
-        BodyLimits { bytes: self.config.limits.max_body_bytes, time: self.config.timeouts.client_body }
+        BodyLimits {
+            bytes: self.config.limits.max_body_bytes,
+            pace: self.config.timeouts.client_body,
+            load: Arc::clone(self.admission.load()),
+        }
     }
 
     /// The simulated providers it plays.

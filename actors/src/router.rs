@@ -10,10 +10,10 @@ use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
 use parking_lot::Mutex;
 
 use crate::{
-    decide::{self, decide},
+    decide::{self, Imagination, ImaginedWorld, WhyNot, decide, why_not_now},
     domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick},
     published::Published,
-    stats::LiveView,
+    stats::{LiveView, Snapshot},
 };
 
 /// Asks for a plan to serve a request with. One per request, answered at once.
@@ -28,9 +28,10 @@ pub struct Route {
     pub published: Arc<Published>,
 }
 
-/// Asks what [`Route`] would answer, without leaving a trace. Answered at once.
+/// Asks what [`Route`] would answer, without leaving a trace. Answered at once; with `why_not` after some
+/// milliseconds, because the decision is then made a few hundred times.
 #[derive(Message)]
-#[rtype(result = "Result<Routed, RouteError>")]
+#[rtype(result = "Previewed")]
 pub struct Preview {
     /// What is asked.
     pub query: Query,
@@ -40,6 +41,30 @@ pub struct Preview {
     pub published: Arc<Published>,
     /// The seed of a past decision, to rank as it did; without noise otherwise.
     pub seed: Option<u64>,
+    /// A world that is to be imagined beside this one.
+    pub imagination: Option<Box<Imagination>>,
+    /// Whom the answer is to say why it is not the choice.
+    pub why_not: Option<String>,
+}
+
+/// What [`Route`] would have answered, and what was asked besides. All of it from one look at the world.
+#[derive(Debug)]
+pub struct Previewed {
+    /// What is decided.
+    pub actual: Foreseen,
+    /// What would be decided in the imagined world.
+    pub imagined: Option<Foreseen>,
+}
+
+/// A decision, or that there is none, and why not somebody else.
+#[derive(Debug)]
+pub struct Foreseen {
+    /// What is decided.
+    pub decided: Result<Decision, RouteError>,
+    /// What it was decided with.
+    pub snapshot: Snapshot,
+    /// Why not whom was asked about.
+    pub why_not: Option<WhyNot>,
 }
 
 /// Asks for a sign of life.
@@ -147,9 +172,21 @@ impl Handler<Route> for Router {
 impl Handler<Preview> for Router {
     type Result = MessageResult<Preview>;
 
-    fn handle(&mut self, Preview { query, now, published, seed }: Preview, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.decide(&published, &query, now, seed))
+    fn handle(&mut self, preview: Preview, _: &mut Context<Self>) -> Self::Result {
+        let Preview { query, now, published, seed, imagination, why_not } = preview;
+        published.live.refresh(now, &mut self.view);
+        let snapshot = published.snapshot();
+        let imagined = imagination.map(|imagination| imagination.world(&snapshot, &self.view, &query, now));
+        let actual = ImaginedWorld::real(&snapshot, &self.view, &query);
+        let foresee = |world| foresee(world, now, seed, why_not.as_deref());
+        MessageResult(Previewed { actual: foresee(actual), imagined: imagined.map(foresee) })
     }
+}
+
+fn foresee(world: ImaginedWorld, now: Tick, seed: Option<u64>, asked: Option<&str>) -> Foreseen {
+    let decided = world.decide(now, seed);
+    let why_not = asked.map(|asked| why_not_now(asked, &world, &decided, now, seed));
+    Foreseen { decided, why_not, snapshot: world.snapshot }
 }
 
 impl Handler<Ping> for Router {

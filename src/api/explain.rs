@@ -1,9 +1,9 @@
-//! `GET` and `POST /route/explain`: why a generation went where it went.
+//! `GET` and `POST /route/explain`: why a generation went where it went, and with `why_not` why not elsewhere.
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use pointsman_actors::decide::reason_sentence;
+use pointsman_actors::decide::{reason_sentence, why_not};
 
-use super::explain_view::ExplainBody;
+use super::{explain_view::ExplainBody, why_not_view};
 use crate::{
     auth::{Authorized, Caller},
     body::read_json,
@@ -23,7 +23,7 @@ pub async fn by_query(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    explain(&worker, &caller, lookup::id_in_query(&request)).await
+    explain(&worker, &caller, lookup::id_in_query(&request), why_not_view::in_query(&request)?).await
 }
 
 /// Explains the generation named in the body, or else in the query.
@@ -38,14 +38,21 @@ pub async fn by_body(
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     let body = read_json(&request, payload, worker.setup.body_limits()).await?;
-    let id = lookup::id_in_body(&body)?.or_else(|| lookup::id_in_query(&request));
-    explain(&worker, &caller, id).await
+    let (id, asked) = lookup::named_in_body(&body)?;
+    let asked = asked.map_or_else(|| why_not_view::in_query(&request), |name| why_not_view::checked(name).map(Some))?;
+    explain(&worker, &caller, id.or_else(|| lookup::id_in_query(&request)), asked).await
 }
 
-async fn explain(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<HttpResponse, ApiError> {
+async fn explain(
+    worker: &Worker,
+    caller: &Caller,
+    id: Option<String>,
+    asked: Option<String>,
+) -> Result<HttpResponse, ApiError> {
     let generation = lookup::find(worker, caller, id).await?;
     let catalog = &generation.catalog;
     let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
-    let body = ExplainBody::new(&generation, catalog, &reason);
+    let why_not = asked.map(|asked| why_not(&asked, &generation.decision, &generation.policy, catalog));
+    let body = ExplainBody::new(&generation, catalog, &reason).answering(why_not.as_ref(), &generation, catalog);
     Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
 }

@@ -1,7 +1,10 @@
 //! The wire shape of a route explanation: the eight published fields of a generation's route, and
 //! every number behind them.
 
-use pointsman_actors::domain::{Catalog, CostBreakdown, Generation, GenerationStatus, Usage};
+use pointsman_actors::{
+    decide::WhyNot,
+    domain::{Catalog, CostBreakdown, Generation, GenerationStatus, Usage},
+};
 use serde::Serialize;
 
 use super::{
@@ -10,6 +13,7 @@ use super::{
     parameters_view::ParametersBody,
     readings::rfc_3339,
     route_view::{self, CandidateBody, EstimateBody, ExcludedBody, Places},
+    why_not_view::WhyNotBody,
 };
 
 /// The answer to an explain call. Flat.
@@ -49,6 +53,8 @@ pub(crate) struct ExplainBody<'a> {
     snapshot_version: u64,
     catalog_version: u64,
     policy_version: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not: Option<WhyNotBody<'a>>,
 }
 
 /// The parts of the cost; they sum to the whole exactly.
@@ -90,7 +96,7 @@ impl<'a> ExplainBody<'a> {
     /// The explanation of a generation; `reason` is the sentence that tells its decision.
     pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> ExplainBody<'a> {
         let decision = &*generation.decision;
-        let places = Places::new(catalog, decision.catalog_version);
+        let places = Places(catalog);
         ExplainBody {
             generation_id: generation.id.as_str(),
             model: generation.model.as_deref(),
@@ -108,7 +114,7 @@ impl<'a> ExplainBody<'a> {
             parameters: ParametersBody::new(decision),
             estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
             candidates: route_view::candidates(decision, places, usize::MAX),
-            candidates_total: decision.candidates.len(),
+            candidates_total: decision.candidates.len() + decision.omitted.len(),
             excluded: route_view::excluded(&decision.excluded, places),
             excluded_total: decision.excluded.len(),
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
@@ -126,7 +132,21 @@ impl<'a> ExplainBody<'a> {
             snapshot_version: decision.snapshot_version,
             catalog_version: decision.catalog_version,
             policy_version: decision.policy_version,
+            why_not: None,
         }
+    }
+}
+
+impl<'a> ExplainBody<'a> {
+    /// The same with the answer to a question about somebody else.
+    pub(crate) fn answering(
+        self,
+        why_not: Option<&'a WhyNot>,
+        generation: &Generation,
+        catalog: &'a Catalog,
+    ) -> ExplainBody<'a> {
+        let why_not = why_not.map(|answer| WhyNotBody::new(answer, catalog, &generation.attempts));
+        ExplainBody { why_not, ..self }
     }
 }
 
@@ -175,7 +195,10 @@ mod tests {
     fn an_explanation_has_the_eight_fields_and_the_numbers_behind_them() {
         let catalog = catalog();
         let generation = generation(&catalog);
-        let body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        let mut body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
+        // Theirs is the page of `route_view`.
+        body.candidates.clear();
+        body.excluded.clear();
         expect![[r#"
             {
               "generation_id": "gen-1763629500-BAAAAAAACAAAAAAADAAAAA",
@@ -196,7 +219,8 @@ mod tests {
                 },
                 "weights": {
                   "latency": 0.5,
-                  "cost": 0.5
+                  "cost": 0.5,
+                  "source": "default"
                 },
                 "allowed_models": [
                   [
@@ -225,110 +249,9 @@ mod tests {
                 "prompt_tokens": 812,
                 "completion_tokens": 256
               },
-              "candidates": [
-                {
-                  "rank": 1,
-                  "selected": true,
-                  "model": "acme/small",
-                  "provider_name": "Acme",
-                  "provider_slug": "acme",
-                  "score": 5.1e-6,
-                  "score_unit": "usd",
-                  "score_terms": [
-                    {
-                      "name": "expected_cost",
-                      "value": 4.8e-6
-                    },
-                    {
-                      "name": "failure",
-                      "value": 3e-7
-                    }
-                  ],
-                  "selection_probability": 0.94,
-                  "predicted": {
-                    "ttft_ms": {
-                      "p50": 230,
-                      "p95": 510
-                    },
-                    "throughput_tps": 95,
-                    "total_ms": {
-                      "p50": 2900,
-                      "p95": null
-                    },
-                    "cost": 4.8e-6,
-                    "failure_probability": 0.004,
-                    "measured": true
-                  },
-                  "health": {
-                    "state": "healthy",
-                    "circuit": "closed",
-                    "success_rate": 0.998,
-                    "samples": 1204,
-                    "in_flight": 2
-                  },
-                  "pricing": {
-                    "prompt": "0.00000015",
-                    "completion": "0.0000006"
-                  },
-                  "context_length": 128000
-                },
-                {
-                  "rank": 2,
-                  "selected": false,
-                  "model": "acme/small",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "score": 7.3e-6,
-                  "score_unit": "usd",
-                  "score_terms": [
-                    {
-                      "name": "expected_cost",
-                      "value": 7e-6
-                    },
-                    {
-                      "name": "failure",
-                      "value": 3e-7
-                    }
-                  ],
-                  "selection_probability": 0.94,
-                  "predicted": {
-                    "ttft_ms": {
-                      "p50": 230,
-                      "p95": 510
-                    },
-                    "throughput_tps": 95,
-                    "total_ms": {
-                      "p50": 2900,
-                      "p95": null
-                    },
-                    "cost": 4.8e-6,
-                    "failure_probability": 0.004,
-                    "measured": true
-                  },
-                  "health": {
-                    "state": "healthy",
-                    "circuit": "closed",
-                    "success_rate": 0.998,
-                    "samples": 1204,
-                    "in_flight": 2
-                  },
-                  "pricing": {
-                    "prompt": "0.0000001",
-                    "completion": "0.000001"
-                  },
-                  "context_length": 200000
-                }
-              ],
+              "candidates": [],
               "candidates_total": 2,
-              "excluded": [
-                {
-                  "model": "beta/medium",
-                  "provider_name": "Beta Cloud",
-                  "provider_slug": "beta",
-                  "reason": "blocked_model",
-                  "detail": "matches beta/*"
-                }
-              ],
+              "excluded": [],
               "excluded_total": 1,
               "attempts": [
                 {

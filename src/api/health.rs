@@ -143,9 +143,9 @@ async fn checks(worker: &Worker) -> Checks {
         health_answers: health.is_ok(),
         providers_available: readings.available_providers(published),
         providers_configured: published.providers.len(),
-        in_flight: worker.setup.admission.in_flight(),
-        in_flight_limit: worker.setup.config.limits.concurrency,
         routers_answer: routers.iter().all(Result::is_ok),
         records: ledger.ok(),
+        in_flight: worker.setup.admission.in_flight(),
+        load: worker.setup.admission.load().read(),
     }
 }

@@ -29,7 +29,7 @@ pub async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
-    let admitted = worker.admit(&caller)?;
+    let admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits()).await?;
     let image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
@@ -56,7 +56,7 @@ pub async fn create(
         may_be_raced: false,
     };
     let work = Work::Image(ImageWork::new(image, &request));
-    let routed = dispatch::route(&worker, catalog, &work, query).await?;
+    let routed = dispatch::route(&worker, &work, query).await?;
     let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
     let walk = Walk::new(&worker, routed, accepted, measure);
     let (answer, draft) = plain::answer(&worker, &work, walk, draft).await?;

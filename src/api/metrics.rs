@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, http::header};
 use pointsman_actors::ledger::CountRecords;
 
-use super::{calibration_metrics, memory};
+use super::{calibration_metrics, memory, slo_metrics};
 use crate::{ask::ask, clock, config::Scope, error::ApiError, events::Standing, gateway::Worker, routes::Exposure};
 
 /// Shows all counters. Open to anybody on a listener that only this machine reaches; else for keys with the scope `read`.
@@ -27,9 +27,11 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         ledger_depth: depths.ledger.get(),
         ledger_records: ask(&shared.control.ledger(), question).await.ok(),
         dropped_events: shared.news_room.dropped(),
+        load: setup.admission.load().read(),
     });
     shared.metrics.observe_places(setup.places_standing());
     let mut others = calibration_metrics::read(&worker).await;
+    others.extend(slo_metrics::read(&worker));
     others.extend(memory::families(&worker));
     let text = shared.metrics.render(&others).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))

@@ -1,24 +1,37 @@
 //! `POST /route/preview`: what serving would choose, without calling anybody.
+//!
+//! With `what_if` also what it would choose in a world that is not, with `why_not` why not somebody else.
 
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
-    decide::{fill_selection_probabilities, reason_sentence},
+    decide::{Imagination, fill_selection_probabilities, reason_sentence},
     dialect::{ChatRequest, Form},
-    router::Preview,
+    domain::{Catalog, Tick},
+    router::{Foreseen, Preview},
 };
 
-use super::preview_view::{Asked, PreviewBody};
+use super::{
+    preview_view::{Asked, PreviewBody, Told},
+    why_not_view,
+};
 use crate::{
-    auth::Authorized, body::read_json, clock, config::Scope, dispatch::Work, error::ApiError, gateway::Worker, query,
-    refusal,
+    auth::Authorized,
+    body::{header_text, read_json},
+    clock,
+    config::Scope,
+    dispatch::Work,
+    error::ApiError,
+    gateway::Worker,
+    intent::Intent,
+    query, refusal,
 };
 
 /// Ranks the candidates of a chat request. No upstream call, no cost, no generation; counts as one request.
 ///
 /// # Errors
-/// The same 4xx as chat, except that an empty pool is an answer.
+/// The same 4xx as chat, except that an empty pool is an answer; 400 also for a `what_if` that names nobody.
 pub async fn show(
     Authorized(caller): Authorized,
     worker: Worker,
@@ -26,34 +39,51 @@ pub async fn show(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Inference)?;
-    let _admitted = worker.admit(&caller)?;
+    let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits()).await?;
-    let chat = ChatRequest::parse(body, Form::Preview, &worker.setup.config.limits.request)?;
+    let mut chat = ChatRequest::parse(body, Form::Preview, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
-    let query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
+    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
+    let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
+    // Completes the question; a preview leaves nothing to be remembered.
+    let _ = Intent::of(&worker, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
     let asked = Asked { model: &requested, at: clock::unix_millis() / 1000, top_n: chat.routing.top_n };
+    let now = clock::now();
     let preview = Preview {
         query,
-        now: clock::now(),
+        now,
         published: Arc::clone(&worker.setup.published),
         seed: chat.routing.route_seed,
+        imagination: imagination(&mut chat, catalog)?,
+        why_not: chat.why_not.take().map_or_else(|| why_not_view::in_query(&request), |name| Ok(Some(name)))?,
     };
     let answer = worker.router.send(preview).await.map_err(|_| ApiError::internal())?;
-    let mut response = HttpResponse::Ok();
-    response.insert_header((header::CACHE_CONTROL, "no-store"));
-    match answer {
-        Ok(routed) => {
-            let mut decision = (*routed.decision).clone();
-            fill_selection_probabilities(&mut decision, &routed.policy);
-            let reason = reason_sentence(&decision, &routed.catalog, 0);
-            Ok(response.json(PreviewBody::decided(asked, &decision, &routed.catalog, &reason)))
+    let work = Work::Chat(chat);
+    let actual = told(answer.actual, &work, now);
+    let imagined = answer.imagined.map(|imagined| told(imagined, &work, now));
+    let body = PreviewBody::new(asked, &actual, imagined.as_ref());
+    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+}
+
+fn imagination(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<Imagination>>, ApiError> {
+    let resolved = chat.what_if.take().map(|what_if| Imagination::new(*what_if, catalog));
+    Ok(resolved.transpose()?.map(Box::new))
+}
+
+/// A decision with everything that is told about it.
+fn told(foreseen: Foreseen, work: &Work, now: Tick) -> Told {
+    let Foreseen { mut decided, snapshot, why_not } = foreseen;
+    let (reason, nearest) = match &mut decided {
+        Ok(decision) => {
+            fill_selection_probabilities(decision, &snapshot.policy);
+            (reason_sentence(decision, &snapshot.catalog, 0), None)
         }
         Err(error) => {
-            let reason = refusal::explain(catalog, &Work::Chat(chat), &error, clock::now());
-            let reason = reason.message();
-            Ok(response.json(PreviewBody::nothing_left(asked, &error, catalog, reason)))
+            let refusal = refusal::explain(&snapshot, work, error, now);
+            (refusal.message().to_owned(), refusal::nearest(&snapshot, error))
         }
-    }
+    };
+    Told { decided, catalog: snapshot.catalog, reason, nearest, why_not }
 }

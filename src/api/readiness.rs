@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::load::LoadReading;
+
 /// What was found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checks {
@@ -15,12 +17,13 @@ pub(crate) struct Checks {
     pub(crate) providers_configured: usize,
     /// Whether the router of every worker answered.
     pub(crate) routers_answer: bool,
-    /// Inference calls in progress.
-    pub(crate) in_flight: u32,
-    /// Most of them; `None` without a limit.
-    pub(crate) in_flight_limit: Option<u32>,
     /// Records held; `None` when the ledger did not answer.
     pub(crate) records: Option<usize>,
+    /// Inference calls in progress.
+    pub(crate) in_flight: u32,
+    /// What else is carried. A gateway that turns calls away is ready all the same: taken out of service it would only
+    /// push its load on the others, and the next moment it has room again.
+    pub(crate) load: LoadReading,
 }
 
 /// The answer of the readiness page.
@@ -36,7 +39,7 @@ struct ChecksBody {
     providers: ProvidersCheck,
     router: RouterCheck,
     ledger: LedgerCheck,
-    capacity: CapacityCheck,
+    load: LoadCheck,
 }
 
 #[derive(Serialize)]
@@ -57,19 +60,18 @@ struct RouterCheck {
     ok: bool,
 }
 
-/// Whether another call would be let in. Does not count towards readiness: a full gateway refuses at once and says so,
-/// and a load balancer that takes it away sends its share to others that are as full.
-#[derive(Serialize)]
-struct CapacityCheck {
-    ok: bool,
-    in_flight: u32,
-    limit: Option<u32>,
-}
-
 #[derive(Serialize)]
 struct LedgerCheck {
     ok: bool,
     records: usize,
+}
+
+#[derive(Serialize)]
+struct LoadCheck {
+    shedding: bool,
+    in_flight: u32,
+    buffered_bytes: usize,
+    connections: usize,
 }
 
 impl ReadinessBody {
@@ -87,10 +89,11 @@ impl ReadinessBody {
             },
             router: RouterCheck { ok: checks.routers_answer },
             ledger: LedgerCheck { ok: checks.records.is_some(), records: checks.records.unwrap_or_default() },
-            capacity: CapacityCheck {
-                ok: checks.in_flight_limit.is_none_or(|limit| checks.in_flight < limit),
+            load: LoadCheck {
+                shedding: checks.load.shedding,
                 in_flight: checks.in_flight,
-                limit: checks.in_flight_limit,
+                buffered_bytes: checks.load.body_bytes,
+                connections: checks.load.connections,
             },
         };
         let good = body.catalog.ok && body.providers.ok && body.router.ok && body.ledger.ok;
@@ -111,6 +114,7 @@ impl ReadinessBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Shed;
 
     const GOOD: Checks = Checks {
         models: Some(12),
@@ -118,9 +122,14 @@ mod tests {
         providers_available: 3,
         providers_configured: 4,
         routers_answer: true,
-        in_flight: 3,
-        in_flight_limit: Some(4),
         records: Some(120),
+        in_flight: 3,
+        load: LoadReading {
+            body_bytes: 96,
+            connections: 7,
+            shed: [(Shed::InFlight, 1), (Shed::RequestRate, 0), (Shed::BufferedBytes, 0)],
+            shedding: true,
+        },
     };
 
     fn json(draining: bool, checks: Checks) -> String {
@@ -128,12 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn with_every_actor_answering_the_gateway_is_ready() {
+    fn with_every_actor_answering_the_gateway_is_ready_even_while_it_sheds_load() {
         let expected = concat!(
             r#"{"status":"ready","checks":{"catalog":{"ok":true,"models":12},"#,
             r#""providers":{"ok":true,"available":3,"configured":4},"#,
             r#""router":{"ok":true},"ledger":{"ok":true,"records":120},"#,
-            r#""capacity":{"ok":true,"in_flight":3,"limit":4}}}"#,
+            r#""load":{"shedding":true,"in_flight":3,"buffered_bytes":96,"connections":7}}}"#,
         );
         assert_eq!(json(false, GOOD), expected);
     }
@@ -149,8 +158,6 @@ mod tests {
         for checks in unready {
             assert!(json(false, checks).starts_with(r#"{"status":"not_ready""#), "{checks:?}");
         }
-        let full = json(false, Checks { in_flight: 4, ..GOOD });
-        assert!(full.contains(r#""status":"ready""#) && full.contains(r#""capacity":{"ok":false"#), "{full}");
         assert!(json(true, GOOD).starts_with(r#"{"status":"draining""#));
     }
 }

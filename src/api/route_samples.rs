@@ -28,6 +28,7 @@ pub(crate) fn query() -> Query {
         max_tokens: None,
         streamed: false,
         sticky: None,
+        latency_margin: 1.0,
         today: today(),
     }
 }
@@ -53,8 +54,11 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         parameters: query.routing,
         code: DecisionCode::CheapestAvailable,
         candidates: vec![candidate(catalog, 0, 0.000_005_1), candidate(catalog, 1, 0.000_007_3)],
+        rivals: Vec::new(),
+        omitted: Vec::new(),
         excluded: vec![Excluded {
             index: 3,
+            endpoint: catalog.endpoint(3).unwrap().id,
             reason: ExclusionReason::BlockedModel,
             detail: Detail::Matches("beta/*".parse().unwrap()),
         }],
@@ -77,6 +81,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
         index,
         endpoint: catalog.endpoint(index).unwrap().id,
         target: 0,
+        provider: catalog.endpoint(index).unwrap().provider,
         score,
         unit: ScoreUnit::Usd,
         terms: ScoreTerms::new(&["expected_cost", "failure"], [score - 0.000_000_3, 0.000_000_3, 0.0, 0.0]),
@@ -112,6 +117,7 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         requested_model: "auto".into(),
         streamed: true,
         decision: Arc::new(decision(catalog)),
+        policy: Arc::default(),
         catalog: Arc::new(catalog.clone()),
         attempts: vec![attempt(1, "Acme", Some(503)), attempt(2, "Beta Cloud", Some(200))],
         model: Some(model),

@@ -1,7 +1,7 @@
 //! The wire shapes of a route that preview and explain share: candidates with their numbers, and what
 //! was excluded and why.
 //!
-//! A decision points into one catalog version. [`Places`] finds an endpoint in the catalog at hand also
+//! A decision points into the catalog of its time. [`Places`] finds an endpoint in the catalog at hand also
 //! after a reload; what is gone by then is `null`.
 
 use pointsman_actors::domain::{
@@ -14,32 +14,15 @@ use super::{
     number::{Figure, Text},
 };
 
-/// Where the positions of a decision point to.
+/// Where the positions of a decision point to, as far as this catalog knows them.
 #[derive(Clone, Copy)]
-pub(crate) struct Places<'a> {
-    catalog: &'a Catalog,
-    /// Whether the decision was made with this very version.
-    same_version: bool,
-}
+pub(crate) struct Places<'a>(pub(crate) &'a Catalog);
 
 impl<'a> Places<'a> {
-    /// The places of what was decided with `version`, as far as `catalog` knows them.
-    pub(crate) fn new(catalog: &'a Catalog, version: u64) -> Places<'a> {
-        Places { catalog, same_version: catalog.version == version }
-    }
-
-    fn of_candidate(self, candidate: &Candidate) -> Option<&'a Endpoint> {
-        let there = self.catalog.endpoint(candidate.index).filter(|endpoint| endpoint.id == candidate.endpoint);
-        there.or_else(|| self.catalog.endpoints.iter().find(|endpoint| endpoint.id == candidate.endpoint))
-    }
-
-    fn of_excluded(self, excluded: &Excluded) -> Option<&'a Endpoint> {
-        self.catalog.endpoint(excluded.index).filter(|_| self.same_version)
-    }
-
-    fn name(self, endpoint: Option<&'a Endpoint>) -> Named<'a> {
-        let model = endpoint.and_then(|endpoint| self.catalog.model_of(endpoint));
-        let provider = endpoint.and_then(|endpoint| self.catalog.provider_of(endpoint));
+    /// The names of an endpoint, if it is there.
+    pub(crate) fn name(self, endpoint: Option<&'a Endpoint>) -> Named<'a> {
+        let model = endpoint.and_then(|endpoint| self.0.model_of(endpoint));
+        let provider = endpoint.and_then(|endpoint| self.0.provider_of(endpoint));
         Named {
             model: model.map(|model| model.id.as_str()),
             provider_name: provider.map(|provider| &*provider.name),
@@ -49,8 +32,8 @@ impl<'a> Places<'a> {
 }
 
 /// The names of an endpoint.
-#[derive(Serialize)]
-struct Named<'a> {
+#[derive(Serialize, Default)]
+pub(crate) struct Named<'a> {
     model: Option<&'a str>,
     provider_name: Option<&'a str>,
     provider_slug: Option<&'a str>,
@@ -143,7 +126,7 @@ pub(crate) fn candidates<'a>(decision: &'a Decision, places: Places<'a>, most: u
 /// Every endpoint that was excluded.
 pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
     let body = |excluded: &'a Excluded| ExcludedBody {
-        endpoint: places.name(places.of_excluded(excluded)),
+        endpoint: places.name(places.0.find(excluded.index, excluded.endpoint)),
         reason: excluded.reason.as_str(),
         detail: Text(&excluded.detail),
     };
@@ -152,7 +135,7 @@ pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<
 
 impl<'a> CandidateBody<'a> {
     fn new(rank: usize, candidate: &'a Candidate, places: Places<'a>) -> CandidateBody<'a> {
-        let endpoint = places.of_candidate(candidate);
+        let endpoint = places.0.find(candidate.index, candidate.endpoint);
         CandidateBody {
             rank,
             selected: rank == 1,
@@ -209,5 +192,95 @@ impl HealthBody {
 impl PricePairBody {
     fn new(pricing: &Pricing) -> PricePairBody {
         PricePairBody { prompt: Text(pricing.prompt), completion: Text(pricing.completion) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::{
+        super::{route_samples::decision, samples::catalog},
+        *,
+    };
+
+    #[test]
+    fn candidates_and_what_was_excluded_have_their_names_and_numbers() {
+        let catalog = catalog();
+        let decision = decision(&catalog);
+        let shown = (candidates(&decision, Places(&catalog), 1), excluded(&decision.excluded, Places(&catalog)));
+        expect![[r#"
+            [
+              [
+                {
+                  "rank": 1,
+                  "selected": true,
+                  "model": "acme/small",
+                  "provider_name": "Acme",
+                  "provider_slug": "acme",
+                  "score": 5.1e-6,
+                  "score_unit": "usd",
+                  "score_terms": [
+                    {
+                      "name": "expected_cost",
+                      "value": 4.8e-6
+                    },
+                    {
+                      "name": "failure",
+                      "value": 3e-7
+                    }
+                  ],
+                  "selection_probability": 0.94,
+                  "predicted": {
+                    "ttft_ms": {
+                      "p50": 230,
+                      "p95": 510
+                    },
+                    "throughput_tps": 95,
+                    "total_ms": {
+                      "p50": 2900,
+                      "p95": null
+                    },
+                    "cost": 4.8e-6,
+                    "failure_probability": 0.004,
+                    "measured": true
+                  },
+                  "health": {
+                    "state": "healthy",
+                    "circuit": "closed",
+                    "success_rate": 0.998,
+                    "samples": 1204,
+                    "in_flight": 2
+                  },
+                  "pricing": {
+                    "prompt": "0.00000015",
+                    "completion": "0.0000006"
+                  },
+                  "context_length": 128000
+                }
+              ],
+              [
+                {
+                  "model": "beta/medium",
+                  "provider_name": "Beta Cloud",
+                  "provider_slug": "beta",
+                  "reason": "blocked_model",
+                  "detail": "matches beta/*"
+                }
+              ]
+            ]"#]]
+        .assert_eq(&serde_json::to_string_pretty(&shown).unwrap());
+    }
+
+    #[test]
+    fn terms_sum_to_the_score() {
+        let catalog = catalog();
+        let decision = decision(&catalog);
+        for candidate in candidates(&decision, Places(&catalog), 9) {
+            let candidate = serde_json::to_value(candidate).unwrap();
+            let terms = candidate["score_terms"].as_array().unwrap();
+            let sum: f64 = terms.iter().map(|term| term["value"].as_f64().unwrap()).sum();
+            assert!((sum - candidate["score"].as_f64().unwrap()).abs() < 1e-15);
+        }
     }
 }

@@ -45,7 +45,7 @@ pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub use environment::Environment;
 pub use fault::{Fault, Place};
 pub use keys::{Key, Scope, digest_of, to_hex};
-pub use limits::{LimitsConfig, StreamConfig, TimeoutsConfig};
+pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
 pub use origin::Reading;
 pub use providers::{ProviderConfig, WireDialect};

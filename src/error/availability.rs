@@ -28,6 +28,22 @@ pub struct Availability {
     /// The one constraint that excluded the last candidate, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraint: Option<Constraint>,
+    /// What would have to give for something to be left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearest_relaxation: Option<NearestRelaxation>,
+}
+
+/// The endpoint that the fewest constraints of the request stand against, and all of these.
+#[derive(Debug, Clone, Serialize)]
+pub struct NearestRelaxation {
+    /// Its model.
+    pub model: String,
+    /// Its provider.
+    pub provider_name: String,
+    /// Everything against it.
+    pub without: Vec<Constraint>,
+    /// The same as a sentence.
+    pub sentence: String,
 }
 
 /// A constraint and the figure that decided.
@@ -51,6 +67,7 @@ impl Availability {
             excluded_by: Vec::new(),
             fallback_models,
             constraint: None,
+            nearest_relaxation: None,
         }
     }
 
@@ -70,6 +87,7 @@ impl Availability {
             excluded_by,
             fallback_models: Vec::new(),
             constraint: None,
+            nearest_relaxation: None,
         }
     }
 

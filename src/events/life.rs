@@ -5,10 +5,7 @@ use std::time::Duration;
 use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::Metrics;
-use crate::{
-    error::Overload,
-    reload::{Attempt, Outcome},
-};
+use crate::reload::{Attempt, Outcome};
 
 /// The actors that are watched.
 const ACTORS: [&str; 4] = ["catalog", "health", "ledger", "router"];
@@ -23,7 +20,6 @@ pub(super) struct LifeMetrics {
     restart_pending: IntGauge,
     replaced: IntCounterVec,
     silent: IntCounterVec,
-    shed: IntCounterVec,
     places: IntGaugeVec,
     places_taken: IntGaugeVec,
 }
@@ -56,14 +52,12 @@ impl LifeMetrics {
                 Opts::new("actor_silent_total", "Times an actor did not answer the watchdog in time"),
                 &["actor"],
             )?,
-            shed: IntCounterVec::new(Opts::new("shed_total", "Calls refused for want of room"), &["reason"])?,
             places: IntGaugeVec::new(Opts::new("provider_places", "Calls a provider gets at a time"), &["provider"])?,
             places_taken: IntGaugeVec::new(
                 Opts::new("provider_places_taken", "Calls that a provider has now"),
                 &["provider"],
             )?,
         };
-        registry.register(Box::new(metrics.shed.clone()))?;
         registry.register(Box::new(metrics.places.clone()))?;
         registry.register(Box::new(metrics.places_taken.clone()))?;
         registry.register(Box::new(metrics.replaced.clone()))?;
@@ -174,20 +168,6 @@ impl ActorSilent<'_> {
     pub fn emit(&self, metrics: &Metrics) {
         metrics.life.silent.with_label_values(&[self.actor]).inc();
         log::error!("actor '{}' has not answered for {:.0} s", self.actor, self.patience.as_secs_f64());
-    }
-}
-
-/// A call was refused for want of room.
-pub struct Shed {
-    /// Of what.
-    pub by: Overload,
-}
-
-impl Shed {
-    /// Counts it; logs it at `debug`: under a flood the log must not be the next thing to give way.
-    pub fn emit(&self, metrics: &Metrics) {
-        metrics.life.shed.with_label_values(&[self.by.as_str()]).inc();
-        log::debug!("a call was refused: {}", self.by.as_str());
     }
 }
 

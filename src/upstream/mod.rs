@@ -7,7 +7,7 @@
 //!
 //! From the outside in: `client` is what callers use, `connector` opens sockets for awc, `guard` sits on each of them
 //! and watches the framing, `body` is the running answer with its clocks, `failure` and `refusal` name what went wrong.
-//! `fetch` goes after images that a provider only linked to.
+//! `fetch` goes after images that a provider only linked to; `page` reads a gateway's own pages for a command.
 //!
 //! It does not know models, routing or JSON answers: whether a whole body is also a *valid* answer is decided by the
 //! dialect, and whether another endpoint is tried by the dispatcher.
@@ -20,6 +20,7 @@ mod failure;
 mod fetch;
 mod guard;
 mod mask;
+mod page;
 mod probe;
 mod rate_limits;
 mod redact;
@@ -33,6 +34,8 @@ pub use body::UpstreamBody;
 pub use client::{BodyForm, Call, TransportLimits, UpstreamAnswer, UpstreamClient};
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
+pub use guard::dry_run::{Examined, examine};
+pub use page::read_page;
 pub use probe::{Phases, Timing};
 pub use redact::Redactor;
 pub use retry_after::retry_after;

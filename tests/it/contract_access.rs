@@ -67,7 +67,13 @@ async fn missing_malformed_unknown_disabled_and_expired_keys_are_401() {
         (&[("authorization", ""), ("x-api-key", "sk-nobody-0000111122223333")], "invalid_key"),
     ];
     for (headers, reason) in cases {
-        for path in ["/api/v1/key", "/api/v1/health/providers", "/api/v1/models/stats", "/api/v1/generation?id=x"] {
+        for path in [
+            "/api/v1/key",
+            "/api/v1/health/providers",
+            "/api/v1/health/slo",
+            "/api/v1/models/stats",
+            "/api/v1/generation?id=x",
+        ] {
             // A scheme without a token loses its space on the way.
             let reply = get(&gateway, path, headers).await;
             let reason = if headers[0].1 == "Bearer " { "invalid_key" } else { reason };
@@ -103,6 +109,7 @@ async fn a_scope_opens_its_own_pages_and_admin_all_that_are_read() {
     let id = gateway.chat(&chat).await.expect(200)["id"].as_str().unwrap().to_owned();
     let pages = [
         ("/api/v1/health/providers".to_owned(), None, "read"),
+        ("/api/v1/health/slo".to_owned(), None, "read"),
         ("/api/v1/models/stats".to_owned(), None, "read"),
         ("/api/v1/health/calibration".to_owned(), None, "read"),
         ("/api/v1/health/memory".to_owned(), None, "read"),

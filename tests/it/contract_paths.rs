@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What can be read below every mount; `{id}` is a generation.
-const PAGES: [&str; 18] = [
+const PAGES: [&str; 19] = [
     "/models",
     "/models/count",
     "/models/stats",
@@ -25,6 +25,7 @@ const PAGES: [&str; 18] = [
     "/health/memory",
     "/health/providers",
     "/health/providers/acme",
+    "/health/slo",
     "/key",
     "/auth/key",
     "/credits",

@@ -207,6 +207,11 @@ impl TestGateway {
             handle.stop(true).await;
         }
     }
+
+    /// Tells whatever still runs that the time of the process is over; its pages can still be read.
+    pub fn end_requests(&self) {
+        self.gateway.as_ref().expect("runs in a process of its own").end_requests();
+    }
 }
 
 /// The configuration of a test: the preamble and this.

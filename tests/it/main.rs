@@ -24,13 +24,13 @@ mod config_secrets;
 #[cfg(test)]
 mod config_shipped;
 #[cfg(test)]
+mod config_targets;
+#[cfg(test)]
 mod contract_access;
 #[cfg(test)]
 mod contract_catalog;
 #[cfg(test)]
 mod contract_chat;
-#[cfg(test)]
-mod contract_enemy;
 #[cfg(test)]
 mod contract_errors;
 #[cfg(test)]
@@ -56,9 +56,28 @@ mod contract_secrets;
 #[cfg(test)]
 mod contract_stream;
 #[cfg(test)]
-mod contract_stream_leaving;
-#[cfg(test)]
 mod contract_stream_pace;
+#[cfg(test)]
+mod enemy;
+#[cfg(test)]
+mod enemy_bodies;
+#[cfg(test)]
+mod enemy_framing;
+#[cfg(test)]
+mod enemy_heads;
+#[cfg(test)]
+mod enemy_keys;
+#[cfg(test)]
+mod enemy_leaving;
+#[cfg(test)]
+mod enemy_paths;
+#[cfg(test)]
+mod enemy_slow;
+#[cfg(test)]
+mod fuzz_corpus;
+#[cfg(test)]
+#[path = "../../fuzz/properties/mod.rs"]
+mod fuzz_properties;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
@@ -70,6 +89,8 @@ mod hostile_answers;
 #[cfg(test)]
 mod hostile_connections;
 #[cfg(test)]
+mod hostile_endless;
+#[cfg(test)]
 mod hostile_statuses;
 #[cfg(test)]
 mod hostile_streams;
@@ -78,7 +99,11 @@ mod image_links;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]
+mod latency_targets;
+#[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod lifecycle_drain;
 #[cfg(test)]
 mod lifecycle_reload;
 #[cfg(test)]
@@ -88,11 +113,17 @@ mod pool;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod provider_preferences;
+#[cfg(test)]
 mod raw_client;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod reload_file;
+#[cfg(test)]
+mod replay;
+#[cfg(test)]
+mod replay_worlds;
 #[cfg(test)]
 mod retry_budget;
 #[cfg(test)]
@@ -105,6 +136,8 @@ mod server_tls;
 mod simulation;
 #[cfg(test)]
 mod smoke;
+#[cfg(test)]
+mod stickiness;
 #[cfg(test)]
 mod upstream_answers;
 #[cfg(test)]
@@ -125,5 +158,7 @@ mod upstream_without_guard;
 mod watchdog;
 #[cfg(test)]
 mod waterfall;
+#[cfg(test)]
+mod why;
 #[cfg(test)]
 mod world;

@@ -10,7 +10,7 @@ use super::{
     score::Scoring,
 };
 use crate::{
-    domain::{Cause, Detail, Excluded, ExclusionReason, Objective, Tick},
+    domain::{Cause, Detail, EndpointId, Excluded, ExclusionReason, Objective, Tick},
     stats::Gate,
 };
 
@@ -97,25 +97,31 @@ pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scori
 
 /// Why a row takes no part.
 pub(super) fn excluded(case: &Case<'_>, row: &Row<'_>) -> Excluded {
-    let index = row.index;
+    let (index, endpoint) = (row.index, row.endpoint());
     if !row.moment.gate.is_passing() {
         let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
-        return shut(index, row.moment.gate, case.now, failures, last);
+        return shut((index, endpoint), row.moment.gate, case.now, failures, last);
     }
     match row.moment.due {
         Some(due) => {
             let detail = Detail::Paced { wait: due - case.now };
-            Excluded { index, reason: ExclusionReason::Paced, detail }
+            Excluded { index, endpoint, reason: ExclusionReason::Paced, detail }
         }
         None => {
             let detail = Detail::Saturated { in_flight: row.moment.in_flight, knee: row.stats.estimates.fit.knee };
-            Excluded { index, reason: ExclusionReason::Saturated, detail }
+            Excluded { index, endpoint, reason: ExclusionReason::Saturated, detail }
         }
     }
 }
 
-/// An endpoint behind a gate that is not open.
-pub(super) fn shut(index: u32, gate: Gate, now: Tick, failures: u32, last: Option<Cause>) -> Excluded {
+/// An endpoint, by position and id, behind a gate that is not open.
+pub(super) fn shut(
+    (index, endpoint): (u32, EndpointId),
+    gate: Gate,
+    now: Tick,
+    failures: u32,
+    last: Option<Cause>,
+) -> Excluded {
     let wait = gate.until().unwrap_or_default() - now;
     let detail = match gate {
         Gate::Cooling { .. } => Detail::Cooling { wait, last },
@@ -124,5 +130,5 @@ pub(super) fn shut(index: u32, gate: Gate, now: Tick, failures: u32, last: Optio
         Gate::Probing { .. } => Detail::Text("half-open, its probe is out"),
         Gate::Open { .. } | Gate::Passing => Detail::Open { wait, failures, last },
     };
-    Excluded { index, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
+    Excluded { index, endpoint, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
 }

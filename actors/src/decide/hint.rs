@@ -27,7 +27,8 @@ pub fn nearest_relaxation(error: &RouteError, snapshot: &Snapshot) -> Option<Rel
     let screen = Screen::new(&snapshot.catalog, &snapshot.lengths, query, aliases.into_iter().next());
     let against = |index: u32| -> Option<Relaxation> {
         let subject = Subject::of(&snapshot.catalog, snapshot.catalog.endpoint(index)?)?;
-        let excluded = screen.refusals(subject).map(|(reason, detail)| Excluded { index, reason, detail });
+        let endpoint = subject.endpoint.id;
+        let excluded = screen.refusals(subject).map(|(reason, detail)| Excluded { index, endpoint, reason, detail });
         Some(Relaxation { index, against: excluded.collect() })
     };
     let hopeful = |relaxation: &Relaxation| {

@@ -10,10 +10,14 @@
 
 mod case;
 mod chance;
+mod change;
+mod contest;
 mod field;
 mod filter;
 mod gates;
 mod hint;
+mod keep;
+mod naming;
 mod noise;
 mod patience;
 mod plan;
@@ -21,13 +25,29 @@ mod predict;
 mod reason;
 mod record;
 mod reference;
+mod replay;
+mod retarget;
 mod score;
+mod what_if;
+mod why_not;
+mod why_not_now;
+mod why_not_tell;
+mod wishes;
+mod words;
 
-pub use chance::{fill_selection_probabilities, rescore};
+pub use chance::fill_selection_probabilities;
+pub use change::{Change, Figure};
 pub use hint::{Relaxation, nearest_relaxation};
+pub use keep::kept_for_the_record;
+pub use naming::order_leads_nowhere;
 pub use patience::{first_byte_clock, hedge_after};
 pub use reason::reason_sentence;
 pub use reference::reference_scores;
+pub use replay::{Difference, Lost, Recomputed, Replay, replay, rescore};
+pub use score::{score_unit, term_names};
+pub use what_if::{Imagination, ImaginedWorld};
+pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_in};
+pub use why_not_now::why_not_now;
 
 use self::{
     case::Case,

@@ -7,7 +7,11 @@
 
 use std::cmp::Ordering;
 
-use super::field::{Role, Row};
+use super::{
+    field::{Role, Row},
+    wishes::GRADE_BITS,
+};
+use crate::domain::EndpointId;
 
 /// Scores this close, relatively, are equal.
 const TIE: f64 = 1e-9;
@@ -24,13 +28,61 @@ pub(super) struct Plan<'r, 'a> {
     pub kept: bool,
 }
 
+/// What an order is made of. Rows have it when a decision is made, recorded candidates when it is replayed.
+pub(super) trait Ranked {
+    /// What ranks before any score: target, then tier.
+    fn class(&self) -> u64;
+    /// What it is ordered by within its class: its score, or past a shut gate the moment that opens. Never negative.
+    fn rank(&self) -> f64;
+    fn failure(&self) -> f64;
+    fn cost(&self) -> f64;
+    fn in_flight(&self) -> u32;
+    fn endpoint(&self) -> EndpointId;
+    fn provider(&self) -> u32;
+    fn is_probe(&self) -> bool;
+}
+
+impl Ranked for Row<'_> {
+    fn class(&self) -> u64 {
+        self.class
+    }
+
+    fn rank(&self) -> f64 {
+        self.rank
+    }
+
+    fn failure(&self) -> f64 {
+        self.forecast.failure
+    }
+
+    fn cost(&self) -> f64 {
+        self.moment.cost
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.moment.in_flight
+    }
+
+    fn endpoint(&self) -> EndpointId {
+        self.stats.facts.id
+    }
+
+    fn provider(&self) -> u32 {
+        self.stats.facts.provider
+    }
+
+    fn is_probe(&self) -> bool {
+        self.role == Role::Probe
+    }
+}
+
 /// Gives every row that takes part its rank within its class.
 pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
     for row in rows.iter_mut().filter(|row| row.role != Role::Out) {
         if row.role == Role::Panic {
             // Past shut gates the one that opens soonest goes first, whatever it would score, and missed
             // preferences count for nothing.
-            row.class = row.wish() << 1;
+            row.class = row.wish() << GRADE_BITS;
             row.rank = row.moment.gate.until().or(row.moment.due).unwrap_or_default().0 as f64;
         } else {
             row.rank = score(row);
@@ -41,12 +93,17 @@ pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
 /// The rows that take part, in the order they are tried.
 pub(super) fn ordered<'r, 'a>(rows: &'r [Row<'a>], attempts: u32) -> Vec<&'r Row<'a>> {
     let mut order = roughly_ordered(rows);
-    order.sort_unstable_by_key(|row| (row.class, row.rank.to_bits()));
-    settle_ties(&mut order);
-    let probe = order.iter().position(|row| row.role == Role::Probe);
-    move_to_front(&mut order, probe);
-    spread(&mut order, attempts as usize);
+    settle(&mut order, attempts);
     order
+}
+
+/// Puts whoever takes part in the order in which they are tried, of which so many may be.
+pub(super) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
+    order.sort_unstable_by_key(|row| (row.class(), row.rank().to_bits()));
+    settle_ties(order);
+    let probe = order.iter().position(|row| row.is_probe());
+    move_to_front(order, probe);
+    spread(order, attempts as usize);
 }
 
 /// The rows that take part, by rank up to twelve digits. Integers that hold rank and position sort several
@@ -68,16 +125,16 @@ fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
 }
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
-pub(super) fn best<'r, 'a: 'r>(scored: impl Iterator<Item = (&'r Row<'a>, f64)> + Clone) -> Option<&'r Row<'a>> {
-    let mut best: Option<(&Row<'_>, f64)> = None;
+pub(super) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
+    let mut best: Option<(&R, f64)> = None;
     let mut rival = f64::INFINITY;
     for (row, score) in scored.clone() {
         match best {
-            Some((leader, least)) if (leader.class, least) <= (row.class, score) => {
-                rival = if leader.class == row.class { rival.min(score) } else { rival };
+            Some((leader, least)) if (leader.class(), least) <= (row.class(), score) => {
+                rival = if leader.class() == row.class() { rival.min(score) } else { rival };
             }
             previous => {
-                let beaten = previous.filter(|(leader, _)| leader.class == row.class);
+                let beaten = previous.filter(|(leader, _)| leader.class() == row.class());
                 rival = beaten.map_or(f64::INFINITY, |(_, least)| least);
                 best = Some((row, score));
             }
@@ -87,29 +144,30 @@ pub(super) fn best<'r, 'a: 'r>(scored: impl Iterator<Item = (&'r Row<'a>, f64)> 
     if !is_tie(least, rival) {
         return Some(first);
     }
-    let tied = scored.filter(|(row, score)| row.class == first.class && is_tie(least, *score));
-    tied.map(|(row, _)| row).min_by(|a, b| tie_break(a, b))
+    let tied = scored.filter(|(row, score)| row.class() == first.class() && is_tie(least, *score));
+    tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
 }
 
-fn is_tie(least: f64, score: f64) -> bool {
+/// Whether a score counts as the least one.
+pub(super) fn is_tie(least: f64, score: f64) -> bool {
     score - least <= TIE * score
 }
 
-fn tie_break(a: &Row<'_>, b: &Row<'_>) -> Ordering {
-    let failure = a.forecast.failure.total_cmp(&b.forecast.failure);
-    let cost = || a.moment.cost.total_cmp(&b.moment.cost);
-    failure.then_with(cost).then(a.moment.in_flight.cmp(&b.moment.in_flight)).then(a.endpoint().cmp(&b.endpoint()))
+fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
+    let failure = a.failure().total_cmp(&b.failure());
+    let cost = || a.cost().total_cmp(&b.cost());
+    failure.then_with(cost).then(a.in_flight().cmp(&b.in_flight())).then(a.endpoint().cmp(&b.endpoint()))
 }
 
 /// Orders every run of tied scores by what breaks ties. A run is what ties with its first.
-fn settle_ties(order: &mut [&Row<'_>]) {
+fn settle_ties<R: Ranked>(order: &mut [&R]) {
     let mut rest = order;
     while let Some(first) = rest.first().copied() {
-        let tied = |row: &&&Row<'_>| row.class == first.class && is_tie(first.rank, row.rank);
+        let tied = |row: &&&R| row.class() == first.class() && is_tie(first.rank(), row.rank());
         let length = rest.iter().take_while(tied).count().max(1);
         let Some((run, after)) = rest.split_at_mut_checked(length) else { return };
         if run.len() > 1 {
-            run.sort_unstable_by(|a, b| tie_break(a, b));
+            run.sort_unstable_by(|a, b| tie_break(*a, *b));
         }
         rest = after;
     }
@@ -122,12 +180,12 @@ fn move_to_front<T>(order: &mut [T], place: Option<usize>) {
 }
 
 /// Fills the attempts after the first with providers not tried yet, as long as their class has one.
-fn spread(order: &mut [&Row<'_>], attempts: usize) {
+fn spread<R: Ranked>(order: &mut [&R], attempts: usize) {
     for place in 1..attempts.min(order.len()) {
         let Some((tried, open)) = order.split_at_mut_checked(place) else { return };
-        let Some(class) = open.first().map(|next| next.class) else { return };
-        let is_fresh = |next: &&Row<'_>| tried.iter().all(|before| before.provider() != next.provider());
-        let fresh = open.iter().take_while(|next| next.class == class).position(is_fresh);
+        let Some(class) = open.first().map(|next| next.class()) else { return };
+        let is_fresh = |next: &&R| tried.iter().all(|before| before.provider() != next.provider());
+        let fresh = open.iter().take_while(|next| next.class() == class).position(is_fresh);
         move_to_front(open, fresh);
     }
 }

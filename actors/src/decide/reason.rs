@@ -4,6 +4,10 @@
 
 use std::fmt::Write;
 
+use super::{
+    contest::recorded,
+    words::{Names, dollars, figure, percent, seconds, significant},
+};
 use crate::domain::{Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, ScoreUnit};
 
 /// Skipped endpoints named one by one; the rest is counted.
@@ -17,18 +21,19 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: usize) 
     let Some(choice) = decision.candidates.first() else {
         return format!("{}: nothing may serve the request.", decision.objective.value);
     };
+    let names = Names::new(decision, catalog);
     // Writing to a `String` cannot fail.
-    let _ = tell_choice(&mut text, decision, catalog, choice)
-        .and_then(|()| tell_score(&mut text, decision, catalog, choice))
+    let _ = tell_choice(&mut text, decision, names, choice)
+        .and_then(|()| tell_score(&mut text, decision, names, choice))
         .and_then(|()| tell_saving(&mut text, decision, choice))
-        .and_then(|()| tell_skipped(&mut text, decision, catalog))
+        .and_then(|()| tell_skipped(&mut text, decision, names))
         .and_then(|()| tell_end(&mut text, decision, attempts));
     text
 }
 
-fn tell_choice(text: &mut String, decision: &Decision, catalog: &Catalog, choice: &Candidate) -> std::fmt::Result {
+fn tell_choice(text: &mut String, decision: &Decision, names: Names<'_>, choice: &Candidate) -> std::fmt::Result {
     let objective = decision.objective.value;
-    write!(text, "{objective}: {} on {}, ", model(catalog, choice.index), provider(catalog, choice.index))?;
+    write!(text, "{objective}: {}, ", names.full(choice.index, choice.endpoint))?;
     let (time, failure, cost) = (time(choice), percent(choice.predicted.failure), dollars(choice.predicted.cost));
     match objective {
         Objective::Fastest => write!(text, "{time}, failure {failure}, {cost}"),
@@ -52,16 +57,16 @@ fn time(choice: &Candidate) -> String {
 
 /// What decided: the score and the next best one among those that rank with the choice. A probe goes first
 /// whatever it scores, and past shut gates scores decide nothing.
-fn tell_score(text: &mut String, decision: &Decision, catalog: &Catalog, choice: &Candidate) -> std::fmt::Result {
+fn tell_score(text: &mut String, decision: &Decision, names: Names<'_>, choice: &Candidate) -> std::fmt::Result {
     if choice.panic {
         return text.write_str("; no gate is open, the one that opens soonest is tried first");
     }
     let ranks_with = |other: &&Candidate| other.target == choice.target && other.inputs.tier == choice.inputs.tier;
-    let rivals = decision.candidates.iter().skip(1).filter(ranks_with);
+    let rivals = recorded(decision).skip(1).filter(ranks_with);
     let next = rivals.min_by(|a, b| a.score.total_cmp(&b.score));
     if choice.probe {
         text.push_str("; probes whether it recovered");
-        return next.map_or(Ok(()), |next| write!(text, ", else {}", name(decision, catalog, next.index)));
+        return next.map_or(Ok(()), |next| write!(text, ", else {}", names.short(next.index, next.endpoint)));
     }
     write!(text, "; score {}", figure(choice.score, choice.unit))?;
     if choice.unit == ScoreUnit::None {
@@ -69,7 +74,7 @@ fn tell_score(text: &mut String, decision: &Decision, catalog: &Catalog, choice:
         write!(text, " (medians {} and {})", seconds(typical_time), dollars(typical_cost))?;
     }
     let Some(next) = next else { return Ok(()) };
-    write!(text, ", next best {} {}", name(decision, catalog, next.index), figure(next.score, next.unit))?;
+    write!(text, ", next best {} {}", names.short(next.index, next.endpoint), figure(next.score, next.unit))?;
     let margin = 100.0 * (next.score / choice.score - 1.0);
     if margin.is_finite() { write!(text, " ({:+.0} %)", margin.max(0.0)) } else { Ok(()) }
 }
@@ -83,13 +88,13 @@ fn tell_saving(text: &mut String, decision: &Decision, choice: &Candidate) -> st
     if saving.usd > 0.0 { write!(text, " and {} saved", dollars(saving.usd)) } else { text.write_str(" saved") }
 }
 
-fn tell_skipped(text: &mut String, decision: &Decision, catalog: &Catalog) -> std::fmt::Result {
-    let candidates = decision.candidates.len();
+fn tell_skipped(text: &mut String, decision: &Decision, names: Names<'_>) -> std::fmt::Result {
+    let candidates = decision.candidates.len() + decision.omitted.len();
     write!(text, "; {candidates} candidate{}", if candidates == 1 { "" } else { "s" })?;
     let passing: Vec<&Excluded> = decision.excluded.iter().filter(|excluded| excluded.reason.is_passing()).collect();
     for (position, excluded) in passing.iter().take(NAMED).enumerate() {
         let before = if position == 0 { ", skipped: " } else { ", " };
-        write!(text, "{before}{} ({})", name(decision, catalog, excluded.index), excluded.detail)?;
+        write!(text, "{before}{} ({})", names.short(excluded.index, excluded.endpoint), excluded.detail)?;
     }
     if passing.len() > NAMED {
         write!(text, " and {} more", passing.len() - NAMED)?;
@@ -124,72 +129,4 @@ fn counted(reasons: impl Iterator<Item = ExclusionReason>) -> Vec<(ExclusionReas
     }
     counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), *reason));
     counts
-}
-
-/// The provider alone where the model is known, model and provider where several are about.
-fn name(decision: &Decision, catalog: &Catalog, index: u32) -> String {
-    let several = decision.router.is_some() || decision.candidates.iter().any(|candidate| candidate.target > 0);
-    let (model, provider) = (model(catalog, index), provider(catalog, index));
-    if several { format!("{model} on {provider}") } else { provider.to_owned() }
-}
-
-fn model(catalog: &Catalog, index: u32) -> &str {
-    catalog.endpoint(index).and_then(|endpoint| catalog.model_of(endpoint)).map_or("?", |model| model.id.as_str())
-}
-
-fn provider(catalog: &Catalog, index: u32) -> &str {
-    catalog.endpoint(index).and_then(|endpoint| catalog.provider_of(endpoint)).map_or("?", |provider| &provider.name)
-}
-
-fn figure(score: f64, unit: ScoreUnit) -> String {
-    match unit {
-        ScoreUnit::Seconds => seconds(score),
-        ScoreUnit::Usd => dollars(score),
-        ScoreUnit::Probability => percent(score),
-        ScoreUnit::None => significant(score, 3),
-    }
-}
-
-fn seconds(value: f64) -> String {
-    format!("{} s", significant(value, 2))
-}
-
-fn dollars(value: f64) -> String {
-    format!("${}", significant(value, 3))
-}
-
-fn percent(probability: f64) -> String {
-    format!("{} %", significant(100.0 * probability, if probability >= 0.1 { 3 } else { 2 }))
-}
-
-/// Plain decimal notation with so many significant digits, no trailing zeros after the point.
-fn significant(value: f64, digits: i32) -> String {
-    if !value.is_finite() || value == 0.0 {
-        return if value == 0.0 { "0".to_owned() } else { "?".to_owned() };
-    }
-    let magnitude = libm::floor(libm::log10(value.abs())) as i32;
-    let decimals = usize::try_from(digits - 1 - magnitude).unwrap_or(0).min(15);
-    let text = format!("{value:.decimals$}");
-    if decimals == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_short_and_plain() {
-        let cases = [
-            (0.412, 2, "0.41"),
-            (0.001_12, 3, "0.00112"),
-            (0.000_004_8, 3, "0.0000048"),
-            (380.4, 3, "380"),
-            (12_345.0, 3, "12345"),
-            (2.0, 2, "2"),
-            (0.0, 2, "0"),
-        ];
-        for (value, digits, text) in cases {
-            assert_eq!(significant(value, digits), text);
-        }
-    }
 }

@@ -31,7 +31,8 @@ pub(super) fn decided(
     scoring: &Scoring,
 ) -> Decision {
     let planned = if case.query.routing.provider.allow_fallbacks { plan.order.len() } else { 1 };
-    let candidates: Vec<Candidate> = plan.order.iter().take(planned).map(|row| candidate(case, row, scoring)).collect();
+    let mut candidates: Vec<Candidate> = plan.order.iter().map(|row| candidate(case, row, scoring)).collect();
+    let rivals = candidates.split_off(planned.min(plan.order.len()));
     excluded.extend(plan.order.iter().skip(planned).map(|row| without_fallbacks(row)));
     if plan.order.len() < rows.len() {
         excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| gates::excluded(case, row)));
@@ -45,6 +46,8 @@ pub(super) fn decided(
         code: code(case, &candidates, plan),
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,
+        rivals,
+        omitted: Vec::new(),
         excluded,
         prompt_tokens: query.prompt_tokens,
         streamed: query.streamed,
@@ -69,6 +72,7 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
         index: row.index,
         endpoint: row.endpoint(),
         target: row.target(),
+        provider: row.provider(),
         score: terms.sum(),
         unit: scoring.unit(),
         terms,
@@ -95,19 +99,20 @@ fn saving(row: &Row<'_>) -> Option<Saving> {
 /// An endpoint that would be tried next, were fallbacks allowed.
 fn without_fallbacks(row: &Row<'_>) -> Excluded {
     let detail = Detail::Text("fallbacks are off and another endpoint was chosen");
-    Excluded { index: row.index, reason: ExclusionReason::ProviderNotAllowed, detail }
+    Excluded { index: row.index, endpoint: row.endpoint(), reason: ExclusionReason::ProviderNotAllowed, detail }
 }
 
 fn code(case: &Case<'_>, candidates: &[Candidate], plan: &Plan<'_, '_>) -> DecisionCode {
     let first = candidates.first().map_or(0, |first| first.target);
     let target = case.query.targets.get(first as usize);
+    let competed = case.query.routing.provider.across_models && case.query.targets.len() > 1;
     let is_free = |position: u32| case.catalog.alias(position).is_some_and(|alias| alias.free_only);
     match target {
-        _ if first > 0 => DecisionCode::ModelFallback,
+        _ if first > 0 && !competed => DecisionCode::ModelFallback,
         _ if plan.kept => DecisionCode::SessionSticky,
         Some(Target::Alias(position)) if is_free(*position) => DecisionCode::FreePool,
         _ if plan.explored => DecisionCode::Exploration,
-        Some(Target::Model(_)) => DecisionCode::FixedModel,
+        Some(Target::Model(_)) if !competed => DecisionCode::FixedModel,
         _ if candidates.len() == 1 => DecisionCode::OnlyCandidate,
         _ => match case.query.objective.value {
             Objective::Cheapest => DecisionCode::CheapestAvailable,

@@ -15,6 +15,28 @@ const CHEAPEST: &[&str] = &["expected_cost", "failure", "time"];
 const RELIABLE: &[&str] = &["failure", "time"];
 const BALANCED: &[&str] = &["time", "failure_time", "expected_cost", "failure_cost"];
 
+/// The unit of an objective's scores.
+#[must_use]
+pub const fn score_unit(objective: Objective) -> ScoreUnit {
+    match objective {
+        Objective::Fastest => ScoreUnit::Seconds,
+        Objective::Cheapest => ScoreUnit::Usd,
+        Objective::Reliable => ScoreUnit::Probability,
+        Objective::Balanced => ScoreUnit::None,
+    }
+}
+
+/// The names of the terms that an objective's scores are summed from, in order.
+#[must_use]
+pub const fn term_names(objective: Objective) -> &'static [&'static str] {
+    match objective {
+        Objective::Fastest => FASTEST,
+        Objective::Cheapest => CHEAPEST,
+        Objective::Reliable => RELIABLE,
+        Objective::Balanced => BALANCED,
+    }
+}
+
 /// What times and costs are compared with. Made without noise, so that every seed compares alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Yardsticks {
@@ -80,12 +102,7 @@ impl Scoring {
     }
 
     pub(super) const fn unit(&self) -> ScoreUnit {
-        match self.objective {
-            Objective::Fastest => ScoreUnit::Seconds,
-            Objective::Cheapest => ScoreUnit::Usd,
-            Objective::Reliable => ScoreUnit::Probability,
-            Objective::Balanced => ScoreUnit::None,
-        }
+        score_unit(self.objective)
     }
 
     /// The score with noise.
@@ -105,13 +122,10 @@ impl Scoring {
 
     /// The addends of the score with noise.
     pub(super) fn terms(&self, forecast: &Forecast, cost: f64) -> ScoreTerms {
-        let names = match self.objective {
-            Objective::Fastest => FASTEST,
-            Objective::Cheapest => CHEAPEST,
-            Objective::Reliable => RELIABLE,
-            Objective::Balanced => BALANCED,
-        };
-        ScoreTerms::new(names, self.values(forecast.noisy_first_token, forecast, cost, forecast.failure))
+        ScoreTerms::new(
+            term_names(self.objective),
+            self.values(forecast.noisy_first_token, forecast, cost, forecast.failure),
+        )
     }
 
     /// Unused values are 0, which leaves the sum as it is.

@@ -1,8 +1,8 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
-    EndpointId, Modalities, ModelId, ModelPattern, Objective, ParameterNames, ParameterSet, Pricing, ProviderSlug,
-    Weights,
+    EndpointId, Modalities, ModelId, ModelPattern, Objective, ParameterNames, ParameterSet, Preference, Pricing,
+    ProviderSlug, Weights,
 };
 
 /// Whether a provider may be called.
@@ -165,6 +165,10 @@ pub struct Alias {
     pub objective: Option<Objective>,
     /// Weights of `balanced` when the request names none.
     pub weights: Option<Weights>,
+    /// Latency target when the request names none: time to first token, seconds.
+    pub preferred_max_latency: Option<Preference>,
+    /// Preferred lowest throughput when the request names none, tokens per second.
+    pub preferred_min_throughput: Option<Preference>,
     /// A model must match one of these; empty means any.
     pub allowed: Vec<ModelPattern>,
     /// A model must match none of these.
@@ -275,6 +279,13 @@ impl Catalog {
     #[must_use]
     pub fn endpoint(&self, index: u32) -> Option<&Endpoint> {
         self.endpoints.get(index as usize)
+    }
+
+    /// The endpoint of that id, which stood at `index` in the catalog of another time.
+    #[must_use]
+    pub fn find(&self, index: u32, id: EndpointId) -> Option<&Endpoint> {
+        let there = self.endpoint(index).filter(|endpoint| endpoint.id == id);
+        there.or_else(|| self.endpoints.iter().find(|endpoint| endpoint.id == id))
     }
 
     /// The alias at a position.

@@ -17,6 +17,11 @@ pub struct Decision {
     pub code: DecisionCode,
     /// In the order in which they will be tried; the first is the choice.
     pub candidates: Vec<Candidate>,
+    /// Those that ranked behind the choice and may not be tried, because fallbacks are off; they stand among the
+    /// excluded too.
+    pub rivals: Vec<Candidate>,
+    /// Candidates whose figures the record of it left out: all of them ranked behind those it holds, in this order.
+    pub omitted: Vec<EndpointId>,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<Excluded>,
     /// Estimated prompt tokens.
@@ -210,8 +215,10 @@ pub struct Candidate {
     pub index: u32,
     /// Its stable id.
     pub endpoint: EndpointId,
-    /// Which of the targets it belongs to.
+    /// Which of the targets it belongs to; 0 for all where models compete.
     pub target: u32,
+    /// Position of its provider in the same catalog version.
+    pub provider: u32,
     /// Lower is better.
     pub score: f64,
     /// The unit of score and terms.
@@ -290,7 +297,8 @@ pub struct Inputs {
     /// Rank given by the caller's wishes before any score counts: place in `provider.order`, then whether a
     /// preferred latency or throughput is missed. Lower goes first.
     pub tier: u32,
-    /// When its shut gate opens or opened; zero when it was open.
+    /// When its shut gate opens or opened, or when a paced endpoint takes the next request; zero when neither
+    /// stood in the way.
     pub until: Tick,
 }
 
@@ -299,6 +307,8 @@ pub struct Inputs {
 pub struct Excluded {
     /// Its position among the endpoints of the catalog version of the decision.
     pub index: u32,
+    /// Its stable id.
+    pub endpoint: EndpointId,
     /// Why.
     pub reason: ExclusionReason,
     /// The figure or pattern that decided; its `Display` is for a human.

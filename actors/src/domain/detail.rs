@@ -79,6 +79,20 @@ pub enum Detail {
     },
 }
 
+impl Detail {
+    /// How long what stands in the way will last, from the decision on.
+    #[must_use]
+    pub const fn wait(&self) -> Option<Duration> {
+        match self {
+            Detail::Open { wait, .. }
+            | Detail::Cooling { wait, .. }
+            | Detail::ConfigFault { wait, .. }
+            | Detail::Paced { wait } => Some(*wait),
+            _ => None,
+        }
+    }
+}
+
 /// How an attempt failed, as briefly as it can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cause {

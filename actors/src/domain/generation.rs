@@ -1,6 +1,9 @@
 use std::sync::Arc;
 
-use super::{AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, DecisionCode, GenerationId, Usage, Usd};
+use super::{
+    AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, DecisionCode, GenerationId, RoutingPolicy, Usage,
+    Usd,
+};
 
 /// What kind of call made a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +99,11 @@ pub struct Generation {
     pub requested_model: Arc<str>,
     /// Whether the answer was streamed.
     pub streamed: bool,
-    /// What was decided, and with which numbers.
+    /// What was decided, and with which numbers; of many candidates the best
+    /// ([`crate::decide::kept_for_the_record`]).
     pub decision: Arc<Decision>,
+    /// The constants it was decided under: a replay needs them, whatever is configured by then.
+    pub policy: Arc<RoutingPolicy>,
     /// The catalog it was decided under: the decision's positions point into it, also when a reload has replaced it.
     pub catalog: Arc<Catalog>,
     /// Every upstream try, in order.

@@ -11,6 +11,8 @@
 mod corpus;
 mod golden;
 mod images;
+mod openings;
+mod preview;
 mod properties;
 mod refusals;
 mod routing;

@@ -247,13 +247,10 @@ fn mistakes_inside_the_provider_object_are_blamed_by_their_path() {
 
 #[test]
 fn a_preview_may_leave_model_and_messages_out_but_not_get_them_wrong() {
-    let request =
-        preview(r#"{"top_n":3,"route_seed":"18446744073709551615","why_not":"acme/x","what_if":{"a":1}}"#).unwrap();
+    let request = preview(r#"{"top_n":3,"route_seed":"18446744073709551615"}"#).unwrap();
     assert_eq!((request.model, request.prompt_tokens), (None, 0));
     assert_eq!(request.routing.top_n, Some(3));
     assert_eq!(request.routing.route_seed, Some(u64::MAX));
-    assert_eq!(request.why_not.as_deref(), Some("\"acme/x\""));
-    assert_eq!(request.what_if.as_deref(), Some(r#"{"a":1}"#));
     assert_eq!(preview(r#"{"model":null,"messages":null}"#).unwrap().prompt_tokens, 0);
     assert_eq!(preview(r#"{"metadata":{"top_n":"7"}}"#).unwrap().routing.top_n, Some(7));
     assert_eq!(preview(r#"{"route_seed":12}"#).unwrap().routing.route_seed, Some(12));
@@ -267,4 +264,54 @@ fn a_preview_may_leave_model_and_messages_out_but_not_get_them_wrong() {
     ] {
         assert_eq!(preview(text).unwrap_err().param.as_deref(), Some(param), "{text}");
     }
+}
+
+#[test]
+fn impossible_bounds_are_refused_with_their_path() {
+    for (fields, param) in [
+        (r#""preferred_max_latency":0"#, "preferred_max_latency"),
+        (r#""preferred_max_latency":-1.5"#, "preferred_max_latency"),
+        (r#""metadata":{"preferred_max_latency":"0"}"#, "metadata.preferred_max_latency"),
+        (r#""preferred_max_latency":{"p50":1,"p90":0}"#, "preferred_max_latency.p90"),
+        (r#""preferred_max_latency":{"p50":1,"p95":0.5}"#, "preferred_max_latency.p95"),
+        (r#""provider":{"preferred_max_latency":{"p75":2,"p99":1.5}}"#, "provider.preferred_max_latency.p99"),
+        (r#""preferred_min_throughput":0"#, "preferred_min_throughput"),
+        (r#""provider":{"preferred_min_throughput":{"p50":-1}}"#, "provider.preferred_min_throughput.p50"),
+        (r#""weights":{"latency":1,"cost":-1}"#, "weights.cost"),
+        (r#""extra_body":{"weights":{"latency":0}}"#, "extra_body.weights"),
+    ] {
+        assert_eq!(refused(fields), (param.to_owned(), "invalid_value"), "{fields}");
+    }
+    let invalid = parse(body(r#","preferred_max_latency":{"p50":1,"p95":0.5}"#)).unwrap_err();
+    let message = "'preferred_max_latency.p95' is 0.5, below the 1 of 'p50': no distribution falls so.";
+    assert_eq!(invalid.message, message);
+    for fine in [
+        r#""preferred_max_latency":{"p50":1,"p95":1}"#,
+        r#""preferred_max_latency":{"p99":3,"p75":1}"#,
+        r#""preferred_min_throughput":{"p50":40,"p90":60}"#,
+    ] {
+        routing(fine);
+    }
+}
+
+#[test]
+fn lists_of_providers_that_contradict_themselves_are_refused() {
+    for (fields, param) in [
+        (r#""provider":{"order":["bolt","Acme"],"ignore":["acme"]}"#, "provider.order[1]"),
+        (r#""provider":{"order":["acme/fast"],"ignore":["acme"]}"#, "provider.order[0]"),
+        (r#""provider":{"only":["acme","bolt"],"ignore":["bolt","cove","ACME"]}"#, "provider.only"),
+        (r#""provider":{"only":["acme/fast"],"ignore":"acme"}"#, "provider.only"),
+        (r#""metadata":{"provider_policy":{"only":["acme"],"ignore":["acme"]}}"#, "metadata.provider_policy.only"),
+    ] {
+        assert_eq!(refused(fields), (param.to_owned(), "invalid_value"), "{fields}");
+    }
+    for fine in [
+        r#""provider":{"order":["acme"],"ignore":["acme/fast"]}"#,
+        r#""provider":{"only":["acme","bolt"],"ignore":["acme"]}"#,
+        r#""provider":{"only":["acme"]},"provider_policy":{"ignore":["acme"]}"#,
+    ] {
+        routing(fine);
+    }
+    let invalid = parse(body(r#","provider":{"order":["Acme"],"ignore":["acme"]}"#)).unwrap_err();
+    assert_eq!(invalid.message, "'provider.order[0]' names 'Acme', which 'provider.ignore' excludes as 'acme'.");
 }

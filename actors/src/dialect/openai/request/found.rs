@@ -66,8 +66,8 @@ pub(super) struct Found<'a> {
     pub(super) user: Option<String>,
     pub(super) session_id: Option<String>,
     pub(super) trace: Option<&'a RawValue>,
-    pub(super) why_not: Option<&'a RawValue>,
-    pub(super) what_if: Option<&'a RawValue>,
+    pub(super) why_not: Option<(&'a RawValue, Place)>,
+    pub(super) what_if: Option<(&'a RawValue, Place)>,
     pub(super) echo_upstream_body: bool,
     pub(super) middle_out: bool,
     pub(super) routing: Routing,
@@ -154,8 +154,8 @@ impl<'a> Found<'a> {
             }
             Field::Transforms => self.middle_out = strings(raw, path)?.iter().any(|name| name == "middle-out"),
             Field::Debug => self.echo_upstream_body = switch(raw, path, "echo_upstream_body")?.unwrap_or(false),
-            Field::WhyNot => self.why_not = Some(raw),
-            Field::WhatIf => self.what_if = Some(raw),
+            Field::WhyNot => self.why_not = Some((raw, place)),
+            Field::WhatIf => self.what_if = Some((raw, place)),
             _ => self.image.read(field, raw, path)?,
         }
         Ok(())

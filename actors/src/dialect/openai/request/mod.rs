@@ -6,7 +6,7 @@
 //! here looks a model up: names are carried as text, and who serves them is the server's to find out.
 //!
 //! In reading order: `scan` (bytes), `envelope` (names and places), `fields` (what each may hold),
-//! `messages`, `parts`, `tools`, `routing` (contents), `needs` (what a model must have), `outgoing` (the
+//! `messages`, `parts`, `tools`, `opening`, `routing` (contents), `needs` (what a model must have), `outgoing` (the
 //! way out), `image` (the same for images).
 
 mod envelope;
@@ -20,8 +20,10 @@ mod image_fields;
 mod json;
 mod messages;
 mod needs;
+mod opening;
 mod outgoing;
 mod parts;
+mod preview;
 mod provider;
 mod routing;
 mod scan;
@@ -46,7 +48,7 @@ use self::{
     needs::Demands,
     tools::ToolChoice,
 };
-use crate::domain::{Invalid, RoutingParameters};
+use crate::domain::{Invalid, Opening, RoutingParameters, WhatIf};
 
 /// How much a request may hold. Everything else that is bounded is bounded by the wire contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +115,8 @@ pub struct ChatRequest {
     pub user: Option<String>,
     /// The conversation this belongs to; a header may name it too, then the body wins.
     pub session_id: Option<String>,
+    /// How the conversation begins, where its prompt is long enough for a provider's cache to matter.
+    pub opening: Option<Opening>,
     /// The client's own tags from `metadata`: strings as they read, anything else as compact JSON.
     pub tags: Vec<(String, String)>,
     /// `trace`, as JSON.
@@ -123,10 +127,10 @@ pub struct ChatRequest {
     pub echo_upstream_body: bool,
     /// Whether the client allows its prompt to be shortened in the middle.
     pub middle_out: bool,
-    /// `why_not`, as JSON; previews only.
+    /// Whom a preview is to say why it is not the choice; previews only.
     pub why_not: Option<String>,
-    /// `what_if`, as JSON; previews only.
-    pub what_if: Option<String>,
+    /// What a preview is to imagine otherwise; previews only.
+    pub what_if: Option<Box<WhatIf>>,
     envelope: Envelope,
     demands: Demands,
 }
@@ -148,9 +152,14 @@ impl ChatRequest {
             require(&reader.found)?;
         }
         let forced = check_between(&reader.found)?;
+        let (why_not, what_if) = match form {
+            Form::Chat => (None, None),
+            Form::Preview => (why_not(&reader.found)?, what_if(&reader.found)?),
+        };
         let metadata = stored_metadata(&reader.found);
         let envelope = reader.envelope(body.clone(), metadata);
-        Ok(ChatRequest::assemble(reader, envelope, forced == ToolChoice::Forced, limits))
+        let request = ChatRequest::assemble(reader, envelope, forced == ToolChoice::Forced, limits);
+        Ok(ChatRequest { why_not, what_if, ..request })
     }
 
     /// Whether it declares `functions` in the old way, so that a `function_call` is what its client waits for.
@@ -163,6 +172,7 @@ impl ChatRequest {
         let Reader { found, conversation, .. } = reader;
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
+        let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = Demands {
             inputs: conversation.inputs,
             output: found.output,
@@ -183,13 +193,14 @@ impl ChatRequest {
             routing: found.routing.finish(),
             user: found.user,
             session_id: found.session_id,
+            opening,
             tags: found.tags,
             trace: found.trace.map(written),
             exclude_reasoning: found.exclude_reasoning,
             echo_upstream_body: found.echo_upstream_body,
             middle_out: found.middle_out,
-            why_not: found.why_not.map(written),
-            what_if: found.what_if.map(written),
+            why_not: None,
+            what_if: None,
             envelope,
             demands,
         }
@@ -221,6 +232,14 @@ fn check_between(found: &Found<'_>) -> Result<ToolChoice, Invalid> {
         Some((raw, place)) => tools::tool_choice(raw, &place.path("tool_choice"), &found.tools.names),
         None => Ok(ToolChoice::Free),
     }
+}
+
+fn why_not(found: &Found<'_>) -> Result<Option<String>, Invalid> {
+    found.why_not.map(|(raw, place)| preview::why_not(raw, &place.path("why_not"))).transpose()
+}
+
+fn what_if(found: &Found<'_>) -> Result<Option<Box<WhatIf>>, Invalid> {
+    found.what_if.map(|(raw, place)| preview::what_if(raw, &place.path("what_if")).map(Box::new)).transpose()
 }
 
 /// The tags an upstream of this dialect is to store with its answer, if it stores it at all.

@@ -6,9 +6,9 @@
 use serde_json::value::RawValue;
 
 use super::{
-    fault::Path,
+    fault::{Path, refused, shown},
     json::{self, Kind, Object},
-    routing::{list, offer, preference},
+    routing::{highest, list, lowest, offer},
 };
 use crate::domain::{
     DataCollection, Invalid, Objective, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source, Sourced,
@@ -35,6 +35,7 @@ pub(super) struct ProviderDraft {
     data_collection: Option<Sourced<DataCollection>>,
     zero_data_retention: Option<Sourced<bool>>,
     sort: Option<Sourced<Objective>>,
+    across_models: Option<Sourced<bool>>,
     max_price: MaxPrice,
     latency: Option<Sourced<Preference>>,
     throughput: Option<Sourced<Preference>>,
@@ -57,7 +58,7 @@ impl ProviderDraft {
                 self.member(&member.name, raw, &path.member(&member.name), source)?;
             }
         }
-        Ok(())
+        refuse_contradictions(&object, path)
     }
 
     fn member(&mut self, name: &str, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
@@ -74,13 +75,17 @@ impl ProviderDraft {
             "data_collection" => offer(&mut self.data_collection, data_collection(raw, path)?, source),
             "zdr" => offer(&mut self.zero_data_retention, json::flag(raw, path)?, source),
             "sort" => {
-                if let Some(objective) = sort(raw, path)? {
+                let (objective, across_models) = sort(raw, path)?;
+                if let Some(objective) = objective {
                     offer(&mut self.sort, objective, source);
+                }
+                if let Some(across_models) = across_models {
+                    offer(&mut self.across_models, across_models, source);
                 }
             }
             "max_price" => self.max_price.read(raw, path, source)?,
-            "preferred_max_latency" => offer(&mut self.latency, preference(raw, path)?, source),
-            "preferred_min_throughput" => offer(&mut self.throughput, preference(raw, path)?, source),
+            "preferred_max_latency" => offer(&mut self.latency, highest(raw, path)?, source),
+            "preferred_min_throughput" => offer(&mut self.throughput, lowest(raw, path)?, source),
             _ => {}
         }
         Ok(())
@@ -93,6 +98,7 @@ impl ProviderDraft {
             order: value(self.order, standing.order),
             only: self.only,
             ignore: self.ignore,
+            across_models: value(self.across_models, standing.across_models),
             allow_fallbacks: value(self.allow_fallbacks, standing.allow_fallbacks),
             require_parameters: value(self.require_parameters, standing.require_parameters),
             data_collection: value(self.data_collection, standing.data_collection),
@@ -107,6 +113,39 @@ impl ProviderDraft {
         parameters.preferred_max_latency = parameters.preferred_max_latency.or(latency);
         parameters.preferred_min_throughput = parameters.preferred_min_throughput.or(throughput);
     }
+}
+
+/// Refuses lists that say no to what they say yes to, in one breath. Lists of several places only tighten each other,
+/// and may leave nothing.
+fn refuse_contradictions(object: &Object<'_>, path: &Path<'_>) -> Result<(), Invalid> {
+    let list = |member: &str| object.get(member).map_or(Ok(Vec::new()), |raw| list(raw, &path.member(member)));
+    let ignored = list("ignore")?;
+    if ignored.is_empty() {
+        return Ok(());
+    }
+    let by = |name: &str| ignored.iter().find(|ignored| covers(ignored, name));
+    let at = path.member("order");
+    for (position, name) in list("order")?.iter().enumerate() {
+        if let Some(ignored) = by(name) {
+            let at = at.item(position);
+            let message =
+                format!("'{at}' names '{}', which '{path}.ignore' excludes as '{}'.", shown(name), shown(ignored));
+            return Err(refused(&at, message));
+        }
+    }
+    let only = list("only")?;
+    if !only.is_empty() && only.iter().all(|name| by(name).is_some()) {
+        let at = path.member("only");
+        let message = format!("'{path}.ignore' excludes every provider that '{at}' allows: nobody could serve.");
+        return Err(refused(&at, message));
+    }
+    Ok(())
+}
+
+/// Whether an entry of a list names all that another one does: the same name, or all variants of it.
+fn covers(entry: &str, name: &str) -> bool {
+    let slug = name.rsplit_once('/').map_or(name, |(slug, _)| slug);
+    entry.eq_ignore_ascii_case(name) || entry.eq_ignore_ascii_case(slug)
 }
 
 impl MaxPrice {
@@ -169,18 +208,19 @@ fn data_collection(raw: &RawValue, path: &Path<'_>) -> Result<DataCollection, In
     Ok(if choice == 0 { DataCollection::Allow } else { DataCollection::Deny })
 }
 
-/// The objective that a `sort` stands for: a word, or an object with the word as `by`.
-fn sort(raw: &RawValue, path: &Path<'_>) -> Result<Option<Objective>, Invalid> {
+/// The objective that a `sort` stands for: a word, or an object with the word as `by`; and whether it goes across
+/// models, where it says so.
+fn sort(raw: &RawValue, path: &Path<'_>) -> Result<(Option<Objective>, Option<bool>), Invalid> {
     let by = |raw: &RawValue, path: &Path<'_>| {
         let position = json::choice(raw, path, &SORTS.map(|(name, _)| name))?;
         Ok(SORTS.get(position).map(|(_, objective)| *objective))
     };
     if Kind::of(raw) == Kind::Text {
-        return by(raw, path);
+        return Ok((by(raw, path)?, None));
     }
     let object = Object::read(raw, path)?;
-    if let Some(raw) = object.get("partition") {
-        json::choice(raw, &path.member("partition"), &["model", "none"])?;
-    }
-    object.get("by").map_or(Ok(None), |raw| by(raw, &path.member("by")))
+    let partition = |raw| Ok(json::choice(raw, &path.member("partition"), &["model", "none"])? == 1);
+    let across_models = object.get("partition").map(partition).transpose()?;
+    let objective = object.get("by").map_or(Ok(None), |raw| by(raw, &path.member("by")))?;
+    Ok((objective, across_models))
 }

@@ -111,10 +111,10 @@ impl Routing {
             Reserved::MaxCost => offer(&mut parameters.max_cost, ceiling(raw, path)?, source),
             Reserved::Weights => offer(&mut parameters.weights, weights(raw, path)?, source),
             Reserved::PreferredMaxLatency => {
-                offer(&mut parameters.preferred_max_latency, preference(raw, path)?, source);
+                offer(&mut parameters.preferred_max_latency, highest(raw, path)?, source);
             }
             Reserved::PreferredMinThroughput => {
-                offer(&mut parameters.preferred_min_throughput, preference(raw, path)?, source);
+                offer(&mut parameters.preferred_min_throughput, lowest(raw, path)?, source);
             }
             Reserved::TopN => {
                 let shown = json::integer_within(raw, path, 1, MOST_SHOWN)?;
@@ -197,7 +197,7 @@ fn inner(text: &str) -> Option<&RawValue> {
     serde_json::from_str(text).ok()
 }
 
-fn objective(raw: &RawValue, path: &Path<'_>) -> Result<Objective, Invalid> {
+pub(super) fn objective(raw: &RawValue, path: &Path<'_>) -> Result<Objective, Invalid> {
     let names = Objective::ALL.map(Objective::as_str);
     let value = json::text(raw, path).map_err(|invalid| invalid.allowing(names))?;
     value.parse().map_err(|()| {
@@ -211,15 +211,43 @@ fn ceiling(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
     if amount.is_zero() { Err(fault::refused(path, format!("'{path}' must be above 0."))) } else { Ok(amount) }
 }
 
-fn weights(raw: &RawValue, path: &Path<'_>) -> Result<Weights, Invalid> {
+pub(super) fn weights(raw: &RawValue, path: &Path<'_>) -> Result<Weights, Invalid> {
     let object = Object::read(raw, path)?;
-    let weight = |name| object.get(name).map_or(Ok(0.0), |raw| json::number(raw, &path.member(name)));
+    let weight = |name| object.get(name).map_or(Ok(0.0), |raw| not_negative(raw, &path.member(name)));
     Weights::new(weight("latency")?, weight("cost")?)
         .ok_or_else(|| fault::refused(path, format!("'{path}' must hold numbers of 0 or more, not all of them 0.")))
 }
 
+fn not_negative(raw: &RawValue, path: &Path<'_>) -> Result<f64, Invalid> {
+    let number = json::number(raw, path)?;
+    let good = number.is_finite() && number >= 0.0;
+    if good { Ok(number) } else { Err(fault::refused(path, format!("'{path}' must be a number of 0 or more."))) }
+}
+
+/// The longest that may be waited: bounds that rise with the percentile, as every distribution does.
+pub(super) fn highest(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
+    let preference = preference(raw, path)?;
+    let Preference { p50, p75, p90, p95, p99 } = preference;
+    let mut below: Option<(&str, f64)> = None;
+    for (name, bound) in [("p50", p50), ("p75", p75), ("p90", p90), ("p95", p95), ("p99", p99)] {
+        let Some(bound) = bound else { continue };
+        if let Some((lower, least)) = below.filter(|(_, least)| bound < *least) {
+            let at = path.member(name);
+            let message = format!("'{at}' is {bound}, below the {least} of '{lower}': no distribution falls so.");
+            return Err(fault::refused(&at, message));
+        }
+        below = Some((name, bound));
+    }
+    Ok(preference)
+}
+
+/// The least that must be reached, by so many answers in a hundred.
+pub(super) fn lowest(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
+    preference(raw, path)
+}
+
 /// A bound on the median, or bounds on percentiles.
-pub(super) fn preference(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
+fn preference(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
     if Kind::of(raw) != Kind::Object {
         return Ok(Preference { p50: Some(bound(raw, path)?), ..Preference::default() });
     }
@@ -236,8 +264,8 @@ pub(super) fn preference(raw: &RawValue, path: &Path<'_>) -> Result<Preference, 
 
 fn bound(raw: &RawValue, path: &Path<'_>) -> Result<f64, Invalid> {
     let bound = json::number(raw, path)?;
-    let good = bound.is_finite() && bound >= 0.0;
-    if good { Ok(bound) } else { Err(fault::refused(path, format!("'{path}' must be a number of 0 or more."))) }
+    let good = bound.is_finite() && bound > 0.0;
+    if good { Ok(bound) } else { Err(fault::refused(path, format!("'{path}' must be a number above 0."))) }
 }
 
 fn patterns(raw: &RawValue, path: &Path<'_>) -> Result<Vec<ModelPattern>, Invalid> {

@@ -1,0 +1,164 @@
+//! The smallest change of one figure that would make a losing candidate the choice.
+//!
+//! Each figure is searched by bisection over a [`Trial`], everything else equal: either the recorded scoring with its
+//! yardsticks held, or the whole decision made again.
+
+/// A figure of a candidate, or of the request, that may decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// All its prices together, shown as the expected cost of the request, dollars.
+    Price,
+    /// Its median time to the first token, seconds.
+    FirstToken,
+    /// Its output tokens per second.
+    TokensPerSecond,
+    /// Its probability of failure.
+    FailureProbability,
+    /// The share of time in `balanced`, 0 to 1.
+    LatencyWeight,
+}
+
+/// One figure and the value at which the candidate would be the choice.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// Which.
+    pub figure: Figure,
+    /// As it is.
+    pub from: f64,
+    /// As it would have to be.
+    pub to: f64,
+}
+
+impl Figure {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Figure::Price => "price",
+            Figure::FirstToken => "ttft",
+            Figure::TokensPerSecond => "tokens_per_second",
+            Figure::FailureProbability => "failure_probability",
+            Figure::LatencyWeight => "weights.latency",
+        }
+    }
+
+    /// As far as it could be thought to go.
+    const fn limit(self) -> f64 {
+        match self {
+            Figure::TokensPerSecond => 1e9,
+            _ => 0.0,
+        }
+    }
+}
+
+impl Change {
+    /// By how much, relative to what it is: −0.2 is a fifth less. Infinite where it is 0.
+    #[must_use]
+    pub fn relative(&self) -> f64 {
+        self.to / self.from - 1.0
+    }
+}
+
+/// Somewhere a change can be tried.
+pub(super) trait Trial {
+    /// Whether the candidate would be the choice with this value of the figure.
+    fn wins(&mut self, figure: Figure, value: f64) -> bool;
+}
+
+/// The changes of one figure each that would do, the relatively smallest first. `figures` hold what they are now.
+pub(super) fn smallest(figures: &[(Figure, f64)], trial: &mut impl Trial) -> Vec<Change> {
+    let found = figures.iter().filter_map(|&(figure, from)| {
+        let to = match figure {
+            Figure::LatencyWeight => nearest_weight(from, trial)?,
+            _ => threshold(figure, from, trial)?,
+        };
+        Some(Change { figure, from, to })
+    });
+    let mut changes: Vec<Change> = found.collect();
+    changes.sort_by(|a, b| a.relative().abs().total_cmp(&b.relative().abs()));
+    changes
+}
+
+/// Halvings of a bisection: more than a float has digits.
+const HALVINGS: usize = 60;
+
+/// How far one way a figure has to go.
+fn threshold(figure: Figure, from: f64, trial: &mut impl Trial) -> Option<f64> {
+    let limit = figure.limit();
+    (from.is_finite() && from > 0.0 && trial.wins(figure, limit)).then(|| between(figure, from, limit, trial))
+}
+
+/// Shares of time that are tried before the nearest one that does is searched.
+const SHARES: u32 = 128;
+
+/// How far either way the weight has to go. Those that do may lie in the middle, so they are looked for first.
+fn nearest_weight(from: f64, trial: &mut impl Trial) -> Option<f64> {
+    let share = |number: u32| f64::from(number) / f64::from(SHARES);
+    let doing = (0..=SHARES).map(share).filter(|share| trial.wins(Figure::LatencyWeight, *share));
+    let nearest = doing.min_by(|a, b| (a - from).abs().total_cmp(&(b - from).abs()))?;
+    Some(between(Figure::LatencyWeight, from, nearest, trial))
+}
+
+/// The value nearest to `losing` that wins, with four digits where they suffice.
+fn between(figure: Figure, losing: f64, winning: f64, trial: &mut impl Trial) -> f64 {
+    let (mut lose, mut win) = (losing, winning);
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (lose + win);
+        if trial.wins(figure, middle) { win = middle } else { lose = middle }
+    }
+    let short = rounded_away(win, losing);
+    if trial.wins(figure, short) { short } else { win }
+}
+
+/// Four significant digits, on the far side of `from`.
+fn rounded_away(value: f64, from: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let exponent = 3 - libm::floor(libm::log10(value.abs())) as i32;
+    // By division, which is exact where a power of ten is: 0.0012 and not 0.0012000000000000001.
+    let (scale, up) = (libm::pow(10.0, f64::from(exponent.abs())), value > from);
+    let scaled = if exponent >= 0 { value * scale } else { value / scale };
+    let whole = if up { libm::ceil(scaled) } else { libm::floor(scaled) };
+    if exponent >= 0 { whole / scale } else { whole * scale }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wins from a value on, one way or the other.
+    struct From(f64, bool);
+
+    impl Trial for From {
+        fn wins(&mut self, _: Figure, value: f64) -> bool {
+            if self.1 { value >= self.0 } else { value <= self.0 }
+        }
+    }
+
+    #[test]
+    fn the_nearest_winning_value_is_found_in_four_digits_on_the_winning_side() {
+        let found = |figure, from, trial: From| {
+            let mut trial = trial;
+            smallest(&[(figure, from)], &mut trial).first().map(|change| change.to)
+        };
+        assert_eq!(found(Figure::Price, 1.0, From(0.123_456, false)), Some(0.1234));
+        assert_eq!(found(Figure::FirstToken, 0.5, From(0.000_000_123_456, false)), Some(0.000_000_123_4));
+        assert_eq!(found(Figure::TokensPerSecond, 100.0, From(12_345.6, true)), Some(12_350.0));
+        assert_eq!(found(Figure::LatencyWeight, 0.5, From(0.9, true)), Some(0.9));
+        assert_eq!(found(Figure::LatencyWeight, 0.5, From(0.25, false)), Some(0.25));
+        assert_eq!(found(Figure::FailureProbability, 0.2, From(-1.0, false)), None, "not even at 0");
+    }
+
+    #[test]
+    fn the_relatively_smallest_change_comes_first() {
+        struct Both;
+        impl Trial for Both {
+            fn wins(&mut self, figure: Figure, value: f64) -> bool {
+                value <= if figure == Figure::Price { 0.5 } else { 0.9 }
+            }
+        }
+        let changes = smallest(&[(Figure::Price, 1.0), (Figure::FirstToken, 1.0)], &mut Both);
+        assert_eq!(changes.iter().map(|change| change.figure).collect::<Vec<_>>(), [Figure::FirstToken, Figure::Price]);
+    }
+}

@@ -1,0 +1,78 @@
+//! A recorded decision, ready to be scored again.
+//!
+//! Works from the record alone: the inputs of its candidates, its yardsticks and the policy it was made under.
+//! What the scores are used for is decided in `chance`, `replay` and `why_not`. Not for the hot path.
+
+use super::{
+    noise::Noise,
+    predict::{Forecast, Rules},
+    score::{Scoring, Yardsticks},
+};
+use crate::{
+    domain::{Candidate, Decision, Inputs, Objective, RoutingPolicy, ScoreTerms, Weights},
+    stats::Curve,
+};
+
+/// The rules and yardsticks of one decision.
+#[derive(Clone, Copy)]
+pub(super) struct Contest {
+    pub rules: Rules,
+    pub scoring: Scoring,
+    pub noise: Noise,
+}
+
+impl Contest {
+    /// The contest as it was, with its own noise.
+    pub(super) fn of(decision: &Decision, policy: &RoutingPolicy) -> Contest {
+        Contest::weighing(decision, policy, decision.weights)
+    }
+
+    /// The contest as it would have been with other weights.
+    pub(super) fn weighing(decision: &Decision, policy: &RoutingPolicy, weights: Weights) -> Contest {
+        let objective: Objective = decision.objective.value;
+        let [time, cost, dearest] = decision.yardsticks;
+        let yardsticks = Yardsticks { time, cost, dearest };
+        Contest {
+            rules: Rules::of(policy, objective, decision.streamed),
+            scoring: Scoring::new(policy, objective, weights, yardsticks),
+            noise: Noise::of(decision.seed),
+        }
+    }
+
+    /// The same contest under another seed.
+    pub(super) fn drawn(self, seed: u64) -> Contest {
+        Contest { noise: Noise::of(seed), ..self }
+    }
+
+    /// What these inputs of a candidate predict.
+    pub(super) fn forecast(&self, candidate: &Candidate, inputs: &Inputs) -> Forecast {
+        let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
+        Forecast::of(inputs, &curve, &self.rules, self.noise.at(candidate.endpoint))
+    }
+
+    /// The terms of its score, as recorded inputs give them.
+    pub(super) fn terms(&self, candidate: &Candidate) -> ScoreTerms {
+        self.scoring.terms(&self.forecast(candidate, &candidate.inputs), candidate.inputs.cost)
+    }
+
+    pub(super) fn score(&self, candidate: &Candidate) -> f64 {
+        self.terms(candidate).sum()
+    }
+}
+
+/// Everybody whom the record of a decision holds, in the order of the plan.
+pub(super) fn recorded(decision: &Decision) -> impl Iterator<Item = &Candidate> + Clone {
+    decision.candidates.iter().chain(&decision.rivals)
+}
+
+/// Those that compete with the choice by score: they rank with it, and stand next to it in the plan. Nobody where a
+/// probe goes first, or where no gate is open.
+pub(super) fn rivals(decision: &Decision) -> impl Iterator<Item = &Candidate> + Clone {
+    let first = decision.candidates.first().filter(|first| !first.probe && !first.panic);
+    recorded(decision).take_while(move |candidate| first.is_some_and(|first| rank(candidate) == rank(first)))
+}
+
+/// What ranks before any score: target, then tier.
+pub(super) fn rank(candidate: &Candidate) -> u64 {
+    u64::from(candidate.target) << 32 | u64::from(candidate.inputs.tier)
+}

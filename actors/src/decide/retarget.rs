@@ -1,0 +1,76 @@
+//! Estimates of an endpoint, bent until they predict a given figure for a request.
+
+use super::{
+    case::Case,
+    field::{Moment, inputs},
+    predict::Forecast,
+};
+use crate::{
+    domain::{Catalog, Inputs},
+    stats::{EndpointStats, Estimates, Outcomes, Prices},
+};
+
+/// Answers that an imagined probability of failure rests on: enough for nine digits of it.
+const SURE: f64 = 1e9;
+
+/// A prediction that is to come out.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Goal {
+    /// Median time to the first token, seconds.
+    FirstToken(f64),
+    /// Output tokens per second.
+    TokensPerSecond(f64),
+    /// Probability that the request fails there or runs out of time; not below the latter.
+    FailureProbability(f64),
+    /// All prices times this.
+    PriceFactor(f64),
+}
+
+/// `stats` so that the case's request is predicted to fare like `goal` at the endpoint of that position.
+pub(super) fn towards(goal: Goal, case: &Case<'_>, index: u32, stats: &EndpointStats) -> EndpointStats {
+    let (inputs, forecast) = predicted(case, index, stats);
+    let mut estimates = stats.estimates;
+    match goal {
+        Goal::FirstToken(seconds) => estimates.fit.intercept += libm::log(seconds / forecast.first_token),
+        Goal::TokensPerSecond(rate) => {
+            let per_token = stats.curve.per_token * libm::exp(forecast.load);
+            estimates.per_token -= libm::log(rate * per_token);
+        }
+        Goal::FailureProbability(probability) => fail(&mut estimates, &inputs, &forecast, probability),
+        Goal::PriceFactor(factor) => {
+            return EndpointStats { prices: times(stats.prices, factor), ..stats.clone() };
+        }
+    }
+    let endpoint = case.catalog.endpoint(index);
+    let remade = |catalog: &Catalog| Some(EndpointStats::new(catalog, endpoint?, estimates));
+    let remade = remade(case.catalog).unwrap_or_else(|| stats.clone());
+    EndpointStats { prices: stats.prices, ..remade }
+}
+
+/// What the estimates predict for the case's request, without noise and past any gate.
+fn predicted(case: &Case<'_>, index: u32, stats: &EndpointStats) -> (Inputs, Forecast) {
+    let moment = Moment::of(case, stats, case.live.endpoint(index));
+    let inputs = Inputs { floor: 0.0, ..inputs(case, stats, &moment) };
+    let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, 0.0);
+    (inputs, forecast)
+}
+
+/// Failures and successes such that, with the chance that the clock runs out, this probability results.
+fn fail(estimates: &mut Estimates, inputs: &Inputs, forecast: &Forecast, probability: f64) {
+    let fails = Outcomes::probability(inputs.failures, inputs.successes);
+    let stays = (1.0 - forecast.failure) / (1.0 - fails);
+    let wanted = (1.0 - (1.0 - probability) / stays.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+    // The inverse of `Outcomes::probability`.
+    estimates.failures = wanted * (SURE + 1.0) - 0.01;
+    estimates.successes = SURE - estimates.failures;
+}
+
+fn times(prices: Prices, factor: f64) -> Prices {
+    Prices {
+        prompt: prices.prompt * factor,
+        cached_saving: prices.cached_saving * factor,
+        completion: prices.completion * factor,
+        request: prices.request * factor,
+        image: prices.image * factor,
+    }
+}

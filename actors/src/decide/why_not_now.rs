@@ -1,0 +1,97 @@
+//! "Why not X?" of a decision that was made just now.
+//!
+//! Everything the decision read is still at hand, so a change is tried by making the whole decision again with it:
+//! medians move with the changed figure, and what is found holds when it is imagined with a `what_if`.
+
+use super::{
+    change::{Figure, Trial, smallest},
+    retarget::Goal,
+    what_if::ImaginedWorld,
+    why_not::{Verdict, WhyNot, figures, why_not, why_not_in},
+    why_not_tell::sentence,
+};
+use crate::{
+    domain::{Decision, EndpointId, RouteError, Tick, Weights},
+    stats::EndpointStats,
+};
+
+/// Why `asked` is not the choice of what was `decided` in this world.
+#[must_use]
+pub fn why_not_now(
+    asked: &str,
+    world: &ImaginedWorld,
+    decided: &Result<Decision, RouteError>,
+    now: Tick,
+    seed: Option<u64>,
+) -> WhyNot {
+    let (catalog, policy) = (&world.snapshot.catalog, &world.snapshot.policy);
+    let decision = match decided {
+        Ok(decision) => decision,
+        Err(error) => return why_not_in(asked, error, catalog),
+    };
+    let answer = why_not(asked, decision, policy, catalog);
+    let Some((index, id)) = answer.about.filter(|_| answer.verdict == Verdict::Lost && answer.margin.is_some()) else {
+        return answer;
+    };
+    let candidates = decision.candidates.iter().chain(&decision.rivals);
+    let (Some(candidate), Some(stats)) = (
+        candidates.into_iter().find(|candidate| candidate.endpoint == id),
+        world.snapshot.endpoints.get(index as usize),
+    ) else {
+        return answer;
+    };
+    let (stats, cost) = (stats.clone(), candidate.inputs.cost);
+    let mut trial = Imagined { world: world.clone(), index, id, stats, cost, now, seed };
+    let answer = WhyNot { would_win_if: smallest(&figures(candidate, decision), &mut trial), ..answer };
+    WhyNot { sentence: sentence(&answer, catalog), ..answer }
+}
+
+/// The whole decision again, with one figure of one endpoint changed.
+struct Imagined {
+    world: ImaginedWorld,
+    index: u32,
+    id: EndpointId,
+    /// What is known of it, as it is.
+    stats: EndpointStats,
+    cost: f64,
+    now: Tick,
+    seed: Option<u64>,
+}
+
+impl Imagined {
+    /// Whether it would be the choice now; whoever is probed goes first either way.
+    fn is_chosen(&self) -> bool {
+        let decided = self.world.decide(self.now, self.seed);
+        decided.is_ok_and(|decision| {
+            let first = decision.candidates.iter().chain(&decision.rivals).find(|candidate| !candidate.probe);
+            first.is_some_and(|first| first.endpoint == self.id)
+        })
+    }
+
+    fn is_chosen_with(&mut self, goal: Goal) -> bool {
+        self.world.retarget(goal, self.index, self.now);
+        let chosen = self.is_chosen();
+        if let Some(stats) = self.world.snapshot.endpoints.get_mut(self.index as usize) {
+            *stats = self.stats.clone();
+        }
+        chosen
+    }
+}
+
+impl Trial for Imagined {
+    fn wins(&mut self, figure: Figure, value: f64) -> bool {
+        match figure {
+            Figure::Price => self.is_chosen_with(Goal::PriceFactor(value / self.cost)),
+            Figure::FirstToken => self.is_chosen_with(Goal::FirstToken(value)),
+            Figure::TokensPerSecond => self.is_chosen_with(Goal::TokensPerSecond(value)),
+            Figure::FailureProbability => self.is_chosen_with(Goal::FailureProbability(value)),
+            Figure::LatencyWeight => {
+                let weights =
+                    std::mem::replace(&mut self.world.query.weights, Weights { latency: value, cost: 1.0 - value });
+                let chosen = self.is_chosen();
+                self.world.query.weights = weights;
+                chosen
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What only a preview is asked: `why_not` and `what_if`. A chat may carry them and is none the wiser.
+//!
+//! Unlike the rest of a body these are read strictly: a misspelt member would leave somebody believing in an
+//! answer to a question that was never asked.
+
+use serde_json::value::RawValue;
+
+use super::{
+    fault::{self, Path},
+    json::{self, Kind, Object},
+    routing::{objective, weights},
+};
+use crate::domain::{Circuit, Invalid, OtherPrice, Otherwise, Usd, WhatIf};
+
+/// Longest name that may be asked about, characters.
+const MOST_NAME_CHARS: usize = 256;
+/// Most endpoints, models or providers that may be imagined otherwise.
+const MOST_ENDPOINTS: usize = 64;
+/// Largest imagined figures.
+const MOST_IN_FLIGHT: i64 = 1_000_000;
+const MOST_MILLIS: f64 = 86_400_000.0;
+const MOST_RATE: f64 = 1e9;
+const MOST_FACTOR: f64 = 1e6;
+
+const MEMBERS: [&str; 3] = ["objective", "weights", "endpoints"];
+const ENDPOINT_MEMBERS: [&str; 9] = [
+    "model",
+    "provider",
+    "price",
+    "circuit",
+    "off",
+    "in_flight",
+    "ttft_ms",
+    "tokens_per_second",
+    "failure_probability",
+];
+const PRICE_MEMBERS: [&str; 5] = ["prompt", "completion", "request", "image", "factor"];
+const WEIGHT_MEMBERS: [&str; 2] = ["latency", "cost"];
+
+/// The name somebody asks about.
+pub(super) fn why_not(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
+    name(raw, path)
+}
+
+/// The world that is to be imagined.
+pub(super) fn what_if(raw: &RawValue, path: &Path<'_>) -> Result<WhatIf, Invalid> {
+    let object = known(raw, path, &MEMBERS)?;
+    let weights = object.get("weights").map(|raw| {
+        let path = path.member("weights");
+        known(raw, &path, &WEIGHT_MEMBERS)?;
+        weights(raw, &path)
+    });
+    let imagined = WhatIf {
+        objective: object.get("objective").map(|raw| objective(raw, &path.member("objective"))).transpose()?,
+        weights: weights.transpose()?,
+        endpoints: object.get("endpoints").map_or(Ok(Vec::new()), |raw| endpoints(raw, &path.member("endpoints")))?,
+    };
+    if imagined == WhatIf::default() {
+        let message = format!("'{path}' changes nothing. It may hold {}.", MEMBERS.join(", "));
+        return Err(fault::refused(path, message).allowing(MEMBERS));
+    }
+    Ok(imagined)
+}
+
+fn endpoints(raw: &RawValue, path: &Path<'_>) -> Result<Vec<Otherwise>, Invalid> {
+    let elements = json::elements(raw, path, MOST_ENDPOINTS)?;
+    elements.into_iter().enumerate().map(|(position, raw)| endpoint(raw, &path.item(position))).collect()
+}
+
+fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<Otherwise, Invalid> {
+    let object = known(raw, path, &ENDPOINT_MEMBERS)?;
+    let text = |member: &str| object.get(member).map(|raw| name(raw, &path.member(member))).transpose();
+    let positive =
+        |member: &str, most: f64| object.get(member).map(|raw| above_zero(raw, &path.member(member), most)).transpose();
+    let probability = |raw: &RawValue| json::number_within(raw, &path.member("failure_probability"), 0.0, 1.0);
+    let in_flight = |raw: &RawValue| json::integer_within(raw, &path.member("in_flight"), 0, MOST_IN_FLIGHT);
+    let otherwise = Otherwise {
+        model: text("model")?,
+        provider: text("provider")?,
+        price: object.get("price").map_or(Ok(OtherPrice::default()), |raw| price(raw, &path.member("price")))?,
+        circuit: object.get("circuit").map(|raw| circuit(raw, &path.member("circuit"))).transpose()?,
+        off: object.get("off").map(|raw| json::flag(raw, &path.member("off"))).transpose()?,
+        in_flight: object.get("in_flight").map(in_flight).transpose()?.and_then(|count| u32::try_from(count).ok()),
+        first_token: positive("ttft_ms", MOST_MILLIS)?.map(|millis| millis / 1e3),
+        tokens_per_second: positive("tokens_per_second", MOST_RATE)?,
+        failure_probability: object.get("failure_probability").map(probability).transpose()?,
+    };
+    if otherwise.model.is_none() && otherwise.provider.is_none() {
+        let at = path.member("model");
+        let message = format!("'{path}' needs a 'model', a 'provider', or both.");
+        return Err(Invalid { message, ..fault::required(&at) });
+    }
+    let Otherwise { model, provider, .. } = otherwise.clone();
+    if otherwise == (Otherwise { model, provider, ..Otherwise::default() }) {
+        let changes = ENDPOINT_MEMBERS.iter().skip(2).copied();
+        let message = format!("'{path}' changes nothing. It may hold {}.", ENDPOINT_MEMBERS.join(", "));
+        return Err(fault::refused(path, message).allowing(changes));
+    }
+    Ok(otherwise)
+}
+
+fn price(raw: &RawValue, path: &Path<'_>) -> Result<OtherPrice, Invalid> {
+    let object = known(raw, path, &PRICE_MEMBERS)?;
+    let amount = |member: &str| -> Result<Option<Usd>, Invalid> {
+        object.get(member).map(|raw| json::dollars(raw, &path.member(member))).transpose()
+    };
+    let factor = |raw: &RawValue| json::number_within(raw, &path.member("factor"), 0.0, MOST_FACTOR);
+    Ok(OtherPrice {
+        prompt: amount("prompt")?,
+        completion: amount("completion")?,
+        request: amount("request")?,
+        image: amount("image")?,
+        factor: object.get("factor").map(factor).transpose()?,
+    })
+}
+
+fn circuit(raw: &RawValue, path: &Path<'_>) -> Result<Circuit, Invalid> {
+    let position = json::choice(raw, path, &Circuit::ALL.map(Circuit::as_str))?;
+    Ok(Circuit::ALL.get(position).copied().unwrap_or(Circuit::Closed))
+}
+
+fn above_zero(raw: &RawValue, path: &Path<'_>, most: f64) -> Result<f64, Invalid> {
+    let number = json::number(raw, path)?;
+    let message = || format!("'{path}' must be above 0 and at most {most}.");
+    if number > 0.0 && number <= most { Ok(number) } else { Err(fault::refused(path, message())) }
+}
+
+fn name(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
+    let name = json::text_within(raw, path, MOST_NAME_CHARS)?;
+    let good = !name.trim().is_empty() && !name.chars().any(char::is_control);
+    let message = || format!("'{path}' must name a model, a provider, or model@provider.");
+    if good { Ok(name.trim().to_owned()) } else { Err(fault::refused(path, message())) }
+}
+
+/// An object that holds nothing but these members.
+fn known<'a>(raw: &'a RawValue, path: &Path<'_>, allowed: &[&'static str]) -> Result<Object<'a>, Invalid> {
+    if Kind::of(raw) == Kind::Null {
+        return Err(fault::wrong_type(path, "an object", Kind::Null));
+    }
+    let object = Object::read(raw, path)?;
+    if let Some(stranger) = object.iter().find(|member| !allowed.contains(&&*member.name)) {
+        let at = path.member(&stranger.name);
+        let message = format!("'{at}' is not known. '{path}' may hold {}.", allowed.join(", "));
+        return Err(fault::refused(&at, message).allowing(allowed.iter().copied()));
+    }
+    Ok(object)
+}

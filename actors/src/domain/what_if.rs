@@ -1,0 +1,79 @@
+use super::{Objective, Usd, Weights};
+
+/// What a preview is to imagine otherwise. Whom the names mean is resolved in [`crate::decide`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct WhatIf {
+    /// Another objective.
+    pub objective: Option<Objective>,
+    /// Other weights of `balanced`.
+    pub weights: Option<Weights>,
+    /// Endpoints that stand otherwise, in the order in which they are changed.
+    pub endpoints: Vec<Otherwise>,
+}
+
+/// How the endpoints of a name stand otherwise. What is `None` stays as it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Otherwise {
+    /// Those of this model; of any when absent.
+    pub model: Option<String>,
+    /// Those at this provider (slug, display name, or `slug/variant`); at any when absent.
+    pub provider: Option<String>,
+    /// Prices.
+    pub price: OtherPrice,
+    /// The state of the circuit.
+    pub circuit: Option<Circuit>,
+    /// Whether it is switched off.
+    pub off: Option<bool>,
+    /// Requests in flight.
+    pub in_flight: Option<u32>,
+    /// Median time to the first token of this request, seconds.
+    pub first_token: Option<f64>,
+    /// Output tokens per second for this request.
+    pub tokens_per_second: Option<f64>,
+    /// Probability that this request fails there or runs out of time.
+    pub failure_probability: Option<f64>,
+}
+
+/// Prices that are otherwise, in dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct OtherPrice {
+    /// Per input token.
+    pub prompt: Option<Usd>,
+    /// Per output token.
+    pub completion: Option<Usd>,
+    /// Per request.
+    pub request: Option<Usd>,
+    /// Per image.
+    pub image: Option<Usd>,
+    /// All of them times this, before the others count.
+    pub factor: Option<f64>,
+}
+
+/// A state of a circuit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Circuit {
+    /// Requests pass.
+    Closed,
+    /// Nothing passes.
+    Open,
+    /// One request may probe it.
+    HalfOpen,
+    /// It cools after a 429.
+    Cooldown,
+}
+
+impl Circuit {
+    /// All of them, in the order messages name them.
+    pub const ALL: [Circuit; 4] = [Circuit::Closed, Circuit::Open, Circuit::HalfOpen, Circuit::Cooldown];
+
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Circuit::Closed => "closed",
+            Circuit::Open => "open",
+            Circuit::HalfOpen => "half_open",
+            Circuit::Cooldown => "cooldown",
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! "Why not X?", answer by answer.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first surprise")]
+
+mod routing_world;
+
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use pointsman_actors::{
+    decide::{Change, Figure, Verdict, WhyNot, decide, kept_for_the_record, replay, why_not, why_not_in},
+    domain::{Decision, EndpointId, Objective, Objective::*, Preference, Query, Source, Sourced, Weights},
+};
+use routing_world::{NOW, World};
+
+fn ask(world: &World, query: &Query, seed: u64, asked: &str) -> WhyNot {
+    match decide(&world.snapshot, &world.live, query, NOW, Some(seed)) {
+        Ok(decision) => {
+            let kept = kept_for_the_record(&Arc::new(decision), &world.snapshot.policy);
+            why_not(asked, &kept, &world.snapshot.policy, world.catalog())
+        }
+        Err(error) => why_not_in(asked, &error, world.catalog()),
+    }
+}
+
+/// What is said about `asked` in a world, for a request for `models`.
+fn check(world: &str, (objective, models): (Objective, &str), asked: &str, told: Expect) {
+    check_with(world, (objective, models), |_| (), asked, told);
+}
+
+fn check_with(
+    world: &str,
+    (objective, models): (Objective, &str),
+    with: impl Fn(&mut Query),
+    asked: &str,
+    told: Expect,
+) {
+    let world = World::of(world);
+    let mut query = world.query(objective, models);
+    with(&mut query);
+    let answer = ask(&world, &query, 0, asked);
+    let rank = answer.rank.map_or(String::new(), |rank| format!(", rank {rank}"));
+    let head = format!("{}: {} of {}{rank}", answer.verdict.as_str(), answer.reason, answer.matched);
+    let changes = answer.would_win_if.iter().map(|change| {
+        let relative = 100.0 * change.relative();
+        format!("  {} {} -> {} ({relative:+.1} %)\n", change.figure.as_str(), change.from, change.to)
+    });
+    told.assert_eq(&format!("{head}\n{}\n{}", answer.sentence, changes.collect::<String>()));
+}
+
+const THREE: &str = "acme/a 90ms $4/8 | bolt/b 400ms $1/2 bad1 | core/c 300ms $2/4 60tps";
+
+#[test]
+fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
+    check(
+        THREE,
+        (Fastest, ""),
+        "bolt",
+        expect![[r#"
+        lost: score of 1, rank 2
+        bolt/b on bolt lost to acme/a on acme by 0.37 s (+34 %), most of it in first_token. It would win with 159 instead of 100 tokens per second (+59 %), or with a first token after 0.0461 s instead of 0.4 s (−88 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 158.8 (+58.8 %)
+          ttft 0.4 -> 0.04614 (-88.5 %)
+    "#]],
+    );
+    check(
+        THREE,
+        (Cheapest, ""),
+        "core/c",
+        expect![[r#"
+        lost: score of 1, rank 2
+        core/c on core lost to bolt/b on bolt by $0.00109 (+83 %), most of it in expected_cost. It would win with prices that make it $0.00131 instead of $0.0024 (−45 %), everything else equal.
+          price 0.0024000000000000002 -> 0.001311 (-45.4 %)
+    "#]],
+    );
+    check(
+        THREE,
+        (Reliable, ""),
+        "bolt/b",
+        expect![[r#"
+        lost: score of 1, rank 3
+        bolt/b on bolt lost to acme/a on acme by 3.6 % (+227 %), most of it in failure. No change of a single figure would be enough.
+    "#]],
+    );
+    check(
+        THREE,
+        (Balanced, ""),
+        "acme/a@acme",
+        expect![[r#"
+        lost: score of 1, rank 3
+        acme/a on acme lost to bolt/b on bolt by 0.596 (+75 %), most of it in expected_cost. It would win with prices that make it $0.00194 instead of $0.0048 (−60 %), or with a latency weight of 0.848 instead of 0.5 (+70 %), everything else equal.
+          price 0.0048000000000000004 -> 0.001938 (-59.6 %)
+          weights.latency 0.5 -> 0.8478 (+69.6 %)
+    "#]],
+    );
+}
+
+#[test]
+fn a_single_figure_may_not_be_enough() {
+    check(
+        "acme/a 90ms $0/0 | bolt/b 90ms 99tps $0/0 bad20",
+        (Reliable, ""),
+        "bolt/b",
+        expect![[r#"
+        lost: score of 1, rank 2
+        bolt/b on bolt lost to acme/a on acme by 39.2 % (+1930 %), most of it in failure. It would win with a failure probability of 0.014 % instead of 39.2 % (−100 %), everything else equal.
+          failure_probability 0.39235294117647057 -> 0.0001379 (-100.0 %)
+    "#]],
+    );
+    check(
+        "acme/a 20ms 900tps | bolt/b 4000ms 20tps",
+        (Fastest, ""),
+        "bolt/b",
+        expect![[r#"
+        lost: score of 1, rank 2
+        bolt/b on bolt lost to acme/a on acme by 9.1 s (+6853 %), most of it in generation. No change of a single figure would be enough.
+    "#]],
+    );
+}
+
+#[test]
+fn the_choice_is_told_to_be_it() {
+    check(
+        THREE,
+        (Fastest, ""),
+        "acme",
+        expect![[r#"
+        chosen: choice of 1, rank 1
+        acme/a on acme is the choice.
+    "#]],
+    );
+}
+
+#[test]
+fn what_was_refused_hears_the_first_reason_and_how_long_it_lasts() {
+    let world = "acme/a | bolt/b open3.25 | core/c cool1.5 | dawn/d ctx100 | echo/e half2 90000ms | fern/f paced0.5 \
+                 | gale/g k40 knee4 | hill/h off";
+    check(
+        world,
+        (Fastest, ""),
+        "bolt",
+        expect![[r#"
+        refused: circuit_open of 1
+        bolt/b on bolt was refused: circuit_open (breaker open 3.2 s more: 3 consecutive 503). Its gate would have to be open, and opens in 3.2 s.
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "core",
+        expect![[r#"
+        refused: rate_limited of 1
+        core/c on core was refused: rate_limited (429, retry in 1.5 s). Its gate would have to be open, and opens in 1.5 s.
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "dawn/d",
+        expect![[r#"
+        refused: context_length of 1
+        dawn/d on dawn was refused: context_length (needs about 1100 tokens, has 100).
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "echo/e",
+        expect![[r#"
+        refused: circuit_open of 1
+        echo/e on echo was refused: circuit_open (half-open, not worth a probe now).
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "fern",
+        expect![[r#"
+        refused: paced of 1
+        fern/f on fern was refused: paced (paced, next in 0.5 s). Its gate would have to be open, and opens in 0.5 s.
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "gale",
+        expect![[r#"
+        refused: saturated of 1
+        gale/g on gale was refused: saturated (saturated: 40 in flight, knee 4).
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "hill",
+        expect![[r#"
+        not_in_pool: not_in_pool of 1
+        hill/h on hill did not take part: its provider is off: its key is not set.
+    "#]],
+    );
+}
+
+#[test]
+fn with_nothing_left_the_reason_is_told_all_the_same() {
+    check(
+        "acme/a ctx10 | bolt/b cool5",
+        (Fastest, ""),
+        "acme",
+        expect![[r#"
+        refused: context_length of 1
+        acme/a on acme was refused: context_length (needs about 1100 tokens, has 10).
+    "#]],
+    );
+    check(
+        "acme/a cool5 | bolt/b",
+        (Fastest, "acme/a"),
+        "bolt/b",
+        expect![[r#"
+        not_in_pool: not_in_pool of 1
+        bolt/b on bolt did not take part: the request asks for other models.
+    "#]],
+    );
+}
+
+#[test]
+fn of_several_endpoints_the_one_that_came_nearest_is_meant() {
+    let world = "acme/a@x ctx10 | acme/a@y open5 | acme/a@z off | bolt/b@x 90ms | bolt/b@y 300ms";
+    check(
+        world,
+        (Fastest, ""),
+        "acme/a",
+        expect![[r#"
+        refused: circuit_open of 3
+        acme/a on y was refused: circuit_open (breaker open 5.0 s more: 3 consecutive 503). Its gate would have to be open, and opens in 5.0 s.
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "y",
+        expect![[r#"
+        lost: score of 2, rank 2
+        bolt/b on y lost to bolt/b on x by 0.22 s (+20 %), most of it in first_token. It would win with 128 instead of 100 tokens per second (+28 %), or with a first token after 0.09 s instead of 0.3 s (−70 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 128.2 (+28.2 %)
+          ttft 0.29999999999999993 -> 0.08999 (-70.0 %)
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "acme/a@x",
+        expect![[r#"
+        refused: context_length of 1
+        acme/a on x was refused: context_length (needs about 1100 tokens, has 10).
+    "#]],
+    );
+}
+
+#[test]
+fn what_ranks_before_any_score_is_named() {
+    let world = "acme/a 900ms | bolt/b 90ms";
+    check(
+        world,
+        (Fastest, "acme/a, bolt/b"),
+        "bolt",
+        expect![[r#"
+        lost: models_order of 1, rank 2
+        bolt/b on bolt was not chosen: models named before it still had an endpoint to serve.
+    "#]],
+    );
+    let order = |query: &mut Query| query.routing.provider.order = vec!["acme".to_owned()];
+    check_with(
+        world,
+        (Fastest, ""),
+        order,
+        "bolt",
+        expect![[r#"
+        lost: provider_order of 1, rank 2
+        bolt/b on bolt was not chosen: provider.order names another first.
+    "#]],
+    );
+    let wish = |query: &mut Query| {
+        let value = Preference { p50: Some(0.2), ..Preference::default() };
+        query.routing.preferred_max_latency = Some(Sourced { value, source: Source::TopLevel });
+    };
+    check_with(
+        "acme/a 900ms 900tps | bolt/b 90ms 10tps",
+        (Fastest, ""),
+        wish,
+        "acme",
+        expect![[r#"
+        lost: preference_missed of 1, rank 2
+        acme/a on acme was not chosen: it misses preferred_max_latency, which others meet.
+    "#]],
+    );
+}
+
+#[test]
+fn probes_panic_and_ties_have_their_own_words() {
+    check(
+        "acme/a 200ms half1 | bolt/b 200ms",
+        (Fastest, ""),
+        "bolt",
+        expect![[r#"
+        lost: probe of 1, rank 2
+        bolt/b on bolt was not chosen: a half-open endpoint is probed first; this one would have been the choice.
+    "#]],
+    );
+    check(
+        "acme/a 200ms half1 | bolt/b 200ms | core/c 250ms",
+        (Fastest, ""),
+        "core",
+        expect![[r#"
+        lost: score of 1, rank 3
+        core/c on core lost to bolt/b on bolt by 0.052 s (+4.3 %), most of it in first_token. It would win with 106 instead of 100 tokens per second (+5.6 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 105.6 (+5.6 %)
+          ttft 0.25 -> 0.1999 (-20.0 %)
+    "#]],
+    );
+    check(
+        "acme/a open5 | bolt/b open2",
+        (Fastest, ""),
+        "acme",
+        expect![[r#"
+        lost: panic of 1, rank 2
+        acme/a on acme was not chosen: no gate is open, and another opens sooner.
+    "#]],
+    );
+    check(
+        "acme/a | bolt/b",
+        (Fastest, ""),
+        "bolt",
+        expect![[r#"
+        chosen: choice of 1, rank 1
+        bolt/b on bolt is the choice.
+    "#]],
+    );
+    check(
+        "acme/a | bolt/b",
+        (Fastest, ""),
+        "acme",
+        expect![[r#"
+            lost: tie of 1, rank 2
+            acme/a on acme scored the same as bolt/b on bolt: equal scores fall to the lower failure probability, then cost, then fewer in flight, then the id. Any better figure would make it win.
+              failure_probability 0.00032258064516133 -> 0.0003225 (-0.0 %)
+              ttft 0.2 -> 0.1999 (-0.1 %)
+              tokens_per_second 99.99999999999996 -> 100.1 (+0.1 %)
+        "#]],
+    );
+}
+
+#[test]
+fn without_fallbacks_the_others_still_hear_their_margin() {
+    let single = |query: &mut Query| query.routing.provider.allow_fallbacks = false;
+    check_with(
+        THREE,
+        (Fastest, ""),
+        single,
+        "core",
+        expect![[r#"
+        lost: score of 1, rank 3
+        core/c on core lost to acme/a on acme by 0.89 s (+81 %), most of it in generation. It would win with 128 instead of 60 tokens per second (+114 %), everything else equal.
+          tokens_per_second 59.999999999999986 -> 128.2 (+113.7 %)
+    "#]],
+    );
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_similar_ones() {
+    check(
+        THREE,
+        (Fastest, ""),
+        "acmee/a",
+        expect![[r#"
+            unknown: unknown_name of 0
+            Neither a model nor a provider is called 'acmee/a'. Similar: acme, acme/a.
+        "#]],
+    );
+    check(
+        THREE,
+        (Fastest, ""),
+        "bollt",
+        expect![[r#"
+            unknown: unknown_name of 0
+            Neither a model nor a provider is called 'bollt'. Similar: bolt.
+        "#]],
+    );
+    check(
+        THREE,
+        (Fastest, ""),
+        "zzz",
+        expect![[r#"
+        unknown: unknown_name of 0
+        Neither a model nor a provider is called 'zzz'.
+    "#]],
+    );
+    check(
+        THREE,
+        (Fastest, ""),
+        "service/auto",
+        expect![[r#"
+            unknown: alias of 0
+            'service/auto' is no endpoint: an alias stands for many; name a model, a provider or model@provider.
+        "#]],
+    );
+    check(
+        THREE,
+        (Fastest, ""),
+        "acme/a@bolt",
+        expect![[r#"
+            unknown: unknown_name of 0
+            Neither a model nor a provider is called 'acme/a@bolt'. Similar: acme, bolt.
+        "#]],
+    );
+    check(
+        THREE,
+        (Fastest, "acme/a"),
+        "bolt/b",
+        expect![[r#"
+        not_in_pool: not_in_pool of 1
+        bolt/b on bolt did not take part: the request asks for other models.
+    "#]],
+    );
+}
+
+#[test]
+fn beyond_the_figures_that_are_kept_the_place_is_known() {
+    let world: Vec<String> = (0..12).map(|n| format!("m/{n} {}ms", 100 + 10 * n)).collect();
+    check(
+        &world.join(" | "),
+        (Fastest, ""),
+        "m/11",
+        expect![[r#"
+            lost: score of 1, rank 12
+            m/11 on m was not chosen: it stands at place 12 of the plan, and the record keeps the figures of the first only.
+        "#]],
+    );
+}
+
+/// The record with one figure of a candidate, or of the request, set to this value.
+fn with(decision: &Decision, id: EndpointId, figure: Figure, from: f64, to: f64) -> Decision {
+    let mut decision = decision.clone();
+    if figure == Figure::LatencyWeight {
+        decision.weights = Weights { latency: to, cost: 1.0 - to };
+    }
+    let inputs = &mut decision.candidates.iter_mut().find(|candidate| candidate.endpoint == id).unwrap().inputs;
+    match figure {
+        Figure::Price => inputs.cost = to,
+        Figure::FirstToken => inputs.intercept += (to / from).ln(),
+        Figure::TokensPerSecond => inputs.per_token += (from / to).ln(),
+        Figure::FailureProbability => (inputs.failures, inputs.successes) = (to * 1e9, (1.0 - to) * 1e9),
+        Figure::LatencyWeight => {}
+    }
+    decision
+}
+
+#[test]
+fn every_change_makes_the_loser_win_and_a_little_less_does_not() {
+    let worlds = [
+        "acme/a 90ms 50tps $4/8 | bolt/b 400ms 90tps $1/2 bad1 | core/c 300ms 60tps $2/4 bad2",
+        "acme/a 200ms 100tps $1/3 bad3 | bolt/b 100ms 50tps $2/2 | core/c 150ms 80tps $1.5/2.5 k9 knee4",
+    ];
+    let mut tried = 0;
+    for (text, objective) in worlds.into_iter().flat_map(|text| Objective::ALL.map(|objective| (text, objective))) {
+        let world = World::of(text);
+        let query = Query { weights: Weights { latency: 1.0, cost: 2.0 }, ..world.query(objective, "") };
+        let decision = world.decide(&query).unwrap();
+        for answer in ["acme", "bolt", "core"].map(|name| ask(&world, &query, 0, name)) {
+            let Some((_, id)) = answer.about.filter(|_| answer.verdict == Verdict::Lost) else { continue };
+            assert!(answer.would_win_if.iter().map(|change| change.relative().abs()).is_sorted());
+            for Change { figure, from, to } in answer.would_win_if {
+                let chosen = |to| replay(&with(&decision, id, figure, from, to), &world.snapshot.policy).choice();
+                let less = to + 0.01 * (from - to);
+                assert_eq!(
+                    (chosen(to), chosen(less) == Some(id)),
+                    (Some(id), false),
+                    "{figure:?} {from} {to} in {text}"
+                );
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 10, "{tried}");
+}

@@ -1,0 +1,45 @@
+//! `GET /route/replay`: a recorded decision, made again.
+
+use actix_web::{HttpRequest, HttpResponse, http::header};
+use pointsman_actors::decide::replay;
+use serde::Serialize;
+
+use crate::{
+    auth::Authorized,
+    config::Scope,
+    error::ApiError,
+    gateway::Worker,
+    lookup,
+    recorded::{Recorded, Verdict},
+};
+
+/// The answer: what was recorded, what came out of it, and whether that is the same.
+#[derive(Serialize)]
+struct ReplayBody<'a> {
+    data: Data<'a>,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    generation_id: &'a str,
+    #[serde(flatten)]
+    verdict: Verdict,
+    recorded: Recorded,
+}
+
+/// Makes the decision behind a generation again, from nothing but its record.
+///
+/// # Errors
+/// 400 without an id, 404 for an id that is not the caller's.
+pub async fn show(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
+    let recorded = Recorded::new(&generation.decision, &generation.policy, &worker.setup.catalog);
+    let verdict = Verdict::new(&replay(&generation.decision, &generation.policy), &recorded);
+    let data = Data { generation_id: generation.id.as_str(), verdict, recorded };
+    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(ReplayBody { data }))
+}

@@ -1,0 +1,86 @@
+//! The constants that scores are made with.
+
+use std::time::Duration;
+
+use pointsman_actors::domain::{PhaseClocks, RoutingPolicy, StatsPolicy};
+use serde::{Deserialize, Serialize};
+
+use super::exact::Exact;
+
+/// Every constant of a policy that a score depends on. Times are whole nanoseconds, as they are inside.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordedPolicy {
+    version: u64,
+    half_life_ns: u64,
+    exploration: Exact,
+    staleness: Exact,
+    hot_inflation: Exact,
+    t_fail_ns: u64,
+    cheapest_time_value: Exact,
+    reliable_time_share: Exact,
+    first_content_clock_ns: u64,
+    total_clock_ns: u64,
+}
+
+impl RecordedPolicy {
+    pub(super) fn new(policy: &RoutingPolicy) -> RecordedPolicy {
+        // Named one by one, so that a new constant cannot be forgotten here.
+        let RoutingPolicy {
+            version,
+            fingerprint: _,
+            stats,
+            exploration,
+            staleness,
+            hot_inflation,
+            failure_time,
+            cheapest_time_value,
+            reliable_time_share,
+            balanced: _,
+            hedge: _,
+            retry: _,
+            breaker: _,
+            pacing: _,
+            sticky: _,
+            targets: _,
+            clocks,
+        } = policy;
+        RecordedPolicy {
+            version: *version,
+            half_life_ns: nanos(stats.half_life),
+            exploration: Exact(*exploration),
+            staleness: Exact(*staleness),
+            hot_inflation: Exact(*hot_inflation),
+            t_fail_ns: nanos(*failure_time),
+            cheapest_time_value: Exact(*cheapest_time_value),
+            reliable_time_share: Exact(*reliable_time_share),
+            first_content_clock_ns: nanos(clocks.first_content),
+            total_clock_ns: nanos(clocks.total),
+        }
+    }
+
+    /// The policy; what no score depends on is as shipped.
+    pub(super) fn policy(&self) -> RoutingPolicy {
+        let shipped = RoutingPolicy::default();
+        RoutingPolicy {
+            version: self.version,
+            stats: StatsPolicy { half_life: Duration::from_nanos(self.half_life_ns), ..shipped.stats },
+            exploration: self.exploration.0,
+            staleness: self.staleness.0,
+            hot_inflation: self.hot_inflation.0,
+            failure_time: Duration::from_nanos(self.t_fail_ns),
+            cheapest_time_value: self.cheapest_time_value.0,
+            reliable_time_share: self.reliable_time_share.0,
+            clocks: PhaseClocks {
+                first_content: Duration::from_nanos(self.first_content_clock_ns),
+                total: Duration::from_nanos(self.total_clock_ns),
+                ..shipped.clocks
+            },
+            ..shipped
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

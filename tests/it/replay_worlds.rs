@@ -1,0 +1,179 @@
+//! Ten thousand decisions in random worlds, recorded, written as JSON, read back and made again.
+
+#[path = "../../actors/tests/routing_world/mod.rs"]
+mod routing_world;
+
+use std::{sync::Arc, time::Duration};
+
+use pointsman::recorded::Recorded;
+use pointsman_actors::{
+    decide::{decide, kept_for_the_record, replay, splitmix64},
+    domain::{Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, Sticky, Weights},
+};
+use routing_world::{NOW, World};
+
+/// Chance that repeats.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        splitmix64(self.0)
+    }
+
+    fn below(&mut self, most: u64) -> u64 {
+        self.roll() % most
+    }
+
+    /// From 0 to this, with all the digits a float has.
+    fn up_to(&mut self, most: f64) -> f64 {
+        most * (self.roll() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+}
+
+fn endpoint(dice: &mut Dice, model: u64, provider: u64, all_shut: bool) -> String {
+    let obstacles: &[&str] = if all_shut {
+        &["open3", "open9.5", "half2", "paced1.25", "cool4", "half20"]
+    } else {
+        &["", "", "", "", "", "", "unseen", "unseen", "open3", "half2", "half20", "cool4", "paced1", "disabled"]
+    };
+    // Twins tie: the same figures at another provider.
+    let (ms, tps, dollars) = match dice.below(6) {
+        0 => (200.0, 100.0, 1.0),
+        _ => (20.0 + dice.up_to(3000.0), 10.0 + dice.up_to(300.0), dice.up_to(9.0)),
+    };
+    let (w, ok, bad) = (dice.up_to(40.0), dice.up_to(40.0), dice.of(&[0.0, 0.0, 1.5, 7.25]));
+    let (k, knee, late, idle) = (dice.below(9), dice.below(16) + 1, dice.up_to(6.0), dice.up_to(900.0));
+    let more = format!("slope{} stuck{} cached${}", dice.of(&[0.0, 0.001]), dice.of(&[0, 0, 0, 2]), 0.2 * dollars);
+    format!(
+        "m/{model}@p{provider} {ms}ms {tps}tps w{w} ok{ok} bad{bad} ${dollars}/{} k{k} knee{knee} late{late} idle{idle} {more} {}",
+        3.0 * dollars,
+        dice.of(obstacles)
+    )
+}
+
+fn policy(dice: &mut Dice) -> RoutingPolicy {
+    let mut policy = RoutingPolicy {
+        exploration: dice.of(&[0.0, 0.3, 0.5, 1.7]),
+        staleness: dice.up_to(0.5),
+        hot_inflation: 1.0 + dice.up_to(4.0),
+        failure_time: Duration::from_nanos(dice.below(400_000_000)),
+        cheapest_time_value: dice.up_to(0.01),
+        reliable_time_share: dice.up_to(0.1),
+        ..RoutingPolicy::default()
+    };
+    policy.stats.half_life = Duration::from_nanos(1 + dice.below(200_000_000_000));
+    policy.retry.max_attempts = 1 + dice.below(9) as u32;
+    policy.clocks.first_content = Duration::from_nanos(1 + dice.below(20_000_000_000));
+    policy.clocks.total = Duration::from_nanos(1 + dice.below(60_000_000_000));
+    policy.stamped(1 + dice.below(1000))
+}
+
+fn query(dice: &mut Dice, world: &World) -> Query {
+    let first = world.catalog().models[0].id.as_str().to_owned();
+    let models = dice.of(&["", "", &first, "service/auto", "service/free"]).to_owned();
+    let mut query = world.query(dice.of(&Objective::ALL), &models);
+    if dice.one_in(4) && models == first {
+        query.targets.push(pointsman_actors::domain::Target::Alias(0));
+    }
+    query.weights = Weights { latency: dice.up_to(3.0), cost: 0.001 + dice.up_to(2.0) };
+    query.streamed = dice.one_in(2);
+    query.prompt_tokens = dice.below(20_000) as u32;
+    query.answers = 1 + dice.below(3) as u32;
+    query.max_tokens = dice.of(&[None, Some(16), Some(100), Some(3000)]);
+    if dice.one_in(3) {
+        let endpoints = &world.catalog().endpoints;
+        let endpoint = endpoints[dice.below(endpoints.len() as u64) as usize].id;
+        query.sticky = Some(Sticky { endpoint, cached_tokens: dice.below(30_000) as u32 });
+    }
+    query.routing.provider.allow_fallbacks = !dice.one_in(4);
+    if dice.one_in(4) {
+        query.routing.provider.order = vec!["p3".to_owned(), "p1".to_owned()];
+    }
+    let wish = |bound| {
+        Some(Sourced { value: Preference { p95: Some(bound), ..Preference::default() }, source: Source::TopLevel })
+    };
+    if dice.one_in(4) {
+        query.routing.preferred_max_latency = wish(dice.up_to(3.0));
+    }
+    if dice.one_in(4) {
+        query.routing.preferred_min_throughput = wish(dice.up_to(100.0));
+    }
+    query
+}
+
+/// What the worlds came to: a test of nothing proves nothing.
+#[derive(Debug, Default)]
+struct Seen {
+    decisions: usize,
+    noisy: usize,
+    explored: usize,
+    panic: usize,
+    probe: usize,
+    tiers: usize,
+    tied: usize,
+    omitted: usize,
+    rivals: usize,
+    cached: usize,
+}
+
+impl Seen {
+    fn count(&mut self, decision: &Decision, tied: usize) {
+        let any = |seen: &mut usize, yes: bool| *seen += usize::from(yes);
+        any(&mut self.decisions, true);
+        any(&mut self.noisy, decision.seed != 0);
+        any(&mut self.explored, decision.explored);
+        any(&mut self.panic, decision.candidates.iter().any(|candidate| candidate.panic));
+        any(&mut self.probe, decision.candidates.iter().any(|candidate| candidate.probe));
+        any(&mut self.tiers, decision.candidates.iter().any(|candidate| candidate.inputs.tier > 1));
+        any(&mut self.tied, tied > 0);
+        any(&mut self.omitted, !decision.omitted.is_empty());
+        any(&mut self.rivals, !decision.rivals.is_empty());
+        any(&mut self.cached, decision.candidates.iter().any(|candidate| candidate.inputs.cached_tokens > 0));
+    }
+}
+
+#[test]
+fn ten_thousand_recorded_decisions_are_made_again_without_a_difference() {
+    let mut seen = Seen::default();
+    for number in 0_u64.. {
+        if seen.decisions == 10_000 {
+            break;
+        }
+        let dice = &mut Dice(splitmix64(number));
+        let most = if dice.one_in(6) { 24 } else { 7 };
+        let (count, all_shut) = (1 + dice.below(most), dice.one_in(8));
+        let endpoints: Vec<String> = (0..count).map(|n| endpoint(dice, n % 6, n / 6, all_shut)).collect();
+        let world = World::under(&endpoints.join(" | "), policy(dice));
+        let (query, seed) = (query(dice, &world), if dice.one_in(4) { None } else { Some(dice.roll()) });
+        let Ok(decision) = decide(&world.snapshot, &world.live, &query, NOW, seed) else { continue };
+        let policy = &world.snapshot.policy;
+        let kept = kept_for_the_record(&Arc::new(decision), policy);
+        let again = replay(&kept, policy);
+        assert!(again.is_identical(), "world {number}: {:?} {:?}", again.differences, again.lost);
+
+        let written = serde_json::to_string(&Recorded::new(&kept, policy, world.catalog())).unwrap();
+        let read: Recorded = serde_json::from_str(&written).unwrap();
+        let (decision, policy) = read.decision().unwrap();
+        let elsewhere = replay(&decision, &policy);
+        assert!(
+            elsewhere.is_identical(),
+            "world {number}, read back: {:?} {:?}",
+            elsewhere.differences,
+            elsewhere.lost
+        );
+        assert_eq!(elsewhere, again, "world {number}");
+        seen.count(&kept, again.tied.len());
+    }
+    let Seen { decisions: _, noisy, explored, panic, probe, tiers, tied, omitted, rivals, cached } = seen;
+    let each = [noisy, explored, panic, probe, tiers, tied, omitted, rivals, cached];
+    assert!(each.iter().all(|count| *count >= 100), "{seen:?}");
+}
