@@ -105,6 +105,8 @@ mod lifecycle;
 #[cfg(test)]
 mod lifecycle_drain;
 #[cfg(test)]
+mod lifecycle_reload;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod pool;
@@ -154,6 +156,8 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod watchdog;
 #[cfg(test)]
 mod waterfall;
 #[cfg(test)]
