@@ -3,23 +3,20 @@
 //! Nothing here chooses an endpoint. Everybody gets the same requests, the same fates, at most three attempts per
 //! request, each at another endpoint, and fails over only before the first content.
 
-use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 use pointsman_actors::domain::FailureKind;
 
 use crate::{
+    bucket::Bucket,
     loss::{Served, Yardsticks},
     request::Request,
     rule::{ATTEMPTS, Ask, Begin, Calibration, News, Patience, Report, Rule, TOTAL},
     world::{ENDPOINTS, Fate, Fault, Truth, World},
 };
 
-/// Requests a limited endpoint takes at once, in seconds of its rate, and at least.
-const BURST_SECONDS: f64 = 1.0;
-const BURST_LEAST: f64 = 2.0;
-
 /// What is kept of a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
     /// By request.
     pub served: Vec<Served>,
@@ -44,6 +41,8 @@ pub struct Tried {
     pub probe: bool,
     /// Whether it was a hedge.
     pub hedge: bool,
+    /// Whether nothing was wrong with the endpoint.
+    pub healthy: bool,
     /// When it failed, if it did, seconds.
     pub failed: Option<f64>,
 }
@@ -76,35 +75,8 @@ struct Walk {
     attempts: u32,
     live: Vec<usize>,
     cost: f64,
+    raced: bool,
     ended: bool,
-}
-
-/// A token bucket.
-#[derive(Debug, Clone, Copy, Default)]
-struct Bucket {
-    tokens: f64,
-    at: f64,
-    rate: Option<f64>,
-}
-
-impl Bucket {
-    /// Brought up to now, under this limit.
-    fn at(self, now: f64, limit: Option<f64>) -> Bucket {
-        let Some(rate) = limit else { return Bucket { at: now, ..Bucket::default() } };
-        let most = (rate * BURST_SECONDS).max(BURST_LEAST);
-        let before = if self.rate == limit { self.tokens } else { most };
-        Bucket { tokens: (before + rate * (now - self.at)).min(most), at: now, rate: limit }
-    }
-
-    fn admits(&self) -> bool {
-        self.rate.is_none() || self.tokens >= 1.0
-    }
-
-    /// Whole seconds until it would take another, as providers say it.
-    fn retry_after(&self) -> Option<Duration> {
-        let wait = (1.0 - self.tokens) / self.rate?;
-        Some(Duration::from_secs_f64(wait.ceil().max(1.0)))
-    }
 }
 
 /// Runs a rule through a world.
@@ -183,7 +155,7 @@ impl Engine<'_> {
             seconds: 0.0,
             cost: 0.0,
             answered: false,
-            avoidable: (0..ENDPOINTS).any(|endpoint| truth(endpoint, 0).failure < 0.5),
+            healthy: (0..ENDPOINTS).filter(|endpoint| truth(*endpoint, 0).is_healthy(request)).count(),
             attempts: 0,
             first: None,
             bad: 1.0,
@@ -200,7 +172,8 @@ impl Engine<'_> {
             let Some(&endpoint) = walk.order.get(walk.position) else { break };
             walk.position += 1;
             let attempt = self.attempts.len();
-            let begin = Begin { now, request, attempt, before: walk.attempts, endpoint };
+            let another = walk.attempts + 1 < ATTEMPTS && walk.position < walk.order.len();
+            let begin = Begin { now, request, attempt, before: walk.attempts, endpoint, another };
             if let Some(patience) = rule.begin(&begin) {
                 return self.dispatch(now, id, endpoint, patience, hedge, rule);
             }
@@ -223,7 +196,8 @@ impl Engine<'_> {
             self.run.served[id].bad = truth.bad(request);
         }
         let first = walk.attempts == 1;
-        let tried = Tried { at: now, endpoint, request: id, first, probe: patience.probe, hedge, failed: None };
+        let (probe, healthy) = (patience.probe, truth.is_healthy(request));
+        let tried = Tried { at: now, endpoint, request: id, first, probe, hedge, healthy, failed: None };
         self.run.attempts.push(tried);
         let (first, total, end) = self.future(now, id, endpoint, &truth, patience);
         self.attempts.push(Attempt { request: id, endpoint, started: now, first: None, total, end, live: true });
@@ -248,13 +222,12 @@ impl Engine<'_> {
     ) -> (Option<f64>, f64, News) {
         let request = &self.world.requests[id];
         let bucket = self.buckets[endpoint].at(now, self.world.limit(endpoint, now));
-        self.buckets[endpoint] = bucket;
+        self.buckets[endpoint] = bucket.asked();
         if !bucket.admits() {
             let retry_after = bucket.retry_after();
             let Fate::Fails { kind, status, after } = Fault::Limited.fate(0.0) else { return (None, now, News::Began) };
             return (None, now + after, News::Failed { kind, status, retry_after });
         }
-        self.buckets[endpoint].tokens -= 1.0;
         let deadline = request.at + TOTAL;
         let clock = self.clock(now, id, patience);
         let late = News::Failed { kind: FailureKind::Timeout, status: None, retry_after: None };
@@ -332,7 +305,9 @@ impl Engine<'_> {
         let Attempt { request: id, first, .. } = self.attempts[attempt];
         let walk = &self.walks[id];
         let alone = walk.live.len() == 1 && first.is_none();
-        if alone && walk.attempts < ATTEMPTS && walk.position < walk.order.len() && rule.may_hedge() {
+        let may = alone && !walk.raced && walk.attempts < ATTEMPTS && walk.position < walk.order.len();
+        if may && rule.may_hedge(id, walk.order[walk.position]) {
+            self.walks[id].raced = true;
             self.go_on(now, id, true, rule);
         }
     }
@@ -375,7 +350,8 @@ impl Engine<'_> {
 }
 
 /// What is true of an endpoint, its limit included.
-fn truth(world: &World, buckets: &[Bucket; ENDPOINTS], endpoint: usize, now: f64, in_flight: u32) -> Truth {
+#[must_use]
+pub fn truth(world: &World, buckets: &[Bucket; ENDPOINTS], endpoint: usize, now: f64, in_flight: u32) -> Truth {
     let truth = world.truth(endpoint, now, in_flight);
     let limit = world.limit(endpoint, now);
     if limit.is_some() && !buckets[endpoint].at(now, limit).admits() {

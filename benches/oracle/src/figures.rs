@@ -20,10 +20,12 @@ const STEADY: f64 = 0.5;
 pub struct Figures {
     /// Requests.
     pub requests: usize,
-    /// Of these, unanswered although an endpoint would have answered.
+    /// Of these, unanswered: failures that a caller was shown.
     pub shown: usize,
-    /// Unanswered altogether.
-    pub unanswered: usize,
+    /// Of these, with a healthy endpoint there when the request arrived.
+    pub avoidable: usize,
+    /// Of these, with no attempt but at healthy endpoints: they failed as anybody does on a good day.
+    pub unlucky: usize,
     /// Attempts.
     pub attempts: usize,
     /// Hedges.
@@ -60,8 +62,9 @@ impl Figures {
     pub fn of(world: &World, run: &Run, oracle: &Run) -> Figures {
         let mut figures = Figures {
             requests: run.served.len(),
-            shown: run.served.iter().filter(|served| !served.answered && served.avoidable).count(),
-            unanswered: run.served.iter().filter(|served| !served.answered).count(),
+            shown: shown(run).count(),
+            avoidable: shown(run).filter(|id| run.served[*id].healthy > 0).count(),
+            unlucky: shown(run).filter(|id| is_unlucky(run, *id)).count(),
             attempts: run.attempts.len(),
             hedges: run.attempts.iter().filter(|attempt| attempt.hedge).count(),
             outages: world.events.iter().filter_map(|event| outage(run, oracle, event)).collect(),
@@ -87,7 +90,8 @@ impl Figures {
     pub fn add(&mut self, other: Figures) {
         self.requests += other.requests;
         self.shown += other.shown;
-        self.unanswered += other.unanswered;
+        self.avoidable += other.avoidable;
+        self.unlucky += other.unlucky;
         self.attempts += other.attempts;
         self.hedges += other.hedges;
         self.outages.extend(other.outages);
@@ -102,6 +106,16 @@ impl Figures {
     pub fn attempts_per_request(&self) -> f64 {
         self.attempts as f64 / self.requests.max(1) as f64
     }
+}
+
+/// The requests of a run that were not answered.
+pub fn shown(run: &Run) -> impl Iterator<Item = usize> {
+    run.served.iter().enumerate().filter(|(_, served)| !served.answered).map(|(id, _)| id)
+}
+
+fn is_unlucky(run: &Run, id: usize) -> bool {
+    let mut attempts = run.attempts.iter().filter(|attempt| attempt.request == id);
+    run.served[id].healthy > 0 && run.served[id].attempts > 0 && attempts.all(|attempt| attempt.healthy)
 }
 
 /// First attempts, in the order of dispatch.

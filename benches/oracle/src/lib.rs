@@ -11,15 +11,25 @@
 
 #![expect(clippy::indexing_slicing, reason = "positions of eight endpoints and of requests, all counted out here")]
 
+pub mod bucket;
 pub mod dice;
 pub mod engine;
 pub mod figures;
+pub mod goals;
 pub mod loss;
 pub mod one;
+pub mod oracle;
+pub mod plot;
+pub mod replay;
+pub mod report;
 pub mod request;
 pub mod rule;
 pub mod rules;
 pub mod scenario;
+pub mod sheet;
+pub mod sheets;
+pub mod shown;
+pub mod sockets;
 pub mod table;
 pub mod world;
 

@@ -12,6 +12,7 @@
 use pointsman_actors::domain::Objective;
 
 use crate::{
+    engine::Run,
     request::Request,
     world::{ENDPOINTS, World},
 };
@@ -34,8 +35,8 @@ pub struct Served {
     pub cost: f64,
     /// Whether it was answered.
     pub answered: bool,
-    /// Whether an endpoint stood there that would have answered.
-    pub avoidable: bool,
+    /// Endpoints with which nothing was wrong when it arrived.
+    pub healthy: usize,
     /// Attempts, hedges included.
     pub attempts: u32,
     /// Where it was tried first.
@@ -43,6 +44,9 @@ pub struct Served {
     /// True probability that the first choice failed or took too long.
     pub bad: f64,
 }
+
+/// Losses by objective: their sum and number.
+pub type Losses = [(f64, usize); 4];
 
 /// The yardsticks of a request: median seconds, median dollars, most dollars.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,5 +88,55 @@ pub fn loss(objective: Objective, served: &Served, yardsticks: &Yardsticks) -> f
             0.5 * served.seconds / yardsticks.time + 0.5 * served.cost / yardsticks.cost + failed * FAILED_BALANCED
         }
         Objective::Reliable => served.bad,
+    }
+}
+
+/// The losses of a run, by objective.
+#[must_use]
+pub fn losses(world: &World, run: &Run) -> Losses {
+    let mut losses = Losses::default();
+    for (request, served) in world.requests.iter().zip(&run.served) {
+        let yardsticks = Yardsticks::of(world, request, f64::from(request.answer));
+        let (sum, count) = &mut losses[request.objective as usize];
+        *sum += loss(request.objective, served, &yardsticks);
+        *count += 1;
+    }
+    losses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YARDSTICKS: Yardsticks = Yardsticks { time: 2.0, cost: 0.004, dearest: 0.01 };
+
+    fn check(objective: Objective, seconds: f64, cost: f64, answered: bool, expected: f64) {
+        let served = Served { at: 0.0, seconds, cost, answered, healthy: 8, attempts: 1, first: Some(0), bad: 0.25 };
+        let lost = loss(objective, &served, &YARDSTICKS);
+        assert!((lost - expected).abs() < 1e-12, "{objective:?}, {answered}: {lost} instead of {expected}");
+    }
+
+    #[test]
+    fn fastest_loses_seconds_and_ten_for_a_failure_however_quick() {
+        check(Objective::Fastest, 1.5, 0.02, true, 1.5);
+        check(Objective::Fastest, 0.1, 0.0, false, 10.0);
+    }
+
+    #[test]
+    fn cheapest_loses_the_dollars_of_all_attempts_and_five_dearest_prices_for_a_failure() {
+        check(Objective::Cheapest, 30.0, 0.003, true, 0.003);
+        check(Objective::Cheapest, 30.0, 0.003, false, 0.053);
+    }
+
+    #[test]
+    fn balanced_loses_half_of_each_relative_to_the_median_and_three_for_a_failure() {
+        check(Objective::Balanced, 1.0, 0.008, true, 0.25 + 1.0);
+        check(Objective::Balanced, 1.0, 0.008, false, 0.25 + 1.0 + 3.0);
+    }
+
+    #[test]
+    fn reliable_loses_the_true_probability_that_its_first_choice_was_bad_whatever_came_of_it() {
+        check(Objective::Reliable, 9.0, 0.1, true, 0.25);
+        check(Objective::Reliable, 9.0, 0.1, false, 0.25);
     }
 }

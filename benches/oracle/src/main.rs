@@ -1,35 +1,39 @@
 //! The command line of the simulator.
 
-use std::{error::Error, fmt::Write as _, io::Write as _, process::ExitCode};
+mod options;
 
-use lexopt::prelude::*;
+use std::{error::Error, fmt::Write as _, io::Write as _, path::Path, process::ExitCode};
+
 use pointsman_oracle::{
-    one,
-    request::Aim,
+    one, plot, replay, report,
     rules::{Kind, policy},
-    scenario::Scenario,
-    table::{self, Plan},
+    sheet::Sheet,
+    sheets, shown,
+    sockets::{self, Stage},
+    table,
 };
+
+use options::{Options, objective, scenario};
 
 const HELP: &str = "\
 oracle table [options]                     regret of every rule in every scenario, and Pointsman's figures
+oracle plot [options]                      the same as a picture (SVG)
+oracle shown [options]                     every failure a caller was shown, of Pointsman and of the oracle
 oracle one <scenario> <objective> <seed>   one run over time; --rule names another rule than pointsman
+oracle replay [options]                    makes recorded decisions again and compares them bit for bit; --decisions N
+oracle sockets [options]                   Pointsman's binary between real processes, and the rules beside it
+oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
   --seeds N         seeds per scenario (8)
   --from-seed S     the first of them (1000; seeds below 1000 are for tuning)
   --scenario X      only this scenario; may be repeated
   --objective Y     only this objective, or mixed; may be repeated
   --rule Z          only this rule; may be repeated
+  --markdown        tables for a page
+  --seconds N       real seconds of each run over sockets (20)
+  --pointsman PATH  the binary (the one beside this program)
+  --into DIRECTORY  writes the figures of the sockets into SIMULATION.md there
 ";
-
-struct Options {
-    words: Vec<String>,
-    seeds: u64,
-    from_seed: u64,
-    scenarios: Vec<Scenario>,
-    aims: Vec<Aim>,
-    rules: Vec<Kind>,
-}
 
 fn main() -> ExitCode {
     match run() {
@@ -46,68 +50,50 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<String, Box<dyn Error>> {
-    let options = options()?;
+    let options = Options::read()?;
     let words: Vec<&str> = options.words.iter().map(String::as_str).collect();
     let mut text = String::new();
     match words.as_slice() {
         ["table"] => {
             let plan = options.plan();
-            table::write(&plan, &table::run(&plan), &mut text)?;
+            print(&sheets::all(&plan, &table::run(&plan)), options.markdown, &mut text)?;
         }
+        ["plot"] => {
+            let plan = options.plan();
+            plot::write(&plan, &table::run(&plan), &mut text)?;
+        }
+        ["replay"] => text = replay::run(&options.plan(), options.decisions)?.to_string() + "\n",
+        ["shown"] => shown::write(&options.plan(), &mut text)?,
+        ["report", directory] => report::write(&options.plan(), Path::new(directory))?,
         ["one", of, aim, seed] => {
             let rule = options.rules.first().copied().unwrap_or(Kind::Pointsman);
             one::write(scenario(of)?, objective(aim)?, seed.parse()?, rule, &policy(), &mut text)?;
         }
+        ["sockets"] => over_sockets(&options, &mut text)?,
+        // These two are how it starts itself.
+        ["provider", of, aim, position] => {
+            let (scenario, aim) = (scenario(of)?, objective(aim)?);
+            let stage = Stage { scenario, aim, seed: options.from_seed, seconds: options.seconds };
+            sockets::serve(&stage, position.parse()?)?;
+        }
+        ["guard"] => sockets::guard(&options.guarded)?,
         ["help"] => text.write_str(HELP)?,
         _ => return Err("say what to do".into()),
     }
     Ok(text)
 }
 
-impl Options {
-    fn plan(&self) -> Plan {
-        let or_all = |given: &[Scenario]| if given.is_empty() { Scenario::ALL.to_vec() } else { given.to_vec() };
-        let all_rules = || Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Oracle | Kind::Random)).collect();
-        Plan {
-            scenarios: or_all(&self.scenarios),
-            aims: if self.aims.is_empty() { Aim::ALL.to_vec() } else { self.aims.clone() },
-            seeds: (self.from_seed..self.from_seed + self.seeds).collect(),
-            rules: if self.rules.is_empty() { all_rules() } else { self.rules.clone() },
-            policy: policy(),
-        }
+fn print(sheets: &[Sheet], markdown: bool, text: &mut String) -> std::fmt::Result {
+    sheets.iter().try_for_each(|sheet| if markdown { sheet.markdown(text) } else { sheet.text(text) })
+}
+
+fn over_sockets(options: &Options, text: &mut String) -> Result<(), Box<dyn Error>> {
+    let progress = &mut |what: &str| _ = writeln!(std::io::stderr(), "{what}");
+    let outcome = sockets::run(&options.show()?, progress)?;
+    print(&outcome.sheets, options.markdown || options.into.is_some(), text)?;
+    text.push_str(&outcome.verdict());
+    if let Some(directory) = &options.into {
+        report::put(directory, "sockets", text)?;
     }
-}
-
-fn options() -> Result<Options, Box<dyn Error>> {
-    let (mut scenarios, mut aims, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut words, mut seeds, mut from_seed) = (Vec::new(), 8, 1000);
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("seeds") => seeds = parser.value()?.parse()?,
-            Long("from-seed") => from_seed = parser.value()?.parse()?,
-            Long("scenario") => scenarios.push(scenario(&parser.value()?.string()?)?),
-            Long("objective") => aims.push(objective(&parser.value()?.string()?)?),
-            Long("rule") => rules.push(rule(&parser.value()?.string()?)?),
-            Long("help") | Short('h') => words = vec!["help".to_owned()],
-            Value(word) => words.push(word.string()?),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    Ok(Options { words, seeds, from_seed, scenarios, aims, rules })
-}
-
-fn scenario(name: &str) -> Result<Scenario, String> {
-    let names = || Scenario::ALL.map(Scenario::name).join(", ");
-    Scenario::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| format!("scenarios are {}", names()))
-}
-
-fn objective(name: &str) -> Result<Aim, String> {
-    let names = || Aim::ALL.map(Aim::name).join(", ");
-    Aim::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| format!("objectives are {}", names()))
-}
-
-fn rule(name: &str) -> Result<Kind, String> {
-    let names = || Kind::ALL.map(Kind::name).join(", ");
-    Kind::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| format!("rules are {}", names()))
+    if outcome.is_good() { Ok(()) } else { Err(format!("not as it must be\n\n{text}").into()) }
 }

@@ -7,6 +7,7 @@ use pointsman_actors::domain::RoutingPolicy;
 use crate::{
     engine::{self, Run},
     loss::{Yardsticks, loss},
+    oracle,
     request::Aim,
     rules::Kind,
     scenario::{HALF_LIFE, Scenario},
@@ -32,10 +33,10 @@ pub fn write(
     let world = World::draw(scenario, aim, seed);
     write_world(&world, out)?;
     let run = |kind: Kind| engine::run(&world, &mut *kind.rule(&world, policy));
-    let (oracle, random, own) = (run(Kind::Oracle), run(Kind::Random), run(kind));
+    let (oracle, random, own) = (oracle::run(&world), run(Kind::Random), run(kind));
     writeln!(out, "\nlosses of oracle, {}, random; failed attempts; shares of {} (oracle)", kind.name(), kind.name())?;
     let mut from = 0.0;
-    while from < world.seconds {
+    while from < world.span.seconds {
         let span = (from, from + SPAN);
         let mean = |run: &Run| mean_loss(&world, run, span);
         write!(out, "{from:>6.0} {:>9.4} {:>9.4} {:>9.4}", mean(&oracle), mean(&own), mean(&random))?;

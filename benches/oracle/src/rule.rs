@@ -24,8 +24,8 @@ pub trait Rule {
         Some(Patience::default())
     }
 
-    /// Whether a hedge may start now that [`Patience::hedge_after`] has passed.
-    fn may_hedge(&mut self) -> bool {
+    /// Whether a hedge may start at this endpoint now that [`Patience::hedge_after`] has passed. Once per request.
+    fn may_hedge(&mut self, _request: usize, _endpoint: usize) -> bool {
         false
     }
 
@@ -71,6 +71,8 @@ pub struct Begin<'a> {
     pub before: u32,
     /// Where.
     pub endpoint: usize,
+    /// Whether another endpoint could still take over.
+    pub another: bool,
 }
 
 /// How long an attempt is waited for, in seconds.

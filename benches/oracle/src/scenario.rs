@@ -8,18 +8,33 @@ use pointsman_actors::domain::Objective;
 use crate::{
     dice::Dice,
     request::{Aim, arrivals},
-    world::{ENDPOINTS, Effect, Endpoint, Event, World},
+    world::{ENDPOINTS, Effect, Endpoint, Event, WIDE, World},
 };
 
 /// Half-life of the statistics, seconds: the unit of everything that lasts.
 pub const HALF_LIFE: f64 = 60.0;
-/// Seconds over which requests arrive.
-const LENGTH: f64 = 25.0 * HALF_LIFE;
+/// Half-lives over which requests arrive.
+const HALF_LIVES: f64 = 25.0;
 /// Requests per second, ordinarily and where load is the matter.
 const RATE: f64 = 4.0;
 const HIGH_RATE: f64 = 8.0;
 /// Probability that an event hits a second endpoint too.
 const SECOND_VICTIM: f64 = 0.4;
+
+/// How long a run lasts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// Half-life of the statistics, seconds.
+    pub half_life: f64,
+    /// Seconds over which requests arrive.
+    pub seconds: f64,
+}
+
+impl Default for Span {
+    fn default() -> Span {
+        Span { half_life: HALF_LIFE, seconds: HALF_LIVES * HALF_LIFE }
+    }
+}
 
 /// A kind of trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +107,7 @@ impl Scenario {
         matches!(self, Scenario::Refused | Scenario::Hang | Scenario::Errors)
     }
 
-    fn effect(self, dice: &mut Dice, rate: f64) -> Option<Effect> {
+    fn effect(self, dice: &mut Dice, rate: f64, half_life: f64) -> Option<Effect> {
         Some(match self {
             Scenario::Slowdown => Effect::Slow(dice.ratio(3.0, 8.0)),
             Scenario::Gradual => Effect::Ramp(dice.ratio(3.0, 8.0)),
@@ -101,7 +116,7 @@ impl Scenario {
             Scenario::Refused => Effect::Refuses,
             Scenario::Hang => Effect::Hangs,
             Scenario::Errors => Effect::Fails(1.0),
-            Scenario::Flapping => Effect::Flaps(HALF_LIFE * dice.ratio(0.7, 1.4)),
+            Scenario::Flapping => Effect::Flaps(half_life * dice.ratio(0.7, 1.4)),
             Scenario::Stationary | Scenario::Queueing | Scenario::Tokens | Scenario::Waves => return None,
         })
     }
@@ -109,17 +124,17 @@ impl Scenario {
 
 /// The world of this seed.
 #[must_use]
-pub fn draw(scenario: Scenario, aim: Aim, seed: u64) -> World {
+pub fn draw(scenario: Scenario, aim: Aim, seed: u64, span: Span) -> World {
     let mut dice = Dice::new(seed, 0x0e1d);
     let rate = if scenario == Scenario::Queueing { HIGH_RATE } else { RATE };
-    let endpoints = (0..ENDPOINTS).map(|position| endpoint(scenario, position, &mut dice)).collect();
-    let requests = arrivals(seed, aim, rate, LENGTH);
-    let mut world = World { seed, endpoints, events: Vec::new(), requests, seconds: LENGTH };
+    let endpoints = (0..ENDPOINTS).map(|position| endpoint(scenario, position, span.half_life, &mut dice)).collect();
+    let requests = arrivals(seed, aim, rate, span.seconds);
+    let mut world = World { seed, endpoints, events: Vec::new(), requests, span };
     world.events = events(&world, scenario, aim, rate, &mut Dice::new(seed, 0xe7e7));
     world
 }
 
-fn endpoint(scenario: Scenario, position: usize, dice: &mut Dice) -> Endpoint {
+fn endpoint(scenario: Scenario, position: usize, half_life: f64, dice: &mut Dice) -> Endpoint {
     let price_in = dice.ratio(0.1, 3.0) / 1e6;
     let ordinary = Endpoint {
         median: dice.ratio(0.12, 0.60),
@@ -129,13 +144,13 @@ fn endpoint(scenario: Scenario, position: usize, dice: &mut Dice) -> Endpoint {
         price_in,
         price_out: price_in * dice.between(2.0, 5.0),
         failure: dice.ratio(0.001, 0.02),
-        knee: 64.0,
+        knee: WIDE,
         exponent: 1.0,
         wave: None,
     };
     let (knee, exponent) = (dice.between(2.0, 6.0), dice.between(0.8, 1.6));
     let (high, phase) = (dice.between(0.3, 0.9), dice.uniform());
-    let period = HALF_LIFE * dice.between(8.0, 14.0);
+    let period = half_life * dice.between(8.0, 14.0);
     match scenario {
         Scenario::Queueing => Endpoint { knee: knee.round(), exponent, ..ordinary },
         Scenario::Waves => Endpoint { wave: Some((high, period, phase)), ..ordinary },
@@ -151,19 +166,20 @@ fn endpoint(scenario: Scenario, position: usize, dice: &mut Dice) -> Endpoint {
 
 /// Events one after the other, with pauses, as long as the run lasts.
 fn events(world: &World, scenario: Scenario, aim: Aim, rate: f64, dice: &mut Dice) -> Vec<Event> {
+    let Span { half_life, seconds } = world.span;
     let mut events = Vec::new();
-    let mut from = HALF_LIFE * dice.between(2.0, 4.0);
+    let mut from = half_life * dice.between(2.0, 4.0);
     let mut number = 0;
-    while from < world.seconds - 3.0 * HALF_LIFE {
+    while from < seconds - 3.0 * half_life {
         let ranked = wanted(world, aim.objective(number));
-        let to = from + HALF_LIFE * dice.between(3.0, 10.0);
+        let to = from + half_life * dice.between(3.0, 10.0);
         let first = if dice.uniform() < 0.75 { 0 } else { 1 };
         let second = (dice.uniform() < SECOND_VICTIM).then(|| 1 - first + 2 * dice.below(2));
         for place in std::iter::once(first).chain(second) {
-            let Some(effect) = scenario.effect(dice, rate) else { return events };
+            let Some(effect) = scenario.effect(dice, rate, half_life) else { return events };
             events.push(Event { endpoint: ranked[place], from, to, effect });
         }
-        from = to + HALF_LIFE * dice.between(2.0, 4.0);
+        from = to + half_life * dice.between(2.0, 4.0);
         number += 1;
     }
     events

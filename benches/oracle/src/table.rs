@@ -1,19 +1,18 @@
-//! All rules in all scenarios: the runs, and the table of what they cost.
+//! All rules in all scenarios: the runs and what they cost. How it is told is in [`crate::sheets`] and
+//! [`crate::plot`].
 
-use std::{
-    fmt::{self, Write},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use pointsman_actors::domain::{Objective, RoutingPolicy};
 
 use crate::{
     engine::{self, Run},
-    figures::{Figures, median},
-    loss::{Yardsticks, loss},
+    figures::Figures,
+    loss::{Losses, losses},
+    oracle,
     request::Aim,
     rules::Kind,
     scenario::Scenario,
@@ -34,9 +33,6 @@ pub struct Plan {
     /// The constants Pointsman runs under.
     pub policy: RoutingPolicy,
 }
-
-/// Mean losses by objective: sum and number.
-type Losses = [(f64, usize); 4];
 
 /// One rule in one scenario, over all seeds.
 #[derive(Debug, Clone)]
@@ -104,7 +100,7 @@ fn joined(mut all: Vec<Entry>, more: Vec<Entry>) -> Vec<Entry> {
 
 fn run_one(plan: &Plan, (scenario, aim, seed): (Scenario, Aim, u64)) -> Vec<Entry> {
     let world = World::draw(scenario, aim, seed);
-    let oracle = engine::run(&world, &mut *Kind::Oracle.rule(&world, &plan.policy));
+    let oracle = oracle::run(&world);
     let entry = |kind: Kind, run: &Run| {
         let figures = Figures::of(&world, run, &oracle);
         Entry { kind, losses: vec![losses(&world, run)], figures }
@@ -112,19 +108,6 @@ fn run_one(plan: &Plan, (scenario, aim, seed): (Scenario, Aim, u64)) -> Vec<Entr
     let others = [Kind::Random].into_iter().chain(plan.rules.iter().copied());
     let others = others.map(|kind| entry(kind, &engine::run(&world, &mut *kind.rule(&world, &plan.policy))));
     [entry(Kind::Oracle, &oracle)].into_iter().chain(others).collect()
-}
-
-/// The losses of a run, by objective.
-#[must_use]
-pub fn losses(world: &World, run: &Run) -> Losses {
-    let mut losses = Losses::default();
-    for (request, served) in world.requests.iter().zip(&run.served) {
-        let yardsticks = Yardsticks::of(world, request, f64::from(request.answer));
-        let (sum, count) = &mut losses[request.objective as usize];
-        *sum += loss(request.objective, served, &yardsticks);
-        *count += 1;
-    }
-    losses
 }
 
 impl Cell {
@@ -157,105 +140,19 @@ impl Cell {
     pub fn position(&self, kind: Kind) -> Option<usize> {
         self.entries.iter().position(|entry| entry.kind == kind)
     }
+
+    /// The entry of a rule.
+    #[must_use]
+    pub fn entry(&self, kind: Kind) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.kind == kind)
+    }
 }
 
-/// The table as text: a block per aim with the regret of every rule, then Pointsman's other figures.
-///
-/// # Errors
-/// None but those of `out`.
-pub fn write(plan: &Plan, cells: &[Cell], out: &mut impl Write) -> fmt::Result {
-    let seeds = (plan.seeds.first().copied().unwrap_or(0), plan.seeds.last().copied().unwrap_or(0));
-    writeln!(out, "Normalised regret (0 = oracle, 1 = random), seeds {} to {}.", seeds.0, seeds.1)?;
-    for aim in &plan.aims {
-        let block: Vec<&Cell> = cells.iter().filter(|cell| cell.aim == *aim).collect();
-        write_regrets(*aim, &block, out)?;
-        if plan.rules.contains(&Kind::Pointsman) {
-            write_figures(*aim, &block, out)?;
-        }
-    }
-    Ok(())
-}
-
-fn write_regrets(aim: Aim, block: &[&Cell], out: &mut impl Write) -> fmt::Result {
-    let Some(first) = block.first() else { return Ok(()) };
-    write!(out, "\n{:<12}", aim.name())?;
-    for entry in &first.entries[2..] {
-        write!(out, "{:>13}", entry.kind.name())?;
-    }
-    writeln!(out)?;
-    for cell in block {
-        write!(out, "{:<12}", cell.scenario.name())?;
-        (2..cell.entries.len()).try_for_each(|position| write!(out, "{:>13.3}", cell.regret(position)))?;
-        writeln!(out)?;
-    }
-    let all = |position: usize| block.iter().map(move |cell| cell.regret(position));
-    write!(out, "{:<12}", "mean")?;
-    (2..first.entries.len())
-        .try_for_each(|position| write!(out, "{:>13.3}", all(position).sum::<f64>() / block.len() as f64))?;
-    write!(out, "\n{:<12}", "worst")?;
-    (2..first.entries.len())
-        .try_for_each(|position| write!(out, "{:>13.3}", all(position).fold(f64::NEG_INFINITY, f64::max)))?;
-    writeln!(out)
-}
-
-fn write_figures(aim: Aim, block: &[&Cell], out: &mut impl Write) -> fmt::Result {
-    writeln!(
-        out,
-        "\n{:<12}{:>8}{:>10}{:>9}{:>10}{:>8}{:>10}{:>11}{:>8}{:>8}{:>8}{:>8}",
-        format!("{}:", aim.name()),
-        "shown",
-        "attempts",
-        "hedges",
-        "after 1st",
-        "wasted",
-        "detect s",
-        "recover s",
-        "|ft|",
-        "|total|",
-        "ft<95",
-        "tot<95"
-    )?;
-    for cell in block {
-        let Some(position) = cell.position(Kind::Pointsman) else { continue };
-        let figures = &cell.entries[position].figures;
-        let share = |(within, of): (usize, usize)| 100.0 * within as f64 / of.max(1) as f64;
-        write!(
-            out,
-            "{:<12}{:>8}{:>10.3}{:>9}",
-            cell.scenario.name(),
-            figures.shown,
-            figures.attempts_per_request(),
-            figures.hedges
-        )?;
-        write_outages(figures, out)?;
-        writeln!(
-            out,
-            "{:>8.2}{:>8.2}{:>8.1}{:>8.1}",
-            median(&figures.first),
-            median(&figures.total),
-            share(figures.first_within),
-            share(figures.total_within)
-        )?;
-    }
-    Ok(())
-}
-
-fn write_outages(figures: &Figures, out: &mut impl Write) -> fmt::Result {
-    let outages = &figures.outages;
-    if outages.is_empty() {
-        return write!(out, "{:>10}{:>8}{:>10}{:>11}", "-", "-", "-", "-");
-    }
-    let most = |of: fn(&crate::figures::Outage) -> usize| outages.iter().map(of).max().unwrap_or(0);
-    let typical = |of: fn(&crate::figures::Outage) -> Option<f64>| {
-        let times: Vec<f64> = outages.iter().filter_map(of).collect();
-        median(&times)
-    };
-    write!(
-        out,
-        "{:>10}{:>8}{:>10.1}{:>11.1}",
-        most(|outage| outage.after_first),
-        most(|outage| outage.wasted),
-        typical(|outage| Some(outage.detected)),
-        typical(|outage| outage.recovered)
-    )
+/// Mean and worst regret of a rule over cells; `None` where it did not run.
+#[must_use]
+pub fn mean_and_worst<'a>(cells: impl IntoIterator<Item = &'a Cell>, kind: Kind) -> Option<(f64, f64)> {
+    let regrets = cells.into_iter().map(|cell| Some(cell.regret(cell.position(kind)?)));
+    let regrets: Vec<f64> = regrets.collect::<Option<_>>()?;
+    let mean = regrets.iter().sum::<f64>() / regrets.len() as f64;
+    (!regrets.is_empty()).then(|| (mean, regrets.iter().copied().fold(f64::NEG_INFINITY, f64::max)))
 }

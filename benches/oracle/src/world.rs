@@ -8,7 +8,8 @@ use pointsman_actors::domain::FailureKind;
 use crate::{
     dice::Dice,
     request::{ANSWER_SIGMA, Request},
-    scenario::{self, Scenario},
+    rule::{FIRST_BYTE, TOTAL},
+    scenario::{self, Scenario, Span},
 };
 
 /// Endpoints of a world, each at a provider of its own.
@@ -17,6 +18,10 @@ pub const ENDPOINTS: usize = 8;
 const TOKEN_SIGMA: f64 = 0.15;
 /// An answer that takes longer, in seconds, is none for somebody who wants reliability.
 pub const SLOW: f64 = 2.0;
+/// Probability of a failure, clocks included, from which an endpoint is not healthy. On a good day it is 0.02 at most.
+pub const UNHEALTHY: f64 = 0.05;
+/// Requests in flight that nobody reaches: the knee of endpoints that do not queue.
+pub const WIDE: f64 = 64.0;
 /// Seconds after which a connection is refused, and after which a server error comes at once.
 const REFUSED_AFTER: f64 = 0.005;
 const ERROR_AFTER: f64 = 0.03;
@@ -144,15 +149,15 @@ pub struct World {
     pub events: Vec<Event>,
     /// The requests.
     pub requests: Vec<Request>,
-    /// Seconds over which requests arrive.
-    pub seconds: f64,
+    /// How long it lasts.
+    pub span: Span,
 }
 
 impl World {
     /// The world of this seed.
     #[must_use]
     pub fn draw(scenario: Scenario, aim: crate::request::Aim, seed: u64) -> World {
-        scenario::draw(scenario, aim, seed)
+        scenario::draw(scenario, aim, seed, Span::default())
     }
 
     /// What is true of an endpoint at `now`, with `in_flight` requests there, the asking one included.
@@ -184,6 +189,12 @@ impl World {
     #[must_use]
     pub fn good_day(&self, endpoint: usize) -> Truth {
         self.endpoints[endpoint].alone()
+    }
+
+    /// Whether anybody gets slower by a few requests in flight.
+    #[must_use]
+    pub fn queues(&self) -> bool {
+        self.endpoints.iter().any(|endpoint| endpoint.knee < WIDE)
     }
 
     /// Requests per second that an endpoint bears now, if it is limited.
@@ -282,6 +293,14 @@ impl Truth {
     #[must_use]
     pub fn bad(&self, request: &Request) -> f64 {
         1.0 - (1.0 - self.failure) * (1.0 - self.slower_than(SLOW, request))
+    }
+
+    /// Whether nothing is wrong: it may fail now and then, as everybody does on a good day, but no more. That is a
+    /// matter of its state, not of how the dice would fall.
+    #[must_use]
+    pub fn is_healthy(&self, request: &Request) -> bool {
+        let late = self.late(request, FIRST_BYTE, 0.5 * TOTAL);
+        1.0 - (1.0 - self.failure) * (1.0 - late) < UNHEALTHY
     }
 
     /// Probability that a stream has no first token in `first` seconds, or that a plain answer takes over `total`.

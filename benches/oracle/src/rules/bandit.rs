@@ -6,7 +6,6 @@ use pointsman_actors::domain::Objective;
 use crate::{
     dice::Dice,
     rule::{Ask, News, Report, Rule},
-    scenario::HALF_LIFE,
     world::ENDPOINTS,
 };
 
@@ -32,17 +31,18 @@ struct Arm {
 pub struct Bandit {
     dice: Dice,
     arms: [Arm; ENDPOINTS],
+    half_life: f64,
 }
 
 impl Bandit {
-    pub fn new(seed: u64) -> Bandit {
-        Bandit { dice: Dice::new(seed, 0xba4d), arms: [Arm::default(); ENDPOINTS] }
+    pub fn new(seed: u64, half_life: f64) -> Bandit {
+        Bandit { dice: Dice::new(seed, 0xba4d), arms: [Arm::default(); ENDPOINTS], half_life }
     }
 }
 
 impl Arm {
-    fn faded(&self, now: f64) -> Arm {
-        let left = libm::exp2(-(now - self.at) / HALF_LIFE);
+    fn faded(&self, now: f64, half_life: f64) -> Arm {
+        let left = libm::exp2(-(now - self.at) / half_life);
         let weight = self.weight.map(|weight| weight * left);
         Arm { weight, failures: self.failures * left, successes: self.successes * left, at: now, ..*self }
     }
@@ -53,7 +53,7 @@ impl Rule for Bandit {
         let class = class(ask.request.max_tokens);
         let (typical_time, typical_cost) = ask.typical;
         let scores: [f64; ENDPOINTS] = std::array::from_fn(|endpoint| {
-            let arm = self.arms[endpoint].faded(ask.now);
+            let arm = self.arms[endpoint].faded(ask.now, self.half_life);
             let weight = arm.weight[class];
             let mean = (arm.mean[class] * weight + 0.5 * libm::log(typical_time)) / (weight + 0.5);
             let time = libm::exp(mean + 0.5 * SIGMA * self.dice.normal() / (weight + 0.5).sqrt());
@@ -74,14 +74,14 @@ impl Rule for Bandit {
         let arm = &mut self.arms[report.endpoint];
         match report.news {
             News::Completed => {
-                *arm = arm.faded(report.now);
+                *arm = arm.faded(report.now, self.half_life);
                 arm.successes += 1.0;
                 let class = class(report.request.max_tokens);
                 arm.weight[class] = arm.weight[class].min(MOST - 1.0) + 1.0;
                 arm.mean[class] += (libm::log(report.now - report.started) - arm.mean[class]) / arm.weight[class];
             }
             News::Failed { .. } => {
-                *arm = arm.faded(report.now);
+                *arm = arm.faded(report.now, self.half_life);
                 arm.failures += 1.0;
             }
             News::Began | News::FirstToken | News::Cancelled => {}

@@ -14,15 +14,16 @@ use pointsman_actors::{
 };
 
 use crate::{
+    engine,
     rule::{Ask, Begin, Calibration, FIRST_BYTE, News, Patience, Report, Rule, TOTAL},
     world::World,
 };
 
 /// Shortest time between two snapshots.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Most tokens in the budgets of panic attempts and of hedges.
+/// Most tokens in the budgets of panic attempts, which starts full, and of hedges, which starts with one.
 const RETRY_CAP: f64 = 20.0;
-const HEDGE_CAP: f64 = 10.0;
+const HEDGE_CAP: f64 = 5.0;
 
 /// The constants a gateway is started with, except that nobody here waits ten minutes for an answer.
 #[must_use]
@@ -31,6 +32,19 @@ pub fn policy() -> RoutingPolicy {
     policy.clocks.first_byte = Duration::from_secs_f64(FIRST_BYTE);
     policy.clocks.total = Duration::from_secs_f64(TOTAL);
     policy
+}
+
+/// What is taken from the core to see what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Without {
+    /// Nothing.
+    Nothing,
+    /// It does not see its own requests in flight, neither when it decides nor when it learns.
+    Load,
+    /// It does not see how long requests have been waiting for a sign of life.
+    Pending,
+    /// It does not try what it is not sure of.
+    Exploration,
 }
 
 /// The routing core.
@@ -50,10 +64,17 @@ pub struct Core {
     retries: f64,
     hedges: f64,
     calibration: Calibration,
+    without: Without,
+    /// Decisions to be made again later: every so many requests.
+    kept: Vec<Decision>,
+    keep_every: usize,
 }
 
 impl Core {
-    pub fn new(world: &World, policy: RoutingPolicy) -> Core {
+    pub fn new(world: &World, mut policy: RoutingPolicy, without: Without) -> Core {
+        if without == Without::Exploration {
+            policy.exploration = 0.0;
+        }
         let catalog = Arc::new(catalog(world));
         let mut statistics = Statistics::new(Arc::clone(&catalog), Arc::new(policy.clone()));
         Core {
@@ -70,7 +91,29 @@ impl Core {
             retries: RETRY_CAP,
             hedges: 1.0,
             calibration: Calibration::default(),
+            without,
+            kept: Vec::new(),
+            keep_every: usize::MAX,
             policy,
+        }
+    }
+
+    /// Runs through a world and gives back every so many of its decisions, with what they were made under.
+    pub fn decisions(world: &World, policy: RoutingPolicy, every: usize) -> (Vec<Decision>, RoutingPolicy) {
+        let mut core = Core { keep_every: every, ..Core::new(world, policy, Without::Nothing) };
+        _ = engine::run(world, &mut core);
+        (core.kept, core.policy)
+    }
+
+    /// Copies the fast cells, as far as they are not taken away.
+    fn look(&mut self, now: Tick) {
+        self.board.refresh(now, &mut self.view);
+        for endpoint in &mut self.view.endpoints {
+            match self.without {
+                Without::Load => endpoint.in_flight = 0,
+                Without::Pending => endpoint.overdue = [0.0; 2],
+                Without::Nothing | Without::Exploration => {}
+            }
         }
     }
 
@@ -87,7 +130,11 @@ impl Core {
 
     fn learn(&mut self, claim: &Claim, at: Tick, kind: EventKind) {
         self.publish_if_due(at);
-        self.statistics.apply(&claim.event(at, kind));
+        let mut event = claim.event(at, kind);
+        if self.without == Without::Load {
+            event.in_flight = 1;
+        }
+        self.statistics.apply(&event);
         self.due = self.due.or(Some(at.max(self.published.plus(PAUSE))));
     }
 
@@ -129,32 +176,37 @@ impl Rule for Core {
         self.query.prompt_tokens = ask.request.prompt;
         self.query.max_tokens = Some(ask.request.max_tokens);
         self.query.streamed = ask.request.streamed;
-        self.board.refresh(now, &mut self.view);
+        self.look(now);
         let seed = splitmix64(self.seed ^ (ask.request.id as u64 + 1));
         let Ok(decision) = decide(&self.snapshot, &self.view, &self.query, now, Some(seed)) else { return Vec::new() };
         let order = decision.candidates.iter().map(|candidate| candidate.index as usize).collect();
+        if ask.request.id.is_multiple_of(self.keep_every) {
+            self.kept.push(decision.clone());
+        }
         self.decisions.insert(ask.request.id, decision);
         order
     }
 
     fn begin(&mut self, begin: &Begin<'_>) -> Option<Patience> {
         let candidate = self.candidate(begin.request.id, begin.endpoint)?;
-        if candidate.panic && begin.before > 0 && self.retries < 1.0 {
+        let costs_a_token = candidate.panic && candidate.inputs.until > Tick::default();
+        if costs_a_token && self.retries < 1.0 {
             return None;
         }
         let claim = self.board.claim(candidate.index, tick(begin.now), candidate).ok()?;
         let hedges = self.hedges(begin.request.objective);
         let hedge_after = hedges.then(|| hedge_after(candidate, begin.request.streamed, &self.policy).as_secs_f64());
-        let first_byte = first_byte_clock(candidate, &self.policy).as_secs_f64();
-        if candidate.panic && begin.before > 0 {
-            self.retries -= 1.0;
-        }
+        let learned = candidate.predicted.measured && begin.another;
+        let first_byte = if learned { first_byte_clock(candidate, &self.policy).as_secs_f64() } else { FIRST_BYTE };
+        self.retries -= f64::from(u8::from(costs_a_token));
         self.claims.insert(begin.attempt, (claim, begin.before == 0));
         Some(Patience { first_byte, hedge_after, probe: claim.probe })
     }
 
-    fn may_hedge(&mut self) -> bool {
-        let may = self.hedges >= 1.0;
+    fn may_hedge(&mut self, request: usize, endpoint: usize) -> bool {
+        // What stands in the plan for want of anything better is no help to a request that is only late.
+        let sound = self.candidate(request, endpoint).is_some_and(|candidate| !candidate.panic && !candidate.probe);
+        let may = sound && self.hedges >= 1.0;
         self.hedges -= f64::from(u8::from(may));
         may
     }

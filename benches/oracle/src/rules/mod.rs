@@ -8,9 +8,13 @@ mod price;
 mod simple;
 mod windows;
 
-use pointsman_actors::domain::RoutingPolicy;
+use pointsman_actors::domain::{Decision, RoutingPolicy};
 
-pub use self::core::policy;
+use self::core::Core;
+pub use self::{
+    clairvoyant::Restraint,
+    core::{Without, policy},
+};
 use crate::{rule::Rule, world::World};
 
 /// Everything that is compared.
@@ -34,6 +38,8 @@ pub enum Kind {
     Price,
     /// One after the other.
     RoundRobin,
+    /// Pointsman without something of its own.
+    Crippled(Without),
 }
 
 impl Kind {
@@ -50,6 +56,10 @@ impl Kind {
         Kind::RoundRobin,
     ];
 
+    /// Pointsman without each of the things that are said to matter.
+    pub const CRIPPLED: [Kind; 3] =
+        [Kind::Crippled(Without::Load), Kind::Crippled(Without::Pending), Kind::Crippled(Without::Exploration)];
+
     /// Its name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -63,6 +73,10 @@ impl Kind {
             Kind::PeakEwma => "p2c peak",
             Kind::Price => "1/price²",
             Kind::RoundRobin => "round robin",
+            Kind::Crippled(Without::Nothing) => "all there",
+            Kind::Crippled(Without::Load) => "no load",
+            Kind::Crippled(Without::Pending) => "no pending",
+            Kind::Crippled(Without::Exploration) => "no trying",
         }
     }
 
@@ -70,10 +84,11 @@ impl Kind {
     #[must_use]
     pub fn rule(self, world: &World, policy: &RoutingPolicy) -> Box<dyn Rule> {
         match self {
-            Kind::Oracle => Box::new(clairvoyant::Clairvoyant),
+            Kind::Oracle => Box::new(clairvoyant::Clairvoyant(Restraint::PLAIN)),
             Kind::Random => Box::new(simple::Random::new(world.seed)),
-            Kind::Pointsman => Box::new(core::Core::new(world, policy.clone())),
-            Kind::Bandit => Box::new(bandit::Bandit::new(world.seed)),
+            Kind::Pointsman => Box::new(Core::new(world, policy.clone(), Without::Nothing)),
+            Kind::Crippled(without) => Box::new(Core::new(world, policy.clone(), without)),
+            Kind::Bandit => Box::new(bandit::Bandit::new(world.seed, world.span.half_life)),
             Kind::Greedy => Box::new(windows::Greedy::default()),
             Kind::LastTen => Box::new(windows::LastTen::default()),
             Kind::PeakEwma => Box::new(peak_ewma::PeakEwma::new(world.seed)),
@@ -81,6 +96,18 @@ impl Kind {
             Kind::RoundRobin => Box::new(simple::RoundRobin::default()),
         }
     }
+}
+
+/// The clairvoyant with this restraint.
+#[must_use]
+pub fn clairvoyant(restraint: Restraint) -> Box<dyn Rule> {
+    Box::new(clairvoyant::Clairvoyant(restraint))
+}
+
+/// Every so many of Pointsman's decisions in a world, and what they were made under.
+#[must_use]
+pub fn decisions(world: &World, policy: RoutingPolicy, every: usize) -> (Vec<Decision>, RoutingPolicy) {
+    Core::decisions(world, policy, every)
 }
 
 /// All endpoints, the least of these values first.

@@ -1,0 +1,145 @@
+//! The tables that are printed: what stands in which cell. How a table is set is in [`crate::sheet`].
+
+use crate::{
+    figures::{Figures, Outage, median},
+    goals,
+    request::Aim,
+    rules::Kind,
+    sheet::Sheet,
+    table::{Cell, Plan, mean_and_worst},
+};
+
+/// Every table of a plan that ran.
+#[must_use]
+pub fn all(plan: &Plan, cells: &[Cell]) -> Vec<Sheet> {
+    let mut sheets = vec![summary("All rules", plan, cells)];
+    let of = |aim: Aim| cells.iter().filter(move |cell| cell.aim == aim).collect::<Vec<&Cell>>();
+    sheets.extend(plan.aims.iter().map(|aim| regrets(*aim, &of(*aim))));
+    sheets.push(failures(cells));
+    if plan.rules.contains(&Kind::Pointsman) {
+        sheets.extend(plan.aims.iter().map(|aim| traffic(*aim, &of(*aim))));
+        sheets.push(outages(cells));
+    }
+    sheets
+}
+
+/// Mean and worst of every rule by objective, and the goals.
+#[must_use]
+pub fn summary(what: &str, plan: &Plan, cells: &[Cell]) -> Sheet {
+    let seeds = (plan.seeds.first().copied().unwrap_or(0), plan.seeds.last().copied().unwrap_or(0));
+    let title = format!("{what}: regret, mean / worst over the scenarios, seeds {} to {}", seeds.0, seeds.1);
+    let mut sheet =
+        Sheet::new(title, ["objective", "goal"].into_iter().chain(plan.rules.iter().map(|rule| rule.name())));
+    for aim in &plan.aims {
+        let pair = |mean: f64, worst: f64| format!("{mean:.3} / {worst:.3}");
+        let goal =
+            goals::regret(*aim).map_or_else(|| "-".to_owned(), |goal| format!("{:.2} / {:.2}", goal.mean, goal.worst));
+        let of = |rule: &Kind| mean_and_worst(cells.iter().filter(|cell| cell.aim == *aim), *rule);
+        let regrets =
+            plan.rules.iter().map(|rule| of(rule).map_or_else(String::new, |(mean, worst)| pair(mean, worst)));
+        sheet.row([aim.name().to_owned(), goal].into_iter().chain(regrets));
+    }
+    sheet
+}
+
+/// Regret of every rule in every scenario.
+fn regrets(aim: Aim, cells: &[&Cell]) -> Sheet {
+    let entries = cells.first().map_or(&[][..], |cell| &cell.entries[2..]);
+    let title = format!("Normalised regret, {}", aim.name());
+    let mut sheet = Sheet::new(title, ["scenario"].into_iter().chain(entries.iter().map(|entry| entry.kind.name())));
+    let number = |regret: f64| format!("{regret:.3}");
+    for cell in cells {
+        let regrets = (2..cell.entries.len()).map(|position| number(cell.regret(position)));
+        sheet.row([cell.scenario.name().to_owned()].into_iter().chain(regrets));
+    }
+    let over = entries.iter().filter_map(|entry| mean_and_worst(cells.iter().copied(), entry.kind));
+    let (means, worsts): (Vec<String>, Vec<String>) = over.map(|(mean, worst)| (number(mean), number(worst))).unzip();
+    sheet.row(["mean".to_owned()].into_iter().chain(means));
+    sheet.row(["worst".to_owned()].into_iter().chain(worsts));
+    sheet
+}
+
+/// Failures that callers were shown, by rule, over everything that ran.
+fn failures(cells: &[Cell]) -> Sheet {
+    let header =
+        ["rule", "requests", "failures shown", "with a healthy endpoint there", "of these: tried healthy ones only"];
+    let mut sheet = Sheet::new("Failures shown, all objectives and scenarios", header);
+    let kinds = cells.first().map_or(&[][..], |cell| &cell.entries[..]).iter().map(|entry| entry.kind);
+    for kind in kinds {
+        let mut sum = Figures::default();
+        cells.iter().filter_map(|cell| cell.entry(kind)).for_each(|entry| sum.add(entry.figures.clone()));
+        let counts = [sum.requests, sum.shown, sum.avoidable, sum.unlucky].map(|count| count.to_string());
+        sheet.row([kind.name().to_owned()].into_iter().chain(counts));
+    }
+    sheet
+}
+
+/// What Pointsman's requests took, and how its predictions held.
+fn traffic(aim: Aim, cells: &[&Cell]) -> Sheet {
+    let header =
+        ["scenario", "shown", "oracle's", "attempts", "hedges", "first token", "total", "within p95", "total p95"];
+    let mut sheet = Sheet::new(format!("Pointsman, {}", aim.name()), header);
+    for cell in cells {
+        let (Some(own), Some(oracle)) = (cell.entry(Kind::Pointsman), cell.entry(Kind::Oracle)) else { continue };
+        let figures = &own.figures;
+        sheet.row([
+            cell.scenario.name().to_owned(),
+            figures.shown.to_string(),
+            oracle.figures.shown.to_string(),
+            format!("{:.3}", figures.attempts_per_request()),
+            figures.hedges.to_string(),
+            off(&figures.first),
+            off(&figures.total),
+            percent(figures.first_within),
+            percent(figures.total_within),
+        ]);
+    }
+    sheet
+}
+
+/// The median of these, if there are enough to mean something.
+fn off(of: &[f64]) -> String {
+    if of.len() < 100 { "-".to_owned() } else { format!("{:.2}", median(of)) }
+}
+
+fn percent((within, of): (usize, usize)) -> String {
+    if of == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * within as f64 / of as f64) }
+}
+
+/// Dead endpoints: attempts lost, time to leave, time to come back.
+fn outages(cells: &[Cell]) -> Sheet {
+    let header = [
+        "outages",
+        "number",
+        "failed after the first, mean / most",
+        "wasted, mean / most",
+        "left after s, median / most",
+        "back after s, median",
+        "could come back",
+        "never came",
+    ];
+    let mut sheet =
+        Sheet::new("Pointsman in outages: attempts lost, seconds until half its share was gone, and back", header);
+    for cell in cells.iter().filter(|cell| cell.scenario.is_outage()) {
+        let Some(entry) = cell.entry(Kind::Pointsman) else { continue };
+        let outages = &entry.figures.outages;
+        let counted = |of: fn(&Outage) -> usize| {
+            let counts: Vec<usize> = outages.iter().map(of).collect();
+            let mean = counts.iter().sum::<usize>() as f64 / counts.len().max(1) as f64;
+            format!("{mean:.1} / {}", counts.iter().max().unwrap_or(&0))
+        };
+        let left: Vec<f64> = outages.iter().map(|outage| outage.detected).collect();
+        let back: Vec<f64> = outages.iter().filter_map(|outage| outage.recovered).collect();
+        sheet.row([
+            format!("{}, {}", cell.scenario.name(), cell.aim.name()),
+            outages.len().to_string(),
+            counted(|outage| outage.after_first),
+            counted(|outage| outage.wasted),
+            format!("{:.1} / {:.1}", median(&left), left.iter().copied().fold(0.0, f64::max)),
+            if back.is_empty() { "-".to_owned() } else { format!("{:.1}", median(&back)) },
+            back.len().to_string(),
+            back.iter().filter(|seconds| seconds.is_infinite()).count().to_string(),
+        ]);
+    }
+    sheet
+}

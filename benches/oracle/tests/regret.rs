@@ -1,0 +1,99 @@
+//! The short version of the table, with thresholds: routing that got worse fails here.
+//!
+//! Fixed seeds, virtual time: what comes out is the same everywhere. The figures in docs/SIMULATION.md come from more
+//! seeds, none of which anything was tuned on.
+
+#![cfg(test)]
+
+use pointsman_actors::domain::Objective;
+use pointsman_oracle::{
+    engine, oracle, replay,
+    request::Aim,
+    rules::{Kind, Without, policy},
+    scenario::Scenario,
+    table::{self, Cell, Plan, mean_and_worst},
+    world::World,
+};
+
+/// Trouble of different kinds: late answers, no answers, refused ones, and too many at once.
+const SCENARIOS: [Scenario; 4] = [Scenario::Slowdown, Scenario::Limited, Scenario::Hang, Scenario::Queueing];
+const SEED: u64 = 1;
+
+/// Objective, highest mean and highest worst regret.
+const THRESHOLDS: [(Objective, f64, f64); 4] = [
+    (Objective::Fastest, 0.15, 0.27),
+    (Objective::Cheapest, 0.03, 0.07),
+    (Objective::Reliable, 0.35, 0.42),
+    (Objective::Balanced, 0.08, 0.14),
+];
+
+fn plan(aims: &[Aim], scenarios: &[Scenario], rules: &[Kind]) -> Plan {
+    Plan {
+        scenarios: scenarios.to_vec(),
+        aims: aims.to_vec(),
+        seeds: vec![SEED],
+        rules: rules.to_vec(),
+        policy: policy(),
+    }
+}
+
+fn aims() -> [Aim; 4] {
+    THRESHOLDS.map(|(objective, ..)| Aim::All(objective))
+}
+
+/// What is above its threshold.
+fn faults(cells: &[Cell], kind: Kind) -> Vec<String> {
+    let above = |(objective, mean_limit, worst_limit): (Objective, f64, f64)| {
+        let (mean, worst) = mean_and_worst(cells.iter().filter(|cell| cell.aim == Aim::All(objective)), kind)?;
+        (mean > mean_limit || worst > worst_limit).then(|| format!("{}: {mean:.3} / {worst:.3}", objective.as_str()))
+    };
+    THRESHOLDS.into_iter().filter_map(above).collect()
+}
+
+#[test]
+fn regret_stays_low_and_no_failure_is_shown_while_an_endpoint_is_healthy() {
+    let cells = table::run(&plan(&aims(), &SCENARIOS, &[Kind::Pointsman]));
+    assert_eq!(faults(&cells, Kind::Pointsman), Vec::<String>::new());
+    assert!(cells.iter().all(|cell| cell.regret(2) > -0.005), "the oracle is beaten");
+    let avoidable: usize = cells.iter().map(|cell| cell.entry(Kind::Pointsman).unwrap().figures.avoidable).sum();
+    assert_eq!(avoidable, 0, "failures shown while a healthy endpoint was there");
+}
+
+#[test]
+fn the_thresholds_notice_routing_that_does_not_see_its_own_load() {
+    let blind = Kind::Crippled(Without::Load);
+    let aims = [Aim::All(Objective::Fastest), Aim::All(Objective::Balanced)];
+    let cells = table::run(&plan(&aims, &[Scenario::Queueing], &[blind]));
+    assert_eq!(faults(&cells, blind).len(), 2, "{:?}", faults(&cells, blind));
+}
+
+#[test]
+fn nobody_beats_the_oracle() {
+    // Pointsman itself is held against it by the thresholds above.
+    let is_anchor = |kind: &Kind| matches!(kind, Kind::Oracle | Kind::Random | Kind::Pointsman);
+    let rules: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| !is_anchor(kind)).collect();
+    let cells = table::run(&plan(&aims(), &[Scenario::Queueing, Scenario::Flapping], &rules));
+    for cell in &cells {
+        for (position, entry) in cell.entries.iter().enumerate().skip(1) {
+            // It does not know how the dice will fall: a rule that chooses alike may fall a little better.
+            let regret = cell.regret(position);
+            assert!(regret > -0.005, "{} {} {}: {regret}", cell.scenario.name(), cell.aim.name(), entry.kind.name());
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    let world = |seed: u64| World::draw(Scenario::Brownout, Aim::Mixed, seed);
+    let run = |world: &World| engine::run(world, &mut *Kind::Pointsman.rule(world, &policy()));
+    assert_eq!(run(&world(SEED)), run(&world(SEED)));
+    assert_eq!(oracle::run(&world(SEED)), oracle::run(&world(SEED)));
+    assert_ne!(world(SEED).requests, world(SEED + 1).requests);
+}
+
+#[test]
+fn recorded_decisions_come_out_the_same_bit_for_bit() {
+    let plan = plan(&[Aim::Mixed], &[Scenario::Hang, Scenario::Limited, Scenario::Errors, Scenario::Queueing], &[]);
+    let replayed = replay::run(&plan, 10_000).unwrap();
+    assert_eq!((replayed.decisions, replayed.identical), (10_000, 10_000));
+}
