@@ -3,7 +3,7 @@
 use super::{
     case::Case,
     filter::{Refusal, Screen, Subject, purpose},
-    gates,
+    gates, noise,
     predict::{Forecast, lateness},
     score::Scoring,
     wishes::{GRADE_BITS, tier},
@@ -15,6 +15,9 @@ use crate::{
 
 /// Lower bound on the failure probability behind a gate that is not open.
 const UNSURE: f64 = 0.5;
+
+/// So many forecasts get their noise at a time.
+const BATCH: usize = 8;
 
 /// How a row takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,15 +166,21 @@ impl<'a> Field<'a> {
         field
     }
 
-    /// Adds the decision's noise to every forecast, in a loop of its own: a square root and an exponential take long,
-    /// but next to nothing while those of the neighbours are under way.
+    /// Adds the decision's noise to every forecast, several at a time and step by step: a square root and an
+    /// exponential take long, but next to nothing while those of the neighbours are under way.
     fn doubt(&mut self, case: &Case<'_>) {
         if case.seed == 0 {
             return;
         }
-        for row in &mut self.rows {
-            let inputs = inputs(case, row.stats, &row.moment);
-            row.forecast.doubt(&inputs, &case.rules, case.noise.at(row.stats.facts.id));
+        for rows in self.rows.chunks_mut(BATCH) {
+            let mut factors = [0.0; BATCH];
+            for (factor, row) in factors.iter_mut().zip(rows.iter()) {
+                *factor = case.rules.doubt(&inputs(case, row.stats, &row.moment), case.noise.at(row.stats.facts.id));
+            }
+            factors = factors.map(noise::exp);
+            for (row, factor) in rows.iter_mut().zip(factors) {
+                row.forecast.noisy_first_token = row.forecast.calm_first_token * factor;
+            }
         }
     }
 
@@ -240,7 +249,6 @@ impl Moment {
         let (facts, query) = (&stats.facts, case.query);
         let expected = case.snapshot.lengths.expected(facts.model, case.length);
         let output_tokens = expected.min(f64::from(facts.longest_answer));
-        let tokens = u64::from(query.prompt_tokens) + output_tokens as u64;
         let cached_tokens = case.cached_at(facts.id);
         let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
         let cost = stats.prices.cost(query.prompt_tokens, output_tokens * f64::from(query.answers), query.images);
@@ -249,7 +257,7 @@ impl Moment {
             in_flight: live.in_flight,
             late: lateness(live.overdue, &stats.curve),
             stuck: live.stuck,
-            due: live.due.max(live.tokens.filter(|quota| quota.left < tokens).map(|quota| quota.until)),
+            due: due(live, query.prompt_tokens, output_tokens),
             age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
             output_tokens,
             cached_tokens,
@@ -257,6 +265,14 @@ impl Moment {
             cost: cost - saving,
         }
     }
+}
+
+/// When an endpoint takes such a request, if not at once: its pace, and its quota of tokens.
+#[inline]
+fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Tick> {
+    let Some(quota) = live.tokens else { return live.due };
+    let tokens = u64::from(prompt_tokens) + output_tokens as u64;
+    live.due.max((quota.left < tokens).then_some(quota.until))
 }
 
 /// An alias stands for every endpoint of a model that gives what the call is for, at a provider that is on.

@@ -27,7 +27,7 @@ pub(super) struct Rules {
     /// Variance per second without an observation.
     staleness: f64,
     stalest: f64,
-    doubt: f64,
+    doubts: f64,
     streamed: bool,
     queueing: bool,
     /// Seconds after which an attempt is given up.
@@ -45,12 +45,18 @@ impl Rules {
             exploration: policy.exploration,
             staleness: policy.staleness / half_life,
             stalest: STALEST * half_life,
-            doubt: if swift { 1.0 } else { TIMID },
+            doubts: if swift { 1.0 } else { TIMID },
             streamed,
             queueing: swift,
             clock,
             ln_clock: libm::log(clock),
         }
+    }
+
+    /// ln by which noise `z` (0 for none) stretches the mean time to the first token.
+    #[inline]
+    pub(super) fn doubt(&self, inputs: &Inputs, z: f64) -> f64 {
+        self.doubts * z * self.uncertainty(inputs)
     }
 
     /// Standard deviation of what the noise doubts: the mean, more so the fewer and older its observations.
@@ -95,18 +101,8 @@ pub(super) struct Forecast {
 impl Forecast {
     /// The forecast with noise `z` (0 for none).
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, z: f64) -> Forecast {
-        let mut forecast = Forecast::calm(inputs, curve, rules);
-        forecast.doubt(inputs, rules, z);
-        forecast
-    }
-
-    /// Adds noise `z` (0 for none) to a forecast without.
-    #[inline]
-    pub(super) fn doubt(&mut self, inputs: &Inputs, rules: &Rules, z: f64) {
-        if z != 0.0 {
-            let deviation = rules.doubt * z * rules.uncertainty(inputs);
-            self.noisy_first_token = self.calm_first_token * noise::exp(deviation);
-        }
+        let calm = Forecast::calm(inputs, curve, rules);
+        Forecast { noisy_first_token: calm.calm_first_token * noise::exp(rules.doubt(inputs, z)), ..calm }
     }
 
     /// The forecast without noise.
