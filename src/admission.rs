@@ -26,6 +26,7 @@ use crate::{
     clock,
     config::LimitsConfig,
     error::{ApiError, Limit, Overload},
+    load::{Load, Shed},
 };
 
 type KeyLimiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
@@ -39,6 +40,7 @@ pub struct Admission {
     global_places: Places,
     keys: Vec<KeyLimits>,
     clock: DefaultClock,
+    load: Arc<Load>,
 }
 
 struct KeyLimits {
@@ -97,7 +99,14 @@ impl Admission {
             global_places: Places::carried(limits.concurrency, before.map(|before| &before.global_places)),
             keys: callers.map(|caller| KeyLimits::new(caller, known(caller.owner))).collect(),
             clock: before.map_or_else(DefaultClock::default, |before| before.clock.clone()),
+            load: Load::carried(limits.buffered_bytes, before.map(|before| &before.load)),
         }
+    }
+
+    /// What the gateway carries, whoever sent it.
+    #[must_use]
+    pub fn load(&self) -> &Arc<Load> {
+        &self.load
     }
 
     /// Lets a call in, or says why not and for how long.
@@ -112,13 +121,24 @@ impl Admission {
         if let Some(limiter) = &self.global_rate
             && let Err(until) = limiter.limiter.check()
         {
+            self.load.shed(Shed::RequestRate);
             return Err(ApiError::overloaded(Overload::RequestRate, until.wait_time_from(self.clock.now())));
         }
+        caller.life.called();
         Ok(admitted)
     }
 
+    /// Calls of that caller in progress.
+    #[must_use]
+    pub fn in_flight_of(&self, caller: &Caller) -> u32 {
+        self.keys.get(caller.position).map_or(0, |key| key.places.taken.load(Ordering::Relaxed))
+    }
+
     fn place(&self, key: &KeyLimits) -> Result<Admitted, ApiError> {
-        let full = || ApiError::overloaded(Overload::RequestsInFlight, CONCURRENCY_WAIT);
+        let full = || {
+            self.load.shed(Shed::InFlight);
+            ApiError::overloaded(Overload::RequestsInFlight, CONCURRENCY_WAIT)
+        };
         let global = self.global_places.take().ok_or_else(full)?;
         let Some(own) = key.places.take() else {
             give_back(&global);

@@ -1,6 +1,7 @@
 //! One file per resource of the HTTP API. A handler reads like the story of its request; the paths are
 //! all in [`crate::routes`], the status codes all in [`crate::error`].
 
+pub(crate) mod admin;
 pub mod calibration;
 pub mod chat;
 pub mod explain;
@@ -14,6 +15,7 @@ pub mod models;
 pub mod preview;
 pub mod providers;
 pub mod replay;
+pub mod slo;
 pub mod stats;
 
 mod attempt_view;
@@ -42,4 +44,5 @@ mod route_samples;
 mod route_view;
 #[cfg(test)]
 mod samples;
+mod slo_metrics;
 mod why_not_view;

@@ -3,7 +3,13 @@
 //! Keys are kept as SHA-256 digests only; a presented key is hashed and looked up. Its text is never
 //! stored, logged or compared.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering},
+    },
+};
 
 use actix_web::{
     FromRequest, HttpRequest,
@@ -35,18 +41,81 @@ pub struct Caller {
     pub owner: u64,
     /// What the configuration says of the key.
     pub key: Key,
+    /// What happened to the key since the process started.
+    pub life: Arc<KeyLife>,
+}
+
+/// What happens to a key while the process runs; survives every configuration that knows the key.
+#[derive(Debug, Default)]
+pub struct KeyLife {
+    /// 0: as configured; else one of the two below.
+    switched: AtomicU8,
+    calls: AtomicU64,
+    /// Unix milliseconds; 0: never.
+    last_call_ms: AtomicI64,
+}
+
+const SWITCHED_OFF: u8 = 1;
+const SWITCHED_ON: u8 = 2;
+
+impl KeyLife {
+    /// Switches the key off or on, whatever the configuration says, until the process ends.
+    pub fn switch(&self, on: bool) {
+        self.switched.store(if on { SWITCHED_ON } else { SWITCHED_OFF }, Ordering::Relaxed);
+    }
+
+    /// How an administrator switched the key, if one did.
+    #[must_use]
+    pub fn switched(&self) -> Option<bool> {
+        match self.switched.load(Ordering::Relaxed) {
+            SWITCHED_OFF => Some(false),
+            SWITCHED_ON => Some(true),
+            _ => None,
+        }
+    }
+
+    /// A call was let in.
+    pub fn called(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.last_call_ms.store(clock::unix_millis(), Ordering::Relaxed);
+    }
+
+    /// Calls that were let in.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// When the last one was, Unix milliseconds.
+    #[must_use]
+    pub fn last_call_ms(&self) -> Option<i64> {
+        Some(self.last_call_ms.load(Ordering::Relaxed)).filter(|at| *at > 0)
+    }
 }
 
 impl Caller {
-    /// Refuses a caller whose key lacks `scope`; the admin scope holds every other.
+    /// Refuses a caller whose key lacks `scope`. An administrator may read everything, but spends no money unless its
+    /// key says so.
     ///
     /// # Errors
     /// 403.
     pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
-        if self.key.scopes.contains(&scope) || self.is_admin() {
+        if self.key.scopes.contains(&scope) || (scope == Scope::Read && self.is_admin()) {
             return Ok(());
         }
         Err(ApiError::missing_scope(scope.as_str()))
+    }
+
+    /// Whether the key is refused, as configured or because an administrator said so.
+    #[must_use]
+    pub fn is_disabled(&self) -> bool {
+        self.life.switched().map_or(self.key.disabled, |on| !on)
+    }
+
+    /// Whether the key's time is over.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.key.expires_at.is_some_and(|end| end.timestamp_millis() <= clock::unix_millis())
     }
 
     /// Whether the key may read everybody's records.
@@ -57,14 +126,17 @@ impl Caller {
 }
 
 impl KeyTable {
-    /// The table of `keys`.
+    /// The table of `keys`; those that `before` knows go on living.
     #[must_use]
-    pub fn new(mode: AuthMode, keys: &[Key]) -> KeyTable {
+    pub fn new(mode: AuthMode, keys: &[Key], before: Option<&KeyTable>) -> KeyTable {
         let callers = keys.iter().enumerate().map(|(position, key)| {
-            let caller = Caller { position, owner: owner(&key.sha256), key: key.clone() };
+            let known = before.and_then(|before| before.keys.get(&key.sha256));
+            let life = known.map_or_else(Arc::default, |known| Arc::clone(&known.life));
+            let caller = Caller { position, owner: owner(&key.sha256), key: key.clone(), life };
             (key.sha256, Arc::new(caller))
         });
-        let anonymous = Caller { position: keys.len(), owner: 0, key: Key::anonymous() };
+        let life = before.map_or_else(Arc::default, |before| Arc::clone(&before.anonymous.life));
+        let anonymous = Caller { position: keys.len(), owner: 0, key: Key::anonymous(), life };
         KeyTable { mode, keys: callers.collect(), anonymous: Arc::new(anonymous) }
     }
 
@@ -83,13 +155,28 @@ impl KeyTable {
         if self.mode == AuthMode::None {
             return Ok(Arc::clone(&self.anonymous));
         }
+        self.holder(request)
+    }
+
+    /// Whose request this is, on the listener for administration. There nobody is let in without a key, also where
+    /// others need none.
+    ///
+    /// # Errors
+    /// 401, with the reason; 403 without the scope `admin`.
+    pub fn administrator(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
+        let caller = self.holder(request)?;
+        caller.require(Scope::Admin)?;
+        Ok(caller)
+    }
+
+    fn holder(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
         let presented = presented_key(request.headers())?;
         let digest: [u8; 32] = Sha256::digest(presented).into();
         let caller = self.keys.get(&digest).ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
-        if caller.key.disabled {
+        if caller.is_disabled() {
             return Err(ApiError::unauthorized(KeyFault::Disabled));
         }
-        if caller.key.expires_at.is_some_and(|end| end.timestamp_millis() <= clock::unix_millis()) {
+        if caller.is_expired() {
             return Err(ApiError::unauthorized(KeyFault::Expired));
         }
         Ok(Arc::clone(caller))
@@ -143,6 +230,22 @@ impl FromRequest for Authorized {
             None => Err(ApiError::internal()),
         };
         std::future::ready(caller.map(Authorized))
+    }
+}
+
+/// An administrator, as an argument of a handler: no handler with one is reached without a key of that scope.
+pub struct Administrator(pub Arc<Caller>);
+
+impl FromRequest for Administrator {
+    type Error = ApiError;
+    type Future = std::future::Ready<Result<Administrator, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let caller = match Worker::of(request) {
+            Some(worker) => worker.setup.keys.administrator(request),
+            None => Err(ApiError::internal()),
+        };
+        std::future::ready(caller.map(Administrator))
     }
 }
 

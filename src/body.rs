@@ -1,52 +1,97 @@
 //! Request bodies: declared to be JSON, no larger than the limit, here in time; only then are they read on.
+//!
+//! Every byte is counted in [`Load`] before it is kept, so that no number of clients can make the gateway hold more
+//! than it may.
 
-use std::time::Duration;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use actix_web::{HttpRequest, http::header, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
-use crate::error::ApiError;
+use crate::{
+    config::BodyPace,
+    error::{ApiError, Overload},
+    load::{HeldBody, Load, Shed},
+};
+
+/// What a client that is refused for want of room is told to wait.
+const ROOM_WAIT: Duration = Duration::from_secs(1);
 
 /// The bounds a body is read under.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct BodyLimits {
     /// Most bytes.
     pub bytes: usize,
-    /// Longest time for the whole body.
-    pub time: Duration,
+    /// How fast it must come.
+    pub pace: BodyPace,
+    /// Where its bytes are counted, together with those of everybody else.
+    pub load: Arc<Load>,
 }
 
-/// Reads the whole body of a JSON call.
+/// Reads the whole body of a JSON call. The bytes count as buffered until the last slice of them is dropped.
 ///
 /// A body that came in one piece, the usual case, is not copied.
 ///
 /// # Errors
 /// 415 for another content type, 400 for another charset, 413 over the limit (before reading, when the
-/// announced length says so), 408 when it is late, 400 when it breaks off.
+/// announced length says so), 503 when too much is buffered already, 408 when it is late or too slow, 400 when it
+/// breaks off.
 pub async fn read_json(request: &HttpRequest, payload: web::Payload, limits: BodyLimits) -> Result<Bytes, ApiError> {
     check_content_type(request)?;
-    if announced_length(request).is_some_and(|length| length > limits.bytes as u64) {
-        return Err(ApiError::body_too_large(limits.bytes));
+    if let Some(length) = announced_length(request) {
+        if length > limits.bytes as u64 {
+            return Err(ApiError::body_too_large(limits.bytes));
+        }
+        if usize::try_from(length).is_ok_and(|length| !limits.load.has_room(length)) {
+            return Err(no_room(&limits.load));
+        }
     }
-    let whole = read(payload, limits.bytes);
-    actix_rt::time::timeout(limits.time, whole).await.unwrap_or_else(|_| Err(ApiError::slow_body()))
+    Reading { payload, begun: Instant::now(), received: 0, count: limits.load.body(), limits }.whole().await
 }
 
-async fn read(mut payload: web::Payload, limit: usize) -> Result<Bytes, ApiError> {
-    let Some(first) = payload.next().await else { return Ok(Bytes::new()) };
-    let first = first.map_err(|_| ApiError::broken_body())?;
-    let mut whole: Option<BytesMut> = None;
-    let mut length = first.len();
-    while length <= limit {
-        let Some(piece) = payload.next().await else {
-            return Ok(whole.map_or(first, BytesMut::freeze));
-        };
-        let piece = piece.map_err(|_| ApiError::broken_body())?;
-        length += piece.len();
-        whole.get_or_insert_with(|| BytesMut::from(first.as_ref())).extend_from_slice(&piece);
+/// A body under way.
+struct Reading {
+    payload: web::Payload,
+    limits: BodyLimits,
+    begun: Instant,
+    received: usize,
+    count: HeldBody,
+}
+
+impl Reading {
+    async fn whole(mut self) -> Result<Bytes, ApiError> {
+        let Some(first) = self.piece().await? else { return Ok(Bytes::new()) };
+        let mut more: Option<BytesMut> = None;
+        while let Some(piece) = self.piece().await? {
+            more.get_or_insert_with(|| BytesMut::from(first.as_ref())).extend_from_slice(&piece);
+        }
+        Ok(self.count.hold(more.map_or(first, BytesMut::freeze)))
     }
-    Err(ApiError::body_too_large(limit))
+
+    /// The next piece, counted.
+    async fn piece(&mut self) -> Result<Option<Bytes>, ApiError> {
+        let by = self.limits.pace.next_by(self.begun, self.received);
+        let next = tokio::time::timeout_at(by.into(), self.payload.next()).await;
+        let Some(piece) = next.map_err(|_| ApiError::slow_body())? else { return Ok(None) };
+        let piece = piece.map_err(|_| ApiError::broken_body())?;
+        self.received += piece.len();
+        if self.received > self.limits.bytes {
+            return Err(ApiError::body_too_large(self.limits.bytes));
+        }
+        if !self.count.grow(piece.len()) {
+            return Err(no_room(&self.limits.load));
+        }
+        Ok(Some(piece))
+    }
+}
+
+fn no_room(load: &Load) -> ApiError {
+    load.shed(Shed::BufferedBytes);
+    ApiError::overloaded(Overload::BufferedBytes, ROOM_WAIT)
 }
 
 fn announced_length(request: &HttpRequest) -> Option<u64> {

@@ -37,6 +37,7 @@ struct Problem {
     message: String,
     param: Option<String>,
     allowed_values: Vec<String>,
+    faults: Vec<String>,
     generation: Option<GenerationId>,
     upstream: Option<UpstreamDetail>,
     previous: Vec<PreviousError>,
@@ -137,6 +138,10 @@ pub enum Overload {
     RequestsInFlight,
     /// All keys together sent as many requests per minute as the gateway takes.
     RequestRate,
+    /// As many bytes of request bodies are held as the gateway may hold.
+    BufferedBytes,
+    /// The process is about to leave.
+    Draining,
     /// Every endpoint is saturated, or refused the claim.
     EndpointsBusy,
     /// Every circuit is open.
@@ -155,6 +160,7 @@ impl ApiError {
             message: message.into(),
             param: None,
             allowed_values: Vec::new(),
+            faults: Vec::new(),
             generation: None,
             upstream: None,
             previous: Vec::new(),
@@ -213,6 +219,17 @@ impl ApiError {
                 .because(invalid.reason.as_str());
         error.0.param = invalid.param;
         error.0.allowed_values = invalid.allowed_values;
+        error
+    }
+
+    /// 400: the configuration on disk cannot come into force; `version` goes on.
+    #[must_use]
+    pub fn refused_configuration(version: u64, faults: &[String]) -> ApiError {
+        let first = faults.first().map_or("", String::as_str);
+        let message = format!("The configuration is refused, version {version} stays in force: {first}");
+        let mut error = ApiError::new(StatusCode::BAD_REQUEST, Kind::InvalidRequest, "invalid_request", message)
+            .because("configuration_refused");
+        error.0.faults = faults.to_vec();
         error
     }
 
@@ -352,6 +369,8 @@ impl ApiError {
         let (reason, message) = match by {
             Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
             Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
+            Overload::BufferedBytes => ("overloaded", "The gateway holds as many request bodies as it has room for."),
+            Overload::Draining => ("draining", "The gateway is shutting down."),
             Overload::EndpointsBusy => {
                 ("overloaded", "Every endpoint that could serve this request takes no more requests at the moment.")
             }
@@ -363,6 +382,12 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
             .because(reason)
             .retry_after(wait)
+    }
+
+    /// 503: the process leaves. Another instance may take the call at once.
+    #[must_use]
+    pub fn draining() -> ApiError {
+        ApiError::overloaded(Overload::Draining, Duration::from_secs(1))
     }
 
     /// 500: our own fault. Says nothing about it; the log does.

@@ -2,6 +2,8 @@
 //! it, writes its log line. Labels come from closed sets: configured slugs and model ids, codes of our
 //! own. No key, no prompt and no provider's words pass through here.
 
+mod life;
+
 use std::time::Duration;
 
 use pointsman_actors::{
@@ -13,7 +15,10 @@ use prometheus::{
     TextEncoder, core::Collector, proto::MetricFamily,
 };
 
-use crate::clock;
+use crate::{clock, load::LoadReading};
+
+use life::LifeMetrics;
+pub use life::{Administered, ConfigInForce, ConfigReloaded};
 
 /// What the names of all metrics begin with.
 pub(crate) const PREFIX: &str = "pointsman";
@@ -41,7 +46,11 @@ pub struct Metrics {
     mailbox_depth: IntGaugeVec,
     ledger_records: IntGauge,
     dropped_events: IntGauge,
+    body_bytes: IntGauge,
+    connections: IntGauge,
+    shed: IntGaugeVec,
     panics: prometheus::IntCounter,
+    life: LifeMetrics,
 }
 
 /// What nobody counts along the way, because it is read off when `/metrics` is asked for.
@@ -56,6 +65,8 @@ pub struct Standing {
     pub ledger_records: Option<usize>,
     /// Events that found a worker's tray full, since the start.
     pub dropped_events: u64,
+    /// Bytes, connections and refusals.
+    pub load: LoadReading,
 }
 
 impl Metrics {
@@ -94,7 +105,14 @@ impl Metrics {
             )?,
             ledger_records: IntGauge::new("ledger_records", "Generations in the ledger")?,
             dropped_events: IntGauge::new("dropped_events", "Statistics events dropped because a tray was full")?,
+            body_bytes: IntGauge::new("buffered_body_bytes", "Bytes that request bodies count for, three times each")?,
+            connections: IntGauge::new("client_connections", "Client connections")?,
+            shed: IntGaugeVec::new(
+                Opts::new("shed_requests", "Calls turned away since the start because the gateway was full"),
+                &["reason"],
+            )?,
             panics: prometheus::IntCounter::new("panics_total", "Handlers that panicked")?,
+            life: LifeMetrics::new(&registry)?,
             registry,
         };
         metrics.register()?;
@@ -102,7 +120,7 @@ impl Metrics {
     }
 
     fn register(&self) -> Result<(), prometheus::Error> {
-        let collectors: [Box<dyn Collector>; 16] = [
+        let collectors: [Box<dyn Collector>; 19] = [
             Box::new(self.requests.clone()),
             Box::new(self.attempts.clone()),
             Box::new(self.first_token.clone()),
@@ -118,6 +136,9 @@ impl Metrics {
             Box::new(self.mailbox_depth.clone()),
             Box::new(self.ledger_records.clone()),
             Box::new(self.dropped_events.clone()),
+            Box::new(self.body_bytes.clone()),
+            Box::new(self.connections.clone()),
+            Box::new(self.shed.clone()),
             Box::new(self.panics.clone()),
         ];
         collectors.into_iter().try_for_each(|collector| self.registry.register(collector))
@@ -127,6 +148,11 @@ impl Metrics {
     pub fn observe(&self, standing: &Standing) {
         self.in_flight.set(i64::from(standing.in_flight));
         self.dropped_events.set(i64::try_from(standing.dropped_events).unwrap_or(i64::MAX));
+        self.body_bytes.set(gauged(standing.load.body_bytes));
+        self.connections.set(gauged(standing.load.connections));
+        for (why, count) in standing.load.shed {
+            self.shed.with_label_values(&[why.as_str()]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
         for (actor, depth) in [("health", standing.health_depth), ("ledger", standing.ledger_depth)] {
             self.mailbox_depth.with_label_values(&[actor]).set(gauged(depth));
         }

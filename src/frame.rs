@@ -9,7 +9,7 @@ use actix_web::{
     body::{BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
     http::{
-        Uri,
+        ConnectionType, Method, Uri,
         header::{HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
@@ -19,6 +19,7 @@ use actix_web_lab::extract::LocalData;
 use futures_util::FutureExt as _;
 
 use crate::{
+    connections::OngoingCall,
     cors,
     error::ApiError,
     events,
@@ -61,7 +62,7 @@ impl RequestId {
 /// The middleware itself; outermost, so that nothing leaves without it.
 ///
 /// # Errors
-/// Only when a handler panicked or a layer below broke: the error then carries its own request id.
+/// Only when a handler panicked, a layer below broke, or the process leaves: the error then carries its own request id.
 pub async fn frame<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
@@ -70,6 +71,7 @@ pub async fn frame<B: MessageBody + 'static>(
     let id = RequestId::chosen_by(&request);
     put_path_in_order(&mut request);
     request.extensions_mut().insert(id.clone());
+    let call = OngoingCall::begin(&request);
     let worker = request.app_data::<LocalData<Desk>>().map(|desk| desk.worker());
     let most = worker.as_ref().map_or(usize::MAX, |worker| worker.setup.config.limits.max_header_bytes);
     let shared = worker.as_ref().map(|worker| Arc::clone(&worker.shared));
@@ -82,12 +84,23 @@ pub async fn frame<B: MessageBody + 'static>(
         pass(request, next, &id, shared.as_ref()).await
     };
     if let Some(shared) = shared {
-        let status = answered.as_ref().map_or(500, |response| response.status().as_u16());
+        let status = match &answered {
+            Ok(response) => response.status(),
+            Err(error) => error.as_response_error().status_code(),
+        };
         let route = answered.as_ref().ok().and_then(|response| response.request().match_pattern());
-        events::Answered { route: route.as_deref(), status, took: started.elapsed(), request_id: id.as_str() }
-            .emit(&shared.metrics);
+        events::Answered {
+            route: route.as_deref(),
+            status: status.as_u16(),
+            took: started.elapsed(),
+            request_id: id.as_str(),
+        }
+        .emit(&shared.metrics);
     }
-    answered
+    match call {
+        Some(call) => answered.map(|response| call.answered(response)),
+        None => answered,
+    }
 }
 
 async fn pass<B: MessageBody + 'static>(
@@ -96,8 +109,28 @@ async fn pass<B: MessageBody + 'static>(
     id: &RequestId,
     shared: Option<&Arc<Shared>>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    match AssertUnwindSafe(next.call(request)).catch_unwind().await {
-        Ok(Ok(response)) => Ok(finish(response.map_into_boxed_body(), id)),
+    // Pages that are read end soon by themselves.
+    let may_last = request.method() == Method::POST;
+    let time_up = async {
+        match shared.filter(|_| may_last) {
+            Some(shared) => shared.drain.over().await,
+            None => std::future::pending().await,
+        }
+    };
+    let answered = tokio::select! {
+        // In this order, so that a call that is answered at once never asks for the time.
+        biased;
+        answered = AssertUnwindSafe(next.call(request)).catch_unwind() => answered,
+        () = time_up => return Err(ApiError::draining().naming(id.as_str()).into()),
+    };
+    match answered {
+        Ok(Ok(response)) => {
+            let mut response = finish(response.map_into_boxed_body(), id);
+            if shared.is_some_and(|shared| shared.is_draining()) {
+                response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+            }
+            Ok(response)
+        }
         Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
         Err(_) => {
             if let Some(shared) = shared {

@@ -9,10 +9,7 @@ use std::{
     future::{Ready, ready},
     ops::Deref,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
 };
 
 use actix::Addr;
@@ -27,8 +24,8 @@ use pointsman_actors::{
 };
 
 use crate::{
-    dispatch::budget::Budgets, error::ApiError, events::Metrics, images::ImageFiles, memory::Memory, setup::Setup,
-    upstream::UpstreamClient,
+    dispatch::budget::Budgets, drain::Drain, error::ApiError, events::Metrics, images::ImageFiles, intent::Intents,
+    memory::Memory, reload::Reloads, setup::Setup, upstream::UpstreamClient,
 };
 
 /// One per process.
@@ -47,17 +44,21 @@ pub struct Shared {
     pub budgets: Budgets,
     /// Images served by link.
     pub images: ImageFiles,
+    /// What is remembered of conversations and latency targets.
+    pub intents: Intents,
+    /// Changing the configuration.
+    pub reloads: Reloads,
     /// The file that the statistics are kept in, if they are.
     pub memory: Option<Arc<Memory>>,
-    /// Set once the process was asked to stop.
-    pub draining: AtomicBool,
+    /// When the process leaves.
+    pub drain: Drain,
 }
 
 impl Shared {
     /// Whether the process was asked to stop.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.drain.has_begun()
     }
 }
 

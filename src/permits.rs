@@ -59,6 +59,13 @@ impl Places {
         self.free.add_permits(more.saturating_sub(owed.unwrap_or(0)));
     }
 
+    /// How many are taken, and how many there are. More are taken than there are while their number shrinks.
+    #[must_use]
+    pub fn standing(&self) -> (usize, usize) {
+        let most = *self.most.lock();
+        (most.saturating_sub(self.free.available_permits()) + self.excess.load(Ordering::Relaxed), most)
+    }
+
     /// A place, if one is free.
     #[must_use]
     pub fn take_now(self: &Arc<Self>) -> Option<Place> {

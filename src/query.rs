@@ -6,8 +6,8 @@ use pointsman_actors::{
     decide::order_leads_nowhere,
     dialect::{ChatRequest, ImageRequest},
     domain::{
-        Alias, ApiType, Catalog, Invalid, InvalidReason, Modalities, Needs, Query, Resolved, RoutingParameters, Source,
-        Sourced, Target, Weights,
+        Alias, ApiType, Catalog, Invalid, InvalidReason, Modalities, Needs, Objective, Query, Resolved,
+        RoutingParameters, Source, Sourced, Target, Weights,
     },
 };
 
@@ -143,14 +143,15 @@ impl Asked<'_> {
             Target::Alias(index) => catalog.alias(*index),
             Target::Model(_) => None,
         });
+        let routing = with_wishes_of(alias, self.routing);
         Ok(Query {
             api: self.api,
             router: alias.map(|alias| alias.id.clone()),
-            objective: self.objective(alias, config),
-            weights: self.weights(alias, config),
+            objective: objective(&routing, alias, config),
+            weights: weights(&routing, config),
             targets,
             needs: self.needs,
-            routing: self.routing,
+            routing,
             key_allowed: caller.key.allowed_models.clone(),
             key_blocked: caller.key.blocked_models.clone(),
             prompt_tokens: self.prompt_tokens,
@@ -159,22 +160,36 @@ impl Asked<'_> {
             max_tokens: self.max_tokens,
             streamed: self.streamed,
             sticky: None,
+            latency_margin: 1.0,
             today,
         })
     }
+}
 
-    fn objective(&self, alias: Option<&Alias>, config: &Config) -> Sourced<pointsman_actors::domain::Objective> {
-        let from_alias = || alias?.objective.map(|value| Sourced { value, source: Source::Alias });
-        let default = Sourced { value: config.routing.objective, source: Source::Default };
-        self.routing.objective.or_else(from_alias).unwrap_or(default)
+/// The parameters of a request with what its alias wishes where the request says nothing.
+fn with_wishes_of(alias: Option<&Alias>, mut routing: RoutingParameters) -> RoutingParameters {
+    if let Some(alias) = alias {
+        routing.weights = routing.weights.or(of_alias(alias.weights));
+        routing.preferred_max_latency = routing.preferred_max_latency.or(of_alias(alias.preferred_max_latency));
+        routing.preferred_min_throughput =
+            routing.preferred_min_throughput.or(of_alias(alias.preferred_min_throughput));
     }
+    routing
+}
 
-    fn weights(&self, alias: Option<&Alias>, config: &Config) -> Weights {
-        let balanced = config.routing.policy.balanced;
-        let default = Weights { latency: balanced.latency, cost: balanced.cost };
-        let asked = self.routing.weights.map(|weights| weights.value);
-        asked.or_else(|| alias?.weights).unwrap_or(default)
-    }
+fn of_alias<T>(value: Option<T>) -> Option<Sourced<T>> {
+    value.map(|value| Sourced { value, source: Source::Alias })
+}
+
+fn objective(routing: &RoutingParameters, alias: Option<&Alias>, config: &Config) -> Sourced<Objective> {
+    let default = Sourced { value: config.routing.objective, source: Source::Default };
+    routing.objective.or_else(|| of_alias(alias?.objective)).unwrap_or(default)
+}
+
+fn weights(routing: &RoutingParameters, config: &Config) -> Weights {
+    let balanced = config.routing.policy.balanced;
+    let default = Weights { latency: balanced.latency, cost: balanced.cost };
+    routing.weights.map_or(default, |weights| weights.value)
 }
 
 /// Served models whose name resembles `name`, the most alike first.

@@ -50,6 +50,7 @@ impl Opening {
             streamed: self.streamed,
             decision: kept_for_the_record(&routed.decision, &routed.policy),
             policy: Arc::clone(&routed.policy),
+            catalog: Arc::clone(&routed.catalog),
             attempts: Vec::new(),
             model: None,
             provider_name: None,

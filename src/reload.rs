@@ -1,13 +1,26 @@
 //! Going over from one configuration to another while requests run.
 //!
 //! Everything that can go wrong is tried out beside what runs; then one pointer is swapped. Requests that came before
-//! end under the setup they began with, requests that come after begin under the new one, and none sees two.
+//! end under the setup they began with, requests that come after begin under the new one, and none sees two. [`watch`]
+//! notices that files changed, [`Standing`] is what pages tell about it.
 
-use std::{fmt, sync::Arc, time::Duration};
+mod standing;
+pub(crate) mod watch;
 
-use pointsman_actors::{catalog::ReplaceCatalog, provider_health::Adopt};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::{config::Config, gateway::Shared, server::StartError, setup::Draft};
+use pointsman_actors::{catalog::ReplaceCatalog, ledger::SetBounds, provider_health::Adopt};
+
+use crate::{
+    clock,
+    config::{Config, Pending},
+    events,
+    gateway::Shared,
+    server::StartError,
+    setup::Draft,
+};
+
+pub use standing::{Attempt, Cause, Outcome, Standing};
 
 /// How long the owner of the statistics may take to go over to another catalog.
 const ADOPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,6 +30,8 @@ const ADOPT_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum AdoptError {
     /// It cannot be put to work.
     Impossible(StartError),
+    /// It would be safe only after a restart.
+    Unsafe(String),
     /// The owner of the statistics did not answer.
     Silent,
 }
@@ -25,6 +40,7 @@ impl fmt::Display for AdoptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AdoptError::Impossible(error) => error.fmt(f),
+            AdoptError::Unsafe(why) => f.write_str(why),
             AdoptError::Silent => f.write_str("the owner of the statistics did not answer; try again"),
         }
     }
@@ -32,11 +48,80 @@ impl fmt::Display for AdoptError {
 
 impl std::error::Error for AdoptError {}
 
-/// Takes over `config`, and gives the version it is in force under. To be called by one at a time.
+/// Changing the configuration of a running gateway: one at a time.
+#[derive(Debug, Default)]
+pub struct Reloads {
+    alone: tokio::sync::Mutex<()>,
+    /// What came of it.
+    pub standing: Standing,
+}
+
+/// Reads the configuration again from where it came from, and takes it over if it is whole and says anything new. Tells
+/// how that ended, and which files had a part in it. Not to be left unfinished: whoever may be cancelled has it done
+/// by a task of its own.
+pub(crate) async fn reload(shared: &Shared, cause: Cause) -> (Attempt, Vec<PathBuf>) {
+    let _alone = shared.reloads.alone.lock().await;
+    let running = shared.setup.load_full();
+    let again = Arc::clone(&running);
+    let read = actix_rt::task::spawn_blocking(move || again.config.read_again()).await.ok().flatten();
+    let (read, files) = match read {
+        Some(reading) => {
+            (reading.config.map_err(|faults| faults.iter().map(ToString::to_string).collect()), reading.files)
+        }
+        None => (
+            Err(vec!["it was given to this gateway as text, and can only be replaced by its program".to_owned()]),
+            Vec::new(),
+        ),
+    };
+    let mut pending = Vec::new();
+    let outcome = match read.and_then(|config: Config| follow(config, &running.config, &mut pending)) {
+        Err(faults) => Outcome::Refused(faults),
+        Ok(config) if config == running.config => Outcome::Unchanged,
+        Ok(config) => match adopt_alone(shared, config).await {
+            Ok(_) => Outcome::Changed,
+            Err(error) => Outcome::Refused(vec![error.to_string()]),
+        },
+    };
+    let attempt =
+        Attempt { cause, outcome, version: shared.setup.load().version, at_ms: clock::unix_millis(), pending };
+    events::ConfigReloaded { attempt: &attempt, before: shared.reloads.standing.last().as_ref() }.emit(&shared.metrics);
+    shared.reloads.standing.note(attempt.clone());
+    (attempt, files)
+}
+
+/// The configuration as it can follow the one that runs; what it has to leave to a restart is `pending`.
+fn follow(mut config: Config, running: &Config, pending: &mut Vec<Pending>) -> Result<Config, Vec<String>> {
+    *pending = config.follow(running).map_err(|why| vec![why])?;
+    Ok(config)
+}
+
+/// Takes over `config`, and gives the version it is in force under.
 ///
 /// # Errors
 /// See [`AdoptError`]; nothing has changed then.
 pub(crate) async fn adopt(shared: &Shared, config: Config) -> Result<u64, AdoptError> {
+    let _alone = shared.reloads.alone.lock().await;
+    let running = shared.setup.load_full();
+    let mut pending = Vec::new();
+    let config = follow(config, &running.config, &mut pending).map_err(|why| AdoptError::Unsafe(why.join("; ")))?;
+    for pending in pending {
+        log::warn!("{pending}");
+    }
+    adopt_alone(shared, config).await
+}
+
+/// Notes the configuration that the gateway begins with.
+pub(crate) fn begin(shared: &Shared) {
+    in_force(shared, 1);
+}
+
+fn in_force(shared: &Shared, version: u64) {
+    let at_ms = clock::unix_millis();
+    shared.reloads.standing.loaded(at_ms);
+    events::ConfigInForce { version, at_ms }.emit(&shared.metrics);
+}
+
+async fn adopt_alone(shared: &Shared, config: Config) -> Result<u64, AdoptError> {
     let before = shared.setup.load_full();
     let version = before.version + 1;
     let beside = Arc::clone(&before);
@@ -47,7 +132,10 @@ pub(crate) async fn adopt(shared: &Shared, config: Config) -> Result<u64, AdoptE
     let question = Adopt { catalog: Arc::clone(&catalog), policy, live: draft.live(&before) };
     let published = shared.control.health().send(question).timeout(ADOPT_TIMEOUT).await;
     let published = published.map_err(|_| AdoptError::Silent)?;
+    let ledger = draft.config.ledger.clone();
     shared.setup.store(Arc::new(draft.adopt(published, Some(&before))));
     shared.control.catalog().do_send(ReplaceCatalog(catalog));
+    shared.control.ledger().do_send(SetBounds { capacity: ledger.capacity, max_age: ledger.max_age });
+    in_force(shared, version);
     Ok(version)
 }

@@ -12,10 +12,9 @@ use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{
-        calibration, chat, explain, generation, health, image, key, memory, metrics, models, preview, providers,
-        replay, stats,
+        admin, calibration, chat, explain, generation, health, image, key, memory, metrics, models, preview, providers,
+        replay, slo, stats,
     },
-    config::Config,
     cors,
     error::ApiError,
     frame::frame,
@@ -35,11 +34,12 @@ pub fn mount(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
     let config = &setup.config;
     let mut root = web::scope("")
         .app_data(desk.clone())
-        .configure(|app| health_pages(app, config))
-        .service(scope("/api/v1", Version::V1, config))
-        .service(scope("/api", Version::Unversioned, config));
+        .app_data(Exposure { loopback: config.server.is_loopback() })
+        .configure(health_pages)
+        .service(scope("/api/v1", Version::V1))
+        .service(scope("/api", Version::Unversioned));
     if config.server.mount_v1 {
-        root = root.service(scope("/v1", Version::V1, config));
+        root = root.service(scope("/v1", Version::V1));
     }
     let root = root.default_service(web::to(unknown_path));
     // The layer named last is the outermost.
@@ -48,6 +48,32 @@ pub fn mount(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
     } else {
         app.service(root.wrap(from_fn(frame)));
     }
+}
+
+/// Mounts the pages of the listener for administration, and those that both listeners have.
+pub fn mount_admin(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
+    let loopback = desk.shared().setup.load().config.admin.is_loopback();
+    let admin = web::scope("/api/v1/admin").configure(administration).default_service(web::to(unknown_path));
+    let root = web::scope("").app_data(desk.clone()).app_data(Exposure { loopback }).configure(health_pages);
+    app.service(root.service(admin).default_service(web::to(unknown_path)).wrap(from_fn(frame)));
+}
+
+fn administration(api: &mut ServiceConfig) {
+    api.service(page("/status").route(read().to(admin::status::show)))
+        .service(call("/reload").route(web::post().to(admin::config::reload)))
+        .service(page("/keys").route(read().to(admin::keys::list)))
+        .service(page("/keys/{name}").route(read().to(admin::keys::one)))
+        .service(call("/keys/{name}/disable").route(web::post().to(admin::keys::disable)))
+        .service(call("/keys/{name}/enable").route(web::post().to(admin::keys::enable)))
+        .service(page("/ledger").route(read().to(admin::ledger::show)))
+        .service(resource("/ledger/records", "DELETE").route(web::delete().to(admin::ledger::delete)));
+}
+
+/// Who can reach the listener that a page is asked for on.
+#[derive(Debug, Clone, Copy)]
+pub struct Exposure {
+    /// Only this machine.
+    pub loopback: bool,
 }
 
 /// Which of the mounts a resource stands under.
@@ -59,27 +85,25 @@ enum Version {
 
 /// The resources under `path`. The scope answers for itself what it does not hold: its own bare path would else have
 /// no body.
-fn scope(path: &str, version: Version, config: &Config) -> Scope {
-    web::scope(path).configure(|api| resources(api, version, config)).default_service(web::to(unknown_path))
+fn scope(path: &str, version: Version) -> Scope {
+    web::scope(path).configure(|api| resources(api, version)).default_service(web::to(unknown_path))
 }
 
-fn health_pages(app: &mut ServiceConfig, config: &Config) {
+fn health_pages(app: &mut ServiceConfig) {
     app.service(page("/health").route(read().to(health::status)))
         .service(page("/health/live").route(read().to(health::live)))
         .service(page("/healthz").route(read().to(health::live)))
         .service(page("/health/ready").route(read().to(health::ready)))
-        .service(page("/readyz").route(read().to(health::ready)));
-    if config.metrics.enabled {
-        app.service(page("/metrics").route(read().to(metrics::show)));
-    }
+        .service(page("/readyz").route(read().to(health::ready)))
+        .service(page("/metrics").route(read().to(metrics::show)));
 }
 
-fn resources(api: &mut ServiceConfig, version: Version, config: &Config) {
+fn resources(api: &mut ServiceConfig, version: Version) {
     let models_page = match version {
         Version::V1 => page("/models").route(read().to(models::list_text)),
         Version::Unversioned => page("/models").route(read().to(models::list_all)),
     };
-    health_pages(api, config);
+    health_pages(api);
     api.service(call("/chat/completions").route(web::post().to(chat::create)))
         .service(call("/images/generations").route(web::post().to(image::create)))
         .service(call("/images").route(web::post().to(image::create)))
@@ -100,6 +124,7 @@ fn resources(api: &mut ServiceConfig, version: Version, config: &Config) {
         .service(page("/health/memory").route(read().to(memory::show)))
         .service(page("/health/providers").route(read().to(health::providers)))
         .service(page("/health/providers/{slug}").route(read().to(health::provider)))
+        .service(page("/health/slo").route(read().to(slo::show)))
         .service(page("/key").route(read().to(key::show)))
         .service(page("/auth/key").route(read().to(key::show)))
         .service(page("/credits").route(read().to(key::credits)));

@@ -6,6 +6,8 @@ use std::{
     fmt,
     io::{self, Write as _},
     net::SocketAddr,
+    pin::pin,
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -15,8 +17,17 @@ use tokio::{
 
 use crate::{
     config::Config,
-    server::{Server, StartError},
+    reload::Cause,
+    server::{Gateway, Server, StartError},
 };
+
+/// Fewer descriptors than this are worth a warning.
+const FEW_DESCRIPTORS: u64 = 4096;
+
+/// How long running calls have for their last words when the process must leave at once.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long what was said last may be on its way when no call runs any more.
+const ON_ITS_WAY: Duration = Duration::from_millis(300);
 
 /// Why it does not serve, or no longer.
 #[derive(Debug)]
@@ -44,18 +55,21 @@ impl From<StartError> for ServeError {
     }
 }
 
-/// Serves until SIGTERM or SIGINT, then drains; a second signal stops at once.
+/// Serves until SIGTERM or SIGINT, then drains; a second signal stops at once. SIGHUP makes the configuration be read
+/// again.
 ///
 /// # Errors
 /// When the gateway cannot start, or its listener breaks.
 pub async fn serve(config: Config) -> Result<(), ServeError> {
-    let drain_notice = config.server.drain_notice;
     // Listened for before anybody is told that we are here: who stops us then must not kill us.
     let mut signals = Signals::listen();
+    raise_descriptor_limit();
     let server = Server::bind(config).await?;
     greet(&server);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
+    let urgent = gateway.clone();
     let (urge, urged) = oneshot::channel();
+    actix_rt::spawn(reload_on_request(signals.hangup.take(), gateway.clone()));
     actix_rt::spawn(async move {
         signals.next().await;
         log::info!("stopping: draining");
@@ -67,30 +81,88 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
             let _ = urge.send(());
         };
         let graceful = async {
-            actix_rt::time::sleep(drain_notice).await;
-            handle.stop(true).await;
+            let (notice, grace) = {
+                let setup = gateway.setup();
+                (setup.config.server.drain_notice, setup.config.timeouts.drain_grace)
+            };
+            actix_rt::time::sleep(notice).await;
+            let stopped = handle.stop(true);
+            let grace = async {
+                actix_rt::time::sleep(grace).await;
+                log::info!("stopping: the grace is over, what still runs is ended");
+                gateway.end_requests();
+            };
+            tokio::join!(stopped, grace);
         };
         tokio::join!(graceful, second);
     });
-    // A stop that waits for running requests cannot be hastened: it is left where it is.
+    let mut serving = pin!(server.run());
     tokio::select! {
-        served = server.run() => served.map_err(|error| ServeError::Broke(address, error)),
-        Ok(()) = urged => Ok(()),
+        served = &mut serving => served.map_err(|error| ServeError::Broke(address, error)),
+        // A stop that waits for running requests cannot be hastened: it is left where it is. But it must not be dropped
+        // before the last words are said: the workers would go with it.
+        Ok(()) = urged => tokio::select! {
+            () = end_at_once(&urgent) => Ok(()),
+            served = &mut serving => served.map_err(|error| ServeError::Broke(address, error)),
+        },
     }
 }
 
-/// SIGTERM and SIGINT, from one moment on.
-struct Signals(Option<(Signal, Signal)>);
+/// Reads the configuration again at every SIGHUP.
+async fn reload_on_request(hangup: Option<Signal>, gateway: Gateway) {
+    let Some(mut hangup) = hangup else { return };
+    while hangup.recv().await.is_some() {
+        gateway.reload(Cause::Signal).await;
+    }
+}
+
+/// A stream takes three descriptors: its client, the handle its connection is shut by, its provider. Systems start
+/// processes with room for a few hundred and let them take more.
+fn raise_descriptor_limit() {
+    match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(most) if most < FEW_DESCRIPTORS => {
+            log::warn!("only {most} descriptors may be open: that is room for about {} streams", most / 3);
+        }
+        Ok(_) => {}
+        Err(error) => log::warn!("the limit of open descriptors stays as it is: {error}"),
+    }
+}
+
+/// Ends what still runs, gives it a moment to say so to its clients, and hands in the last news.
+async fn end_at_once(gateway: &Gateway) {
+    gateway.end_requests();
+    let (begun, mut last_running) = (Instant::now(), Instant::now());
+    while begun.elapsed() < LAST_WORDS && last_running.elapsed() < ON_ITS_WAY {
+        let setup = gateway.setup();
+        if setup.admission.load().read().connections == 0 {
+            break;
+        }
+        if setup.admission.in_flight() > 0 {
+            last_running = Instant::now();
+        }
+        actix_rt::time::sleep(Duration::from_millis(5)).await;
+    }
+    gateway.close().await;
+}
+
+/// SIGTERM, SIGINT and SIGHUP, from one moment on.
+struct Signals {
+    ending: Option<(Signal, Signal)>,
+    hangup: Option<Signal>,
+}
 
 impl Signals {
     fn listen() -> Signals {
-        let listening = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
-        Signals(listening.inspect_err(|error| log::error!("signals do not stop this process in order: {error}")).ok())
+        let ending = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
+        let ending = ending.inspect_err(|error| log::error!("signals do not stop this process in order: {error}"));
+        let hangup = signal(SignalKind::hangup());
+        let hangup = hangup.inspect_err(|error| log::error!("SIGHUP does not make the configuration be read: {error}"));
+        Signals { ending: ending.ok(), hangup: hangup.ok() }
     }
 
-    /// The next of them, also one that came while nobody asked.
+    /// The next that asks for an end, also one that came while nobody asked.
     async fn next(&mut self) {
-        let Some((terminate, interrupt)) = &mut self.0 else { return std::future::pending().await };
+        let Some((terminate, interrupt)) = &mut self.ending else { return std::future::pending().await };
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
     }
 }

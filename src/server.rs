@@ -4,22 +4,20 @@
 //! [`Server`] is the gateway on its own listener, as the binary runs it.
 
 use std::{
-    any::Any,
     fmt, io,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     thread,
     time::Duration,
 };
 
 use actix::{Actor as _, Arbiter};
-use actix_rt::net::TcpStream;
+use actix_rt::task::JoinHandle;
 use actix_web::{
-    App, HttpServer,
     dev::{Server as HttpServing, ServerHandle},
     web::ServiceConfig,
 };
@@ -35,32 +33,41 @@ use pointsman_actors::{
     router::{Router, Routers, Seeds},
     stats::{LiveBoard, Statistics, mix},
 };
-use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
     clock,
-    config::Config,
+    config::{AdminConfig, Config},
     dispatch::budget::Budgets,
+    drain::Drain,
     events::Metrics,
     gateway::{Control, Desk, Shared},
     images::ImageFiles,
+    intent::Intents,
+    listener::{self, Door},
     memory::Memory,
-    reload::{self, AdoptError},
+    reload::{self, AdoptError, Attempt, Cause, Reloads},
     routes,
     setup::{Draft, Setup},
 };
 
-/// Connections the system holds while all workers are busy.
-const BACKLOG: i32 = 4096;
+/// Stands for the worker of the listener for administration wherever workers have numbers: it must not take one that
+/// decisions are made with.
+const ADMIN_WORKER: u64 = 0xFFFF;
+/// Connections to the listener for administration.
+const ADMIN_CONNECTIONS: usize = 256;
 
 /// How long the end of the process may wait for a slow disk.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const LAST_NEWS: Duration = Duration::from_secs(5);
+/// How long, behind the grace of a drain, connections may still take to carry what was said last.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Why the gateway did not start.
 #[derive(Debug)]
 pub enum StartError {
     /// The address cannot be listened on.
     Bind(SocketAddr, io::Error),
+    /// The address for administration cannot be listened on.
+    BindAdmin(SocketAddr, io::Error),
     /// A provider cannot be called as configured.
     Provider(String),
     /// A simulated provider did not start.
@@ -75,6 +82,11 @@ impl fmt::Display for StartError {
             StartError::Bind(address, error) => write!(
                 f,
                 "cannot listen on {address}: {error}. Choose another address with server.bind or POINTSMAN__SERVER__BIND."
+            ),
+            StartError::BindAdmin(address, error) => write!(
+                f,
+                "cannot listen on {address} for administration: {error}. Choose another address with admin.bind or \
+                 POINTSMAN__ADMIN__BIND, or \"\" for none."
             ),
             StartError::Provider(what) => f.write_str(what),
             StartError::Simulation(error) => write!(f, "cannot start the simulated providers: {error}"),
@@ -93,8 +105,6 @@ pub struct Gateway {
     instance: u64,
     workers: Arc<AtomicU64>,
     control: Arc<Arbiter>,
-    /// Held while a configuration is taken over.
-    adopting: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Gateway {
@@ -136,22 +146,18 @@ impl Gateway {
         let shared = Shared {
             setup: ArcSwap::from_pointee(setup),
             images: ImageFiles::new(images.url_ttl, images.max_bytes),
+            intents: Intents::new(rand::random()),
             metrics,
             budgets: Budgets::default(),
             news_room: NewsRoom::default(),
             routers: Routers::default(),
             memory,
-            draining: AtomicBool::new(false),
+            drain: Drain::default(),
+            reloads: Reloads::default(),
             control,
         };
-        Ok(Gateway {
-            shared: Arc::new(shared),
-            seed,
-            instance,
-            workers: Arc::default(),
-            control: Arc::new(arbiter),
-            adopting: Arc::default(),
-        })
+        reload::begin(&shared);
+        Ok(Gateway { shared: Arc::new(shared), seed, instance, workers: Arc::default(), control: Arc::new(arbiter) })
     }
 
     /// Mounts every path of the gateway in an application. Call it last: it answers what nobody else did.
@@ -160,10 +166,19 @@ impl Gateway {
         routes::mount(app, &LocalData::new(self.desk()));
     }
 
+    /// Mounts what administrators need in an application of its own, below `/api/v1/admin`; not for a listener that
+    /// strangers reach.
+    pub fn mount_admin(&self, app: &mut ServiceConfig) {
+        routes::mount_admin(app, &LocalData::new(self.desk_of(ADMIN_WORKER)));
+    }
+
     /// The desk of the calling thread.
     pub(crate) fn desk(&self) -> Desk {
+        self.desk_of(self.workers.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn desk_of(&self, number: u64) -> Desk {
         let shared = &self.shared;
-        let number = self.workers.fetch_add(1, Ordering::Relaxed);
         let router = Router::new(Seeds { seed: self.seed, instance: self.instance, worker: number });
         let control = &shared.control;
         let news = Arc::new(News::new(
@@ -193,16 +208,25 @@ impl Gateway {
     /// # Errors
     /// When it cannot be put to work; the configuration in force then goes on.
     pub async fn adopt(&self, config: Config) -> Result<u64, AdoptError> {
-        let _alone = self.adopting.lock().await;
         reload::adopt(&self.shared, config).await
+    }
+
+    /// Reads the configuration again from where it came from, and takes it over if it is whole and says anything new.
+    pub async fn reload(&self, cause: Cause) -> Attempt {
+        reload::reload(&self.shared, cause).await.0
     }
 
     /// From now on readiness says `draining`. What was learned is written down already now: nobody knows how long
     /// running requests will be waited for.
     pub fn begin_drain(&self) {
-        self.shared.draining.store(true, Ordering::Relaxed);
+        self.shared.drain.begin();
         self.shared.news_room.flush();
         self.shared.control.health().do_send(WriteDown);
+    }
+
+    /// From now on nothing runs on: calls without an answer are refused with 503, streams end with an error chunk.
+    pub fn end_requests(&self) {
+        self.shared.drain.finish();
     }
 
     /// Hands in the last news and stops the control actors. Call it when no worker serves any more.
@@ -212,7 +236,7 @@ impl Gateway {
         // Answers only after every record before; a dead actor has nothing left to lose.
         let _ = self.shared.control.ledger().send(CountRecords { now_ms }).await;
         // Answers only after every event before, and when they are written down.
-        let _ = self.shared.control.health().send(WriteDown).timeout(LAST_WORDS).await;
+        let _ = self.shared.control.health().send(WriteDown).timeout(LAST_NEWS).await;
         self.control.stop();
         for provider in self.setup().simulation() {
             provider.stop();
@@ -220,33 +244,14 @@ impl Gateway {
     }
 }
 
-/// A client that reads nothing keeps its connection for no longer than this: the server itself has no clock for
-/// writes, and asks nobody while the socket is full.
-fn bound_writes(connection: &dyn Any, stall: Duration) {
-    #[cfg(target_os = "linux")]
-    if let Some(tcp) = connection.downcast_ref::<TcpStream>() {
-        // Refused only by systems that do not know the option; there the system's own patience counts.
-        let _ = socket2::SockRef::from(tcp).set_tcp_user_timeout(Some(stall));
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (connection, stall);
-}
-
-/// A listener as actix makes them, with our backlog; a port that was left a moment ago can be had again at once.
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    #[cfg(not(windows))]
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
 /// A gateway on its own listener.
 pub struct Server {
     gateway: Gateway,
     address: SocketAddr,
+    admin_address: Option<SocketAddr>,
     serving: HttpServing,
+    admin: Option<HttpServing>,
+    watching: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -256,38 +261,38 @@ impl Server {
     /// See [`StartError`].
     pub async fn bind(config: Config) -> Result<Server, StartError> {
         let server = config.server.clone();
-        let timeouts = config.timeouts;
         let refused = |error| StartError::Bind(server.bind, error);
         // First, so that an address that is taken leaves nothing behind that runs.
-        let listener = listen(server.bind).map_err(refused)?;
+        let listener = listener::listen(server.bind).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
+        let admin_listener = listen_for_administrators(&config.admin)?;
+        let admin_address = admin_listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let gateway = Gateway::start(config).await?;
-        let mounted = gateway.clone();
+        let encrypted = gateway.setup().config.tls.is_some();
         let workers = server.workers.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-        let http = HttpServer::new(move || {
-            let gateway = mounted.clone();
-            App::new().configure(move |app| gateway.mount(app))
-        });
-        let http = http
-            .workers(workers)
-            .keep_alive(server.keep_alive)
-            .client_request_timeout(timeouts.client_header)
-            .max_connections(server.max_connections)
-            .tcp_nodelay(true)
-            .on_connect(move |connection, _| bound_writes(connection, timeouts.client_write_stall))
-            // Otherwise a client that left is not noticed while the upstream is silent.
-            .h1_allow_half_closed(false)
-            .shutdown_timeout(timeouts.drain_grace.as_secs().max(1))
-            .disable_signals()
-            .listen(listener);
-        let http = match http {
-            Ok(http) => http,
+        let public = Door { workers, max_connections: server.max_connections, tls: encrypted, mount: Gateway::mount };
+        // On loopback nobody listens in, and no certificate names it.
+        let tls = encrypted && !gateway.setup().config.admin.is_loopback();
+        let private = Door { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount: Gateway::mount_admin };
+        let opened = match admin_listener.map(|listener| private.open(listener, &gateway)).transpose() {
+            Ok(admin) => public.open(listener, &gateway).map(|serving| (serving, admin)),
+            Err(error) => Err(error),
+        };
+        let (serving, admin) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 gateway.close().await;
                 return Err(refused(error));
             }
         };
-        Ok(Server { gateway, address, serving: http.run() })
+        let watching = reload::watch::start(&gateway.shared);
+        Ok(Server { gateway, address, admin_address, serving, admin, watching })
+    }
+
+    /// Where administrators are listened to, if they are.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin_address
     }
 
     /// Where it listens.
@@ -313,8 +318,33 @@ impl Server {
     /// # Errors
     /// When the listener breaks.
     pub async fn run(self) -> io::Result<()> {
+        let closing = self.admin.map(|admin| {
+            let handle = admin.handle();
+            actix_rt::spawn(admin);
+            handle
+        });
         let served = self.serving.await;
+        // Until here administrators could watch how it went.
+        if let Some(admin) = closing {
+            admin.stop(false).await;
+        }
+        if let Some(watching) = self.watching {
+            watching.abort();
+        }
         self.gateway.close().await;
         served
+    }
+}
+
+/// The listener for administration, if there is to be one.
+fn listen_for_administrators(admin: &AdminConfig) -> Result<Option<TcpListener>, StartError> {
+    let Some(bind) = admin.bind else { return Ok(None) };
+    match listener::listen(bind) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if admin.is_default() => {
+            log::warn!("{bind} is taken ({error}): this gateway has no listener for administration. See admin.bind.");
+            Ok(None)
+        }
+        Err(error) => Err(StartError::BindAdmin(bind, error)),
     }
 }

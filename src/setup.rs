@@ -57,7 +57,11 @@ impl Setup {
     /// The bounds request bodies are read under.
     #[must_use]
     pub fn body_limits(&self) -> BodyLimits {
-        BodyLimits { bytes: self.config.limits.max_body_bytes, time: self.config.timeouts.client_body }
+        BodyLimits {
+            bytes: self.config.limits.max_body_bytes,
+            pace: self.config.timeouts.client_body,
+            load: Arc::clone(self.admission.load()),
+        }
     }
 
     /// The simulated providers it plays.
@@ -110,7 +114,7 @@ impl Draft {
             }
         }
         let Draft { version, config, catalog, policy, providers, simulation } = self;
-        let keys = KeyTable::new(config.auth.mode, &config.keys);
+        let keys = KeyTable::new(config.auth.mode, &config.keys, before.map(|setup| &setup.keys));
         Setup {
             admission: Admission::new(&config.limits, keys.callers(), before.map(|setup| &setup.admission)),
             keys,

@@ -3,13 +3,10 @@
 //! It never sits on the path of a token: workers hand it batches ([`Records`]), readers ask ([`Lookup`]).
 //! Where records live is behind [`LedgerStore`]; [`MemoryStore`] forgets them with the process.
 
+mod memory;
 mod spending;
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use actix::{Actor, Context, Handler, Message, MessageResult};
 
@@ -18,6 +15,7 @@ use crate::{
     mailbox::InMailbox,
 };
 
+pub use memory::MemoryStore;
 use spending::Account;
 pub use spending::Spent;
 
@@ -46,6 +44,53 @@ pub struct CountRecords {
     pub now_ms: i64,
 }
 
+/// Sets other bounds. Sent when a new configuration was taken over; no reply. What is over them leaves with the next
+/// messages.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct SetBounds {
+    /// Records kept.
+    pub capacity: usize,
+    /// How long each is kept at most.
+    pub max_age: Duration,
+}
+
+/// Asks what is held, by whom.
+#[derive(Message)]
+#[rtype(result = "Holdings")]
+pub struct ReadHoldings {
+    /// The moment that says what is too old, Unix milliseconds.
+    pub now_ms: i64,
+}
+
+/// What a ledger holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holdings {
+    /// Records.
+    pub records: usize,
+    /// Most records it keeps.
+    pub capacity: usize,
+    /// How long it keeps one at most.
+    pub max_age: Duration,
+    /// When the oldest was admitted, Unix milliseconds.
+    pub oldest_ms: Option<i64>,
+    /// When the newest was admitted, Unix milliseconds.
+    pub newest_ms: Option<i64>,
+    /// Records by owner, in the order of their numbers.
+    pub by_owner: Vec<(u64, usize)>,
+}
+
+/// Deletes records of ended generations; those that still run stay. Answers how many there were. Takes a tenth of a
+/// microsecond per record held. What was spent stays spent.
+#[derive(Message)]
+#[rtype(result = "usize")]
+pub struct DeleteRecords {
+    /// Only those admitted before that moment, Unix milliseconds.
+    pub before_ms: Option<i64>,
+    /// Only those of that owner.
+    pub owner: Option<u64>,
+}
+
 /// Asks what was spent by generations that ended since the process started.
 /// Flush the trays first to see what just ended.
 #[derive(Message)]
@@ -64,6 +109,12 @@ pub trait LedgerStore: Unpin + 'static {
     /// Forgets what is over the bounds at that moment, in Unix milliseconds; a bounded number at a time, the rest
     /// with the next calls.
     fn forget(&mut self, now_ms: i64);
+    /// What is held.
+    fn holdings(&self) -> Holdings;
+    /// Deletes every record that `unwanted` says so of; how many there were.
+    fn delete(&mut self, unwanted: &dyn Fn(&Generation) -> bool) -> usize;
+    /// Sets other bounds.
+    fn rebound(&mut self, capacity: usize, max_age: Duration);
     /// The record of that id, if it is still held and at that moment not too old.
     fn get(&self, id: GenerationId, now_ms: i64) -> Option<Arc<Generation>>;
     /// Records held.
@@ -130,6 +181,35 @@ impl<S: LedgerStore> Handler<CountRecords> for Ledger<S> {
     }
 }
 
+impl<S: LedgerStore> Handler<SetBounds> for Ledger<S> {
+    type Result = ();
+
+    fn handle(&mut self, SetBounds { capacity, max_age }: SetBounds, _: &mut Context<Self>) {
+        self.store.rebound(capacity, max_age);
+    }
+}
+
+impl<S: LedgerStore> Handler<ReadHoldings> for Ledger<S> {
+    type Result = MessageResult<ReadHoldings>;
+
+    fn handle(&mut self, ReadHoldings { now_ms }: ReadHoldings, _: &mut Context<Self>) -> Self::Result {
+        self.store.forget(now_ms);
+        MessageResult(self.store.holdings())
+    }
+}
+
+impl<S: LedgerStore> Handler<DeleteRecords> for Ledger<S> {
+    type Result = usize;
+
+    fn handle(&mut self, DeleteRecords { before_ms, owner }: DeleteRecords, _: &mut Context<Self>) -> usize {
+        self.store.delete(&|record| {
+            record.status != GenerationStatus::Running
+                && before_ms.is_none_or(|before| record.created_ms < before)
+                && owner.is_none_or(|owner| record.owner == owner)
+        })
+    }
+}
+
 impl<S: LedgerStore> Handler<ReadSpending> for Ledger<S> {
     type Result = MessageResult<ReadSpending>;
 
@@ -137,68 +217,6 @@ impl<S: LedgerStore> Handler<ReadSpending> for Ledger<S> {
         let asked = self.accounts.iter().filter(|(known, _)| owner.is_none_or(|owner| owner == **known));
         let spent = asked.map(|(_, account)| account.read(now_ms));
         MessageResult(spent.reduce(std::ops::Add::add).unwrap_or_default())
-    }
-}
-
-/// Records in memory: the newest `capacity`, none older than `max_age`.
-pub struct MemoryStore {
-    capacity: usize,
-    max_age: Duration,
-    records: HashMap<GenerationId, Arc<Generation>>,
-    /// Ids in the order they arrived; the front is the next to be forgotten.
-    order: VecDeque<GenerationId>,
-}
-
-impl MemoryStore {
-    /// Records forgotten by one call at most: a thousand take well under a millisecond, and no message waits longer
-    /// behind a look-up after a quiet night.
-    const FORGOTTEN_AT_ONCE: usize = 1000;
-
-    /// An empty store with these bounds.
-    #[must_use]
-    pub fn new(capacity: usize, max_age: Duration) -> MemoryStore {
-        MemoryStore { capacity: capacity.max(1), max_age, records: HashMap::new(), order: VecDeque::new() }
-    }
-
-    fn is_too_old(&self, record: &Generation, now_ms: i64) -> bool {
-        let max_age_ms = i64::try_from(self.max_age.as_millis()).unwrap_or(i64::MAX);
-        now_ms.saturating_sub(record.created_ms) > max_age_ms
-    }
-}
-
-impl LedgerStore for MemoryStore {
-    fn put(&mut self, record: Generation) {
-        let (id, created_ms) = (record.id, record.created_ms);
-        if let Some(known) = self.records.get_mut(&id) {
-            // Batches of two threads may cross: an ended generation never runs again.
-            if record.status != GenerationStatus::Running || known.status == GenerationStatus::Running {
-                *known = Arc::new(record);
-            }
-            return;
-        }
-        self.records.insert(id, Arc::new(record));
-        self.order.push_back(id);
-        self.forget(created_ms);
-    }
-
-    fn forget(&mut self, now_ms: i64) {
-        for _ in 0..MemoryStore::FORGOTTEN_AT_ONCE {
-            let Some(oldest) = self.order.front() else { return };
-            let aged = self.records.get(oldest).is_none_or(|record| self.is_too_old(record, now_ms));
-            if self.order.len() <= self.capacity && !aged {
-                return;
-            }
-            self.records.remove(oldest);
-            self.order.pop_front();
-        }
-    }
-
-    fn get(&self, id: GenerationId, now_ms: i64) -> Option<Arc<Generation>> {
-        self.records.get(&id).filter(|record| !self.is_too_old(record, now_ms)).cloned()
-    }
-
-    fn len(&self) -> usize {
-        self.records.len()
     }
 }
 
@@ -255,6 +273,7 @@ mod tests {
             streamed: false,
             decision: Arc::new(decision()),
             policy: Arc::default(),
+            catalog: Arc::default(),
             attempts: Vec::new(),
             model: None,
             provider_name: None,
@@ -298,7 +317,7 @@ mod tests {
 
     #[actix::test]
     async fn a_question_forgets_a_bounded_number_of_records() {
-        let night = MemoryStore::FORGOTTEN_AT_ONCE + 10;
+        let night = memory::FORGOTTEN_AT_ONCE + 10;
         let same_time = |n| Generation { id: GenerationId::new(0, [n as u64; 3]), ..admitted(0) };
         let ledger = holding((0..night).map(same_time).collect()).await;
         let count = async || ledger.send(CountRecords { now_ms: 2 * HOUR_MS }).await.unwrap();

@@ -74,6 +74,8 @@ pub trait Observer {
     fn ended(self: Box<Self>, ending: Ending, outcome: Outcome);
     /// What the client is told when the upstream fails in mid-stream.
     fn error(&self, fault: &AnswerFault) -> StreamError;
+    /// What the client is told when the gateway stops in mid-stream.
+    fn stopped(&self) -> StreamError;
 }
 
 /// How a stream ended.
@@ -83,6 +85,8 @@ pub enum Ending {
     Completed,
     /// The upstream failed after content had been sent.
     Failed(AnswerFault),
+    /// The gateway stopped, and nobody is to blame.
+    Stopped,
     /// The client left, or read nothing for too long.
     ClientLeft,
 }
@@ -165,8 +169,9 @@ enum Then {
 }
 
 impl Relay {
-    /// Starts a relay on this thread's arbiter and gives the response body it writes to.
-    pub fn start(feeds: FeedStream, limits: RelayLimits) -> RelayBody {
+    /// Starts a relay on this thread's arbiter and gives the response body it writes to. When `time_up` ends, so
+    /// does the stream, in band.
+    pub fn start(feeds: FeedStream, limits: RelayLimits, time_up: impl Future<Output = ()> + 'static) -> RelayBody {
         let (client, bytes) = mpsc::channel((limits.buffer_bytes / READ_BYTES).max(1));
         let (gone, left) = oneshot::channel();
         let whole = Rc::new(Cell::new(false));
@@ -189,6 +194,7 @@ impl Relay {
                     relay.client_left(ctx);
                 }
             }));
+            ctx.spawn(time_up.into_actor(&relay).map(|(), relay, ctx| relay.stop(ctx)));
             relay
         });
         RelayBody { bytes, whole, _gone: gone }
@@ -235,6 +241,21 @@ impl Relay {
             stream.chat.fail(&error, &mut self.buffer);
         }
         self.report(Ending::Failed(fault));
+        self.then = Then::Close;
+        self.send(ctx);
+    }
+
+    /// Ends the stream in band because the gateway stops. Without a stream, the attempts hear of it themselves.
+    fn stop(&mut self, ctx: &mut Context<Self>) {
+        let Some(stream) = &mut self.stream else { return };
+        let ending = if stream.chat.is_whole() && stream.chat.end(&mut self.buffer).is_ok() {
+            Ending::Completed
+        } else {
+            let error = stream.observer.stopped();
+            stream.chat.fail(&error, &mut self.buffer);
+            Ending::Stopped
+        };
+        self.report(ending);
         self.then = Then::Close;
         self.send(ctx);
     }

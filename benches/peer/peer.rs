@@ -1,14 +1,19 @@
 //! The two ends of the end-to-end benchmarks: a fixed upstream, and a client that loads what stands before it.
 //!
-//! Not a general load generator: it speaks just enough HTTP/1.1 for `benches/compare` and
-//! `benches/footprint`, on one thread, and takes no answer on trust: a status other than 200, a short
-//! body or a stream without its end fails the run. Next: `upstream.rs`, `load.rs`, `hold.rs`.
+//! Not a general load generator: it speaks just enough HTTP/1.1 for the commands in `benches/`, on one thread, and
+//! takes no answer on trust: a status other than 200, a short body or a stream without its end is a failure.
+//! Next: `upstream.rs`, `load.rs`, `hold.rs` for `compare` and `footprint`, `broken.rs`, `soak.rs` and `measure.rs`
+//! for `soak` and `figures`.
 
+mod broken;
+mod call;
 mod hold;
 mod http;
 mod load;
+mod measure;
 mod process;
 mod question;
+mod soak;
 mod upstream;
 
 use std::{
@@ -31,11 +36,19 @@ The peers of the end-to-end benchmarks.
       sends requests until the time is over and prints what they cost the process P
   bench-peer hold --address A --pid P [--path /...] [--key K] [--connections N]
       holds idle connections, then silent streams, and prints what they cost P in memory
+  bench-peer broken [--flap-ms N] [--chunk-ms N]
+      is a provider that fails each request in another way; with a flap, every other period only
+  bench-peer soak --address A --pid P [--calm] [--connections N] [--seconds N] [--rate N] ...
+      sends requests at a steady rate to healthy and broken providers and prints what P grew by
+  bench-peer idle|leaks|attack|stick|drain --address A --pid P [--connections N] [--seconds N] ...
+  bench-peer cancel --address A --port N [--connections N] ...
+      measure one figure each
 ";
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What `load` and `hold` are told on the command line.
+/// What the commands are told on the command line.
+#[derive(Clone)]
 struct Options {
     address: SocketAddr,
     path: String,
@@ -47,6 +60,12 @@ struct Options {
     stream: bool,
     chunk_pause: Duration,
     ticks_per_second: u64,
+    /// Requests per second of a soak, all connections together.
+    rate: f64,
+    calm: bool,
+    flap: Duration,
+    /// Where `cancel` plays a provider.
+    port: u16,
 }
 
 impl Default for Options {
@@ -62,6 +81,10 @@ impl Default for Options {
             stream: false,
             chunk_pause: Duration::from_millis(4),
             ticks_per_second: 100,
+            rate: 500.0,
+            calm: false,
+            flap: Duration::ZERO,
+            port: 0,
         }
     }
 }
@@ -81,6 +104,10 @@ impl Options {
                 Arg::Long("stream") => options.stream = true,
                 Arg::Long("chunk-ms") => options.chunk_pause = Duration::from_millis(parser.value()?.parse()?),
                 Arg::Long("ticks") => options.ticks_per_second = parser.value()?.parse()?,
+                Arg::Long("rate") => options.rate = parser.value()?.parse()?,
+                Arg::Long("calm") => options.calm = true,
+                Arg::Long("flap-ms") => options.flap = Duration::from_millis(parser.value()?.parse()?),
+                Arg::Long("port") => options.port = parser.value()?.parse()?,
                 other => return Err(other.unexpected()),
             }
         }
@@ -112,15 +139,27 @@ fn run() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match command.to_str() {
         Some("upstream") => runtime.block_on(upstream::serve(options.chunk_pause)),
-        Some("load") => runtime.block_on(tokio::task::LocalSet::new().run_until(load::run(&options))),
+        Some("load") => local(&runtime, load::run(&options)),
         Some("hold") => runtime.block_on(hold::run(&options)),
+        Some("broken") => runtime.block_on(broken::serve(options.flap, options.chunk_pause)),
+        Some("soak") => local(&runtime, soak::run(&options, options.calm)),
+        Some("idle") => runtime.block_on(measure::idle(&options)),
+        Some("leaks") => runtime.block_on(measure::leaks(&options)),
+        Some("attack") => local(&runtime, measure::attack(&options)),
+        Some("stick") => runtime.block_on(measure::stick(&options)),
+        Some("drain") => runtime.block_on(measure::drain(&options)),
+        Some("cancel") => runtime.block_on(measure::cancel(&options, options.port)),
         _ => Ok(io::stdout().write_all(USAGE.as_bytes())?),
     }
 }
 
+fn local(runtime: &tokio::runtime::Runtime, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    runtime.block_on(tokio::task::LocalSet::new().run_until(work))
+}
+
 /// Prints one line and hands it over at once, because a script waits for it.
-fn say(line: &str) -> io::Result<()> {
+fn say(line: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
-    out.flush()
+    Ok(out.flush()?)
 }

@@ -29,6 +29,11 @@ fn ticks(pid: u32, ticks_per_second: u64) -> Result<Duration, Failure> {
     Ok(Duration::from_nanos(ticks * 1_000_000_000 / ticks_per_second))
 }
 
+/// Open file descriptors of a process.
+pub(crate) fn descriptors(pid: u32) -> Result<u64, Failure> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64)
+}
+
 /// Resident memory of a process in KiB.
 pub(crate) fn resident(pid: u32) -> Result<u64, Failure> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;

@@ -18,7 +18,12 @@ const MESSAGE: usize = 900;
 
 /// A request, head and body, with a conversation of about `bytes`.
 pub(crate) fn question(options: &Options, held: bool) -> Result<Vec<u8>, Failure> {
-    let body = body(options.bytes, options.stream || held, if held { HELD } else { MODEL })?;
+    chat(options, if held { HELD } else { MODEL }, options.stream || held)
+}
+
+/// The same for a model of choice.
+pub(crate) fn chat(options: &Options, model: &str, stream: bool) -> Result<Vec<u8>, Failure> {
+    let body = body(options.bytes, stream, model)?;
     let Options { address, path, key, .. } = options;
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: {address}\r\nuser-agent: bench-peer\r\naccept: */*\r\n\

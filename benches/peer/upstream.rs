@@ -32,7 +32,7 @@ const STREAM_HEAD: &str =
 const USAGE: &str = r#"{"prompt_tokens":200,"completion_tokens":100,"total_tokens":300}"#;
 
 /// Everything the upstream ever says.
-struct Script {
+pub(crate) struct Script {
     answer: Vec<u8>,
     /// The events of a stream, each framed as one HTTP chunk.
     events: Vec<Vec<u8>>,
@@ -61,15 +61,8 @@ async fn answer_all(socket: TcpStream, script: &Script) -> io::Result<()> {
     let mut body = Vec::new();
     while let Some(head) = connection.request_head().await? {
         connection.body(&head, &mut body).await?;
-        let start = body.get(..LOOKED_AT).unwrap_or(&body);
-        let asked = |wanted: &str| start.windows(wanted.len()).any(|window| window == wanted.as_bytes());
-        if asked(HELD_MODEL) {
-            return hold(connection, script).await;
-        }
-        if asked(STREAMED) {
-            tell(&mut connection, script).await?;
-        } else {
-            connection.socket.write_all(&script.answer).await?;
+        if !script.answer_one(&mut connection, &body).await? {
+            return Ok(());
         }
     }
     Ok(())
@@ -90,7 +83,7 @@ async fn tell(connection: &mut Connection, script: &Script) -> io::Result<()> {
 }
 
 /// The first event, then silence until the other side goes away.
-async fn hold(mut connection: Connection, script: &Script) -> io::Result<()> {
+async fn hold(connection: &mut Connection, script: &Script) -> io::Result<()> {
     connection.socket.write_all(STREAM_HEAD.as_bytes()).await?;
     if let Some(event) = script.events.first() {
         connection.socket.write_all(event).await?;
@@ -99,8 +92,24 @@ async fn hold(mut connection: Connection, script: &Script) -> io::Result<()> {
 }
 
 impl Script {
-    fn new(pause: Duration) -> Result<Script, Failure> {
+    pub(crate) fn new(pause: Duration) -> Result<Script, Failure> {
         Ok(Script { answer: answer()?, events: events()?, pause })
+    }
+
+    /// Answers one request; false when the connection has nothing more to say.
+    pub(crate) async fn answer_one(&self, connection: &mut Connection, body: &[u8]) -> io::Result<bool> {
+        let start = body.get(..LOOKED_AT).unwrap_or(body);
+        let asked = |wanted: &str| start.windows(wanted.len()).any(|window| window == wanted.as_bytes());
+        if asked(HELD_MODEL) {
+            hold(connection, self).await?;
+            return Ok(false);
+        }
+        if asked(STREAMED) {
+            tell(connection, self).await?;
+        } else {
+            connection.socket.write_all(&self.answer).await?;
+        }
+        Ok(true)
     }
 }
 

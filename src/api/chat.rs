@@ -18,6 +18,7 @@ use crate::{
     dispatch::{self, Work, attempt::Measure, draft::Draft, plain, stream, walk::Walk},
     error::ApiError,
     gateway::Worker,
+    intent::Intent,
     query,
     record::Opening,
 };
@@ -38,14 +39,16 @@ pub async fn create(
     let body = read_json(&request, payload, worker.setup.body_limits()).await?;
     let chat = ChatRequest::parse(body, Form::Chat, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
-    let query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
+    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
+    let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
+    let intent = Intent::of(&worker, &chat, caller.owner, session_id.as_deref(), &mut query, clock::tick(accepted));
     let opening = Opening {
         api_type: ApiType::Completions,
         owner: caller.owner,
         requested_model: chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or_default(),
         streamed: chat.stream,
         external_user: chat.user.clone(),
-        session_id: chat.session_id.clone().or_else(|| header_text(&request, "x-session-id")),
+        session_id,
         tags: chat.tags.clone(),
         trace: chat.trace.clone(),
         media_prompt: u64::from(chat.images),
@@ -60,9 +63,10 @@ pub async fn create(
     };
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let work = Work::Chat(chat);
-    let routed = dispatch::route(&worker, &work, query).await?;
+    let routed = dispatch::route(&worker, &work, query).await;
+    let routed = routed.inspect_err(|error| intent.refused(&worker, error, clock::now()))?;
     let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
-    let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
+    let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed)).minding(intent);
     let walk = Walk::new(&worker, routed, accepted, measure);
     let answered = match streamed {
         Some(options) => stream::answer(&worker, work, walk, draft, options).await,

@@ -50,7 +50,7 @@ async fn explain(
     asked: Option<String>,
 ) -> Result<HttpResponse, ApiError> {
     let generation = lookup::find(worker, caller, id).await?;
-    let catalog = &worker.setup.catalog;
+    let catalog = &generation.catalog;
     let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
     let why_not = asked.map(|asked| why_not(&asked, &generation.decision, &generation.policy, catalog));
     let body = ExplainBody::new(&generation, catalog, &reason).answering(why_not.as_ref(), &generation, catalog);

@@ -219,7 +219,8 @@ mod tests {
                 },
                 "weights": {
                   "latency": 0.5,
-                  "cost": 0.5
+                  "cost": 0.5,
+                  "source": "default"
                 },
                 "allowed_models": [
                   [

@@ -17,7 +17,7 @@ pub async fn show(
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
-    let catalog = &worker.setup.catalog;
+    let catalog = &generation.catalog;
     let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
     let body = GenerationBody::new(&generation, catalog, &reason);
     Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))

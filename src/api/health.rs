@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{
     health_view::ProviderHealthBody,
     readiness::{Checks, ReadinessBody},
-    readings::{Clocks, Readings},
+    readings::{Clocks, Readings, rfc_3339},
 };
 use crate::{ask::ask, auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
 
@@ -29,6 +29,7 @@ pub(crate) async fn status(worker: Worker) -> HttpResponse {
         version: env!("CARGO_PKG_VERSION"),
         uptime_secs: clock::uptime_seconds(),
         started_at: clocks.show(clock::started()),
+        config: ConfigBody::now(&worker),
     };
     HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body)
 }
@@ -78,6 +79,31 @@ struct StatusBody {
     version: &'static str,
     uptime_secs: u64,
     started_at: String,
+    config: ConfigBody,
+}
+
+/// How the configuration stands, without its faults: they may name files and hosts.
+#[derive(Serialize)]
+struct ConfigBody {
+    version: u64,
+    loaded_at: String,
+    /// How the last attempt to change it ended; `null` without one.
+    last_reload: Option<&'static str>,
+    /// Whether something in it waits for a restart.
+    restart_pending: bool,
+}
+
+impl ConfigBody {
+    fn now(worker: &Worker) -> ConfigBody {
+        let standing = &worker.shared.reloads.standing;
+        let last = standing.last();
+        ConfigBody {
+            version: worker.setup.version,
+            loaded_at: rfc_3339(standing.loaded_ms()),
+            last_reload: last.as_ref().map(|attempt| attempt.outcome.as_str()),
+            restart_pending: last.is_some_and(|attempt| !attempt.pending.is_empty()),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -119,5 +145,7 @@ async fn checks(worker: &Worker) -> Checks {
         providers_configured: published.providers.len(),
         routers_answer: routers.iter().all(Result::is_ok),
         records: ledger.ok(),
+        in_flight: worker.setup.admission.in_flight(),
+        load: worker.setup.admission.load().read(),
     }
 }

@@ -3,10 +3,10 @@
 use actix_web::{HttpRequest, HttpResponse, http::header};
 use pointsman_actors::ledger::CountRecords;
 
-use super::{calibration_metrics, memory};
-use crate::{ask::ask, clock, config::Scope, error::ApiError, events::Standing, gateway::Worker};
+use super::{calibration_metrics, memory, slo_metrics};
+use crate::{ask::ask, clock, config::Scope, error::ApiError, events::Standing, gateway::Worker, routes::Exposure};
 
-/// Shows all counters. Open to anybody while the gateway listens on loopback only; else for keys with the scope `read`.
+/// Shows all counters. Open to anybody on a listener that only this machine reaches; else for keys with the scope `read`.
 ///
 /// # Errors
 /// 404 where metrics are switched off, 401 and 403 for a reader without the right, 500 when the encoder fails.
@@ -15,7 +15,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     if !setup.config.metrics.enabled {
         return Err(ApiError::unknown_path());
     }
-    if !setup.config.server.is_loopback() {
+    if !request.app_data::<Exposure>().is_some_and(|exposure| exposure.loopback) {
         setup.keys.caller(&request)?.require(Scope::Read)?;
     }
     let depths = &shared.news_room.depths;
@@ -27,8 +27,10 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         ledger_depth: depths.ledger.get(),
         ledger_records: ask(&shared.control.ledger(), question).await.ok(),
         dropped_events: shared.news_room.dropped(),
+        load: setup.admission.load().read(),
     });
     let mut others = calibration_metrics::read(&worker).await;
+    others.extend(slo_metrics::read(&worker));
     others.extend(memory::families(&worker));
     let text = shared.metrics.render(&others).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))

@@ -3,8 +3,8 @@
 //! Only what somebody said is shown; lists are kept apart, because each of them restricts by itself.
 
 use pointsman_actors::domain::{
-    DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Sourced, Usd,
-    Weights,
+    DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source,
+    Sourced, Usd, Weights,
 };
 use serde::Serialize;
 
@@ -41,6 +41,7 @@ struct SourcedBody<T> {
 struct WeightsBody {
     latency: Figure,
     cost: Figure,
+    source: &'static str,
 }
 
 #[derive(Serialize)]
@@ -65,6 +66,8 @@ struct ProviderPolicyBody<'a> {
     only: &'a [Vec<String>],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     ignore: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<&'static str>,
     allow_fallbacks: bool,
     require_parameters: bool,
     data_collection: &'static str,
@@ -95,7 +98,7 @@ impl<'a> ParametersBody<'a> {
         let parameters = &decision.parameters;
         ParametersBody {
             objective: SourcedBody::new(decision.objective, |objective| objective.as_str()),
-            weights: WeightsBody::new(decision.weights),
+            weights: WeightsBody::new(decision),
             allowed_models: allowed.iter().map(|list| list.iter().map(Text).collect()).collect(),
             blocked_models: blocked.iter().map(Text).collect(),
             provider: (*provider != ProviderPolicy::default()).then(|| ProviderPolicyBody::new(provider)),
@@ -118,8 +121,10 @@ impl<T> SourcedBody<T> {
 }
 
 impl WeightsBody {
-    fn new(weights: Weights) -> WeightsBody {
-        WeightsBody { latency: Figure::exact(weights.latency), cost: Figure::exact(weights.cost) }
+    fn new(decision: &Decision) -> WeightsBody {
+        let Weights { latency, cost } = decision.weights;
+        let source = decision.parameters.weights.map_or(Source::Default, |weights| weights.source);
+        WeightsBody { latency: Figure::exact(latency), cost: Figure::exact(cost), source: source.as_str() }
     }
 }
 
@@ -141,6 +146,7 @@ impl<'a> ProviderPolicyBody<'a> {
             order: &policy.order,
             only: &policy.only,
             ignore: &policy.ignore,
+            partition: policy.across_models.then_some("none"),
             allow_fallbacks: policy.allow_fallbacks,
             require_parameters: policy.require_parameters,
             data_collection: match policy.data_collection {

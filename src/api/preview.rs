@@ -17,8 +17,15 @@ use super::{
     why_not_view,
 };
 use crate::{
-    auth::Authorized, body::read_json, clock, config::Scope, dispatch::Work, error::ApiError, gateway::Worker, query,
-    refusal,
+    auth::Authorized,
+    body::{header_text, read_json},
+    clock,
+    config::Scope,
+    dispatch::Work,
+    error::ApiError,
+    gateway::Worker,
+    intent::Intent,
+    query, refusal,
 };
 
 /// Ranks the candidates of a chat request. No upstream call, no cost, no generation; counts as one request.
@@ -37,7 +44,10 @@ pub async fn show(
     let mut chat = ChatRequest::parse(body, Form::Preview, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
-    let query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
+    let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
+    let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
+    // Completes the question; a preview leaves nothing to be remembered.
+    let _ = Intent::of(&worker, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
     let asked = Asked { model: &requested, at: clock::unix_millis() / 1000, top_n: chat.routing.top_n };
     let now = clock::now();

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::load::LoadReading;
+
 /// What was found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checks {
@@ -17,6 +19,11 @@ pub(crate) struct Checks {
     pub(crate) routers_answer: bool,
     /// Records held; `None` when the ledger did not answer.
     pub(crate) records: Option<usize>,
+    /// Inference calls in progress.
+    pub(crate) in_flight: u32,
+    /// What else is carried. A gateway that turns calls away is ready all the same: taken out of service it would only
+    /// push its load on the others, and the next moment it has room again.
+    pub(crate) load: LoadReading,
 }
 
 /// The answer of the readiness page.
@@ -32,6 +39,7 @@ struct ChecksBody {
     providers: ProvidersCheck,
     router: RouterCheck,
     ledger: LedgerCheck,
+    load: LoadCheck,
 }
 
 #[derive(Serialize)]
@@ -58,6 +66,14 @@ struct LedgerCheck {
     records: usize,
 }
 
+#[derive(Serialize)]
+struct LoadCheck {
+    shedding: bool,
+    in_flight: u32,
+    buffered_bytes: usize,
+    connections: usize,
+}
+
 impl ReadinessBody {
     /// What `checks` amount to; a gateway that was asked to stop is never ready.
     pub(crate) fn new(draining: bool, checks: Checks) -> ReadinessBody {
@@ -73,6 +89,12 @@ impl ReadinessBody {
             },
             router: RouterCheck { ok: checks.routers_answer },
             ledger: LedgerCheck { ok: checks.records.is_some(), records: checks.records.unwrap_or_default() },
+            load: LoadCheck {
+                shedding: checks.load.shedding,
+                in_flight: checks.in_flight,
+                buffered_bytes: checks.load.body_bytes,
+                connections: checks.load.connections,
+            },
         };
         let good = body.catalog.ok && body.providers.ok && body.router.ok && body.ledger.ok;
         let status = match (draining, good) {
@@ -92,6 +114,7 @@ impl ReadinessBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Shed;
 
     const GOOD: Checks = Checks {
         models: Some(12),
@@ -100,6 +123,13 @@ mod tests {
         providers_configured: 4,
         routers_answer: true,
         records: Some(120),
+        in_flight: 3,
+        load: LoadReading {
+            body_bytes: 96,
+            connections: 7,
+            shed: [(Shed::InFlight, 1), (Shed::RequestRate, 0), (Shed::BufferedBytes, 0)],
+            shedding: true,
+        },
     };
 
     fn json(draining: bool, checks: Checks) -> String {
@@ -107,11 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn with_every_actor_answering_the_gateway_is_ready() {
+    fn with_every_actor_answering_the_gateway_is_ready_even_while_it_sheds_load() {
         let expected = concat!(
             r#"{"status":"ready","checks":{"catalog":{"ok":true,"models":12},"#,
             r#""providers":{"ok":true,"available":3,"configured":4},"#,
-            r#""router":{"ok":true},"ledger":{"ok":true,"records":120}}}"#,
+            r#""router":{"ok":true},"ledger":{"ok":true,"records":120},"#,
+            r#""load":{"shedding":true,"in_flight":3,"buffered_bytes":96,"connections":7}}}"#,
         );
         assert_eq!(json(false, GOOD), expected);
     }

@@ -29,6 +29,7 @@ pub(crate) fn query() -> Query {
         max_tokens: None,
         streamed: false,
         sticky: None,
+        latency_margin: 1.0,
         today: today(),
     }
 }
@@ -119,6 +120,7 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         streamed: true,
         decision: Arc::new(decision(catalog)),
         policy: Arc::default(),
+        catalog: Arc::new(catalog.clone()),
         attempts: vec![attempt(1, "Acme", Some(503)), attempt(2, "Beta Cloud", Some(200))],
         model: Some(model),
         provider_name: Some("Beta Cloud".into()),

@@ -120,6 +120,8 @@ fn alias(id: &str, free_only: bool) -> Alias {
         free_only,
         objective: None,
         weights: None,
+        preferred_max_latency: None,
+        preferred_min_throughput: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         description: "Chooses for you.".to_owned(),

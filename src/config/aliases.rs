@@ -1,9 +1,9 @@
 //! Names that stand for a choice: the built-in aliases and `[[aliases]]`.
 
-use pointsman_actors::domain::{Alias, ModelId, ModelPattern};
+use pointsman_actors::domain::{Alias, ModelId, ModelPattern, Preference};
 
 use super::{
-    routing::{OBJECTIVES, RoutingConfig, ServiceConfig, built_in_alias, weights},
+    routing::{OBJECTIVES, RoutingConfig, ServiceConfig, built_in_alias, preference, weights},
     section::{Item, Section},
 };
 
@@ -52,6 +52,8 @@ fn built_in(prefix: &str) -> Vec<Alias> {
         free_only,
         objective: None,
         weights: None,
+        preferred_max_latency: None,
+        preferred_min_throughput: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         description: description.to_owned(),
@@ -75,6 +77,8 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
         free_only: section.flag("free_only").unwrap_or(false),
         objective: section.choice("objective", &OBJECTIVES),
         weights: weights(section, "weights"),
+        preferred_max_latency: preference(section, "preferred_max_latency", Preference::latency_fault),
+        preferred_min_throughput: preference(section, "preferred_min_throughput", Preference::throughput_fault),
         allowed: patterns(section, "allowed_models"),
         blocked: patterns(section, "blocked_models"),
         description: section.text("description").unwrap_or_default().to_owned(),

@@ -34,7 +34,11 @@ pub(super) fn read(section: &Section<'_>, enabled: bool, context: &ProviderConte
     match (section.filled("api_key_env"), section.filled("api_key_file")) {
         (None, None) => Credential::None,
         (Some(variable), None) => from_variable(section, variable, context.environment),
-        (None, Some(path)) if enabled => from_file(section, &context.directory.join(path)),
+        (None, Some(path)) if enabled => {
+            let path = context.directory.join(path);
+            context.files.name(&path);
+            from_file(section, &path)
+        }
         (None, Some(_)) => missing("its key file is not read".to_owned()),
         (Some(_), Some(_)) => {
             section.fault("api_key_file", "stands beside api_key_env", format!("one of them: {PLACES}"));
@@ -102,7 +106,7 @@ fn from_file(section: &Section<'_>, path: &Path) -> Credential {
 
 /// The mode of a file that its group or others may use in any way.
 #[cfg(unix)]
-fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
+pub(super) fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;
 
     let mode = metadata.permissions().mode() & 0o7777;
@@ -111,7 +115,7 @@ fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
 
 /// Other systems have no such mode.
 #[cfg(not(unix))]
-fn open_to_others(_: &fs::Metadata) -> Option<u32> {
+pub(super) fn open_to_others(_: &fs::Metadata) -> Option<u32> {
     None
 }
 
@@ -121,10 +125,14 @@ pub(super) fn ca_file(section: &Section<'_>, enabled: bool, context: &ProviderCo
     let path = context.directory.join(section.filled("ca_file")?);
     if enabled {
         let shown = path.display();
+        context.files.name(&path);
         let wrong = match read_certificates(&path) {
             Err(error) => Some(format!("{shown} cannot be read: {error}")),
-            Ok(false) => Some(format!("{shown} holds no certificate")),
-            Ok(true) => None,
+            Ok(None) => Some(format!("{shown} holds no certificate")),
+            Ok(Some(content)) => {
+                context.files.hold(&path, &content);
+                None
+            }
         };
         if let Some(wrong) = wrong {
             section.fault("ca_file", wrong, "a readable file with certificates in PEM form");
@@ -133,12 +141,13 @@ pub(super) fn ca_file(section: &Section<'_>, enabled: bool, context: &ProviderCo
     Some(path)
 }
 
-/// Whether the file holds certificates. Devices and endless files are refused before they are read.
-fn read_certificates(path: &Path) -> io::Result<bool> {
+/// What the file holds, if there is a certificate in it. Devices and endless files are refused before they are read.
+fn read_certificates(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() || metadata.len() > LARGEST_CA_FILE {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file of at most 4 MiB"));
     }
     let marker: &[u8] = b"-----BEGIN CERTIFICATE-----";
-    Ok(fs::read(path)?.windows(marker.len()).any(|window| window == marker))
+    let content = fs::read(path)?;
+    Ok(content.windows(marker.len()).any(|window| window == marker).then_some(content))
 }

@@ -23,7 +23,7 @@ const PREFIX: &str = "POINTSMAN__";
 const NAMED: [&str; 2] = ["providers", "simulation.providers"];
 
 /// The variables a configuration is read with. Printing it shows names, never values.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
     unreadable: BTreeSet<String>,

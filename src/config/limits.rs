@@ -2,7 +2,7 @@
 //!
 //! Values only; each is enforced where the thing it bounds is held.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pointsman_actors::{dialect::RequestLimits, domain::PhaseClocks};
 
@@ -15,6 +15,9 @@ const GIB: usize = 1024 * MIB;
 const DAY: f64 = 86_400.0;
 /// The shortest clock that may be configured; tests use short ones, zero would mean "never works".
 const SHORTEST: f64 = 0.001;
+
+/// How often the bytes of a request body count: as they came, as they are sent on, and what was read out of them.
+pub const COPIES_OF_A_BODY: usize = 3;
 
 /// `[limits]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub struct LimitsConfig {
     pub key_requests_per_minute: Option<u32>,
     /// Requests in progress of a key that names no limit of its own; `None` means no limit.
     pub key_concurrency: Option<u32>,
+    /// Most bytes that all request bodies together may take, each counted three times.
+    pub buffered_bytes: usize,
     /// Largest plain answer of a provider.
     pub upstream_body_bytes: usize,
 }
@@ -47,6 +52,7 @@ impl Default for LimitsConfig {
             requests_per_minute: None,
             key_requests_per_minute: None,
             key_concurrency: None,
+            buffered_bytes: 128 * MIB,
             upstream_body_bytes: 32 * MIB,
         }
     }
@@ -56,7 +62,7 @@ impl LimitsConfig {
     pub(super) fn read(section: &Section<'_>) -> LimitsConfig {
         let default = LimitsConfig::default();
         let bytes = |key, most, default| section.integer(key, KIB..=most).unwrap_or(default);
-        LimitsConfig {
+        let limits = LimitsConfig {
             max_body_bytes: bytes("max_body_bytes", GIB, default.max_body_bytes),
             // 128 KiB is where the HTTP parser itself gives up.
             max_header_bytes: bytes("max_header_bytes", 128 * KIB, default.max_header_bytes),
@@ -66,8 +72,17 @@ impl LimitsConfig {
             key_requests_per_minute: ceiling(section, "key_requests_per_minute")
                 .unwrap_or(default.key_requests_per_minute),
             key_concurrency: ceiling(section, "key_concurrency").unwrap_or(default.key_concurrency),
+            buffered_bytes: bytes("buffered_bytes", 1024 * GIB, default.buffered_bytes),
             upstream_body_bytes: bytes("upstream_body_bytes", GIB, default.upstream_body_bytes),
+        };
+        let least = limits.max_body_bytes.saturating_mul(COPIES_OF_A_BODY);
+        if limits.buffered_bytes < least {
+            let key = if section.has("buffered_bytes") { "buffered_bytes" } else { "max_body_bytes" };
+            let wrong = "leaves no room for a single body of limits.max_body_bytes";
+            let allowed = format!("limits.buffered_bytes of at least {COPIES_OF_A_BODY} times that: {least}");
+            section.fault(key, wrong, allowed);
         }
+        limits
     }
 }
 
@@ -100,8 +115,8 @@ pub struct TimeoutsConfig {
     pub total: Duration,
     /// A client's whole request head.
     pub client_header: Duration,
-    /// A client's whole request body.
-    pub client_body: Duration,
+    /// A client's request body.
+    pub client_body: BodyPace,
     /// How long a client may read nothing of its answer.
     pub client_write_stall: Duration,
     /// How long running requests may go on after SIGTERM.
@@ -116,7 +131,11 @@ impl Default for TimeoutsConfig {
             first_content: Duration::from_secs(60),
             total: Duration::from_secs(600),
             client_header: Duration::from_secs(10),
-            client_body: Duration::from_secs(30),
+            client_body: BodyPace {
+                whole: Duration::from_secs(30),
+                bytes_per_second: 1024,
+                grace: Duration::from_secs(5),
+            },
             client_write_stall: Duration::from_secs(30),
             drain_grace: Duration::from_secs(30),
         }
@@ -133,7 +152,13 @@ impl TimeoutsConfig {
             first_content: clock("first_content_secs", default.first_content),
             total: clock("total_secs", default.total),
             client_header: clock("client_header_secs", default.client_header),
-            client_body: clock("client_body_secs", default.client_body),
+            client_body: BodyPace {
+                whole: clock("client_body_secs", default.client_body.whole),
+                bytes_per_second: section
+                    .integer("client_body_min_bytes_per_sec", 0..=1_000_000_000_u32)
+                    .unwrap_or(default.client_body.bytes_per_second),
+                grace: clock("client_body_grace_secs", default.client_body.grace),
+            },
             client_write_stall: clock("client_write_stall_secs", default.client_write_stall),
             drain_grace: section.seconds("drain_grace_secs", 0.0..=DAY).unwrap_or(default.drain_grace),
         }
@@ -148,6 +173,30 @@ impl TimeoutsConfig {
             idle: stream.idle_timeout,
             total: self.total,
         }
+    }
+}
+
+/// How fast a request body must come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyPace {
+    /// Longest time for the whole body.
+    pub whole: Duration,
+    /// Fewest bytes per second on average, once the grace is over; 0: any.
+    pub bytes_per_second: u32,
+    /// How long a body may be slower.
+    pub grace: Duration,
+}
+
+impl BodyPace {
+    /// When the next byte of a body must have come that began at `begun` and of which `received` bytes are here.
+    #[must_use]
+    pub fn next_by(&self, begun: Instant, received: usize) -> Instant {
+        let whole = begun + self.whole;
+        if self.bytes_per_second == 0 {
+            return whole;
+        }
+        let earned = Duration::from_secs_f64(received as f64 / f64::from(self.bytes_per_second));
+        (begun + self.grace + earned).min(whole)
     }
 }
 
@@ -190,5 +239,38 @@ impl StreamConfig {
             max_event_bytes: bytes("max_event_bytes", GIB, default.max_event_bytes),
             buffer_bytes: bytes("buffer_bytes", 64 * MIB, default.buffer_bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Config, Environment};
+
+    #[test]
+    fn there_must_be_room_for_one_largest_body() {
+        let faults = |limits: &str| {
+            let text = format!("[simulation]\nmode = \"off\"\n[limits]\n{limits}\n");
+            let read = Config::parse(&text, "f", Path::new("."), &Environment::default());
+            read.err().map(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        };
+        assert_eq!(faults("max_body_bytes = 1024\nbuffered_bytes = 3072"), None);
+        let little = faults("max_body_bytes = 1024\nbuffered_bytes = 3071").unwrap();
+        assert!(little.starts_with("f:5:18: limits.buffered_bytes: leaves no room"), "{little}");
+        let large = faults("max_body_bytes = 50000000").unwrap();
+        assert!(large.starts_with("f:4:18: limits.max_body_bytes: ") && large.contains("150000000"), "{large}");
+    }
+
+    #[test]
+    fn the_next_byte_is_due_by_the_pace_and_never_after_the_whole_time() {
+        let pace = BodyPace { whole: Duration::from_secs(30), bytes_per_second: 1_000, grace: Duration::from_secs(5) };
+        let begun = Instant::now();
+        let due = |pace: BodyPace, received| (pace.next_by(begun, received) - begun).as_millis();
+        assert_eq!(due(pace, 0), 5_000);
+        assert_eq!(due(pace, 1_500), 6_500);
+        assert_eq!(due(pace, 1_000_000), 30_000);
+        assert_eq!(due(BodyPace { bytes_per_second: 0, ..pace }, 0), 30_000);
     }
 }

@@ -9,24 +9,30 @@
 //! `assemble` makes the catalog. `config.toml` in the repository describes every key.
 
 mod address;
+mod admin;
 mod aliases;
 mod assemble;
 mod auth;
 mod credential;
 mod environment;
 mod fault;
+mod files;
 mod keys;
 mod limits;
 mod memory;
 mod models;
+mod origin;
 mod prices;
 mod providers;
+mod reload;
+mod restart;
 mod routing;
 mod section;
 mod server;
 mod simulation;
 mod storage;
 mod switches;
+mod tls;
 mod tree;
 
 use std::{fs, path::Path};
@@ -34,22 +40,29 @@ use std::{fs, path::Path};
 use pointsman_actors::domain::{Catalog, RoutingPolicy};
 
 pub use address::{BaseUrl, BaseUrlFault};
+pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub use environment::Environment;
 pub use fault::{Fault, Place};
 pub use keys::{Key, Scope, digest_of, to_hex};
-pub use limits::{LimitsConfig, StreamConfig, TimeoutsConfig};
+pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
+pub use origin::Reading;
 pub use providers::{ProviderConfig, WireDialect};
+pub use reload::ReloadConfig;
+pub use restart::Pending;
 pub use routing::{RoutingConfig, ServiceConfig};
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
 pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Envelope, ImagesConfig, LedgerConfig};
+pub use tls::{Identity, TlsConfig};
 
 use aliases::Aliases;
 use assemble::{Assembly, Tables, assemble};
 use fault::Faults;
+use files::{Files, NamedFiles};
 use keys::{KeyContext, KeyTable};
+use origin::Origin;
 use providers::{ProviderContext, ProviderTable};
 use section::Section;
 use simulation::SimulationTable;
@@ -63,13 +76,17 @@ const BUILT_IN_NAME: &str = "config.toml (built in)";
 /// A larger file is not a configuration.
 const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 
-/// A checked configuration.
-#[derive(Debug, Clone)]
+/// A checked configuration. Two are equal when each would do what the other does.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Where it came from, for messages.
     pub source: String,
     /// `[server]`.
     pub server: ServerConfig,
+    /// `[server.tls]`; `None`: plain HTTP.
+    pub tls: Option<TlsConfig>,
+    /// `[admin]`.
+    pub admin: AdminConfig,
     /// `[service]`.
     pub service: ServiceConfig,
     /// `[auth]`.
@@ -98,8 +115,12 @@ pub struct Config {
     pub simulation: SimulationConfig,
     /// The real providers that are on.
     pub providers: Vec<ProviderConfig>,
+    /// `[reload]`.
+    pub reload: ReloadConfig,
     models: Catalog,
     notes: Vec<String>,
+    origin: Option<Origin>,
+    named_files: NamedFiles,
 }
 
 impl Config {
@@ -109,14 +130,7 @@ impl Config {
     /// # Errors
     /// Every fault that was found, in the order of the file, those of the environment last.
     pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Config, Vec<Fault>> {
-        let default = Path::new(DEFAULT_FILE);
-        let path = path.or_else(|| default.exists().then_some(default));
-        let Some(path) = path else {
-            return Config::parse(BUILT_IN, BUILT_IN_NAME, Path::new("."), environment);
-        };
-        let name = path.display().to_string();
-        let text = read_file(path, &name)?;
-        Config::parse(&text, &name, path.parent().unwrap_or(Path::new(".")), environment)
+        Origin::new(path, environment).read().config
     }
 
     /// Reads the configuration from text. `name` is how faults call it; relative paths in it are
@@ -125,12 +139,7 @@ impl Config {
     /// # Errors
     /// Every fault that was found.
     pub fn parse(text: &str, name: &str, directory: &Path, environment: &Environment) -> Result<Config, Vec<Fault>> {
-        let faults = Faults::default();
-        let mut tree = tree::read(text, name, &faults);
-        environment::apply(&mut tree, environment, &faults);
-        let config = Section::root(&tree, &faults, |root| read(root, name, directory, environment));
-        let faults = faults.into_sorted();
-        if faults.is_empty() { Ok(config) } else { Err(faults) }
+        parse(text, name, directory, environment).0
     }
 
     /// The models, endpoints, providers and aliases, stamped with `version`.
@@ -155,11 +164,42 @@ impl Config {
     }
 }
 
+/// The configuration in a text, and every file that it names, also when it is faulty.
+fn parse(
+    text: &str,
+    name: &str,
+    directory: &Path,
+    environment: &Environment,
+) -> (Result<Config, Vec<Fault>>, NamedFiles) {
+    let (faults, files) = (Faults::default(), Files::default());
+    let mut tree = tree::read(text, name, &faults);
+    environment::apply(&mut tree, environment, &faults);
+    let surroundings = Surroundings { directory, environment, files: &files };
+    let config = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
+    let (faults, named_files) = (faults.into_sorted(), files.into_named());
+    if !faults.is_empty() {
+        return (Err(faults), named_files);
+    }
+    (Ok(Config { named_files: named_files.clone(), ..config }), named_files)
+}
+
+/// What a configuration is read with, beside its text.
+struct Surroundings<'s> {
+    directory: &'s Path,
+    environment: &'s Environment,
+    files: &'s Files,
+}
+
 /// Reads every section. Asks for all of them even when some are wrong: unknown ones are what is left.
-fn read(root: &Section<'_>, name: &str, directory: &Path, environment: &Environment) -> Config {
-    let server = root.section("server", ServerConfig::read);
+fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Config {
+    let &Surroundings { directory, environment, files } = surroundings;
+    let (server, tls) = root.section("server", |section| {
+        let tls = section.optional("tls", |section| TlsConfig::read(section, directory, files));
+        (ServerConfig::read(section), tls.flatten())
+    });
     let service = root.section("service", ServiceConfig::read);
     let auth = root.section("auth", |section| AuthConfig::read(section, &server));
+    let admin = root.section("admin", |section| AdminConfig::read(section, &server, &auth));
     let limits = root.section("limits", LimitsConfig::read);
     let timeouts = root.section("timeouts", TimeoutsConfig::read);
     let stream = root.section("stream", StreamConfig::read);
@@ -170,11 +210,12 @@ fn read(root: &Section<'_>, name: &str, directory: &Path, environment: &Environm
     let tables = Tables {
         aliases: Aliases::read(root, &service, &routing),
         simulation: root.section("simulation", SimulationTable::read),
-        providers: ProviderTable::read_all(root, &ProviderContext { environment, directory, server: &server }),
+        providers: ProviderTable::read_all(root, &ProviderContext { environment, directory, files, server: &server }),
         models: models::read_all(root),
     };
     let Assembly { catalog: models, providers, simulation, mut notes } = assemble(root, tables);
     notes.extend(open_doors(&server, &auth, &keys));
+    notes.extend(unguarded(&admin, tls.as_ref()));
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
@@ -182,8 +223,11 @@ fn read(root: &Section<'_>, name: &str, directory: &Path, environment: &Environm
         images: root.section("images", ImagesConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),
         cors: root.section("cors", CorsConfig::read),
+        reload: root.section("reload", ReloadConfig::read),
         keys: keys.entries,
         server,
+        tls,
+        admin,
         service,
         auth,
         limits,
@@ -194,6 +238,8 @@ fn read(root: &Section<'_>, name: &str, directory: &Path, environment: &Environm
         providers,
         models,
         notes,
+        origin: None,
+        named_files: NamedFiles::new(),
     }
 }
 
@@ -207,6 +253,15 @@ fn open_doors(server: &ServerConfig, auth: &AuthConfig, keys: &KeyTable) -> Vec<
         notes.push("No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned());
     }
     notes
+}
+
+/// What others may read: the keys of administrators on their way, the key of the certificate where it lies.
+fn unguarded(admin: &AdminConfig, tls: Option<&TlsConfig>) -> Vec<String> {
+    let open = admin.bind.filter(|_| tls.is_none() && !admin.is_loopback());
+    let open = open.map(|bind| format!("admin.bind is {bind}: keys with the scope admin travel there unencrypted."));
+    let lax = tls.and_then(|tls| Some((tls.key.display(), tls.key_mode?)));
+    let lax = lax.map(|(key, mode)| format!("server.tls.key: {key} has mode {mode:04o}: others may read it."));
+    open.into_iter().chain(lax).collect()
 }
 
 fn read_file(path: &Path, name: &str) -> Result<String, Vec<Fault>> {

@@ -15,6 +15,7 @@ use super::{
     address::BaseUrl,
     credential::{self, Credential},
     environment::Environment,
+    files::Files,
     section::{Item, Section},
     server::ServerConfig,
 };
@@ -33,7 +34,7 @@ pub enum WireDialect {
 }
 
 /// A provider that can be called: everything its clients are built from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ProviderConfig {
     /// Position in the catalog's providers.
     pub index: u32,
@@ -106,6 +107,8 @@ pub(super) struct ProviderContext<'c> {
     pub(super) environment: &'c Environment,
     /// Relative paths are relative to the configuration's own directory.
     pub(super) directory: &'c Path,
+    /// The files that are named.
+    pub(super) files: &'c Files,
     pub(super) server: &'c ServerConfig,
 }
 

@@ -5,10 +5,11 @@
 use std::path::Path;
 
 use pointsman_actors::domain::{
-    BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, RetryPolicy, RoutingPolicy, StatsPolicy, Weights,
+    BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, Percentile, Preference, PreferenceFault, RetryPolicy,
+    RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Weights,
 };
 
-use super::{memory::MemoryConfig, section::Section};
+use super::{memory::MemoryConfig, section::Section, tree::Value};
 
 /// Spellings of the built-in aliases that are accepted beside `<prefix>/auto` and `<prefix>/free`.
 const DEFAULT_SYNONYMS: [&str; 5] = ["auto", "router", "free", "openrouter/auto", "openrouter/free"];
@@ -135,6 +136,8 @@ fn policy(section: &Section<'_>) -> RoutingPolicy {
         }),
         breaker: section.section("breaker", |breaker| breaker_policy(breaker, default.breaker)),
         pacing: section.flag("pacing").unwrap_or(default.pacing),
+        sticky: section.section("sticky", |sticky| sticky_policy(sticky, default.sticky)),
+        targets: section.section("latency_targets", |targets| target_policy(targets, default.targets)),
         clocks: default.clocks,
     }
 }
@@ -194,4 +197,55 @@ fn breaker_policy(section: &Section<'_>, default: BreakerPolicy) -> BreakerPolic
         factor: section.number("factor", 1.0..=4.0).unwrap_or(default.factor),
         max_steps: section.integer("max_steps", 1..=20).unwrap_or(default.max_steps),
     }
+}
+
+fn sticky_policy(section: &Section<'_>, default: StickyPolicy) -> StickyPolicy {
+    StickyPolicy {
+        enabled: section.flag("enabled").unwrap_or(default.enabled),
+        ttl: section.seconds("ttl_s", 1.0..=604_800.0).unwrap_or(default.ttl),
+        min_prompt_tokens: section.integer("min_prompt_tokens", 1..=u32::MAX).unwrap_or(default.min_prompt_tokens),
+        max_conversations: section.integer("max_conversations", 32..=10_000_000).unwrap_or(default.max_conversations),
+    }
+}
+
+fn target_policy(section: &Section<'_>, default: TargetPolicy) -> TargetPolicy {
+    TargetPolicy {
+        gain: section.number("gain", 0.001..=1.0).unwrap_or(default.gain),
+        max_margin: section.number("max_margin", 1.0..=100.0).unwrap_or(default.max_margin),
+        min_margin: section.number("min_margin", 0.1..=1.0).unwrap_or(default.min_margin),
+        reserve: section.number("reserve", 0.0..=0.9).unwrap_or(default.reserve),
+    }
+}
+
+/// A number, which bounds the median, or a table `{ p50, p75, p90, p95, p99 }`; `check` says what is wrong with it.
+pub(super) fn preference(
+    section: &Section<'_>,
+    key: &'static str,
+    check: fn(&Preference) -> Option<PreferenceFault>,
+) -> Option<Preference> {
+    const RANGE: std::ops::RangeInclusive<f64> = 0.0..=1e6;
+    let preference = match section.any(key)? {
+        Value::Table(_) => section.optional(key, |bounds| {
+            let bound = |key| bounds.number(key, RANGE);
+            let read = Preference {
+                p50: bound("p50"),
+                p75: bound("p75"),
+                p90: bound("p90"),
+                p95: bound("p95"),
+                p99: bound("p99"),
+            };
+            let refused = |it: Percentile| bounds.has(it.as_str()) && read.bound(it).is_none();
+            (!Percentile::ALL.into_iter().any(refused)).then_some(read)
+        })??,
+        Value::Number(_) | Value::Integer(_) => Preference::median(section.number(key, RANGE)?),
+        _ => {
+            section.fault(key, "is no bound", "a number (of the median), or a table such as { p95 = 0.8 }");
+            return None;
+        }
+    };
+    if let Some(fault) = check(&preference) {
+        section.fault(key, fault.to_string(), "numbers above 0 that do not contradict each other");
+        return None;
+    }
+    Some(preference)
 }

@@ -47,7 +47,7 @@ impl ServerConfig {
     pub(super) fn read(section: &Section<'_>) -> ServerConfig {
         let default = ServerConfig::default();
         ServerConfig {
-            bind: bind(section).unwrap_or(default.bind),
+            bind: section.filled("bind").and_then(|_| socket_address(section, "bind")).unwrap_or(default.bind),
             workers: section.integer("workers", 0..=1024_usize).map_or(default.workers, NonZeroUsize::new),
             keep_alive: section.seconds("keep_alive_secs", 0.0..=86_400.0).unwrap_or(default.keep_alive),
             max_connections: section.integer("max_connections", 1..=1_000_000).unwrap_or(default.max_connections),
@@ -59,19 +59,25 @@ impl ServerConfig {
     /// Whether only this machine can reach the server.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        self.bind.ip().to_canonical().is_loopback()
+        is_loopback(self.bind)
     }
 }
 
-fn bind(section: &Section<'_>) -> Option<SocketAddr> {
-    let text = section.filled("bind")?;
+/// The address and port that `key` holds, also with the name `localhost`.
+pub(super) fn socket_address(section: &Section<'_>, key: &'static str) -> Option<SocketAddr> {
+    let text = section.text(key)?;
     let port_of_localhost = || text.strip_prefix("localhost:")?.parse().ok();
     let address = text.parse().ok().or_else(|| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port_of_localhost()?))));
     if address.is_none() {
         let allowed = "an address and a port, such as \"127.0.0.1:8080\", \"0.0.0.0:8080\" or \"[::1]:8080\"";
-        section.fault("bind", "is not an address", allowed);
+        section.fault(key, "is not an address", allowed);
     }
     address
+}
+
+/// Whether only this machine can reach what listens there.
+pub(super) fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
 }
 
 /// `[cors]`.

@@ -18,6 +18,7 @@ use crate::{
     dispatch::attempt::{Attempt, Names, millis},
     events::{self, HedgeEnd},
     gateway::Worker,
+    intent::Intent,
     upstream::UpstreamError,
 };
 
@@ -40,6 +41,7 @@ pub struct Draft {
     record: Generation,
     posted: bool,
     admitted: Option<Admitted>,
+    intent: Option<Intent>,
     rate: Option<RateState>,
 }
 
@@ -65,7 +67,15 @@ impl Draft {
             posted: false,
             rate: admitted.rate,
             admitted: Some(admitted),
+            intent: None,
         }
+    }
+
+    /// The same, with an intent that hears how it ends.
+    #[must_use]
+    pub fn minding(mut self, intent: Intent) -> Draft {
+        self.intent = Some(intent);
+        self
     }
 
     /// What is known so far.
@@ -186,6 +196,15 @@ impl Draft {
         self.post(GenerationStatus::Cancelled);
     }
 
+    /// The process left after the client had seen this much of attempt `n`.
+    pub fn stop(&mut self, n: u32, outcome: Outcome) {
+        if let Some(running) = self.take(n) {
+            self.push(running.attempt.cancelled(Some(&outcome)));
+        }
+        self.adopt(outcome);
+        self.post(GenerationStatus::Failed);
+    }
+
     fn take(&mut self, n: u32) -> Option<Running> {
         let is_it = |lane: &&mut Option<Running>| lane.as_ref().is_some_and(|running| running.attempt.turn.n == n);
         self.running.iter_mut().find(is_it)?.take()
@@ -242,6 +261,10 @@ impl Draft {
         }
         self.record.status = status;
         self.admitted = None;
+        if let Some(intent) = &self.intent {
+            let now = clock::now();
+            intent.ended(&self.worker, &self.record, now - self.accepted, now);
+        }
         events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
         self.worker.post(self.worker.news.record(self.record.clone()));
     }
@@ -272,8 +295,9 @@ impl Drop for Draft {
     fn drop(&mut self) {
         if !self.posted {
             self.abandon();
-            let left = if std::thread::panicking() { GenerationStatus::Failed } else { GenerationStatus::Cancelled };
-            self.post(left);
+            // Cancelled means that the client left.
+            let ours = std::thread::panicking() || self.worker.shared.drain.is_over();
+            self.post(if ours { GenerationStatus::Failed } else { GenerationStatus::Cancelled });
         }
     }
 }

@@ -65,7 +65,9 @@ impl ImageWork {
     #[must_use]
     pub fn new(request: ImageRequest, call: &HttpRequest) -> ImageWork {
         let connection = call.connection_info();
-        let base = format!("{}://{}/api/v1/images/files/", connection.scheme(), connection.host());
+        let encrypted = Worker::of(call).is_some_and(|worker| worker.setup.config.tls.is_some());
+        let scheme = if encrypted { "https" } else { connection.scheme() };
+        let base = format!("{scheme}://{}/api/v1/images/files/", connection.host());
         ImageWork { request, base }
     }
 

@@ -68,12 +68,12 @@ pub async fn answer(
         Ok(Err(error)) => return Err(error),
         Err(_) => {
             let chat = ChatStream::new(call::unanswered(draft.borrow().record()), options);
-            late_feeds(opening, chat, Rc::clone(&draft))
+            late_feeds(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&draft))
         }
     };
     let mut head = head(&draft.borrow());
     draft.borrow().publish_running();
-    Ok(head.body(Body(Relay::start(feeds, limits))))
+    Ok(head.body(Body(Relay::start(feeds, limits, worker.shared.drain.over()))))
 }
 
 fn head(draft: &Draft) -> actix_web::HttpResponseBuilder {
@@ -109,6 +109,21 @@ fn late_feeds(
         }
     });
     stream::once(opened).flatten().boxed_local()
+}
+
+/// The same attempts, given up when the process must leave: dropping them ends them, and their record.
+fn unless_stopped(
+    opening: LocalBoxFuture<'static, Result<Open, ApiError>>,
+    time_up: impl Future<Output = ()> + 'static,
+) -> LocalBoxFuture<'static, Result<Open, ApiError>> {
+    async move {
+        tokio::select! {
+            biased;
+            open = opening => open,
+            () = time_up => Err(ApiError::draining()),
+        }
+    }
+    .boxed_local()
 }
 
 /// Walks the plan until an endpoint gives content.
@@ -217,14 +232,24 @@ impl Observer for StreamObserver {
         match ending {
             Ending::Completed => draft.complete(self.n, outcome),
             Ending::Failed(fault) => draft.broke(self.n, &fault::behind_head(fault.into()), outcome),
+            Ending::Stopped => draft.stop(self.n, outcome),
             Ending::ClientLeft => draft.cancel(self.n, outcome),
         }
     }
 
     fn error(&self, fault: &AnswerFault) -> StreamError {
-        let error = ApiError::broken_stream(fault.kind);
+        self.told(&ApiError::broken_stream(fault.kind))
+    }
+
+    fn stopped(&self) -> StreamError {
+        StreamError { provider_name: None, ..self.told(&ApiError::draining()) }
+    }
+}
+
+impl StreamObserver {
+    fn told(&self, error: &ApiError) -> StreamError {
         let draft = self.draft.borrow();
-        StreamError { provider_name: draft.record().provider_name.clone(), ..stream_error(&error, draft.record()) }
+        StreamError { provider_name: draft.record().provider_name.clone(), ..stream_error(error, draft.record()) }
     }
 }
 

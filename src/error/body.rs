@@ -44,6 +44,8 @@ struct Metadata<'a> {
     previous_errors: &'a [PreviousError],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     allowed_values: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    faults: &'a [String],
 }
 
 impl Serialize for PreviousError {
@@ -80,6 +82,7 @@ impl<'a> ErrorBody<'a> {
                     raw: upstream.and_then(|detail| detail.raw.as_deref()),
                     previous_errors: &problem.previous,
                     allowed_values: &problem.allowed_values,
+                    faults: &problem.faults,
                 },
                 availability: problem.availability.as_ref(),
             },

@@ -41,6 +41,8 @@ impl RecordedPolicy {
             retry: _,
             breaker: _,
             pacing: _,
+            sticky: _,
+            targets: _,
             clocks,
         } = policy;
         RecordedPolicy {

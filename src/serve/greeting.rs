@@ -9,7 +9,8 @@ use crate::config::{AuthMode, Config, DEVELOPMENT_KEY};
 /// The text for a server at `address`. The line with the base address is stable: scripts read it.
 pub(super) fn text(config: &Config, address: &str) -> String {
     let catalog = config.catalog(1);
-    let base = format!("http://{address}/api/v1");
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let base = format!("{scheme}://{address}/api/v1");
     let mut text = format!("Pointsman {} is listening.\n\n", env!("CARGO_PKG_VERSION"));
     // Writing to a `String` cannot fail.
     let _ = tell_access(&mut text, config, &catalog, &base);

@@ -11,6 +11,7 @@
 //! awc would write on, meet a reset and lose the status. The guard notices the refusal and swallows the rest of the
 //! request, so that awc goes on to read.
 
+pub(super) mod dry_run;
 mod early;
 mod fault;
 mod framing;
@@ -271,7 +272,12 @@ impl<S: Wire> Guard<S> {
     }
 
     fn ended_before_head(&mut self) -> io::Error {
-        let fault = if self.held.is_empty() { Fault::NoAnswer } else { Fault::HeadCut };
+        let fault = match head::parse(&self.held) {
+            _ if self.held.is_empty() => Fault::NoAnswer,
+            // Noise that came in pieces and without a line's end was not looked at so far.
+            Err(fault) => fault,
+            Ok(_) => Fault::HeadCut,
+        };
         self.fail(fault)
     }
 }

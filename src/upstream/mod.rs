@@ -34,6 +34,7 @@ pub use body::UpstreamBody;
 pub use client::{BodyForm, Call, TransportLimits, UpstreamAnswer, UpstreamClient};
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
+pub use guard::dry_run::{Examined, examine};
 pub use page::read_page;
 pub use probe::{Phases, Timing};
 pub use redact::Redactor;

@@ -104,22 +104,22 @@ fn a_variable_that_names_no_key_is_a_fault_that_names_it() {
         "",
         [("POINTSMAN__LIMITS__MAXN", "2")],
         expect![[r#"
-        POINTSMAN__LIMITS__MAXN: limits.maxn: unknown key, did you mean 'max_n'?; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, upstream_body_bytes
-    "#]],
+            POINTSMAN__LIMITS__MAXN: limits.maxn: unknown key, did you mean 'max_n'?; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, buffered_bytes, upstream_body_bytes
+        "#]],
     );
     check(
         "",
         [("POINTSMAN__LIMIT__MAX_N", "2")],
         expect![[r#"
-        POINTSMAN__LIMIT__MAX_N: limit: unknown section, did you mean 'limits'?; allowed: server, service, auth, limits, timeouts, stream, routing, keys, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors
-    "#]],
+            POINTSMAN__LIMIT__MAX_N: limit: unknown section, did you mean 'limits'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors, reload
+        "#]],
     );
     check(
         "",
         [("POINTSMAN__DEBUG", "1")],
         expect![[r#"
-        POINTSMAN__DEBUG: debug: unknown section; allowed: server, service, auth, limits, timeouts, stream, routing, keys, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors
-    "#]],
+            POINTSMAN__DEBUG: debug: unknown section; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors, reload
+        "#]],
     );
     check(
         "",

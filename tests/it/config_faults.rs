@@ -49,14 +49,14 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[server]\nbnid = \"127.0.0.1:1\"",
         expect![[r#"
-            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: bind, workers, keep_alive_secs, max_connections, drain_notice_ms, mount_v1
+            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: tls, bind, workers, keep_alive_secs, max_connections, drain_notice_ms, mount_v1
         "#]],
     );
     check(
         "[sevrer]\nbind = 1",
         expect![[r#"
-        f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, limits, timeouts, stream, routing, keys, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors
-    "#]],
+            f:1:2: sevrer: unknown section, did you mean 'server'?; allowed: server, service, auth, admin, limits, timeouts, stream, routing, keys, aliases, simulation, providers, models, catalog, ledger, images, metrics, cors, reload
+        "#]],
     );
     check(
         "[routing.hedge]\nsigmas = 2",
@@ -67,8 +67,8 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[timeouts]\nmilliseconds = 2",
         expect![[r#"
-        f:2:1: timeouts.milliseconds: unknown key; allowed: connect_secs, first_byte_secs, first_content_secs, total_secs, client_header_secs, client_body_secs, client_write_stall_secs, drain_grace_secs
-    "#]],
+            f:2:1: timeouts.milliseconds: unknown key; allowed: connect_secs, first_byte_secs, first_content_secs, total_secs, client_header_secs, client_body_secs, client_body_min_bytes_per_sec, client_body_grace_secs, client_write_stall_secs, drain_grace_secs
+        "#]],
     );
     check(
         "[providers.acme]\nbase_url = \"http://h\"\ntimeout = 3",
@@ -180,9 +180,9 @@ fn columns_count_characters_not_bytes() {
     check(
         "limits = { max_n = 3, \"größe\" = 1, max_tool = 1 }",
         expect![[r#"
-        f:1:23: limits.größe: unknown key; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, upstream_body_bytes
-        f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, upstream_body_bytes
-    "#]],
+            f:1:23: limits.größe: unknown key; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, buffered_bytes, upstream_body_bytes
+            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, buffered_bytes, upstream_body_bytes
+        "#]],
     );
 }
 

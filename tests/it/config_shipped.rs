@@ -151,6 +151,8 @@ fn every_documented_default_is_the_default_of_the_code() {
     assert_eq!(shipped.images, empty.images);
     assert_eq!(shipped.metrics, empty.metrics);
     assert_eq!(shipped.cors, empty.cors);
+    assert_eq!(shipped.reload, empty.reload);
+    assert_eq!(shipped.admin, empty.admin);
     assert_eq!(shipped.simulation.mode, empty.simulation.mode);
     assert_eq!(empty.routing_policy(1), RoutingPolicy::default());
     assert_eq!(empty.routing_policy(7).version, 7);
@@ -179,9 +181,12 @@ fn every_key_the_code_knows_is_described() {
         "[routing.hedge]\nzzz = 1",
         "[routing.retry]\nzzz = 1",
         "[routing.breaker]\nzzz = 1",
+        "[routing.sticky]\nzzz = 1",
+        "[routing.latency_targets]\nzzz = 1",
         "[routing.memory]\nzzz = 1",
         "[[keys]]\nzzz = 1",
         "[[aliases]]\nzzz = 1",
+        "[[aliases]]\npreferred_max_latency.zzz = 1",
         "[simulation]\nzzz = 1",
         "[simulation.providers.a]\nzzz = 1",
         "[providers.a]\nzzz = 1",
@@ -194,6 +199,9 @@ fn every_key_the_code_knows_is_described() {
         "[images]\nzzz = 1",
         "[metrics]\nzzz = 1",
         "[cors]\nzzz = 1",
+        "[reload]\nzzz = 1",
+        "[admin]\nzzz = 1",
+        "[server.tls]\nzzz = 1",
     ] {
         let keys = known_keys(section);
         assert!(!keys.is_empty(), "{section}");

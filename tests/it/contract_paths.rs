@@ -26,6 +26,7 @@ const PAGES: [&str; 19] = [
     "/health/memory",
     "/health/providers",
     "/health/providers/acme",
+    "/health/slo",
     "/key",
     "/auth/key",
     "/credits",

@@ -8,6 +8,7 @@ use crate::{
     harness::{KEY, TestGateway},
     pool::{answer, completion, provider, refusal, simple_model, stream_begin, stream_end, with},
     process::{ConfigFile, Process},
+    raw_client::RawClient,
     scripted::{Script, Upstream},
 };
 
@@ -35,9 +36,12 @@ struct Session {
 
 impl Session {
     async fn call(&mut self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<&Value>) {
-        let body = body.map(|body| body.to_string().into_bytes());
+        self.send(method, path, headers, body.map(|body| body.to_string().into_bytes())).await;
+    }
+
+    async fn send(&mut self, method: Method, path: &str, headers: &[(&str, &str)], body: Option<Vec<u8>>) {
         let reply = self.gateway.call(method.clone(), path, headers, body).await;
-        let what = format!("{method} {path} {headers:?} {}", reply.status);
+        let what = format!("{method} {path} {}", reply.status);
         let (id, inference) = (reply.header("x-generation-id").map(str::to_owned), path.contains("/chat/"));
         let good = inference && reply.status == 200;
         self.answers.push((what.clone(), format!("{:?}", reply.headers)));
@@ -104,6 +108,70 @@ fn config(upstreams: &[(&str, Upstream)]) -> ConfigFile {
     ConfigFile::new(&text)
 }
 
+/// Every page that shows something of what happened.
+const PAGES: [&str; 17] = [
+    "/api/v1/key",
+    "/api/v1/credits",
+    "/api/v1/providers",
+    "/api/v1/health/providers",
+    "/api/v1/health/providers/cut",
+    "/api/v1/health/providers/garbled",
+    "/api/v1/health/calibration",
+    "/api/v1/models/stats",
+    "/api/v1/models/acme/good/endpoints",
+    "/api/v1/models",
+    "/api/models",
+    "/api/v1/models/count",
+    "/metrics",
+    "/health",
+    "/health/live",
+    "/health/ready",
+    "/nowhere",
+];
+
+/// What clients do wrong, with their prompts, keys and other people's keys in every place there is.
+async fn hostile_calls(session: &mut Session) {
+    let prompt = |more: &str| format!("{{\"model\":\"acme/good\",\"messages\":[{{\"content\":\"{PROMPT}\"}}]{more}");
+    let json = ("content-type", "application/json");
+    let bodies =
+        [prompt(""), prompt("}} trailing"), prompt(",\"x\":1,\"x\":2}"), format!("\"{PROMPT}\""), "[".repeat(500)];
+    for body in bodies {
+        for path in ["/api/v1/chat/completions", "/api/v1/route/preview", "/api/v1/route/explain", "/api/v1/images"] {
+            session.send(Method::POST, path, &[json], Some(body.clone().into_bytes())).await;
+        }
+    }
+    let asked = json!({"model": "acme/good", "messages": [{"role": "user", "content": PROMPT}]});
+    session.call(Method::POST, "/api/v1/route/preview", &[json], Some(&asked)).await;
+    session.call(Method::POST, "/api/v1/images", &[json], Some(&json!({"model": "acme/good", "prompt": PROMPT}))).await;
+    session.call(Method::POST, "/api/v1/chat/completions", &[("content-type", "text/plain")], Some(&asked)).await;
+    for field in ["model", "user", "session_id", "objective", "response_format", "tool_choice", "reasoning"] {
+        let mut odd = asked.clone();
+        odd[field] = json!({ "a": PROVIDER_KEY });
+        // What was sent as a value may come back as one in the error's words; what stands inside it may not.
+        session.call(Method::POST, "/api/v1/chat/completions", &[json], Some(&odd)).await;
+    }
+    session.call(Method::DELETE, "/api/v1/chat/completions", &[json], Some(&asked)).await;
+    let (huge, cookie) = (format!("Bearer {}", WRONG_KEY.repeat(900)), format!("key={KEY}"));
+    session.call(Method::GET, "/api/v1/key", &[("authorization", &huge), ("cookie", &cookie)], None).await;
+}
+
+/// Clients that leave in mid-stream, stop inside a body, or speak no HTTP behind their key.
+async fn leave_and_trickle(gateway: &TestGateway) {
+    let body = json!({"model": "acme/streaming", "stream": true, "messages": [{"role": "user", "content": PROMPT}]});
+    RawClient::chat(gateway, &body).await.hang_up();
+    for said in [
+        format!("POST /api/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n"),
+        format!("{}{{\"messages\":\"{PROMPT}", crate::enemy::head("content-length: 1000\r\n")),
+        format!("GET /{PROMPT} HTTP/9.9\r\nauthorization: Bearer {KEY}\r\n\r\n"),
+        format!("{}zz{PROMPT}\r\n", crate::enemy::head("transfer-encoding: chunked\r\n")),
+    ] {
+        let mut client = RawClient::connect(gateway.address).await;
+        client.say(said).await;
+        client.shut_down_writing().await;
+        check("the answer to half a request", &client.rest().await);
+    }
+}
+
 async fn check_session(log: &str) {
     let upstreams = upstreams();
     let config = config(&upstreams);
@@ -129,11 +197,11 @@ async fn check_session(log: &str) {
         session.call(Method::GET, "/api/v1/key", &[header], None).await;
         session.call(Method::POST, "/api/v1/chat/completions", &[header], Some(&json!({"prompt": PROMPT}))).await;
     }
-    for path in
-        ["/api/v1/key", "/api/v1/health/providers", "/api/v1/models/stats", "/api/models", "/metrics", "/health/ready"]
-    {
+    hostile_calls(&mut session).await;
+    for path in PAGES {
         session.call(Method::GET, path, &[], None).await;
     }
+    leave_and_trickle(&session.gateway).await;
     session.check();
 
     process.signal("TERM");

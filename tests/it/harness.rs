@@ -13,10 +13,14 @@ use serde_json::Value;
 /// The key every test gateway accepts.
 pub const KEY: &str = "sk-test-0123456789abcdef";
 
+/// No listener for administration, unless a test names another address: the default is there once per machine.
+pub const NO_ADMIN: (&str, &str) = ("POINTSMAN__ADMIN__BIND", "");
+
 /// A running gateway. Stops with the test's runtime.
 pub struct TestGateway {
     /// Where it listens.
     pub address: SocketAddr,
+    admin: Option<SocketAddr>,
     handle: Option<actix_web::dev::ServerHandle>,
     gateway: Option<Gateway>,
 }
@@ -82,8 +86,7 @@ impl TestGateway {
 
     /// Goes over to another configuration, given as for [`TestGateway::start_with`].
     pub async fn adopt(&self, config: &str, environment: &[(&str, &str)]) -> u64 {
-        let gateway = self.gateway.as_ref().expect("a gateway in this process");
-        gateway.adopt(read(config, environment)).await.unwrap_or_else(|error| panic!("{error}"))
+        self.inner().adopt(read(config, environment)).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts a gateway in front of the shipped simulated providers, made quick and faultless.
@@ -92,6 +95,7 @@ impl TestGateway {
             ("TEST_KEY".into(), KEY.into()),
             ("POINTSMAN__SERVER__BIND".into(), "127.0.0.1:0".into()),
             ("POINTSMAN__SERVER__WORKERS".into(), "1".into()),
+            (NO_ADMIN.0.into(), NO_ADMIN.1.into()),
             ("POINTSMAN__SIMULATION__MODE".into(), "on".into()),
             ("POINTSMAN__KEYS".into(), "[{ name = \"test\", env = \"TEST_KEY\" }]".into()),
         ];
@@ -107,16 +111,34 @@ impl TestGateway {
         TestGateway::run(config.unwrap_or_else(|faults| panic!("{faults:#?}"))).await
     }
 
+    /// Starts a gateway with the configuration in the file at `path`, read with these variables and the test key.
+    pub async fn load(path: &Path, environment: &[(&str, &str)]) -> TestGateway {
+        let environment = [NO_ADMIN, ("TEST_KEY", KEY)].into_iter().chain(environment.iter().copied()).collect();
+        let config = Config::load(Some(path), &environment);
+        TestGateway::run(config.unwrap_or_else(|faults| panic!("{faults:#?}"))).await
+    }
+
+    /// The gateway itself, when it runs in this process.
+    pub fn inner(&self) -> &Gateway {
+        self.gateway.as_ref().expect("a gateway in this process")
+    }
+
     async fn run(config: Config) -> TestGateway {
         let server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
         let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
+        let admin = server.admin_address();
         actix_web::rt::spawn(server.run());
-        TestGateway { address, handle: Some(handle), gateway: Some(gateway) }
+        TestGateway { address, admin, handle: Some(handle), gateway: Some(gateway) }
     }
 
     /// A gateway that runs elsewhere: a process of its own.
     pub fn at(address: SocketAddr) -> TestGateway {
-        TestGateway { address, handle: None, gateway: None }
+        TestGateway { address, admin: None, handle: None, gateway: None }
+    }
+
+    /// Its listener for administration; what is sent there has the test key unless it names another.
+    pub fn admin(&self) -> TestGateway {
+        TestGateway::at(self.admin.expect("a listener for administration"))
     }
 
     /// The address below which everything lies.
@@ -185,17 +207,23 @@ impl TestGateway {
             handle.stop(true).await;
         }
     }
+
+    /// Tells whatever still runs that the time of the process is over; its pages can still be read.
+    pub fn end_requests(&self) {
+        self.gateway.as_ref().expect("runs in a process of its own").end_requests();
+    }
 }
 
 /// The configuration of a test: the preamble and this.
 fn read(config: &str, environment: &[(&str, &str)]) -> Config {
     let text = format!("{}\n{config}", preamble());
-    let environment = environment.iter().copied().chain([("TEST_KEY", KEY)]).collect();
+    let environment = [NO_ADMIN, ("TEST_KEY", KEY)].into_iter().chain(environment.iter().copied()).collect();
     let config = Config::parse(&text, "test", Path::new("."), &environment);
     config.unwrap_or_else(|faults| panic!("{faults:#?}"))
 }
 
-fn preamble() -> &'static str {
+/// What stands before the configuration of every test.
+pub fn preamble() -> &'static str {
     "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n\
      [auth]\ndevelopment_key_enabled = false\n[[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n"
 }

@@ -3,7 +3,10 @@
 //! [`check`] runs a case four ways: plain and streamed, with the upstream alone and with a healthy spare behind
 //! it. What the line does not say holds for every case: see [`Seen::is_in_order`].
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
@@ -202,6 +205,7 @@ async fn play(
     gate.close();
     let seen = Seen::of(&gateway, watched_chat(&gateway, &body(streamed), gate).await).await;
     seen.is_in_order(streamed);
+    health_heard_of(&gateway, &seen.record["route"]["attempts"][0]).await;
     seen.line()
 }
 
@@ -302,6 +306,30 @@ impl Seen {
             assert!(reply.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
             assert!(!error["metadata"]["previous_errors"].as_array().unwrap().is_empty(), "{body}");
         }
+    }
+}
+
+/// What the first provider's health says of its only attempt: a success, its failure by name, or nothing at all where
+/// the caller made the mistake. Nothing of it stays in flight.
+async fn health_heard_of(gateway: &TestGateway, attempt: &Value) {
+    let begun = Instant::now();
+    loop {
+        let health = gateway.get("/api/v1/health/providers/p0").await.expect(200)["data"][0].take();
+        let told = match attempt["error_type"].as_str() {
+            None => health["successes"] == 1 && health["last_error"].is_null(),
+            Some("bad_request" | "context_length" | "too_large" | "unprocessable") => {
+                health["consecutive_failures"] == 0 && health["last_error"].is_null()
+            }
+            Some(failure) => {
+                let error = &health["last_error"];
+                health["successes"] == 0 && error["error_type"] == failure && error["status"] == attempt["status"]
+            }
+        };
+        if told && health["in_flight"] == 0 {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(2), "{attempt} is told as {health}");
+        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

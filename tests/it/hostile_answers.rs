@@ -96,6 +96,24 @@ async fn an_encoding_that_nobody_asked_for() {
     plain(&status("200 OK", "content-encoding: identity\r\n", &completion("Hello")), HELLO).await;
 }
 
+/// A hundred megabytes of one letter in a hundred kilobytes: whoever inflates it has lost.
+#[actix_web::test]
+async fn a_bomb() {
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    for _ in 0..100 {
+        std::io::Write::write_all(&mut bomb, &[b' '; 1_000_000]).unwrap();
+    }
+    let bomb = bomb.finish().unwrap();
+    for (head, streamed) in
+        [("content-encoding: gzip\r\n", MALFORMED), ("content-encoding: x-gzip\r\n", MALFORMED), ("", TRUNCATED)]
+    {
+        let mut answer = format!("HTTP/1.1 200 OK\r\n{head}content-length: {}\r\n\r\n", bomb.len()).into_bytes();
+        answer.extend_from_slice(&bomb);
+        let script = Script::new().request().send(answer).fin();
+        check(Case::of(&script, MALFORMED, streamed)).await;
+    }
+}
+
 #[actix_web::test]
 async fn an_answer_larger_than_allowed() {
     let upstream = Upstream::start([saying(&ok(&completion(&"x".repeat(100_000))))]);
@@ -154,4 +172,20 @@ async fn odd_names() {
     assert!(upstream_id.len() <= 200 && !upstream_id.contains('\u{1b}'), "{upstream_id}");
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
     assert!(!reply.text().contains("\\u0007") && !reply.text().contains("script"));
+}
+
+/// Statement 52 where no error is: our key as an id, a model, a fingerprint, a finish.
+#[actix_web::test]
+async fn our_key_in_the_names_of_a_good_answer() {
+    let answer = json!({"id": PROVIDER_KEY, "model": PROVIDER_KEY, "object": PROVIDER_KEY,
+        "system_fingerprint": PROVIDER_KEY, "provider": PROVIDER_KEY, "service_tier": PROVIDER_KEY,
+        "choices": [{"index": 0, "message": {"role": PROVIDER_KEY, "content": "Hello"},
+            "finish_reason": PROVIDER_KEY}]});
+    let event = json!({"id": PROVIDER_KEY, "model": PROVIDER_KEY, "object": PROVIDER_KEY,
+        "system_fingerprint": PROVIDER_KEY, "provider": PROVIDER_KEY, "service_tier": PROVIDER_KEY,
+        "choices": [{"index": 0, "delta": {"role": PROVIDER_KEY, "content": "Hello"},
+            "finish_reason": PROVIDER_KEY}]});
+    check(Case::plain(&saying(&ok(&answer.to_string())), HELLO)).await;
+    let stream = crate::hostile::stream_of(&format!("data: {event}\n\ndata: [DONE]\n\n"));
+    check(Case::streamed(&saying(&stream), HELLO)).await;
 }

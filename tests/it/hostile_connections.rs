@@ -90,6 +90,8 @@ async fn interim_heads_instead_of_the_answer() {
 async fn an_interim_head_behind_the_answer_changes_nothing() {
     let answer = format!("{}HTTP/1.1 103 Early Hints\r\n\r\n", ok(&completion("Hello")));
     check(Case::plain(&saying(&answer), "200 'Hello' stop | completed | ok:200")).await;
+    let stream = format!("{}HTTP/1.1 103 Early Hints\r\n\r\n", stream_of(&events("Hello")));
+    check(Case::streamed(&saying(&stream), "200 'Hello' stop | completed | ok:200")).await;
 }
 
 #[actix_web::test]
@@ -165,4 +167,63 @@ async fn a_fresh_connection_that_dies_is_not_tried_again() {
     let seen = Seen::of(&gateway, gateway.chat(&body(false)).await).await;
     assert_eq!(seen.line(), UNAVAILABLE_RESET);
     assert_eq!(upstream.connections(), 1);
+}
+
+#[actix_web::test]
+async fn a_connection_that_is_reset_inside_the_head() {
+    let half = Script::new().request().send("HTTP/1.1 200 OK\r\ncontent-le").pause(Duration::from_millis(100)).reset();
+    check(Case::of(&half, UNAVAILABLE_RESET, UNAVAILABLE_RESET)).await;
+}
+
+/// The clock of the head is for the whole of it: a byte now and then does not wind it up again.
+#[actix_web::test]
+async fn a_head_that_trickles_in_for_ever() {
+    let timeout = "504 timeout | failed | timeout";
+    let head = format!("HTTP/1.1 200 OK\r\nx-filler: {}", "y".repeat(1000));
+    let slowly = Script::new().request().trickle(head, 1, Duration::from_millis(20));
+    check(Case::of(&slowly, timeout, timeout).waiting()).await;
+}
+
+#[actix_web::test]
+async fn too_many_headers() {
+    let headers: String = (0..500).map(|number| format!("x-h{number}: 1\r\n")).collect();
+    let answer = saying(&status("200 OK", &headers, &completion("Hello")));
+    check(Case::of(&answer, UNAVAILABLE_MALFORMED, UNAVAILABLE_MALFORMED)).await;
+}
+
+#[actix_web::test]
+async fn header_lines_that_are_none() {
+    for line in ["no colon\r\n", " folded: 1\r\n", "x-null: a\0b\r\n", "content-length : 5\r\n", "x: \u{7f}\r\n"] {
+        let answer = saying(&status("200 OK", line, &completion("Hello")));
+        check(Case::of(&answer, UNAVAILABLE_MALFORMED, UNAVAILABLE_MALFORMED)).await;
+    }
+}
+
+/// An answer whose framing or status was irregular in any way is the last one of its connection, although the upstream
+/// kept it open.
+#[actix_web::test]
+async fn no_connection_is_used_again_behind_an_irregular_answer() {
+    let (plain, stream) = (ok(&completion("Hello")), stream_of(&events("Hello")));
+    let irregular = [
+        (false, status("200 OK", "content-encoding: gzip\r\n", "{}")),
+        (false, status("302 Found", "location: /\r\n", "")),
+        (false, status("999 Odd", "", "{}")),
+        (false, "HTTP/1.1 204 No Content\r\n\r\n".to_owned()),
+        (false, plain.replace("HTTP/1.1", "HTTP/1.0")),
+        (false, plain.replace("200 OK\r\n", "200 OK\r\nconnection: close\r\n")),
+        (false, format!("{plain}\r\n")),
+        (true, stream_of("data: {\"choices\":[{]}\n\n")),
+        (true, format!("{stream}HTTP/1.1 103 Early Hints\r\n\r\n")),
+        (true, format!("{CHUNKED}{}", chunk(&events("Hello")))),
+    ];
+    for (streamed, answer) in irregular {
+        let good = if streamed { stream.clone() } else { plain.clone() };
+        let again = good.replace("Hello", "again");
+        let upstream = Upstream::start([Script::new().request().send(answer.clone()), Script::answering(again)]);
+        let gateway = gateway(&[upstream.url("")], "").await;
+        gateway.chat(&body(streamed)).await;
+        let seen = Seen::of(&gateway, gateway.chat(&body(streamed)).await).await;
+        assert!(seen.line().starts_with("200 'again' stop"), "{answer}: {}", seen.line());
+        assert_eq!((upstream.connections(), upstream.log().requests.len()), (2, 2), "{answer}");
+    }
 }

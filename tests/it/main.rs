@@ -2,6 +2,8 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod admin;
+#[cfg(test)]
 mod browsers;
 #[cfg(test)]
 mod calibration;
@@ -22,13 +24,13 @@ mod config_secrets;
 #[cfg(test)]
 mod config_shipped;
 #[cfg(test)]
+mod config_targets;
+#[cfg(test)]
 mod contract_access;
 #[cfg(test)]
 mod contract_catalog;
 #[cfg(test)]
 mod contract_chat;
-#[cfg(test)]
-mod contract_enemy;
 #[cfg(test)]
 mod contract_errors;
 #[cfg(test)]
@@ -54,9 +56,28 @@ mod contract_secrets;
 #[cfg(test)]
 mod contract_stream;
 #[cfg(test)]
-mod contract_stream_leaving;
-#[cfg(test)]
 mod contract_stream_pace;
+#[cfg(test)]
+mod enemy;
+#[cfg(test)]
+mod enemy_bodies;
+#[cfg(test)]
+mod enemy_framing;
+#[cfg(test)]
+mod enemy_heads;
+#[cfg(test)]
+mod enemy_keys;
+#[cfg(test)]
+mod enemy_leaving;
+#[cfg(test)]
+mod enemy_paths;
+#[cfg(test)]
+mod enemy_slow;
+#[cfg(test)]
+mod fuzz_corpus;
+#[cfg(test)]
+#[path = "../../fuzz/properties/mod.rs"]
+mod fuzz_properties;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
@@ -68,6 +89,8 @@ mod hostile_answers;
 #[cfg(test)]
 mod hostile_connections;
 #[cfg(test)]
+mod hostile_endless;
+#[cfg(test)]
 mod hostile_statuses;
 #[cfg(test)]
 mod hostile_streams;
@@ -76,7 +99,11 @@ mod image_links;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]
+mod latency_targets;
+#[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod lifecycle_drain;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
@@ -84,9 +111,13 @@ mod pool;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod provider_preferences;
+#[cfg(test)]
 mod raw_client;
 #[cfg(test)]
 mod reload;
+#[cfg(test)]
+mod reload_file;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
@@ -98,9 +129,13 @@ mod schema;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
+mod server_tls;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod smoke;
+#[cfg(test)]
+mod stickiness;
 #[cfg(test)]
 mod upstream_answers;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::harness::TestGateway;
+use crate::harness::{NO_ADMIN, TestGateway};
 
 /// No process may keep a test waiting longer than this.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,7 +48,8 @@ impl Drop for ConfigFile {
 fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
     // No `config.toml` of this repository in its way.
-    command.current_dir(env!("CARGO_TARGET_TMPDIR")).args(arguments).env_clear().envs(environment.iter().copied());
+    command.current_dir(env!("CARGO_TARGET_TMPDIR")).args(arguments).env_clear();
+    command.envs([NO_ADMIN]).envs(environment.iter().copied());
     command
 }
 
@@ -70,12 +71,20 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a server and waits until it has greeted.
     pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Process {
-        let mut child = command(arguments, environment)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Process::launch(command(arguments, environment))
+    }
+
+    /// The same, with at most so many descriptors open.
+    pub(crate) fn start_with_descriptors(most: u32, arguments: &[&str], environment: &[(&str, &str)]) -> Process {
+        let mut shell = Command::new("sh");
+        let line = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &line, env!("CARGO_BIN_EXE_pointsman")]).args(arguments);
+        shell.current_dir(env!("CARGO_TARGET_TMPDIR")).env_clear().envs(environment.iter().copied());
+        Process::launch(shell)
+    }
+
+    fn launch(mut command: Command) -> Process {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (stdout, stderr) = (Arc::default(), Arc::default());
         let readers =
             vec![collect(child.stdout.take().unwrap(), &stdout), collect(child.stderr.take().unwrap(), &stderr)];

@@ -1,6 +1,6 @@
 //! A client that sees every byte as it comes: for tests of when something is sent, and of hanging up.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use serde_json::Value;
 use tokio::{
@@ -23,6 +23,33 @@ pub(crate) struct RawClient {
 }
 
 impl RawClient {
+    /// Connects and says nothing yet.
+    pub(crate) async fn connect(address: SocketAddr) -> RawClient {
+        let socket = TcpStream::connect(address).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        RawClient { socket, received: Vec::new(), seen: 0 }
+    }
+
+    /// Sends these bytes; says whether the gateway still takes them.
+    pub(crate) async fn say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.socket.write_all(bytes.as_ref()).await.is_ok()
+    }
+
+    /// Sends these bytes in pieces with a gap between any two, until all are out or something is answered.
+    pub(crate) async fn trickle(&mut self, bytes: impl AsRef<[u8]>, piece: usize, gap: Duration) -> bool {
+        for part in bytes.as_ref().chunks(piece) {
+            if !self.say(part).await || self.hears_within(gap).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The statuses of all answers so far, interim ones included.
+    pub(crate) fn statuses(&self) -> Vec<u16> {
+        self.text().split("HTTP/1.1 ").skip(1).filter_map(|rest| rest.get(..3)?.parse().ok()).collect()
+    }
+
     /// Connects and sends one chat request; nothing is read yet.
     pub(crate) async fn chat(gateway: &TestGateway, body: &Value) -> RawClient {
         RawClient::send(gateway, "/api/v1/chat/completions", "", body).await
@@ -36,10 +63,9 @@ impl RawClient {
              {headers}content-length: {}\r\n\r\n",
             body.len()
         );
-        let mut socket = TcpStream::connect(gateway.address).await.unwrap();
-        socket.set_nodelay(true).unwrap();
-        socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
-        RawClient { socket, received: Vec::new(), seen: 0 }
+        let mut client = RawClient::connect(gateway.address).await;
+        assert!(client.say(format!("{head}{body}")).await);
+        client
     }
 
     /// Reads on until `wanted` comes, and gives everything from the last call's find up to its end.

@@ -127,3 +127,19 @@ async fn what_is_known_about_an_endpoint_survives_and_models_come_and_go() {
     assert!(requests.iter().all(|(_, requests)| **requests == json!(1)), "{requests:?}");
     assert_eq!(requests.len(), 2, "{stats}");
 }
+
+#[actix_web::test]
+async fn an_old_decision_is_explained_with_the_names_it_was_made_with() {
+    let upstream = saying("Hello");
+    let gateway = served_by("acme", &upstream).start().await;
+    let id = gateway.chat(&ask("acme/small")).await.expect(200)["id"].as_str().unwrap().to_owned();
+
+    served_by("bolt", &upstream).take_over(&gateway).await;
+
+    let explained = gateway.get(&format!("/api/v1/route/explain?generation_id={id}")).await.expect(200);
+    let candidate = &explained["candidates"][0];
+    assert_eq!((&candidate["provider_name"], &candidate["model"]), (&json!("Acme"), &json!("acme/small")));
+    assert_eq!((&explained["catalog_version"], &explained["policy_version"]), (&json!(1), &json!(1)));
+    let reason = explained["decision_reason"].as_str().unwrap();
+    assert!(reason.contains("Acme") && !reason.contains("Bolt"), "{reason}");
+}

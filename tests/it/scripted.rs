@@ -102,6 +102,12 @@ impl Script {
         self.step(Step::Repeat(script))
     }
 
+    /// Goes on with the steps of `script`.
+    pub(crate) fn then(mut self, script: &Script) -> Script {
+        self.0.extend_from_slice(&script.0);
+        self
+    }
+
     fn step(mut self, step: Step) -> Script {
         self.0.push(step);
         self

@@ -1,8 +1,8 @@
 //! Everything one decision reads, gathered once.
 
-use super::{noise::Noise, predict::Rules};
+use super::{noise::Noise, predict::Rules, wishes::has_wishes};
 use crate::{
-    domain::{Catalog, EndpointId, Query, RoutingParameters, RoutingPolicy, Tick},
+    domain::{Catalog, EndpointId, Query, RoutingPolicy, Tick},
     stats::{LengthClass, LiveView, Snapshot},
 };
 
@@ -66,9 +66,4 @@ impl Case<'_> {
         let sticky = self.query.sticky.filter(|sticky| sticky.endpoint == endpoint);
         sticky.map_or(0, |sticky| sticky.cached_tokens.min(self.query.prompt_tokens))
     }
-}
-
-fn has_wishes(routing: &RoutingParameters) -> bool {
-    let prefers = routing.preferred_max_latency.is_some() || routing.preferred_min_throughput.is_some();
-    prefers || !routing.provider.order.is_empty()
 }

@@ -6,10 +6,11 @@ use super::{
     gates,
     predict::{Forecast, lateness},
     score::Scoring,
+    wishes::{GRADE_BITS, tier},
 };
 use crate::{
-    domain::{Cause, EndpointId, Excluded, Inputs, Preference, Target, Tick},
-    stats::{Curve, EndpointStats, Facts, Gate, LiveEndpoint},
+    domain::{Cause, EndpointId, Excluded, Inputs, Target, Tick},
+    stats::{EndpointStats, Facts, Gate, LiveEndpoint},
 };
 
 /// Lower bound on the failure probability behind a gate that is not open.
@@ -77,14 +78,14 @@ impl Row<'_> {
         (self.class >> 32) as u32
     }
 
-    /// Place in `provider.order`, then whether a preference is missed.
+    /// Place in `provider.order`, then how well preferences are kept.
     pub(super) fn tier(&self) -> u32 {
         self.class as u32
     }
 
     /// Target and place in `provider.order` alone.
     pub(super) fn wish(&self) -> u64 {
-        self.class >> 1
+        self.class >> GRADE_BITS
     }
 
     /// Its score, were nothing in its cache.
@@ -200,7 +201,8 @@ impl<'a> Field<'a> {
         }
         let z = case.noise.at(stats.facts.id);
         let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, z);
-        let class = u64::from(target) << 32;
+        // Models that compete are of one class.
+        let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
         let passing = moment.gate.is_passing() && moment.due.is_none();
         let free = passing && forecast.load <= case.saturation;
         self.free += usize::from(free);
@@ -274,37 +276,6 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         tier: 0,
         until: Tick(0),
     }
-}
-
-/// The place in `provider.order`, then whether a preference is missed.
-fn tier(case: &Case<'_>, row: &Row<'_>) -> u32 {
-    let routing = &case.query.routing;
-    let order = &routing.provider.order;
-    let subject = case.catalog.endpoint(row.index).and_then(|endpoint| Subject::of(case.catalog, endpoint));
-    let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
-    let place = order.iter().position(named).unwrap_or(order.len());
-    let (forecast, stats) = (&row.forecast, row.stats);
-    let slow = routing.preferred_max_latency.is_some_and(|latency| is_slow(&latency.value, forecast, &stats.curve));
-    let lame = routing.preferred_min_throughput.is_some_and(|rate| {
-        let per_token = stats.curve.per_token * libm::exp(forecast.load);
-        is_lame(&rate.value, per_token, stats.estimates.per_token_variance.sqrt())
-    });
-    u32::try_from(place).unwrap_or(u32::MAX >> 1) << 1 | u32::from(slow || lame)
-}
-
-/// The bounds of a preference, each with the standard deviations at which its percentile lies.
-fn bounds(preference: &Preference) -> impl Iterator<Item = (f64, f64)> {
-    let at = [(preference.p50, 0.0), (preference.p75, 0.6745), (preference.p90, 1.2816), (preference.p95, Curve::Z95)];
-    at.into_iter().chain([(preference.p99, 2.3263)]).filter_map(|(bound, z)| Some((bound?, z)))
-}
-
-fn is_slow(latency: &Preference, forecast: &Forecast, curve: &Curve) -> bool {
-    bounds(latency).any(|(bound, z)| forecast.first_token * libm::exp(z * curve.sigma) > bound)
-}
-
-/// A percentile of a rate is what so many answers reach at least.
-fn is_lame(rate: &Preference, per_token: f64, sigma: f64) -> bool {
-    bounds(rate).any(|(bound, z)| 1.0 / (per_token * libm::exp(z * sigma)) < bound)
 }
 
 /// The failures behind the gate that stands in the way: the endpoint's own, or its provider's.

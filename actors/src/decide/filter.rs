@@ -66,7 +66,7 @@ impl Check {
 
 const ALWAYS: fn(&Screen<'_>) -> bool = |_| true;
 
-static CHECKS: [Check; 19] = [
+static CHECKS: [Check; 20] = [
     Check::fact(ALWAYS, expired),
     Check::fact(ALWAYS, disabled),
     Check::fact(ALWAYS, provider_off),
@@ -77,6 +77,7 @@ static CHECKS: [Check; 19] = [
     Check::list(|screen| screen.alias.is_some_and(|alias| alias.free_only), not_free),
     Check::list(|screen| !screen.query.routing.provider.ignore.is_empty(), ignored),
     Check::list(|screen| !screen.query.routing.provider.only.is_empty(), not_only),
+    Check::list(is_ordered_strictly, not_ordered),
     Check::fact(|screen| !screen.query.needs.output.is_empty(), output),
     Check::fact(|screen| !screen.query.needs.input.is_empty(), input),
     Check::fact(needs_parameters, parameters),
@@ -226,6 +227,18 @@ fn not_only(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     let named = |list: &Vec<String>| list.iter().any(|entry| subject.is_named(entry));
     let outside = !screen.query.routing.provider.only.iter().all(named);
     outside.then_some((ExclusionReason::ProviderNotAllowed, Detail::Text("not among the allowed providers")))
+}
+
+/// Without fallbacks an order is not only a wish: nobody else may serve.
+fn is_ordered_strictly(screen: &Screen<'_>) -> bool {
+    let policy = &screen.query.routing.provider;
+    !policy.allow_fallbacks && !policy.order.is_empty()
+}
+
+fn not_ordered(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+    let named = screen.query.routing.provider.order.iter().any(|entry| subject.is_named(entry));
+    let detail = Detail::Text("not in the order given, and fallbacks are off");
+    (!named).then_some((ExclusionReason::ProviderNotAllowed, detail))
 }
 
 fn output(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {

@@ -32,6 +32,7 @@ mod what_if;
 mod why_not;
 mod why_not_now;
 mod why_not_tell;
+mod wishes;
 mod words;
 
 pub use chance::fill_selection_probabilities;

@@ -7,7 +7,10 @@
 
 use std::cmp::Ordering;
 
-use super::field::{Role, Row};
+use super::{
+    field::{Role, Row},
+    wishes::GRADE_BITS,
+};
 use crate::domain::EndpointId;
 
 /// Scores this close, relatively, are equal.
@@ -79,7 +82,7 @@ pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
         if row.role == Role::Panic {
             // Past shut gates the one that opens soonest goes first, whatever it would score, and missed
             // preferences count for nothing.
-            row.class = row.wish() << 1;
+            row.class = row.wish() << GRADE_BITS;
             row.rank = row.moment.gate.until().or(row.moment.due).unwrap_or_default().0 as f64;
         } else {
             row.rank = score(row);

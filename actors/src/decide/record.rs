@@ -116,13 +116,14 @@ fn without_fallbacks(row: &Row<'_>) -> Excluded {
 fn code(case: &Case<'_>, candidates: &[Candidate], plan: &Plan<'_, '_>) -> DecisionCode {
     let first = candidates.first().map_or(0, |first| first.target);
     let target = case.query.targets.get(first as usize);
+    let competed = case.query.routing.provider.across_models && case.query.targets.len() > 1;
     let is_free = |position: u32| case.catalog.alias(position).is_some_and(|alias| alias.free_only);
     match target {
-        _ if first > 0 => DecisionCode::ModelFallback,
+        _ if first > 0 && !competed => DecisionCode::ModelFallback,
         _ if plan.kept => DecisionCode::SessionSticky,
         Some(Target::Alias(position)) if is_free(*position) => DecisionCode::FreePool,
         _ if plan.explored => DecisionCode::Exploration,
-        Some(Target::Model(_)) => DecisionCode::FixedModel,
+        Some(Target::Model(_)) if !competed => DecisionCode::FixedModel,
         _ if candidates.len() == 1 => DecisionCode::OnlyCandidate,
         _ => match case.query.objective.value {
             Objective::Cheapest => DecisionCode::CheapestAvailable,

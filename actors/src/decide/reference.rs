@@ -70,5 +70,6 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         answers: 1,
         streamed: true,
         sticky: None,
+        latency_margin: 1.0,
     }
 }

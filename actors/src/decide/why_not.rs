@@ -11,6 +11,7 @@ use super::{
     naming::{Named, named, suggestions},
     plan::is_tie,
     why_not_tell::sentence,
+    wishes::GRADE_BITS,
 };
 use crate::domain::{
     Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Objective, RouteError, RoutingPolicy,
@@ -287,7 +288,7 @@ fn leader<'a>(candidate: &Candidate, decision: &'a Decision) -> Option<&'a Candi
 fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     let Some(leader) = leader(candidate, decision) else { return ("score", String::new()) };
     let probed = decision.candidates.first().is_some_and(|first| first.probe) && !candidate.probe;
-    let place = |candidate: &Candidate| candidate.inputs.tier >> 1;
+    let place = |candidate: &Candidate| candidate.inputs.tier >> GRADE_BITS;
     if probed && leader.endpoint == candidate.endpoint {
         return ("probe", "a half-open endpoint is probed first; this one would have been the choice".to_owned());
     }

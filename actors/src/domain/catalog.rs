@@ -1,8 +1,8 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
-    EndpointId, Modalities, ModelId, ModelPattern, Objective, ParameterNames, ParameterSet, Pricing, ProviderSlug,
-    Weights,
+    EndpointId, Modalities, ModelId, ModelPattern, Objective, ParameterNames, ParameterSet, Preference, Pricing,
+    ProviderSlug, Weights,
 };
 
 /// Whether a provider may be called.
@@ -165,6 +165,10 @@ pub struct Alias {
     pub objective: Option<Objective>,
     /// Weights of `balanced` when the request names none.
     pub weights: Option<Weights>,
+    /// Latency target when the request names none: time to first token, seconds.
+    pub preferred_max_latency: Option<Preference>,
+    /// Preferred lowest throughput when the request names none, tokens per second.
+    pub preferred_min_throughput: Option<Preference>,
     /// A model must match one of these; empty means any.
     pub allowed: Vec<ModelPattern>,
     /// A model must match none of these.
@@ -194,7 +198,7 @@ pub enum Resolved {
 }
 
 /// All models, endpoints, providers and aliases of one configuration. Immutable; swapped whole.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Catalog {
     /// Counted up at each swap.
     pub version: u64,

@@ -215,7 +215,7 @@ pub struct Candidate {
     pub index: u32,
     /// Its stable id.
     pub endpoint: EndpointId,
-    /// Which of the targets it belongs to.
+    /// Which of the targets it belongs to; 0 for all where models compete.
     pub target: u32,
     /// Position of its provider in the same catalog version.
     pub provider: u32,

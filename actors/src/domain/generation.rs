@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::{
-    AttemptReason, AttemptRecord, CostBreakdown, Decision, DecisionCode, GenerationId, RoutingPolicy, Usage, Usd,
+    AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, DecisionCode, GenerationId, RoutingPolicy, Usage,
+    Usd,
 };
 
 /// What kind of call made a generation.
@@ -103,6 +104,8 @@ pub struct Generation {
     pub decision: Arc<Decision>,
     /// The constants it was decided under: a replay needs them, whatever is configured by then.
     pub policy: Arc<RoutingPolicy>,
+    /// The catalog it was decided under: the decision's positions point into it, also when a reload has replaced it.
+    pub catalog: Arc<Catalog>,
     /// Every upstream try, in order.
     pub attempts: Vec<AttemptRecord>,
     /// Catalog id of the model that served.

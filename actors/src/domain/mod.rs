@@ -6,6 +6,7 @@
 mod attempt;
 mod attempt_record;
 mod catalog;
+mod conversation;
 mod decision;
 mod detail;
 mod generation;
@@ -17,6 +18,7 @@ mod objective;
 mod parameter;
 mod pattern;
 mod policy;
+mod preference;
 mod query;
 mod tick;
 mod usage;
@@ -28,6 +30,7 @@ pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
     ProviderState, Resolved, Target,
 };
+pub use conversation::{Opening, Sticky};
 pub use decision::{
     Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, OutputSpread, Prediction, RouteError,
     Saving, ScoreTerm, ScoreTerms, ScoreUnit,
@@ -41,9 +44,13 @@ pub use money::{Price, Usd, UsdFault};
 pub use objective::{Objective, Weights};
 pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
 pub use pattern::{ModelPattern, PatternFault};
-pub use policy::{BalancedPolicy, BreakerPolicy, HedgePolicy, PhaseClocks, RetryPolicy, RoutingPolicy, StatsPolicy};
+pub use policy::{
+    BalancedPolicy, BreakerPolicy, HedgePolicy, PhaseClocks, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy,
+    TargetPolicy,
+};
+pub use preference::{Percentile, PreferenceFault};
 pub use query::{
-    DataCollection, Needs, Preference, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced, Sticky,
+    DataCollection, Needs, Preference, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced,
 };
 pub use tick::Tick;
 pub use usage::{CostBreakdown, Pricing, Usage};

@@ -43,7 +43,7 @@ impl fmt::Display for TooManyParameters {
 /// The parameter names whose use is *gated*: an endpoint that does not list one never sees it.
 ///
 /// These are the thirteen published names and every further name that some endpoint lists.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ParameterNames(Vec<Arc<str>>);
 
 impl ParameterNames {

@@ -31,6 +31,10 @@ pub struct RoutingPolicy {
     pub breaker: BreakerPolicy,
     /// Whether admission is paced after a 429.
     pub pacing: bool,
+    /// Staying where a conversation's prompt is cached.
+    pub sticky: StickyPolicy,
+    /// How latency targets are held.
+    pub targets: TargetPolicy,
     /// Clocks of each phase of an attempt.
     pub clocks: PhaseClocks,
 }
@@ -88,6 +92,32 @@ pub struct BreakerPolicy {
     pub factor: f64,
     /// Openings after which the time no longer grows.
     pub max_steps: u32,
+}
+
+/// When it is worth knowing where a conversation was served last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StickyPolicy {
+    /// Whether it is kept in mind at all.
+    pub enabled: bool,
+    /// How long after its last turn a provider may still hold its prompt.
+    pub ttl: Duration,
+    /// Estimated tokens below which no provider caches a prompt.
+    pub min_prompt_tokens: u32,
+    /// Conversations kept in mind; those that were quiet longest leave first.
+    pub max_conversations: u32,
+}
+
+/// How the margin of a latency target follows what clients saw.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TargetPolicy {
+    /// Logarithmic step of the margin per missed bound.
+    pub gain: f64,
+    /// Highest margin; 1: never stricter than the bound.
+    pub max_margin: f64,
+    /// Lowest margin, for `cheapest` alone; 1: never laxer than the bound.
+    pub min_margin: f64,
+    /// Share of the allowed misses that is left unused.
+    pub reserve: f64,
 }
 
 impl BreakerPolicy {
@@ -148,6 +178,13 @@ impl Default for RoutingPolicy {
             retry: RetryPolicy { max_attempts: 3, budget_ratio: 0.2 },
             breaker: BreakerPolicy { consecutive: 3, base: Duration::from_secs(5), factor: 1.6, max_steps: 6 },
             pacing: true,
+            sticky: StickyPolicy {
+                enabled: true,
+                ttl: Duration::from_secs(300),
+                min_prompt_tokens: 1024,
+                max_conversations: 50_000,
+            },
+            targets: TargetPolicy { gain: 0.1, max_margin: 4.0, min_margin: 0.5, reserve: 0.2 },
             clocks: PhaseClocks {
                 connect: Duration::from_secs(2),
                 first_byte: Duration::from_secs(15),

@@ -1,4 +1,4 @@
-use super::{ApiType, EndpointId, Modalities, ModelPattern, Objective, ParameterSet, Target, Usd, Weights};
+use super::{ApiType, Modalities, ModelPattern, Objective, ParameterSet, Sticky, Target, Usd, Weights};
 
 /// Where in a request a routing parameter stood; the order is the order of precedence, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,6 +124,9 @@ pub struct ProviderPolicy {
     pub only: Vec<Vec<String>>,
     /// Providers never to use.
     pub ignore: Vec<String>,
+    /// Whether the models of `models[]` compete with each other instead of each waiting for the one before it to fail
+    /// (`sort` with `partition: "none"`).
+    pub across_models: bool,
     /// Whether a second attempt elsewhere is allowed.
     pub allow_fallbacks: bool,
     /// Whether every given parameter is a hard requirement.
@@ -144,6 +147,7 @@ impl Default for ProviderPolicy {
             order: Vec::new(),
             only: Vec::new(),
             ignore: Vec::new(),
+            across_models: false,
             allow_fallbacks: true,
             require_parameters: false,
             data_collection: DataCollection::Allow,
@@ -166,16 +170,6 @@ pub struct Needs {
     /// Parameters of which the endpoint must support at least one (a JSON schema may be honoured under
     /// `structured_outputs` or `response_format`); empty means no such demand.
     pub any_parameter: ParameterSet,
-}
-
-/// Where a conversation was served last, and how much of its prompt that endpoint may still hold in its cache.
-/// Worth a bonus there, never a pin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sticky {
-    /// The endpoint.
-    pub endpoint: EndpointId,
-    /// Prompt tokens expected to be read from its cache.
-    pub cached_tokens: u32,
 }
 
 /// One request, as the decision sees it. Nothing here names a clock, a socket or a person.
@@ -214,4 +208,7 @@ pub struct Query {
     pub streamed: bool,
     /// Where its conversation was served last.
     pub sticky: Option<Sticky>,
+    /// How much stricter than its bounds `preferred_max_latency` is to be read: what the target's history asks for. 1 at
+    /// first, above after too many misses, somewhat below where much is left of the error budget.
+    pub latency_margin: f64,
 }

@@ -11,6 +11,7 @@
 mod corpus;
 mod golden;
 mod images;
+mod openings;
 mod preview;
 mod properties;
 mod refusals;

@@ -322,6 +322,7 @@ impl World {
             max_tokens: Some(100),
             streamed: true,
             sticky: None,
+            latency_margin: 1.0,
         }
     }
 
@@ -378,6 +379,8 @@ pub fn alias(id: &str) -> Alias {
         free_only: false,
         objective: None,
         weights: None,
+        preferred_max_latency: None,
+        preferred_min_throughput: None,
         allowed: Vec::new(),
         blocked: Vec::new(),
         description: String::new(),

@@ -240,6 +240,7 @@ fn query() -> Query {
         answers: 1,
         streamed: true,
         sticky: None,
+        latency_margin: 1.0,
     }
 }
 

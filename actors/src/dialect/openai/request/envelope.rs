@@ -19,7 +19,7 @@ use super::{
     messages::{Conversation, MessageList},
     scan,
     shape::{As, Shape, stop},
-    span::{Edit, Source, Span, Want, end_before},
+    span::{Edit, Source, Span, Want, end_before, value_start},
     tools::ToolList,
 };
 use crate::domain::{self, Invalid, InvalidReason};
@@ -96,6 +96,13 @@ impl Envelope {
     /// The place of a member by its position.
     pub(super) fn place(&self, position: usize) -> Place {
         if position < self.own { Place::TopLevel } else { Place::ExtraBody }
+    }
+
+    /// A value that was given under that name, as it is written.
+    pub(super) fn value(&self, name: &str) -> Option<&[u8]> {
+        let given = |member: &&Member| !matches!(member.fate, Fate::Absent | Fate::Consumed);
+        let member = self.members.iter().filter(given).find(|member| self.name(member) == name)?;
+        self.body.get(value_start(&self.body, member.key.end)..member.end)
     }
 
     /// Whether a parameter of that name was given.

@@ -13,6 +13,7 @@ use super::{
     estimate::Tally,
     fault::{self, Path},
     json::{self, Kind},
+    opening::OpeningHash,
     parts::PartList,
     shape::{As, Measure, Measured, Met, Shape, stop},
     span::{Edit, Source, Want},
@@ -31,6 +32,8 @@ pub(super) struct Conversation<'a> {
     pub(super) max_messages: usize,
     /// What was counted.
     pub(super) tally: Tally,
+    /// What names it.
+    pub(super) opening: OpeningHash,
     /// Where each kind of input was first met: message, part.
     pub(super) inputs: Vec<(Modality, usize, usize)>,
     /// Places that an upstream may want written differently, in the order of the text.
@@ -42,8 +45,15 @@ pub(super) struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     /// An empty conversation.
     pub(super) fn new(source: Source<'a>, max_messages: usize) -> Conversation<'a> {
-        let (inputs, edits) = (Vec::new(), Vec::new());
-        Conversation { source, max_messages, tally: Tally::default(), inputs, edits, fault: None }
+        Conversation {
+            source,
+            max_messages,
+            tally: Tally::default(),
+            opening: OpeningHash::default(),
+            inputs: Vec::new(),
+            edits: Vec::new(),
+            fault: None,
+        }
     }
 
     /// Notes that a part of the prompt is of a kind.
@@ -226,7 +236,10 @@ impl<'a> Shape<'a> for MessageShape<'_, 'a> {
             self.member(key, &mut message, &mut members)?;
         }
         let index = self.index;
-        message.judge(&MESSAGES.item(index)).map_err(|invalid| self.conversation.stop(invalid))
+        let judged = message.judge(&MESSAGES.item(index));
+        let Conversation { opening, tally, .. } = &mut *self.conversation;
+        opening.message(matches!(message.role, Some(Role::System | Role::Developer)), tally);
+        judged.map_err(|invalid| self.conversation.stop(invalid))
     }
 }
 
@@ -304,6 +317,7 @@ impl<'a> Shape<'a> for ContentShape<'_, '_, 'a> {
 
     fn text<E: Error>(self, text: &str) -> Result<Content, E> {
         self.message.conversation.tally.bytes += text.len();
+        self.message.conversation.opening.text(text);
         Ok(Content::Text)
     }
 

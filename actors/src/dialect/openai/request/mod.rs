@@ -6,7 +6,7 @@
 //! here looks a model up: names are carried as text, and who serves them is the server's to find out.
 //!
 //! In reading order: `scan` (bytes), `envelope` (names and places), `fields` (what each may hold),
-//! `messages`, `parts`, `tools`, `routing` (contents), `needs` (what a model must have), `outgoing` (the
+//! `messages`, `parts`, `tools`, `opening`, `routing` (contents), `needs` (what a model must have), `outgoing` (the
 //! way out), `image` (the same for images).
 
 mod envelope;
@@ -20,6 +20,7 @@ mod image_fields;
 mod json;
 mod messages;
 mod needs;
+mod opening;
 mod outgoing;
 mod parts;
 mod preview;
@@ -47,7 +48,7 @@ use self::{
     needs::Demands,
     tools::ToolChoice,
 };
-use crate::domain::{Invalid, RoutingParameters, WhatIf};
+use crate::domain::{Invalid, Opening, RoutingParameters, WhatIf};
 
 /// How much a request may hold. Everything else that is bounded is bounded by the wire contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +115,8 @@ pub struct ChatRequest {
     pub user: Option<String>,
     /// The conversation this belongs to; a header may name it too, then the body wins.
     pub session_id: Option<String>,
+    /// How the conversation begins, where its prompt is long enough for a provider's cache to matter.
+    pub opening: Option<Opening>,
     /// The client's own tags from `metadata`: strings as they read, anything else as compact JSON.
     pub tags: Vec<(String, String)>,
     /// `trace`, as JSON.
@@ -169,6 +172,7 @@ impl ChatRequest {
         let Reader { found, conversation, .. } = reader;
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
+        let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
         let demands = Demands {
             inputs: conversation.inputs,
             output: found.output,
@@ -189,6 +193,7 @@ impl ChatRequest {
             routing: found.routing.finish(),
             user: found.user,
             session_id: found.session_id,
+            opening,
             tags: found.tags,
             trace: found.trace.map(written),
             exclude_reasoning: found.exclude_reasoning,

@@ -13,6 +13,7 @@ use super::{
     fault::{self, Path},
     json::{self, Kind, Object},
     messages::{Conversation, MESSAGES},
+    opening::OpeningHash,
     shape::{As, Measure, Measured, Met, Shape},
     span::{Edit, Want},
 };
@@ -165,7 +166,9 @@ impl<'a> PartShape<'_, 'a> {
     fn member<A: MapAccess<'a>>(&mut self, key: PartKey, part: &mut Part<'a>, members: &mut A) -> Result<(), A::Error> {
         match key {
             PartKey::Type => return self.kind(part, members.next_value()?),
-            PartKey::Text => part.text = Some(members.next_value_seed(As(Measure))?),
+            PartKey::Text => {
+                part.text = Some(members.next_value_seed(As(Hashed(&mut self.conversation.opening)))?);
+            }
             PartKey::Refusal => part.refusal = Some(members.next_value_seed(As(Measure))?),
             PartKey::ImageUrl => part.image = json::given(members.next_value()?),
             PartKey::InputAudio => part.audio = json::given(members.next_value()?),
@@ -195,6 +198,9 @@ impl<'a> PartShape<'_, 'a> {
         if let Some(modality) = kind.modality() {
             self.conversation.note_input(modality, self.message, self.part);
         }
+        if let Some(medium) = part.image.or(part.audio).or(part.file).or(part.video) {
+            self.conversation.opening.medium(medium.get());
+        }
         if kind == PartKind::Image {
             self.conversation.tally.images += 1;
             self.note_bare_address(part.image);
@@ -221,6 +227,22 @@ impl<'a> PartShape<'_, 'a> {
         self.at(|path| invalid = Some(word(path)));
         let invalid = invalid.unwrap_or_else(fault::not_an_object);
         self.conversation.stop(invalid)
+    }
+}
+
+/// A text that is measured and hashed.
+struct Hashed<'h>(&'h mut OpeningHash);
+
+impl Shape<'_> for Hashed<'_> {
+    type Out = Measured;
+
+    fn text<E: Error>(self, text: &str) -> Result<Measured, E> {
+        self.0.text(text);
+        Measure.text(text)
+    }
+
+    fn other<E: Error>(self, got: Kind) -> Result<Measured, E> {
+        Measure.other(got)
     }
 }
 

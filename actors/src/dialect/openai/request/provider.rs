@@ -35,6 +35,7 @@ pub(super) struct ProviderDraft {
     data_collection: Option<Sourced<DataCollection>>,
     zero_data_retention: Option<Sourced<bool>>,
     sort: Option<Sourced<Objective>>,
+    across_models: Option<Sourced<bool>>,
     max_price: MaxPrice,
     latency: Option<Sourced<Preference>>,
     throughput: Option<Sourced<Preference>>,
@@ -74,8 +75,12 @@ impl ProviderDraft {
             "data_collection" => offer(&mut self.data_collection, data_collection(raw, path)?, source),
             "zdr" => offer(&mut self.zero_data_retention, json::flag(raw, path)?, source),
             "sort" => {
-                if let Some(objective) = sort(raw, path)? {
+                let (objective, across_models) = sort(raw, path)?;
+                if let Some(objective) = objective {
                     offer(&mut self.sort, objective, source);
+                }
+                if let Some(across_models) = across_models {
+                    offer(&mut self.across_models, across_models, source);
                 }
             }
             "max_price" => self.max_price.read(raw, path, source)?,
@@ -93,6 +98,7 @@ impl ProviderDraft {
             order: value(self.order, standing.order),
             only: self.only,
             ignore: self.ignore,
+            across_models: value(self.across_models, standing.across_models),
             allow_fallbacks: value(self.allow_fallbacks, standing.allow_fallbacks),
             require_parameters: value(self.require_parameters, standing.require_parameters),
             data_collection: value(self.data_collection, standing.data_collection),
@@ -202,18 +208,19 @@ fn data_collection(raw: &RawValue, path: &Path<'_>) -> Result<DataCollection, In
     Ok(if choice == 0 { DataCollection::Allow } else { DataCollection::Deny })
 }
 
-/// The objective that a `sort` stands for: a word, or an object with the word as `by`.
-fn sort(raw: &RawValue, path: &Path<'_>) -> Result<Option<Objective>, Invalid> {
+/// The objective that a `sort` stands for: a word, or an object with the word as `by`; and whether it goes across
+/// models, where it says so.
+fn sort(raw: &RawValue, path: &Path<'_>) -> Result<(Option<Objective>, Option<bool>), Invalid> {
     let by = |raw: &RawValue, path: &Path<'_>| {
         let position = json::choice(raw, path, &SORTS.map(|(name, _)| name))?;
         Ok(SORTS.get(position).map(|(_, objective)| *objective))
     };
     if Kind::of(raw) == Kind::Text {
-        return by(raw, path);
+        return Ok((by(raw, path)?, None));
     }
     let object = Object::read(raw, path)?;
-    if let Some(raw) = object.get("partition") {
-        json::choice(raw, &path.member("partition"), &["model", "none"])?;
-    }
-    object.get("by").map_or(Ok(None), |raw| by(raw, &path.member("by")))
+    let partition = |raw| Ok(json::choice(raw, &path.member("partition"), &["model", "none"])? == 1);
+    let across_models = object.get("partition").map(partition).transpose()?;
+    let objective = object.get("by").map_or(Ok(None), |raw| by(raw, &path.member("by")))?;
+    Ok((objective, across_models))
 }

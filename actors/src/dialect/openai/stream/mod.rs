@@ -100,8 +100,12 @@ impl ChatStream {
             return Ok(progress);
         }
         let chat = &mut self.chat;
-        self.splitter.push(bytes, |event| chat.event(&event, &mut progress, out))?;
-        Ok(progress)
+        let read = self.splitter.push(bytes, |event| chat.event(&event, &mut progress, out));
+        match read {
+            // The answer was over: what stands behind it, be it ever so long, is nobody's.
+            Err(_) if self.is_done() => Ok(progress),
+            read => read.map(|()| progress),
+        }
     }
 
     /// Whether a content event was seen that the client gets to see, or a finish. Until then another upstream

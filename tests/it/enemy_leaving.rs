@@ -1,18 +1,23 @@
 //! Clients that leave, at every moment (statement 43): the upstream is let go at once, the record says so, and
 //! nothing of it counts against the provider.
 
-use std::time::Duration;
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
 use crate::{
+    enemy::head,
     harness::TestGateway,
     hostile::{CHUNKED, body, chunk, delta, finish, gateway, record_line, text},
     raw_client::RawClient,
     scripted::{Gate, Log, Script, Upstream},
 };
 
-/// How long the gateway may take to let the upstream go. The figure to reach is 0.2 s; the rest is for a busy machine.
+/// How long the gateway may take to let the upstream go. The figure to reach is 0.2 s; the rest is for a busy machine,
+/// and [`the_upstream_is_let_go_within_a_fifth_of_a_second`] measures it.
 const SOON: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +122,174 @@ async fn leaving_before_the_head() {
             assert!(upstream.eventually(SOON, closed).await, "{how:?}, streamed {streamed}: the upstream was kept");
             unharmed(&gateway).await;
         }
+    }
+}
+
+/// What the gateway carries: connections, bytes, calls.
+async fn load(gateway: &TestGateway) -> Value {
+    gateway.get("/health/ready").await.expect(200)["checks"].take()
+}
+
+/// Nothing is carried any more, neither a call nor a byte of a body, and no connection but the one that asks; and so
+/// many records were written.
+async fn carries_nothing(gateway: &TestGateway, what: &str, records: u64) {
+    let begun = Instant::now();
+    loop {
+        let checks = load(gateway).await;
+        let load = &checks["load"];
+        let nothing = load["in_flight"] == 0 && load["buffered_bytes"] == 0;
+        if nothing && load["connections"].as_u64().unwrap() <= 2 && checks["ledger"]["records"] == records {
+            return;
+        }
+        assert!(begun.elapsed() < 3 * SOON, "{what}: {checks}");
+        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Before the request is whole nobody was asked, and nothing is recorded.
+#[actix_web::test]
+async fn leaving_before_the_request_is_whole() {
+    let upstream = Upstream::start([Script::new().request()]);
+    let gateway = gateway(&[upstream.url("")], "").await;
+    let body = body(true).to_string();
+    let head = head(&format!("content-length: {}\r\n", body.len()));
+    let part = body.get(..body.len() / 2).unwrap();
+    for (moment, said) in [
+        ("after connecting", String::new()),
+        ("inside the request line", "POST /api".to_owned()),
+        ("inside the head", head.get(..head.len() / 2).unwrap().to_owned()),
+        ("behind the head", head.clone()),
+        ("inside the body", format!("{head}{part}")),
+        ("a byte before the end of the body", format!("{head}{}", body.get(..body.len() - 1).unwrap())),
+    ] {
+        for how in EVERY_WAY {
+            let mut client = RawClient::connect(gateway.address).await;
+            client.say(&said).await;
+            leave(client, how).await;
+            carries_nothing(&gateway, moment, 0).await;
+        }
+    }
+    assert_eq!(upstream.connections(), 0);
+}
+
+/// An address that answers nothing at all, not even to a connection: its queue is full.
+struct Deaf {
+    listener: socket2::Socket,
+    _waiting: Vec<socket2::Socket>,
+}
+
+impl Deaf {
+    fn new() -> Deaf {
+        use socket2::{Domain, Socket, Type};
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let waiting = (0..8).map(|_| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let _ = socket.connect(&address);
+            socket
+        });
+        let waiting = waiting.collect();
+        Deaf { listener, _waiting: waiting }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap().as_socket().unwrap()
+    }
+
+    /// Connections that are being opened to it, those that fill its queue included.
+    fn opening(&self) -> usize {
+        const SYN_SENT: &str = " 02 ";
+        let port = format!(":{:04X}{SYN_SENT}", self.address().port());
+        std::fs::read_to_string("/proc/net/tcp").unwrap().lines().filter(|line| line.contains(&port)).count()
+    }
+}
+
+/// Between the body and an upstream that has not accepted: the connection is given up with the request.
+#[actix_web::test]
+async fn leaving_while_the_upstream_is_connected_to() {
+    for streamed in [true, false] {
+        for how in EVERY_WAY {
+            let deaf = Deaf::new();
+            let before = deaf.opening();
+            let gateway = gateway(&[format!("http://{}", deaf.address())], "[timeouts]\nconnect_secs = 20\n").await;
+            let client = RawClient::chat(&gateway, &body(streamed)).await;
+            wait_until("connects", || deaf.opening() > before).await;
+            leave(client, how).await;
+            wait_until("gives the connection up", || deaf.opening() == before).await;
+            carries_nothing(&gateway, "while connecting", 1).await;
+            unharmed(&gateway).await;
+        }
+    }
+}
+
+async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "it never {what}");
+        actix_web::rt::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Leaving while a plain answer's fallback runs.
+#[actix_web::test]
+async fn leaving_a_plain_call_while_the_spare_is_asked() {
+    let failing = Upstream::start([Script::new().request().fin()]);
+    let spare = Upstream::start([Script::new().request()]);
+    let gateway = gateway(&[failing.url(""), spare.url("")], "").await;
+    let client = RawClient::chat(&gateway, &body(false)).await;
+    assert!(spare.eventually(Duration::from_secs(5), |log| log.requests.len() == 1).await);
+    client.hang_up();
+    assert!(spare.eventually(SOON, closed).await);
+    carries_nothing(&gateway, "while the fallback runs", 1).await;
+}
+
+/// Leaving while a plain answer's body is on its way.
+#[actix_web::test]
+async fn leaving_inside_a_plain_answer_of_the_upstream() {
+    let half = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{\"id\":";
+    for how in EVERY_WAY {
+        let upstream = Upstream::start([Script::new().request().send(half)]);
+        let gateway = gateway(&[upstream.url("")], "").await;
+        let client = RawClient::chat(&gateway, &body(false)).await;
+        assert!(upstream.eventually(Duration::from_secs(5), |log| log.requests.len() == 1).await);
+        leave(client, how).await;
+        assert!(upstream.eventually(SOON, closed).await, "{how:?}: the upstream was kept");
+        carries_nothing(&gateway, "inside the answer", 1).await;
+        unharmed(&gateway).await;
+    }
+}
+
+/// The figure: as the upstream sees it, a busy machine forgiven twice.
+#[actix_web::test]
+async fn the_upstream_is_let_go_within_a_fifth_of_a_second() {
+    const FIGURE: Duration = Duration::from_millis(200);
+    let begun = format!("{CHUNKED}{}", chunk(&text("Hello")));
+    for (moment, script, streamed) in [
+        ("before the head, streamed", Script::new().request(), true),
+        ("before the head, plain", Script::new().request(), false),
+        ("in mid-stream", Script::new().request().send(begun), true),
+    ] {
+        let mut quickest = Duration::MAX;
+        for _ in 0..3 {
+            let upstream = Upstream::start([script.clone()]);
+            let gateway = gateway(&[upstream.url("")], "").await;
+            let mut client = RawClient::chat(&gateway, &body(streamed)).await;
+            match moment {
+                "in mid-stream" => drop(client.until("Hello").await),
+                _ => assert!(upstream.eventually(Duration::from_secs(5), |log| log.requests.len() == 1).await),
+            }
+            let left = Instant::now();
+            client.hang_up();
+            assert!(upstream.eventually(SOON, closed).await, "{moment}");
+            quickest = quickest.min(upstream.log().closed[0].saturating_duration_since(left));
+            if quickest < FIGURE {
+                break;
+            }
+        }
+        assert!(quickest < FIGURE, "{moment}: {quickest:?}");
     }
 }
 

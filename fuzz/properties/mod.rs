@@ -1,0 +1,27 @@
+//! What must hold for any bytes, one property per reader of foreign bytes.
+//!
+//! Each `check` panics when its property is broken. The same functions are driven by libFuzzer (`fuzz_targets/`) and,
+//! over the corpus and mutations of it, by the ordinary tests (`tests/it/fuzz_corpus.rs`).
+
+pub(crate) mod answer;
+pub(crate) mod chat_body;
+pub(crate) mod config;
+pub(crate) mod guard;
+pub(crate) mod json;
+pub(crate) mod pieces;
+pub(crate) mod sse;
+pub(crate) mod stream;
+
+/// A property of any bytes.
+pub(crate) type Check = fn(&[u8]);
+
+/// Every property by the name of its fuzz target and of its directory in `corpus/`.
+#[allow(dead_code, reason = "a fuzz target wants one of them only")]
+pub(crate) const TARGETS: [(&str, Check); 6] = [
+    ("answer", answer::check),
+    ("chat_body", chat_body::check),
+    ("config", config::check),
+    ("guard", guard::check),
+    ("sse", sse::check),
+    ("stream", stream::check),
+];

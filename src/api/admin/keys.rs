@@ -1,0 +1,168 @@
+//! `/admin/keys`: who may call, what they use, and switching them off and on. Keys are made and removed in the
+//! configuration; what is switched here holds until the process ends. No key and no digest is ever shown.
+
+use actix_web::{HttpResponse, web::Path};
+use pointsman_actors::ledger::{ReadHoldings, ReadSpending, Spent};
+use serde::Serialize;
+
+use super::{Data, answer};
+use crate::{
+    api::{number::Dollars, readings::rfc_3339},
+    ask::ask,
+    auth::{Administrator, Caller},
+    clock,
+    config::AuthMode,
+    error::ApiError,
+    events,
+    gateway::Worker,
+};
+
+/// Shows every key.
+///
+/// # Errors
+/// 503 when the ledger does not answer.
+pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+    worker.shared.news_room.flush();
+    let mut data = Vec::new();
+    for caller in callers(&worker) {
+        data.push(KeyBody::read(&worker, caller).await?);
+    }
+    Ok(answer(&Data { data }))
+}
+
+/// Shows the key of that name.
+///
+/// # Errors
+/// 404 for an unknown name, 503 when the ledger does not answer.
+pub(crate) async fn one(_: Administrator, worker: Worker, name: Path<String>) -> Result<HttpResponse, ApiError> {
+    worker.shared.news_room.flush();
+    show(&worker, find(&worker, &name)?).await
+}
+
+/// Refuses the key from now on; calls that run go on to their end.
+///
+/// # Errors
+/// 404 for an unknown name, 400 for the key of the call itself.
+pub(crate) async fn disable(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    name: Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    let key = find(&worker, &name)?;
+    if key.position == caller.position {
+        return Err(ApiError::bad_query("name", "A key cannot disable itself: use another key with the scope admin."));
+    }
+    events::Administered { by: &caller.key.name, what: "disables the key", whom: &key.key.name }.emit();
+    key.life.switch(false);
+    show(&worker, key).await
+}
+
+/// Lets the key in from now on, also where the configuration disables it.
+///
+/// # Errors
+/// 404 for an unknown name.
+pub(crate) async fn enable(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    name: Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    let key = find(&worker, &name)?;
+    events::Administered { by: &caller.key.name, what: "enables the key", whom: &key.key.name }.emit();
+    key.life.switch(true);
+    show(&worker, key).await
+}
+
+/// Everybody who may call: with keys, those; without, the one that everybody is.
+fn callers(worker: &Worker) -> impl Iterator<Item = &Caller> {
+    let config = &worker.setup.config;
+    let everybody = config.auth.mode == AuthMode::None;
+    worker.setup.keys.callers().filter(move |caller| everybody || caller.position < config.keys.len())
+}
+
+pub(super) fn find<'w>(worker: &'w Worker, name: &str) -> Result<&'w Caller, ApiError> {
+    callers(worker).find(|caller| *caller.key.name == *name).ok_or_else(|| ApiError::no_such("key"))
+}
+
+async fn show(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiError> {
+    Ok(answer(&Data { data: KeyBody::read(worker, caller).await? }))
+}
+
+/// One key.
+#[derive(Serialize)]
+struct KeyBody<'a> {
+    name: &'a str,
+    /// Names its records where the label cannot: in the ledger, after the key has left the configuration.
+    owner: String,
+    state: &'static str,
+    disabled: bool,
+    /// Whether an administrator decided that, and not the configuration.
+    switched: bool,
+    scopes: Vec<&'static str>,
+    expires_at: Option<String>,
+    allowed_models: Vec<String>,
+    blocked_models: Vec<String>,
+    requests_per_minute: Option<u32>,
+    concurrency: Option<u32>,
+    in_flight: u32,
+    calls: u64,
+    last_call_at: Option<String>,
+    records: usize,
+    usage: UsageBody,
+}
+
+/// Dollars since the process started.
+#[derive(Serialize)]
+struct UsageBody {
+    total: Dollars,
+    daily: Dollars,
+    weekly: Dollars,
+    monthly: Dollars,
+}
+
+impl<'a> KeyBody<'a> {
+    async fn read(worker: &Worker, caller: &'a Caller) -> Result<KeyBody<'a>, ApiError> {
+        let ledger = worker.shared.control.ledger();
+        let now_ms = clock::unix_millis();
+        let spent = ask(&ledger, ReadSpending { owner: Some(caller.owner), now_ms }).await?;
+        let holdings = ask(&ledger, ReadHoldings { now_ms }).await?;
+        let records = holdings.by_owner.iter().find(|(owner, _)| *owner == caller.owner).map_or(0, |(_, count)| *count);
+        Ok(KeyBody::new(caller, spent, records, worker.setup.admission.in_flight_of(caller)))
+    }
+
+    fn new(caller: &'a Caller, spent: Spent, records: usize, in_flight: u32) -> KeyBody<'a> {
+        let Caller { key, life, .. } = caller;
+        let state = match (caller.is_disabled(), caller.is_expired()) {
+            (true, _) => "disabled",
+            (false, true) => "expired",
+            (false, false) => "active",
+        };
+        KeyBody {
+            name: &key.name,
+            owner: owner_id(caller.owner),
+            state,
+            disabled: caller.is_disabled(),
+            switched: life.switched().is_some(),
+            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
+            expires_at: key.expires_at.map(|end| rfc_3339(end.timestamp_millis())),
+            allowed_models: key.allowed_models.iter().map(ToString::to_string).collect(),
+            blocked_models: key.blocked_models.iter().map(ToString::to_string).collect(),
+            requests_per_minute: key.requests_per_minute,
+            concurrency: key.concurrency,
+            in_flight,
+            calls: life.calls(),
+            last_call_at: life.last_call_ms().map(rfc_3339),
+            records,
+            usage: UsageBody {
+                total: Dollars(spent.total),
+                daily: Dollars(spent.day),
+                weekly: Dollars(spent.week),
+                monthly: Dollars(spent.month),
+            },
+        }
+    }
+}
+
+/// An owner's number as text.
+pub(super) fn owner_id(owner: u64) -> String {
+    format!("{owner:016x}")
+}

@@ -1,0 +1,114 @@
+//! `GET /admin/status`: everything about the state of the process that is not for strangers.
+
+use std::time::Instant;
+
+use actix::{Actor, Addr, Handler, Message, dev::ToEnvelope};
+use actix_web::HttpResponse;
+use futures_util::future::join_all;
+use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping, router};
+use serde::Serialize;
+
+use super::{Data, answer, config::ConfigBody};
+use crate::{api::readings::Clocks, ask::ask, auth::Administrator, clock, error::ApiError, gateway::Worker};
+
+/// Shows the process, its configuration, its actors and its bulkheads.
+///
+/// # Errors
+/// None of its own: what does not answer is shown as such.
+pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+    let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
+    let shared = &worker.shared;
+    let body = StatusBody {
+        status: if shared.is_draining() { "draining" } else { "ok" },
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_secs: clock::uptime_seconds(),
+        started_at: clocks.show(Tick::default()),
+        config: ConfigBody::now(&worker),
+        actors: actors(&worker).await,
+        in_flight: worker.setup.admission.in_flight(),
+        concurrency: worker.setup.config.limits.concurrency,
+        dropped_events: shared.news_room.dropped(),
+        providers: places(&worker),
+    };
+    Ok(answer(&Data { data: body }))
+}
+
+#[derive(Serialize)]
+struct StatusBody<'a> {
+    status: &'static str,
+    version: &'static str,
+    uptime_secs: u64,
+    started_at: String,
+    config: ConfigBody,
+    actors: Vec<ActorBody>,
+    in_flight: u32,
+    concurrency: Option<u32>,
+    dropped_events: u64,
+    providers: Vec<PlacesBody<'a>>,
+}
+
+/// One actor, or the routers of all workers.
+#[derive(Serialize)]
+struct ActorBody {
+    name: &'static str,
+    ok: bool,
+    /// How long it took to answer, milliseconds.
+    answered_in_ms: Option<f64>,
+    /// Batches that wait in its mailbox, where they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mailbox: Option<usize>,
+}
+
+/// The places of one provider.
+#[derive(Serialize)]
+struct PlacesBody<'a> {
+    slug: &'a str,
+    taken: usize,
+    most: usize,
+}
+
+async fn actors(worker: &Worker) -> Vec<ActorBody> {
+    let (control, depths) = (&worker.shared.control, &worker.shared.news_room.depths);
+    let (health_waits, ledger_waits) = (depths.health.get(), depths.ledger.get());
+    let routers = worker.shared.routers.all();
+    let routers = join_all(routers.iter().map(|router| timed(router, router::Ping)));
+    let (catalog, health, ledger) = (control.catalog(), control.health(), control.ledger());
+    let (catalog, health, ledger, routers) = futures_util::join!(
+        timed(&catalog, CurrentCatalog),
+        timed(&health, Ping),
+        timed(&ledger, CountRecords { now_ms: clock::unix_millis() }),
+        routers,
+    );
+    let slowest = routers.into_iter().try_fold(0.0, |slowest: f64, took| took.map(|took| slowest.max(took)));
+    let actor =
+        |name, took: Option<f64>, mailbox| ActorBody { name, ok: took.is_some(), answered_in_ms: took, mailbox };
+    vec![
+        actor("catalog", catalog, None),
+        actor("health", health, Some(health_waits)),
+        actor("ledger", ledger, Some(ledger_waits)),
+        actor("routers", slowest, None),
+    ]
+}
+
+/// How long the answer took, milliseconds; `None` when there was none.
+async fn timed<A, Q>(actor: &Addr<A>, question: Q) -> Option<f64>
+where
+    A: Actor + Handler<Q>,
+    A::Context: ToEnvelope<A, Q>,
+    Q: Message + Send + 'static,
+    Q::Result: Send,
+{
+    let asked = Instant::now();
+    ask(actor, question).await.ok()?;
+    Some((asked.elapsed().as_secs_f64() * 1e6).round() / 1e3)
+}
+
+fn places(worker: &Worker) -> Vec<PlacesBody<'_>> {
+    let setup = &worker.setup;
+    let on = setup.catalog.providers.iter().zip(&setup.permits).filter(|(provider, _)| provider.is_on());
+    let places = on.map(|(provider, permits)| {
+        let (taken, most) = permits.places.standing();
+        PlacesBody { slug: provider.slug.as_str(), taken, most }
+    });
+    places.collect()
+}

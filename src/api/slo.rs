@@ -1,0 +1,102 @@
+//! `GET /health/slo`: whether latency targets are met, and what is left of their error budgets.
+
+use std::time::Duration;
+
+use actix_web::{HttpResponse, http::header};
+use pointsman_actors::{
+    domain::{Alias, Objective, Source, Sourced},
+    stats::{Tally, TargetReport, WINDOWS, Wish},
+};
+use serde::Serialize;
+
+use super::number::Figure;
+use crate::{auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
+
+/// Shows every latency target: those of aliases, asked for or not, then those that requests brought along.
+///
+/// # Errors
+/// 403 without the scope `read`.
+pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    let mut reports = worker.shared.intents.targets.report(clock::now());
+    let objective = worker.setup.config.routing.objective;
+    let configured = worker.setup.catalog.aliases.iter().flat_map(|alias| configured(alias, objective));
+    let unasked: Vec<_> = configured.filter(|idle| !reports.iter().any(|report| is_same(idle, report))).collect();
+    reports.splice(0..0, unasked);
+    let body = SloBody { object: "health.slo", data: reports.iter().map(TargetBody::new).collect() };
+    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+}
+
+/// The targets of an alias, as they stand before the first request.
+fn configured(alias: &Alias, default: Objective) -> Vec<TargetReport> {
+    let Some(value) = alias.preferred_max_latency else { return Vec::new() };
+    let preference = Sourced { value, source: Source::Alias };
+    Wish { name: &alias.id, objective: alias.objective.unwrap_or(default), preference }.unasked().collect()
+}
+
+fn is_same(one: &TargetReport, other: &TargetReport) -> bool {
+    let told = |report: &TargetReport| (report.source, report.objective, report.percentile, report.bound);
+    told(one) == told(other) && one.name == other.name
+}
+
+#[derive(Serialize)]
+struct SloBody<'a> {
+    object: &'static str,
+    data: Vec<TargetBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct TargetBody<'a> {
+    target: &'a str,
+    objective: &'static str,
+    source: &'static str,
+    percentile: &'static str,
+    max_ttft_ms: Figure,
+    margin: Figure,
+    windows: Vec<WindowBody>,
+}
+
+#[derive(Serialize)]
+struct WindowBody {
+    window_secs: u64,
+    requests: u64,
+    met: u64,
+    missed: u64,
+    attainment: Option<Figure>,
+    allowed_misses: Figure,
+    error_budget_left: Option<Figure>,
+    burn_rate: Option<Figure>,
+}
+
+impl<'a> TargetBody<'a> {
+    fn new(report: &'a TargetReport) -> TargetBody<'a> {
+        TargetBody {
+            target: &report.name,
+            objective: report.objective.as_str(),
+            source: if report.source == Source::Alias { "alias" } else { "request" },
+            percentile: report.percentile.as_str(),
+            max_ttft_ms: Figure::millis(report.bound.as_secs_f64()),
+            margin: Figure::rounded(report.margin, 3),
+            windows: WINDOWS
+                .iter()
+                .zip(&report.windows)
+                .map(|(window, tally)| WindowBody::new(report, *window, tally))
+                .collect(),
+        }
+    }
+}
+
+impl WindowBody {
+    fn new(report: &TargetReport, window: Duration, tally: &Tally) -> WindowBody {
+        WindowBody {
+            window_secs: window.as_secs(),
+            requests: tally.requests(),
+            met: tally.met,
+            missed: tally.missed,
+            attainment: tally.attainment().map(Figure::share),
+            allowed_misses: Figure::rounded(report.allowed(tally), 2),
+            error_budget_left: report.budget_left(tally).map(Figure::share),
+            burn_rate: report.burn_rate(tally).map(|rate| Figure::rounded(rate, 3)),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Where a configuration came from, so that it can be read again: the same file, the same environment.
+
+use std::path::{Path, PathBuf};
+
+use super::{BUILT_IN, BUILT_IN_NAME, Config, DEFAULT_FILE, Environment, Fault, parse, read_file};
+
+/// A place to read a configuration from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Origin {
+    /// `None` is the built-in configuration. Decided once: that a file is missing for a moment must not bring another
+    /// configuration into force.
+    path: Option<PathBuf>,
+    environment: Environment,
+}
+
+/// What came of reading a configuration again.
+pub struct Reading {
+    /// The configuration, or every fault.
+    pub config: Result<Config, Vec<Fault>>,
+    /// Every file that had a part in it, also when it is faulty.
+    pub files: Vec<PathBuf>,
+}
+
+impl Origin {
+    /// The file at `path`; without one `./config.toml` if it exists now, else what is built in.
+    pub(super) fn new(path: Option<&Path>, environment: &Environment) -> Origin {
+        let default = Path::new(DEFAULT_FILE);
+        let path = path.or_else(|| default.exists().then_some(default));
+        Origin { path: path.map(Path::to_owned), environment: environment.clone() }
+    }
+
+    /// Blocks on reading files.
+    pub(super) fn read(&self) -> Reading {
+        let Some(path) = &self.path else {
+            return self.parse(BUILT_IN, BUILT_IN_NAME, Path::new("."));
+        };
+        let name = path.display().to_string();
+        match read_file(path, &name) {
+            Ok(text) => self.parse(&text, &name, path.parent().unwrap_or(Path::new("."))),
+            Err(faults) => Reading { config: Err(faults), files: vec![path.clone()] },
+        }
+    }
+
+    fn parse(&self, text: &str, name: &str, directory: &Path) -> Reading {
+        let (config, files) = parse(text, name, directory, &self.environment);
+        let config = config.map(|config| Config { origin: Some(self.clone()), ..config });
+        Reading { config, files: self.path.iter().cloned().chain(files.into_keys()).collect() }
+    }
+}
+
+impl Config {
+    /// Reads it again from where it came from; `None` when it was given as text. Blocks on reading files.
+    #[must_use]
+    pub fn read_again(&self) -> Option<Reading> {
+        self.origin.as_ref().map(Origin::read)
+    }
+
+    /// Every file that had a part in it. Empty for a configuration that was given as text.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let Some(origin) = &self.origin else { return Vec::new() };
+        origin.path.iter().chain(self.named_files.keys()).cloned().collect()
+    }
+}

@@ -1,0 +1,30 @@
+//! When the configuration is read again: `[reload]`.
+
+use std::time::Duration;
+
+use super::section::Section;
+
+/// `[reload]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReloadConfig {
+    /// Whether files are watched.
+    pub watch: bool,
+    /// How long they must have been left alone before they are read.
+    pub debounce: Duration,
+}
+
+impl Default for ReloadConfig {
+    fn default() -> ReloadConfig {
+        ReloadConfig { watch: true, debounce: Duration::from_millis(250) }
+    }
+}
+
+impl ReloadConfig {
+    pub(super) fn read(section: &Section<'_>) -> ReloadConfig {
+        let default = ReloadConfig::default();
+        ReloadConfig {
+            watch: section.flag("watch").unwrap_or(default.watch),
+            debounce: section.millis("debounce_ms", 1.0..=60_000.0).unwrap_or(default.debounce),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What only a start can change.
+//!
+//! A configuration that is taken over while requests run keeps these settings as they are in force, so that whoever
+//! reads one (is this address loopback?) reads the truth; each difference is told instead.
+
+use std::fmt::{self, Debug};
+
+use super::{AuthMode, Config, DEVELOPMENT_KEY, digest_of};
+
+/// A setting that waits for a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// The key with its path.
+    pub key: &'static str,
+    /// What is in force.
+    pub in_force: String,
+    /// What the configuration says.
+    pub wanted: String,
+}
+
+impl fmt::Display for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Pending { key, in_force, wanted } = self;
+        write!(f, "{key} is {in_force} until a restart; the configuration says {wanted}")
+    }
+}
+
+impl Config {
+    /// Makes it fit to follow `running` without a restart; gives what has to wait for one.
+    ///
+    /// # Errors
+    /// A sentence, when it would be safe only after a restart.
+    pub fn follow(&mut self, running: &Config) -> Result<Vec<Pending>, String> {
+        let pending = self.pin(running);
+        let opens = |key: &super::Key| key.sha256 == digest_of(DEVELOPMENT_KEY);
+        let reachable = !running.server.is_loopback() || !running.admin.is_loopback();
+        if self.auth.mode == AuthMode::Keys && reachable && self.keys.iter().any(opens) {
+            return Err(
+                "auth.development_key_enabled: the development key is public and works on loopback only, but until it \
+                 is restarted the gateway listens elsewhere too (server.bind, admin.bind)"
+                    .to_owned(),
+            );
+        }
+        Ok(pending)
+    }
+
+    fn pin(&mut self, running: &Config) -> Vec<Pending> {
+        let mut pins = Pins::default();
+        let (server, old) = (&mut self.server, &running.server);
+        pins.keep("server.bind", &mut server.bind, &old.bind);
+        pins.keep("server.workers", &mut server.workers, &old.workers);
+        pins.keep("server.keep_alive_secs", &mut server.keep_alive, &old.keep_alive);
+        pins.keep("server.max_connections", &mut server.max_connections, &old.max_connections);
+        pins.keep("server.mount_v1", &mut server.mount_v1, &old.mount_v1);
+        if self.tls.is_some() != running.tls.is_some() {
+            let shown = |config: &Config| if config.tls.is_some() { "on" } else { "off" }.to_owned();
+            pins.0.push(Pending { key: "server.tls", in_force: shown(running), wanted: shown(self) });
+            self.tls = running.tls.clone();
+        }
+        pins.keep("admin.bind", &mut self.admin.bind, &running.admin.bind);
+        let (timeouts, old) = (&mut self.timeouts, &running.timeouts);
+        pins.keep("timeouts.client_header_secs", &mut timeouts.client_header, &old.client_header);
+        pins.keep("timeouts.drain_grace_secs", &mut timeouts.drain_grace, &old.drain_grace);
+        pins.keep("cors.allowed_origins", &mut self.cors.allowed_origins, &running.cors.allowed_origins);
+        pins.keep("cors.max_age_secs", &mut self.cors.max_age, &running.cors.max_age);
+        pins.keep("routing.seed", &mut self.routing.seed, &running.routing.seed);
+        pins.keep("routing.instance_id", &mut self.routing.instance_id, &running.routing.instance_id);
+        let (memory, old) = (&mut self.routing.memory, &running.routing.memory);
+        pins.keep("routing.memory.path", &mut memory.path, &old.path);
+        pins.keep("routing.memory.save_interval_s", &mut memory.save_interval, &old.save_interval);
+        pins.keep("images.url_ttl_secs", &mut self.images.url_ttl, &running.images.url_ttl);
+        pins.keep("images.max_bytes", &mut self.images.max_bytes, &running.images.max_bytes);
+        pins.keep("reload.watch", &mut self.reload.watch, &running.reload.watch);
+        pins.0
+    }
+}
+
+#[derive(Default)]
+struct Pins(Vec<Pending>);
+
+impl Pins {
+    fn keep<T: Clone + PartialEq + Debug>(&mut self, key: &'static str, wanted: &mut T, in_force: &T) {
+        if wanted != in_force {
+            let shown = |value: &T| format!("{value:?}");
+            self.0.push(Pending { key, in_force: shown(in_force), wanted: shown(wanted) });
+            *wanted = in_force.clone();
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Events in the life of the process: configurations that come and go, what administrators do.
+
+use prometheus::{Gauge, IntCounterVec, IntGauge, Opts, Registry};
+
+use super::Metrics;
+use crate::reload::{Attempt, Outcome};
+
+/// What `/metrics` shows of them.
+pub(super) struct LifeMetrics {
+    reloads: IntCounterVec,
+    config_version: IntGauge,
+    /// Unix seconds.
+    config_loaded: Gauge,
+    last_reload_good: IntGauge,
+    restart_pending: IntGauge,
+}
+
+impl LifeMetrics {
+    pub(super) fn new(registry: &Registry) -> Result<LifeMetrics, prometheus::Error> {
+        let metrics = LifeMetrics {
+            reloads: IntCounterVec::new(
+                Opts::new("config_reload_total", "Attempts to read the configuration again"),
+                &["result"],
+            )?,
+            config_version: IntGauge::new("config_version", "Version of the configuration in force")?,
+            config_loaded: Gauge::new(
+                "config_last_success_timestamp_seconds",
+                "When the configuration in force was taken over",
+            )?,
+            last_reload_good: IntGauge::new(
+                "config_last_reload_successful",
+                "0 while the configuration on disk is refused",
+            )?,
+            restart_pending: IntGauge::new(
+                "config_restart_pending",
+                "Settings of the configuration on disk that wait for a restart",
+            )?,
+        };
+        registry.register(Box::new(metrics.reloads.clone()))?;
+        registry.register(Box::new(metrics.config_version.clone()))?;
+        registry.register(Box::new(metrics.config_loaded.clone()))?;
+        registry.register(Box::new(metrics.last_reload_good.clone()))?;
+        registry.register(Box::new(metrics.restart_pending.clone()))?;
+        metrics.last_reload_good.set(1);
+        for result in ["changed", "unchanged", "refused"] {
+            // Shown as 0 before it first happens, so that a rate over it is right.
+            let _ = metrics.reloads.with_label_values(&[result]);
+        }
+        Ok(metrics)
+    }
+}
+
+/// A configuration is in force from now on.
+pub struct ConfigInForce {
+    /// Its version.
+    pub version: u64,
+    /// The moment, Unix milliseconds.
+    pub at_ms: i64,
+}
+
+impl ConfigInForce {
+    /// Shows it in the gauges.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.life.config_version.set(i64::try_from(self.version).unwrap_or(i64::MAX));
+        metrics.life.config_loaded.set(self.at_ms as f64 / 1e3);
+        log::debug!("configuration {} is in force", self.version);
+    }
+}
+
+/// The configuration was read again.
+pub struct ConfigReloaded<'a> {
+    /// How it went.
+    pub attempt: &'a Attempt,
+    /// How the attempt before went.
+    pub before: Option<&'a Attempt>,
+}
+
+impl ConfigReloaded<'_> {
+    /// Counts it; logs a refusal as an error, with every fault, and what waits for a restart, once, at `warn`.
+    pub fn emit(&self, metrics: &Metrics) {
+        let ConfigReloaded { attempt, before } = self;
+        let life = &metrics.life;
+        life.reloads.with_label_values(&[attempt.outcome.as_str()]).inc();
+        life.last_reload_good.set(i64::from(attempt.outcome.faults().is_empty()));
+        life.restart_pending.set(i64::try_from(attempt.pending.len()).unwrap_or(i64::MAX));
+        match attempt.outcome {
+            Outcome::Changed => log::info!("{attempt}"),
+            Outcome::Unchanged => log::debug!("{attempt}"),
+            Outcome::Refused(_) => log::error!("{attempt}"),
+        }
+        let known = before.map(|before| &*before.pending).unwrap_or_default();
+        for pending in attempt.pending.iter().filter(|pending| !known.contains(pending)) {
+            log::warn!("{pending}");
+        }
+    }
+}
+
+/// An administrator did something to the running gateway.
+pub struct Administered<'a> {
+    /// Label of the administrator's key.
+    pub by: &'a str,
+    /// What, with a verb.
+    pub what: &'a str,
+    /// To whom; may be empty.
+    pub whom: &'a str,
+}
+
+impl Administered<'_> {
+    /// Logs it at `warn`: somebody will want to know who it was.
+    pub fn emit(&self) {
+        log::warn!("administration: '{}' {} {:?}", self.by, self.what, self.whom);
+    }
+}

@@ -1,0 +1,125 @@
+//! How the configuration stands: what is in force, how the last attempt to change it ended, what waits for a restart.
+
+use std::fmt;
+
+use parking_lot::Mutex;
+
+use crate::config::Pending;
+
+/// Who asked for the configuration to be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A file changed.
+    File,
+    /// SIGHUP.
+    Signal,
+    /// An administrator.
+    Admin,
+}
+
+impl Cause {
+    /// The word in log and answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Cause::File => "file",
+            Cause::Signal => "signal",
+            Cause::Admin => "admin",
+        }
+    }
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Another configuration is in force.
+    Changed,
+    /// It says what is in force already.
+    Unchanged,
+    /// It is faulty or impossible, and the one in force goes on: a sentence for each fault.
+    Refused(Vec<String>),
+}
+
+impl Outcome {
+    /// The word in metrics and answers.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Outcome::Changed => "changed",
+            Outcome::Unchanged => "unchanged",
+            Outcome::Refused(_) => "refused",
+        }
+    }
+
+    /// The faults, if it was refused.
+    #[must_use]
+    pub fn faults(&self) -> &[String] {
+        match self {
+            Outcome::Refused(faults) => faults,
+            Outcome::Changed | Outcome::Unchanged => &[],
+        }
+    }
+}
+
+/// One attempt to read the configuration again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// Who asked for it.
+    pub cause: Cause,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The version in force afterwards.
+    pub version: u64,
+    /// When it ended, Unix milliseconds.
+    pub at_ms: i64,
+    /// What it asks for and only a restart can bring.
+    pub pending: Vec<Pending>,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = self.cause.as_str();
+        match &self.outcome {
+            Outcome::Changed => write!(f, "configuration {} is in force ({cause})", self.version),
+            Outcome::Unchanged => write!(f, "the configuration is unchanged ({cause})"),
+            Outcome::Refused(faults) => {
+                write!(f, "the new configuration is refused ({cause}); version {} stays in force", self.version)?;
+                faults.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
+            }
+        }
+    }
+}
+
+/// What is known about the configuration of a running gateway.
+#[derive(Debug, Default)]
+pub struct Standing(Mutex<Known>);
+
+#[derive(Debug, Default, Clone)]
+struct Known {
+    loaded_ms: i64,
+    last: Option<Attempt>,
+}
+
+impl Standing {
+    /// A configuration came into force.
+    pub(super) fn loaded(&self, at_ms: i64) {
+        self.0.lock().loaded_ms = at_ms;
+    }
+
+    /// An attempt ended.
+    pub(super) fn note(&self, attempt: Attempt) {
+        self.0.lock().last = Some(attempt);
+    }
+
+    /// When the configuration in force was taken over, Unix milliseconds.
+    #[must_use]
+    pub fn loaded_ms(&self) -> i64 {
+        self.0.lock().loaded_ms
+    }
+
+    /// The last attempt; `None` when there was none since the start.
+    #[must_use]
+    pub fn last(&self) -> Option<Attempt> {
+        self.0.lock().last.clone()
+    }
+}

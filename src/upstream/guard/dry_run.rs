@@ -1,0 +1,95 @@
+//! The guard without a socket, for tests and fuzzing: what it makes of an upstream's bytes.
+
+use std::collections::VecDeque;
+
+use futures_util::task::noop_waker_ref;
+
+use super::{ActixStream, AsyncRead, AsyncWrite, Context, Fault, Guard, Pin, Poll, ReadBuf, Ready, Wire, io};
+
+/// What one exchange came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Examined {
+    /// What awc would be given: the head, and the body as it is framed.
+    pub passed: Vec<u8>,
+    /// Why it is no answer, if it is none.
+    pub fault: Option<String>,
+    /// Whether the connection would be used for a further exchange.
+    pub reusable: bool,
+}
+
+/// Sends one request over a guarded connection on which `reads` come back, each in one piece, and then its end.
+#[must_use]
+pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> Examined {
+    let mut cx = Context::from_waker(noop_waker_ref());
+    let reads = reads.into_iter().filter(|read| !read.is_empty()).collect();
+    let mut guard = Guard::new(Played { reads });
+    let mut examined = Examined { passed: Vec::new(), fault: None, reusable: false };
+    if let Poll::Ready(Err(error)) = Pin::new(&mut guard).poll_write(&mut cx, b"GET / HTTP/1.1\r\n\r\n") {
+        examined.fault = Some(error.to_string());
+        return examined;
+    }
+    let mut room = [0; 512];
+    loop {
+        let mut buf = ReadBuf::new(&mut room);
+        match Pin::new(&mut guard).poll_read(&mut cx, &mut buf) {
+            Poll::Pending => return examined,
+            Poll::Ready(Ok(())) if buf.filled().is_empty() => return examined,
+            Poll::Ready(Ok(())) => examined.passed.extend_from_slice(buf.filled()),
+            Poll::Ready(Err(error)) => {
+                examined.fault = Some(Fault::of(&error).map_or_else(|| error.to_string(), |fault| fault.to_string()));
+                return examined;
+            }
+        }
+        // The exchange is over, every byte was read, and the socket is still there.
+        let whole = matches!(guard.phase, super::Phase::Idle) && guard.passed.is_empty();
+        examined.reusable = whole && guard.wire.as_ref().is_some_and(|wire| wire.reads.is_empty());
+    }
+}
+
+/// A socket that reads from a list.
+struct Played {
+    reads: VecDeque<Vec<u8>>,
+}
+
+impl Wire for Played {
+    fn has_unread(&self) -> bool {
+        !self.reads.is_empty()
+    }
+}
+
+impl AsyncRead for Played {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if let Some(mut bytes) = self.reads.pop_front() {
+            let later = bytes.split_off(bytes.len().min(buf.remaining()));
+            buf.put_slice(&bytes);
+            if !later.is_empty() {
+                self.reads.push_front(later);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Played {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl ActixStream for Played {
+    fn poll_read_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<Ready>> {
+        Poll::Ready(Ok(Ready::READABLE))
+    }
+
+    fn poll_write_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<Ready>> {
+        Poll::Ready(Ok(Ready::WRITABLE))
+    }
+}

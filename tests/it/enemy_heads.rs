@@ -1,0 +1,102 @@
+//! Hostile heads: bombs, noise, `Expect`.
+
+use actix_web::http::Method;
+
+use crate::{
+    enemy::{PATH, check, good_body, head},
+    raw_client::RawClient,
+    world::{Model, World, completion, error_of, one_model, saying},
+};
+
+/// A head with this in it, for an empty object as its body.
+fn with(more: &str) -> String {
+    format!("{}{{}}", head(&format!("{more}content-length: 2\r\n")))
+}
+
+#[actix_web::test]
+async fn header_bombs() {
+    check(&[
+        ("one header of 200 kB", with(&format!("x-big: {}\r\n", "a".repeat(200_000))), &[431]),
+        ("a name of 200 kB", with(&format!("{}: 1\r\n", "a".repeat(200_000))), &[431]),
+        ("40 kB in 80 headers", with(&format!("x-h: {}\r\n", "a".repeat(500)).repeat(80)), &[431]),
+        ("500 headers", with(&(0..500).map(|n| format!("x-h{n}: 1\r\n")).collect::<String>()), &[431]),
+        ("97 headers", with(&"x-h: 1\r\n".repeat(97)), &[431]),
+        ("80 headers", with(&"x-h: 1\r\n".repeat(80)), &[400]),
+        ("a path of 100 kB", format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(100_000)), &[400]),
+        ("a method of 100 kB", format!("{} / HTTP/1.1\r\nhost: x\r\n\r\n", "A".repeat(100_000)), &[404]),
+    ])
+    .await;
+}
+
+#[actix_web::test]
+async fn heads_that_are_none() {
+    check(&[
+        ("no path", "GET\r\n\r\n".to_owned(), &[400]),
+        ("no protocol", "GET /\r\n\r\n".to_owned(), &[400]),
+        ("a method with a sign", "G@T / HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), &[400]),
+        ("a space in the path", "GET /a b HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), &[400]),
+        ("a control character in the path", "GET /a\x01b HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), &[400]),
+        ("no host", "GET / HTTP/1.1\r\n\r\n".to_owned(), &[400]),
+        ("two hosts", "GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n".to_owned(), &[400]),
+        ("a control character in a name", with("x-bad\u{1}: 1\r\n"), &[400]),
+        ("a control character in a value", with("x-bad: \u{1}\r\n"), &[400]),
+        ("a null in a value", with("x-bad: a\0b\r\n"), &[400]),
+        ("a line without a colon", with("no colon here\r\n"), &[400]),
+        ("a folded line first", with(" folded: 1\r\n"), &[400]),
+    ])
+    .await;
+}
+
+#[actix_web::test]
+async fn a_head_over_the_configured_limit_is_a_431_with_a_body() {
+    let upstream = saying("x");
+    let world = World::new().with("[limits]\nmax_header_bytes = 1024").provider("acme", upstream.address());
+    let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await;
+    let (large, long) = ("a".repeat(1024), format!("/api/v1/models?q={}", "a".repeat(1024)));
+    for path in ["/api/v1/models", PATH, "/health", "/nowhere"] {
+        let error = error_of(&gateway.call(Method::GET, path, &[("x-large", &large)], None).await, 431);
+        assert_eq!(error["metadata"]["reason"], "headers_too_large");
+    }
+    error_of(&gateway.call(Method::GET, &long, &[], None).await, 431);
+    let fitting = "a".repeat(500);
+    assert_eq!(gateway.call(Method::GET, "/api/v1/models", &[("x-fitting", &fitting)], None).await.status, 200);
+    assert_eq!(upstream.connections(), 0);
+}
+
+#[actix_web::test]
+async fn odd_but_lawful_requests() {
+    let body = good_body();
+    let length = format!("content-length: {}\r\n", body.len());
+    let says = |more: &str| format!("{}{body}", head(&format!("{length}{more}")));
+    let bytes: String = body.as_bytes().iter().map(|byte| format!("1\r\n{}\r\n", char::from(*byte))).collect();
+    let marked = format!("{}\u{feff}{body}", head(&format!("content-length: {}\r\n", body.len() + 3)));
+    check(&[
+        ("asking to go on", says("expect: 100-continue\r\n"), &[100, 200]),
+        ("asking for another protocol", says("connection: upgrade\r\nupgrade: h2c\r\n"), &[200]),
+        ("a chunk per byte", format!("{}{bytes}0\r\n\r\n", head("transfer-encoding: chunked\r\n")), &[200]),
+        ("names in odd case", says("").replace("content-type", "CONTENT-type"), &[200]),
+        ("lines that end in LF", says("").replace("\r\n", "\n"), &[200]),
+        ("empty lines before the request", format!("\r\n\r\n{}", says("")), &[200]),
+        ("a byte order mark", marked, &[400]),
+    ])
+    .await;
+}
+
+/// The HTTP server says 100 as soon as it has read the head, before the key is looked at, and gives no way to hold it
+/// back. It costs nothing: the body that follows is not read for a caller without a key, and the connection ends.
+#[actix_web::test]
+async fn whoever_expects_to_go_on_without_a_key_is_still_refused_before_its_body_is_read() {
+    let (gateway, upstream) = one_model(&completion("x")).await;
+    let mut client = RawClient::connect(gateway.address).await;
+    client
+        .say(format!(
+            "POST {PATH} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-type: application/json\r\n\
+             content-length: 10000000\r\n\r\n"
+        ))
+        .await;
+    client.until("HTTP/1.1 401").await;
+    assert_eq!(client.statuses(), [100, 401]);
+    assert_eq!(gateway.get("/health/ready").await.expect(200)["checks"]["load"]["buffered_bytes"], 0);
+    client.rest().await;
+    assert_eq!(upstream.connections(), 0);
+}

@@ -1,0 +1,239 @@
+//! HTTPS: what is spoken, and certificates that change while requests run.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use pointsman::reload::Cause;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::{
+    ClientConfig, RootCertStore, SupportedProtocolVersion,
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName},
+    version::{TLS12, TLS13},
+};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{
+    harness::{KEY, TestGateway, preamble},
+    process::run,
+    scripted::{Gate, Script, Upstream},
+    world::{Model, World, and, ask, stream_of},
+};
+
+/// A certificate that vouches for itself, and its key.
+struct Pair {
+    certificate: CertificateDer<'static>,
+    pem: String,
+    key: String,
+}
+
+fn pair() -> Pair {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    Pair { certificate: certificate.der().clone(), pem: certificate.pem(), key: key.serialize_pem() }
+}
+
+/// Certificate, key and configuration in a directory that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(pair: &Pair) -> Folder {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("tls-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let folder = Folder(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+        fs::create_dir_all(&folder.0).unwrap();
+        folder.put(&pair.pem, &pair.key);
+        folder
+    }
+
+    fn put(&self, certificate: &str, key: &str) {
+        fs::write(self.0.join("server.pem"), certificate).unwrap();
+        fs::write(self.0.join("server.key"), key).unwrap();
+        fs::set_permissions(self.0.join("server.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn config(&self, world: &World) -> PathBuf {
+        let tls = "[server.tls]\ncertificate = \"server.pem\"\nkey = \"server.key\"\n";
+        let text = preamble().replace("[simulation]", &format!("{tls}[simulation]"));
+        let path = self.0.join("config.toml");
+        fs::write(&path, format!("{text}\n[reload]\ndebounce_ms = 20\n{}", world.toml())).unwrap();
+        path
+    }
+
+    async fn start(&self, world: &World) -> TestGateway {
+        let environment: Vec<(&str, &str)> =
+            world.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        TestGateway::load(&self.config(world), &environment).await
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn world(upstream: &Upstream) -> World {
+    World::new()
+        .provider("acme", upstream.address())
+        .model(&Model::new("acme/small").at("acme", "0.000001", "0.000001"))
+}
+
+/// A connection that trusts this certificate only.
+async fn connect(
+    gateway: &TestGateway,
+    pair: &Pair,
+    versions: &[&'static SupportedProtocolVersion],
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(pair.certificate.clone()).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_protocol_versions(versions).unwrap();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let tcp = TcpStream::connect(gateway.address).await?;
+    TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), tcp).await
+}
+
+const ANY: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
+
+async fn send_chat(stream: &mut TlsStream<TcpStream>, streamed: bool) {
+    let body = and(ask("acme/small"), json!({"stream": streamed})).to_string();
+    let head = format!(
+        "POST /api/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+}
+
+async fn until(stream: &mut TlsStream<TcpStream>, wanted: &str) -> String {
+    let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
+    let reading = async {
+        while !String::from_utf8_lossy(&got).contains(wanted) {
+            let read = stream.read(&mut buffer).await.unwrap();
+            assert!(read > 0, "it ended before {wanted:?}: {}", String::from_utf8_lossy(&got));
+            got.extend_from_slice(&buffer[..read]);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), reading).await.unwrap();
+    String::from_utf8_lossy(&got).into_owned()
+}
+
+#[actix_web::test]
+async fn tls_1_2_and_1_3_are_spoken_with_http_1_1_and_nothing_in_clear() {
+    let upstream = crate::world::saying("Hello");
+    let pair = pair();
+    let folder = Folder::new(&pair);
+    let gateway = folder.start(&world(&upstream)).await;
+    for version in [&TLS12, &TLS13] {
+        let mut stream = connect(&gateway, &pair, &[version]).await.unwrap();
+        let (_, session) = stream.get_ref();
+        assert_eq!(session.protocol_version(), Some(version.version));
+        assert_eq!(session.alpn_protocol(), Some(&b"http/1.1"[..]));
+        send_chat(&mut stream, false).await;
+        assert!(until(&mut stream, "\"usage\"").await.starts_with("HTTP/1.1 200"));
+    }
+    let clear = crate::world::raw(gateway.address, "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    assert!(!clear.contains("200"), "{clear}");
+}
+
+#[actix_web::test]
+async fn a_new_certificate_is_shown_to_new_connections_while_a_stream_runs_on_the_old_one() {
+    let gate = Gate::new();
+    let whole = stream_of(&["one ", "two "]);
+    let (head, rest) = whole.split_at(whole.find("\n\ndata: ").unwrap() + 2);
+    let script = Script::new().request().send(head.to_owned()).wait(&gate).send(rest.to_owned()).fin();
+    let upstream = Upstream::start([script]);
+    let (old, new) = (pair(), pair());
+    let folder = Folder::new(&old);
+    let gateway = folder.start(&world(&upstream)).await;
+    let mut running = connect(&gateway, &old, ANY).await.unwrap();
+    send_chat(&mut running, true).await;
+    until(&mut running, "one ").await;
+
+    // The files are watched: nobody asks for it.
+    folder.put(&new.pem, &new.key);
+    let begun = Instant::now();
+    while connect(&gateway, &new, ANY).await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the old certificate is shown");
+        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(connect(&gateway, &old, ANY).await.is_err(), "the old certificate is no longer shown");
+
+    gate.open();
+    let rest = until(&mut running, "data: [DONE]").await;
+    assert!(rest.contains("two ") && !rest.contains("\"error\""), "{rest}");
+}
+
+#[actix_web::test]
+async fn a_broken_certificate_changes_nothing() {
+    let upstream = crate::world::saying("Hello");
+    let (good, other) = (pair(), pair());
+    let folder = Folder::new(&good);
+    let gateway = folder.start(&world(&upstream)).await;
+    for (certificate, key, fault) in [
+        ("no certificate", good.key.as_str(), "server.tls.certificate: holds no certificate"),
+        (&good.pem, "no key", "server.tls.key: holds no private key"),
+        (&good.pem, &other.key, "server.tls.key: belongs to another certificate"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &good.key, "server.tls."),
+    ] {
+        folder.put(certificate, key);
+        let attempt = gateway.inner().reload(Cause::Signal).await;
+        assert!(attempt.outcome.faults().iter().any(|it| it.contains(fault)), "{fault}: {attempt}");
+        assert!(attempt.to_string().contains("config.toml:"), "{attempt}");
+        connect(&gateway, &good, ANY).await.unwrap();
+    }
+    assert_eq!(gateway.inner().setup().version, 1);
+}
+
+#[actix_web::test]
+async fn a_client_that_reads_nothing_is_dropped_on_tls_too() {
+    let endless =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n".repeat(500);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let script = Script::new().request().send(head).repeat(Script::new().send(endless));
+    let upstream = Upstream::start([script]);
+    let pair = pair();
+    let folder = Folder::new(&pair);
+    let world = world(&upstream).with("[timeouts]\nclient_write_stall_secs = 0.3");
+    let gateway = folder.start(&world).await;
+    let mut stalled = connect(&gateway, &pair, ANY).await.unwrap();
+    send_chat(&mut stalled, true).await;
+
+    let begun = Instant::now();
+    while gateway.inner().setup().admission.in_flight() == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
+        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
+    }
+    while gateway.inner().setup().admission.in_flight() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it is still served");
+        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn a_key_that_others_may_read_is_noted() {
+    let pair = pair();
+    let folder = Folder::new(&pair);
+    fs::set_permissions(folder.0.join("server.key"), fs::Permissions::from_mode(0o644)).unwrap();
+    let path = folder.0.join("config.toml");
+    fs::write(&path, "[server.tls]\ncertificate = \"server.pem\"\nkey = \"server.key\"\n").unwrap();
+    let output = run(&["check", "--config", path.to_str().unwrap()], &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("server.key has mode 0644: others may read it"), "{text}");
+    assert!(!text.contains("PRIVATE KEY"), "{text}");
+}
