@@ -20,6 +20,7 @@ const PAGES: [&str; 19] = [
     "/images/models",
     "/providers",
     "/route/explain?generation_id={id}",
+    "/route/replay?generation_id={id}",
     "/generation?id={id}",
     "/health/calibration",
     "/health/memory",
