@@ -53,6 +53,7 @@ pub(super) struct Moment {
     /// When a paced endpoint, or one whose quota this request exceeds, takes it.
     pub due: Option<Tick>,
     pub output_tokens: f64,
+    pub output_variance: f64,
     /// Prompt tokens in its cache.
     pub cached_tokens: u32,
     /// Dollars these save ...
@@ -100,7 +101,12 @@ impl Row<'_> {
     #[inline]
     pub(super) fn inputs(&self, case: &Case<'_>) -> Inputs {
         let inputs = inputs(case, self.stats, &self.moment);
-        Inputs { expected: self.forecast.expected(&inputs, &case.rules), tier: self.tier(), ..inputs }
+        Inputs {
+            expected: self.forecast.expected(&inputs, &case.rules),
+            spread: self.forecast.spread(&inputs, &case.rules),
+            tier: self.tier(),
+            ..inputs
+        }
     }
 }
 
@@ -234,6 +240,7 @@ impl Moment {
             stuck: live.stuck,
             due: live.due.max(live.tokens.filter(|quota| quota.left < tokens).map(|quota| quota.until)),
             output_tokens,
+            output_variance: case.snapshot.lengths.variance(facts.model, case.length),
             cached_tokens,
             saving,
             cost: cost - saving,
@@ -246,7 +253,7 @@ fn is_in_pool(case: &Case<'_>, facts: &Facts) -> bool {
     facts.on && facts.output.contains(purpose(case.query.api))
 }
 
-/// The recorded inputs of a forecast; what only a candidate has (`expected`, `tier`) is left at 0.
+/// The recorded inputs of a forecast; what only a candidate has (`expected`, `spread`, `tier`) is left at 0.
 #[inline]
 pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
     let estimates = &stats.estimates;
@@ -261,15 +268,20 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         cached_tokens: moment.cached_tokens,
         weight: estimates.weight * case.weight_left,
         per_token: estimates.per_token,
+        pace_variance: estimates.per_token_variance,
+        pace_weight: estimates.pace_weight * case.weight_left,
         failures: estimates.failures * case.counts_left + f64::from(moment.stuck),
         successes: estimates.successes * case.counts_left,
+        usual_failure: estimates.usual_failure,
         age: estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
         in_flight: moment.in_flight,
         late: moment.late,
         output_tokens: moment.output_tokens,
+        output_variance: moment.output_variance,
         cost: moment.cost,
         floor: if passing { 0.0 } else { UNSURE },
         expected: 0.0,
+        spread: 0.0,
         tier: 0,
         until: if passing { Tick(0) } else { moment.gate.until().unwrap_or_default() },
     }

@@ -96,7 +96,7 @@ fn is_tie(least: f64, score: f64) -> bool {
 }
 
 fn tie_break(a: &Row<'_>, b: &Row<'_>) -> Ordering {
-    let failure = a.forecast.failure.total_cmp(&b.forecast.failure);
+    let failure = a.forecast.calm.failure.total_cmp(&b.forecast.calm.failure);
     let cost = || a.moment.cost.total_cmp(&b.moment.cost);
     failure.then_with(cost).then(a.moment.in_flight.cmp(&b.moment.in_flight)).then(a.endpoint().cmp(&b.endpoint()))
 }

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
     use crate::domain::RoutingPolicy;
 
-    const PRIOR: Prior = Prior { first_token: -0.7, prompt_slope: 0.0, per_token: -4.0 };
+    const PRIOR: Prior = Prior { first_token: -0.7, prompt_slope: 0.0, per_token: -4.0, failure: 0.01 };
 
     fn policy() -> StatsPolicy {
         RoutingPolicy::default().stats
