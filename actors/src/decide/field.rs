@@ -4,7 +4,7 @@ use super::{
     case::Case,
     filter::{Refusal, Screen, Subject, purpose},
     gates,
-    predict::{Forecast, lateness},
+    predict::{Forecast, is_silent, lateness},
     score::Scoring,
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     stats::{Curve, EndpointStats, Facts, Gate, LiveEndpoint},
 };
 
-/// Lower bound on the failure probability behind a gate that is not open.
+/// Lower bound on the failure probability behind a gate that is not open, and of an endpoint gone silent.
 const UNSURE: f64 = 0.5;
 
 /// How a row takes part.
@@ -48,6 +48,8 @@ pub(super) struct Moment {
     pub gate: Gate,
     pub in_flight: u32,
     pub late: f64,
+    /// Whether it has gone silent.
+    pub silent: bool,
     /// Requests as good as failed.
     pub stuck: u32,
     /// When a paced endpoint, or one whose quota this request exceeds, takes it.
@@ -237,6 +239,7 @@ impl Moment {
             gate: live.gate.and(case.live.provider(facts.provider).gate),
             in_flight: live.in_flight,
             late: lateness(live.overdue, &stats.curve),
+            silent: is_silent(live.overdue, &stats.curve),
             stuck: live.stuck,
             due: live.due.max(live.tokens.filter(|quota| quota.left < tokens).map(|quota| quota.until)),
             output_tokens,
@@ -279,7 +282,7 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         output_tokens: moment.output_tokens,
         output_variance: moment.output_variance,
         cost: moment.cost,
-        floor: if passing { 0.0 } else { UNSURE },
+        floor: if passing && !moment.silent { 0.0 } else { UNSURE },
         expected: 0.0,
         spread: 0.0,
         tier: 0,

@@ -3,7 +3,7 @@
 //! First the request that probes, if any; then by target, by the caller's wishes, by score. Ties fall to the
 //! lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so that the
 //! order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
-//! were not tried yet.
+//! were not tried yet, and the last of three or more goes to the one that is least likely to fail.
 
 use std::cmp::Ordering;
 
@@ -11,6 +11,8 @@ use super::field::{Role, Row};
 
 /// Scores this close, relatively, are equal.
 const TIE: f64 = 1e-9;
+/// Failure probability from which an endpoint is doubtful.
+const DOUBTFUL: f64 = 0.1;
 
 /// A settled plan.
 pub(super) struct Plan<'r, 'a> {
@@ -46,6 +48,8 @@ pub(super) fn ordered<'r, 'a>(rows: &'r [Row<'a>], attempts: u32) -> Vec<&'r Row
     let probe = order.iter().position(|row| row.role == Role::Probe);
     move_to_front(&mut order, probe);
     spread(&mut order, attempts as usize);
+    alternate(&mut order);
+    secure(&mut order, attempts as usize);
     order
 }
 
@@ -119,6 +123,37 @@ fn move_to_front<T>(order: &mut [T], place: Option<usize>) {
     if let Some(upto) = place.and_then(|place| order.get_mut(..=place)) {
         upto.rotate_right(1);
     }
+}
+
+/// Lets no two doubtful endpoints follow each other, if a sound one ranks with them: two that fail now and then
+/// leave a single attempt for the rest.
+fn alternate(order: &mut [&Row<'_>]) {
+    let Some((first, open)) = order.split_first_mut().filter(|(first, _)| first.role == Role::Candidate) else {
+        return;
+    };
+    let is_doubtful = |row: &Row<'_>| row.forecast.calm.failure >= DOUBTFUL;
+    let Some(class) = open.first().filter(|next| is_doubtful(first) && is_doubtful(next)).map(|next| next.class) else {
+        return;
+    };
+    let mut rivals = open.iter().take_while(|row| row.class == class);
+    let sound = rivals.position(|row| row.role == Role::Candidate && !is_doubtful(row));
+    move_to_front(open, sound);
+}
+
+/// Makes the last of three or more attempts the one that is least likely to fail: what it misses, the caller sees.
+/// Among candidates of its class that are tried after it, at providers not tried yet where it is at one.
+fn secure(order: &mut [&Row<'_>], attempts: usize) {
+    let Some(last) = attempts.checked_sub(1).filter(|last| *last >= 2) else { return };
+    let Some((tried, open)) = order.split_at_mut_checked(last) else { return };
+    let Some(next) = open.first().filter(|next| next.role == Role::Candidate) else { return };
+    let class = next.class;
+    let is_fresh = |row: &Row<'_>| tried.iter().all(|before| before.provider() != row.provider());
+    let needs_fresh = is_fresh(next);
+    let rivals = open.iter().enumerate().take_while(|(_, row)| row.class == class);
+    let rivals = rivals.filter(|(_, row)| row.role == Role::Candidate && (!needs_fresh || is_fresh(row)));
+    let risk = |row: &Row<'_>| row.forecast.calm.failure;
+    let safest = rivals.min_by(|(_, a), (_, b)| risk(a).total_cmp(&risk(b))).map(|(place, _)| place);
+    move_to_front(open, safest);
 }
 
 /// Fills the attempts after the first with providers not tried yet, as long as their class has one.

@@ -244,6 +244,16 @@ pub(super) fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
     if evidence { libm::log(first) } else { 0.0 }
 }
 
+/// Whether unanswered requests are so late that it is no longer slowness but a failure as likely as not: the clock is
+/// far away, and until it runs out every further request would be lost, too.
+pub(super) fn is_silent([first, second]: [f64; 2], curve: &Curve) -> bool {
+    const ALONE: f64 = 3.0;
+    const TOGETHER: f64 = 2.0;
+    // The logarithm only of what is late at all.
+    first > curve.late_alone
+        && (libm::log(first) > ALONE * curve.sigma || (second > 1.0 && libm::log(second) > TOGETHER * curve.sigma))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,6 +353,52 @@ mod tests {
         let at_clock = forecast(Inputs { intercept: 60.0_f64.ln(), ..INPUTS }, 0.0).calm.failure;
         assert!((at_clock - 0.5).abs() < 0.01, "{at_clock}");
         assert!((forecast(Inputs { intercept: 9.0, ..INPUTS }, 0.0).calm.failure - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn silence_is_one_request_late_by_3_sigma_or_two_by_2() {
+        let curve = Curve::of(0.0, 0.25, -4.0, 0.0);
+        let sigmas = |s: f64| (s * 0.5).exp();
+        for ([first, second], silent) in
+            [([2.9, 0.0], false), ([3.1, 0.0], true), ([2.9, 1.9], false), ([2.1, 2.1], true)]
+        {
+            assert_eq!(is_silent([sigmas(first), sigmas(second)], &curve), silent, "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn reliable_knows_how_likely_a_slow_answer_is() {
+        let slow = |inputs, objective| under(inputs, objective, Doubt::NONE).calm.slow;
+        assert!(slow(INPUTS, Objective::Fastest).abs() < 1e-12, "only where it counts");
+        let alone = slow(INPUTS, Objective::Reliable);
+        assert!(alone > 0.1 && alone < 0.95, "{alone}");
+        assert!(slow(Inputs { in_flight: 7, ..INPUTS }, Objective::Reliable) > alone, "load included");
+        assert!(slow(Inputs { output_tokens: 10.0, ..INPUTS }, Objective::Reliable) < alone);
+    }
+
+    #[test]
+    fn an_answer_that_comes_whole_is_waited_for_with_all_that_is_unknown_of_it() {
+        let spread = |streamed, first: f64, variance| {
+            let inputs = Inputs { variance: first, output_variance: variance, ..INPUTS };
+            let rules = Rules::of(&RoutingPolicy::default(), Objective::Fastest, streamed);
+            forecast(inputs, 0.0).spread(&inputs, &rules)
+        };
+        assert!((spread(true, 0.25, 1.0) - 0.5).abs() < 1e-12);
+        assert!(spread(false, 0.04, 1.0) > spread(false, 0.04, 0.1));
+        assert!(spread(false, 0.04, 0.1) >= 0.2);
+    }
+
+    #[test]
+    fn each_estimate_has_a_doubt_of_its_own() {
+        let calm = forecast(INPUTS, 0.0);
+        let pace = under(INPUTS, Objective::Fastest, Doubt { pace: 1.0, ..Doubt::NONE }).noisy;
+        assert!(pace.generation > calm.calm.generation && pace.first_token == calm.calm.first_token);
+        let fails = |inputs, objective| under(inputs, objective, Doubt { failure: 1.0, ..Doubt::NONE });
+        let unknown = fails(Inputs { successes: 0.0, ..INPUTS }, Objective::Reliable);
+        let known = fails(Inputs { successes: 400.0, failures: 10.0, ..INPUTS }, Objective::Reliable);
+        let factor = |forecast: Forecast| forecast.noisy.failure / forecast.calm.failure;
+        assert!(factor(unknown) > factor(known) && factor(known) > 1.0);
+        assert!((factor(fails(INPUTS, Objective::Cheapest)) - 1.0).abs() < 1e-12, "reliable alone explores failure");
     }
 
     #[test]

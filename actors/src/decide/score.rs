@@ -121,7 +121,8 @@ impl Scoring {
         let own = first_token + generation;
         let queueing = forecast.queueing * own;
         let time = own + queueing;
-        let retry = failure * (self.failure_time + typical_time);
+        // An attempt that fails generates nothing.
+        let retry = failure * (self.failure_time + (typical_time - generation).max(0.0));
         match self.objective {
             Objective::Fastest => [first_token, generation, queueing, retry],
             Objective::Cheapest => {

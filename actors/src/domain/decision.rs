@@ -290,7 +290,7 @@ pub struct Inputs {
     pub output_variance: f64,
     /// Ranking cost, dollars; what the cache saves is taken off.
     pub cost: f64,
-    /// Lower bound on p_bad from the breaker.
+    /// Lower bound on p_bad: from the breaker, or because nothing comes from it any more.
     pub floor: f64,
     /// Seconds until a sign of life is expected: the first token of a stream, the whole of a plain answer.
     /// What an unanswered request is compared with.
