@@ -77,7 +77,7 @@ impl Throughput {
     /// Takes in a plain answer: it took exp(`ln_ratio`) times the prediction, of which `share` was generation. The
     /// more of it was, the more it says.
     pub fn observe_plain(&mut self, ln_ratio: f64, share: f64, prior: f64, at: Tick, policy: &StatsPolicy) {
-        if !ln_ratio.is_finite() || !(share > 0.0) {
+        if !ln_ratio.is_finite() || !share.is_finite() || share <= 0.0 {
             return;
         }
         self.fade(at, policy);
