@@ -3,8 +3,8 @@
 use super::{
     case::Case,
     filter::{Refusal, Screen, Subject, purpose},
-    gates, noise,
-    predict::{Forecast, lateness},
+    gates,
+    predict::{Forecast, is_silent, lateness},
     score::Scoring,
     wishes::{GRADE_BITS, tier},
 };
@@ -13,11 +13,9 @@ use crate::{
     stats::{EndpointStats, Facts, Gate, LiveEndpoint},
 };
 
-/// Lower bound on the failure probability behind a gate that is not open.
+/// Lower bound on the failure probability behind a gate that is not open, and of an endpoint gone silent.
 const UNSURE: f64 = 0.5;
 
-/// So many forecasts get their noise at a time.
-const BATCH: usize = 8;
 
 /// How a row takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +50,8 @@ pub(super) struct Moment {
     pub gate: Gate,
     pub in_flight: u32,
     pub late: f64,
+    /// Whether it has gone silent.
+    pub silent: bool,
     /// Requests as good as failed.
     pub stuck: u32,
     /// When a paced endpoint, or one whose quota this request exceeds, takes it.
@@ -59,6 +59,7 @@ pub(super) struct Moment {
     /// Seconds since its last observation.
     pub age: f64,
     pub output_tokens: f64,
+    pub output_variance: f64,
     /// Prompt tokens in its cache.
     pub cached_tokens: u32,
     /// Dollars these save ...
@@ -106,8 +107,13 @@ impl Row<'_> {
     #[inline]
     pub(super) fn inputs(&self, case: &Case<'_>) -> Inputs {
         let inputs = inputs(case, self.stats, &self.moment);
-        let until = self.moment.gate.until().or(self.moment.due).unwrap_or_default();
-        Inputs { expected: self.forecast.expected(&inputs, &case.rules), tier: self.tier(), until, ..inputs }
+        Inputs {
+            expected: self.forecast.expected(&inputs, &case.rules),
+            spread: self.forecast.spread(&inputs, &case.rules),
+            tier: self.tier(),
+            until: self.moment.gate.until().or(self.moment.due).unwrap_or_default(),
+            ..inputs
+        }
     }
 }
 
@@ -162,26 +168,7 @@ impl<'a> Field<'a> {
                 }
             }
         }
-        field.doubt(case);
         field
-    }
-
-    /// Adds the decision's noise to every forecast, several at a time and step by step: a square root and an
-    /// exponential take long, but next to nothing while those of the neighbours are under way.
-    fn doubt(&mut self, case: &Case<'_>) {
-        if case.seed == 0 {
-            return;
-        }
-        for rows in self.rows.chunks_mut(BATCH) {
-            let mut factors = [0.0; BATCH];
-            for (factor, row) in factors.iter_mut().zip(rows.iter()) {
-                *factor = case.rules.doubt(&inputs(case, row.stats, &row.moment), case.noise.at(row.stats.facts.id));
-            }
-            factors = factors.map(noise::exp);
-            for (row, factor) in rows.iter_mut().zip(factors) {
-                row.forecast.noisy_first_token = row.forecast.calm_first_token * factor;
-            }
-        }
     }
 
     fn reserve(&mut self, endpoints: usize) {
@@ -223,7 +210,8 @@ impl<'a> Field<'a> {
             self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
             return;
         }
-        let forecast = Forecast::calm(&inputs(case, stats, &moment), &stats.curve, &case.rules);
+        let doubt = case.noise.at(stats.facts.id);
+        let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, doubt);
         // Models that compete are of one class.
         let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
         let passing = moment.gate.is_passing() && moment.due.is_none();
@@ -256,10 +244,12 @@ impl Moment {
             gate: live.gate.and(case.live.provider(facts.provider).gate),
             in_flight: live.in_flight,
             late: lateness(live.overdue, &stats.curve),
+            silent: is_silent(live.overdue, &stats.curve),
             stuck: live.stuck,
             due: due(live, query.prompt_tokens, output_tokens),
             age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
             output_tokens,
+            output_variance: case.snapshot.lengths.variance(facts.model, case.length),
             cached_tokens,
             saving,
             cost: cost - saving,
@@ -280,7 +270,7 @@ fn is_in_pool(case: &Case<'_>, facts: &Facts) -> bool {
     facts.on && facts.output.contains(purpose(case.query.api))
 }
 
-/// The recorded inputs of a forecast; what only a candidate has (`expected`, `tier`, `until`) is left at 0.
+/// The recorded inputs of a forecast; what only a candidate has (`expected`, `spread`, `tier`, `until`) is left at 0.
 #[inline]
 pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
     let estimates = &stats.estimates;
@@ -295,15 +285,20 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         cached_tokens: moment.cached_tokens,
         weight: estimates.weight * case.weight_left,
         per_token: estimates.per_token,
+        pace_variance: estimates.per_token_variance,
+        pace_weight: estimates.pace_weight * case.weight_left,
         failures: estimates.failures * case.counts_left + f64::from(moment.stuck),
         successes: estimates.successes * case.counts_left,
+        usual_failure: estimates.usual_failure,
         age: moment.age,
         in_flight: moment.in_flight,
         late: moment.late,
         output_tokens: moment.output_tokens,
+        output_variance: moment.output_variance,
         cost: moment.cost,
-        floor: if passing { 0.0 } else { UNSURE },
+        floor: if passing && !moment.silent { 0.0 } else { UNSURE },
         expected: 0.0,
+        spread: 0.0,
         tier: 0,
         until: Tick(0),
     }

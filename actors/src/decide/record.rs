@@ -96,7 +96,7 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
 fn output_spread(case: &Case<'_>, row: &Row<'_>) -> OutputSpread {
     let facts = &row.stats.facts;
     OutputSpread {
-        sigma: case.snapshot.lengths.sigma(facts.model, case.length),
+        sigma: row.moment.output_variance.sqrt(),
         usd_per_token: row.stats.prices.completion * f64::from(case.query.answers),
         most: case.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
     }

@@ -306,10 +306,16 @@ pub struct Inputs {
     pub weight: f64,
     /// Mean ln seconds per output token.
     pub per_token: f64,
+    /// Variance of that from answer to answer.
+    pub pace_variance: f64,
+    /// Observations it rests on.
+    pub pace_weight: f64,
     /// Decayed failures at reading.
     pub failures: f64,
     /// Decayed successes at reading.
     pub successes: f64,
+    /// The failure probability that is usual among its siblings.
+    pub usual_failure: f64,
     /// Seconds since the last observation; infinite when there was none.
     pub age: f64,
     /// Requests in flight.
@@ -318,13 +324,17 @@ pub struct Inputs {
     pub late: f64,
     /// Expected output tokens.
     pub output_tokens: f64,
+    /// Variance of ln of them.
+    pub output_variance: f64,
     /// Ranking cost, dollars; what the cache saves is taken off.
     pub cost: f64,
-    /// Lower bound on p_bad from the breaker.
+    /// Lower bound on p_bad: from the breaker, or because nothing comes from it any more.
     pub floor: f64,
     /// Seconds until a sign of life is expected: the first token of a stream, the whole of a plain answer.
     /// What an unanswered request is compared with.
     pub expected: f64,
+    /// Standard deviation of ln of that.
+    pub spread: f64,
     /// Rank given by the caller's wishes before any score counts: place in `provider.order`, then whether a
     /// preferred latency or throughput is missed. Lower goes first.
     pub tier: u32,

@@ -10,32 +10,32 @@ use crate::domain::{Catalog, ModelId};
 const CLASSES: [u32; 4] = [64, 256, 1024, 4096];
 /// Expected tokens of an answer nobody has seen the like of, unless the request's limit is lower.
 const COLD: f64 = 256.0;
+/// Squared relative spread of answers nobody has seen the like of.
+const COLD_SPREAD: f64 = 0.3;
 /// Observations after which older ones fade.
 const MOST: f64 = 40.0;
-/// Standard deviation (ln) of the lengths of answers nobody has seen the like of; counts as one observation.
-const COLD_SIGMA: f64 = 0.8;
 
 /// Output tokens of the answers of one class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Length {
     mean: f64,
     weight: f64,
-    /// Mean square of ln(tokens ÷ mean).
+    /// Mean squared distance from the mean, relative to its square.
     spread: f64,
-    /// Standard deviation of ln tokens, kept ready: every decision shows it, and none computes it.
-    sigma: f64,
+    /// Variance of ln tokens, kept ready: every decision needs it, and none computes it.
+    variance: f64,
 }
 
 impl Default for Length {
     fn default() -> Length {
-        Length { mean: 0.0, weight: 0.0, spread: 0.0, sigma: COLD_SIGMA }
+        Length::known(0.0, 0.0, 0.0)
     }
 }
 
 impl Length {
     fn known(mean: f64, weight: f64, spread: f64) -> Length {
-        let variance = (spread * weight + COLD_SIGMA * COLD_SIGMA) / (weight + 1.0);
-        Length { mean, weight, spread, sigma: variance.sqrt() }
+        let variance = libm::log1p((spread * weight + COLD_SPREAD) / (weight + 1.0));
+        Length { mean, weight, spread, variance }
     }
 }
 
@@ -63,21 +63,24 @@ impl OutputLengths {
         ((length.mean * length.weight + class.cold) / (length.weight + 1.0)).min(class.most)
     }
 
-    /// Standard deviation of ln output tokens of a request of this class.
+    /// Variance of ln output tokens around that.
     #[must_use]
-    pub fn sigma(&self, model: u32, class: LengthClass) -> f64 {
+    pub fn variance(&self, model: u32, class: LengthClass) -> f64 {
         let known = self.models.get(model as usize).and_then(|classes| classes.get(class.position));
-        known.map_or(COLD_SIGMA, |length| length.sigma)
+        known.map_or_else(|| Length::default().variance, |length| length.variance)
     }
 
     /// Takes in that an answer of the model took this many tokens.
     pub fn observe(&mut self, model: u32, class: LengthClass, tokens: u32) {
         let known = self.models.get_mut(model as usize).and_then(|classes| classes.get_mut(class.position));
         let Some(length) = known else { return };
-        let (weight, tokens) = ((length.weight + 1.0).min(MOST), f64::from(tokens));
-        let mean = length.mean + (tokens - length.mean) / weight;
-        let surprise = libm::log(tokens.max(1.0) / mean.max(1.0));
-        let spread = length.spread + (surprise * surprise - length.spread) / weight;
+        let weight = (length.weight + 1.0).min(MOST);
+        let surprise = f64::from(tokens) - length.mean;
+        let mean = length.mean + surprise / weight;
+        let relative = surprise / mean.max(1.0);
+        // The first answer shows no spread.
+        let share = if weight > 1.0 { 1.0 / weight } else { 0.0 };
+        let spread = length.spread + (relative * relative * (1.0 - share) - length.spread) * share;
         *length = Length::known(mean, weight, spread);
     }
 
@@ -127,14 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn even_answers_narrow_the_spread_and_uneven_ones_widen_it() {
-        let class = LengthClass::of(Some(1000));
-        let (mut even, mut uneven) = (known(), known());
-        assert!((even.sigma(0, class) - COLD_SIGMA).abs() < 1e-12 && (even.sigma(7, class) - COLD_SIGMA).abs() < 1e-12);
-        (0..50).for_each(|_| even.observe(0, class, 300));
-        (0..100).for_each(|n| uneven.observe(0, class, if n % 2 == 0 { 20 } else { 900 }));
-        assert!(even.sigma(0, class) < 0.2, "{}", even.sigma(0, class));
-        assert!(uneven.sigma(0, class) > 1.2, "{}", uneven.sigma(0, class));
+    fn the_spread_of_answers_is_learned() {
+        let class = LengthClass::of(None);
+        let variance = |answers: [u32; 2]| {
+            let mut lengths = known();
+            (0..100).for_each(|i| lengths.observe(0, class, answers[i % 2]));
+            lengths.variance(0, class)
+        };
+        assert!(variance([100, 100]) < 0.02);
+        assert!((variance([50, 150]) - 1.25_f64.ln()).abs() < 0.03, "{}", variance([50, 150]));
+        assert!((known().variance(7, class) - 1.3_f64.ln()).abs() < 1e-12, "unknown model");
     }
 
     #[test]

@@ -10,10 +10,8 @@ use crate::stats::state::{Absurd, weight, within};
 
 /// No answer is longer, tokens.
 const LONGEST: f64 = 1e9;
-/// No spread is wider: (ln 10⁹)².
-const WIDEST: f64 = 430.0;
 
-/// Output tokens of one class: their mean, and the mean square of ln(tokens ÷ mean).
+/// Mean output tokens of one class, and their spread: the mean squared distance from it, relative to its square.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::stats) struct LengthState {
@@ -27,11 +25,7 @@ impl OutputLengths {
     pub(in crate::stats) fn export(&self, model: usize) -> Option<Vec<LengthState>> {
         let classes = self.models.get(model)?;
         let used = classes.iter().any(|length| length.weight > 0.0);
-        let state = |Length { mean, weight, spread, .. }: &Length| LengthState {
-            mean: *mean,
-            weight: *weight,
-            spread: *spread,
-        };
+        let state = |&Length { mean, weight, spread, .. }: &Length| LengthState { mean, weight, spread };
         used.then(|| classes.iter().map(state).collect())
     }
 
@@ -43,7 +37,7 @@ impl OutputLengths {
         };
         let mut fresh = *known;
         for (length, LengthState { mean, weight: w, spread }) in fresh.iter_mut().zip(classes) {
-            let (mean, spread) = (within(*mean, LONGEST)?, within(*spread, WIDEST)?);
+            let (mean, spread) = (within(*mean, LONGEST)?, within(*spread, LONGEST)?);
             *length = Length::known(mean, weight(*w)?.min(MOST), spread);
         }
         *known = fresh;
