@@ -313,10 +313,12 @@ proptest! {
         prop_assert_eq!(&shown, &served);
         let (Ok(mut shown), Ok(served)) = (shown, served) else { return Ok(()) };
         fill_selection_probabilities(&mut shown, &previewing.snapshot.policy);
-        let shares: Vec<f64> = shown.candidates.iter().filter_map(|candidate| candidate.selection_probability).collect();
-        prop_assert!(shares.len() == served.candidates.len() && shares.iter().all(|share| (0.0..=1.0).contains(share)));
+        let everybody = || shown.candidates.iter().chain(&shown.rivals);
+        let shares: Vec<f64> = everybody().filter_map(|candidate| candidate.selection_probability).collect();
+        prop_assert!(shares.len() == everybody().count() && shares.iter().all(|share| (0.0..=1.0).contains(share)));
         prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-        shown.candidates.iter_mut().for_each(|candidate| candidate.selection_probability = None);
+        let everybody = shown.candidates.iter_mut().chain(&mut shown.rivals);
+        everybody.for_each(|candidate| candidate.selection_probability = None);
         prop_assert_eq!(shown, served, "telling the chances changes nothing else");
     }
 
