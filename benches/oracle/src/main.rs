@@ -72,8 +72,8 @@ fn run() -> Result<String, Box<dyn Error>> {
         ["sockets"] => over_sockets(&options, &mut text)?,
         // These two are how it starts itself.
         ["provider", of, aim, position] => {
-            let (scenario, aim) = (scenario(of)?, objective(aim)?);
-            let stage = Stage { scenario, aim, seed: options.from_seed, seconds: options.seconds };
+            let (scenario, objective) = (scenario(of)?, options::single(objective(aim)?)?);
+            let stage = Stage { scenario, objective, seed: options.from_seed, seconds: options.seconds };
             sockets::serve(&stage, position.parse()?)?;
         }
         ["guard"] => sockets::guard(&options.guarded)?,

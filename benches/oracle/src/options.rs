@@ -3,6 +3,7 @@
 use std::{error::Error, ffi::OsString, path::PathBuf};
 
 use lexopt::prelude::*;
+use pointsman_actors::domain::Objective;
 use pointsman_oracle::{
     request::Aim,
     rules::{Kind, policy},
@@ -111,9 +112,10 @@ impl Options {
             let path = pointsman.display();
             return Err(format!("{path} is not there: build it with 'cargo build --release', or name it").into());
         }
+        let objectives = self.aims.iter().map(|aim| single(*aim)).collect::<Result<Vec<Objective>, _>>()?;
         Ok(Show {
             scenarios: or(&self.scenarios, &OVER_SOCKETS),
-            aims: or(&self.aims, &Aim::ALL[..1]),
+            objectives: or(&objectives, &[Objective::Fastest]),
             seed: self.from_seed,
             seconds: self.seconds,
             pointsman,
@@ -123,6 +125,14 @@ impl Options {
 
 fn or<T: Clone>(given: &[T], default: &[T]) -> Vec<T> {
     if given.is_empty() { default.to_vec() } else { given.to_vec() }
+}
+
+/// The one objective of a run.
+pub fn single(aim: Aim) -> Result<Objective, &'static str> {
+    match aim {
+        Aim::All(objective) => Ok(objective),
+        Aim::Mixed => Err("over sockets a run has one objective"),
+    }
 }
 
 /// The name of an option, without what distinguishes it from a word.

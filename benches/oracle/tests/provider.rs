@@ -5,6 +5,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
+    path::Path,
     process::{Child, ChildStdout, Command, Stdio},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -69,10 +70,11 @@ fn it_answers_counts_dollars_and_leaves_when_nobody_holds_it_any_more() {
 
 #[test]
 fn what_is_guarded_ends_with_its_guard() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("guarded-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_oracle"));
-    let line = "echo $$; exec sleep 600";
-    let mut guard =
-        command.args(["guard", "sh", "-c", line]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    command.arg("guard").arg(&directory).args(["sh", "-c", "echo $$; exec sleep 600"]);
+    let mut guard = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(guard.stdout.take().unwrap());
     let mut process = String::new();
     output.read_line(&mut process).unwrap();
@@ -80,4 +82,5 @@ fn what_is_guarded_ends_with_its_guard() {
     // The sleeper holds the other end of this pipe: it ends when the sleeper does.
     assert_eq!(output.read_to_string(&mut String::new()).unwrap(), 0);
     assert!(guard.wait().unwrap().success());
+    assert!(!directory.exists(), "what was made for it is left");
 }

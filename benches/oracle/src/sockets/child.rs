@@ -6,7 +6,7 @@
 use std::{
     ffi::OsString,
     io::{self, BufRead, BufReader, Read, Write},
-    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     thread,
     time::Duration,
 };
@@ -79,20 +79,24 @@ impl Drop for Process {
     }
 }
 
-/// Runs a program until it ends or our own standard input does.
+/// Runs a program until it ends or our own standard input does, then removes the directory that was made for it.
+/// The directory comes first, then the program and its arguments.
 ///
 /// # Errors
 /// A program that cannot be started.
 pub fn guard(command: &[OsString]) -> io::Result<()> {
-    let Some((program, arguments)) = command.split_first() else { return Err(io::Error::other("nothing to guard")) };
+    let [directory, program, arguments @ ..] = command else { return Err(io::Error::other("nothing to guard")) };
+    let ran = run(program, arguments);
+    // It may be gone already.
+    _ = std::fs::remove_dir_all(directory);
+    ran
+}
+
+fn run(program: &OsString, arguments: &[OsString]) -> io::Result<()> {
     // What providers do here is meant: no log needs to tell it.
     let mut child = Command::new(program).args(arguments).env("RUST_LOG", "error").stdin(Stdio::null()).spawn()?;
     let ended = thread::spawn(|| io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop));
-    loop {
-        let status: Option<ExitStatus> = child.try_wait()?;
-        if status.is_some() || ended.is_finished() {
-            break;
-        }
+    while child.try_wait()?.is_none() && !ended.is_finished() {
         thread::sleep(PAUSE);
     }
     _ = child.kill();

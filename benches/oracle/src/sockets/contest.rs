@@ -18,7 +18,6 @@ use crate::{
     engine::{self, Run},
     loss::{Served, losses},
     oracle,
-    request::Aim,
     rules::Kind,
     sheet::Sheet,
     world::{ENDPOINTS, World},
@@ -60,10 +59,10 @@ pub fn run(show: &Show, progress: &mut dyn FnMut(&str)) -> io::Result<Outcome> {
     let header = ["scenario", "requests", "failures shown by Pointsman", "orders as simulated"];
     let mut summary = Sheet::new(title, header);
     let mut outcome = Outcome { sheets: Vec::new(), shown: 0, as_simulated: (0, 0) };
-    for aim in &show.aims {
+    for objective in &show.objectives {
         for scenario in &show.scenarios {
-            let stage = Stage { scenario: *scenario, aim: *aim, seed: show.seed, seconds: show.seconds };
-            let name = format!("{}, {}", scenario.name(), aim.name());
+            let stage = Stage { scenario: *scenario, objective: *objective, seed: show.seed, seconds: show.seconds };
+            let name = format!("{}, {}", scenario.name(), objective.as_str());
             progress(&name);
             let scores = scores(show, &stage)?;
             let (agreed, all) = agreement(&scores);
@@ -96,20 +95,18 @@ fn score(show: &Show, stage: &Stage, kind: Kind) -> io::Result<Score> {
     let served = measured(show, stage, &world, kind)?;
     let shown = served.iter().filter(|served| !served.answered).count();
     let run = Run { served, ..Run::default() };
-    Ok(Score { kind, simulated: loss(&world, stage.aim, &simulated), measured: loss(&world, stage.aim, &run), shown })
+    Ok(Score {
+        kind,
+        simulated: loss(&world, stage.objective, &simulated),
+        measured: loss(&world, stage.objective, &run),
+        shown,
+    })
 }
 
-/// Mean loss of a request; of a mixed run that of the mean objective, each relative to the good day's median.
-fn loss(world: &World, aim: Aim, run: &Run) -> f64 {
-    let losses = losses(world, run);
-    let mean = |objective: Objective| {
-        let (sum, count) = losses[objective as usize];
-        sum / count.max(1) as f64
-    };
-    match aim {
-        Aim::All(objective) => mean(objective),
-        Aim::Mixed => mean(Objective::Balanced),
-    }
+/// Mean loss of a request.
+fn loss(world: &World, objective: Objective, run: &Run) -> f64 {
+    let (sum, count) = losses(world, run)[objective as usize];
+    sum / count.max(1) as f64
 }
 
 /// One rule over sockets.
@@ -144,10 +141,12 @@ fn measured(show: &Show, stage: &Stage, world: &World, kind: Kind) -> io::Result
 
 /// How this program is told to be an endpoint.
 fn arguments(stage: &Stage, position: usize) -> Vec<OsString> {
-    let Stage { scenario, aim, seed, seconds } = stage;
-    let (scenario, aim) = (scenario.name(), aim.name());
+    let Stage { scenario, objective, seed, seconds } = stage;
+    let (scenario, aim) = (scenario.name(), objective.as_str());
     let (seed, seconds, position) = (seed.to_string(), seconds.to_string(), position.to_string());
-    ["provider", scenario, aim, &position, "--from-seed", &seed, "--seconds", &seconds].map(OsString::from).to_vec()
+    ["provider", scenario, objective, &position, "--from-seed", &seed, "--seconds", &seconds]
+        .map(OsString::from)
+        .to_vec()
 }
 
 fn listening(provider: &mut Process) -> io::Result<SocketAddr> {

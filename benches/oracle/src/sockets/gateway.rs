@@ -43,6 +43,7 @@ impl Gateway {
         fs::write(&file, configuration(world, &stage::policy(), providers))?;
         let mut process = Process::start([
             OsString::from("guard"),
+            directory.0.clone().into_os_string(),
             pointsman.as_os_str().to_owned(),
             "--config".into(),
             file.into_os_string(),
@@ -65,7 +66,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What is left in a directory for what is temporary does no harm.
+        // Its guard has removed it, unless there never was one.
         _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use pointsman_actors::domain::RoutingPolicy;
+use pointsman_actors::domain::{Objective, RoutingPolicy};
 use tokio::time::Instant;
 
 use crate::{
@@ -27,8 +27,8 @@ const SHORTER: f64 = HALF_LIFE / scenario::HALF_LIFE;
 pub struct Show {
     /// Scenarios.
     pub scenarios: Vec<Scenario>,
-    /// Kinds of run.
-    pub aims: Vec<Aim>,
+    /// What to ask for, one in each run.
+    pub objectives: Vec<Objective>,
     /// Of the worlds.
     pub seed: u64,
     /// Real seconds of each run.
@@ -43,7 +43,7 @@ pub struct Stage {
     /// Which trouble.
     pub scenario: Scenario,
     /// What is asked for.
-    pub aim: Aim,
+    pub objective: Objective,
     /// Of the world.
     pub seed: u64,
     /// Real seconds.
@@ -54,7 +54,7 @@ impl Stage {
     /// The same for every process that asks.
     pub fn world(&self) -> World {
         let span = Span { half_life: HALF_LIFE, seconds: self.seconds * SPEED };
-        scenario::draw(self.scenario, self.aim, self.seed, span)
+        scenario::draw(self.scenario, Aim::All(self.objective), self.seed, span)
     }
 }
 
