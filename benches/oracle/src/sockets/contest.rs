@@ -144,7 +144,7 @@ fn arguments(stage: &Stage, position: usize) -> Vec<OsString> {
     let Stage { scenario, objective, seed, seconds } = stage;
     let (scenario, aim) = (scenario.name(), objective.as_str());
     let (seed, seconds, position) = (seed.to_string(), seconds.to_string(), position.to_string());
-    ["provider", scenario, objective, &position, "--from-seed", &seed, "--seconds", &seconds]
+    ["provider", scenario, aim, &position, "--from-seed", &seed, "--seconds", &seconds]
         .map(OsString::from)
         .to_vec()
 }
