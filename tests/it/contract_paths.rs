@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What can be read below every mount; `{id}` is a generation.
-const PAGES: [&str; 19] = [
+const PAGES: [&str; 20] = [
     "/models",
     "/models/count",
     "/models/stats",
