@@ -141,8 +141,8 @@ fn measured(show: &Show, stage: &Stage, world: &World, kind: Kind) -> io::Result
 
 /// How this program is told to be an endpoint.
 fn arguments(stage: &Stage, position: usize) -> Vec<OsString> {
-    let Stage { scenario, objective, seed, seconds } = stage;
-    let (scenario, aim) = (scenario.name(), objective.as_str());
+    let (scenario, objective) = (stage.scenario.name(), stage.objective.as_str());
+    let Stage { seed, seconds, .. } = stage;
     let (seed, seconds, position) = (seed.to_string(), seconds.to_string(), position.to_string());
     ["provider", scenario, aim, &position, "--from-seed", &seed, "--seconds", &seconds]
         .map(OsString::from)
