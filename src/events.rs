@@ -18,7 +18,7 @@ use prometheus::{
 use crate::{clock, load::LoadReading};
 
 use life::LifeMetrics;
-pub use life::{Administered, ConfigInForce, ConfigReloaded};
+pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce, ConfigReloaded};
 
 /// What the names of all metrics begin with.
 pub(crate) const PREFIX: &str = "pointsman";

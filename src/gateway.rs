@@ -5,27 +5,35 @@
 //! them. A [`Worker`] is a setup at work on one thread; each request takes one when it comes, and keeps it to its end.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     future::{Ready, ready},
     ops::Deref,
-    rc::Rc,
+    rc::{Rc, Weak},
     sync::Arc,
 };
 
-use actix::Addr;
+use actix::{Actor as _, Addr};
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload};
 use arc_swap::ArcSwap;
 use pointsman_actors::{
-    catalog::CatalogActor,
-    ledger::{Ledger, MemoryStore},
+    decide::splitmix64,
     news::{News, NewsRoom, Timer},
-    provider_health::ProviderHealth,
-    router::{Router, Routers},
+    router::{Router, Routers, Seeds},
 };
 
 use crate::{
-    dispatch::budget::Budgets, drain::Drain, error::ApiError, events::Metrics, images::ImageFiles, intent::Intents,
-    memory::Memory, reload::Reloads, setup::Setup, upstream::UpstreamClient,
+    control::Control,
+    dispatch::budget::Budgets,
+    drain::Drain,
+    error::ApiError,
+    events::{ActorReplaced, Metrics},
+    images::ImageFiles,
+    intent::Intents,
+    memory::Memory,
+    reload::Reloads,
+    setup::Setup,
+    upstream::UpstreamClient,
+    watchdog,
 };
 
 /// One per process.
@@ -59,47 +67,6 @@ impl Shared {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.drain.has_begun()
-    }
-}
-
-/// The addresses of the control actors. They live on an arbiter of their own.
-pub struct Control {
-    catalog: ArcSwap<Addr<CatalogActor>>,
-    health: ArcSwap<Addr<ProviderHealth>>,
-    ledger: ArcSwap<Addr<Ledger<MemoryStore>>>,
-}
-
-impl Control {
-    /// The addresses of actors that were just started.
-    #[must_use]
-    pub fn new(
-        catalog: Addr<CatalogActor>,
-        health: Addr<ProviderHealth>,
-        ledger: Addr<Ledger<MemoryStore>>,
-    ) -> Control {
-        Control {
-            catalog: ArcSwap::from_pointee(catalog),
-            health: ArcSwap::from_pointee(health),
-            ledger: ArcSwap::from_pointee(ledger),
-        }
-    }
-
-    /// Owns model metadata.
-    #[must_use]
-    pub fn catalog(&self) -> Arc<Addr<CatalogActor>> {
-        self.catalog.load_full()
-    }
-
-    /// Owns the statistics.
-    #[must_use]
-    pub fn health(&self) -> Arc<Addr<ProviderHealth>> {
-        self.health.load_full()
-    }
-
-    /// Owns the records.
-    #[must_use]
-    pub fn ledger(&self) -> Arc<Addr<Ledger<MemoryStore>>> {
-        self.ledger.load_full()
     }
 }
 
@@ -170,34 +137,71 @@ impl FromRequest for Worker {
     }
 }
 
-/// One per worker thread: gives every request the worker of the setup in force.
-pub struct Desk {
+/// One per worker thread: gives every request the worker of the setup in force. Cloning shares it.
+#[derive(Clone)]
+pub struct Desk(Rc<AtDesk>);
+
+struct AtDesk {
     shared: Arc<Shared>,
+    seeds: Seeds,
+    /// Routers this thread has had.
+    lives: Cell<u64>,
     current: RefCell<Worker>,
 }
 
 impl Desk {
-    /// The desk of the calling thread.
+    /// The desk of the calling thread, with a router of its own. To be made where actors can be started.
     #[must_use]
-    pub fn new(shared: Arc<Shared>, router: &Arc<Addr<Router>>, news: &Arc<News>) -> Desk {
-        let current = RefCell::new(Worker::new(&shared, router, news, None));
-        Desk { shared, current }
+    pub fn new(shared: Arc<Shared>, seeds: Seeds) -> Desk {
+        let router = shared.routers.join(Router::new(seeds).start());
+        let current = RefCell::new(Worker::new(&shared, &router, &shared.news_room.join(), None));
+        let desk = Rc::new(AtDesk { shared, seeds, lives: Cell::new(0), current });
+        actix_rt::spawn(look_after(Rc::downgrade(&desk)));
+        Desk(desk)
     }
 
     /// What all workers share.
     #[must_use]
     pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        &self.0.shared
     }
 
     /// The setup in force, at work on this thread. Made anew when the setup has changed since the last request; that
     /// costs some microseconds per provider, and nothing else does.
     #[must_use]
     pub fn worker(&self) -> Worker {
+        self.0.worker()
+    }
+}
+
+impl AtDesk {
+    fn worker(&self) -> Worker {
         let mut current = self.current.borrow_mut();
-        if !Arc::ptr_eq(&self.shared.setup.load(), &current.setup) {
-            *current = Worker::new(&self.shared, &current.router, &current.news, Some(&current));
+        let router = if current.router.connected() { Arc::clone(&current.router) } else { self.another_router() };
+        let same = Arc::ptr_eq(&router, &current.router) && Arc::ptr_eq(&self.shared.setup.load(), &current.setup);
+        if !same {
+            *current = Worker::new(&self.shared, &router, &current.news, Some(&current));
         }
         current.clone()
+    }
+
+    /// A router in the place of one that panicked. It draws other numbers: those of its predecessor are spent.
+    fn another_router(&self) -> Arc<Addr<Router>> {
+        let lives = self.lives.get() + 1;
+        self.lives.set(lives);
+        let seeds = Seeds { seed: splitmix64(self.seeds.seed ^ lives), ..self.seeds };
+        ActorReplaced { actor: "router" }.emit(&self.shared.metrics);
+        self.shared.routers.join(Router::new(seeds).start())
+    }
+}
+
+/// Sees to it that a thread to which no request comes has a router too: readiness asks every one of them.
+async fn look_after(desk: Weak<AtDesk>) {
+    loop {
+        actix_rt::time::sleep(watchdog::PERIOD).await;
+        let Some(desk) = desk.upgrade() else { return };
+        if !desk.current.borrow().router.connected() {
+            let _ = desk.worker();
+        }
     }
 }

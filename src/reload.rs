@@ -56,11 +56,18 @@ pub struct Reloads {
     pub standing: Standing,
 }
 
+impl Reloads {
+    /// Nothing is changed while what comes back is held.
+    pub(crate) async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.alone.lock().await
+    }
+}
+
 /// Reads the configuration again from where it came from, and takes it over if it is whole and says anything new. Tells
 /// how that ended, and which files had a part in it. Not to be left unfinished: whoever may be cancelled has it done
 /// by a task of its own.
 pub(crate) async fn reload(shared: &Shared, cause: Cause) -> (Attempt, Vec<PathBuf>) {
-    let _alone = shared.reloads.alone.lock().await;
+    let _alone = shared.reloads.alone().await;
     let running = shared.setup.load_full();
     let again = Arc::clone(&running);
     let read = actix_rt::task::spawn_blocking(move || again.config.read_again()).await.ok().flatten();
@@ -100,7 +107,7 @@ fn follow(mut config: Config, running: &Config, pending: &mut Vec<Pending>) -> R
 /// # Errors
 /// See [`AdoptError`]; nothing has changed then.
 pub(crate) async fn adopt(shared: &Shared, config: Config) -> Result<u64, AdoptError> {
-    let _alone = shared.reloads.alone.lock().await;
+    let _alone = shared.reloads.alone().await;
     let running = shared.setup.load_full();
     let mut pending = Vec::new();
     let config = follow(config, &running.config, &mut pending).map_err(|why| AdoptError::Unsafe(why.join("; ")))?;

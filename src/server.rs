@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use actix::{Actor as _, Arbiter};
+use actix::Arbiter;
 use actix_rt::task::JoinHandle;
 use actix_web::{
     dev::{Server as HttpServing, ServerHandle},
@@ -24,23 +24,22 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 use arc_swap::ArcSwap;
 use pointsman_actors::{
-    catalog::CatalogActor,
     keeping::Keep,
-    ledger::{CountRecords, Ledger, MemoryStore},
-    news::{News, NewsRoom},
-    provider_health::{ProviderHealth, WriteDown},
+    ledger::{CountRecords, MemoryStore},
+    provider_health::WriteDown,
     published::Published,
-    router::{Router, Routers, Seeds},
+    router::{Routers, Seeds},
     stats::{LiveBoard, Statistics, mix},
 };
 
 use crate::{
     clock,
     config::{AdminConfig, Config},
+    control::{Control, Keeping},
     dispatch::budget::Budgets,
     drain::Drain,
     events::Metrics,
-    gateway::{Control, Desk, Shared},
+    gateway::{Desk, Shared},
     images::ImageFiles,
     intent::Intents,
     listener::{self, Door},
@@ -48,6 +47,7 @@ use crate::{
     reload::{self, AdoptError, Attempt, Cause, Reloads},
     routes,
     setup::{Draft, Setup},
+    watchdog,
 };
 
 /// Stands for the worker of the listener for administration wherever workers have numbers: it must not take one that
@@ -105,6 +105,7 @@ pub struct Gateway {
     instance: u64,
     workers: Arc<AtomicU64>,
     control: Arc<Arbiter>,
+    watchdog: Arc<JoinHandle<()>>,
 }
 
 impl Gateway {
@@ -131,25 +132,17 @@ impl Gateway {
         let setup = draft.adopt(Arc::clone(&published), None);
         let arbiter = Arbiter::new();
         let store = MemoryStore::new(ledger.capacity, ledger.max_age);
-        let control = Control::new(
-            CatalogActor::start_in_arbiter(&arbiter.handle(), move |_| CatalogActor::new(catalog)),
-            {
-                let health = ProviderHealth::new(statistics, published);
-                let health = match &memory {
-                    Some(memory) => health.keeping(Arc::clone(memory) as Arc<dyn Keep>, remembering.save_interval),
-                    None => health,
-                };
-                ProviderHealth::start_in_arbiter(&arbiter.handle(), move |_| health)
-            },
-            Ledger::start_in_arbiter(&arbiter.handle(), move |_| Ledger::new(store)),
-        );
+        let keeping = memory
+            .as_ref()
+            .map(|memory| Keeping { place: Arc::clone(memory) as Arc<dyn Keep>, interval: remembering.save_interval });
+        let control = Control::start(&arbiter, statistics, &published, store, keeping);
         let shared = Shared {
             setup: ArcSwap::from_pointee(setup),
             images: ImageFiles::new(images.url_ttl, images.max_bytes),
             intents: Intents::new(rand::random()),
             metrics,
             budgets: Budgets::default(),
-            news_room: NewsRoom::default(),
+            news_room: control.news_room(),
             routers: Routers::default(),
             memory,
             drain: Drain::default(),
@@ -157,7 +150,9 @@ impl Gateway {
             control,
         };
         reload::begin(&shared);
-        Ok(Gateway { shared: Arc::new(shared), seed, instance, workers: Arc::default(), control: Arc::new(arbiter) })
+        let shared = Arc::new(shared);
+        let watchdog = Arc::new(watchdog::start(&shared));
+        Ok(Gateway { shared, seed, instance, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
     }
 
     /// Mounts every path of the gateway in an application. Call it last: it answers what nobody else did.
@@ -178,16 +173,8 @@ impl Gateway {
     }
 
     fn desk_of(&self, number: u64) -> Desk {
-        let shared = &self.shared;
-        let router = Router::new(Seeds { seed: self.seed, instance: self.instance, worker: number });
-        let control = &shared.control;
-        let news = Arc::new(News::new(
-            control.health().as_ref().clone().recipient(),
-            control.ledger().as_ref().clone().recipient(),
-            shared.news_room.depths.clone(),
-        ));
-        shared.news_room.join(Arc::clone(&news));
-        Desk::new(Arc::clone(shared), &shared.routers.join(router.start()), &news)
+        let seeds = Seeds { seed: self.seed, instance: self.instance, worker: number };
+        Desk::new(Arc::clone(&self.shared), seeds)
     }
 
     /// What the parts of the gateway share.
@@ -234,9 +221,10 @@ impl Gateway {
         self.shared.news_room.flush();
         let now_ms = clock::unix_millis();
         // Answers only after every record before; a dead actor has nothing left to lose.
-        let _ = self.shared.control.ledger().send(CountRecords { now_ms }).await;
+        let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(LAST_NEWS).await;
         // Answers only after every event before, and when they are written down.
         let _ = self.shared.control.health().send(WriteDown).timeout(LAST_NEWS).await;
+        self.watchdog.abort();
         self.control.stop();
         for provider in self.setup().simulation() {
             provider.stop();

@@ -135,6 +135,15 @@ impl Setup {
         self.simulation.iter().find(|simulated| simulated.character.slug == slug)
     }
 
+    /// Every provider that is on: its slug, the places taken there, and all of them.
+    pub fn places_standing(&self) -> impl Iterator<Item = (&str, usize, usize)> {
+        let on = self.catalog.providers.iter().zip(&self.permits).filter(|(provider, _)| provider.is_on());
+        on.map(|(provider, permits)| {
+            let (taken, most) = permits.places.standing();
+            (provider.slug.as_str(), taken, most)
+        })
+    }
+
     fn places(&self, slug: &str) -> Option<&Arc<Places>> {
         let position = self.catalog.providers.iter().position(|provider| provider.slug.as_str() == slug)?;
         self.permits.get(position).map(|permits| &permits.places)

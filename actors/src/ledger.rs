@@ -9,10 +9,11 @@ mod spending;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use actix::{Actor, Context, Handler, Message, MessageResult};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     domain::{Generation, GenerationId, GenerationStatus},
-    mailbox::InMailbox,
+    mailbox::{InMailbox, Undelivered},
 };
 
 pub use memory::MemoryStore;
@@ -23,7 +24,32 @@ pub use spending::Spent;
 /// No reply; a record whose id is known replaces the older one.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Records(pub Vec<Generation>, pub InMailbox);
+pub struct Records {
+    records: Vec<Generation>,
+    /// Where they go when nobody handles them.
+    otherwise: Undelivered,
+    _waiting: InMailbox,
+}
+
+impl Records {
+    /// A batch that counts as waiting, and goes back to `otherwise` when its ledger is gone.
+    #[must_use]
+    pub fn new(records: Vec<Generation>, waiting: InMailbox, otherwise: &Undelivered) -> Records {
+        Records { records, otherwise: otherwise.clone(), _waiting: waiting }
+    }
+
+    fn take(&mut self) -> Vec<Generation> {
+        std::mem::take(&mut self.records)
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        if !self.records.is_empty() {
+            self.otherwise.put(std::mem::take(&mut self.records));
+        }
+    }
+}
 
 /// Asks for one record. Answers `None` for an unknown, forgotten or too old one.
 /// Flush the trays first ([`crate::news::NewsRoom::flush`]) to see what just ended.
@@ -103,7 +129,7 @@ pub struct ReadSpending {
 }
 
 /// Where records live.
-pub trait LedgerStore: Unpin + 'static {
+pub trait LedgerStore: Send + Unpin + 'static {
     /// Keeps `record`, replacing an older one of the same id, and forgets what is over the bounds.
     fn put(&mut self, record: Generation);
     /// Forgets what is over the bounds at that moment, in Unix milliseconds; a bounded number at a time, the rest
@@ -125,17 +151,36 @@ pub trait LedgerStore: Unpin + 'static {
     }
 }
 
-/// The actor. Runs on the control arbiter.
-pub struct Ledger<S> {
+/// Everything a ledger knows. It outlives the actor: another one goes on from it.
+pub struct Books<S> {
+    open: Mutex<Open<S>>,
+    undelivered: Undelivered,
+}
+
+struct Open<S> {
     store: S,
     /// By owner; there are no more owners than configured keys.
     accounts: HashMap<u64, Account>,
 }
 
-impl<S: LedgerStore> Ledger<S> {
-    /// A ledger that keeps its records in `store`.
-    pub fn new(store: S) -> Ledger<S> {
-        Ledger { store, accounts: HashMap::new() }
+impl<S: LedgerStore> Books<S> {
+    /// Books that keep their records in `store`, and in which what is `undelivered` is entered too.
+    pub fn new(store: S, undelivered: Undelivered) -> Books<S> {
+        Books { open: Mutex::new(Open { store, accounts: HashMap::new() }), undelivered }
+    }
+
+    /// Opens them; what has not arrived is entered first. Only the actor does that: nobody waits.
+    fn open(&self) -> MutexGuard<'_, Open<S>> {
+        let mut open = self.open.lock();
+        self.undelivered.take().into_iter().for_each(|record| open.enter(record));
+        open
+    }
+}
+
+impl<S: LedgerStore> Open<S> {
+    fn enter(&mut self, record: Generation) {
+        self.settle(&record);
+        self.store.put(record);
     }
 
     /// Enters the cost of a generation the first time it is seen ended.
@@ -148,6 +193,24 @@ impl<S: LedgerStore> Ledger<S> {
     }
 }
 
+/// The actor. Runs on the control arbiter.
+pub struct Ledger<S> {
+    books: Arc<Books<S>>,
+}
+
+impl<S: LedgerStore> Ledger<S> {
+    /// A ledger that begins with nothing and keeps its records in `store`.
+    pub fn new(store: S) -> Ledger<S> {
+        Ledger::of(Arc::new(Books::new(store, Undelivered::default())))
+    }
+
+    /// A ledger that goes on where another one ended.
+    #[must_use]
+    pub fn of(books: Arc<Books<S>>) -> Ledger<S> {
+        Ledger { books }
+    }
+}
+
 impl<S: LedgerStore> Actor for Ledger<S> {
     type Context = Context<Self>;
 }
@@ -155,11 +218,9 @@ impl<S: LedgerStore> Actor for Ledger<S> {
 impl<S: LedgerStore> Handler<Records> for Ledger<S> {
     type Result = ();
 
-    fn handle(&mut self, Records(records, _handled): Records, _: &mut Context<Self>) {
-        for record in records {
-            self.settle(&record);
-            self.store.put(record);
-        }
+    fn handle(&mut self, mut records: Records, _: &mut Context<Self>) {
+        let mut books = self.books.open();
+        records.take().into_iter().for_each(|record| books.enter(record));
     }
 }
 
@@ -167,8 +228,9 @@ impl<S: LedgerStore> Handler<Lookup> for Ledger<S> {
     type Result = MessageResult<Lookup>;
 
     fn handle(&mut self, Lookup { id, now_ms }: Lookup, _: &mut Context<Self>) -> Self::Result {
-        self.store.forget(now_ms);
-        MessageResult(self.store.get(id, now_ms))
+        let mut books = self.books.open();
+        books.store.forget(now_ms);
+        MessageResult(books.store.get(id, now_ms))
     }
 }
 
@@ -176,8 +238,9 @@ impl<S: LedgerStore> Handler<CountRecords> for Ledger<S> {
     type Result = usize;
 
     fn handle(&mut self, CountRecords { now_ms }: CountRecords, _: &mut Context<Self>) -> usize {
-        self.store.forget(now_ms);
-        self.store.len()
+        let mut books = self.books.open();
+        books.store.forget(now_ms);
+        books.store.len()
     }
 }
 
@@ -185,7 +248,7 @@ impl<S: LedgerStore> Handler<SetBounds> for Ledger<S> {
     type Result = ();
 
     fn handle(&mut self, SetBounds { capacity, max_age }: SetBounds, _: &mut Context<Self>) {
-        self.store.rebound(capacity, max_age);
+        self.books.open().store.rebound(capacity, max_age);
     }
 }
 
@@ -193,8 +256,9 @@ impl<S: LedgerStore> Handler<ReadHoldings> for Ledger<S> {
     type Result = MessageResult<ReadHoldings>;
 
     fn handle(&mut self, ReadHoldings { now_ms }: ReadHoldings, _: &mut Context<Self>) -> Self::Result {
-        self.store.forget(now_ms);
-        MessageResult(self.store.holdings())
+        let mut books = self.books.open();
+        books.store.forget(now_ms);
+        MessageResult(books.store.holdings())
     }
 }
 
@@ -202,7 +266,7 @@ impl<S: LedgerStore> Handler<DeleteRecords> for Ledger<S> {
     type Result = usize;
 
     fn handle(&mut self, DeleteRecords { before_ms, owner }: DeleteRecords, _: &mut Context<Self>) -> usize {
-        self.store.delete(&|record| {
+        self.books.open().store.delete(&|record| {
             record.status != GenerationStatus::Running
                 && before_ms.is_none_or(|before| record.created_ms < before)
                 && owner.is_none_or(|owner| record.owner == owner)
@@ -214,7 +278,8 @@ impl<S: LedgerStore> Handler<ReadSpending> for Ledger<S> {
     type Result = MessageResult<ReadSpending>;
 
     fn handle(&mut self, ReadSpending { owner, now_ms }: ReadSpending, _: &mut Context<Self>) -> Self::Result {
-        let asked = self.accounts.iter().filter(|(known, _)| owner.is_none_or(|owner| owner == **known));
+        let books = self.books.open();
+        let asked = books.accounts.iter().filter(|(known, _)| owner.is_none_or(|owner| owner == **known));
         let spent = asked.map(|(_, account)| account.read(now_ms));
         MessageResult(spent.reduce(std::ops::Add::add).unwrap_or_default())
     }
@@ -300,7 +365,7 @@ mod tests {
 
     async fn holding(records: Vec<Generation>) -> Addr<Ledger<MemoryStore>> {
         let ledger = Ledger::new(MemoryStore::new(10_000, Duration::from_secs(3600))).start();
-        ledger.send(Records(records, MailboxDepth::default().enter())).await.unwrap();
+        ledger.send(Records::new(records, MailboxDepth::default().enter(), &Undelivered::default())).await.unwrap();
         ledger
     }
 

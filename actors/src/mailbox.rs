@@ -1,10 +1,16 @@
-//! How many batches wait in a control actor's mailbox. actix does not say, so each batch carries a token
-//! that counts itself in when it is sent and out when it was handled, or lost with its actor.
+//! What waits in a control actor's mailbox, and what happens to it when the actor is gone.
+//!
+//! actix does not say how much waits, so each batch carries a token that counts itself in when it is sent and out when
+//! it was handled, or lost with its actor. What must not be lost comes back as [`Undelivered`].
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
+
+use parking_lot::Mutex;
+
+use crate::domain::Generation;
 
 /// The count of one mailbox. Cloning shares it.
 #[derive(Debug, Clone, Default)]
@@ -32,5 +38,28 @@ impl MailboxDepth {
 impl Drop for InMailbox {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Records that were sent to a ledger which was gone, or went before it came to them. Its successor takes them over.
+/// Cloning shares them.
+#[derive(Debug, Clone, Default)]
+pub struct Undelivered(Arc<Mutex<Vec<Generation>>>);
+
+impl Undelivered {
+    /// Records kept while no ledger is there: some seconds at the rate of a busy gateway. Those beyond it are lost.
+    const MOST: usize = 65_536;
+
+    /// Takes back what did not arrive.
+    pub fn put(&self, records: Vec<Generation>) {
+        let mut held = self.0.lock();
+        let room = Undelivered::MOST.saturating_sub(held.len());
+        held.extend(records.into_iter().take(room));
+    }
+
+    /// Everything that did not arrive.
+    #[must_use]
+    pub fn take(&self) -> Vec<Generation> {
+        std::mem::take(&mut *self.0.lock())
     }
 }

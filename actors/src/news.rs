@@ -16,12 +16,13 @@ use std::{
 };
 
 use actix::Recipient;
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::{
     domain::{Event, Generation},
     ledger::Records,
-    mailbox::MailboxDepth,
+    mailbox::{MailboxDepth, Undelivered},
     provider_health::Observations,
 };
 
@@ -29,10 +30,16 @@ use crate::{
 /// sends that empty it, by its own worker or by whoever looks a generation up.
 pub struct News {
     batch: Mutex<Batch>,
-    health: Recipient<Observations>,
-    ledger: Recipient<Records>,
+    addresses: Arc<Addresses>,
     depths: Depths,
     dropped: AtomicU64,
+}
+
+/// Where trays are emptied into. An actor that is gone is followed by another one at another address.
+struct Addresses {
+    health: ArcSwap<Recipient<Observations>>,
+    ledger: ArcSwap<Recipient<Records>>,
+    undelivered: Undelivered,
 }
 
 /// Batches that wait in the mailboxes of the control actors. Cloning shares the counts.
@@ -68,12 +75,6 @@ impl News {
     const MOST: usize = 4096;
     /// How old news may get before they are sent.
     pub const PATIENCE: Duration = Duration::from_millis(20);
-
-    /// An empty tray that empties into these mailboxes.
-    #[must_use]
-    pub fn new(health: Recipient<Observations>, ledger: Recipient<Records>, depths: Depths) -> News {
-        News { batch: Mutex::default(), health, ledger, depths, dropped: AtomicU64::new(0) }
-    }
 
     /// Tells the health actor what happened to an endpoint.
     pub fn event(&self, event: Event) -> Timer {
@@ -115,27 +116,58 @@ impl News {
     /// Runs under the lock: a look-up that finds the tray empty may rely on the records being in the mailbox.
     fn send(&self, batch: &mut Batch) {
         batch.timer_armed = false;
-        if !batch.events.is_empty() && self.health.connected() {
-            self.health.do_send(Observations(std::mem::take(&mut batch.events), self.depths.health.enter()));
+        let Addresses { health, ledger, undelivered } = &*self.addresses;
+        if !batch.events.is_empty() {
+            let health = health.load();
+            if health.connected() {
+                health.do_send(Observations(std::mem::take(&mut batch.events), self.depths.health.enter()));
+            }
         }
         if !batch.records.is_empty() {
-            self.ledger.do_send(Records(std::mem::take(&mut batch.records), self.depths.ledger.enter()));
+            let records = std::mem::take(&mut batch.records);
+            ledger.load().do_send(Records::new(records, self.depths.ledger.enter(), undelivered));
         }
     }
 }
 
 /// The trays of all workers.
-#[derive(Default)]
 pub struct NewsRoom {
     trays: Mutex<Vec<Arc<News>>>,
+    addresses: Arc<Addresses>,
     /// What waits in the mailboxes that the trays empty into.
     pub depths: Depths,
 }
 
 impl NewsRoom {
-    /// Adds a worker's tray.
-    pub fn join(&self, tray: Arc<News>) {
-        self.trays.lock().push(tray);
+    /// A room whose trays empty into these mailboxes; records that do not arrive there are `undelivered`.
+    #[must_use]
+    pub fn new(health: Recipient<Observations>, ledger: Recipient<Records>, undelivered: Undelivered) -> NewsRoom {
+        let addresses =
+            Addresses { health: ArcSwap::from_pointee(health), ledger: ArcSwap::from_pointee(ledger), undelivered };
+        NewsRoom { trays: Mutex::default(), addresses: Arc::new(addresses), depths: Depths::default() }
+    }
+
+    /// A further worker's tray, empty.
+    #[must_use]
+    pub fn join(&self) -> Arc<News> {
+        let tray = Arc::new(News {
+            batch: Mutex::default(),
+            addresses: Arc::clone(&self.addresses),
+            depths: self.depths.clone(),
+            dropped: AtomicU64::new(0),
+        });
+        self.trays.lock().push(Arc::clone(&tray));
+        tray
+    }
+
+    /// Has events sent to another actor from now on.
+    pub fn redirect_events(&self, health: Recipient<Observations>) {
+        self.addresses.health.store(Arc::new(health));
+    }
+
+    /// Has records sent to another actor from now on.
+    pub fn redirect_records(&self, ledger: Recipient<Records>) {
+        self.addresses.ledger.store(Arc::new(ledger));
     }
 
     /// Empties every tray.

@@ -13,6 +13,7 @@ use std::{
 };
 
 use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
+use parking_lot::Mutex;
 
 use crate::{
     domain::{Catalog, Event, EventKind, RoutingPolicy, Tick},
@@ -78,7 +79,8 @@ pub struct Ping;
 
 /// The actor. Runs on the control arbiter.
 pub struct ProviderHealth {
-    statistics: Statistics,
+    /// Shared with nobody while this actor lives: its successor goes on from it.
+    statistics: Arc<Mutex<Statistics>>,
     published: Arc<Published>,
     version: u64,
     last_published: Instant,
@@ -115,6 +117,12 @@ impl ProviderHealth {
     /// The owner of `statistics`, which publishes to `published`.
     #[must_use]
     pub fn new(statistics: Statistics, published: Arc<Published>) -> ProviderHealth {
+        ProviderHealth::of(Arc::new(Mutex::new(statistics)), published)
+    }
+
+    /// The same, of statistics that outlive it.
+    #[must_use]
+    pub fn of(statistics: Arc<Mutex<Statistics>>, published: Arc<Published>) -> ProviderHealth {
         let version = published.snapshot().version;
         ProviderHealth {
             statistics,
@@ -139,7 +147,7 @@ impl ProviderHealth {
         self.version += 1;
         self.waiting = false;
         self.last_published = Instant::now();
-        self.published.publish(self.statistics.snapshot(self.version));
+        self.published.publish(self.statistics.lock().snapshot(self.version));
     }
 
     /// Publishes now, or when the pause is over. A flood of messages cannot starve it: the
@@ -164,7 +172,7 @@ impl Actor for ProviderHealth {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         if self.keeping.is_on() {
-            ctx.run_interval(self.keeping.interval, |health, _| health.keeping.write(&health.statistics));
+            ctx.run_interval(self.keeping.interval, |health, _| health.keeping.write(&health.statistics.lock()));
         }
     }
 }
@@ -173,9 +181,9 @@ impl Handler<Observations> for ProviderHealth {
     type Result = ();
 
     fn handle(&mut self, Observations(events, _handled): Observations, ctx: &mut Context<Self>) {
-        for event in &events {
-            self.statistics.apply(event);
-        }
+        let mut statistics = self.statistics.lock();
+        events.iter().for_each(|event| statistics.apply(event));
+        drop(statistics);
         if events.iter().any(|event| event.kind != EventKind::Dispatched) {
             self.keeping.learned();
         }
@@ -187,7 +195,7 @@ impl Handler<ReadFigures> for ProviderHealth {
     type Result = MessageResult<ReadFigures>;
 
     fn handle(&mut self, ReadFigures { now, patience }: ReadFigures, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.figures.read(now, patience, || self.statistics.figures(now)))
+        MessageResult(self.figures.read(now, patience, || self.statistics.lock().figures(now)))
     }
 }
 
@@ -195,7 +203,7 @@ impl Handler<ReadCalibrations> for ProviderHealth {
     type Result = MessageResult<ReadCalibrations>;
 
     fn handle(&mut self, ReadCalibrations { now, patience }: ReadCalibrations, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.calibrations.read(now, patience, || self.statistics.calibrations(now)))
+        MessageResult(self.calibrations.read(now, patience, || self.statistics.lock().calibrations(now)))
     }
 }
 
@@ -203,14 +211,15 @@ impl Handler<Adopt> for ProviderHealth {
     type Result = MessageResult<Adopt>;
 
     fn handle(&mut self, Adopt { catalog, policy, live }: Adopt, _: &mut Context<Self>) -> Self::Result {
-        self.statistics.replace_catalog(catalog);
-        self.statistics.replace_policy(policy);
+        let mut statistics = self.statistics.lock();
+        statistics.replace_catalog(catalog);
+        statistics.replace_policy(policy);
         // Positions in them are those of the old catalog.
         (self.figures, self.calibrations) = Default::default();
         self.version += 1;
         self.waiting = false;
         self.last_published = Instant::now();
-        self.published = Arc::new(Published::new(self.statistics.snapshot(self.version), live));
+        self.published = Arc::new(Published::new(statistics.snapshot(self.version), live));
         MessageResult(Arc::clone(&self.published))
     }
 }
@@ -219,7 +228,7 @@ impl Handler<WriteDown> for ProviderHealth {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, _: WriteDown, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.keeping.write_last(&self.statistics))
+        Box::pin(self.keeping.write_last(&self.statistics.lock()))
     }
 }
 

@@ -60,7 +60,28 @@ fn fastest_counts_its_own_load_and_what_has_not_answered_yet() {
 #[test]
 fn reliable_takes_the_highest_success_rate() {
     check(Reliable, "acme/a ok20 bad3 | bolt/b 400ms ok20 bad1", "", "bolt/b acme/a");
-    check(Reliable, "acme/a 90ms ok30 bad1 $0/0 | bolt/b 400ms ok30 $9/9", "", "bolt/b acme/a");
+    check(Reliable, "acme/a 90ms ok30 bad2 $0/0 | bolt/b 300ms ok30 $9/9", "", "bolt/b acme/a");
+}
+
+#[test]
+fn reliable_weighs_a_likely_slow_answer_against_a_failure() {
+    check(Reliable, "acme/a 200ms ok30 bad1 | bolt/b 1500ms ok30", "", "acme/a bolt/b");
+    let world = World::of("acme/a 200ms | bolt/b 1500ms");
+    let decision = world.decide(&world.query(Reliable, "")).unwrap();
+    let slow = |rank: usize| decision.candidates[rank].terms.iter().find(|term| term.name == "slow").unwrap().value;
+    assert!(slow(0) < 0.1 && slow(1) > 0.5, "{} {}", slow(0), slow(1));
+}
+
+#[test]
+fn the_last_of_three_attempts_goes_where_failure_is_least_likely() {
+    let plan = "acme/a bolt/b dawn/d core/c";
+    check(Fastest, "acme/a 100ms | bolt/b 200ms | core/c 300ms ok20 bad2 | dawn/d 600ms ok60", "", plan);
+}
+
+#[test]
+fn after_a_doubtful_choice_a_sound_one_comes_second() {
+    let world = "acme/a 50ms 900tps ok20 bad8 | bolt/b 60ms 900tps ok20 bad8 | core/c 900ms ok60";
+    check(Fastest, world, "", "acme/a core/c bolt/b");
 }
 
 #[test]
@@ -225,7 +246,7 @@ fn score_terms_have_the_names_of_their_objective() {
     };
     assert_eq!(names(Fastest), ("s", vec!["first_token", "generation", "queueing", "failure"]));
     assert_eq!(names(Cheapest), ("usd", vec!["expected_cost", "failure", "time"]));
-    assert_eq!(names(Reliable), ("probability", vec!["failure", "time"]));
+    assert_eq!(names(Reliable), ("probability", vec!["failure", "slow", "time"]));
     assert_eq!(names(Balanced), ("none", vec!["time", "failure_time", "expected_cost", "failure_cost"]));
 }
 

@@ -6,8 +6,10 @@ mod routing_world;
 use std::collections::HashSet;
 
 use pointsman_actors::{
-    decide::{decide, reason_sentence},
-    domain::{Decision, ModelPattern, Objective, Query, RouteError, RoutingPolicy, Source, Sourced, Usd},
+    decide::{decide, fill_selection_probabilities, reason_sentence, rescore},
+    domain::{
+        Decision, Modalities, Modality, ModelPattern, Objective, Query, RouteError, RoutingPolicy, Source, Sourced, Usd,
+    },
 };
 use proptest::{prelude::*, sample::select};
 use routing_world::{NOW, World, parameters};
@@ -28,8 +30,27 @@ fn figures() -> impl Strategy<Value = String> {
 /// What may stand in the way of an endpoint, besides.
 fn obstacle() -> impl Strategy<Value = &'static str> {
     select(vec![
-        "", "", "", "", "", "unseen", "open3", "half2", "half20", "probing", "cool4", "fault9", "paced1", "disabled",
-        "ctx500", "tools", "tools",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "unseen",
+        "open3",
+        "half2",
+        "half20",
+        "probing",
+        "cool4",
+        "fault9",
+        "paced1",
+        "disabled",
+        "ctx500",
+        "tools",
+        "tools",
+        "in:image",
+        "late9",
+        "stuck3",
+        "quota900,5",
     ])
 }
 
@@ -56,8 +77,11 @@ struct Asked {
     objective: Objective,
     models: &'static str,
     tools: bool,
+    image: bool,
     blocked: Option<&'static str>,
+    key_blocked: Option<&'static str>,
     max_cost: Option<u32>,
+    max_price: Option<u32>,
     fallbacks: bool,
     order: bool,
     streamed: bool,
@@ -67,15 +91,21 @@ struct Asked {
 fn asked() -> impl Strategy<Value = Asked> {
     let text =
         (select(Objective::ALL.to_vec()), select(vec!["", "a/1", "a/1, b/3", "service/free", "b/3, service/auto"]));
-    let lists = (any::<bool>(), prop::option::of(select(vec!["a/*", "b/3", "a/1"])), prop::option::of(1_u32..90));
+    let patterns = || prop::option::weighted(0.3, select(vec!["a/*", "b/3", "a/1"]));
+    let needs = (any::<bool>(), prop::bool::weighted(0.1));
+    let ceilings = (prop::option::of(1_u32..90), prop::option::weighted(0.3, 1_u32..60));
+    let lists = (needs, (patterns(), patterns()), ceilings);
     let flags = (prop::bool::weighted(0.8), any::<bool>(), any::<bool>(), prop::option::of(1_u64..1_000_000));
     (text, lists, flags).prop_map(
-        |((objective, models), (tools, blocked, max_cost), (fallbacks, order, streamed, seed))| Asked {
+        |((objective, models), (needs, blocked, ceilings), (fallbacks, order, streamed, seed))| Asked {
             objective,
             models,
-            tools,
-            blocked,
-            max_cost,
+            tools: needs.0,
+            image: needs.1,
+            blocked: blocked.0,
+            key_blocked: blocked.1,
+            max_cost: ceilings.0,
+            max_price: ceilings.1,
             fallbacks,
             order,
             streamed,
@@ -99,9 +129,16 @@ impl Asked {
         if self.tools {
             query.needs.parameters = parameters(["tools"]);
         }
-        query.routing.blocked = self.blocked.iter().map(|pattern| pattern.parse().expect("a pattern")).collect();
+        if self.image {
+            query.needs.input = Modalities::NONE.with(Modality::Image);
+        }
+        let patterns = |given: Option<&str>| given.iter().map(|one| one.parse().expect("a pattern")).collect();
+        query.routing.blocked = patterns(self.blocked);
+        query.key_blocked = patterns(self.key_blocked);
         let usd = |cents: u32| Usd::from_f64(f64::from(cents) / 1e4).expect("an amount");
         query.routing.max_cost = self.max_cost.map(|cents| Sourced { value: usd(cents), source: Source::Metadata });
+        let per_token = |dimes: u32| Usd::from_f64(f64::from(dimes) / 1e7).expect("an amount");
+        query.routing.provider.max_price.completion = self.max_price.map(per_token);
         query.routing.provider.allow_fallbacks = self.fallbacks;
         if self.order {
             query.routing.provider.order = vec!["y".to_owned(), "w".to_owned()];
@@ -158,9 +195,14 @@ proptest! {
         for candidate in &decision.candidates {
             let endpoint = world.catalog().endpoint(candidate.index).unwrap();
             let model = world.catalog().model_of(endpoint).unwrap();
-            let blocked = query.routing.blocked.iter().any(|p: &ModelPattern| p.matches(model.id.as_str(), &model.canonical_slug));
-            prop_assert!(!blocked && !endpoint.disabled && model.expiration_date.is_none());
+            let mut blocked = query.routing.blocked.iter().chain(&query.key_blocked);
+            let is_blocked = blocked.any(|p: &ModelPattern| p.matches(model.id.as_str(), &model.canonical_slug));
+            prop_assert!(!is_blocked && !endpoint.disabled && model.expiration_date.is_none());
             prop_assert!(endpoint.parameters.covers(query.needs.parameters));
+            prop_assert!(model.architecture.input.covers(query.needs.input));
+            if let Some(limit) = query.routing.provider.max_price.completion {
+                prop_assert!(endpoint.pricing.completion <= limit);
+            }
             prop_assert!(endpoint.limits.context_length > 800);
             if asked.models == "service/free" {
                 prop_assert!(endpoint.pricing.is_free());
@@ -231,10 +273,61 @@ proptest! {
             prop_assert!(candidate.score.is_finite() && candidate.score >= 0.0);
             prop_assert!((0.0..=1.0).contains(&candidate.predicted.failure));
             prop_assert!(candidate.predicted.first_token_p50 <= candidate.predicted.first_token_p95);
+            let ([low, high], cost) = (candidate.cost_range(), candidate.inputs.cost);
+            prop_assert!(0.0 <= low && low <= cost && cost <= high && high.is_finite(), "{} {} {}", low, cost, high);
         }
         prop_assert!(decision.yardsticks.iter().all(|yardstick| yardstick.is_finite() && *yardstick > 0.0));
         let sentence = reason_sentence(&decision, world.catalog(), 1);
         prop_assert!(sentence.ends_with("attempts: 1.") && !sentence.contains('?'), "{}", sentence);
+    }
+
+    #[test]
+    fn shut_gates_are_passed_only_when_nothing_else_is_left(endpoints in endpoints(), asked in asked()) {
+        let world = world(&endpoints);
+        let Some((_, Ok(decision))) = ask(&world, &asked) else { return Ok(()) };
+        let panics = decision.candidates.iter().filter(|candidate| candidate.panic).count();
+        prop_assert!(panics == 0 || panics == decision.candidates.len());
+        for candidate in &decision.candidates {
+            let cell = world.live.endpoint(candidate.index);
+            let free = cell.gate.is_passing() && cell.due.is_none();
+            prop_assert!(free || candidate.panic || candidate.probe);
+        }
+    }
+
+    #[test]
+    fn a_record_scored_again_gives_the_same_bits(endpoints in endpoints(), asked in asked()) {
+        let world = world(&endpoints);
+        let Some((_, Ok(decision))) = ask(&world, &asked) else { return Ok(()) };
+        let recorded: Vec<u64> = decision.candidates.iter().map(|candidate| candidate.score.to_bits()).collect();
+        let again = rescore(&decision, &world.snapshot.policy);
+        prop_assert_eq!(again.iter().map(|score| score.to_bits()).collect::<Vec<_>>(), recorded);
+    }
+
+    #[test]
+    fn a_preview_is_what_serving_decides_with_the_same_seed_and_snapshot(endpoints in endpoints(), asked in asked()) {
+        // Two gateways that know the same: what is decided depends on nothing else.
+        let (previewing, serving) = (world(&endpoints), world(&endpoints));
+        let (Some((_, shown)), Some((_, served))) = (ask(&previewing, &asked), ask(&serving, &asked)) else {
+            return Ok(());
+        };
+        prop_assert_eq!(&shown, &served);
+        let (Ok(mut shown), Ok(served)) = (shown, served) else { return Ok(()) };
+        fill_selection_probabilities(&mut shown, &previewing.snapshot.policy);
+        let everybody = || shown.candidates.iter().chain(&shown.rivals);
+        let shares: Vec<f64> = everybody().filter_map(|candidate| candidate.selection_probability).collect();
+        prop_assert!(shares.len() == everybody().count() && shares.iter().all(|share| (0.0..=1.0).contains(share)));
+        prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        let everybody = shown.candidates.iter_mut().chain(&mut shown.rivals);
+        everybody.for_each(|candidate| candidate.selection_probability = None);
+        prop_assert_eq!(shown, served, "telling the chances changes nothing else");
+    }
+
+    #[test]
+    fn without_exploration_no_seed_matters(endpoints in endpoints(), asked in asked(), seed in 1_u64..1_000_000) {
+        let mut world = world(&endpoints);
+        world.snapshot.policy = RoutingPolicy { exploration: 0.0, ..RoutingPolicy::default() }.into();
+        let (unseeded, seeded) = (Asked { seed: None, ..asked.clone() }, Asked { seed: Some(seed), ..asked });
+        prop_assert_eq!(ask(&world, &unseeded), ask(&world, &seeded));
     }
 
     #[test]

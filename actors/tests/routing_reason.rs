@@ -28,12 +28,12 @@ fn the_fastest_endpoint_of_a_model_names_its_rivals_by_provider() {
         "acme/chat",
         (0, 1),
         expect![[r#"
-        fastest: acme/chat on boreal, predicted 0.38 s (first token 0.12 s + 100 tokens at 380 tok/s), failure 0.032 %, $0.00112;
-        score 0.39 s, next best delta 0.54 s (+38 %);
-        2 candidates, skipped: atlas (429, retry in 0.7 s), helix (breaker open 3.2 s more: 3 consecutive 503), fjord (saturated: 9 in flight, knee 4), gamma (paced, next in 1.5 s);
-        explored: no;
-        attempts: 1.
-    "#]],
+            fastest: acme/chat on boreal, predicted 0.38 s (first token 0.12 s + 100 tokens at 380 tok/s), failure 0.14 %, $0.00112;
+            score 0.39 s, next best delta 0.54 s (+38 %);
+            2 candidates, skipped: atlas (429, retry in 0.7 s), helix (breaker open 3.2 s more: 3 consecutive 503), fjord (saturated: 9 in flight, knee 4), gamma (paced, next in 1.5 s);
+            explored: no;
+            attempts: 1.
+        "#]],
     );
 }
 
@@ -47,13 +47,13 @@ fn the_cheapest_of_several_models_leads_with_its_price() {
         "",
         (0, 1),
         expect![[r#"
-        cheapest: acme/small on acme, $0.00021, failure 0.032 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s);
-        score $0.000212, next best beta/medium on beta $0.000685 (+223 %);
-        3 candidates;
-        excluded: context_length×1;
-        explored: no;
-        attempts: 1.
-    "#]],
+            cheapest: acme/small on acme, $0.00021, failure 0.14 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s);
+            score $0.000217, next best beta/medium on beta $0.000676 (+212 %);
+            3 candidates;
+            excluded: context_length×1;
+            explored: no;
+            attempts: 1.
+        "#]],
     );
 }
 
@@ -65,12 +65,12 @@ fn the_most_reliable_leads_with_its_failures() {
         "",
         (0, 1),
         expect![[r#"
-        reliable: acme/a on acme, failure 3.2 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012;
-        score 5.4 %, next best bolt/b on bolt 18.2 % (+240 %);
-        2 candidates;
-        explored: no;
-        attempts: 1.
-    "#]],
+            reliable: acme/a on acme, failure 2.9 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012;
+            score 14.6 %, next best bolt/b on bolt 24.3 % (+66 %);
+            2 candidates;
+            explored: no;
+            attempts: 1.
+        "#]],
     );
 }
 
@@ -82,12 +82,12 @@ fn balanced_names_the_medians_it_was_weighed_against() {
         "",
         (0, 1),
         expect![[r#"
-        balanced: bolt/b on bolt, predicted 1.4 s (first token 0.4 s + 100 tokens at 100 tok/s), $0.0012, failure 0.032 %;
-        score 0.79 (medians 1.3 s and $0.0024), next best core/c on core 1 (+27 %);
-        3 candidates;
-        explored: no;
-        attempts: 1.
-    "#]],
+            balanced: bolt/b on bolt, predicted 1.4 s (first token 0.4 s + 100 tokens at 100 tok/s), $0.0012, failure 0.14 %;
+            score 0.791 (medians 1.3 s and $0.0024), next best core/c on core 1 (+27 %);
+            3 candidates;
+            explored: no;
+            attempts: 1.
+        "#]],
     );
 }
 
@@ -99,7 +99,7 @@ fn attempts_beyond_the_first_get_a_sentence_of_their_own() {
         "",
         (0, 3),
         expect![[r#"
-            fastest: acme/a on acme, predicted 1.1 s (first token 0.09 s + 100 tokens at 100 tok/s), failure 0.032 %, $0.0012;
+            fastest: acme/a on acme, predicted 1.1 s (first token 0.09 s + 100 tokens at 100 tok/s), failure 0.14 %, $0.0012;
             score 1.1 s, next best bolt/b on bolt 1.1 s (+1 %);
             2 candidates;
             explored: no;
@@ -122,12 +122,12 @@ fn a_choice_made_by_noise_says_so() {
         "",
         (seed, 1),
         expect![[r#"
-        fastest: bolt/b on bolt, predicted 2.1 s (first token 1.1 s + 100 tokens at 100 tok/s), failure 1 %, $0.0012;
-        score 1.8 s, next best acme/a on acme 2.1 s (+19 %);
-        2 candidates;
-        explored: yes;
-        attempts: 1.
-    "#]],
+            fastest: bolt/b on bolt, predicted 2.1 s (first token 1.1 s + 100 tokens at 100 tok/s), failure 1 %, $0.0012;
+            score 1.9 s, next best acme/a on acme 2.1 s (+6 %);
+            2 candidates;
+            explored: yes;
+            attempts: 1.
+        "#]],
     );
 }
 
@@ -169,11 +169,11 @@ fn a_single_candidate_has_no_rival() {
         "acme/a",
         (0, 1),
         expect![[r#"
-        balanced: acme/a on acme, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012, failure 0.032 %;
-        score 1 (medians 1.2 s and $0.0012);
-        1 candidate;
-        explored: no;
-        attempts: 1.
-    "#]],
+            balanced: acme/a on acme, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012, failure 0.14 %;
+            score 1 (medians 1.2 s and $0.0012);
+            1 candidate;
+            explored: no;
+            attempts: 1.
+        "#]],
     );
 }

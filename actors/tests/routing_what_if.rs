@@ -6,8 +6,8 @@ mod routing_world;
 use pointsman_actors::{
     decide::{Figure, Imagination, ImaginedWorld, Verdict, why_not_now},
     domain::{
-        Circuit, Decision, Invalid, Objective, Objective::*, OtherPrice, Otherwise, PriceCeiling, Query, RouteError,
-        Usd, Weights, WhatIf,
+        Circuit, Decision, Invalid, Objective, Objective::*, OtherPrice, Otherwise, Preference, PriceCeiling, Query,
+        RouteError, Source, Sourced, Usd, Weights, WhatIf,
     },
     stats::{Gate, LiveProvider},
 };
@@ -218,4 +218,22 @@ fn what_would_win_wins_when_it_is_imagined_and_a_little_less_does_not() {
         }
     }
     assert!(tried >= 15, "{tried}");
+}
+
+#[test]
+fn whoever_misses_a_preference_hears_the_figure_that_would_meet_it() {
+    let world = World::of("acme/a 900ms 900tps | bolt/b 90ms 10tps");
+    let value = Preference { p50: Some(0.2), ..Preference::default() };
+    let mut query = world.query(Fastest, "");
+    query.routing.preferred_max_latency = Some(Sourced { value, source: Source::TopLevel });
+    let real = ImaginedWorld::real(&world.snapshot, &world.live, &query);
+    let answer = why_not_now("acme", &real, &real.decide(NOW, None), NOW, None);
+    assert_eq!(answer.reason, "preference_missed");
+    let changes: Vec<_> = answer.would_win_if.iter().map(|change| (change.figure, change.to)).collect();
+    assert_eq!(changes, [(Figure::FirstToken, 0.2)]);
+    assert_eq!(
+        answer.sentence,
+        "acme/a on acme was not chosen: it misses preferred_max_latency, which others meet. It would win with a first \
+         token after 0.2 s instead of 0.9 s (−78 %), everything else equal."
+    );
 }

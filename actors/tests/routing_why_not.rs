@@ -56,41 +56,42 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         (Fastest, ""),
         "bolt",
         expect![[r#"
-        lost: score of 1, rank 2
-        bolt/b on bolt lost to acme/a on acme by 0.37 s (+34 %), most of it in first_token. It would win with 159 instead of 100 tokens per second (+59 %), or with a first token after 0.0461 s instead of 0.4 s (−88 %), everything else equal.
-          tokens_per_second 99.99999999999996 -> 158.8 (+58.8 %)
-          ttft 0.4 -> 0.04614 (-88.5 %)
-    "#]],
+            lost: score of 1, rank 2
+            bolt/b on bolt lost to acme/a on acme by 0.34 s (+31 %), most of it in first_token. It would win with 153 instead of 100 tokens per second (+53 %), or with a first token after 0.0776 s instead of 0.4 s (−81 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 153.3 (+53.3 %)
+              ttft 0.4 -> 0.07757 (-80.6 %)
+        "#]],
     );
     check(
         THREE,
         (Cheapest, ""),
         "core/c",
         expect![[r#"
-        lost: score of 1, rank 2
-        core/c on core lost to bolt/b on bolt by $0.00109 (+83 %), most of it in expected_cost. It would win with prices that make it $0.00131 instead of $0.0024 (−45 %), everything else equal.
-          price 0.0024000000000000002 -> 0.001311 (-45.4 %)
-    "#]],
+            lost: score of 1, rank 2
+            core/c on core lost to bolt/b on bolt by $0.0011 (+84 %), most of it in expected_cost. It would win with prices that make it $0.0013 instead of $0.0024 (−46 %), everything else equal.
+              price 0.0024000000000000002 -> 0.001298 (-45.9 %)
+        "#]],
     );
     check(
         THREE,
         (Reliable, ""),
         "bolt/b",
         expect![[r#"
-        lost: score of 1, rank 3
-        bolt/b on bolt lost to acme/a on acme by 3.6 % (+227 %), most of it in failure. No change of a single figure would be enough.
-    "#]],
+            lost: score of 1, rank 2
+            bolt/b on bolt lost to acme/a on acme by 10.6 % (+115 %), most of it in slow. It would win with 139 instead of 100 tokens per second (+39 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 139 (+39.0 %)
+        "#]],
     );
     check(
         THREE,
         (Balanced, ""),
         "acme/a@acme",
         expect![[r#"
-        lost: score of 1, rank 3
-        acme/a on acme lost to bolt/b on bolt by 0.596 (+75 %), most of it in expected_cost. It would win with prices that make it $0.00194 instead of $0.0048 (−60 %), or with a latency weight of 0.848 instead of 0.5 (+70 %), everything else equal.
-          price 0.0048000000000000004 -> 0.001938 (-59.6 %)
-          weights.latency 0.5 -> 0.8478 (+69.6 %)
-    "#]],
+            lost: score of 1, rank 3
+            acme/a on acme lost to bolt/b on bolt by 0.609 (+78 %), most of it in expected_cost. It would win with prices that make it $0.00187 instead of $0.0048 (−61 %), or with a latency weight of 0.86 instead of 0.5 (+72 %), everything else equal.
+              price 0.0048000000000000004 -> 0.001871 (-61.0 %)
+              weights.latency 0.5 -> 0.8597 (+71.9 %)
+        "#]],
     );
 }
 
@@ -101,19 +102,18 @@ fn a_single_figure_may_not_be_enough() {
         (Reliable, ""),
         "bolt/b",
         expect![[r#"
-        lost: score of 1, rank 2
-        bolt/b on bolt lost to acme/a on acme by 39.2 % (+1930 %), most of it in failure. It would win with a failure probability of 0.014 % instead of 39.2 % (−100 %), everything else equal.
-          failure_probability 0.39235294117647057 -> 0.0001379 (-100.0 %)
-    "#]],
+            lost: score of 1, rank 2
+            bolt/b on bolt lost to acme/a on acme by 36.6 % (+380 %), most of it in failure. No change of a single figure would be enough.
+        "#]],
     );
     check(
         "acme/a 20ms 900tps | bolt/b 4000ms 20tps",
         (Fastest, ""),
         "bolt/b",
         expect![[r#"
-        lost: score of 1, rank 2
-        bolt/b on bolt lost to acme/a on acme by 9.1 s (+6853 %), most of it in generation. No change of a single figure would be enough.
-    "#]],
+            lost: score of 1, rank 2
+            bolt/b on bolt lost to acme/a on acme by 9.1 s (+6851 %), most of it in generation. No change of a single figure would be enough.
+        "#]],
     );
 }
 
@@ -238,11 +238,11 @@ fn of_several_endpoints_the_one_that_came_nearest_is_meant() {
         (Fastest, ""),
         "y",
         expect![[r#"
-        lost: score of 2, rank 2
-        bolt/b on y lost to bolt/b on x by 0.22 s (+20 %), most of it in first_token. It would win with 128 instead of 100 tokens per second (+28 %), or with a first token after 0.09 s instead of 0.3 s (−70 %), everything else equal.
-          tokens_per_second 99.99999999999996 -> 128.2 (+28.2 %)
-          ttft 0.29999999999999993 -> 0.08999 (-70.0 %)
-    "#]],
+            lost: score of 2, rank 2
+            bolt/b on y lost to bolt/b on x by 0.22 s (+20 %), most of it in first_token. It would win with 128 instead of 100 tokens per second (+28 %), or with a first token after 0.09 s instead of 0.3 s (−70 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 128.3 (+28.3 %)
+              ttft 0.29999999999999993 -> 0.08999 (-70.0 %)
+        "#]],
     );
     check(
         world,
@@ -341,7 +341,7 @@ fn probes_panic_and_ties_have_their_own_words() {
         expect![[r#"
             lost: tie of 1, rank 2
             acme/a on acme scored the same as bolt/b on bolt: equal scores fall to the lower failure probability, then cost, then fewer in flight, then the id. Any better figure would make it win.
-              failure_probability 0.00032258064516133 -> 0.0003225 (-0.0 %)
+              failure_probability 0.0014285714285714457 -> 0.001428 (-0.0 %)
               ttft 0.2 -> 0.1999 (-0.1 %)
               tokens_per_second 99.99999999999996 -> 100.1 (+0.1 %)
         "#]],
@@ -357,10 +357,10 @@ fn without_fallbacks_the_others_still_hear_their_margin() {
         single,
         "core",
         expect![[r#"
-        lost: score of 1, rank 3
-        core/c on core lost to acme/a on acme by 0.89 s (+81 %), most of it in generation. It would win with 128 instead of 60 tokens per second (+114 %), everything else equal.
-          tokens_per_second 59.999999999999986 -> 128.2 (+113.7 %)
-    "#]],
+            lost: score of 1, rank 3
+            core/c on core lost to acme/a on acme by 0.89 s (+81 %), most of it in generation. It would win with 128 instead of 60 tokens per second (+114 %), everything else equal.
+              tokens_per_second 59.999999999999986 -> 128.3 (+113.8 %)
+        "#]],
     );
 }
 

@@ -42,7 +42,10 @@ pub(crate) async fn idle(options: &Options) -> Result<(), Failure> {
 
 /// `connections` broken calls one after another: `fds_before=… fds_after=…`.
 pub(crate) async fn leaks(options: &Options) -> Result<(), Failure> {
-    drop(Caller::new(options).call(BROKEN, Kind::Plain).await?);
+    // As many as there are faults, twice: what is kept between calls depends on the last of them.
+    for _ in 0..24 {
+        drop(Caller::new(options).call(BROKEN, Kind::Plain).await?);
+    }
     sleep(SETTLING).await;
     let before = descriptors(options.pid)?;
     for number in 0..options.connections {
@@ -67,14 +70,13 @@ pub(crate) async fn attack(options: &Options) -> Result<(), Failure> {
     let spaces = format!("{}{}", body(large), " ".repeat(large - 1));
     let strings = format!("{}{{\"model\":\"{}", body(large), "\\u0061".repeat((large - 20) / 6));
     let wanted = chat(options, "bench/one", true)?;
-    let attacks: [(&str, usize, Vec<u8>); 7] = [
+    let attacks: [(&str, usize, Vec<u8>); 6] = [
         ("bodies of 8 MiB that lack their last byte", 100, spaces.into_bytes()),
         ("bodies of 8 MiB of brackets", 50, deep.into_bytes()),
         ("bodies of 8 MiB of escapes in one string", 50, strings.into_bytes()),
         ("heads that do not end", 2_000, b"POST / HTTP/1.1\r\nhost: x\r\nx-filler: ".to_vec()),
         ("heads of 100 kB", 500, format!("GET / HTTP/1.1\r\nhost: {}", "x".repeat(100_000)).into_bytes()),
-        ("streams that nobody reads", 500, wanted.clone()),
-        ("a thousand pipelined calls each", 50, wanted.repeat(1_000)),
+        ("a thousand pipelined streams that nobody reads", 50, wanted.repeat(1_000)),
     ];
     for (name, connections, bytes) in attacks {
         let before = resident(options.pid)?;

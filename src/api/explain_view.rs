@@ -113,7 +113,7 @@ impl<'a> ExplainBody<'a> {
             objective: decision.objective.value.as_str(),
             parameters: ParametersBody::new(decision),
             estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
-            candidates: route_view::candidates(decision, places, usize::MAX),
+            candidates: route_view::explained(generation, places),
             candidates_total: decision.candidates.len() + decision.omitted.len(),
             excluded: route_view::excluded(&decision.excluded, places),
             excluded_total: decision.excluded.len(),

@@ -54,7 +54,7 @@ mod tests {
     use pointsman_actors::{
         domain::{Generation, GenerationStatus},
         ledger::{Ledger, MemoryStore, Records},
-        mailbox::MailboxDepth,
+        mailbox::{MailboxDepth, Undelivered},
     };
 
     use super::{
@@ -65,15 +65,19 @@ mod tests {
         *,
     };
 
+    fn batch(records: Vec<Generation>) -> Records {
+        Records::new(records, MailboxDepth::default().enter(), &Undelivered::default())
+    }
+
     #[actix_web::test]
     async fn a_generation_is_paid_once_when_it_ended_by_whom_it_belongs_to() {
         let ledger = Ledger::new(MemoryStore::new(10, Duration::from_secs(60))).start();
         let ended = generation(&catalog());
         let running = Generation { status: GenerationStatus::Running, ..ended.clone() };
         let spent = async |owner| ledger.send(ReadSpending { owner, now_ms: ended.created_ms }).await.unwrap().total;
-        ledger.send(Records(vec![running], MailboxDepth::default().enter())).await.unwrap();
+        ledger.send(batch(vec![running])).await.unwrap();
         assert_eq!(spent(Some(ended.owner)).await, usd("0"));
-        ledger.send(Records(vec![ended.clone(), ended.clone()], MailboxDepth::default().enter())).await.unwrap();
+        ledger.send(batch(vec![ended.clone(), ended.clone()])).await.unwrap();
         assert_eq!(spent(Some(ended.owner)).await, usd("0.00000453"));
         assert_eq!(spent(None).await, usd("0.00000453"));
         assert_eq!(spent(Some(ended.owner + 1)).await, usd("0"));

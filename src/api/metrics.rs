@@ -29,6 +29,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         dropped_events: shared.news_room.dropped(),
         load: setup.admission.load().read(),
     });
+    shared.metrics.observe_places(setup.places_standing());
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(slo_metrics::read(&worker));
     others.extend(memory::families(&worker));

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use pointsman_actors::domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, CostBreakdown, Decision, DecisionCode, Detail, Excluded,
-    ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, Prediction,
-    ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
+    ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, OutputSpread,
+    Prediction, ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd,
+    Weights,
 };
 
 use super::samples::{today, usd};
@@ -97,6 +98,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
             measured: true,
         },
         health: Health { circuit: "closed", success_rate: Some(0.998), samples: 1204, in_flight: 2 },
+        output: OutputSpread { sigma: 0.8, usd_per_token: 0.000_000_6, most: 4096 },
         saving: None,
         inputs: Inputs::default(),
         probe: false,

@@ -5,13 +5,14 @@
 //! after a reload; what is gone by then is `null`.
 
 use pointsman_actors::domain::{
-    Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Health, Prediction, Price, Pricing, ScoreTerm,
+    AttemptRecord, Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Generation, Health, Price, Pricing,
+    Saving, ScoreTerm,
 };
 use serde::Serialize;
 
 use super::{
     condition::Condition,
-    number::{Figure, Text},
+    number::{Dollars, Figure, Text},
 };
 
 /// Where the positions of a decision point to, as far as this catalog knows them.
@@ -44,6 +45,8 @@ pub(crate) struct Named<'a> {
 pub(crate) struct CandidateBody<'a> {
     rank: usize,
     selected: bool,
+    /// `candidate`, `probe`, or `panic`.
+    role: &'static str,
     #[serde(flatten)]
     endpoint: Named<'a>,
     score: Figure,
@@ -51,6 +54,12 @@ pub(crate) struct CandidateBody<'a> {
     score_terms: Vec<ScoreTermBody>,
     selection_probability: Option<Figure>,
     predicted: PredictionBody,
+    /// What came of an attempt there, beside the prediction; explanations only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actual: Option<ActualBody>,
+    /// What a prompt cache saves there; taken off cost and first token already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saving: Option<SavingBody>,
     health: HealthBody,
     pricing: Option<PricePairBody>,
     context_length: Option<u32>,
@@ -69,6 +78,8 @@ struct PredictionBody {
     throughput_tps: Figure,
     total_ms: PercentilesBody,
     cost: Figure,
+    /// 10th to 90th percentile over the lengths of answers.
+    cost_range: RangeBody,
     failure_probability: Figure,
     /// Whether any of it rests on measurements; otherwise on expectations alone.
     measured: bool,
@@ -78,6 +89,34 @@ struct PredictionBody {
 struct PercentilesBody {
     p50: Figure,
     p95: Figure,
+}
+
+#[derive(Serialize)]
+struct RangeBody {
+    low: Figure,
+    high: Figure,
+}
+
+#[derive(Serialize)]
+struct SavingBody {
+    cached_tokens: u32,
+    saving_usd: Figure,
+    saving_ms: Figure,
+}
+
+/// What an attempt came to, in the units of the prediction.
+#[derive(Serialize)]
+struct ActualBody {
+    /// Number of the attempt.
+    attempt: u32,
+    outcome: &'static str,
+    ttft_ms: Option<u64>,
+    throughput_tps: Option<Figure>,
+    total_ms: u64,
+    /// Median that would have been predicted for an answer as long as the one that came.
+    predicted_total_ms: Option<Figure>,
+    completion_tokens: Option<u64>,
+    cost: Dollars,
 }
 
 #[derive(Serialize)]
@@ -102,6 +141,9 @@ pub(crate) struct ExcludedBody<'a> {
     endpoint: Named<'a>,
     reason: &'static str,
     detail: Text<&'a Detail>,
+    /// When time alone will have lifted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opens_in_ms: Option<Figure>,
 }
 
 /// The sizes a decision was made for.
@@ -123,12 +165,24 @@ pub(crate) fn candidates<'a>(decision: &'a Decision, places: Places<'a>, most: u
     ranked.map(|(rank, candidate)| CandidateBody::new(rank, candidate, places)).collect()
 }
 
+/// The same with what came of the attempts of a generation.
+pub(crate) fn explained<'a>(generation: &'a Generation, places: Places<'a>) -> Vec<CandidateBody<'a>> {
+    let decision = &generation.decision;
+    let mut bodies = candidates(decision, places, usize::MAX);
+    for (body, candidate) in bodies.iter_mut().zip(&decision.candidates) {
+        let attempt = generation.attempts.iter().find(|attempt| attempt.endpoint == candidate.index);
+        body.actual = attempt.map(|attempt| ActualBody::new(attempt, candidate, generation));
+    }
+    bodies
+}
+
 /// Every endpoint that was excluded.
 pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
     let body = |excluded: &'a Excluded| ExcludedBody {
         endpoint: places.name(places.0.find(excluded.index, excluded.endpoint)),
         reason: excluded.reason.as_str(),
         detail: Text(&excluded.detail),
+        opens_in_ms: excluded.detail.wait().map(|wait| Figure::millis(wait.as_secs_f64())),
     };
     excluded.iter().map(body).collect()
 }
@@ -139,12 +193,19 @@ impl<'a> CandidateBody<'a> {
         CandidateBody {
             rank,
             selected: rank == 1,
+            role: match (candidate.probe, candidate.panic) {
+                (true, _) => "probe",
+                (_, true) => "panic",
+                _ => "candidate",
+            },
             endpoint: places.name(endpoint),
             score: Figure::significant(candidate.score),
             score_unit: candidate.unit.as_str(),
             score_terms: candidate.terms.iter().map(|term| ScoreTermBody::new(&term)).collect(),
             selection_probability: candidate.selection_probability.map(Figure::share),
-            predicted: PredictionBody::new(&candidate.predicted),
+            predicted: PredictionBody::new(candidate),
+            actual: None,
+            saving: candidate.saving.map(SavingBody::new),
             health: HealthBody::new(candidate.health),
             pricing: endpoint.map(|endpoint| PricePairBody::new(&endpoint.pricing)),
             context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
@@ -159,12 +220,14 @@ impl ScoreTermBody {
 }
 
 impl PredictionBody {
-    fn new(predicted: &Prediction) -> PredictionBody {
+    fn new(candidate: &Candidate) -> PredictionBody {
+        let (predicted, [low, high]) = (&candidate.predicted, candidate.cost_range());
         PredictionBody {
             ttft_ms: PercentilesBody::millis(predicted.first_token_p50, predicted.first_token_p95),
             throughput_tps: Figure::rounded(predicted.tokens_per_second, 1),
             total_ms: PercentilesBody::millis(predicted.total_p50, predicted.total_p95),
             cost: Figure::significant(predicted.cost),
+            cost_range: RangeBody { low: Figure::significant(low), high: Figure::significant(high) },
             failure_probability: Figure::rounded(predicted.failure, 6),
             measured: predicted.measured,
         }
@@ -174,6 +237,36 @@ impl PredictionBody {
 impl PercentilesBody {
     fn millis(p50: f64, p95: f64) -> PercentilesBody {
         PercentilesBody { p50: Figure::millis(p50), p95: Figure::millis(p95) }
+    }
+}
+
+impl SavingBody {
+    fn new(saving: Saving) -> SavingBody {
+        SavingBody {
+            cached_tokens: saving.cached_tokens,
+            saving_usd: Figure::significant(saving.usd),
+            saving_ms: Figure::millis(saving.seconds),
+        }
+    }
+}
+
+impl ActualBody {
+    fn new(attempt: &AttemptRecord, candidate: &Candidate, generation: &Generation) -> ActualBody {
+        let predicted = &candidate.predicted;
+        let tokens = attempt.served.then_some(generation.usage.completion_tokens).filter(|tokens| *tokens > 0);
+        let seconds = attempt.stream_ms.filter(|millis| generation.streamed && *millis > 0);
+        let rate = |(tokens, millis): (u64, u64)| Figure::rounded(1e3 * tokens as f64 / millis as f64, 1);
+        let total = |tokens: u64| predicted.first_token_p50 + tokens as f64 / predicted.tokens_per_second;
+        ActualBody {
+            attempt: attempt.n,
+            outcome: attempt.outcome(),
+            ttft_ms: attempt.first_token_ms.filter(|_| generation.streamed),
+            throughput_tps: tokens.zip(seconds).map(rate),
+            total_ms: attempt.duration_ms,
+            predicted_total_ms: tokens.map(|tokens| Figure::millis(total(tokens))),
+            completion_tokens: tokens,
+            cost: Dollars(attempt.cost),
+        }
     }
 }
 
@@ -200,7 +293,10 @@ mod tests {
     use expect_test::expect;
 
     use super::{
-        super::{route_samples::decision, samples::catalog},
+        super::{
+            route_samples::{decision, generation},
+            samples::catalog,
+        },
         *,
     };
 
@@ -215,6 +311,7 @@ mod tests {
                 {
                   "rank": 1,
                   "selected": true,
+                  "role": "candidate",
                   "model": "acme/small",
                   "provider_name": "Acme",
                   "provider_slug": "acme",
@@ -242,6 +339,10 @@ mod tests {
                       "p95": null
                     },
                     "cost": 4.8e-6,
+                    "cost_range": {
+                      "low": 0,
+                      "high": 6e-7
+                    },
                     "failure_probability": 0.004,
                     "measured": true
                   },
@@ -270,6 +371,49 @@ mod tests {
               ]
             ]"#]]
         .assert_eq(&serde_json::to_string_pretty(&shown).unwrap());
+    }
+
+    #[test]
+    fn what_came_of_an_attempt_stands_beside_what_was_predicted() {
+        let catalog = catalog();
+        let mut generation = generation(&catalog);
+        let served = generation.attempts.last_mut().unwrap();
+        (served.stream_ms, served.served) = (Some(50), true);
+        let shown: Vec<_> = explained(&generation, Places(&catalog)).into_iter().map(|body| body.actual).collect();
+        expect![[r#"
+            [
+              {
+                "attempt": 1,
+                "outcome": "overloaded",
+                "ttft_ms": null,
+                "throughput_tps": null,
+                "total_ms": 60,
+                "predicted_total_ms": null,
+                "completion_tokens": null,
+                "cost": 0
+              },
+              {
+                "attempt": 2,
+                "outcome": "completed",
+                "ttft_ms": 30,
+                "throughput_tps": 100,
+                "total_ms": 60,
+                "predicted_total_ms": 282.6,
+                "completion_tokens": 5,
+                "cost": 0.00000453
+              }
+            ]"#]]
+        .assert_eq(&serde_json::to_string_pretty(&shown).unwrap());
+    }
+
+    #[test]
+    fn a_cache_shows_what_it_saves() {
+        let catalog = catalog();
+        let mut decision = decision(&catalog);
+        decision.candidates[0].saving = Some(Saving { cached_tokens: 1200, usd: 0.000_108, seconds: 0.12 });
+        let body = serde_json::to_value(candidates(&decision, Places(&catalog), 2)).unwrap();
+        let saving = serde_json::json!({"cached_tokens": 1200, "saving_usd": 0.000_108, "saving_ms": 120});
+        assert_eq!((&body[0]["saving"], body[1].get("saving")), (&saving, None));
     }
 
     #[test]

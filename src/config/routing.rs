@@ -128,6 +128,7 @@ fn policy(section: &Section<'_>) -> RoutingPolicy {
         failure_time: section.millis("t_fail_ms", 0.0..=600_000.0).unwrap_or(default.failure_time),
         cheapest_time_value: number("cheapest_time_value", 1000.0, default.cheapest_time_value),
         reliable_time_share: number("reliable_time_share", 10.0, default.reliable_time_share),
+        reliable_slow: section.seconds("reliable_slow_s", 0.001..=86_400.0).unwrap_or(default.reliable_slow),
         balanced: balanced(section, default.balanced),
         hedge: section.section("hedge", |hedge| hedge_policy(hedge, default.hedge)),
         retry: section.section("retry", |retry| RetryPolicy {

@@ -196,7 +196,7 @@ impl Draft {
         self.post(GenerationStatus::Cancelled);
     }
 
-    /// The process left after the client had seen this much of attempt `n`.
+    /// The gateway stopped after the client had seen this much of attempt `n`: that is nobody's failure but ours.
     pub fn stop(&mut self, n: u32, outcome: Outcome) {
         if let Some(running) = self.take(n) {
             self.push(running.attempt.cancelled(Some(&outcome)));

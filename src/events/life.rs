@@ -1,9 +1,14 @@
-//! Events in the life of the process: configurations that come and go, what administrators do.
+//! Events in the life of the process: configurations that come and go, what administrators do, actors that die.
 
-use prometheus::{Gauge, IntCounterVec, IntGauge, Opts, Registry};
+use std::time::Duration;
+
+use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::Metrics;
 use crate::reload::{Attempt, Outcome};
+
+/// The actors that are watched.
+const ACTORS: [&str; 4] = ["catalog", "health", "ledger", "router"];
 
 /// What `/metrics` shows of them.
 pub(super) struct LifeMetrics {
@@ -13,6 +18,10 @@ pub(super) struct LifeMetrics {
     config_loaded: Gauge,
     last_reload_good: IntGauge,
     restart_pending: IntGauge,
+    replaced: IntCounterVec,
+    silent: IntCounterVec,
+    places: IntGaugeVec,
+    places_taken: IntGaugeVec,
 }
 
 impl LifeMetrics {
@@ -35,13 +44,33 @@ impl LifeMetrics {
                 "config_restart_pending",
                 "Settings of the configuration on disk that wait for a restart",
             )?,
+            replaced: IntCounterVec::new(
+                Opts::new("actor_restarts_total", "Actors that were replaced because they panicked"),
+                &["actor"],
+            )?,
+            silent: IntCounterVec::new(
+                Opts::new("actor_silent_total", "Times an actor did not answer the watchdog in time"),
+                &["actor"],
+            )?,
+            places: IntGaugeVec::new(Opts::new("provider_places", "Calls a provider gets at a time"), &["provider"])?,
+            places_taken: IntGaugeVec::new(
+                Opts::new("provider_places_taken", "Calls that a provider has now"),
+                &["provider"],
+            )?,
         };
+        registry.register(Box::new(metrics.places.clone()))?;
+        registry.register(Box::new(metrics.places_taken.clone()))?;
+        registry.register(Box::new(metrics.replaced.clone()))?;
+        registry.register(Box::new(metrics.silent.clone()))?;
         registry.register(Box::new(metrics.reloads.clone()))?;
         registry.register(Box::new(metrics.config_version.clone()))?;
         registry.register(Box::new(metrics.config_loaded.clone()))?;
         registry.register(Box::new(metrics.last_reload_good.clone()))?;
         registry.register(Box::new(metrics.restart_pending.clone()))?;
         metrics.last_reload_good.set(1);
+        for actor in ACTORS {
+            let _ = (metrics.replaced.with_label_values(&[actor]), metrics.silent.with_label_values(&[actor]));
+        }
         for result in ["changed", "unchanged", "refused"] {
             // Shown as 0 before it first happens, so that a rate over it is right.
             let _ = metrics.reloads.with_label_values(&[result]);
@@ -109,5 +138,52 @@ impl Administered<'_> {
     /// Logs it at `warn`: somebody will want to know who it was.
     pub fn emit(&self) {
         log::warn!("administration: '{}' {} {:?}", self.by, self.what, self.whom);
+    }
+}
+
+/// An actor was gone, and another one took its place.
+pub struct ActorReplaced<'a> {
+    /// Which.
+    pub actor: &'a str,
+}
+
+impl ActorReplaced<'_> {
+    /// Counts it; logs it as an error, because somebody has to find out why it panicked.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.life.replaced.with_label_values(&[self.actor]).inc();
+        log::error!("actor '{}' was gone and is replaced; its panic is in the log before this", self.actor);
+    }
+}
+
+/// An actor is there and does not answer.
+pub struct ActorSilent<'a> {
+    /// Which.
+    pub actor: &'a str,
+    /// How long it was waited for.
+    pub patience: Duration,
+}
+
+impl ActorSilent<'_> {
+    /// Counts it; logs it as an error.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.life.silent.with_label_values(&[self.actor]).inc();
+        log::error!("actor '{}' has not answered for {:.0} s", self.actor, self.patience.as_secs_f64());
+    }
+}
+
+impl Metrics {
+    /// Shows how the places of every provider stand now; those of a provider that is gone are no longer shown.
+    pub fn observe_places<'p>(&self, places: impl Iterator<Item = (&'p str, usize, usize)>) {
+        self.life.places.reset();
+        self.life.places_taken.reset();
+        for (provider, taken, most) in places {
+            self.life.places.with_label_values(&[provider]).set(super::gauged(most));
+            self.life.places_taken.with_label_values(&[provider]).set(super::gauged(taken));
+        }
+    }
+
+    /// How often an actor was replaced.
+    pub(crate) fn replacements(&self, actor: &str) -> u64 {
+        self.life.replaced.with_label_values(&[actor]).get()
     }
 }

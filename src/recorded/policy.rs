@@ -19,6 +19,7 @@ pub(super) struct RecordedPolicy {
     t_fail_ns: u64,
     cheapest_time_value: Exact,
     reliable_time_share: Exact,
+    reliable_slow_ns: u64,
     first_content_clock_ns: u64,
     total_clock_ns: u64,
 }
@@ -36,6 +37,7 @@ impl RecordedPolicy {
             failure_time,
             cheapest_time_value,
             reliable_time_share,
+            reliable_slow,
             balanced: _,
             hedge: _,
             retry: _,
@@ -54,6 +56,7 @@ impl RecordedPolicy {
             t_fail_ns: nanos(*failure_time),
             cheapest_time_value: Exact(*cheapest_time_value),
             reliable_time_share: Exact(*reliable_time_share),
+            reliable_slow_ns: nanos(*reliable_slow),
             first_content_clock_ns: nanos(clocks.first_content),
             total_clock_ns: nanos(clocks.total),
         }
@@ -71,6 +74,7 @@ impl RecordedPolicy {
             failure_time: Duration::from_nanos(self.t_fail_ns),
             cheapest_time_value: self.cheapest_time_value.0,
             reliable_time_share: self.reliable_time_share.0,
+            reliable_slow: Duration::from_nanos(self.reliable_slow_ns),
             clocks: PhaseClocks {
                 first_content: Duration::from_nanos(self.first_content_clock_ns),
                 total: Duration::from_nanos(self.total_clock_ns),

@@ -208,7 +208,7 @@ async fn the_status_tells_of_actors_places_and_the_configuration() {
     let actors: Vec<_> =
         data["actors"].as_array().unwrap().iter().map(|actor| (&actor["name"], &actor["ok"])).collect();
     let yes = json!(true);
-    let names = ["catalog", "health", "ledger", "routers"].map(|name| json!(name));
+    let names = ["catalog", "health", "ledger", "router"].map(|name| json!(name));
     assert_eq!(actors, names.iter().map(|name| (name, &yes)).collect::<Vec<_>>());
     assert_eq!(data["providers"], json!([{"slug": "acme", "taken": 0, "most": 256}]));
 }

@@ -88,7 +88,7 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
     // When its time is up the next request is the probe; everybody else goes on elsewhere.
     let mut probing = loop {
         let mut asked = Box::pin(gateway.chat(&body));
-        let arrived = ill.eventually(Duration::from_millis(200), |log| log.requests.len() == 4);
+        let arrived = ill.eventually(Duration::from_secs(1), |log| log.requests.len() == 4);
         tokio::select! {
             biased;
             reply = &mut asked => assert_eq!(reply.expect(200)["provider"], "well"),

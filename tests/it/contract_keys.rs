@@ -89,6 +89,7 @@ async fn without_a_key_nothing_but_the_public_pages_answers() {
         (Method::POST, "/api/v1/route/preview"),
         (Method::POST, "/api/v1/route/explain"),
         (Method::GET, "/api/v1/route/explain?generation_id=gen-1"),
+        (Method::GET, "/api/v1/route/replay?generation_id=gen-1"),
         (Method::GET, "/api/v1/generation?id=gen-1"),
         (Method::GET, "/api/v1/key"),
         (Method::GET, "/api/v1/auth/key"),

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What can be read below every mount; `{id}` is a generation.
-const PAGES: [&str; 19] = [
+const PAGES: [&str; 20] = [
     "/models",
     "/models/count",
     "/models/stats",
@@ -20,6 +20,7 @@ const PAGES: [&str; 19] = [
     "/images/models",
     "/providers",
     "/route/explain?generation_id={id}",
+    "/route/replay?generation_id={id}",
     "/generation?id={id}",
     "/health/calibration",
     "/health/memory",

@@ -187,7 +187,7 @@ async fn preview_refuses_what_chat_refuses_and_answers_when_nothing_is_left() {
 #[actix_web::test]
 async fn without_exploration_preview_names_what_chat_then_uses() {
     let field = Field::new();
-    let gateway = TestGateway::start(&field.config("exploration = 0.0")).await;
+    let gateway = TestGateway::start(&field.config("exploration = 0.0\nhedge = { objectives = [] }")).await;
     for slug in ["quick", "middling", "slow"] {
         for _ in 0..3 {
             let only = with(ask("acme/shared"), &json!({"provider": {"only": [slug]}}));

@@ -75,8 +75,8 @@ async fn readiness_turns_503_on_sigterm_while_running_streams_finish() {
     assert_eq!(gateway.get("/health/ready").await.expect(200)["status"], "ready");
     let rest = held.open().await;
 
-    held.process.signal("TERM");
     let asked = Instant::now();
+    held.process.signal("TERM");
     loop {
         let ready = gateway.get("/health/ready").await;
         if ready.status == 503 {

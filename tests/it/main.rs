@@ -105,6 +105,8 @@ mod lifecycle;
 #[cfg(test)]
 mod lifecycle_drain;
 #[cfg(test)]
+mod lifecycle_reload;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod pool;
@@ -112,6 +114,8 @@ mod pool;
 mod process;
 #[cfg(test)]
 mod provider_preferences;
+#[cfg(test)]
+mod quota;
 #[cfg(test)]
 mod raw_client;
 #[cfg(test)]
@@ -152,6 +156,8 @@ mod upstream_requests;
 mod upstream_tls;
 #[cfg(test)]
 mod upstream_without_guard;
+#[cfg(test)]
+mod watchdog;
 #[cfg(test)]
 mod waterfall;
 #[cfg(test)]

@@ -178,3 +178,60 @@ async fn an_order_that_leads_nowhere_is_refused() {
         assert_eq!(gateway.chat(&with(fine)).await.expect(200)["provider"], "Bolt");
     }
 }
+
+#[actix_web::test]
+async fn a_record_keeps_the_best_eight_of_many_and_counts_the_rest() {
+    let upstream = saying("x");
+    let world = (0..12).fold(World::new().provider("acme", upstream.address()), |world, n| {
+        let price = format!("0.0000{:02}", n + 1);
+        world.model(&Model::new(&format!("acme/m{n}")).at("acme", &price, &price))
+    });
+    let gateway = world.start().await;
+    let request = and(ask("service/auto"), json!({"objective": "cheapest", "blocked_models": ["acme/m3"]}));
+    let shown = preview(&gateway, &and(request.clone(), json!({"top_n": 100}))).await;
+    assert_eq!(shown["candidates"].as_array().unwrap().len(), 11);
+    let reply = gateway.chat(&request).await;
+    let id = reply.header("x-generation-id").unwrap();
+    let explained = gateway.get(&format!("/api/v1/route/explain?id={id}&why_not=acme/m11")).await.expect(200);
+    assert_eq!(explained["candidates"].as_array().unwrap().len(), 8);
+    assert_eq!((&explained["candidates_total"], &explained["excluded_total"]), (&json!(11), &json!(1)));
+    assert_eq!((&explained["why_not"]["verdict"], &explained["why_not"]["rank"]), (&json!("lost"), &json!(11)));
+    assert!(explained["decision_reason"].as_str().unwrap().contains("; 11 candidates"));
+    let replay = gateway.get(&format!("/api/v1/route/replay?id={id}")).await.expect(200)["data"].take();
+    assert_eq!((&replay["identical"], replay["recorded"]["omitted"].as_array().unwrap().len()), (&json!(true), 3));
+}
+
+#[actix_web::test]
+async fn each_candidate_carries_everything_it_was_judged_by() {
+    let (gateway, _upstreams) = gateway().await;
+    let reply = gateway.chat(&ask("acme/small")).await;
+    reply.expect(200);
+    let shown = preview(&gateway, &ask("acme/small")).await;
+    for candidate in shown["candidates"].as_array().unwrap() {
+        let predicted = &candidate["predicted"];
+        for figure in [
+            "/ttft_ms/p50",
+            "/ttft_ms/p95",
+            "/throughput_tps",
+            "/total_ms/p50",
+            "/total_ms/p95",
+            "/cost",
+            "/cost_range/low",
+            "/cost_range/high",
+            "/failure_probability",
+        ] {
+            assert!(predicted.pointer(figure).is_some_and(Value::is_number), "{figure} in {candidate}");
+        }
+        let number = |pointer: &str| predicted.pointer(pointer).and_then(Value::as_f64).unwrap();
+        assert!(number("/cost_range/low") < number("/cost") && number("/cost") < number("/cost_range/high"));
+        assert!(candidate["selection_probability"].is_number() && candidate["score_terms"].is_array());
+        assert_eq!((&candidate["role"], candidate.get("actual")), (&json!("candidate"), None));
+    }
+    let id = reply.header("x-generation-id").unwrap();
+    let explained = gateway.get(&format!("/api/v1/route/explain?id={id}")).await.expect(200);
+    let actual = &explained["candidates"][0]["actual"];
+    assert_eq!((&actual["attempt"], &actual["completion_tokens"]), (&json!(1), &json!(5)));
+    assert_eq!(actual["cost"], explained["total_cost"]);
+    assert!(actual["predicted_total_ms"].is_number() && actual["total_ms"].is_number(), "{actual}");
+    assert_eq!(explained["candidates"][1].get("actual"), None, "nobody asked there");
+}

@@ -79,8 +79,8 @@ pub(super) fn smallest(figures: &[(Figure, f64)], trial: &mut impl Trial) -> Vec
     changes
 }
 
-/// Halvings of a bisection: more than a float has digits.
-const HALVINGS: usize = 60;
+/// Halvings of a bisection: to a millionth of a millionth of the way.
+const HALVINGS: usize = 40;
 
 /// How far one way a figure has to go.
 fn threshold(figure: Figure, from: f64, trial: &mut impl Trial) -> Option<f64> {
@@ -89,7 +89,7 @@ fn threshold(figure: Figure, from: f64, trial: &mut impl Trial) -> Option<f64> {
 }
 
 /// Shares of time that are tried before the nearest one that does is searched.
-const SHARES: u32 = 128;
+const SHARES: u32 = 64;
 
 /// How far either way the weight has to go. Those that do may lie in the middle, so they are looked for first.
 fn nearest_weight(from: f64, trial: &mut impl Trial) -> Option<f64> {
@@ -106,21 +106,19 @@ fn between(figure: Figure, losing: f64, winning: f64, trial: &mut impl Trial) ->
         let middle = 0.5 * (lose + win);
         if trial.wins(figure, middle) { win = middle } else { lose = middle }
     }
-    let short = rounded_away(win, losing);
-    if trial.wins(figure, short) { short } else { win }
+    let short = [rounded(win, libm::round), rounded(win, if win > losing { libm::ceil } else { libm::floor })];
+    short.into_iter().find(|short| trial.wins(figure, *short)).unwrap_or(win)
 }
 
-/// Four significant digits, on the far side of `from`.
-fn rounded_away(value: f64, from: f64) -> f64 {
+/// Four significant digits.
+fn rounded(value: f64, round: fn(f64) -> f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
     let exponent = 3 - libm::floor(libm::log10(value.abs())) as i32;
     // By division, which is exact where a power of ten is: 0.0012 and not 0.0012000000000000001.
-    let (scale, up) = (libm::pow(10.0, f64::from(exponent.abs())), value > from);
-    let scaled = if exponent >= 0 { value * scale } else { value / scale };
-    let whole = if up { libm::ceil(scaled) } else { libm::floor(scaled) };
-    if exponent >= 0 { whole / scale } else { whole * scale }
+    let scale = libm::pow(10.0, f64::from(exponent.abs()));
+    if exponent >= 0 { round(value * scale) / scale } else { round(value / scale) * scale }
 }
 
 #[cfg(test)]

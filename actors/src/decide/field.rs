@@ -4,7 +4,7 @@ use super::{
     case::Case,
     filter::{Refusal, Screen, Subject, purpose},
     gates,
-    predict::{Forecast, lateness},
+    predict::{Forecast, is_silent, lateness},
     score::Scoring,
     wishes::{GRADE_BITS, tier},
 };
@@ -13,7 +13,7 @@ use crate::{
     stats::{EndpointStats, Facts, Gate, LiveEndpoint},
 };
 
-/// Lower bound on the failure probability behind a gate that is not open.
+/// Lower bound on the failure probability behind a gate that is not open, and of an endpoint gone silent.
 const UNSURE: f64 = 0.5;
 
 /// How a row takes part.
@@ -49,11 +49,16 @@ pub(super) struct Moment {
     pub gate: Gate,
     pub in_flight: u32,
     pub late: f64,
+    /// Whether it has gone silent.
+    pub silent: bool,
     /// Requests as good as failed.
     pub stuck: u32,
     /// When a paced endpoint, or one whose quota this request exceeds, takes it.
     pub due: Option<Tick>,
+    /// Seconds since its last observation.
+    pub age: f64,
     pub output_tokens: f64,
+    pub output_variance: f64,
     /// Prompt tokens in its cache.
     pub cached_tokens: u32,
     /// Dollars these save ...
@@ -101,8 +106,13 @@ impl Row<'_> {
     #[inline]
     pub(super) fn inputs(&self, case: &Case<'_>) -> Inputs {
         let inputs = inputs(case, self.stats, &self.moment);
-        let until = self.moment.gate.until().or(self.moment.due).unwrap_or_default();
-        Inputs { expected: self.forecast.expected(&inputs, &case.rules), tier: self.tier(), until, ..inputs }
+        Inputs {
+            expected: self.forecast.expected(&inputs, &case.rules),
+            spread: self.forecast.spread(&inputs, &case.rules),
+            tier: self.tier(),
+            until: self.moment.gate.until().or(self.moment.due).unwrap_or_default(),
+            ..inputs
+        }
     }
 }
 
@@ -199,8 +209,8 @@ impl<'a> Field<'a> {
             self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
             return;
         }
-        let z = case.noise.at(stats.facts.id);
-        let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, z);
+        let doubt = case.noise.at(stats.facts.id);
+        let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, doubt);
         // Models that compete are of one class.
         let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
         let passing = moment.gate.is_passing() && moment.due.is_none();
@@ -226,7 +236,6 @@ impl Moment {
         let (facts, query) = (&stats.facts, case.query);
         let expected = case.snapshot.lengths.expected(facts.model, case.length);
         let output_tokens = expected.min(f64::from(facts.longest_answer));
-        let tokens = u64::from(query.prompt_tokens) + output_tokens as u64;
         let cached_tokens = case.cached_at(facts.id);
         let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
         let cost = stats.prices.cost(query.prompt_tokens, output_tokens * f64::from(query.answers), query.images);
@@ -234,9 +243,12 @@ impl Moment {
             gate: live.gate.and(case.live.provider(facts.provider).gate),
             in_flight: live.in_flight,
             late: lateness(live.overdue, &stats.curve),
+            silent: is_silent(live.overdue, &stats.curve),
             stuck: live.stuck,
-            due: live.due.max(live.tokens.filter(|quota| quota.left < tokens).map(|quota| quota.until)),
+            due: due(live, query.prompt_tokens, output_tokens),
+            age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
             output_tokens,
+            output_variance: case.snapshot.lengths.variance(facts.model, case.length),
             cached_tokens,
             saving,
             cost: cost - saving,
@@ -244,12 +256,20 @@ impl Moment {
     }
 }
 
+/// When an endpoint takes such a request, if not at once: its pace, and its quota of tokens.
+#[inline]
+fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Tick> {
+    let Some(quota) = live.tokens else { return live.due };
+    let tokens = u64::from(prompt_tokens) + output_tokens as u64;
+    live.due.max((quota.left < tokens).then_some(quota.until))
+}
+
 /// An alias stands for every endpoint of a model that gives what the call is for, at a provider that is on.
 fn is_in_pool(case: &Case<'_>, facts: &Facts) -> bool {
     facts.on && facts.output.contains(purpose(case.query.api))
 }
 
-/// The recorded inputs of a forecast; what only a candidate has (`expected`, `tier`, `until`) is left at 0.
+/// The recorded inputs of a forecast; what only a candidate has (`expected`, `spread`, `tier`, `until`) is left at 0.
 #[inline]
 pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
     let estimates = &stats.estimates;
@@ -264,15 +284,20 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         cached_tokens: moment.cached_tokens,
         weight: estimates.weight * case.weight_left,
         per_token: estimates.per_token,
+        pace_variance: estimates.per_token_variance,
+        pace_weight: estimates.pace_weight * case.weight_left,
         failures: estimates.failures * case.counts_left + f64::from(moment.stuck),
         successes: estimates.successes * case.counts_left,
-        age: estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
+        usual_failure: estimates.usual_failure,
+        age: moment.age,
         in_flight: moment.in_flight,
         late: moment.late,
         output_tokens: moment.output_tokens,
+        output_variance: moment.output_variance,
         cost: moment.cost,
-        floor: if passing { 0.0 } else { UNSURE },
+        floor: if passing && !moment.silent { 0.0 } else { UNSURE },
         expected: 0.0,
+        spread: 0.0,
         tier: 0,
         until: Tick(0),
     }

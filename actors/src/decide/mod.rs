@@ -86,7 +86,7 @@ pub fn decide(
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
     plan::rank(&mut field.rows, |row| scoring.score(&row.forecast, row.moment.cost));
     let order = plan::ordered(&field.rows, attempts);
-    let explored = is_explored(&case, &order, &scoring);
+    let explored = is_explored(&case, &field.rows, &order, &scoring);
     let kept = is_kept(&case, &order, &scoring);
     let plan = Plan { order, attempts, explored, kept };
     Ok(record::decided(&case, &field.rows, field.excluded, &plan, &scoring))
@@ -101,11 +101,11 @@ fn scoring(case: &Case<'_>, field: &mut Field<'_>) -> Scoring {
 }
 
 /// Whether the choice differs from what it would be without noise.
-fn is_explored(case: &Case<'_>, order: &[&Row<'_>], scoring: &Scoring) -> bool {
+fn is_explored(case: &Case<'_>, rows: &[Row<'_>], order: &[&Row<'_>], scoring: &Scoring) -> bool {
     let Some(choice) = order.first().filter(|choice| case.seed != 0 && choice.role == Role::Candidate) else {
         return false;
     };
-    let playing = order.iter().copied().filter(|row| row.role == Role::Candidate);
+    let playing = rows.iter().filter(|row| row.role == Role::Candidate);
     let best = plan::best(playing.map(|row| (row, scoring.calm_score(&row.forecast, row.moment.cost))));
     best.is_none_or(|best| best.index != choice.index)
 }

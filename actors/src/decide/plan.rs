@@ -3,7 +3,7 @@
 //! First the request that probes, if any; then by target, by the caller's wishes, by score. Ties fall to the
 //! lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so that the
 //! order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
-//! were not tried yet.
+//! were not tried yet, and the last of three or more goes to the one that is least likely to fail.
 
 use std::cmp::Ordering;
 
@@ -15,6 +15,8 @@ use crate::domain::EndpointId;
 
 /// Scores this close, relatively, are equal.
 const TIE: f64 = 1e-9;
+/// Failure probability from which an endpoint is doubtful.
+const DOUBTFUL: f64 = 0.1;
 
 /// A settled plan.
 pub(super) struct Plan<'r, 'a> {
@@ -40,6 +42,8 @@ pub(super) trait Ranked {
     fn endpoint(&self) -> EndpointId;
     fn provider(&self) -> u32;
     fn is_probe(&self) -> bool;
+    /// Neither a probe nor past a shut gate.
+    fn is_candidate(&self) -> bool;
 }
 
 impl Ranked for Row<'_> {
@@ -52,7 +56,7 @@ impl Ranked for Row<'_> {
     }
 
     fn failure(&self) -> f64 {
-        self.forecast.failure
+        self.forecast.calm.failure
     }
 
     fn cost(&self) -> f64 {
@@ -74,6 +78,10 @@ impl Ranked for Row<'_> {
     fn is_probe(&self) -> bool {
         self.role == Role::Probe
     }
+
+    fn is_candidate(&self) -> bool {
+        self.role == Role::Candidate
+    }
 }
 
 /// Gives every row that takes part its rank within its class.
@@ -92,8 +100,12 @@ pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
 
 /// The rows that take part, in the order they are tried.
 pub(super) fn ordered<'r, 'a>(rows: &'r [Row<'a>], attempts: u32) -> Vec<&'r Row<'a>> {
-    let mut order = roughly_ordered(rows);
-    settle(&mut order, attempts);
+    let (mut order, settled) = roughly_ordered(rows);
+    if settled {
+        place(&mut order, attempts);
+    } else {
+        settle(&mut order, attempts);
+    }
     order
 }
 
@@ -101,27 +113,41 @@ pub(super) fn ordered<'r, 'a>(rows: &'r [Row<'a>], attempts: u32) -> Vec<&'r Row
 pub(super) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     order.sort_unstable_by_key(|row| (row.class(), row.rank().to_bits()));
     settle_ties(order);
+    place(order, attempts);
+}
+
+/// What goes beyond rank: the probe first, other providers before the same again, and no row of doubtful ones.
+fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
     let probe = order.iter().position(|row| row.is_probe());
     move_to_front(order, probe);
     spread(order, attempts as usize);
+    alternate(order);
+    secure(order, attempts as usize);
 }
 
-/// The rows that take part, by rank up to twelve digits. Integers that hold rank and position sort several
-/// times faster than rows do, and what they leave to be sorted is next to nothing.
-fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
+/// The rows that take part, by rank up to twelve digits; and whether that is their order already, because they are of
+/// one class and no two of them tie. Integers that hold rank and position sort several times faster than rows do, and
+/// what they leave to be sorted is next to nothing.
+fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> (Vec<&'r Row<'a>>, bool) {
     const POSITION: u64 = (1 << 12) - 1;
-    let playing = |(_, row): &(u64, &Row<'_>)| row.role != Role::Out;
+    // Bits of a rank, as an integer: so far apart, two of them differ by more than a tie.
+    const APART: u64 = 1 << 26;
+    let playing = |row: &&Row<'_>| row.role != Role::Out;
+    let class = rows.iter().find(playing).map_or(0, |row| row.class);
+    let mut alike = true;
     let mut keys = Vec::with_capacity(rows.len());
-    keys.extend(
-        (0..).zip(rows).filter(playing).map(|(position, row)| row.rank.to_bits() & !POSITION | position & POSITION),
-    );
+    keys.extend((0..).zip(rows).filter(|(_, row)| playing(row)).map(|(position, row)| {
+        alike &= row.class == class;
+        row.rank.to_bits() & !POSITION | position & POSITION
+    }));
     if rows.len() as u64 > POSITION {
-        return rows.iter().filter(|row| row.role != Role::Out).collect();
+        return (rows.iter().filter(playing).collect(), false);
     }
     keys.sort_unstable();
+    let settled = alike && keys.iter().zip(keys.iter().skip(1)).all(|(key, next)| next - key > APART);
     let mut order = Vec::with_capacity(keys.len());
     order.extend(keys.iter().filter_map(|key| rows.get((key & POSITION) as usize)));
-    order
+    (order, settled)
 }
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
@@ -177,6 +203,38 @@ fn move_to_front<T>(order: &mut [T], place: Option<usize>) {
     if let Some(upto) = place.and_then(|place| order.get_mut(..=place)) {
         upto.rotate_right(1);
     }
+}
+
+/// Lets no two doubtful endpoints follow each other, if a sound one ranks with them: two that fail now and then
+/// leave a single attempt for the rest.
+fn alternate<R: Ranked>(order: &mut [&R]) {
+    let Some((first, open)) = order.split_first_mut().filter(|(first, _)| first.is_candidate()) else {
+        return;
+    };
+    let is_doubtful = |row: &R| row.failure() >= DOUBTFUL;
+    let Some(class) = open.first().filter(|next| is_doubtful(first) && is_doubtful(next)).map(|next| next.class())
+    else {
+        return;
+    };
+    let mut rivals = open.iter().take_while(|row| row.class() == class);
+    let sound = rivals.position(|row| row.is_candidate() && !is_doubtful(row));
+    move_to_front(open, sound);
+}
+
+/// Makes the last of three or more attempts the one that is least likely to fail: what it misses, the caller sees.
+/// Among candidates of its class that are tried after it, at providers not tried yet where it is at one.
+fn secure<R: Ranked>(order: &mut [&R], attempts: usize) {
+    let Some(last) = attempts.checked_sub(1).filter(|last| *last >= 2) else { return };
+    let Some((tried, open)) = order.split_at_mut_checked(last) else { return };
+    let Some(next) = open.first().filter(|next| next.is_candidate()) else { return };
+    let class = next.class();
+    let is_fresh = |row: &R| tried.iter().all(|before| before.provider() != row.provider());
+    let needs_fresh = is_fresh(next);
+    let rivals = open.iter().enumerate().take_while(|(_, row)| row.class() == class);
+    let rivals = rivals.filter(|(_, row)| row.is_candidate() && (!needs_fresh || is_fresh(row)));
+    let risk = |row: &R| row.failure();
+    let safest = rivals.min_by(|(_, a), (_, b)| risk(a).total_cmp(&risk(b))).map(|(place, _)| place);
+    move_to_front(open, safest);
 }
 
 /// Fills the attempts after the first with providers not tried yet, as long as their class has one.

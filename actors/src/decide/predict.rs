@@ -3,7 +3,7 @@
 //! Made from a candidate's recorded [`Inputs`] and nothing else that is not policy, so that a replay of the
 //! record finds the same bits.
 
-use super::noise::normal_share;
+use super::noise::{self, Doubt, normal_share};
 use crate::{
     domain::{Inputs, Objective, Prediction, RoutingPolicy},
     stats::{Curve, EndpointStats, Outcomes},
@@ -19,6 +19,8 @@ const QUEUEING: f64 = 0.05;
 const STALEST: f64 = 8.0;
 /// Share of its uncertainty that `cheapest` and `reliable` explore.
 const TIMID: f64 = 0.3;
+/// Uncertainty of ln of a failure probability, at most.
+const FAILURE_DOUBT: f64 = 1.0;
 
 /// The constants of one decision's predictions.
 #[derive(Debug, Clone, Copy)]
@@ -28,16 +30,20 @@ pub(super) struct Rules {
     staleness: f64,
     stalest: f64,
     doubt: f64,
+    failure_doubt: f64,
     streamed: bool,
     queueing: bool,
     /// Seconds after which an attempt is given up.
     clock: f64,
     ln_clock: f64,
+    /// ln of the seconds beyond which an answer is too slow, where that counts.
+    ln_slow: Option<f64>,
 }
 
 impl Rules {
     pub(super) fn of(policy: &RoutingPolicy, objective: Objective, streamed: bool) -> Rules {
         let swift = matches!(objective, Objective::Fastest | Objective::Balanced);
+        let reliable = objective == Objective::Reliable;
         let half_life = policy.stats.half_life.as_secs_f64().max(1e-3);
         // What is measured is the first content, so its clock is the one that can run out.
         let clock = if streamed { policy.clocks.first_content } else { policy.clocks.total }.as_secs_f64().max(1e-3);
@@ -46,10 +52,12 @@ impl Rules {
             staleness: policy.staleness / half_life,
             stalest: STALEST * half_life,
             doubt: if swift { 1.0 } else { TIMID },
+            failure_doubt: if reliable { policy.exploration } else { 0.0 },
             streamed,
             queueing: swift,
             clock,
             ln_clock: libm::log(clock),
+            ln_slow: reliable.then(|| libm::log(policy.reliable_slow.as_secs_f64().max(1e-3))),
         }
     }
 
@@ -58,6 +66,21 @@ impl Rules {
         let weight = if inputs.late > 0.0 { inputs.weight.max(LATE_WEIGHT) } else { inputs.weight };
         let of_mean = self.exploration * self.exploration * inputs.variance / (weight + 0.5);
         (of_mean + self.staleness * inputs.age.min(self.stalest)).sqrt()
+    }
+
+    /// The same of the time per token, whose age is in its weight.
+    fn pace_uncertainty(&self, inputs: &Inputs) -> f64 {
+        self.exploration * (inputs.pace_variance / (inputs.pace_weight + 0.5)).sqrt()
+    }
+
+    /// The failure probability as the noise has it. Few failures, counted or usual, are a vague figure.
+    fn doubted(&self, fails: f64, inputs: &Inputs, doubt: Doubt) -> f64 {
+        if self.failure_doubt <= 0.0 || doubt.failure == 0.0 {
+            return fails;
+        }
+        let failures = inputs.failures + Outcomes::PRIOR_WEIGHT * inputs.usual_failure;
+        let sigma = ((1.0 - fails) / failures.max(1e-9)).sqrt().min(FAILURE_DOUBT);
+        (fails * noise::exp(self.failure_doubt * doubt.failure * sigma)).min(1.0)
     }
 
     fn runs_out(&self, median: f64, curve: &Curve) -> f64 {
@@ -69,6 +92,37 @@ impl Rules {
         }
         normal_share((libm::log(median) - self.ln_clock) / curve.sigma)
     }
+
+    /// The probability that an answer is too slow.
+    fn slow(&self, inputs: &Inputs, first_token: f64, generation: f64) -> f64 {
+        let Some(ln_slow) = self.ln_slow else { return 0.0 };
+        let (ln_median, sigma) = total(inputs, first_token, generation);
+        normal_share((ln_median - ln_slow) / sigma.max(1e-3))
+    }
+}
+
+/// What a whole answer takes, as the log-normal with mean and variance of the sum of its two parts: ln of the median,
+/// and standard deviation of ln. Both parts are given by their mean.
+fn total(inputs: &Inputs, first_token: f64, generation: f64) -> (f64, f64) {
+    let sum = (first_token + generation).max(1e-9);
+    let (first, rest) = (first_token / sum, generation / sum);
+    let first = first * first * libm::expm1(inputs.variance);
+    let rest = rest * rest * libm::expm1(inputs.pace_variance + inputs.output_variance);
+    let variance = libm::log1p(first + rest);
+    (libm::log(sum) - 0.5 * variance, variance.sqrt())
+}
+
+/// What a score is made from, with noise or without.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Guess {
+    /// Mean seconds to the first token.
+    pub first_token: f64,
+    /// Seconds from the first token to the last.
+    pub generation: f64,
+    /// Probability that the attempt fails or runs out of time.
+    pub failure: f64,
+    /// Probability that the answer is too slow; 0 where that does not count.
+    pub slow: f64,
 }
 
 /// What to expect, in seconds and probabilities.
@@ -78,24 +132,20 @@ pub(super) struct Forecast {
     pub load: f64,
     /// Median time to the first token.
     pub first_token: f64,
-    /// Mean time to the first token, with noise.
-    pub noisy_first_token: f64,
-    /// The same without noise.
-    pub calm_first_token: f64,
+    /// With noise.
+    pub noisy: Guess,
+    /// Without.
+    pub calm: Guess,
     /// What the prompt cache takes off the mean time to the first token, already taken off.
     pub saved: f64,
-    /// From the first token to the last.
-    pub generation: f64,
     /// Share by which it delays the requests behind it.
     pub queueing: f64,
-    /// Probability that the attempt fails or runs out of time.
-    pub failure: f64,
 }
 
 impl Forecast {
-    /// The forecast with noise `z` (0 for none).
+    /// The forecast under such a doubt.
     #[inline]
-    pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, z: f64) -> Forecast {
+    pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Doubt) -> Forecast {
         let in_flight = f64::from(inputs.in_flight) + 1.0;
         let overload = in_flight > inputs.knee;
         let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
@@ -104,20 +154,16 @@ impl Forecast {
         let slowed = stretch * lateness;
         let fresh = inputs.prompt_tokens.saturating_sub(inputs.cached_tokens);
         let first_token = (curve.first_token + curve.prompt_token * f64::from(fresh)) * slowed;
-        let calm = first_token * curve.mean;
-        let noisy = if z == 0.0 { calm } else { calm * libm::exp(rules.doubt * z * rules.uncertainty(inputs)) };
         let generation = inputs.output_tokens * curve.per_token * stretch;
-        let runs_out = rules.runs_out(if rules.streamed { first_token } else { calm + generation }, curve);
-        let fails = Outcomes::probability(inputs.failures, inputs.successes);
+        let calm = Guess::calm(inputs, curve, rules, first_token, generation);
+        let noisy = if doubt == Doubt::NONE { calm } else { calm.doubted(inputs, rules, doubt) };
         Forecast {
             load,
             first_token,
-            noisy_first_token: noisy,
-            calm_first_token: calm,
+            noisy,
+            calm,
             saved: curve.prompt_token * f64::from(inputs.prompt_tokens - fresh) * slowed * curve.mean,
-            generation,
             queueing: if rules.queueing && load > QUEUEING { inputs.load_exponent } else { 0.0 },
-            failure: (1.0 - (1.0 - fails) * (1.0 - runs_out)).max(inputs.floor),
         }
     }
 
@@ -126,27 +172,34 @@ impl Forecast {
     #[inline]
     pub(super) fn expected(&self, inputs: &Inputs, rules: &Rules) -> f64 {
         let lateness = if inputs.late > 0.0 { libm::exp(inputs.late + STILL_LATER) } else { 1.0 };
-        self.first_token / lateness + if rules.streamed { 0.0 } else { self.generation }
+        self.first_token / lateness + if rules.streamed { 0.0 } else { self.calm.generation }
+    }
+
+    /// Standard deviation of ln of that. A plain answer shows itself when it is whole: how long it is and how fast it
+    /// was generated is unknown, too.
+    pub(super) fn spread(&self, inputs: &Inputs, rules: &Rules) -> f64 {
+        let sigma = inputs.variance.sqrt();
+        if rules.streamed { sigma } else { total(inputs, self.calm.first_token, self.calm.generation).1.max(sigma) }
     }
 
     /// What the request costs in seconds, those it delays included, without noise.
     pub(super) fn calm_time(&self) -> f64 {
-        let own = self.calm_first_token + self.generation;
+        let own = self.calm.first_token + self.calm.generation;
         own + self.queueing * own
     }
 
     /// The same, were nothing cached: what others are compared with must not depend on who holds the cache.
     pub(super) fn uncached_time(&self) -> f64 {
-        let own = self.calm_first_token + self.saved + self.generation;
+        let own = self.calm.first_token + self.saved + self.calm.generation;
         own + self.queueing * own
     }
 
     /// What is published: no noise, nobody else's delay.
     #[inline]
     pub(super) fn published(&self, inputs: &Inputs, stats: &EndpointStats) -> Prediction {
-        let (curve, total) = (&stats.curve, self.first_token + self.generation);
+        let (curve, total) = (&stats.curve, self.first_token + self.calm.generation);
         let per_token =
-            if inputs.output_tokens > 0.0 { self.generation / inputs.output_tokens } else { curve.per_token };
+            if inputs.output_tokens > 0.0 { self.calm.generation / inputs.output_tokens } else { curve.per_token };
         Prediction {
             first_token_p50: self.first_token,
             first_token_p95: self.first_token * stats.first_token_p95,
@@ -154,8 +207,32 @@ impl Forecast {
             total_p50: total,
             total_p95: total * stats.total_p95,
             cost: inputs.cost,
-            failure: self.failure,
+            failure: self.calm.failure,
             measured: inputs.weight > 0.0 || inputs.successes > 0.0,
+        }
+    }
+}
+
+impl Guess {
+    #[inline]
+    fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules, median: f64, generation: f64) -> Guess {
+        let first_token = median * curve.mean;
+        let runs_out = rules.runs_out(if rules.streamed { median } else { first_token + generation }, curve);
+        let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
+        let failure = (1.0 - (1.0 - fails) * (1.0 - runs_out)).max(inputs.floor);
+        Guess { first_token, generation, failure, slow: rules.slow(inputs, first_token, generation) }
+    }
+
+    #[inline]
+    fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Guess {
+        let stretch = |z: f64, sigma: f64| noise::exp(rules.doubt * z * sigma);
+        let first_token = self.first_token * stretch(doubt.first_token, rules.uncertainty(inputs));
+        let generation = self.generation * stretch(doubt.pace, rules.pace_uncertainty(inputs));
+        Guess {
+            first_token,
+            generation,
+            failure: rules.doubted(self.failure, inputs, doubt),
+            slow: rules.slow(inputs, first_token, generation),
         }
     }
 }
@@ -165,6 +242,16 @@ impl Forecast {
 pub(super) fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
     let evidence = first > curve.late_alone || (first > curve.late_together && second > curve.late_together);
     if evidence { libm::log(first) } else { 0.0 }
+}
+
+/// Whether unanswered requests are so late that it is no longer slowness but a failure as likely as not: the clock is
+/// far away, and until it runs out every further request would be lost, too.
+pub(super) fn is_silent([first, second]: [f64; 2], curve: &Curve) -> bool {
+    const ALONE: f64 = 3.0;
+    const TOGETHER: f64 = 2.0;
+    // The logarithm only of what is late at all.
+    first > curve.late_alone
+        && (libm::log(first) > ALONE * curve.sigma || (second > 1.0 && libm::log(second) > TOGETHER * curve.sigma))
 }
 
 #[cfg(test)]
@@ -181,23 +268,32 @@ mod tests {
         cached_tokens: 0,
         weight: 10.0,
         per_token: -4.0,
+        pace_variance: 0.04,
+        pace_weight: 10.0,
         failures: 0.0,
         successes: 10.0,
+        usual_failure: 0.01,
         age: 0.0,
         in_flight: 0,
         late: 0.0,
         output_tokens: 100.0,
+        output_variance: 0.2,
         cost: 0.01,
         floor: 0.0,
         expected: 0.4,
+        spread: 0.5,
         tier: 0,
         until: crate::domain::Tick(0),
     };
 
     fn forecast(inputs: Inputs, z: f64) -> Forecast {
+        under(inputs, Objective::Fastest, Doubt { first_token: z, ..Doubt::NONE })
+    }
+
+    fn under(inputs: Inputs, objective: Objective, doubt: Doubt) -> Forecast {
         let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
-        let rules = Rules::of(&RoutingPolicy::default(), Objective::Fastest, true);
-        Forecast::of(&inputs, &curve, &rules, z)
+        let rules = Rules::of(&RoutingPolicy::default(), objective, true);
+        Forecast::of(&inputs, &curve, &rules, doubt)
     }
 
     #[test]
@@ -207,9 +303,9 @@ mod tests {
         let beyond = forecast(Inputs { in_flight: 7, ..INPUTS }, 0.0);
         assert_eq!(idle, at_knee);
         assert!((beyond.first_token / idle.first_token - 2.0).abs() < 1e-12);
-        assert!((beyond.generation / idle.generation - 2.0).abs() < 1e-12);
+        assert!((beyond.calm.generation / idle.calm.generation - 2.0).abs() < 1e-12);
         assert!(
-            (beyond.calm_time() / (beyond.calm_first_token + beyond.generation) - 2.0).abs() < 1e-12,
+            (beyond.calm_time() / (beyond.calm.first_token + beyond.calm.generation) - 2.0).abs() < 1e-12,
             "those behind it"
         );
     }
@@ -217,12 +313,12 @@ mod tests {
     #[test]
     fn the_mean_lies_above_the_median_by_half_the_variance() {
         let idle = forecast(INPUTS, 0.0);
-        assert!((idle.calm_first_token / idle.first_token - 0.125_f64.exp()).abs() < 1e-12);
+        assert!((idle.calm.first_token / idle.first_token - 0.125_f64.exp()).abs() < 1e-12);
     }
 
     #[test]
     fn noise_is_wider_the_less_and_the_longer_ago_it_was_measured() {
-        let spread = |inputs| forecast(inputs, 1.0).noisy_first_token / forecast(inputs, 0.0).noisy_first_token;
+        let spread = |inputs| forecast(inputs, 1.0).noisy.first_token / forecast(inputs, 0.0).noisy.first_token;
         let known = spread(INPUTS);
         assert!(spread(Inputs { weight: 0.0, ..INPUTS }) > known);
         assert!(spread(Inputs { age: 600.0, ..INPUTS }) > known);
@@ -253,14 +349,60 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_outlasts_the_clock_counts_as_failing() {
-        assert!(forecast(INPUTS, 0.0).failure < 0.01);
-        let at_clock = forecast(Inputs { intercept: 60.0_f64.ln(), ..INPUTS }, 0.0).failure;
+        assert!(forecast(INPUTS, 0.0).calm.failure < 0.01);
+        let at_clock = forecast(Inputs { intercept: 60.0_f64.ln(), ..INPUTS }, 0.0).calm.failure;
         assert!((at_clock - 0.5).abs() < 0.01, "{at_clock}");
-        assert!((forecast(Inputs { intercept: 9.0, ..INPUTS }, 0.0).failure - 1.0).abs() < 1e-12);
+        assert!((forecast(Inputs { intercept: 9.0, ..INPUTS }, 0.0).calm.failure - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn silence_is_one_request_late_by_3_sigma_or_two_by_2() {
+        let curve = Curve::of(0.0, 0.25, -4.0, 0.0);
+        let sigmas = |s: f64| (s * 0.5).exp();
+        for ([first, second], silent) in
+            [([2.9, 0.0], false), ([3.1, 0.0], true), ([2.9, 1.9], false), ([2.1, 2.1], true)]
+        {
+            assert_eq!(is_silent([sigmas(first), sigmas(second)], &curve), silent, "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn reliable_knows_how_likely_a_slow_answer_is() {
+        let slow = |inputs, objective| under(inputs, objective, Doubt::NONE).calm.slow;
+        assert!(slow(INPUTS, Objective::Fastest).abs() < 1e-12, "only where it counts");
+        let alone = slow(INPUTS, Objective::Reliable);
+        assert!(alone > 0.1 && alone < 0.95, "{alone}");
+        assert!(slow(Inputs { in_flight: 7, ..INPUTS }, Objective::Reliable) > alone, "load included");
+        assert!(slow(Inputs { output_tokens: 10.0, ..INPUTS }, Objective::Reliable) < alone);
+    }
+
+    #[test]
+    fn an_answer_that_comes_whole_is_waited_for_with_all_that_is_unknown_of_it() {
+        let spread = |streamed, first: f64, variance| {
+            let inputs = Inputs { variance: first, output_variance: variance, ..INPUTS };
+            let rules = Rules::of(&RoutingPolicy::default(), Objective::Fastest, streamed);
+            forecast(inputs, 0.0).spread(&inputs, &rules)
+        };
+        assert!((spread(true, 0.25, 1.0) - 0.5).abs() < 1e-12);
+        assert!(spread(false, 0.04, 1.0) > spread(false, 0.04, 0.1));
+        assert!(spread(false, 0.04, 0.1) >= 0.2);
+    }
+
+    #[test]
+    fn each_estimate_has_a_doubt_of_its_own() {
+        let calm = forecast(INPUTS, 0.0);
+        let pace = under(INPUTS, Objective::Fastest, Doubt { pace: 1.0, ..Doubt::NONE }).noisy;
+        assert!(pace.generation > calm.calm.generation && pace.first_token == calm.calm.first_token);
+        let fails = |inputs, objective| under(inputs, objective, Doubt { failure: 1.0, ..Doubt::NONE });
+        let unknown = fails(Inputs { successes: 0.0, ..INPUTS }, Objective::Reliable);
+        let known = fails(Inputs { successes: 400.0, failures: 10.0, ..INPUTS }, Objective::Reliable);
+        let factor = |forecast: Forecast| forecast.noisy.failure / forecast.calm.failure;
+        assert!(factor(unknown) > factor(known) && factor(known) > 1.0);
+        assert!((factor(fails(INPUTS, Objective::Cheapest)) - 1.0).abs() < 1e-12, "reliable alone explores failure");
     }
 
     #[test]
     fn the_floor_of_a_gate_that_is_not_open_counts_at_least() {
-        assert!((forecast(Inputs { floor: 0.5, ..INPUTS }, 0.0).failure - 0.5).abs() < 1e-12);
+        assert!((forecast(Inputs { floor: 0.5, ..INPUTS }, 0.0).calm.failure - 0.5).abs() < 1e-12);
     }
 }

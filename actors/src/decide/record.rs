@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, RouteError, Saving,
-        Target,
+        Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, OutputSpread,
+        RouteError, Saving, Target,
     },
     stats::Gate,
 };
@@ -84,10 +84,21 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
             samples: (answers + 0.5) as u64,
             in_flight: inputs.in_flight,
         },
+        output: output_spread(case, row),
         saving: saving(row),
         inputs,
         probe: row.role == Role::Probe,
         panic: row.role == Role::Panic,
+    }
+}
+
+#[inline]
+fn output_spread(case: &Case<'_>, row: &Row<'_>) -> OutputSpread {
+    let facts = &row.stats.facts;
+    OutputSpread {
+        sigma: row.moment.output_variance.sqrt(),
+        usd_per_token: row.stats.prices.completion * f64::from(case.query.answers),
+        most: case.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
     }
 }
 

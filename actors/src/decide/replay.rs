@@ -148,7 +148,7 @@ impl<'a> Remade<'a> {
             figures: Recomputed {
                 endpoint: candidate.endpoint,
                 terms,
-                failure: forecast.failure,
+                failure: forecast.calm.failure,
                 first_token: forecast.first_token,
                 expected: forecast.expected(inputs, &contest.rules),
             },
@@ -204,6 +204,10 @@ impl Ranked for Remade<'_> {
 
     fn is_probe(&self) -> bool {
         self.candidate.probe
+    }
+
+    fn is_candidate(&self) -> bool {
+        is_ordinary(self.candidate)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     case::Case,
     field::{Moment, inputs},
+    noise::Doubt,
     predict::Forecast,
 };
 use crate::{
@@ -51,17 +52,17 @@ pub(super) fn towards(goal: Goal, case: &Case<'_>, index: u32, stats: &EndpointS
 fn predicted(case: &Case<'_>, index: u32, stats: &EndpointStats) -> (Inputs, Forecast) {
     let moment = Moment::of(case, stats, case.live.endpoint(index));
     let inputs = Inputs { floor: 0.0, ..inputs(case, stats, &moment) };
-    let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, 0.0);
+    let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, Doubt::NONE);
     (inputs, forecast)
 }
 
 /// Failures and successes such that, with the chance that the clock runs out, this probability results.
 fn fail(estimates: &mut Estimates, inputs: &Inputs, forecast: &Forecast, probability: f64) {
-    let fails = Outcomes::probability(inputs.failures, inputs.successes);
-    let stays = (1.0 - forecast.failure) / (1.0 - fails);
+    let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
+    let stays = (1.0 - forecast.calm.failure) / (1.0 - fails);
     let wanted = (1.0 - (1.0 - probability) / stays.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
     // The inverse of `Outcomes::probability`.
-    estimates.failures = wanted * (SURE + 1.0) - 0.01;
+    estimates.failures = wanted * (SURE + Outcomes::PRIOR_WEIGHT) - Outcomes::PRIOR_WEIGHT * inputs.usual_failure;
     estimates.successes = SURE - estimates.failures;
 }
 

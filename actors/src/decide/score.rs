@@ -2,7 +2,7 @@
 //!
 //! A score is the sum of the terms an explanation shows, added in their order.
 
-use super::predict::Forecast;
+use super::predict::{Forecast, Guess};
 use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 
 /// Nothing costs less than this when costs are compared.
@@ -12,7 +12,7 @@ const LEAST_TIME: f64 = 1e-6;
 
 const FASTEST: &[&str] = &["first_token", "generation", "queueing", "failure"];
 const CHEAPEST: &[&str] = &["expected_cost", "failure", "time"];
-const RELIABLE: &[&str] = &["failure", "time"];
+const RELIABLE: &[&str] = &["failure", "slow", "time"];
 const BALANCED: &[&str] = &["time", "failure_time", "expected_cost", "failure_cost"];
 
 /// The unit of an objective's scores.
@@ -107,40 +107,39 @@ impl Scoring {
 
     /// The score with noise.
     pub(super) fn score(&self, forecast: &Forecast, cost: f64) -> f64 {
-        self.values(forecast.noisy_first_token, forecast, cost, forecast.failure).iter().sum()
+        self.values(&forecast.noisy, forecast, cost).iter().sum()
     }
 
     /// The score it would have without noise.
     pub(super) fn calm_score(&self, forecast: &Forecast, cost: f64) -> f64 {
-        self.values(forecast.calm_first_token, forecast, cost, forecast.failure).iter().sum()
+        self.values(&forecast.calm, forecast, cost).iter().sum()
     }
 
     /// The score it would have if it failed this often.
     pub(super) fn score_if(&self, failure: f64, forecast: &Forecast, cost: f64) -> f64 {
-        self.values(forecast.noisy_first_token, forecast, cost, failure).iter().sum()
+        self.values(&Guess { failure, ..forecast.noisy }, forecast, cost).iter().sum()
     }
 
     /// The addends of the score with noise.
     pub(super) fn terms(&self, forecast: &Forecast, cost: f64) -> ScoreTerms {
-        ScoreTerms::new(
-            term_names(self.objective),
-            self.values(forecast.noisy_first_token, forecast, cost, forecast.failure),
-        )
+        ScoreTerms::new(term_names(self.objective), self.values(&forecast.noisy, forecast, cost))
     }
 
     /// Unused values are 0, which leaves the sum as it is.
-    fn values(&self, first_token: f64, forecast: &Forecast, cost: f64, failure: f64) -> [f64; ScoreTerms::MOST] {
+    fn values(&self, guess: &Guess, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MOST] {
+        let Guess { first_token, generation, failure, slow } = *guess;
         let Yardsticks { time: typical_time, cost: typical_cost, dearest } = self.yardsticks;
-        let own = first_token + forecast.generation;
+        let own = first_token + generation;
         let queueing = forecast.queueing * own;
         let time = own + queueing;
-        let retry = failure * (self.failure_time + typical_time);
+        // An attempt that fails generates nothing.
+        let retry = failure * (self.failure_time + (typical_time - generation).max(0.0));
         match self.objective {
-            Objective::Fastest => [first_token, forecast.generation, queueing, retry],
+            Objective::Fastest => [first_token, generation, queueing, retry],
             Objective::Cheapest => {
                 [(1.0 - failure) * cost, failure * dearest, self.time_value * typical_cost * time, 0.0]
             }
-            Objective::Reliable => [failure, self.time_share * time / typical_time, 0.0, 0.0],
+            Objective::Reliable => [failure, slow, self.time_share * time / typical_time, 0.0],
             Objective::Balanced => [
                 self.weights.latency * time / typical_time,
                 self.weights.latency * retry / typical_time,

@@ -30,7 +30,7 @@ pub fn why_not_now(
         Err(error) => return why_not_in(asked, error, catalog),
     };
     let answer = why_not(asked, decision, policy, catalog);
-    let Some((index, id)) = answer.about.filter(|_| answer.verdict == Verdict::Lost && answer.margin.is_some()) else {
+    let Some((index, id)) = answer.about.filter(|_| may_be_turned(&answer)) else {
         return answer;
     };
     let candidates = decision.candidates.iter().chain(&decision.rivals);
@@ -44,6 +44,11 @@ pub fn why_not_now(
     let mut trial = Imagined { world: world.clone(), index, id, stats, cost, now, seed };
     let answer = WhyNot { would_win_if: smallest(&figures(candidate, decision), &mut trial), ..answer };
     WhyNot { sentence: sentence(&answer, catalog), ..answer }
+}
+
+/// Whether a figure decided: its score, or a preference that one of its figures misses.
+fn may_be_turned(answer: &WhyNot) -> bool {
+    answer.verdict == Verdict::Lost && (answer.margin.is_some() || answer.reason == "preference_missed")
 }
 
 /// The whole decision again, with one figure of one endpoint changed.

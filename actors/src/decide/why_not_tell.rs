@@ -26,7 +26,7 @@ pub(super) fn sentence(answer: &WhyNot, catalog: &Catalog) -> String {
         Verdict::Refused => refused(answer, &who),
         Verdict::Lost => match &answer.margin {
             Some(margin) => lost(answer, &who, margin, &name(margin.to)),
-            None => format!("{who} was not chosen: {}.", answer.detail),
+            None => format!("{who} was not chosen: {}.{}", answer.detail, enough(answer).unwrap_or_default()),
         },
     }
 }
@@ -53,12 +53,14 @@ fn lost(answer: &WhyNot, who: &str, margin: &Margin, winner: &str) -> String {
         return format!("{who} scored the same as {winner}: {}. Any better figure would make it win.", answer.detail);
     }
     let most = margin.most.map_or(String::new(), |(term, _)| format!(", most of it in {term}"));
+    let enough = enough(answer).unwrap_or_else(|| " No change of a single figure would be enough.".to_owned());
+    format!("{who} lost to {winner} by {}{most}.{enough}", behind(margin))
+}
+
+/// A sentence about what would be enough, if anything is known to be.
+fn enough(answer: &WhyNot) -> Option<String> {
     let changes: Vec<String> = answer.would_win_if.iter().take(NAMED).map(change).collect();
-    let enough = match changes.as_slice() {
-        [] => "No change of a single figure would be enough.".to_owned(),
-        changes => format!("It would win with {}, everything else equal.", changes.join(", or with ")),
-    };
-    format!("{who} lost to {winner} by {}{most}. {enough}", behind(margin))
+    (!changes.is_empty()).then(|| format!(" It would win with {}, everything else equal.", changes.join(", or with ")))
 }
 
 fn behind(margin: &Margin) -> String {

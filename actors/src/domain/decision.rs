@@ -232,6 +232,8 @@ pub struct Candidate {
     pub predicted: Prediction,
     /// How it stood.
     pub health: Health,
+    /// What its cost would be for other lengths of the answer.
+    pub output: OutputSpread,
     /// What the prompt cache of the conversation's last endpoint is worth, if this is it.
     pub saving: Option<Saving>,
     /// Every number its score was made from, for replay.
@@ -240,6 +242,35 @@ pub struct Candidate {
     pub probe: bool,
     /// Whether its gate is shut and it is only called because nothing else is left.
     pub panic: bool,
+}
+
+/// How the length of the answer moves a candidate's cost. Nothing of it ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct OutputSpread {
+    /// Standard deviation of ln output tokens.
+    pub sigma: f64,
+    /// Dollars of one more output token, of every answer asked for.
+    pub usd_per_token: f64,
+    /// Most output tokens that each answer can have.
+    pub most: u32,
+}
+
+impl Candidate {
+    /// The 10th and the 90th percentile of its cost, dollars: lengths of answers are taken to be log-normal around
+    /// their expected mean, and never beyond what the request and the endpoint allow.
+    #[must_use]
+    pub fn cost_range(&self) -> [f64; 2] {
+        /// Standard deviations at which a tenth lies beyond.
+        const TENTH: f64 = 1.2816;
+        let OutputSpread { sigma, usd_per_token, most } = self.output;
+        let expected = self.inputs.output_tokens;
+        let tokens_at = |z: f64| {
+            let tokens = expected * libm::exp(z * sigma - sigma * sigma / 2.0);
+            tokens.min(f64::from(most)).max(f64::from(most).min(1.0))
+        };
+        let at = |z: f64| (self.inputs.cost + (tokens_at(z) - expected) * usd_per_token).max(0.0);
+        [at(-TENTH).min(self.inputs.cost), at(TENTH).max(self.inputs.cost)]
+    }
 }
 
 /// What is saved where the conversation was served last, whose cache may still hold its prompt. Already taken off
@@ -275,10 +306,16 @@ pub struct Inputs {
     pub weight: f64,
     /// Mean ln seconds per output token.
     pub per_token: f64,
+    /// Variance of that from answer to answer.
+    pub pace_variance: f64,
+    /// Observations it rests on.
+    pub pace_weight: f64,
     /// Decayed failures at reading.
     pub failures: f64,
     /// Decayed successes at reading.
     pub successes: f64,
+    /// The failure probability that is usual among its siblings.
+    pub usual_failure: f64,
     /// Seconds since the last observation; infinite when there was none.
     pub age: f64,
     /// Requests in flight.
@@ -287,13 +324,17 @@ pub struct Inputs {
     pub late: f64,
     /// Expected output tokens.
     pub output_tokens: f64,
+    /// Variance of ln of them.
+    pub output_variance: f64,
     /// Ranking cost, dollars; what the cache saves is taken off.
     pub cost: f64,
-    /// Lower bound on p_bad from the breaker.
+    /// Lower bound on p_bad: from the breaker, or because nothing comes from it any more.
     pub floor: f64,
     /// Seconds until a sign of life is expected: the first token of a stream, the whole of a plain answer.
     /// What an unanswered request is compared with.
     pub expected: f64,
+    /// Standard deviation of ln of that.
+    pub spread: f64,
     /// Rank given by the caller's wishes before any score counts: place in `provider.order`, then whether a
     /// preferred latency or throughput is missed. Lower goes first.
     pub tier: u32,

@@ -32,8 +32,8 @@ pub use catalog::{
 };
 pub use conversation::{Opening, Sticky};
 pub use decision::{
-    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, Prediction, RouteError, Saving,
-    ScoreTerm, ScoreTerms, ScoreUnit,
+    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, OutputSpread, Prediction, RouteError,
+    Saving, ScoreTerm, ScoreTerms, ScoreUnit,
 };
 pub use detail::{Cause, Detail};
 pub use generation::{ApiType, Finish, Generation, GenerationStatus};

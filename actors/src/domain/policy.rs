@@ -21,6 +21,8 @@ pub struct RoutingPolicy {
     pub cheapest_time_value: f64,
     /// Share of relative time in `reliable`.
     pub reliable_time_share: f64,
+    /// Beyond this an answer is too slow for `reliable`.
+    pub reliable_slow: Duration,
     /// Default weights of `balanced`.
     pub balanced: BalancedPolicy,
     /// Hedging.
@@ -168,11 +170,12 @@ impl Default for RoutingPolicy {
                 prior_per_token: Duration::from_millis(15),
             },
             exploration: 0.5,
-            staleness: 0.10,
+            staleness: 0.02,
             hot_inflation: 2.0,
             failure_time: Duration::from_millis(50),
             cheapest_time_value: 0.001,
             reliable_time_share: 0.02,
+            reliable_slow: Duration::from_secs(2),
             balanced: BalancedPolicy { latency: 0.5, cost: 0.5 },
             hedge: HedgePolicy { objectives: vec![super::Objective::Fastest], sigma: 1.9, budget: 0.02 },
             retry: RetryPolicy { max_attempts: 3, budget_ratio: 0.2 },

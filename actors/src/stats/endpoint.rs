@@ -57,7 +57,11 @@ struct Answer {
 impl EndpointStatistics {
     /// What was measured of it, as it is believed at `now`.
     pub(super) fn measured(&self, now: Tick, policy: &RoutingPolicy) -> Measured {
-        Measured { first_token: self.first_token.measured(now, &policy.stats), per_token: self.throughput.measured() }
+        Measured {
+            first_token: self.first_token.measured(now, &policy.stats),
+            per_token: self.throughput.measured(),
+            failure: self.outcomes.rate(now, policy.stats.half_life),
+        }
     }
 
     /// What a snapshot says about it at `now`.
@@ -68,11 +72,13 @@ impl EndpointStatistics {
             weight: self.first_token.weight(now, &policy.stats),
             observed: self.first_token.observed(),
             per_token: self.throughput.mean(prior.per_token),
+            pace_weight: self.throughput.weight(now, &policy.stats),
             per_token_variance: self.throughput.variance(),
             tail: self.tail.get(),
             first_tail: self.first_tail.get(),
             failures,
             successes,
+            usual_failure: prior.failure,
         }
     }
 
@@ -142,7 +148,7 @@ impl EndpointStatistics {
         }
         let load = self.fit(event, prior, policy).load(f64::from(event.in_flight));
         let ln_seconds = libm::log(decode / answer.tokens) - load;
-        self.throughput.observe(ln_seconds, prior.per_token, policy.stats.max_weight);
+        self.throughput.observe(ln_seconds, event.at, &policy.stats);
     }
 
     /// A plain answer shows only its total: the surprise is split in proportion to the prediction.
@@ -158,7 +164,7 @@ impl EndpointStatistics {
             let sample = Sample { prompt_tokens: answer.prompt_tokens, ..sample(event, ln_first) };
             self.first_token.observe(sample, prior, &policy.stats);
         }
-        self.throughput.observe_plain(ln_ratio, decode / predicted, prior.per_token, policy.stats.max_weight);
+        self.throughput.observe_plain(ln_ratio, decode / predicted, prior.per_token, event.at, &policy.stats);
     }
 
     /// Moves the 95th percentile of the total time. A stream's own first token came before and is taken out of the

@@ -21,8 +21,10 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// Failures that a new endpoint is credited with, against one whole answer: it counts as sound until it fails.
-    const PRIOR_FAILURES: f64 = 0.01;
+    /// The failure probability of an endpoint of which nobody knows anything, nor of its siblings.
+    pub(super) const USUAL: f64 = 0.01;
+    /// Attempts that what is usual counts as: a single failure is no reputation.
+    pub(crate) const PRIOR_WEIGHT: f64 = 5.0;
 
     /// Counts a failure.
     pub fn fail(&mut self, now: Tick, half_life: Duration) {
@@ -52,13 +54,19 @@ impl Outcomes {
     #[must_use]
     pub fn is_failing(&self, now: Tick, half_life: Duration) -> bool {
         let (failures, successes) = self.read(now, half_life);
-        failures >= 2.0 && Outcomes::probability(failures, successes) > 0.5
+        failures >= 2.0 && failures > successes + 1.0
     }
 
-    /// The probability that the next attempt fails, given counts as read.
+    /// The probability that the next attempt fails, given counts as read and what is `usual` among its siblings.
     #[must_use]
-    pub fn probability(failures: f64, successes: f64) -> f64 {
-        (failures + Outcomes::PRIOR_FAILURES) / (failures + successes + 1.0)
+    pub fn probability(failures: f64, successes: f64, usual: f64) -> f64 {
+        (failures + Outcomes::PRIOR_WEIGHT * usual) / (failures + successes + Outcomes::PRIOR_WEIGHT)
+    }
+
+    /// What its counts say of its siblings, if anything was counted.
+    pub(super) fn rate(&self, now: Tick, half_life: Duration) -> Option<f64> {
+        let (failures, successes) = self.read(now, half_life);
+        self.at.map(|_| Outcomes::probability(failures, successes, Outcomes::USUAL))
     }
 
     fn fade(&mut self, now: Tick, half_life: Duration) {
@@ -92,7 +100,8 @@ mod tests {
     #[test]
     fn a_new_endpoint_counts_as_sound_and_one_failure_does_not_condemn_it() {
         let mut outcomes = Outcomes::default();
-        assert!((Outcomes::probability(0.0, 0.0) - 0.01).abs() < 1e-12);
+        assert!((Outcomes::probability(0.0, 0.0, 0.02) - 0.02).abs() < 1e-12, "what is usual");
+        assert!(Outcomes::probability(1.0, 0.0, 0.01) < 0.2, "one failure is no reputation");
         outcomes.fail(at(0), HALF_LIFE);
         assert!(!outcomes.is_failing(at(0), HALF_LIFE));
         outcomes.fail(at(0), HALF_LIFE);

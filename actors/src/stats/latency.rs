@@ -23,8 +23,12 @@ const PRIOR_VARIANCE: f64 = 0.25;
 const PRIOR_VARIANCE_WEIGHT: f64 = 4.0;
 /// No endpoint is steadier than this.
 const LEAST_VARIANCE: f64 = 0.02;
-/// Residual, in standard deviations, that counts as a surprise; two in a row are a change.
+/// Residual, in standard deviations, that counts as a surprise.
 const SURPRISE: f64 = 2.3;
+/// Surprises of one sign in a row that add up to so many standard deviations are a change: two great ones, or three.
+const CHANGE: f64 = 6.0;
+/// What one surprise adds at most: one alone never is.
+const GREATEST: f64 = 4.0;
 /// Knee assumed as long as no effect of load was seen, at least.
 const UNSEEN_KNEE: f64 = 4.0;
 /// ... and relative to the highest load that was tried.
@@ -110,7 +114,8 @@ pub struct FirstToken {
     yy: f64,
     by_knee: [LoadSums; KNEES.len()],
     highest_load: f64,
-    shock: i32,
+    /// Sum of the surprises of one sign in a row, in standard deviations.
+    shock: f64,
     prompt: PromptModel,
     long_run: LongRun,
     fit: Option<Fit>,
@@ -208,22 +213,23 @@ impl FirstToken {
         }
     }
 
-    /// The share of the past that survives an observation this far off: all, unless it is the second surprise of one
-    /// sign in a row. Then one pseudo-observation stays, and the estimate jumps to the new level.
+    /// The share of the past that survives an observation this far off: all, unless surprises of one sign in a row
+    /// add up to a change. Then one pseudo-observation stays, and the estimate jumps to the new level.
     fn kept_after_surprise(&mut self, residual: f64, fit: &Fit, by_time: f64) -> f64 {
         if by_time * self.weight <= 3.0 {
             return 1.0;
         }
-        if residual.abs() <= SURPRISE * fit.variance.sqrt() {
-            self.shock = 0;
+        let surprise = residual / fit.variance.sqrt();
+        if surprise.abs() <= SURPRISE {
+            self.shock = 0.0;
             return 1.0;
         }
-        let sign = if residual > 0.0 { 1 } else { -1 };
-        self.shock = if self.shock.signum() == sign { self.shock + sign } else { sign };
-        if self.shock.abs() < 2 {
+        let before = if self.shock * surprise > 0.0 { self.shock } else { 0.0 };
+        self.shock = before + surprise.clamp(-GREATEST, GREATEST);
+        if self.shock.abs() < CHANGE {
             return 1.0;
         }
-        self.shock = 0;
+        self.shock = 0.0;
         (1.0 / self.weight).min(1.0)
     }
 
@@ -272,7 +278,7 @@ mod tests {
     use super::*;
     use crate::domain::RoutingPolicy;
 
-    const PRIOR: Prior = Prior { first_token: -0.7, prompt_slope: 0.0, per_token: -4.0 };
+    const PRIOR: Prior = Prior { first_token: -0.7, prompt_slope: 0.0, per_token: -4.0, failure: 0.01 };
 
     fn policy() -> StatsPolicy {
         RoutingPolicy::default().stats

@@ -10,14 +10,33 @@ use crate::domain::{Catalog, ModelId};
 const CLASSES: [u32; 4] = [64, 256, 1024, 4096];
 /// Expected tokens of an answer nobody has seen the like of, unless the request's limit is lower.
 const COLD: f64 = 256.0;
+/// Squared relative spread of answers nobody has seen the like of.
+const COLD_SPREAD: f64 = 0.3;
 /// Observations after which older ones fade.
 const MOST: f64 = 40.0;
 
-/// Mean output tokens of one class.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// Output tokens of the answers of one class.
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Length {
     mean: f64,
     weight: f64,
+    /// Mean squared distance from the mean, relative to its square.
+    spread: f64,
+    /// Variance of ln tokens, kept ready: every decision needs it, and none computes it.
+    variance: f64,
+}
+
+impl Default for Length {
+    fn default() -> Length {
+        Length::known(0.0, 0.0, 0.0)
+    }
+}
+
+impl Length {
+    fn known(mean: f64, weight: f64, spread: f64) -> Length {
+        let variance = libm::log1p((spread * weight + COLD_SPREAD) / (weight + 1.0));
+        Length { mean, weight, spread, variance }
+    }
 }
 
 type Classes = [Length; CLASSES.len() + 1];
@@ -44,12 +63,25 @@ impl OutputLengths {
         ((length.mean * length.weight + class.cold) / (length.weight + 1.0)).min(class.most)
     }
 
+    /// Variance of ln output tokens around that.
+    #[must_use]
+    pub fn variance(&self, model: u32, class: LengthClass) -> f64 {
+        let known = self.models.get(model as usize).and_then(|classes| classes.get(class.position));
+        known.map_or_else(|| Length::default().variance, |length| length.variance)
+    }
+
     /// Takes in that an answer of the model took this many tokens.
     pub fn observe(&mut self, model: u32, class: LengthClass, tokens: u32) {
         let known = self.models.get_mut(model as usize).and_then(|classes| classes.get_mut(class.position));
         let Some(length) = known else { return };
-        length.weight = (length.weight + 1.0).min(MOST);
-        length.mean += (f64::from(tokens) - length.mean) / length.weight;
+        let weight = (length.weight + 1.0).min(MOST);
+        let surprise = f64::from(tokens) - length.mean;
+        let mean = length.mean + surprise / weight;
+        let relative = surprise / mean.max(1.0);
+        // The first answer shows no spread.
+        let share = if weight > 1.0 { 1.0 / weight } else { 0.0 };
+        let spread = length.spread + (relative * relative * (1.0 - share) - length.spread) * share;
+        *length = Length::known(mean, weight, spread);
     }
 
     /// The same knowledge under the positions of another catalog.
@@ -95,6 +127,19 @@ mod tests {
         assert!((known().expected(0, LengthClass::of(None)) - 256.0).abs() < 1e-12);
         assert!((known().expected(0, LengthClass::of(Some(16))) - 16.0).abs() < 1e-12);
         assert!((known().expected(7, LengthClass::of(Some(9000))) - 256.0).abs() < 1e-12, "unknown model");
+    }
+
+    #[test]
+    fn the_spread_of_answers_is_learned() {
+        let class = LengthClass::of(None);
+        let variance = |answers: [u32; 2]| {
+            let mut lengths = known();
+            (0..100).for_each(|i| lengths.observe(0, class, answers[i % 2]));
+            lengths.variance(0, class)
+        };
+        assert!(variance([100, 100]) < 0.02);
+        assert!((variance([50, 150]) - 1.25_f64.ln()).abs() < 0.03, "{}", variance([50, 150]));
+        assert!((known().variance(7, class) - 1.3_f64.ln()).abs() < 1e-12, "unknown model");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::{
-    Caller, Gate, LiveView, QuotaReport, Verdict,
+    Caller, Curve, Gate, LiveView, QuotaReport, Verdict,
     cell::{EndpointCell, EndpointState, Pending, ProviderCell, ProviderState},
     mix,
 };
@@ -261,8 +261,10 @@ impl EndpointState {
         self.pacing.admit(now);
         self.quota.admit(now, tokens(candidate));
         let expected = candidate.inputs.expected;
+        // Lateness is told by the spread of the first token: what spreads wider is waited for longer.
         let sigma = candidate.inputs.variance.sqrt();
-        self.pending.push(Pending { serial: self.serial, start: now, expected: expected.max(1e-6), sigma });
+        let patience = libm::exp(Curve::LATE_ALONE * (candidate.inputs.spread - sigma).max(0.0));
+        self.pending.push(Pending { serial: self.serial, start: now, expected: patience * expected.max(1e-6), sigma });
         Claim {
             index,
             endpoint: slot.cell.id,

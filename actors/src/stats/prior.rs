@@ -1,6 +1,6 @@
 //! What to believe of an endpoint before it was measured: the median of its siblings.
 
-use super::Fit;
+use super::{Fit, Outcomes};
 use crate::domain::{Catalog, StatsPolicy};
 
 /// Expectations for unmeasured endpoints.
@@ -12,6 +12,8 @@ pub(super) struct Prior {
     pub prompt_slope: f64,
     /// Per output token, ln seconds.
     pub per_token: f64,
+    /// Probability that an attempt fails.
+    pub failure: f64,
 }
 
 /// What was measured of an endpoint, as far as it was.
@@ -21,6 +23,8 @@ pub(super) struct Measured {
     pub first_token: Option<Fit>,
     /// As in [`Prior`].
     pub per_token: Option<f64>,
+    /// As in [`Prior`].
+    pub failure: Option<f64>,
 }
 
 /// One [`Prior`] per model, by position.
@@ -40,6 +44,7 @@ impl Priors {
             first_token: ln(policy.prior_first_token),
             prompt_slope: 0.0,
             per_token: ln(policy.prior_per_token),
+            failure: Outcomes::USUAL,
         };
         Priors { models: Vec::new(), fallback }
     }
@@ -56,6 +61,7 @@ impl Priors {
                 first_token: of(|one| Some(one.first_token?.intercept), otherwise.first_token),
                 prompt_slope: of(|one| Some(one.first_token?.prompt_slope), otherwise.prompt_slope),
                 per_token: of(|one| one.per_token, otherwise.per_token),
+                failure: of(|one| one.failure, otherwise.failure),
             }
         };
         let fallback = among(&mut (0_u32..).take(catalog.endpoints.len()), configured);

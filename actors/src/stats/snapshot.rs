@@ -120,6 +120,8 @@ pub struct Estimates {
     pub observed: Option<Tick>,
     /// Mean ln seconds per output token.
     pub per_token: f64,
+    /// Observations that rests on.
+    pub pace_weight: f64,
     /// Variance of ln seconds per output token.
     pub per_token_variance: f64,
     /// 95th percentile of ln(actual ÷ predicted) total time.
@@ -130,6 +132,8 @@ pub struct Estimates {
     pub failures: f64,
     /// Successes, as read.
     pub successes: f64,
+    /// The failure probability that is usual among its siblings.
+    pub usual_failure: f64,
 }
 
 /// What follows from an endpoint's estimates alone.
@@ -155,7 +159,7 @@ pub struct Curve {
 
 impl Curve {
     /// Standard deviations at which one unanswered request is evidence, and two are.
-    const LATE_ALONE: f64 = 1.9;
+    pub(super) const LATE_ALONE: f64 = 1.9;
     const LATE_TOGETHER: f64 = 1.5;
     const FAR: f64 = 4.0;
     /// The 95th percentile of the standard normal distribution.

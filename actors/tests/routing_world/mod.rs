@@ -179,11 +179,13 @@ impl Entry {
             weight: seen(self.number("w", "").unwrap_or(30.0)),
             observed: (!unseen).then(|| NOW.before(idle)),
             per_token: (1.0 / self.number("", "tps").unwrap_or(100.0)).ln(),
+            pace_weight: seen(30.0),
             per_token_variance: 0.04,
             tail: 0.5,
             first_tail: 0.5,
             failures: self.number("bad", "").unwrap_or(0.0),
             successes: seen(self.number("ok", "").unwrap_or(30.0)),
+            usual_failure: 0.01,
         };
         EndpointStats::new(catalog, endpoint, estimates)
     }

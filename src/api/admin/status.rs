@@ -54,6 +54,8 @@ struct ActorBody {
     ok: bool,
     /// How long it took to answer, milliseconds.
     answered_in_ms: Option<f64>,
+    /// How often it was replaced because it had panicked.
+    restarts: u64,
     /// Batches that wait in its mailbox, where they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     mailbox: Option<usize>,
@@ -80,13 +82,15 @@ async fn actors(worker: &Worker) -> Vec<ActorBody> {
         routers,
     );
     let slowest = routers.into_iter().try_fold(0.0, |slowest: f64, took| took.map(|took| slowest.max(took)));
-    let actor =
-        |name, took: Option<f64>, mailbox| ActorBody { name, ok: took.is_some(), answered_in_ms: took, mailbox };
+    let actor = |name, took: Option<f64>, mailbox| {
+        let restarts = worker.shared.metrics.replacements(name);
+        ActorBody { name, ok: took.is_some(), answered_in_ms: took, restarts, mailbox }
+    };
     vec![
         actor("catalog", catalog, None),
         actor("health", health, Some(health_waits)),
         actor("ledger", ledger, Some(ledger_waits)),
-        actor("routers", slowest, None),
+        actor("router", slowest, None),
     ]
 }
 
@@ -104,11 +108,5 @@ where
 }
 
 fn places(worker: &Worker) -> Vec<PlacesBody<'_>> {
-    let setup = &worker.setup;
-    let on = setup.catalog.providers.iter().zip(&setup.permits).filter(|(provider, _)| provider.is_on());
-    let places = on.map(|(provider, permits)| {
-        let (taken, most) = permits.places.standing();
-        PlacesBody { slug: provider.slug.as_str(), taken, most }
-    });
-    places.collect()
+    worker.setup.places_standing().map(|(slug, taken, most)| PlacesBody { slug, taken, most }).collect()
 }

@@ -49,7 +49,7 @@ impl EndpointStatistics {
         } = self;
         let state = EndpointState {
             first_token: first_token.export(now),
-            throughput: throughput.export(),
+            throughput: throughput.export(now),
             outcomes: outcomes.export(now),
             tail: tail.export(),
             first_tail: first_tail.export(),
@@ -63,7 +63,7 @@ impl EndpointStatistics {
         let first = |state: &FirstTokenState| FirstToken::restored(state, restart);
         Ok(EndpointStatistics {
             first_token: first_token.as_ref().map(first).transpose()?.unwrap_or_default(),
-            throughput: throughput.map(Throughput::restored).transpose()?.unwrap_or_default(),
+            throughput: throughput.map(|state| Throughput::restored(state, restart)).transpose()?.unwrap_or_default(),
             outcomes: outcomes.map(|state| Outcomes::restored(state, restart)).transpose()?.unwrap_or_default(),
             tail: tail.map(Tail::restored).transpose()?.unwrap_or_default(),
             first_tail: first_tail.map(Tail::restored).transpose()?.unwrap_or_default(),

@@ -79,7 +79,7 @@ impl FirstToken {
         // The fit of all that was known then; what comes now weighs against less. Its own mean serves as the prior,
         // so that restarts in a row do not pull it elsewhere.
         let prompt_slope = model.prompt.measured().unwrap_or_default();
-        let fit = model.fitted(Prior { first_token: mean, prompt_slope, per_token: 0.0 });
+        let fit = model.fitted(Prior { first_token: mean, prompt_slope, per_token: 0.0, failure: 0.0 });
         ln_mean(fit.intercept)?;
         model.fit = Some(fit);
         model.scale(trusted(w));

@@ -11,12 +11,13 @@ use crate::stats::state::{Absurd, weight, within};
 /// No answer is longer, tokens.
 const LONGEST: f64 = 1e9;
 
-/// Mean output tokens of one class.
+/// Mean output tokens of one class, and their spread: the mean squared distance from it, relative to its square.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::stats) struct LengthState {
     mean: f64,
     weight: f64,
+    spread: f64,
 }
 
 impl OutputLengths {
@@ -24,7 +25,7 @@ impl OutputLengths {
     pub(in crate::stats) fn export(&self, model: usize) -> Option<Vec<LengthState>> {
         let classes = self.models.get(model)?;
         let used = classes.iter().any(|length| length.weight > 0.0);
-        let state = |Length { mean, weight }: &Length| LengthState { mean: *mean, weight: *weight };
+        let state = |&Length { mean, weight, spread, .. }: &Length| LengthState { mean, weight, spread };
         used.then(|| classes.iter().map(state).collect())
     }
 
@@ -35,8 +36,9 @@ impl OutputLengths {
             return Ok(());
         };
         let mut fresh = *known;
-        for (length, LengthState { mean, weight: w }) in fresh.iter_mut().zip(classes) {
-            *length = Length { mean: within(*mean, LONGEST)?, weight: weight(*w)?.min(MOST) };
+        for (length, LengthState { mean, weight: w, spread }) in fresh.iter_mut().zip(classes) {
+            let (mean, spread) = (within(*mean, LONGEST)?, within(*spread, LONGEST)?);
+            *length = Length::known(mean, weight(*w)?.min(MOST), spread);
         }
         *known = fresh;
         Ok(())

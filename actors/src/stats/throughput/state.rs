@@ -3,32 +3,41 @@
 use serde::{Deserialize, Serialize};
 
 use super::Throughput;
-use crate::stats::state::{Absurd, ln_mean, trusted, weight, within};
+use crate::{
+    domain::Tick,
+    stats::state::{Absurd, Restart, idle, ln_mean, trusted, weight, within},
+};
 
 /// No squared deviation per observation is larger.
 const LARGEST: f64 = 1e3;
 
-/// Mean, weight and squared deviations as they were.
+/// Mean, weights and squared deviations as they were.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::stats) struct ThroughputState {
     mean: f64,
     weight: f64,
+    standing: f64,
     deviation: f64,
+    /// Seconds since the last observation.
+    idle_s: f64,
 }
 
 impl Throughput {
     /// What a later process should know; nothing when nothing was observed.
-    pub(in crate::stats) fn export(&self) -> Option<ThroughputState> {
-        let Throughput { mean, weight, deviation } = *self;
-        (weight > 0.0).then_some(ThroughputState { mean, weight, deviation })
+    pub(in crate::stats) fn export(&self, now: Tick) -> Option<ThroughputState> {
+        let Throughput { mean, weight, standing, deviation, at } = *self;
+        Some(ThroughputState { mean, weight, standing, deviation, idle_s: now.seconds_since(at?) })
     }
 
     /// The model as it was, resting on fewer observations.
-    pub(in crate::stats) fn restored(state: ThroughputState) -> Result<Throughput, Absurd> {
-        let ThroughputState { mean, weight: w, deviation } = state;
+    pub(in crate::stats) fn restored(state: ThroughputState, restart: Restart) -> Result<Throughput, Absurd> {
+        let ThroughputState { mean, weight: w, standing, deviation, idle_s } = state;
         let share = trusted(weight(w)?);
         let deviation = share * within(deviation, LARGEST * w.max(1.0))?;
-        Ok(Throughput { mean: ln_mean(mean)?, weight: share * w, deviation })
+        let at = Some(restart.moment(idle(idle_s)?));
+        // A release that did not keep it apart wrote none.
+        let standing = weight(standing)?.max(w);
+        Ok(Throughput { mean: ln_mean(mean)?, weight: share * w, standing, deviation, at })
     }
 }

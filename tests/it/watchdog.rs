@@ -1,0 +1,159 @@
+//! Actors that panic: what they knew is there, and another one takes their place.
+//!
+//! The message that kills them exists in this file alone: whoever has an address may teach its actor a message.
+
+use std::time::{Duration, Instant};
+
+use actix::{Actor, Addr, Context, Handler, Message};
+use pointsman_actors::{
+    catalog::CatalogActor,
+    ledger::{Ledger, MemoryStore},
+    provider_health::ProviderHealth,
+    router::Router,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::TestGateway,
+    world::{Model, PATIENCE, World, ask, saying},
+};
+
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Die;
+
+macro_rules! mortal {
+    ($($actor:ty),*) => {
+        $(impl Handler<Die> for $actor {
+            type Result = ();
+
+            fn handle(&mut self, _: Die, _: &mut Context<Self>) {
+                panic!("on purpose");
+            }
+        })*
+    };
+}
+
+mortal!(CatalogActor, ProviderHealth, Router, Ledger<MemoryStore>);
+
+/// Kills an actor, and returns when it is dead.
+async fn kill<A>(actor: &Addr<A>)
+where
+    A: Actor<Context = Context<A>> + Handler<Die>,
+{
+    assert!(actor.send(Die).await.is_err());
+    let begun = Instant::now();
+    while actor.connected() {
+        assert!(begun.elapsed() < PATIENCE, "it lives");
+        actix_web::rt::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Waits until the gateway is ready; whether it ever said that it was not.
+async fn recovers(gateway: &TestGateway) -> bool {
+    let begun = Instant::now();
+    let mut was_unready = false;
+    loop {
+        let ready = gateway.get("/health/ready").await;
+        if ready.status == 200 && was_unready {
+            return true;
+        }
+        was_unready |= ready.status == 503;
+        if begun.elapsed() > PATIENCE {
+            return false;
+        }
+        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn restarts(gateway: &TestGateway, actor: &str) -> u64 {
+    let text = gateway.get("/metrics").await.text();
+    let name = format!("pointsman_actor_restarts_total{{actor=\"{actor}\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&*name)).unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+}
+
+async fn start() -> TestGateway {
+    let upstream = saying("Hello");
+    let model = Model::new("acme/small").at("acme", "0.000001", "0.000001");
+    let gateway = World::new().provider("acme", upstream.address()).model(&model).start().await;
+    // It answers as long as somebody may ask.
+    std::mem::forget(upstream);
+    gateway
+}
+
+#[actix_web::test]
+async fn a_ledger_that_panics_loses_no_record_not_even_those_that_were_on_their_way() {
+    let gateway = start().await;
+    let before = gateway.chat(&ask("acme/small")).await.expect(200);
+    let spent = gateway.get("/api/v1/key").await.expect(200)["data"]["usage"].clone();
+
+    kill(&gateway.inner().shared().control.ledger()).await;
+    let between = gateway.chat(&ask("acme/small")).await.expect(200);
+    // Sent to the dead one.
+    gateway.inner().shared().news_room.flush();
+    assert!(recovers(&gateway).await);
+
+    let after = gateway.chat(&ask("acme/small")).await.expect(200);
+    for answer in [before, between, after] {
+        let path = format!("/api/v1/generation?id={}", answer["id"].as_str().unwrap());
+        assert_eq!(gateway.get(&path).await.expect(200)["data"]["finish_reason"], "stop");
+    }
+    let now = gateway.get("/api/v1/key").await.expect(200)["data"]["usage"].clone();
+    assert!((now.as_f64().unwrap() - 3.0 * spent.as_f64().unwrap()).abs() < 1e-12, "{spent} {now}");
+    assert_eq!(restarts(&gateway, "ledger").await, 1);
+}
+
+#[actix_web::test]
+async fn an_owner_of_the_statistics_that_panics_leaves_them_to_the_next() {
+    let gateway = start().await;
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    let requests = async || -> Value {
+        let providers = gateway.get("/api/v1/health/providers").await.expect(200);
+        providers["data"][0]["requests"].clone()
+    };
+    assert_eq!(requests().await, json!(1));
+
+    kill(&gateway.inner().shared().control.health()).await;
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    assert!(recovers(&gateway).await);
+
+    assert_eq!(requests().await, json!(2), "what happened meanwhile waited for it");
+    assert_eq!(restarts(&gateway, "health").await, 1);
+    let path = "/api/v1/route/preview";
+    assert_eq!(gateway.post(path, &ask("acme/small")).await.status, 200);
+}
+
+#[actix_web::test]
+async fn a_catalog_that_panics_comes_back_with_the_configuration_in_force() {
+    let gateway = start().await;
+    kill(&gateway.inner().shared().control.catalog()).await;
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    assert!(recovers(&gateway).await);
+    assert_eq!(gateway.get("/health/ready").await.expect(200)["checks"]["catalog"]["models"], 1);
+    assert_eq!(restarts(&gateway, "catalog").await, 1);
+}
+
+#[actix_web::test]
+async fn a_router_that_panics_is_replaced_before_the_next_request() {
+    let gateway = start().await;
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    for router in gateway.inner().shared().routers.all() {
+        kill(&router).await;
+    }
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    assert_eq!(restarts(&gateway, "router").await, 1);
+}
+
+#[actix_web::test]
+async fn a_configuration_is_taken_over_after_a_death_as_before_it() {
+    let upstream = saying("Hello");
+    let model = Model::new("acme/small").at("acme", "0.000001", "0.000001");
+    let world = World::new().provider("acme", upstream.address()).model(&model);
+    let gateway = world.start().await;
+    kill(&gateway.inner().shared().control.health()).await;
+    assert!(recovers(&gateway).await);
+    assert_eq!(world.with("[limits]\nmax_n = 3").take_over(&gateway).await, 2);
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    let providers = gateway.get("/api/v1/health/providers").await.expect(200);
+    assert_eq!(providers["data"][0]["requests"], 1);
+}
