@@ -144,7 +144,9 @@ fn arguments(stage: &Stage, position: usize) -> Vec<OsString> {
     let (scenario, objective) = (stage.scenario.name(), stage.objective.as_str());
     let Stage { seed, seconds, .. } = stage;
     let (seed, seconds, position) = (seed.to_string(), seconds.to_string(), position.to_string());
-    ["provider", scenario, aim, &position, "--from-seed", &seed, "--seconds", &seconds].map(OsString::from).to_vec()
+    ["provider", scenario, objective, &position, "--from-seed", &seed, "--seconds", &seconds]
+        .map(OsString::from)
+        .to_vec()
 }
 
 fn listening(provider: &mut Process) -> io::Result<SocketAddr> {
