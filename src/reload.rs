@@ -1,7 +1,7 @@
 //! Going over from one configuration to another while requests run.
 //!
 //! Everything that can go wrong is tried out beside what runs; then one pointer is swapped. Requests that came before
-//! end under the setup they began with, requests that come after begin under the new one, and none sees two. [`watch`]
+//! end under the setup they began with, requests that come after begin under the new one, and none sees two. `watch`
 //! notices that files changed, [`Standing`] is what pages tell about it.
 
 mod standing;

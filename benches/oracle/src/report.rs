@@ -53,7 +53,7 @@ fn worth(plan: &Plan) -> Sheet {
 /// Puts a text between the marks of this name.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn put(directory: &Path, name: &'static str, text: &str) -> Result<(), ReportError> {
     let path = directory.join(PAGE);
     let read = fs::read_to_string(&path);
