@@ -321,7 +321,7 @@ mod tests {
             seed: 0,
             explored: false,
             max_attempts: 1,
-            yardsticks: [0.0; 3],
+            yardsticks: [0.0; 4],
         }
     }
 

@@ -400,7 +400,7 @@ fn a_total_outage_is_counted_once_not_by_every_request_in_flight() {
     let claims: Vec<_> = (0..40).map(|_| rig.board.claim(0, at(0.0), &candidate).unwrap()).collect();
     claims.into_iter().for_each(|claim| _ = rig.finish(claim, 1.0, server_error()));
     assert_eq!(rig.circuit("acme/a", 4.0), "open");
-    assert_eq!(rig.circuit("acme/a", 7.1), "half_open", "5 s, not 5·1.6^37");
+    assert_eq!(rig.circuit("acme/a", 7.1), "half_open", "5 s, not 5·2^37");
 }
 
 #[test]

@@ -67,6 +67,7 @@ struct Yardsticks {
     median_time_s: Exact,
     median_cost_usd: Exact,
     dearest_cost_usd: Exact,
+    second_time_s: Exact,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,7 +82,7 @@ impl Recorded {
     /// The record of a decision; `catalog` gives the names, as far as it still knows them.
     #[must_use]
     pub fn new(decision: &Decision, policy: &RoutingPolicy, catalog: &Catalog) -> Recorded {
-        let [time, cost, dearest] = decision.yardsticks;
+        let [time, cost, dearest, second] = decision.yardsticks;
         let candidate = |candidate| RecordedCandidate::new(candidate, catalog);
         Recorded {
             objective: decision.objective.value.as_str().to_owned(),
@@ -96,6 +97,7 @@ impl Recorded {
                 median_time_s: Exact(time),
                 median_cost_usd: Exact(cost),
                 dearest_cost_usd: Exact(dearest),
+                second_time_s: Exact(second),
             },
             versions: Versions {
                 snapshot: decision.snapshot_version,
@@ -141,6 +143,7 @@ impl Recorded {
                 self.yardsticks.median_time_s.0,
                 self.yardsticks.median_cost_usd.0,
                 self.yardsticks.dearest_cost_usd.0,
+                self.yardsticks.second_time_s.0,
             ],
         };
         Ok((decision, self.policy.policy()))

@@ -30,8 +30,7 @@ impl Contest {
     /// The contest as it would have been with other weights.
     pub(super) fn weighing(decision: &Decision, policy: &RoutingPolicy, weights: Weights) -> Contest {
         let objective: Objective = decision.objective.value;
-        let [time, cost, dearest] = decision.yardsticks;
-        let yardsticks = Yardsticks { time, cost, dearest };
+        let yardsticks = Yardsticks::of_record(decision.yardsticks);
         Contest {
             rules: Rules::of(policy, objective, decision.streamed),
             scoring: Scoring::new(policy, objective, weights, yardsticks),

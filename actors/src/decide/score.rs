@@ -42,6 +42,8 @@ pub const fn term_names(objective: Objective) -> &'static [&'static str] {
 pub(super) struct Yardsticks {
     /// Median time of the scored candidates, seconds.
     pub time: f64,
+    /// The second least of these times, seconds: what takes over from the best one when it fails.
+    pub next: f64,
     /// Median cost of everything that passed the hard filters, dollars.
     pub cost: f64,
     /// Highest of these costs, dollars.
@@ -54,12 +56,18 @@ impl Yardsticks {
         let cost = median(costs).unwrap_or(0.0).max(LEAST_COST);
         let dearest = costs.iter().copied().fold(cost, f64::max);
         let time = median(times).unwrap_or(0.0).max(LEAST_TIME);
-        Yardsticks { time, cost, dearest }
+        let next = second_least(times).unwrap_or(0.0).max(LEAST_TIME);
+        Yardsticks { time, next, cost, dearest }
     }
 
     /// As recorded in a decision.
-    pub(super) const fn recorded(&self) -> [f64; 3] {
-        [self.time, self.cost, self.dearest]
+    pub(super) const fn recorded(&self) -> [f64; 4] {
+        [self.time, self.cost, self.dearest, self.next]
+    }
+
+    /// From what was recorded.
+    pub(super) const fn of_record([time, cost, dearest, next]: [f64; 4]) -> Yardsticks {
+        Yardsticks { time, next, cost, dearest }
     }
 }
 
@@ -68,6 +76,15 @@ impl Yardsticks {
 fn median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len().checked_sub(1)? / 2;
     Some(*values.select_nth_unstable_by_key(middle, |value| value.to_bits()).1)
+}
+
+/// The second least value; of a single one that.
+fn second_least(values: &[f64]) -> Option<f64> {
+    let mut all = values.iter().copied();
+    let first = all.next()?;
+    let ranked = |(least, second): (f64, f64), value: f64| (least.min(value), second.min(value.max(least)));
+    let (least, second) = all.fold((first, f64::INFINITY), ranked);
+    Some(if second.is_finite() { second } else { least })
 }
 
 /// The scoring of one decision.
@@ -128,12 +145,12 @@ impl Scoring {
     /// Unused values are 0, which leaves the sum as it is.
     fn values(&self, guess: &Guess, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MOST] {
         let Guess { first_token, generation, failure, slow } = *guess;
-        let Yardsticks { time: typical_time, cost: typical_cost, dearest } = self.yardsticks;
+        let Yardsticks { time: typical_time, next, cost: typical_cost, dearest } = self.yardsticks;
         let own = first_token + generation;
         let queueing = forecast.queueing * own;
         let time = own + queueing;
         // An attempt that fails generates nothing.
-        let retry = failure * (self.failure_time + (typical_time - generation).max(0.0));
+        let retry = failure * (self.failure_time + (next - generation).max(0.0));
         match self.objective {
             Objective::Fastest => [first_token, generation, queueing, retry],
             Objective::Cheapest => {

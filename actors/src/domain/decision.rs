@@ -44,8 +44,8 @@ pub struct Decision {
     pub explored: bool,
     /// How many attempts the request may take.
     pub max_attempts: u32,
-    /// T̃, C̃ and C_max: the yardsticks of the scores (seconds, dollars, dollars).
-    pub yardsticks: [f64; 3],
+    /// The yardsticks of the scores: T̃, C̃, C_max and the second least time (seconds, dollars, dollars, seconds).
+    pub yardsticks: [f64; 4],
 }
 
 /// Why the choice is the choice.

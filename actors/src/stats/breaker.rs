@@ -272,7 +272,7 @@ mod tests {
             ("0 refused, 6 probe", "probing since 5"),
             ("0 refused, 6 probe, 6.5 probe", "probing since 5"),
             ("0 refused, 6 probe, 7 probe-ok", "passing"),
-            ("0 refused, 6 probe, 7 probe-fail", "open until 15"),
+            ("0 refused, 6 probe, 7 probe-fail", "open until 17"),
             ("0 refused, 6 probe, 7 probe-429:2", "cooling until 9"),
             ("0 refused, 6 probe, 7 probe-404", "config fault until 67"),
             ("0 refused, 6 probe, 7 probe-gone", "half-open since 5"),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn each_opening_lasts_longer_up_to_the_sixth() {
+    fn each_opening_lasts_longer_up_to_the_fifth() {
         let mut breaker = Breaker::default();
         let mut now = at(0.0);
         let mut lengths = Vec::new();
@@ -318,7 +318,7 @@ mod tests {
             assert_eq!(breaker.admit(now, true, false), Ok(Caller::Probe));
             breaker.trip(now, Caller::Probe, false, &policy(), |_| 1.0);
         }
-        assert_eq!(lengths, [5, 8, 13, 20, 33, 52, 52, 52]);
+        assert_eq!(lengths, [5, 10, 20, 40, 80, 80, 80, 80]);
     }
 
     #[test]

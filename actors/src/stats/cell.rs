@@ -38,8 +38,8 @@ pub(super) struct Pending {
     pub sigma: f64,
 }
 
-/// Requests that were given up without a sign of life: by a client that left, or because another attempt won the
-/// race. They are evidence like those that still wait, for a while, or a hanging endpoint whose requests are all
+/// Requests that were given up without a sign of life: by a clock that ran out, by a client that left, or because
+/// another attempt won the race. They are evidence like those that still wait, for a while, or a hanging endpoint whose requests are all
 /// taken away from it would never look late.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Lost {
@@ -69,6 +69,8 @@ pub(super) struct EndpointState {
     pub heard: Option<Tick>,
     /// When it last gave a first token or a whole answer.
     pub alive: Option<Tick>,
+    /// When the latest of the requests began that failed.
+    pub failed: Option<Tick>,
 }
 
 #[derive(Debug)]

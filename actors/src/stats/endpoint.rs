@@ -31,8 +31,8 @@ pub(super) struct EndpointStatistics {
     first_token: FirstToken,
     throughput: Throughput,
     outcomes: Outcomes,
-    /// When it last gave a first token or a whole answer.
-    alive: Option<Tick>,
+    /// When the latest of the requests began that gave a sign of life.
+    heard: Option<Tick>,
     /// When failures last were many enough to open a breaker.
     tripped: Option<Tick>,
     consecutive: u32,
@@ -60,7 +60,7 @@ impl EndpointStatistics {
         Measured {
             first_token: self.first_token.measured(now, &policy.stats),
             per_token: self.throughput.measured(),
-            failure: self.outcomes.rate(now, policy.stats.half_life),
+            failure: self.outcomes.rate(),
         }
     }
 
@@ -113,7 +113,7 @@ impl EndpointStatistics {
             self.first_tail.observe(sample.ln_seconds - expected);
         }
         self.first_token.observe(sample, prior, &policy.stats);
-        self.alive = self.alive.max(Some(event.at));
+        self.heard = self.heard.max(Some(event.dispatched));
         self.windows.first_token(event.at, seconds);
         self.averages.first_token.observe(seconds);
     }
@@ -130,7 +130,7 @@ impl EndpointStatistics {
         if self.tripped.take_if(|tripped| event.dispatched > *tripped).is_some() {
             self.outcomes.recover();
         }
-        self.alive = self.alive.max(Some(event.at));
+        self.heard = self.heard.max(Some(event.dispatched));
         self.consecutive = 0;
         self.averages.total.observe(answer.total);
         let decode = if answer.streamed { answer.total - answer.first_token } else { answer.total };
@@ -205,14 +205,15 @@ impl EndpointStatistics {
     }
 
     /// A request was given up without an answer. It would have taken longer than that, which is news only if it
-    /// is longer than expected (`expected`: ln seconds at dispatch) and if the endpoint was alive meanwhile:
-    /// a hang is a failure, and an impatient client must not teach a slow endpoint to look fast.
+    /// is longer than expected (`expected`: ln seconds at dispatch) and if a later request was answered meanwhile:
+    /// a hang is a failure, also while earlier answers are still under way, and an impatient client must not teach
+    /// a slow endpoint to look fast.
     fn censored(&mut self, event: &Event, expected: f64, prior: Prior, policy: &RoutingPolicy) {
         // The prompt is in what was expected at dispatch; here it is left out of both sides.
         let here = self.fit(event, prior, policy).expected(f64::from(event.in_flight), 0.0);
         let expected = expected.max(here);
         let age = libm::log(CENSORED * event.at.seconds_since(event.dispatched));
-        if age > expected && self.alive > Some(event.dispatched) {
+        if age > expected && self.heard > Some(event.dispatched) {
             let sample = Sample { guessed: true, ..sample(event, here + age - expected) };
             self.first_token.observe(sample, prior, &policy.stats);
         }

@@ -1,4 +1,8 @@
-//! How often an endpoint fails: a Beta distribution that forgets.
+//! How often an endpoint fails: what it usually does, and whether something is wrong with it now.
+//!
+//! Rare failures need a long memory: of one in two hundred, the last minute says next to nothing. Trouble needs a
+//! short one. So there are two counts, and between them the odds that the endpoint is in trouble: a failure raises
+//! them by how much likelier it is in trouble than usually, a success lowers them likewise, and rest lets them sink.
 
 mod state;
 
@@ -9,14 +13,61 @@ use std::time::Duration;
 use super::decay::remaining_since;
 use crate::domain::Tick;
 
-/// Decayed counts of failures and successes.
-///
-/// They fade with the half-life when something is added, and with twice the half-life when they are only
-/// read: an unused endpoint keeps its reputation longer than a used one, but not for ever.
+/// Half-life of what is usual, in half-lives of the statistics. What is only read fades half as fast.
+const LASTING: f64 = 20.0;
+/// Share of attempts that fail in trouble, as far as telling it from an accident goes.
+const TROUBLED: f64 = 0.5;
+/// ln of the odds that an endpoint of which nothing bad is known is in trouble: one in a thousand.
+const CALM: f64 = -6.9;
+/// ln of the odds beyond which nobody gets surer, so that a recovered endpoint is soon believed.
+const SUREST: f64 = 4.0;
+/// Odds sink by half in this share of a half-life without an attempt.
+const REST: f64 = 0.5;
+/// ln of the odds that are left, at most, when a probe was answered.
+const PROBED: f64 = -1.4;
+/// What is usual is taken to be no less and no more when failures are weighed.
+const LEAST_USUAL: f64 = 0.002;
+const MOST_USUAL: f64 = 0.2;
+/// From so many successes on an endpoint has a record.
+const RECORD: f64 = 10.0;
+/// So flaky an endpoint is taken to be where `breaker.consecutive` says how many failures are no coincidence.
+const FLAKY: f64 = 0.1;
+
+/// Decayed counts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Outcomes {
+struct Counts {
     failures: f64,
     successes: f64,
+}
+
+impl Counts {
+    fn fade(&mut self, left: f64) {
+        self.failures *= left;
+        self.successes *= left;
+    }
+
+    fn sum(&self) -> f64 {
+        self.failures + self.successes
+    }
+
+    fn share(&self) -> f64 {
+        if self.sum() > 0.0 { self.failures / self.sum() } else { 0.0 }
+    }
+}
+
+/// Failures and successes of an endpoint.
+///
+/// They fade with their half-life when something is added, and half as fast when they are only read: an unused
+/// endpoint keeps its reputation longer than a used one, but not for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outcomes {
+    recent: Counts,
+    /// Without those in trouble.
+    lasting: Counts,
+    /// By how much ln of the odds of trouble lies above [`CALM`].
+    suspicion: f64,
+    /// The failure probability that was believed at the last success; 0 before the first.
+    believed: f64,
     at: Option<Tick>,
 }
 
@@ -29,32 +80,70 @@ impl Outcomes {
     /// Counts a failure.
     pub fn fail(&mut self, now: Tick, half_life: Duration) {
         self.fade(now, half_life);
-        self.failures += 1.0;
+        let before = self.is_troubled();
+        let raised = self.suspicion + libm::log(TROUBLED / self.usual());
+        self.suspicion = raised.min(SUREST - CALM);
+        if !self.is_troubled() {
+            self.lasting.failures += 1.0;
+        } else if !before {
+            // How well it did before says nothing any more.
+            self.recent = Counts { failures: self.recent.failures.min(2.0), successes: self.recent.successes.min(1.0) };
+        }
+        self.recent.failures += 1.0;
     }
 
     /// Counts a success.
     pub fn succeed(&mut self, now: Tick, half_life: Duration) {
         self.fade(now, half_life);
-        self.successes += 1.0;
+        let lowered = self.suspicion - libm::log((1.0 - self.usual()) / (1.0 - TROUBLED));
+        self.suspicion = lowered.max(0.0);
+        self.recent.successes += 1.0;
+        if !self.is_troubled() {
+            self.lasting.successes += 1.0;
+        }
+        let (failures, successes) = self.read(now, half_life);
+        self.believed = Outcomes::probability(failures, successes, Outcomes::USUAL);
     }
 
     /// Forgives most of the past: a probe found the endpoint sound again.
     pub fn recover(&mut self) {
-        self.failures = (0.2 * self.failures).min(0.3);
+        self.recent.failures = (0.2 * self.recent.failures).min(0.3);
+        self.suspicion = self.suspicion.min(PROBED - CALM);
     }
 
-    /// Failures and successes as they count at `now`.
+    /// Failures and successes as they count at `now`: what is usual, and what is recent as far as there is trouble.
     #[must_use]
     pub fn read(&self, now: Tick, half_life: Duration) -> (f64, f64) {
-        let left = remaining_since(self.at, now, half_life * 2);
-        (self.failures * left, self.successes * left)
+        let mut seen = *self;
+        seen.recent.fade(remaining_since(self.at, now, half_life * 2));
+        seen.lasting.fade(remaining_since(self.at, now, half_life.mul_f64(2.0 * LASTING)));
+        seen.rest(now, half_life);
+        let trouble = 1.0 / (1.0 + libm::exp(-(seen.suspicion + CALM)));
+        let mixed = |usual: f64, recent: f64| (1.0 - trouble) * usual + trouble * recent;
+        let share = mixed(seen.lasting.share(), seen.recent.share());
+        let count = mixed(seen.lasting.sum(), seen.recent.sum());
+        (share * count, (1.0 - share) * count)
     }
 
-    /// Whether failures outweigh successes and are more than an accident.
+    /// Whether failures outweigh successes and are more than an accident, at an endpoint that has no record yet.
     #[must_use]
     pub fn is_failing(&self, now: Tick, half_life: Duration) -> bool {
-        let (failures, successes) = self.read(now, half_life);
-        failures >= 2.0 && failures > successes + 1.0
+        let Counts { failures, successes } = self.recent;
+        let left = remaining_since(self.at, now, half_life * 2);
+        let outweighed = left * failures >= 2.0 && left * failures > left * successes + 1.0;
+        outweighed && self.lasting.successes < RECORD
+    }
+
+    /// How many failures in a row are no coincidence, where `consecutive` are none at an endpoint that fails now and
+    /// then: more where failures are known to be frequent, since it answers in between; twice as many at most.
+    #[must_use]
+    pub fn coincidence(&self, consecutive: u32) -> u32 {
+        if self.believed <= FLAKY {
+            return consecutive;
+        }
+        let stretch = libm::log(FLAKY) / libm::log(self.believed.min(0.9));
+        let most = consecutive.saturating_mul(2);
+        ((f64::from(consecutive) * stretch).ceil() as u32).clamp(consecutive, most)
     }
 
     /// The probability that the next attempt fails, given counts as read and what is `usual` among its siblings.
@@ -63,16 +152,29 @@ impl Outcomes {
         (failures + Outcomes::PRIOR_WEIGHT * usual) / (failures + successes + Outcomes::PRIOR_WEIGHT)
     }
 
-    /// What its counts say of its siblings, if anything was counted.
-    pub(super) fn rate(&self, now: Tick, half_life: Duration) -> Option<f64> {
-        let (failures, successes) = self.read(now, half_life);
+    /// What is usual for it, to be told of its siblings, if anything was counted.
+    pub(super) fn rate(&self) -> Option<f64> {
+        let Counts { failures, successes } = self.lasting;
         self.at.map(|_| Outcomes::probability(failures, successes, Outcomes::USUAL))
     }
 
+    fn usual(&self) -> f64 {
+        self.rate().unwrap_or(Outcomes::USUAL).clamp(LEAST_USUAL, MOST_USUAL)
+    }
+
+    fn is_troubled(&self) -> bool {
+        self.suspicion + CALM > 0.0
+    }
+
+    fn rest(&mut self, now: Tick, half_life: Duration) {
+        let left = remaining_since(self.at, now, half_life.mul_f64(REST));
+        self.suspicion = (self.suspicion + libm::log(left.max(f64::MIN_POSITIVE))).max(0.0);
+    }
+
     fn fade(&mut self, now: Tick, half_life: Duration) {
-        let left = remaining_since(self.at, now, half_life);
-        self.failures *= left;
-        self.successes *= left;
+        self.rest(now, half_life);
+        self.recent.fade(remaining_since(self.at, now, half_life));
+        self.lasting.fade(remaining_since(self.at, now, half_life.mul_f64(LASTING)));
         self.at = Some(self.at.map_or(now, |at| at.max(now)));
     }
 }

@@ -36,8 +36,9 @@ const BEYOND_TRIED: f64 = 2.5;
 
 /// Half-life of the long-run mean, in half-lives of the estimate.
 const LONG_RUN: f64 = 20.0;
-/// What the long-run mean counts for against the ageing estimate, in observations.
-const LONG_RUN_WEIGHT: f64 = 1.0;
+/// What the long-run mean counts for against the ageing estimate, in observations: half of the way back takes about
+/// two half-lives, whatever trouble was seen last.
+const LONG_RUN_WEIGHT: f64 = 3.0;
 
 /// What the sums say: ln seconds = `intercept` + ln (1 + `prompt_slope` · prompt tokens)
 /// + `load_exponent` · ln max(1, in flight / `knee`) ± √`variance`.

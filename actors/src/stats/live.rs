@@ -289,7 +289,7 @@ impl EndpointState {
         jitter: impl Fn(u32) -> f64,
     ) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        if let EventKind::Cancelled { had_content: false, .. } = end {
+        if is_given_up(end) {
             self.give_up(claim.serial, now, &policy.breaker);
         }
         self.answered(claim.serial);
@@ -297,7 +297,8 @@ impl EndpointState {
             EventKind::Completed { .. } => {
                 self.sign_of_life(claim.dispatched, now);
                 self.outcomes.succeed(now, policy.stats.half_life);
-                if self.breaker.succeed(claim.caller) {
+                // What was under way before a failure ends no run of them.
+                if self.failed.is_none_or(|failed| failed <= claim.dispatched) && self.breaker.succeed(claim.caller) {
                     self.outcomes.recover();
                 }
             }
@@ -323,8 +324,9 @@ impl EndpointState {
             Verdict::Late if self.is_overloaded(claim) && claim.caller == Caller::Ordinary => {}
             Verdict::Refused | Verdict::Fault | Verdict::Late => {
                 self.breaker.count(cause);
+                self.failed = self.failed.max(Some(claim.dispatched));
                 let trips = verdict == Verdict::Refused
-                    || self.breaker.failures() >= policy.breaker.consecutive
+                    || self.breaker.failures() >= self.outcomes.coincidence(policy.breaker.consecutive)
                     || self.outcomes.is_failing(now, policy.stats.half_life);
                 self.breaker.trip(now, claim.caller, trips, &policy.breaker, jitter);
                 if failure.retry_after.is_some() {
@@ -380,6 +382,15 @@ impl ProviderState {
                 self.breaker.release(caller);
             }
         }
+    }
+}
+
+/// Whether it was waited for in vain.
+fn is_given_up(end: &EventKind) -> bool {
+    match end {
+        EventKind::Cancelled { had_content, .. } => !had_content,
+        EventKind::Failed { failure, had_content } => !had_content && Verdict::of(failure) == Verdict::Late,
+        _ => false,
     }
 }
 

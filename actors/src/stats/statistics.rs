@@ -88,7 +88,7 @@ impl Statistics {
     pub fn export(&self, learned_at_ms: i64) -> State {
         let endpoints = self.catalog.endpoints.iter().zip(&self.endpoints);
         let endpoints = endpoints.filter_map(|(endpoint, statistics)| {
-            Some((name_of(&self.catalog, endpoint)?, statistics.export(self.latest)?))
+            Some((name_of(&self.catalog, endpoint)?, statistics.export(self.latest, self.policy.stats.half_life)?))
         });
         let models = self.catalog.models.iter().enumerate();
         let models =

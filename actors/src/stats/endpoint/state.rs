@@ -3,6 +3,8 @@
 //! Not what is of the moment (breakers, failures in a row, signs of life) and not what people read over windows of
 //! time: a new process has not seen those minutes.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::EndpointStatistics;
@@ -33,14 +35,14 @@ pub(in crate::stats) struct EndpointState {
 
 impl EndpointStatistics {
     /// What a later process should know; nothing of an endpoint that was never used.
-    pub(in crate::stats) fn export(&self, now: Tick) -> Option<EndpointState> {
+    pub(in crate::stats) fn export(&self, now: Tick, half_life: Duration) -> Option<EndpointState> {
         let EndpointStatistics {
             first_token,
             throughput,
             outcomes,
             tail,
             first_tail,
-            alive: _,
+            heard: _,
             tripped: _,
             consecutive: _,
             windows: _,
@@ -50,7 +52,7 @@ impl EndpointStatistics {
         let state = EndpointState {
             first_token: first_token.export(now),
             throughput: throughput.export(now),
-            outcomes: outcomes.export(now),
+            outcomes: outcomes.export(now, half_life),
             tail: tail.export(),
             first_tail: first_tail.export(),
         };

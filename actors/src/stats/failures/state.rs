@@ -1,8 +1,10 @@
 //! What of failures and successes survives a restart.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use super::Outcomes;
+use super::{Counts, Outcomes};
 use crate::{
     domain::Tick,
     stats::state::{Absurd, Restart, idle, trusted, weight},
@@ -20,9 +22,12 @@ pub(in crate::stats) struct OutcomesState {
 
 impl Outcomes {
     /// What a later process should know; nothing when nothing was counted.
-    pub(in crate::stats) fn export(&self, now: Tick) -> Option<OutcomesState> {
-        let Outcomes { failures, successes, at } = *self;
-        Some(OutcomesState { failures, successes, idle_s: now.seconds_since(at?) })
+    pub(in crate::stats) fn export(&self, now: Tick, half_life: Duration) -> Option<OutcomesState> {
+        // What was believed is what survives, be it usual or recent; suspicion does not.
+        let Outcomes { recent: _, lasting: _, suspicion: _, believed: _, at } = *self;
+        let at = at?;
+        let (failures, successes) = self.read(at, half_life);
+        Some(OutcomesState { failures, successes, idle_s: now.seconds_since(at) })
     }
 
     /// The counts in the same proportion, but fewer.
@@ -30,6 +35,7 @@ impl Outcomes {
         let OutcomesState { failures, successes, idle_s } = state;
         let share = trusted(weight(failures)? + weight(successes)?);
         let at = Some(restart.moment(idle(idle_s)?));
-        Ok(Outcomes { failures: share * failures, successes: share * successes, at })
+        let counts = Counts { failures: share * failures, successes: share * successes };
+        Ok(Outcomes { recent: counts, lasting: counts, at, ..Outcomes::default() })
     }
 }
