@@ -64,6 +64,8 @@ pub struct Outcomes {
     recent: Counts,
     /// Without those in trouble.
     lasting: Counts,
+    /// Failures of which is not known yet whether they are accidents, to be counted as usual.
+    suspects: f64,
     /// By how much ln of the odds of trouble lies above [`CALM`].
     suspicion: f64,
     /// The failure probability that was believed at the last success; 0 before the first.
@@ -84,9 +86,10 @@ impl Outcomes {
         let raised = self.suspicion + libm::log(TROUBLED / self.usual());
         self.suspicion = raised.min(SUREST - CALM);
         if !self.is_troubled() {
-            self.lasting.failures += 1.0;
+            self.suspects += 1.0;
         } else if !before {
-            // How well it did before says nothing any more.
+            // They were none, and how well it did before says nothing any more.
+            self.suspects = 0.0;
             self.recent = Counts { failures: self.recent.failures.min(2.0), successes: self.recent.successes.min(1.0) };
         }
         self.recent.failures += 1.0;
@@ -100,6 +103,9 @@ impl Outcomes {
         self.recent.successes += 1.0;
         if !self.is_troubled() {
             self.lasting.successes += 1.0;
+        }
+        if self.suspicion <= 0.0 {
+            self.lasting.failures += std::mem::take(&mut self.suspects);
         }
         let (failures, successes) = self.read(now, half_life);
         self.believed = Outcomes::probability(failures, successes, Outcomes::USUAL);
@@ -117,6 +123,7 @@ impl Outcomes {
         let mut seen = *self;
         seen.recent.fade(remaining_since(self.at, now, half_life * 2));
         seen.lasting.fade(remaining_since(self.at, now, half_life.mul_f64(2.0 * LASTING)));
+        seen.lasting.failures += seen.suspects;
         seen.rest(now, half_life);
         let trouble = 1.0 / (1.0 + libm::exp(-(seen.suspicion + CALM)));
         let mixed = |usual: f64, recent: f64| (1.0 - trouble) * usual + trouble * recent;
@@ -189,32 +196,78 @@ mod tests {
         Tick(seconds * 1_000_000)
     }
 
-    #[test]
-    fn counts_fade_with_the_half_life_on_writing_and_twice_it_on_reading() {
+    fn probability(outcomes: &Outcomes, now: Tick) -> f64 {
+        let (failures, successes) = outcomes.read(now, HALF_LIFE);
+        Outcomes::probability(failures, successes, Outcomes::USUAL)
+    }
+
+    /// Four attempts a second, up to a moment; one in so many fails.
+    fn served(seconds: u64, one_in: u64) -> Outcomes {
         let mut outcomes = Outcomes::default();
-        outcomes.fail(at(0), HALF_LIFE);
-        assert!((outcomes.read(at(120), HALF_LIFE).0 - 0.5).abs() < 1e-12, "read two minutes later");
-        outcomes.succeed(at(60), HALF_LIFE);
-        let (failures, successes) = outcomes.read(at(60), HALF_LIFE);
-        assert!((failures - 0.5).abs() < 1e-12 && (successes - 1.0).abs() < 1e-12, "written one minute later");
+        for attempt in 0..4 * seconds {
+            let now = Tick(attempt * 250_000);
+            if attempt % one_in == one_in - 1 {
+                outcomes.fail(now, HALF_LIFE)
+            } else {
+                outcomes.succeed(now, HALF_LIFE)
+            }
+        }
+        outcomes
+    }
+
+    #[test]
+    fn rare_failures_are_remembered_longer_than_the_half_life() {
+        let flawed = probability(&served(1200, 100), at(1200));
+        assert!((0.007..0.013).contains(&flawed), "{flawed}");
+        let later = probability(&served(1200, 100), at(1800));
+        assert!((0.007..0.013).contains(&later), "ten half-lives later: {later}");
+    }
+
+    #[test]
+    fn one_failure_after_many_good_answers_is_an_accident_and_two_are_trouble() {
+        let mut outcomes = served(600, u64::MAX);
+        let calm = probability(&outcomes, at(600));
+        outcomes.fail(at(600), HALF_LIFE);
+        let once = probability(&outcomes, at(600));
+        outcomes.fail(at(601), HALF_LIFE);
+        let twice = probability(&outcomes, at(601));
+        assert!(calm < 0.001 && once < 0.01 && twice > 0.3, "{calm} {once} {twice}");
+    }
+
+    #[test]
+    fn trouble_that_is_over_leaves_no_mark() {
+        let mut outcomes = served(600, u64::MAX);
+        (600..660).for_each(|second| outcomes.fail(at(second), HALF_LIFE));
+        assert!(probability(&outcomes, at(660)) > 0.8);
+        outcomes.succeed(at(680), HALF_LIFE);
+        outcomes.recover();
+        (681..685).for_each(|second| outcomes.succeed(at(second), HALF_LIFE));
+        assert!(probability(&outcomes, at(685)) < 0.005);
+    }
+
+    #[test]
+    fn suspicion_sinks_while_an_endpoint_rests() {
+        let mut outcomes = served(600, u64::MAX);
+        (600..603).for_each(|second| outcomes.fail(at(second), HALF_LIFE));
+        let (now, later) = (probability(&outcomes, at(603)), probability(&outcomes, at(1200)));
+        assert!(now > 0.3 && later < 0.01, "{now} {later}");
+    }
+
+    #[test]
+    fn who_fails_often_must_fail_more_often_in_a_row() {
+        assert_eq!(Outcomes::default().coincidence(3), 3);
+        assert_eq!(served(600, 100).coincidence(3), 3);
+        assert_eq!(served(600, 3).coincidence(3), 6);
+        assert_eq!(served(600, 100).coincidence(1), 1);
     }
 
     #[test]
     fn a_new_endpoint_counts_as_sound_and_one_failure_does_not_condemn_it() {
         let mut outcomes = Outcomes::default();
         assert!((Outcomes::probability(0.0, 0.0, 0.02) - 0.02).abs() < 1e-12, "what is usual");
-        assert!(Outcomes::probability(1.0, 0.0, 0.01) < 0.2, "one failure is no reputation");
         outcomes.fail(at(0), HALF_LIFE);
-        assert!(!outcomes.is_failing(at(0), HALF_LIFE));
+        assert!(probability(&outcomes, at(0)) < 0.2 && !outcomes.is_failing(at(0), HALF_LIFE));
         outcomes.fail(at(0), HALF_LIFE);
         assert!(outcomes.is_failing(at(0), HALF_LIFE));
-    }
-
-    #[test]
-    fn recovery_leaves_at_most_a_third_of_a_failure() {
-        let mut outcomes = Outcomes::default();
-        (0..10).for_each(|_| outcomes.fail(at(0), HALF_LIFE));
-        outcomes.recover();
-        assert!((outcomes.read(at(0), HALF_LIFE).0 - 0.3).abs() < 1e-12);
     }
 }

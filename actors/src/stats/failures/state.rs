@@ -23,11 +23,10 @@ pub(in crate::stats) struct OutcomesState {
 impl Outcomes {
     /// What a later process should know; nothing when nothing was counted.
     pub(in crate::stats) fn export(&self, now: Tick, half_life: Duration) -> Option<OutcomesState> {
-        // What was believed is what survives, be it usual or recent; suspicion does not.
-        let Outcomes { recent: _, lasting: _, suspicion: _, believed: _, at } = *self;
-        let at = at?;
-        let (failures, successes) = self.read(at, half_life);
-        Some(OutcomesState { failures, successes, idle_s: now.seconds_since(at) })
+        // What was believed survives, be it usual or recent; suspicion does not. It has faded up to now already.
+        let Outcomes { recent: _, lasting: _, suspects: _, suspicion: _, believed: _, at } = *self;
+        let (failures, successes) = self.read(now, half_life);
+        at.map(|_| OutcomesState { failures, successes, idle_s: 0.0 })
     }
 
     /// The counts in the same proportion, but fewer.
