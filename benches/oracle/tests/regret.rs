@@ -21,10 +21,10 @@ const SEED: u64 = 1;
 
 /// Objective, highest mean and highest worst regret.
 const THRESHOLDS: [(Objective, f64, f64); 4] = [
-    (Objective::Fastest, 0.12, 0.20),
-    (Objective::Cheapest, 0.03, 0.07),
-    (Objective::Reliable, 0.24, 0.38),
-    (Objective::Balanced, 0.07, 0.11),
+    (Objective::Fastest, 0.10, 0.20),
+    (Objective::Cheapest, 0.02, 0.06),
+    (Objective::Reliable, 0.10, 0.17),
+    (Objective::Balanced, 0.055, 0.095),
 ];
 
 fn plan(aims: &[Aim], scenarios: &[Scenario], rules: &[Kind]) -> Plan {
