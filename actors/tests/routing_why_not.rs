@@ -359,7 +359,7 @@ fn without_fallbacks_the_others_still_hear_their_margin() {
         expect![[r#"
             lost: score of 1, rank 3
             core/c on core lost to acme/a on acme by 0.89 s (+81 %), most of it in generation. It would win with 128 instead of 60 tokens per second (+114 %), everything else equal.
-              tokens_per_second 59.999999999999986 -> 128.3 (+113.8 %)
+              tokens_per_second 59.99999999999999 -> 128.3 (+113.8 %)
         "#]],
     );
 }

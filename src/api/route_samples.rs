@@ -98,9 +98,9 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
             measured: true,
         },
         health: Health { circuit: "closed", success_rate: Some(0.998), samples: 1204, in_flight: 2 },
-        output: OutputSpread { sigma: 0.8, usd_per_token: 0.000_000_6, most: 4096 },
+        output: OutputSpread { usd_per_token: 0.000_000_6, most: 4096 },
         saving: None,
-        inputs: Inputs::default(),
+        inputs: Inputs { output_variance: 0.64, ..Inputs::default() },
         probe: false,
         panic: false,
     }

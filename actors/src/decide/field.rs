@@ -38,6 +38,8 @@ pub(super) struct Row<'a> {
     pub forecast: Forecast,
     pub moment: Moment,
     pub index: u32,
+    /// Position of its provider.
+    pub provider: u32,
     pub role: Role,
     /// What it is ordered by within its class: its score, once it takes part. Never negative.
     pub rank: f64,
@@ -73,11 +75,6 @@ impl Row<'_> {
         self.stats.facts.id
     }
 
-    /// Position of its provider.
-    pub(super) fn provider(&self) -> u32 {
-        self.stats.facts.provider
-    }
-
     /// Which of the query's targets it belongs to.
     pub(super) fn target(&self) -> u32 {
         (self.class >> 32) as u32
@@ -108,7 +105,7 @@ impl Row<'_> {
         let inputs = inputs(case, self.stats, &self.moment);
         Inputs {
             expected: self.forecast.expected(&inputs, &case.rules),
-            spread: self.forecast.spread(&inputs, &case.rules),
+            spread: self.forecast.spread(&inputs, &self.stats.curve, &case.rules),
             tier: self.tier(),
             until: self.moment.gate.until().or(self.moment.due).unwrap_or_default(),
             ..inputs
@@ -219,7 +216,8 @@ impl<'a> Field<'a> {
         self.saturated += usize::from(passing && !free);
         self.half_open += usize::from(matches!(moment.gate, Gate::HalfOpen { .. }));
         let role = if free { Role::Candidate } else { Role::Out };
-        self.rows.push(Row { stats, class, forecast, moment, index, role, rank: 0.0 });
+        let provider = stats.facts.provider;
+        self.rows.push(Row { stats, class, forecast, moment, index, provider, role, rank: 0.0 });
         if let Some(row) = self.rows.last_mut().filter(|_| case.has_wishes) {
             row.class |= u64::from(tier(case, row));
         }

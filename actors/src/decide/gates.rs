@@ -99,7 +99,7 @@ pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scori
 pub(super) fn excluded(case: &Case<'_>, row: &Row<'_>) -> Excluded {
     let (index, endpoint) = (row.index, row.endpoint());
     if !row.moment.gate.is_passing() {
-        let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
+        let (failures, last) = behind(case, index, row.provider, row.moment.gate);
         return shut((index, endpoint), row.moment.gate, case.now, failures, last);
     }
     match row.moment.due {

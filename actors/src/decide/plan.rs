@@ -72,7 +72,7 @@ impl Ranked for Row<'_> {
     }
 
     fn provider(&self) -> u32 {
-        self.stats.facts.provider
+        self.provider
     }
 
     fn is_probe(&self) -> bool {

@@ -72,7 +72,7 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
         index: row.index,
         endpoint: row.endpoint(),
         target: row.target(),
-        provider: row.provider(),
+        provider: row.provider,
         score: terms.sum(),
         unit: scoring.unit(),
         terms,
@@ -96,7 +96,6 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
 fn output_spread(case: &Case<'_>, row: &Row<'_>) -> OutputSpread {
     let facts = &row.stats.facts;
     OutputSpread {
-        sigma: row.moment.output_variance.sqrt(),
         usd_per_token: row.stats.prices.completion * f64::from(case.query.answers),
         most: case.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
     }

@@ -142,7 +142,7 @@ impl ScoreTerms {
     /// The most terms a score has.
     pub const MOST: usize = 4;
 
-    /// The terms of these names and values, in this order; values beyond the names are not terms.
+    /// The terms of these names and values, in this order; values beyond the names are 0.
     #[must_use]
     pub const fn new(names: &'static [&'static str], values: [f64; ScoreTerms::MOST]) -> ScoreTerms {
         ScoreTerms { names, values }
@@ -156,7 +156,8 @@ impl ScoreTerms {
     /// The score.
     #[must_use]
     pub fn sum(&self) -> f64 {
-        self.iter().map(|term| term.value).sum()
+        // All of them, and not in a loop: what is not a term is 0.
+        self.values.iter().sum()
     }
 }
 
@@ -247,8 +248,6 @@ pub struct Candidate {
 /// How the length of the answer moves a candidate's cost. Nothing of it ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct OutputSpread {
-    /// Standard deviation of ln output tokens.
-    pub sigma: f64,
     /// Dollars of one more output token, of every answer asked for.
     pub usd_per_token: f64,
     /// Most output tokens that each answer can have.
@@ -262,8 +261,8 @@ impl Candidate {
     pub fn cost_range(&self) -> [f64; 2] {
         /// Standard deviations at which a tenth lies beyond.
         const TENTH: f64 = 1.2816;
-        let OutputSpread { sigma, usd_per_token, most } = self.output;
-        let expected = self.inputs.output_tokens;
+        let OutputSpread { usd_per_token, most } = self.output;
+        let (expected, sigma) = (self.inputs.output_tokens, self.inputs.output_variance.sqrt());
         let tokens_at = |z: f64| {
             let tokens = expected * libm::exp(z * sigma - sigma * sigma / 2.0);
             tokens.min(f64::from(most)).max(f64::from(most).min(1.0))
