@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use pointsman_actors::{
-    decide::kept_for_the_record,
     domain::{ApiType, CostBreakdown, Generation, GenerationId, GenerationStatus, Usage},
     router::Routed,
 };
@@ -48,7 +47,7 @@ impl Opening {
             status: GenerationStatus::Running,
             requested_model: self.requested_model.into(),
             streamed: self.streamed,
-            decision: kept_for_the_record(&routed.decision, &routed.policy),
+            decision: Arc::clone(&routed.decision),
             policy: Arc::clone(&routed.policy),
             catalog: Arc::clone(&routed.catalog),
             attempts: Vec::new(),

@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use pointsman_actors::{
-    decide::{decide, reason_sentence},
+    decide::{decide, decide_to_serve, reason_sentence},
     domain::{EventKind, Objective, RoutingPolicy, Tick},
     stats::{LiveBoard, LiveView},
 };
@@ -43,7 +43,7 @@ fn decisions(c: &mut Criterion) {
             group.bench_function(BenchmarkId::new(objective.as_str(), size), |b| {
                 b.iter(|| {
                     seed += 1;
-                    decide(&world.snapshot, &world.live, black_box(&query), NOW, Some(seed))
+                    decide_to_serve(&world.snapshot, &world.live, black_box(&query), NOW, Some(seed))
                 });
             });
         }

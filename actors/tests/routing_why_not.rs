@@ -3,21 +3,16 @@
 
 mod routing_world;
 
-use std::sync::Arc;
-
 use expect_test::{Expect, expect};
 use pointsman_actors::{
-    decide::{Change, Figure, Verdict, WhyNot, decide, kept_for_the_record, replay, why_not, why_not_in},
+    decide::{Change, Figure, Verdict, WhyNot, decide_to_serve, replay, why_not, why_not_in},
     domain::{Decision, EndpointId, Objective, Objective::*, Preference, Query, Source, Sourced, Weights},
 };
 use routing_world::{NOW, World};
 
 fn ask(world: &World, query: &Query, seed: u64, asked: &str) -> WhyNot {
-    match decide(&world.snapshot, &world.live, query, NOW, Some(seed)) {
-        Ok(decision) => {
-            let kept = kept_for_the_record(&Arc::new(decision), &world.snapshot.policy);
-            why_not(asked, &kept, &world.snapshot.policy, world.catalog())
-        }
+    match decide_to_serve(&world.snapshot, &world.live, query, NOW, Some(seed)) {
+        Ok(decision) => why_not(asked, &decision, &world.snapshot.policy, world.catalog()),
         Err(error) => why_not_in(asked, &error, world.catalog()),
     }
 }

@@ -82,6 +82,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
     Candidate {
         index,
         endpoint: catalog.endpoint(index).unwrap().id,
+        place: index,
         target: 0,
         provider: catalog.endpoint(index).unwrap().provider,
         score,

@@ -164,8 +164,7 @@ impl EstimateBody {
 
 /// The first `most` candidates of a decision, in order.
 pub(crate) fn candidates<'a>(decision: &'a Decision, places: Places<'a>, most: usize) -> Vec<CandidateBody<'a>> {
-    let ranked = (1_usize..).zip(&decision.candidates).take(most);
-    ranked.map(|(rank, candidate)| CandidateBody::new(rank, candidate, places)).collect()
+    decision.candidates.iter().take(most).map(|candidate| CandidateBody::new(candidate, places)).collect()
 }
 
 /// The same with what came of the attempts of a generation.
@@ -202,7 +201,8 @@ pub(crate) fn refused<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<E
 }
 
 impl<'a> CandidateBody<'a> {
-    fn new(rank: usize, candidate: &'a Candidate, places: Places<'a>) -> CandidateBody<'a> {
+    fn new(candidate: &'a Candidate, places: Places<'a>) -> CandidateBody<'a> {
+        let rank = candidate.place as usize + 1;
         let endpoint = places.0.find(candidate.index, candidate.endpoint);
         CandidateBody {
             rank,

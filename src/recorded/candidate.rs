@@ -18,6 +18,8 @@ pub(super) struct RecordedCandidate {
     provider_slug: Option<String>,
     /// Stable id of the endpoint; what the noise depends on.
     endpoint: Digits,
+    /// In the plan, from 0.
+    place: u32,
     /// Position of its provider: later attempts prefer other providers.
     provider: u32,
     /// Which of the requested models it belongs to.
@@ -75,6 +77,7 @@ impl RecordedCandidate {
             model: endpoint.and_then(|endpoint| Some(catalog.model_of(endpoint)?.id.to_string())),
             provider_slug: endpoint.and_then(|endpoint| Some(catalog.provider_of(endpoint)?.slug.to_string())),
             endpoint: Digits(candidate.endpoint.0),
+            place: candidate.place,
             provider: candidate.provider,
             target: candidate.target,
             probe: candidate.probe,
@@ -93,6 +96,7 @@ impl RecordedCandidate {
         Candidate {
             index: 0,
             endpoint: EndpointId(self.endpoint.0),
+            place: self.place,
             target: self.target,
             provider: self.provider,
             score: self.score.0,

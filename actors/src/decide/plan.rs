@@ -24,8 +24,8 @@ pub(super) struct Plan<'r, 'a> {
     pub order: Vec<&'r Row<'a>>,
     /// How many of them may be tried.
     pub attempts: u32,
-    /// Whether noise made the choice.
-    pub explored: bool,
+    /// Who would have been chosen without noise, where noise made the choice.
+    pub calm_best: Option<EndpointId>,
     /// Whether a prompt cache made it.
     pub kept: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::{
     case::Case,
+    extent::{Extent, written_out},
     field::{Field, Moment, Role, Row},
     gates,
     plan::Plan,
@@ -10,8 +11,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, OutputSpread,
-        RouteError, Saving, Target,
+        Candidate, Decision, DecisionCode, Detail, EndpointId, Excluded, ExclusionReason, Health, Objective,
+        OutputSpread, RouteError, Saving, Target,
     },
     stats::Gate,
 };
@@ -30,16 +31,18 @@ pub(super) fn decided(
     mut excluded: Vec<Excluded>,
     plan: &Plan<'_, '_>,
     scoring: &Scoring,
+    extent: Extent,
 ) -> Decision {
     let fallbacks = case.query.routing.provider.allow_fallbacks;
     let planned = if fallbacks { plan.order.len() } else { 1 };
-    let mut candidates: Vec<Candidate> = plan.order.iter().map(|row| candidate(case, row, scoring)).collect();
-    let rivals = candidates.split_off(planned.min(plan.order.len()));
+    let places = written_out(plan, extent);
+    let mut candidates = candidates(case, plan, &places, scoring);
+    let rivals = candidates.split_off(planned.min(candidates.len()));
     excluded.extend(plan.order.iter().skip(planned).map(|row| without_fallbacks(row)));
     let mut on_standby = Vec::new();
     if plan.order.len() < rows.len() {
         if fallbacks {
-            on_standby = standby(case, rows, scoring, plan.attempts as usize);
+            on_standby = standby(case, rows, scoring, plan);
         }
         excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| gates::excluded(case, row)));
     }
@@ -54,7 +57,7 @@ pub(super) fn decided(
         candidates,
         rivals,
         standby: on_standby,
-        omitted: Vec::new(),
+        omitted: if fallbacks { omitted(plan, &places) } else { Vec::new() },
         excluded,
         prompt_tokens: query.prompt_tokens,
         streamed: query.streamed,
@@ -63,21 +66,39 @@ pub(super) fn decided(
         policy_version: case.policy.version,
         tick: case.now,
         seed: case.seed,
-        explored: plan.explored,
+        explored: plan.calm_best.is_some(),
         max_attempts: plan.attempts,
         yardsticks: scoring.yardsticks.recorded(),
     }
 }
 
+/// The candidates at these places of the plan.
+fn candidates(case: &Case<'_>, plan: &Plan<'_, '_>, places: &[usize], scoring: &Scoring) -> Vec<Candidate> {
+    let mut candidates = Vec::with_capacity(places.len());
+    let at = |place: &usize| plan.order.get(*place).map(|row| (*place, row));
+    candidates.extend(places.iter().filter_map(at).map(|(place, row)| candidate(case, row, place, scoring)));
+    candidates
+}
+
+/// Whoever stands at the other places, in the order of the plan.
+fn omitted(plan: &Plan<'_, '_>, places: &[usize]) -> Vec<EndpointId> {
+    let mut omitted = Vec::with_capacity(plan.order.len() - places.len().min(plan.order.len()));
+    let mut kept = places.iter().copied().peekable();
+    let left_out = |(place, _): &(usize, &&Row<'_>)| kept.next_if_eq(place).is_none();
+    omitted.extend(plan.order.iter().enumerate().filter(left_out).map(|(_, row)| row.endpoint()));
+    omitted
+}
+
 // Inlined, a candidate is written where it stays instead of being copied there.
 #[inline]
-pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
+pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &Scoring) -> Candidate {
     let inputs = row.inputs(case);
     let terms = scoring.terms(&row.forecast, inputs.cost);
     let answers = inputs.failures + inputs.successes;
     Candidate {
         index: row.index,
         endpoint: row.endpoint(),
+        place: place as u32,
         target: row.target(),
         provider: row.provider,
         score: terms.sum(),
@@ -128,7 +149,7 @@ fn code(case: &Case<'_>, candidates: &[Candidate], plan: &Plan<'_, '_>) -> Decis
         _ if first > 0 && !competed => DecisionCode::ModelFallback,
         _ if plan.kept => DecisionCode::SessionSticky,
         Some(Target::Alias(position)) if is_free(*position) => DecisionCode::FreePool,
-        _ if plan.explored => DecisionCode::Exploration,
+        _ if plan.calm_best.is_some() => DecisionCode::Exploration,
         Some(Target::Model(_)) if !competed => DecisionCode::FixedModel,
         _ if candidates.len() == 1 => DecisionCode::OnlyCandidate,
         _ => match case.query.objective.value {

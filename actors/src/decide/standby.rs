@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use super::{
     case::Case,
     field::{Role, Row},
+    plan::Plan,
     record,
     score::Scoring,
 };
@@ -23,12 +24,14 @@ enum Obstacle {
     Open,
 }
 
-/// So many of the rows that take no part, in the order they are to be called.
-pub(super) fn standby(case: &Case<'_>, rows: &[Row<'_>], scoring: &Scoring, most: usize) -> Vec<Candidate> {
+/// As many of the rows that take no part as there are attempts, in the order they are to be called.
+pub(super) fn standby(case: &Case<'_>, rows: &[Row<'_>], scoring: &Scoring, plan: &Plan<'_, '_>) -> Vec<Candidate> {
     let aside = rows.iter().filter(|row| row.role == Role::Out).map(|row| (row, Obstacle::of(row)));
     let mut aside: Vec<_> = aside.map(|(row, obstacle)| (row, obstacle, rank(row, obstacle, scoring))).collect();
     aside.sort_unstable_by(|a, b| order(*a, *b));
-    aside.into_iter().take(most).map(|(row, obstacle, _)| candidate(case, row, obstacle, scoring)).collect()
+    let places = plan.order.len()..;
+    let standby = aside.into_iter().take(plan.attempts as usize).zip(places);
+    standby.map(|((row, obstacle, _), place)| called(obstacle, record::candidate(case, row, place, scoring))).collect()
 }
 
 impl Obstacle {
@@ -56,10 +59,10 @@ fn order((a, why_a, rank_a): (&Row<'_>, Obstacle, f64), (b, why_b, rank_b): (&Ro
 }
 
 /// It is called as what it is: the probe of a half-open breaker, past a shut gate, or simply as one more.
-fn candidate(case: &Case<'_>, row: &Row<'_>, obstacle: Obstacle, scoring: &Scoring) -> Candidate {
+fn called(obstacle: Obstacle, candidate: Candidate) -> Candidate {
     Candidate {
         probe: obstacle == Obstacle::HalfOpen,
         panic: matches!(obstacle, Obstacle::Paced | Obstacle::Open),
-        ..record::candidate(case, row, scoring)
+        ..candidate
     }
 }

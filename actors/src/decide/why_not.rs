@@ -173,15 +173,14 @@ fn standing<'a>(endpoints: &[u32], decision: &'a Decision, catalog: &Catalog) ->
     let ids: Vec<(u32, EndpointId)> =
         endpoints.iter().filter_map(|index| Some((*index, catalog.endpoint(*index)?.id))).collect();
     let is_meant = |id: EndpointId| ids.iter().any(|(_, meant)| *meant == id);
-    let held = recorded(decision).enumerate().find(|(_, candidate)| is_meant(candidate.endpoint));
-    if let Some((place, candidate)) = held {
-        return Standing::Recorded(place, candidate);
+    if let Some(candidate) = recorded(decision).find(|candidate| is_meant(candidate.endpoint)) {
+        return Standing::Recorded(candidate.place as usize, candidate);
     }
-    let behind = decision.omitted.iter().enumerate().find_map(|(place, id)| {
-        let (index, id) = ids.iter().find(|(_, meant)| meant == id)?;
-        Some((decision.candidates.len() + place, *index, *id))
+    let omitted = decision.omitted_places().find_map(|(place, id)| {
+        let (index, id) = ids.iter().find(|(_, meant)| *meant == id)?;
+        Some((place, *index, *id))
     });
-    if let Some((place, index, id)) = behind {
+    if let Some((place, index, id)) = omitted {
         return Standing::Omitted(place, index, id);
     }
     match nearest(endpoints, &decision.excluded, catalog) {

@@ -23,7 +23,7 @@ pub struct Decision {
     /// Who is called once the candidates are used up and attempts are left, in this order, although saturated, paced or
     /// behind a shut gate; they stand among the excluded too.
     pub standby: Vec<Candidate>,
-    /// Candidates whose figures the record of it left out: all of them ranked behind those it holds, in this order.
+    /// Who else is in the plan, in its order, but without figures: they stand at the places that `candidates` leaves open.
     pub omitted: Vec<EndpointId>,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<Excluded>,
@@ -219,6 +219,8 @@ pub struct Candidate {
     pub index: u32,
     /// Its stable id.
     pub endpoint: EndpointId,
+    /// Its place in the plan, from 0.
+    pub place: u32,
     /// Which of the targets it belongs to; 0 for all where models compete.
     pub target: u32,
     /// Position of its provider in the same catalog version.
@@ -252,6 +254,12 @@ impl Decision {
     /// Everybody who may be called, in order: the candidates, then those on standby.
     pub fn plan(&self) -> impl Iterator<Item = &Candidate> + Clone {
         self.candidates.iter().chain(&self.standby)
+    }
+
+    /// Who is in the plan without figures, each with its place, from 0.
+    pub fn omitted_places(&self) -> impl Iterator<Item = (usize, EndpointId)> + '_ {
+        let is_open = |place: &usize| self.candidates.iter().all(|candidate| candidate.place as usize != *place);
+        (0..).filter(is_open).zip(self.omitted.iter().copied())
     }
 
     /// Who is called at this place of the plan, counted from 0.

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    decide::{decide, first_byte_clock, hedge_after, splitmix64},
+    decide::{decide_to_serve, first_byte_clock, hedge_after, splitmix64},
     domain::{
         ApiType, Architecture, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, EventKind, Failure,
         Modalities, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
@@ -178,7 +178,8 @@ impl Rule for Core {
         self.query.streamed = ask.request.streamed;
         self.look(now);
         let seed = splitmix64(self.seed ^ (ask.request.id as u64 + 1));
-        let Ok(decision) = decide(&self.snapshot, &self.view, &self.query, now, Some(seed)) else { return Vec::new() };
+        let decided = decide_to_serve(&self.snapshot, &self.view, &self.query, now, Some(seed));
+        let Ok(decision) = decided else { return Vec::new() };
         let order = decision.plan().map(|candidate| candidate.index as usize).collect();
         if ask.request.id.is_multiple_of(self.keep_every) {
             self.kept.push(decision.clone());
