@@ -53,5 +53,6 @@ fn with_only(decision: &Decision, candidates: Vec<Candidate>, rivals: Vec<Candid
         explored: decision.explored,
         max_attempts: decision.max_attempts,
         yardsticks: decision.yardsticks,
+        latency_margin: decision.latency_margin,
     }
 }

@@ -59,6 +59,7 @@ pub(super) fn decided(
         explored: plan.explored,
         max_attempts: plan.attempts,
         yardsticks: scoring.yardsticks.recorded(),
+        latency_margin: query.latency_margin,
     }
 }
 
