@@ -122,8 +122,8 @@ impl Intent {
         let Some(turn) = &self.turn else { return };
         let served = record.attempts.iter().rfind(|attempt| attempt.served);
         let endpoint = served.and_then(|served| {
-            let candidates = &record.decision.candidates;
-            candidates.iter().find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
+            let mut plan = record.decision.plan();
+            plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
         });
         if let Some(endpoint) = endpoint {
             intents.sessions.served(&self.policy.sticky, turn, endpoint, &record.usage, now);

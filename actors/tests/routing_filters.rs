@@ -256,11 +256,11 @@ fn of_several_that_as_many_reasons_stand_against_the_nearest_to_its_limit_is_hin
 }
 
 #[test]
-fn the_lists_of_an_alias_do_not_stand_against_a_model_that_was_asked_for_by_name() {
+fn the_lists_of_an_alias_are_no_reason_against_a_model_beside_it() {
     let narrow = Alias { blocked: vec![pattern("bolt/*")], ..alias("service/narrow") };
-    let world = World::aliased("acme/a $9/9 | bolt/b $3/3", RoutingPolicy::default(), vec![narrow]);
-    let mut query = world.query(Objective::Balanced, "service/narrow, bolt/b");
-    query.routing.provider.max_price.prompt = Some(usd("0.000001"));
-    let hint = nearest_relaxation(&world.decide(&query).unwrap_err(), &world.snapshot).unwrap();
-    assert_eq!((world.name(hint.index).as_str(), hint.against.len()), ("bolt/b", 1));
+    let world = World::aliased("acme/a ctx10 disabled | bolt/b ctx10", RoutingPolicy::default(), vec![narrow]);
+    let error = world.decide(&world.query(Objective::Balanced, "service/narrow, bolt/b")).unwrap_err();
+    let hint = nearest_relaxation(&error, &world.snapshot).unwrap();
+    let against: Vec<_> = hint.against.iter().map(|e| e.reason.as_str()).collect();
+    assert_eq!((world.name(hint.index).as_str(), against), ("bolt/b", vec!["context_length"]));
 }

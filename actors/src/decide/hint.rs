@@ -20,11 +20,10 @@ pub struct Relaxation {
 /// it is the one whose figures have the least way to a limit.
 #[must_use]
 pub fn nearest_relaxation(error: &RouteError, snapshot: &Snapshot) -> Option<Relaxation> {
-    let of_target = |target: &Target| relaxations(*target, error, snapshot);
     let hopeful = |relaxation: &Relaxation| {
         !relaxation.against.is_empty() && relaxation.against.iter().all(|excluded| is_up_to_the_caller(excluded.reason))
     };
-    let relaxations = error.query.targets.iter().flat_map(of_target);
+    let relaxations = error.query.targets.iter().flat_map(|target| relaxations(error, snapshot, *target));
     relaxations.filter(hopeful).min_by(|a, b| {
         let (by_count, by_index) = (a.against.len().cmp(&b.against.len()), a.index.cmp(&b.index));
         let ([share_a, amount_a], [share_b, amount_b]) = (a.excess(), b.excess());
@@ -32,22 +31,26 @@ pub fn nearest_relaxation(error: &RouteError, snapshot: &Snapshot) -> Option<Rel
     })
 }
 
-/// What stands against each endpoint of one target. The lists of an alias bind what it stands for alone.
-fn relaxations(target: Target, error: &RouteError, snapshot: &Snapshot) -> Vec<Relaxation> {
-    let catalog = &snapshot.catalog;
-    let (alias, fixed) = match target {
+/// What stands against each excluded endpoint that `target` stands for: an alias has lists of its own.
+fn relaxations<'a>(
+    error: &'a RouteError,
+    snapshot: &'a Snapshot,
+    target: Target,
+) -> impl Iterator<Item = Relaxation> + use<'a> {
+    let catalog = &*snapshot.catalog;
+    let (alias, model) = match target {
         Target::Alias(position) => (catalog.alias(position), None),
-        Target::Model(position) => (None, Some(position)),
+        Target::Model(position) => (None, catalog.model(position)),
     };
     let screen = Screen::new(catalog, &snapshot.lengths, &error.query, alias);
-    let against = |index: u32| -> Option<Relaxation> {
+    let is_meant = move |index: &u32| model.is_none_or(|model| model.endpoints.contains(index));
+    let excluded = error.excluded.iter().map(|excluded| excluded.index).filter(is_meant);
+    excluded.filter_map(move |index| {
         let subject = Subject::of(catalog, catalog.endpoint(index)?)?;
         let endpoint = subject.endpoint.id;
-        let excluded = screen.refusals(subject).map(|(reason, detail)| Excluded { index, endpoint, reason, detail });
-        let is_meant = fixed.is_none_or(|model| model == subject.endpoint.model);
-        is_meant.then(|| Relaxation { index, against: excluded.collect() })
-    };
-    error.excluded.iter().filter_map(|excluded| against(excluded.index)).collect()
+        let against = screen.refusals(subject).map(|(reason, detail)| Excluded { index, endpoint, reason, detail });
+        Some(Relaxation { index, against: against.collect() })
+    })
 }
 
 impl Relaxation {
