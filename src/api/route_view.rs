@@ -363,6 +363,10 @@ mod tests {
                   "model": "acme/small",
                   "provider_name": "Acme",
                   "provider_slug": "acme",
+                  "tier": {
+                    "provider_order": 1,
+                    "preference_grade": null
+                  },
                   "score": 5.1e-6,
                   "score_unit": "usd",
                   "score_terms": [
