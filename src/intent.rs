@@ -105,6 +105,8 @@ impl Intent {
             GenerationStatus::Failed => self.waited(intents, Waited::Failed(first_token.unwrap_or(elapsed)), now),
             GenerationStatus::Cancelled => {
                 self.waited(intents, first_token.map_or(Waited::Left(elapsed), Waited::FirstToken), now);
+                // Whoever sent content has read the prompt.
+                self.served(intents, record, now);
             }
             GenerationStatus::Running => {}
         }
@@ -118,10 +120,10 @@ impl Intent {
 
     fn served(&self, intents: &Intents, record: &Generation, now: Tick) {
         let Some(turn) = &self.turn else { return };
-        let served = record.attempts.iter().rfind(|attempt| attempt.error_type.is_none());
+        let served = record.attempts.iter().rfind(|attempt| attempt.served);
         let endpoint = served.and_then(|served| {
-            let candidates = &record.decision.candidates;
-            candidates.iter().find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
+            let mut plan = record.decision.plan();
+            plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
         });
         if let Some(endpoint) = endpoint {
             intents.sessions.served(&self.policy.sticky, turn, endpoint, &record.usage, now);

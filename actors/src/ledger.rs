@@ -323,6 +323,7 @@ mod tests {
             explored: false,
             max_attempts: 1,
             yardsticks: [0.0; 3],
+            latency_margin: 1.0,
         }
     }
 

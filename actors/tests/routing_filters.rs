@@ -239,6 +239,23 @@ fn the_nearest_relaxation_is_what_the_fewest_reasons_stand_against() {
 }
 
 #[test]
+fn of_several_that_as_many_reasons_stand_against_the_nearest_to_its_limit_is_hinted_at() {
+    let check = |world: &str, ask: &dyn Fn(&mut Query)| {
+        let world = World::of(world);
+        let mut query = world.query(Objective::Balanced, "");
+        ask(&mut query);
+        let hint = nearest_relaxation(&world.decide(&query).unwrap_err(), &world.snapshot).unwrap();
+        assert_eq!(world.name(hint.index), "bolt/b");
+    };
+    for ceiling in ["0.000001", "0"] {
+        let prompt = PriceCeiling { prompt: Some(usd(ceiling)), ..PriceCeiling::default() };
+        check("acme/a $9/9 | bolt/b $3/3 | core/c $5/5", &|query| query.routing.provider.max_price = prompt);
+    }
+    check("acme/a $9/9 | bolt/b $3/3", &|query| query.routing.max_cost = sourced(usd("0.000001")));
+    check("acme/a ctx10 | bolt/b ctx500 | core/c ctx90", &|query| query.prompt_tokens = 9000);
+}
+
+#[test]
 fn the_lists_of_an_alias_are_no_reason_against_a_model_beside_it() {
     let narrow = Alias { blocked: vec![pattern("bolt/*")], ..alias("service/narrow") };
     let world = World::aliased("acme/a ctx10 disabled | bolt/b ctx10", RoutingPolicy::default(), vec![narrow]);

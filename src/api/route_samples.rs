@@ -75,6 +75,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         explored: false,
         max_attempts: 3,
         yardsticks: [2.9, 0.000_004_8, 0.000_01],
+        latency_margin: 1.0,
     }
 }
 

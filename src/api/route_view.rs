@@ -4,9 +4,12 @@
 //! A decision points into the catalog of its time. [`Places`] finds an endpoint in the catalog at hand also
 //! after a reload; what is gone by then is `null`.
 
-use pointsman_actors::domain::{
-    AttemptRecord, Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Generation, Health, Price, Pricing,
-    Saving, ScoreTerm,
+use pointsman_actors::{
+    decide::place_and_grade,
+    domain::{
+        AttemptRecord, Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Generation, Health, Price, Pricing,
+        RoutingParameters, Saving, ScoreTerm,
+    },
 };
 use serde::Serialize;
 
@@ -49,6 +52,9 @@ pub(crate) struct CandidateBody<'a> {
     role: &'static str,
     #[serde(flatten)]
     endpoint: Named<'a>,
+    /// Only where something was ordered or preferred.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<TierBody>,
     score: Figure,
     score_unit: &'static str,
     score_terms: Vec<ScoreTermBody>,
@@ -63,6 +69,16 @@ pub(crate) struct CandidateBody<'a> {
     health: HealthBody,
     pricing: Option<PricePairBody>,
     context_length: Option<u32>,
+}
+
+/// What ranks before any score.
+#[derive(Serialize)]
+struct TierBody {
+    /// Place in `provider.order`, counted from 1; null for who is not in it.
+    provider_order: Option<u32>,
+    /// 0: expected to keep every preference, or not known well enough to say no. Above: misses one by so many tenths
+    /// at most. Null where nothing is preferred.
+    preference_grade: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -164,7 +180,11 @@ impl EstimateBody {
 
 /// The first `most` candidates of a decision, in order.
 pub(crate) fn candidates<'a>(decision: &'a Decision, places: Places<'a>, most: usize) -> Vec<CandidateBody<'a>> {
-    decision.candidates.iter().take(most).map(|candidate| CandidateBody::new(candidate, places)).collect()
+    let body = |candidate| CandidateBody {
+        tier: TierBody::new(decision, candidate),
+        ..CandidateBody::new(candidate, places)
+    };
+    decision.candidates.iter().take(most).map(body).collect()
 }
 
 /// The same with what came of the attempts of a generation.
@@ -213,6 +233,7 @@ impl<'a> CandidateBody<'a> {
                 _ => "candidate",
             },
             endpoint: places.name(endpoint),
+            tier: None,
             score: Figure::significant(candidate.score),
             score_unit: candidate.unit.as_str(),
             score_terms: candidate.terms.iter().map(|term| ScoreTermBody::new(&term)).collect(),
@@ -224,6 +245,19 @@ impl<'a> CandidateBody<'a> {
             pricing: endpoint.map(|endpoint| PricePairBody::new(&endpoint.pricing)),
             context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
         }
+    }
+}
+
+impl TierBody {
+    fn new(decision: &Decision, candidate: &Candidate) -> Option<TierBody> {
+        let RoutingParameters { provider, preferred_max_latency: latency, preferred_min_throughput: rate, .. } =
+            &decision.parameters;
+        let (place, grade) = place_and_grade(candidate.inputs.tier);
+        let (ordered, wished) = (!provider.order.is_empty(), latency.is_some() || rate.is_some());
+        (ordered || wished).then(|| TierBody {
+            provider_order: (ordered && (place as usize) < provider.order.len()).then_some(place + 1),
+            preference_grade: wished.then_some(grade),
+        })
     }
 }
 
@@ -329,6 +363,10 @@ mod tests {
                   "model": "acme/small",
                   "provider_name": "Acme",
                   "provider_slug": "acme",
+                  "tier": {
+                    "provider_order": 1,
+                    "preference_grade": null
+                  },
                   "score": 5.1e-6,
                   "score_unit": "usd",
                   "score_terms": [

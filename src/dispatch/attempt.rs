@@ -125,7 +125,9 @@ impl Attempt {
         let Some(claim) = self.claim else { return };
         self.worker.setup.published.live.first_token(&claim, now);
         if self.request.streamed {
-            self.tell(claim, now, EventKind::FirstToken { prompt_tokens: self.request.prompt_tokens });
+            // How much was read from a cache is not told before the stream ends.
+            let prompt_tokens = self.request.prompt_tokens.saturating_sub(claim.cached_tokens);
+            self.tell(claim, now, EventKind::FirstToken { prompt_tokens });
         }
     }
 
@@ -150,13 +152,19 @@ impl Attempt {
             streamed: self.request.streamed,
             first_token: first - self.started,
             total: now - self.started,
-            prompt_tokens: small(usage.prompt_tokens),
+            prompt_tokens: small(usage.prompt_tokens.saturating_sub(self.cached(usage))),
             completion_tokens: small(usage.completion_tokens) / self.request.answers.max(1),
             max_tokens: self.request.max_tokens,
             cost: outcome.cost.total().to_f64(),
         };
         self.finish(now, end, events::Ending::Ordinary);
         self.record(now, End { status: Some(200), error_type: None, cost: outcome.cost.total(), served: true })
+    }
+
+    /// Prompt tokens that were read from a cache: as the provider counted them, else as expected.
+    fn cached(&self, usage: &Usage) -> u64 {
+        let expected = self.claim.map_or(0, |claim| u64::from(claim.cached_tokens));
+        if usage.estimated { expected } else { usage.cached_tokens }
     }
 
     /// The attempt failed, and with it perhaps `generation`; `outcome` is what the client had seen of it by then.

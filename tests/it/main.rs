@@ -19,6 +19,7 @@ mod config_faults;
 mod config_fuzz;
 #[cfg(test)]
 mod config_models;
+mod config_routing;
 #[cfg(test)]
 mod config_secrets;
 #[cfg(test)]

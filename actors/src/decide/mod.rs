@@ -48,6 +48,7 @@ pub use score::{score_unit, term_names};
 pub use what_if::{Imagination, ImaginedWorld};
 pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_in};
 pub use why_not_now::why_not_now;
+pub use wishes::place_and_grade;
 
 use self::{
     case::Case,

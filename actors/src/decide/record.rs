@@ -69,6 +69,7 @@ pub(super) fn decided(
         explored: plan.calm_best.is_some(),
         max_attempts: plan.attempts,
         yardsticks: scoring.yardsticks.recorded(),
+        latency_margin: query.latency_margin,
     }
 }
 

@@ -156,7 +156,7 @@ pub enum EventKind {
     Dispatched,
     /// The first content of a stream arrived. Not sent for plain answers, which show only their total.
     FirstToken {
-        /// Estimated prompt tokens of the request.
+        /// Estimated prompt tokens of the request, less those expected in a cache.
         prompt_tokens: u32,
     },
     /// The answer was whole.
@@ -167,7 +167,7 @@ pub enum EventKind {
         first_token: Duration,
         /// Last byte since dispatch.
         total: Duration,
-        /// Input tokens.
+        /// Input tokens, less those read from a cache.
         prompt_tokens: u32,
         /// Output tokens, as the provider counted them.
         completion_tokens: u32,

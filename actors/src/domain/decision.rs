@@ -49,6 +49,8 @@ pub struct Decision {
     pub max_attempts: u32,
     /// T̃, C̃ and C_max: the yardsticks of the scores (seconds, dollars, dollars).
     pub yardsticks: [f64; 3],
+    /// How much stricter than its bounds `preferred_max_latency` was read: a bound of 1 s counted as 1 s by this.
+    pub latency_margin: f64,
 }
 
 /// Why the choice is the choice.

@@ -53,6 +53,8 @@ pub struct Claim {
     pub in_flight: u32,
     /// Seconds until a sign of life is expected.
     pub expected: f64,
+    /// Prompt tokens that it was expected to read from its cache: these teach nothing about prompts.
+    pub cached_tokens: u32,
     /// What was expected of the attempt in all; travels with its events.
     pub predicted: Prediction,
     /// Whether it is the one probe of a half-open breaker, of the endpoint or its provider.
@@ -271,6 +273,7 @@ impl EndpointState {
             dispatched: now,
             in_flight: self.in_flight,
             expected,
+            cached_tokens: candidate.inputs.cached_tokens,
             predicted: candidate.predicted,
             probe: caller == Caller::Probe || provider_caller == Caller::Probe,
             serial: self.serial,
