@@ -48,13 +48,20 @@ impl Rig {
         rig
     }
 
+    /// Of an attempt whose first token was expected after a quarter of a second.
     fn tell(&mut self, dispatched: f64, now: f64, in_flight: u32, kind: EventKind) {
+        self.tell_expecting(0.25, dispatched, now, in_flight, kind);
+    }
+
+    /// Of an attempt that was expected to show itself after so many seconds, a quarter of one for the first token.
+    fn tell_expecting(&mut self, expected: f64, dispatched: f64, now: f64, in_flight: u32, kind: EventKind) {
         let event = Event {
             endpoint: self.endpoint,
             at: at(now),
             dispatched: at(dispatched),
             in_flight,
-            predicted: Prediction::NONE,
+            predicted: Prediction { first_token_p50: 0.25, ..Prediction::NONE },
+            expected,
             kind,
         };
         self.statistics.apply(&event);
@@ -179,13 +186,35 @@ fn a_timeout_counts_and_teaches_only_if_the_endpoint_was_alive_meanwhile() {
 }
 
 #[test]
+fn what_was_given_up_teaches_the_first_token_its_share_of_the_surprise() {
+    let timeout = Failure { kind: FailureKind::Timeout, status: None, retry_after: None };
+    let ends = [EventKind::Failed { failure: timeout, had_content: false }, EventKind::Cancelled { had_content: false }];
+    for end in ends {
+        // What one such request makes of a first token of 250 ms, against one of which nothing is heard.
+        let taught = |expected: f64, age: f64| {
+            let intercept = |end| {
+                let mut rig = Rig::warm();
+                rig.tell(40.1, 40.2, 1, EventKind::FirstToken { prompt_tokens: 1 });
+                rig.tell_expecting(expected, 40.0, 40.0 + age, 1, end);
+                rig.estimates().fit.intercept
+            };
+            intercept(end) - intercept(EventKind::Dispatched)
+        };
+        assert!(taught(10.0, 600.0).abs() < 1e-9, "the clock of a whole answer that was expected after 10 s: {end:?}");
+        assert!(taught(0.5, 0.35).abs() < 1e-9, "not even what was expected: {end:?}");
+        let (stream, plain) = (taught(0.25, 1.0), taught(0.5, 2.0));
+        assert!(stream > 0.0 && (stream - plain).abs() < 1e-3, "four times what was expected: {stream} {plain}, {end:?}");
+    }
+}
+
+#[test]
 fn a_client_that_left_teaches_only_what_is_slower_than_expected_of_a_living_endpoint() {
     let left = |age: f64, alive: bool, had_content: bool| {
         move |rig: &mut Rig| {
             if alive {
                 rig.tell(40.0, 40.01, 1, EventKind::FirstToken { prompt_tokens: 1 });
             }
-            let kind = EventKind::Cancelled { had_content, expected_ln_first_token: 0.25_f64.ln() };
+            let kind = EventKind::Cancelled { had_content };
             rig.tell(39.0, 39.0 + age, 1, kind);
         }
     };
@@ -250,7 +279,7 @@ fn figures_count_by_class_and_leave_callers_mistakes_out() {
     rig.fail(10.0, 10.2, FailureKind::Timeout, None);
     rig.fail(10.0, 10.3, FailureKind::RateLimited, Some(429));
     rig.fail(10.0, 10.4, FailureKind::BadRequest, Some(400));
-    rig.tell(10.0, 10.5, 1, EventKind::Cancelled { had_content: true, expected_ln_first_token: 0.0 });
+    rig.tell(10.0, 10.5, 1, EventKind::Cancelled { had_content: true });
     let figures = rig.statistics.figures(at(20.0));
     let summary = &figures.endpoints.first().unwrap().summary;
     assert_eq!((summary.requests, summary.successes, summary.window_seconds), (9, 6, 300));

@@ -34,7 +34,7 @@ const OK: EventKind = EventKind::Completed {
     cost: 0.0,
 };
 
-const LEFT: EventKind = EventKind::Cancelled { had_content: false, expected_ln_first_token: 0.0 };
+const LEFT: EventKind = EventKind::Cancelled { had_content: false };
 
 fn failed(kind: FailureKind, status: u16, retry_after: Option<f64>) -> EventKind {
     let retry_after = retry_after.map(Duration::from_secs_f64);

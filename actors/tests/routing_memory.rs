@@ -36,7 +36,7 @@ fn endpoint(model: &str, provider: &str, variant: &str) -> EndpointId {
 
 fn tell(statistics: &mut Statistics, endpoint: EndpointId, start: f64, after: f64, kind: EventKind) {
     let (at, dispatched, predicted) = (at(start + after), at(start), Prediction::NONE);
-    statistics.apply(&Event { endpoint, at, dispatched, in_flight: 1, predicted, kind });
+    statistics.apply(&Event { endpoint, at, dispatched, in_flight: 1, predicted, expected: 0.0, kind });
 }
 
 /// A stream of thirty tokens at fifty a second.

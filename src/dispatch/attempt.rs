@@ -200,9 +200,8 @@ impl Attempt {
     }
 
     fn cancel(&mut self, now: Tick, ending: events::Ending<'_>) {
-        let expected_ln_first_token = self.claim.map_or(0.0, |claim| claim.expected.ln());
         let had_content = self.first_token.is_some();
-        self.finish(now, EventKind::Cancelled { had_content, expected_ln_first_token }, ending);
+        self.finish(now, EventKind::Cancelled { had_content }, ending);
     }
 
     /// What an attempt costs that is given up: its prompt, if there was anybody to send it to, and what it is known

@@ -145,6 +145,8 @@ pub struct Event {
     pub in_flight: u32,
     /// What was expected of the attempt when it was chosen; [`Prediction::NONE`] when nothing was.
     pub predicted: Prediction,
+    /// Seconds after which a sign of life was expected: the first token of a stream, the whole of a plain answer.
+    pub expected: f64,
     /// What happened.
     pub kind: EventKind,
 }
@@ -187,7 +189,5 @@ pub enum EventKind {
     Cancelled {
         /// Whether the first content had arrived before.
         had_content: bool,
-        /// The logarithm of the first-token seconds expected at dispatch.
-        expected_ln_first_token: f64,
     },
 }

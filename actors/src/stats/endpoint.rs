@@ -98,10 +98,8 @@ impl EndpointStatistics {
                 self.completed(event, answer, prior, policy);
             }
             EventKind::Failed { failure, had_content } => self.failed(event, failure, *had_content, prior, policy),
-            EventKind::Cancelled { had_content: true, .. } => {}
-            EventKind::Cancelled { had_content: false, expected_ln_first_token } => {
-                self.censored(event, *expected_ln_first_token, prior, policy);
-            }
+            EventKind::Cancelled { had_content: true } => {}
+            EventKind::Cancelled { had_content: false } => self.censored(event, prior, policy),
         }
     }
 
@@ -200,17 +198,21 @@ impl EndpointStatistics {
             self.tripped = Some(event.at);
         }
         if verdict == Verdict::Late && !had_content {
-            self.censored(event, f64::NEG_INFINITY, prior, policy);
+            self.censored(event, prior, policy);
         }
     }
 
     /// A request was given up without an answer. It would have taken longer than that, which is news only if it
-    /// is longer than expected (`expected`: ln seconds at dispatch) and if the endpoint was alive meanwhile:
-    /// a hang is a failure, and an impatient client must not teach a slow endpoint to look fast.
-    fn censored(&mut self, event: &Event, expected: f64, prior: Prior, policy: &RoutingPolicy) {
+    /// is longer than expected and if the endpoint was alive meanwhile: a hang is a failure, and an impatient client
+    /// must not teach a slow endpoint to look fast. As of a plain answer, the first token has its share of the
+    /// surprise, and none where it was but a small part of what was expected.
+    fn censored(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
+        if event.predicted.first_token_p50 <= PLAIN_FIRST_SHARE * event.expected {
+            return;
+        }
         // The prompt is in what was expected at dispatch; here it is left out of both sides.
         let here = self.fit(event, prior, policy).expected(f64::from(event.in_flight), 0.0);
-        let expected = expected.max(here);
+        let expected = libm::log(event.expected).max(here);
         let age = libm::log(CENSORED * event.at.seconds_since(event.dispatched));
         if age > expected && self.alive > Some(event.dispatched) {
             let sample = Sample { guessed: true, ..sample(event, here + age - expected) };

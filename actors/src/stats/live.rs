@@ -67,8 +67,8 @@ impl Claim {
     /// The news that this happened to its attempt.
     #[must_use]
     pub const fn event(&self, at: Tick, kind: EventKind) -> Event {
-        let Claim { endpoint, dispatched, in_flight, predicted, .. } = *self;
-        Event { endpoint, at, dispatched, in_flight, predicted, kind }
+        let Claim { endpoint, dispatched, in_flight, predicted, expected, .. } = *self;
+        Event { endpoint, at, dispatched, in_flight, predicted, expected, kind }
     }
 }
 
@@ -289,7 +289,7 @@ impl EndpointState {
         jitter: impl Fn(u32) -> f64,
     ) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        if let EventKind::Cancelled { had_content: false, .. } = end {
+        if let EventKind::Cancelled { had_content: false } = end {
             self.give_up(claim.serial, now, &policy.breaker);
         }
         self.answered(claim.serial);

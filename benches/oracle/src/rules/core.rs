@@ -225,10 +225,7 @@ impl Rule for Core {
                 let failure = Failure { kind, status, retry_after };
                 EventKind::Failed { failure, had_content: report.first.is_some() }
             }
-            News::Cancelled => EventKind::Cancelled {
-                had_content: report.first.is_some(),
-                expected_ln_first_token: libm::log(claim.expected),
-            },
+            News::Cancelled => EventKind::Cancelled { had_content: report.first.is_some() },
         };
         if first && report.news == News::Completed {
             self.compare(report);
