@@ -6,7 +6,7 @@ mod routing_world;
 use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, Prediction, RoutingPolicy, Tick},
+    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateNews, Prediction, RoutingPolicy, Tick},
     stats::{Estimates, Snapshot, Statistics, Verdict},
 };
 use routing_world::World;
@@ -55,16 +55,21 @@ impl Rig {
 
     /// Of an attempt that was expected to show itself after so many seconds, a quarter of one for the first token.
     fn tell_expecting(&mut self, expected: f64, dispatched: f64, now: f64, in_flight: u32, kind: EventKind) {
-        let event = Event {
+        let event = self.event(dispatched, now, kind);
+        self.statistics.apply(&Event { in_flight, expected, ..event });
+    }
+
+    fn event(&self, dispatched: f64, now: f64, kind: EventKind) -> Event {
+        Event {
             endpoint: self.endpoint,
             at: at(now),
             dispatched: at(dispatched),
-            in_flight,
+            in_flight: 1,
             predicted: Prediction { first_token_p50: 0.25, ..Prediction::NONE },
-            expected,
+            expected: 0.25,
+            gate: GateNews::Unmoved,
             kind,
-        };
-        self.statistics.apply(&event);
+        }
     }
 
     fn stream(&mut self, start: f64, first: f64, in_flight: u32) {
@@ -82,16 +87,7 @@ impl Rig {
     }
 
     fn plain(&mut self, start: f64, total: f64, tokens: u32) {
-        let completed = EventKind::Completed {
-            streamed: false,
-            first_token: secs(total),
-            total: secs(total),
-            prompt_tokens: 10,
-            completion_tokens: tokens,
-            max_tokens: None,
-            cost: 0.0,
-        };
-        self.tell(start, start + total, 1, completed);
+        self.tell(start, start + total, 1, plain(total, tokens));
     }
 
     fn fail(&mut self, dispatched: f64, now: f64, kind: FailureKind, status: Option<u16>) {
@@ -101,6 +97,18 @@ impl Rig {
 
     fn estimates(&mut self) -> Estimates {
         self.statistics.snapshot(1).endpoints.first().unwrap().estimates
+    }
+}
+
+fn plain(total: f64, tokens: u32) -> EventKind {
+    EventKind::Completed {
+        streamed: false,
+        first_token: secs(total),
+        total: secs(total),
+        prompt_tokens: 10,
+        completion_tokens: tokens,
+        max_tokens: None,
+        cost: 0.0,
     }
 }
 
@@ -188,7 +196,8 @@ fn a_timeout_counts_and_teaches_only_if_the_endpoint_was_alive_meanwhile() {
 #[test]
 fn what_was_given_up_teaches_the_first_token_its_share_of_the_surprise() {
     let timeout = Failure { kind: FailureKind::Timeout, status: None, retry_after: None };
-    let ends = [EventKind::Failed { failure: timeout, had_content: false }, EventKind::Cancelled { had_content: false }];
+    let ends =
+        [EventKind::Failed { failure: timeout, had_content: false }, EventKind::Cancelled { had_content: false }];
     for end in ends {
         // What one such request makes of a first token of 250 ms, against one of which nothing is heard.
         let taught = |expected: f64, age: f64| {
@@ -203,7 +212,10 @@ fn what_was_given_up_teaches_the_first_token_its_share_of_the_surprise() {
         assert!(taught(10.0, 600.0).abs() < 1e-9, "the clock of a whole answer that was expected after 10 s: {end:?}");
         assert!(taught(0.5, 0.35).abs() < 1e-9, "not even what was expected: {end:?}");
         let (stream, plain) = (taught(0.25, 1.0), taught(0.5, 2.0));
-        assert!(stream > 0.0 && (stream - plain).abs() < 1e-3, "four times what was expected: {stream} {plain}, {end:?}");
+        assert!(
+            stream > 0.0 && (stream - plain).abs() < 1e-3,
+            "four times what was expected: {stream} {plain}, {end:?}"
+        );
     }
 }
 
@@ -243,9 +255,12 @@ fn a_probe_that_finds_the_endpoint_well_clears_most_of_its_record() {
     let mut rig = Rig::new();
     (0..5).for_each(|i| rig.fail(f64::from(i), f64::from(i) + 0.1, FailureKind::Server, Some(500)));
     assert!(rig.estimates().failures > 4.0);
-    rig.stream(1.0, 5.0, 1);
-    assert!(rig.estimates().failures > 4.0, "dispatched before it failed for good: no probe");
-    rig.stream(12.0, 0.25, 1);
+    let success = rig.event(12.0, 12.5, plain(0.5, 2));
+    rig.statistics.apply(&success);
+    assert!(rig.estimates().failures > 3.5, "no breaker was closed by it: nothing is forgiven");
+    rig.statistics.apply(&Event { gate: GateNews::Moved, ..success });
+    assert!(rig.estimates().failures > 3.5, "another gate moved");
+    rig.statistics.apply(&Event { gate: GateNews::Recovered, ..success });
     assert!(rig.estimates().failures <= 0.3);
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pointsman_actors::{
     decide::decide,
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, Objective, Prediction, Query, Tick},
+    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateNews, Objective, Prediction, Query, Tick},
     stats::{EndpointStats, LiveView, Restored, Snapshot, State, StateFault, Statistics},
 };
 use proptest::prelude::*;
@@ -36,7 +36,8 @@ fn endpoint(model: &str, provider: &str, variant: &str) -> EndpointId {
 
 fn tell(statistics: &mut Statistics, endpoint: EndpointId, start: f64, after: f64, kind: EventKind) {
     let (at, dispatched, predicted) = (at(start + after), at(start), Prediction::NONE);
-    statistics.apply(&Event { endpoint, at, dispatched, in_flight: 1, predicted, expected: 0.0, kind });
+    let gate = GateNews::Unmoved;
+    statistics.apply(&Event { endpoint, at, dispatched, in_flight: 1, predicted, expected: 0.0, gate, kind });
 }
 
 /// A stream of thirty tokens at fifty a second.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
     dialect::Outcome,
-    domain::{AttemptReason, AttemptRecord, Endpoint, EventKind, GenerationId, Tick, Usage, Usd},
+    domain::{AttemptReason, AttemptRecord, Endpoint, Event, EventKind, GenerationId, Tick, Usage, Usd},
     router::Routed,
     stats::{Claim, QuotaReport},
 };
@@ -112,7 +112,7 @@ impl Attempt {
             claim: Some(claim),
             _place: place,
         };
-        attempt.tell(claim, attempt.started, EventKind::Dispatched);
+        attempt.tell(claim.event(attempt.started, EventKind::Dispatched));
         attempt
     }
 
@@ -125,7 +125,7 @@ impl Attempt {
         let Some(claim) = self.claim else { return };
         self.worker.setup.published.live.first_token(&claim, now);
         if self.request.streamed {
-            self.tell(claim, now, EventKind::FirstToken { prompt_tokens: self.request.prompt_tokens });
+            self.tell(claim.event(now, EventKind::FirstToken { prompt_tokens: self.request.prompt_tokens }));
         }
     }
 
@@ -236,11 +236,11 @@ impl Attempt {
         }
         events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, ending }
             .emit(&self.worker.shared.metrics);
-        self.tell(claim, now, end);
+        self.tell(claim.ended(now, end, change));
     }
 
-    fn tell(&self, claim: Claim, at: Tick, kind: EventKind) {
-        self.worker.post(self.worker.news.event(claim.event(at, kind)));
+    fn tell(&self, event: Event) {
+        self.worker.post(self.worker.news.event(event));
     }
 
     /// `started_ms` is made relative by the draft, which knows when the request was accepted.

@@ -147,8 +147,22 @@ pub struct Event {
     pub predicted: Prediction,
     /// Seconds after which a sign of life was expected: the first token of a stream, the whole of a plain answer.
     pub expected: f64,
+    /// Whether a gate moved by it.
+    pub gate: GateNews,
     /// What happened.
     pub kind: EventKind,
+}
+
+/// What the end of an attempt did to the gates it passed. Breakers say so; nobody infers it from the events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GateNews {
+    /// Nothing.
+    #[default]
+    Unmoved,
+    /// One of them moved, the endpoint's or its provider's.
+    Moved,
+    /// It was a success that closed the endpoint's breaker.
+    Recovered,
 }
 
 /// What happened to an endpoint.

@@ -18,7 +18,7 @@ use super::{
     tail::Tail,
     windows::Windows,
 };
-use crate::domain::{Event, EventKind, Failure, RoutingPolicy, Tick};
+use crate::domain::{Event, EventKind, Failure, GateNews, RoutingPolicy, Tick};
 
 /// A request given up after this age would have taken a bit longer.
 const CENSORED: f64 = 1.3;
@@ -33,8 +33,6 @@ pub(super) struct EndpointStatistics {
     outcomes: Outcomes,
     /// When it last gave a first token or a whole answer.
     alive: Option<Tick>,
-    /// When failures last were many enough to open a breaker.
-    tripped: Option<Tick>,
     consecutive: u32,
     /// Of the total time, and of the first token.
     tail: Tail,
@@ -124,8 +122,7 @@ impl EndpointStatistics {
             self.learn_plain(event, answer, prior, policy);
         }
         self.outcomes.succeed(event.at, policy.stats.half_life);
-        // Only a probe, or a call past a shut gate, is dispatched after the breaker opened.
-        if self.tripped.take_if(|tripped| event.dispatched > *tripped).is_some() {
+        if event.gate == GateNews::Recovered {
             self.outcomes.recover();
         }
         self.alive = self.alive.max(Some(event.at));
@@ -191,12 +188,6 @@ impl EndpointStatistics {
         }
         self.outcomes.fail(event.at, policy.stats.half_life);
         self.consecutive = self.consecutive.saturating_add(1);
-        let trips = verdict == Verdict::Refused
-            || self.consecutive >= policy.breaker.consecutive
-            || self.outcomes.is_failing(event.at, policy.stats.half_life);
-        if trips && self.tripped.is_none() {
-            self.tripped = Some(event.at);
-        }
         if verdict == Verdict::Late && !had_content {
             self.censored(event, prior, policy);
         }

@@ -14,7 +14,7 @@ use super::{
     mix,
 };
 use crate::domain::{
-    Candidate, Catalog, Cause, EndpointId, Event, EventKind, ExclusionReason, Failure, Prediction, Provider,
+    Candidate, Catalog, Cause, EndpointId, Event, EventKind, ExclusionReason, Failure, GateNews, Prediction, Provider,
     RoutingPolicy, Tick,
 };
 
@@ -68,7 +68,14 @@ impl Claim {
     #[must_use]
     pub const fn event(&self, at: Tick, kind: EventKind) -> Event {
         let Claim { endpoint, dispatched, in_flight, predicted, expected, .. } = *self;
-        Event { endpoint, at, dispatched, in_flight, predicted, expected, kind }
+        Event { endpoint, at, dispatched, in_flight, predicted, expected, gate: GateNews::Unmoved, kind }
+    }
+
+    /// The news that its attempt ended, with what [`LiveBoard::finish`] gave.
+    #[must_use]
+    pub fn ended(&self, at: Tick, end: EventKind, change: Option<BreakerChange>) -> Event {
+        let gate = change.map_or(GateNews::Unmoved, |change| change.news());
+        Event { gate, ..self.event(at, end) }
     }
 }
 
@@ -85,6 +92,14 @@ pub struct BreakerChange {
     pub provider_gate: Option<Move>,
     /// The failure behind it; `None` when a probe found things well.
     pub cause: Option<Cause>,
+}
+
+impl BreakerChange {
+    fn news(&self) -> GateNews {
+        // Nothing but a success opens an endpoint's gate.
+        let recovered = self.endpoint_gate.is_some_and(|gate| gate.to.is_passing());
+        if recovered { GateNews::Recovered } else { GateNews::Moved }
+    }
 }
 
 /// From one gate to another.

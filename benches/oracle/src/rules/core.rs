@@ -6,9 +6,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::{decide, first_byte_clock, hedge_after, splitmix64},
     domain::{
-        ApiType, Architecture, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, EventKind, Failure,
-        Modalities, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
-        ProviderState, Query, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
+        ApiType, Architecture, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, Event, EventKind,
+        Failure, GateNews, Modalities, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider,
+        ProviderSlug, ProviderState, Query, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd,
+        Weights,
     },
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
 };
@@ -128,9 +129,9 @@ impl Core {
         self.snapshot = self.statistics.snapshot(self.snapshot.version + 1);
     }
 
-    fn learn(&mut self, claim: &Claim, at: Tick, kind: EventKind) {
+    fn learn(&mut self, mut event: Event) {
+        let at = event.at;
         self.publish_if_due(at);
-        let mut event = claim.event(at, kind);
         if self.without == Without::Load {
             event.in_flight = 1;
         }
@@ -230,15 +231,16 @@ impl Rule for Core {
         if first && report.news == News::Completed {
             self.compare(report);
         }
-        let moved = match report.news {
-            News::Began | News::FirstToken => None,
+        let event = match report.news {
+            News::Began | News::FirstToken => claim.event(now, kind),
             _ => {
                 self.claims.remove(&report.attempt);
-                self.board.finish(claim, now, kind, &self.policy)
+                let change = self.board.finish(claim, now, kind, &self.policy);
+                claim.ended(now, kind, change)
             }
         };
-        self.learn(&claim, now, kind);
-        if moved.is_some() {
+        self.learn(event);
+        if event.gate != GateNews::Unmoved {
             self.publish(now);
         }
     }
