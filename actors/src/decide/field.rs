@@ -16,6 +16,9 @@ use crate::{
 /// Lower bound on the failure probability behind a gate that is not open, and of an endpoint gone silent.
 const UNSURE: f64 = 0.5;
 
+/// When a gate opens whose probe is out: nobody knows, so after every date; and no float rounds it.
+const PROBE_OUT: Tick = Tick(1 << 52);
+
 /// How a row takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -95,7 +98,10 @@ impl Row<'_> {
 
     /// When its gate, pace or quota lets it pass, if that is a matter of time.
     pub(super) fn until(&self) -> Tick {
-        self.moment.gate.until().or(self.moment.due).unwrap_or_default()
+        match self.moment.gate {
+            Gate::Probing { .. } => PROBE_OUT,
+            gate => gate.until().or(self.moment.due).unwrap_or_default(),
+        }
     }
 
     /// Its score, were nothing in its cache.
