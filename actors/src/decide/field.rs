@@ -245,8 +245,7 @@ impl Moment {
     #[inline]
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
         let (facts, query) = (&stats.facts, case.query);
-        let expected = case.snapshot.lengths.expected(facts.model, case.length);
-        let output_tokens = expected.min(f64::from(facts.longest_answer));
+        let output_tokens = case.snapshot.lengths.expected(facts.model, facts.longest_answer, case.length);
         let cached_tokens = case.cached_at(facts.id);
         let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
         let cost = stats.prices.cost(query.prompt_tokens, output_tokens * f64::from(query.answers), query.images);

@@ -104,7 +104,7 @@ impl Facts {
             plain: on && stays && !endpoint.disabled,
             context_length: limits.context_length,
             longest_prompt: limits.max_prompt_tokens.unwrap_or(limits.context_length),
-            longest_answer: limits.max_completion_tokens.unwrap_or(u32::MAX),
+            longest_answer: limits.longest_answer(),
         }
     }
 }
