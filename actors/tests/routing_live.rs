@@ -415,6 +415,18 @@ fn a_provider_opens_when_two_of_its_endpoints_lose_their_connection() {
 }
 
 #[test]
+fn a_provider_stays_open_as_long_wherever_it_stands_in_the_configuration() {
+    let opened = |text: &str| {
+        let rig = Rig::of(text);
+        rig.attempt("a/1@x", 0.0, refused());
+        rig.attempt("a/2@x", 1.0, refused());
+        let view = rig.board.view(at(1.5));
+        view.providers.iter().find_map(|provider| provider.gate.until()).unwrap()
+    };
+    assert_eq!(opened("a/1@x | a/2@x | b/5@y"), opened("b/5@y | a/1@x | a/2@x"));
+}
+
+#[test]
 fn a_half_open_provider_takes_one_probe_through_any_of_its_endpoints() {
     let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | a/3@x 190ms | b/5@y 300ms");
     rig.attempt("a/1@x", 0.0, refused());

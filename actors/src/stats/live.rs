@@ -220,7 +220,8 @@ impl LiveBoard {
         if well && slot.cell.is_quiet() {
             return None;
         }
-        let jitter = |opens| self.jitter(u64::from(provider), opens);
+        // By name: its position is another one after the next change of the configuration.
+        let jitter = |opens| self.jitter(EndpointId::of("", slot.cell.slug.as_str(), "").0, opens);
         slot.cell.change(|state| {
             let from = state.gate(now);
             let opened = opened.then_some((claim.endpoint, slot.endpoints));
