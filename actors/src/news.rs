@@ -1,8 +1,8 @@
 //! The worker's outgoing tray: news for the control actors, sent in batches.
 //!
 //! A message to another thread costs a wake-up of several microseconds, a push into this tray a tenth
-//! of one. A tray is emptied when it is full, when it is [`News::PATIENCE`] old, and whenever somebody
-//! looks a generation up: [`NewsRoom::flush`] empties the trays of every worker, so a record is readable
+//! of one. A tray is emptied when it is full, when it is [`News::PATIENCE`] old, when a gate moved, and whenever
+//! somebody looks a generation up: [`NewsRoom::flush`] empties the trays of every worker, so a record is readable
 //! as soon as it was pushed.
 //!
 //! Who hears it: [`crate::provider_health::ProviderHealth`] and [`crate::ledger::Ledger`].
@@ -85,6 +85,10 @@ impl News {
             return Timer::Armed;
         }
         batch.events.push(event);
+        if event.is_urgent() {
+            self.send(&mut batch);
+            return Timer::Armed;
+        }
         self.settle(&mut batch)
     }
 

@@ -1,7 +1,7 @@
 //! ProviderHealth: the owner of all slow statistics.
 //!
 //! Workers send it what happened to endpoints in batches ([`Observations`]); it applies them and
-//! publishes a snapshot for the routers, at most every 50 ms and at once when a breaker moved. With a new
+//! publishes a snapshot for the routers, at most every 50 ms, but at once when a gate moved. With a new
 //! configuration ([`Adopt`]) it goes over to another catalog and policy, keeps what it knows, and publishes there.
 //! The fast cells (in flight, breaker, cooldown) are shared and already up to date before a batch
 //! leaves its worker; this actor never stands between a failure and the next decision. Where it may, it writes down
@@ -187,7 +187,11 @@ impl Handler<Observations> for ProviderHealth {
         if events.iter().any(|event| event.kind != EventKind::Dispatched) {
             self.keeping.learned();
         }
-        self.publish_soon(ctx);
+        if events.iter().any(Event::is_urgent) {
+            self.publish();
+        } else {
+            self.publish_soon(ctx);
+        }
     }
 }
 

@@ -153,6 +153,14 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+impl Event {
+    /// Whether routers are to know it at once: a gate moved.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.gate != GateNews::Unmoved
+    }
+}
+
 /// What the end of an attempt did to the gates it passed. Breakers say so; nobody infers it from the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GateNews {

@@ -185,7 +185,8 @@ impl LiveBoard {
         slot.cell.change(|state| state.quota.report(now, report, state.serial.wrapping_sub(claim.serial)));
     }
 
-    /// Gives the place back and reads the verdict. Gives what moved, so that it can be published at once.
+    /// Gives the place back and reads the verdict. Gives what moved, which [`Claim::ended`] puts
+    /// into the news so that it is published at once.
     pub fn finish(&self, claim: Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> Option<BreakerChange> {
         let slot = self.slot(&claim)?;
         let jitter = |opens| self.jitter(claim.endpoint.0, opens);
