@@ -318,6 +318,21 @@ fn a_document_torn_anywhere_is_no_document() {
 }
 
 #[test]
+fn each_entry_is_known_again_or_rejected_or_unknown() {
+    let counts = |endpoints: &str, models: &str| {
+        let text = format!(
+            r#"{{"format":"pointsman routing memory","version":1,"endpoints":{{{endpoints}}},"models":{{{models}}}}}"#
+        );
+        let (_, restored) = restarted(NAMES, text.as_bytes(), Duration::ZERO);
+        (restored.endpoints, restored.unknown, restored.rejected.len())
+    };
+    assert_eq!(counts("", r#""acme/a":"torn""#), (0, 0, 1), "a model of the catalog");
+    assert_eq!(counts("", r#""stranger/a":"torn""#), (0, 1, 0));
+    assert_eq!(counts("", r#""stranger/a":[]"#), (0, 1, 0), "a model that the catalog does not have");
+    assert_eq!(counts(r#""acme/a@x":"torn","stranger/a@x":"torn""#, ""), (0, 1, 1));
+}
+
+#[test]
 fn deep_nesting_and_huge_documents_end_in_an_answer() {
     let deep =
         [br#"{"format":"pointsman routing memory","version":1,"endpoints":{"acme/a@x":"#.to_vec(), vec![b'['; 200_000]]

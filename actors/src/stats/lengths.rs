@@ -152,7 +152,10 @@ mod tests {
         let mut lengths = known();
         (0..50).for_each(|_| lengths.observe(0, LengthClass::of(Some(1000)), 900));
         assert!(lengths.expected(0, u32::MAX, LengthClass::of(Some(1000))) > 850.0);
-        assert!((lengths.expected(0, u32::MAX, LengthClass::of(Some(300))) - 300.0).abs() < 1e-12, "same class, lower limit");
+        assert!(
+            (lengths.expected(0, u32::MAX, LengthClass::of(Some(300))) - 300.0).abs() < 1e-12,
+            "same class, lower limit"
+        );
         assert!((lengths.expected(0, u32::MAX, LengthClass::of(Some(2000))) - 256.0).abs() < 1e-12, "another class");
     }
 }

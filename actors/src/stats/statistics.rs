@@ -1,10 +1,6 @@
 //! All slow statistics: fed with events, read as snapshots and figures.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     Calibrations, EndpointCalibration, EndpointFigures, EndpointStats, Figures, LengthClass, OutputLengths, Snapshot,
@@ -93,7 +89,7 @@ impl Statistics {
         let models = self.catalog.models.iter().enumerate();
         let models =
             models.filter_map(|(position, model)| Some((model.id.to_string(), self.lengths.export(position)?)));
-        State { learned_at_ms, endpoints: endpoints.collect(), models: models.collect(), unreadable: BTreeSet::new() }
+        State { learned_at_ms, endpoints: endpoints.collect(), models: models.collect(), ..State::default() }
     }
 
     /// Goes on from what an earlier process learned up to `age` ago. What it says of endpoints that the catalog does
@@ -102,22 +98,26 @@ impl Statistics {
         let restart = Restart { now, age };
         self.latest = self.latest.max(now);
         let mut restored = Restored::default();
+        restored.unknown = state.endpoints.len()
+            + state.unreadable_endpoints.len()
+            + state.models.len()
+            + state.unreadable_models.len();
         self.restore_endpoints(state, restart, &mut restored);
         self.learn_priors();
-        let known = restored.endpoints + restored.rejected.len();
-        restored.unknown = (state.endpoints.len() + state.unreadable.len()).saturating_sub(known);
         self.restore_lengths(state, &mut restored);
         restored
     }
 
+    /// Takes in what is about endpoints of the catalog, which is no longer `unknown`.
     fn restore_endpoints(&mut self, state: &State, restart: Restart, restored: &mut Restored) {
         for (endpoint, statistics) in self.catalog.endpoints.iter().zip(&mut self.endpoints) {
             let Some(name) = name_of(&self.catalog, endpoint) else { continue };
             let known = match state.endpoints.get(&name) {
                 Some(known) => EndpointStatistics::restored(known, restart),
-                None if state.unreadable.contains(&name) => Err(UNREADABLE),
+                None if state.unreadable_endpoints.contains(&name) => Err(UNREADABLE),
                 None => continue,
             };
+            restored.unknown = restored.unknown.saturating_sub(1);
             match known {
                 Ok(known) => {
                     *statistics = known;
@@ -128,14 +128,16 @@ impl Statistics {
         }
     }
 
+    /// The same about models.
     fn restore_lengths(&mut self, state: &State, restored: &mut Restored) {
         for (position, model) in self.catalog.models.iter().enumerate() {
             let name = model.id.as_str();
             let known = match state.models.get(name) {
                 Some(classes) => self.lengths.restore(position, classes),
-                None if state.unreadable.contains(name) => Err(UNREADABLE),
+                None if state.unreadable_models.contains(name) => Err(UNREADABLE),
                 None => continue,
             };
+            restored.unknown = restored.unknown.saturating_sub(1);
             if let Err(why) = known {
                 restored.rejected.push(Rejected { whose: name.to_owned(), why });
             }
