@@ -3,11 +3,14 @@
 
 mod routing_world;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use actix::{Actor, Addr, Context, Handler};
 use pointsman_actors::{
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateNews, Prediction, Tick},
+    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateNews, Prediction, RoutingPolicy, Tick},
     ledger::Records,
     mailbox::Undelivered,
     news::{NewsRoom, Timer},
@@ -40,7 +43,12 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        let Snapshot { catalog, policy, .. } = World::of("acme/a").snapshot;
+        Rig::with(RoutingPolicy::default())
+    }
+
+    fn with(policy: RoutingPolicy) -> Rig {
+        let Snapshot { catalog, .. } = World::of("acme/a").snapshot;
+        let policy = Arc::new(policy);
         let endpoint = catalog.endpoints.first().unwrap().id;
         let live = LiveBoard::new(&catalog, 1);
         let mut statistics = Statistics::new(catalog, policy);
@@ -75,6 +83,20 @@ async fn a_gate_that_moved_is_published_without_waiting_for_more_news() {
     let snapshot = rig.published.snapshot_to_keep();
     assert_eq!(snapshot.version, 2);
     assert!(snapshot.endpoints.first().unwrap().estimates.failures > 1.9);
+}
+
+#[actix::test]
+async fn what_is_known_fades_in_what_routers_read_though_nothing_happens() {
+    let mut policy = RoutingPolicy::default();
+    policy.stats.half_life = Duration::from_millis(100);
+    let rig = Rig::with(policy);
+    _ = rig.room.join().event(rig.failure(GateNews::Moved));
+    let begun = Instant::now();
+    let failures = || rig.published.snapshot().endpoints.first().unwrap().estimates.failures;
+    while rig.published.snapshot().version < 3 || failures() > 0.5 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        actix::clock::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[actix::test]

@@ -275,6 +275,23 @@ fn an_unmeasured_endpoint_is_believed_to_be_like_its_siblings() {
 }
 
 #[test]
+fn estimates_age_without_events_as_they_do_with_them() {
+    let troubled = || {
+        let mut rig = Rig::new();
+        (0..120).for_each(|second| rig.stream(f64::from(second), 0.2, 1));
+        (120..125).for_each(|second| rig.stream(f64::from(second), 4.0, 1));
+        rig
+    };
+    let (mut idle, mut asked) = (troubled(), troubled());
+    let first =
+        |rig: &mut Rig, hour: f64| rig.statistics.snapshot_at(1, at(3600.0 * hour)).endpoints[0].curve.first_token;
+    assert!(first(&mut idle, 0.0) > 1.5, "never before the newest event");
+    assert!((0.15..0.35).contains(&first(&mut idle, 8.0)), "{}", first(&mut idle, 8.0));
+    asked.tell(28_800.0, 28_800.0, 1, EventKind::Dispatched);
+    assert!((first(&mut idle, 8.0) - first(&mut asked, 0.0)).abs() < 1e-12, "a dispatch changes nothing");
+}
+
+#[test]
 fn what_is_known_survives_a_catalog_that_moves_it() {
     let mut rig = Rig::warm();
     let before = rig.estimates();

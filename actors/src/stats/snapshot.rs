@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub catalog: Arc<Catalog>,
     /// The constants in force.
     pub policy: Arc<RoutingPolicy>,
-    /// The moment up to which everything was decayed: that of the newest event.
+    /// The moment up to which everything was decayed: that of the newest event, or later while nothing happens.
     pub at: Tick,
     /// By position in the catalog.
     pub endpoints: Vec<EndpointStats>,

@@ -61,18 +61,31 @@ impl Statistics {
         }
     }
 
-    /// One immutable copy for the routers. Also renews what is believed of unmeasured endpoints.
+    /// When the newest event happened.
+    #[must_use]
+    pub fn latest(&self) -> Tick {
+        self.latest
+    }
+
+    /// One immutable copy for the routers, as of the newest event.
     pub fn snapshot(&mut self, version: u64) -> Snapshot {
-        self.learn_priors();
+        self.snapshot_at(version, self.latest)
+    }
+
+    /// One immutable copy for the routers, as it is believed at `now`, but not before the newest event. Also renews what
+    /// is believed of unmeasured endpoints.
+    pub fn snapshot_at(&mut self, version: u64, now: Tick) -> Snapshot {
+        let now = now.max(self.latest);
+        self.learn_priors(now);
         let published = self.catalog.endpoints.iter().zip(&self.endpoints).map(|(endpoint, statistics)| {
-            let estimates = statistics.estimates(self.latest, self.priors.of(endpoint.model), &self.policy);
+            let estimates = statistics.estimates(now, self.priors.of(endpoint.model), &self.policy);
             EndpointStats::new(&self.catalog, endpoint, estimates)
         });
         Snapshot {
             version,
             catalog: Arc::clone(&self.catalog),
             policy: Arc::clone(&self.policy),
-            at: self.latest,
+            at: now,
             endpoints: published.collect(),
             lengths: self.lengths.clone(),
         }
@@ -103,7 +116,7 @@ impl Statistics {
             + state.models.len()
             + state.unreadable_models.len();
         self.restore_endpoints(state, restart, &mut restored);
-        self.learn_priors();
+        self.learn_priors(self.latest);
         self.restore_lengths(state, &mut restored);
         restored
     }
@@ -144,9 +157,9 @@ impl Statistics {
         }
     }
 
-    fn learn_priors(&mut self) {
+    fn learn_priors(&mut self, now: Tick) {
         let known = |position: u32| self.endpoints.get(position as usize);
-        let measured = |position| known(position).map(|endpoint| endpoint.measured(self.latest, &self.policy));
+        let measured = |position| known(position).map(|endpoint| endpoint.measured(now, &self.policy));
         let measured = |position| measured(position).unwrap_or_default();
         self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
     }
