@@ -1,5 +1,5 @@
 //! How news travel from a worker's tray to what routers read.
-#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first surprise")]
 
 mod routing_world;
 

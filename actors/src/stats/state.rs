@@ -158,6 +158,12 @@ impl State {
         Ok(State { learned_at_ms: body.learned_at_ms, endpoints, models, unreadable_endpoints, unreadable_models })
     }
 
+    /// Entries about endpoints and models, those that could not be read among them.
+    pub(super) fn entries(&self) -> usize {
+        let State { learned_at_ms: _, endpoints, models, unreadable_endpoints, unreadable_models } = self;
+        endpoints.len() + models.len() + unreadable_endpoints.len() + unreadable_models.len()
+    }
+
     /// Endpoints about which it says something.
     #[must_use]
     pub fn endpoints(&self) -> usize {

@@ -110,11 +110,7 @@ impl Statistics {
     pub fn import(&mut self, state: &State, now: Tick, age: Duration) -> Restored {
         let restart = Restart { now, age };
         self.latest = self.latest.max(now);
-        let mut restored = Restored::default();
-        restored.unknown = state.endpoints.len()
-            + state.unreadable_endpoints.len()
-            + state.models.len()
-            + state.unreadable_models.len();
+        let mut restored = Restored { unknown: state.entries(), ..Restored::default() };
         self.restore_endpoints(state, restart, &mut restored);
         self.learn_priors(self.latest);
         self.restore_lengths(state, &mut restored);
