@@ -67,7 +67,7 @@ fn board(c: &mut Criterion) {
         held.iter().for_each(|candidate| _ = board.claim(candidate.index, NOW, candidate));
         let mut view = LiveView::default();
         group.bench_function(BenchmarkId::new("view", size), |b| b.iter(|| board.refresh(black_box(NOW), &mut view)));
-        let end = EventKind::Cancelled { had_content: true, expected_ln_first_token: 0.0 };
+        let end = EventKind::Cancelled { had_content: true };
         group.bench_function(BenchmarkId::new("claim_and_finish", size), |b| {
             b.iter(|| {
                 let claim = board.claim(choice.index, NOW, choice).expect("a claim");

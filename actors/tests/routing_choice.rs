@@ -153,6 +153,7 @@ fn whoever_steps_aside_stands_by_the_mildest_obstacle_first() {
     check("acme/a cool1 | bolt/b fault40 | core/c", "core/c", "");
     // Among equals the one that opens soonest, or that scores best.
     check("acme/a open3 | bolt/b open2 | core/c paced2 | dawn/d", "dawn/d", "core/c! bolt/b! acme/a!");
+    check("acme/a probing | bolt/b open2 | core/c", "core/c", "bolt/b! acme/a!");
     check("acme/a k9 knee4 900ms | bolt/b k9 knee4 | core/c", "core/c", "bolt/b acme/a");
     // Where nobody is free, the next milder gates stand behind those that are passed.
     check("acme/a open3 | bolt/b half1 | core/c paced1", "core/c!", "bolt/b? acme/a!");
@@ -250,7 +251,7 @@ fn when_nothing_is_left_gates_give_way_in_their_order() {
     check(Reliable, "a/3@x half0.5 900ms | a/5@z half1 | a/4@y open5", "", "a/5@z? a/3@x?");
     check(Fastest, "a/4@y open5 90ms | a/5@z open2 | a/6@q open9", "", "a/5@z! a/4@y! a/6@q!");
     check(Fastest, "a/1@p open5 | a/2@q open2 | a/3@r open9 | a/4@s open1", "", "a/4@s! a/2@q! a/1@p!");
-    check(Fastest, "a/4@y probing | a/5@z open2 | a/6@q cool1 | a/7@r fault9", "", "a/4@y! a/5@z!");
+    check(Fastest, "a/4@y probing | a/5@z open2 | a/6@q cool1 | a/7@r fault9", "", "a/5@z! a/4@y!");
 }
 
 #[test]

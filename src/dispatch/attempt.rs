@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
     dialect::Outcome,
-    domain::{AttemptReason, AttemptRecord, Endpoint, EventKind, GenerationId, Tick, Usage, Usd},
+    domain::{AttemptReason, AttemptRecord, Endpoint, Event, EventKind, GenerationId, Tick, Usage, Usd},
     router::Routed,
     stats::{Claim, QuotaReport},
 };
@@ -112,7 +112,7 @@ impl Attempt {
             claim: Some(claim),
             _place: place,
         };
-        attempt.tell(claim, attempt.started, EventKind::Dispatched);
+        attempt.tell(claim.event(attempt.started, EventKind::Dispatched));
         attempt
     }
 
@@ -127,7 +127,7 @@ impl Attempt {
         if self.request.streamed {
             // How much was read from a cache is not told before the stream ends.
             let prompt_tokens = self.request.prompt_tokens.saturating_sub(claim.cached_tokens);
-            self.tell(claim, now, EventKind::FirstToken { prompt_tokens });
+            self.tell(claim.event(now, EventKind::FirstToken { prompt_tokens }));
         }
     }
 
@@ -208,9 +208,8 @@ impl Attempt {
     }
 
     fn cancel(&mut self, now: Tick, ending: events::Ending<'_>) {
-        let expected_ln_first_token = self.claim.map_or(0.0, |claim| claim.expected.ln());
         let had_content = self.first_token.is_some();
-        self.finish(now, EventKind::Cancelled { had_content, expected_ln_first_token }, ending);
+        self.finish(now, EventKind::Cancelled { had_content }, ending);
     }
 
     /// What an attempt costs that is given up: its prompt, if there was anybody to send it to, and what it is known
@@ -245,11 +244,11 @@ impl Attempt {
         }
         events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, ending }
             .emit(&self.worker.shared.metrics);
-        self.tell(claim, now, end);
+        self.tell(claim.ended(now, end, change));
     }
 
-    fn tell(&self, claim: Claim, at: Tick, kind: EventKind) {
-        self.worker.post(self.worker.news.event(claim.event(at, kind)));
+    fn tell(&self, event: Event) {
+        self.worker.post(self.worker.news.event(event));
     }
 
     /// `started_ms` is made relative by the draft, which knows when the request was accepted.

@@ -16,6 +16,9 @@ use crate::{
 /// Lower bound on the failure probability behind a gate that is not open, and of an endpoint gone silent.
 const UNSURE: f64 = 0.5;
 
+/// When a gate opens whose probe is out: nobody knows, so after every date; and no float rounds it.
+const PROBE_OUT: Tick = Tick(1 << 52);
+
 /// How a row takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -92,7 +95,10 @@ impl Row<'_> {
 
     /// When its gate, pace or quota lets it pass, if that is a matter of time.
     pub(super) fn until(&self) -> Tick {
-        self.moment.gate.until().or(self.moment.due).unwrap_or_default()
+        match self.moment.gate {
+            Gate::Probing { .. } => PROBE_OUT,
+            gate => gate.until().or(self.moment.due).unwrap_or_default(),
+        }
     }
 
     /// Its score, were nothing in its cache.
@@ -237,8 +243,7 @@ impl Moment {
     #[inline]
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
         let (facts, query) = (&stats.facts, case.query);
-        let expected = case.snapshot.lengths.expected(facts.model, case.length);
-        let output_tokens = expected.min(f64::from(facts.longest_answer));
+        let output_tokens = case.snapshot.lengths.expected(facts.model, facts.longest_answer, case.length);
         let cached_tokens = case.cached_at(facts.id);
         let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
         let cost = stats.prices.cost(query.prompt_tokens, output_tokens * f64::from(query.answers), query.images);

@@ -41,7 +41,6 @@ impl EndpointStatistics {
             tail,
             first_tail,
             alive: _,
-            tripped: _,
             consecutive: _,
             windows: _,
             averages: _,
