@@ -6,13 +6,13 @@ mod routing_world;
 use std::collections::BTreeSet;
 
 use pointsman_actors::{
-    decide::{decide, decide_to_serve, fill_selection_probabilities, reference_scores, replay},
+    decide::{decide, decide_to_serve, fill_selection_probabilities, reason_sentence, reference_scores, replay},
     domain::{
-        Decision, EndpointId, Objective, Objective::*, Preference, Query, RetryPolicy, RoutingPolicy, Source, Sourced,
-        Weights,
+        Alias, Decision, DecisionCode, EndpointId, Objective, Objective::*, Preference, Query, RetryPolicy,
+        RoutingPolicy, Source, Sourced, Weights,
     },
 };
-use routing_world::{NOW, World};
+use routing_world::{NOW, World, alias};
 
 /// The plan of a request for `models` (the alias for everything when empty), without noise.
 fn check(objective: Objective, world: &str, models: &str, plan: &str) {
@@ -407,4 +407,20 @@ fn a_serving_decision_holds_the_best_candidates_of_the_whole_one_and_names_the_o
         explored += u32::from(served.explored);
     }
     assert!(explored > 20, "the choice without noise was kept, too: {explored}");
+}
+
+#[test]
+fn models_that_compete_are_still_told_apart() {
+    let free = Alias { free_only: true, blocked: vec!["acme/big".parse().unwrap()], ..alias("service/free") };
+    let world = "acme/small $0/0 900ms | acme/big $1/2 90ms | bolt/big $1/2 95ms";
+    let world = World::aliased(world, RoutingPolicy::default(), vec![free]);
+    let mut query = world.query(Fastest, "service/free, acme/big");
+    query.routing.provider.across_models = true;
+    let decision = world.decide(&query).unwrap();
+    assert_eq!(world.plan(&decision), "acme/big acme/small");
+    assert_eq!(decision.code, DecisionCode::FastestAvailable, "it is not of the free pool");
+    let targets: Vec<(u32, u32)> = decision.candidates.iter().map(|c| (c.target, c.group)).collect();
+    assert_eq!(targets, [(1, 0), (0, 0)]);
+    let sentence = reason_sentence(&decision, world.catalog(), 1);
+    assert!(sentence.contains("next best acme/small on acme"), "{sentence}");
 }

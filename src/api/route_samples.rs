@@ -85,6 +85,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
         endpoint: catalog.endpoint(index).unwrap().id,
         place: index,
         target: 0,
+        group: 0,
         provider: catalog.endpoint(index).unwrap().provider,
         score,
         unit: ScoreUnit::Usd,

@@ -180,10 +180,8 @@ impl EstimateBody {
 
 /// The first `most` candidates of a decision, in order.
 pub(crate) fn candidates<'a>(decision: &'a Decision, places: Places<'a>, most: usize) -> Vec<CandidateBody<'a>> {
-    let body = |candidate| CandidateBody {
-        tier: TierBody::new(decision, candidate),
-        ..CandidateBody::new(candidate, places)
-    };
+    let body =
+        |candidate| CandidateBody { tier: TierBody::new(decision, candidate), ..CandidateBody::new(candidate, places) };
     decision.candidates.iter().take(most).map(body).collect()
 }
 

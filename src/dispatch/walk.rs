@@ -239,8 +239,8 @@ impl Walk {
         let late = candidates.get(position);
         let calm = move |rival: &&(usize, &Candidate)| {
             let (at, candidate) = **rival;
-            let same_target = late.is_some_and(|late| late.target == candidate.target);
-            same_target && !candidate.probe && !candidate.panic && self.taken != Some(at) && self.has_room(candidate)
+            let ranks_with_it = late.is_some_and(|late| late.group == candidate.group);
+            ranks_with_it && !candidate.probe && !candidate.panic && self.taken != Some(at) && self.has_room(candidate)
         };
         let provider = |candidate: &Candidate| Some(self.routed.catalog.endpoint(candidate.index)?.provider);
         let elsewhere = move |candidate: &Candidate| late.and_then(provider) != provider(candidate);

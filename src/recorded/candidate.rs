@@ -24,6 +24,8 @@ pub(super) struct RecordedCandidate {
     provider: u32,
     /// Which of the requested models it belongs to.
     target: u32,
+    /// Whom it ranks with before anything else: its target, or 0 for all where models compete.
+    group: u32,
     probe: bool,
     panic: bool,
     score: Exact,
@@ -80,6 +82,7 @@ impl RecordedCandidate {
             place: candidate.place,
             provider: candidate.provider,
             target: candidate.target,
+            group: candidate.group,
             probe: candidate.probe,
             panic: candidate.panic,
             score: Exact(candidate.score),
@@ -98,6 +101,7 @@ impl RecordedCandidate {
             endpoint: EndpointId(self.endpoint.0),
             place: self.place,
             target: self.target,
+            group: self.group,
             provider: self.provider,
             score: self.score.0,
             unit: score_unit(objective),

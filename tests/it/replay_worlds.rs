@@ -95,6 +95,7 @@ fn query(dice: &mut Dice, world: &World) -> Query {
         query.sticky = Some(Sticky { endpoint, cached_tokens: dice.below(30_000) as u32 });
     }
     query.routing.provider.allow_fallbacks = !dice.one_in(4);
+    query.routing.provider.across_models = dice.one_in(4);
     if dice.one_in(4) {
         query.routing.provider.order = vec!["p3".to_owned(), "p1".to_owned()];
     }

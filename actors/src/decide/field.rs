@@ -36,8 +36,10 @@ pub(super) enum Role {
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub stats: &'a EndpointStats,
-    /// What ranks before any score: target, then tier.
+    /// What ranks before any score: group, then tier.
     pub class: u64,
+    /// Which of the query's targets it belongs to.
+    pub target: u32,
     pub forecast: Forecast,
     pub moment: Moment,
     pub index: u32,
@@ -78,8 +80,8 @@ impl Row<'_> {
         self.stats.facts.id
     }
 
-    /// Which of the query's targets it belongs to.
-    pub(super) fn target(&self) -> u32 {
+    /// Whom it ranks with before anything else: those of its target, or everybody where models compete.
+    pub(super) fn group(&self) -> u32 {
         (self.class >> 32) as u32
     }
 
@@ -88,7 +90,7 @@ impl Row<'_> {
         self.class as u32
     }
 
-    /// Target and place in `provider.order` alone.
+    /// Group and place in `provider.order` alone.
     pub(super) fn wish(&self) -> u64 {
         self.class >> GRADE_BITS
     }
@@ -228,7 +230,7 @@ impl<'a> Field<'a> {
         self.half_open += usize::from(matches!(moment.gate, Gate::HalfOpen { .. }));
         let role = if free { Role::Candidate } else { Role::Out };
         let provider = stats.facts.provider;
-        self.rows.push(Row { stats, class, forecast, moment, index, provider, role, rank: 0.0 });
+        self.rows.push(Row { stats, class, target, forecast, moment, index, provider, role, rank: 0.0 });
         if let Some(row) = self.rows.last_mut().filter(|_| case.has_wishes) {
             row.class |= u64::from(tier(case, row));
         }

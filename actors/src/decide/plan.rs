@@ -1,8 +1,8 @@
 //! In which order candidates are tried.
 //!
-//! First the request that probes, if any; then by target, by the caller's wishes, by score. Ties fall to the
-//! lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so that the
-//! order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
+//! First the request that probes, if any; then by target unless models compete, by the caller's wishes, by score.
+//! Ties fall to the lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so
+//! that the order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
 //! were not tried yet, and the last of three or more goes to the one that is least likely to fail.
 
 use std::cmp::Ordering;
@@ -32,7 +32,7 @@ pub(super) struct Plan<'r, 'a> {
 
 /// What an order is made of. Rows have it when a decision is made, recorded candidates when it is replayed.
 pub(super) trait Ranked {
-    /// What ranks before any score: target, then tier.
+    /// What ranks before any score: group, then tier.
     fn class(&self) -> u64;
     /// What it is ordered by within its class: its score, or past a shut gate the moment that opens. Never negative.
     fn rank(&self) -> f64;

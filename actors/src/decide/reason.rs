@@ -65,7 +65,7 @@ fn tell_score(text: &mut String, decision: &Decision, names: Names<'_>, choice: 
     if choice.panic {
         return text.write_str("; no gate is open, the one that opens soonest is tried first");
     }
-    let ranks_with = |other: &&Candidate| other.target == choice.target && other.inputs.tier == choice.inputs.tier;
+    let ranks_with = |other: &&Candidate| other.group == choice.group && other.inputs.tier == choice.inputs.tier;
     let rivals = recorded(decision).skip(1).filter(ranks_with);
     let next = rivals.min_by(|a, b| a.score.total_cmp(&b.score));
     if choice.probe {
@@ -100,7 +100,7 @@ fn tell_wishes(text: &mut String, decision: &Decision, names: Names<'_>, choice:
         write!(text, "; {verb} {}", wishes.join(" and "))?;
     }
     let better = |other: &&Candidate| {
-        other.target == choice.target && other.inputs.tier > choice.inputs.tier && other.score < choice.score
+        other.group == choice.group && other.inputs.tier > choice.inputs.tier && other.score < choice.score
     };
     let Some(passed) = recorded(decision).skip(1).filter(better).min_by(|a, b| a.score.total_cmp(&b.score)) else {
         return Ok(());

@@ -296,7 +296,7 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     if probed && leader.endpoint == candidate.endpoint {
         return ("probe", "a half-open endpoint is probed first; this one would have been the choice".to_owned());
     }
-    if candidate.target != leader.target {
+    if candidate.group != leader.group {
         return ("models_order", "models named before it still had an endpoint to serve".to_owned());
     }
     if candidate.panic {

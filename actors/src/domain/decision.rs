@@ -223,8 +223,10 @@ pub struct Candidate {
     pub endpoint: EndpointId,
     /// Its place in the plan, from 0.
     pub place: u32,
-    /// Which of the targets it belongs to; 0 for all where models compete.
+    /// Which of the targets it belongs to.
     pub target: u32,
+    /// Whom it ranks with before anything else: its target, or 0 for all where models compete.
+    pub group: u32,
     /// Position of its provider in the same catalog version.
     pub provider: u32,
     /// Lower is better.
