@@ -23,14 +23,7 @@ pub(crate) async fn live() -> HttpResponse {
 
 /// Says which version runs, and since when.
 pub(crate) async fn status(worker: Worker) -> HttpResponse {
-    let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
-    let body = StatusBody {
-        status: if worker.shared.is_draining() { "draining" } else { "ok" },
-        version: env!("CARGO_PKG_VERSION"),
-        uptime_secs: clock::uptime_seconds(),
-        started_at: clocks.show(clock::started()),
-        config: ConfigBody::now(&worker),
-    };
+    let body = StatusBody { process: ProcessBody::now(&worker), config: ConfigBody::now(&worker) };
     HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body)
 }
 
@@ -75,11 +68,30 @@ struct LiveBody {
 
 #[derive(Serialize)]
 struct StatusBody {
+    #[serde(flatten)]
+    process: ProcessBody,
+    config: ConfigBody,
+}
+
+/// The process itself: what everybody may know of it.
+#[derive(Serialize)]
+pub(super) struct ProcessBody {
     status: &'static str,
     version: &'static str,
     uptime_secs: u64,
     started_at: String,
-    config: ConfigBody,
+}
+
+impl ProcessBody {
+    pub(super) fn now(worker: &Worker) -> ProcessBody {
+        let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
+        ProcessBody {
+            status: if worker.shared.is_draining() { "draining" } else { "ok" },
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_secs: clock::uptime_seconds(),
+            started_at: clocks.show(clock::started()),
+        }
+    }
 }
 
 /// How the configuration stands, without its faults: they may name files and hosts.
