@@ -11,7 +11,7 @@ use pointsman_actors::{
     },
 };
 
-use crate::{auth::Caller, clock, config::Config, error::ApiError};
+use crate::{clock, config::Config, error::ApiError, keys::Caller};
 
 /// How many known names an answer about an unknown one suggests.
 const SUGGESTIONS: usize = 3;

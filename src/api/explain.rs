@@ -4,14 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::decide::{reason_sentence, why_not};
 
 use super::{explain_view::ExplainBody, why_not_view};
-use crate::{
-    auth::{Authorized, Caller},
-    body::read_json,
-    config::Scope,
-    error::ApiError,
-    gateway::Worker,
-    lookup,
-};
+use crate::{auth::Authorized, body::read_json, config::Scope, error::ApiError, gateway::Worker, keys::Caller, lookup};
 
 /// Explains the generation named in the query.
 ///

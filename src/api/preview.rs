@@ -8,7 +8,7 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
     decide::{Imagination, fill_selection_probabilities, reason_sentence},
     dialect::{ChatRequest, Form},
-    domain::{Catalog, Tick},
+    domain::{Catalog, Model, Tick},
     router::{Foreseen, Preview},
 };
 
@@ -24,7 +24,6 @@ use crate::{
     dispatch::Work,
     error::ApiError,
     gateway::Worker,
-    intent::Intent,
     query, refusal,
 };
 
@@ -47,7 +46,8 @@ pub async fn show(
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
     let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
     // Completes the question; a preview leaves nothing to be remembered.
-    let _ = Intent::of(&worker, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
+    let intents = &worker.shared.intents;
+    let _ = intents.of(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
     let asked = Asked { model: &requested, at: clock::unix_millis() / 1000, top_n: chat.routing.top_n };
     let now = clock::now();
@@ -81,7 +81,8 @@ fn told(foreseen: Foreseen, work: &Work, now: Tick) -> Told {
             (reason_sentence(decision, &snapshot.catalog, 0), None)
         }
         Err(error) => {
-            let refusal = refusal::explain(&snapshot, work, error, now);
+            let unmet = |catalog: &Catalog, model: &Model| work.unmet(catalog, model);
+            let refusal = refusal::explain(&snapshot, &unmet, error, now);
             (refusal.message().to_owned(), refusal::nearest(&snapshot, error))
         }
     };

@@ -263,7 +263,7 @@ impl Draft {
         self.admitted = None;
         if let Some(intent) = &self.intent {
             let now = clock::now();
-            intent.ended(&self.worker, &self.record, now - self.accepted, now);
+            intent.ended(&self.worker.shared.intents, &self.record, now - self.accepted, now);
         }
         events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
         self.worker.post(self.worker.news.record(self.record.clone()));

@@ -9,12 +9,13 @@ use super::{Data, answer};
 use crate::{
     api::{number::Dollars, readings::rfc_3339},
     ask::ask,
-    auth::{Administrator, Caller},
+    auth::Administrator,
     clock,
     config::AuthMode,
     error::ApiError,
     events,
     gateway::Worker,
+    keys::Caller,
 };
 
 /// Shows every key.
