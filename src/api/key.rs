@@ -48,7 +48,7 @@ async fn spent(worker: &Worker, owner: Option<u64>) -> Result<Spent, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use actix::Actor as _;
     use pointsman_actors::{
@@ -66,6 +66,7 @@ mod tests {
     };
 
     fn batch(records: Vec<Generation>) -> Records {
+        let records = records.into_iter().map(Arc::new).collect();
         Records::new(records, MailboxDepth::default().enter(), &Undelivered::default())
     }
 
