@@ -11,8 +11,8 @@ use pointsman_actors::{
     stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
-    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder, core::Collector, proto::MetricFamily,
+    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder, core::Collector, proto::MetricFamily,
 };
 
 use crate::{clock, load::LoadReading};
@@ -35,7 +35,8 @@ pub struct Metrics {
     first_token: HistogramVec,
     duration: HistogramVec,
     overhead: Histogram,
-    tokens: IntCounterVec,
+    prompt_tokens: IntCounter,
+    completion_tokens: IntCounter,
     /// Dollars as a float: good for a graph, not for a bill. The ledger holds the exact amounts.
     cost: prometheus::Counter,
     hedges: IntCounterVec,
@@ -49,7 +50,7 @@ pub struct Metrics {
     body_bytes: IntGauge,
     connections: IntGauge,
     shed: IntGaugeVec,
-    panics: prometheus::IntCounter,
+    panics: IntCounter,
     life: LifeMetrics,
 }
 
@@ -80,6 +81,8 @@ impl Metrics {
         let histogram = |name: &str, help: &str| {
             HistogramVec::new(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()), &["provider", "model"])
         };
+        let tokens = counter("tokens_total", "Tokens billed", &["kind"])?;
+        registry.register(Box::new(tokens.clone()))?;
         let metrics = Metrics {
             requests: counter("requests_total", "Answered calls", &["route", "status"])?,
             attempts: counter("upstream_attempts_total", "Upstream attempts", &["provider", "model", "outcome"])?,
@@ -89,7 +92,8 @@ impl Metrics {
                 HistogramOpts::new("overhead_seconds", "The gateway's own time per answered call")
                     .buckets(OVERHEAD.to_vec()),
             )?,
-            tokens: counter("tokens_total", "Tokens billed", &["kind"])?,
+            prompt_tokens: tokens.with_label_values(&["prompt"]),
+            completion_tokens: tokens.with_label_values(&["completion"]),
             cost: prometheus::Counter::new("cost_usd_total", "Dollars billed, lost and failed attempts included")?,
             hedges: counter("hedges_total", "Attempts that raced a late one, and what became of them", &["outcome"])?,
             hedge_cost: prometheus::Counter::new("hedge_cost_usd_total", "Dollars of attempts that lost a race")?,
@@ -111,7 +115,7 @@ impl Metrics {
                 Opts::new("shed_requests", "Calls turned away since the start because the gateway was full"),
                 &["reason"],
             )?,
-            panics: prometheus::IntCounter::new("panics_total", "Handlers that panicked")?,
+            panics: IntCounter::new("panics_total", "Handlers that panicked")?,
             life: LifeMetrics::new(&registry)?,
             registry,
         };
@@ -120,13 +124,12 @@ impl Metrics {
     }
 
     fn register(&self) -> Result<(), prometheus::Error> {
-        let collectors: [Box<dyn Collector>; 19] = [
+        let collectors: [Box<dyn Collector>; 18] = [
             Box::new(self.requests.clone()),
             Box::new(self.attempts.clone()),
             Box::new(self.first_token.clone()),
             Box::new(self.duration.clone()),
             Box::new(self.overhead.clone()),
-            Box::new(self.tokens.clone()),
             Box::new(self.cost.clone()),
             Box::new(self.hedges.clone()),
             Box::new(self.hedge_cost.clone()),
@@ -416,8 +419,8 @@ impl GenerationEnded<'_> {
     /// Counts its tokens and dollars; logs it at `debug`.
     pub fn emit(&self, metrics: &Metrics) {
         let Generation { id, usage, status, .. } = self.generation;
-        metrics.tokens.with_label_values(&["prompt"]).inc_by(usage.prompt_tokens);
-        metrics.tokens.with_label_values(&["completion"]).inc_by(usage.completion_tokens);
+        metrics.prompt_tokens.inc_by(usage.prompt_tokens);
+        metrics.completion_tokens.inc_by(usage.completion_tokens);
         metrics.cost.inc_by(self.generation.spent().to_f64().max(0.0));
         if self.generation.hedged() {
             metrics.hedge_cost.inc_by(self.generation.hedge_cost().to_f64().max(0.0));

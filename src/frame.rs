@@ -1,7 +1,7 @@
 //! What stands around every call: its request id, its path put in order, errors in the one body
 //! shape, panics caught, heads that are too large refused, and the count of what was answered.
 
-use std::{panic::AssertUnwindSafe, rc::Rc, sync::Arc, time::Instant};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use actix_cors::CorsError;
 use actix_web::{
@@ -30,7 +30,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The name of one call, on every answer and in the log: the caller's own, if it is well formed, else ours.
 #[derive(Debug, Clone)]
-pub struct RequestId(Rc<str>);
+pub struct RequestId(Arc<str>);
 
 impl RequestId {
     /// The id of a call inside the frame.
@@ -43,6 +43,12 @@ impl RequestId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The id, shared with whoever keeps it.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
     }
 
     fn chosen_by(request: &ServiceRequest) -> RequestId {

@@ -19,7 +19,7 @@ use crate::{
     error::ApiError,
     gateway::Worker,
     query,
-    record::Opening,
+    record::{Opening, asked_first},
 };
 
 /// Serves one chat completion, plain or streamed.
@@ -45,7 +45,7 @@ pub async fn create(
     let opening = Opening {
         api_type: ApiType::Completions,
         owner: caller.owner,
-        requested_model: chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or_default(),
+        requested_model: asked_first(&chat.model, &chat.models).into(),
         streamed: chat.stream,
         external_user: chat.user.clone(),
         session_id,
