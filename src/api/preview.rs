@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
     decide::{Imagination, fill_selection_probabilities, reason_sentence},
     dialect::{ChatRequest, Form},
@@ -13,6 +13,7 @@ use pointsman_actors::{
 };
 
 use super::{
+    answer::uncached,
     preview_view::{Asked, PreviewBody, Told},
     why_not_view,
 };
@@ -64,7 +65,7 @@ pub async fn show(
     let actual = told(answer.actual, &work, now);
     let imagined = answer.imagined.map(|imagined| told(imagined, &work, now));
     let body = PreviewBody::new(asked, &actual, imagined.as_ref());
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+    Ok(uncached(&body))
 }
 
 fn imagination(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<Imagination>>, ApiError> {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use actix_web::HttpResponse;
 use serde::Serialize;
 
-use super::answer;
 use crate::{
-    api::readings::rfc_3339,
+    api::{answer::uncached, readings::rfc_3339},
     auth::Administrator,
     config::Pending,
     error::ApiError,
@@ -28,7 +27,7 @@ pub(crate) async fn reload(Administrator(caller): Administrator, worker: Worker)
     let reload = reloading.await.map_err(|_| ApiError::internal())?;
     match &reload.outcome {
         Outcome::Refused(faults) => Err(ApiError::refused_configuration(reload.version, faults)),
-        Outcome::Changed | Outcome::Unchanged => Ok(answer(&ReloadBody::new(&reload))),
+        Outcome::Changed | Outcome::Unchanged => Ok(uncached(&ReloadBody::new(&reload))),
     }
 }
 

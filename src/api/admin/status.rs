@@ -8,8 +8,18 @@ use futures_util::future::join_all;
 use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
 use serde::Serialize;
 
-use super::{Data, answer, config::ConfigBody};
-use crate::{api::health::ProcessBody, ask::ask, auth::Administrator, clock, error::ApiError, gateway::Worker};
+use super::config::ConfigBody;
+use crate::{
+    api::{
+        answer::{Data, uncached},
+        health::ProcessBody,
+    },
+    ask::ask,
+    auth::Administrator,
+    clock,
+    error::ApiError,
+    gateway::Worker,
+};
 
 /// Shows the process, its configuration, its actors and its bulkheads.
 ///
@@ -25,7 +35,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
         dropped_events: worker.shared.news_room.dropped(),
         providers: places(&worker),
     };
-    Ok(answer(&Data { data: body }))
+    Ok(uncached(&Data { data: body }))
 }
 
 #[derive(Serialize)]
