@@ -90,23 +90,28 @@ pub async fn frame<B: MessageBody + 'static>(
         pass(request, next, &id, shared.as_ref()).await
     };
     if let Some(shared) = shared {
-        let status = match &answered {
-            Ok(response) => response.status(),
-            Err(error) => error.as_response_error().status_code(),
-        };
-        let route = answered.as_ref().ok().and_then(|response| response.request().match_pattern());
-        events::Answered {
-            route: route.as_deref(),
-            status: status.as_u16(),
-            took: started.elapsed(),
-            request_id: id.as_str(),
-        }
-        .emit(&shared.metrics);
+        count(&answered, started, &id, &shared);
     }
     match call {
         Some(call) => answered.map(|response| call.answered(response)),
         None => answered,
     }
+}
+
+/// Counts what was answered.
+fn count(answered: &Result<ServiceResponse<BoxBody>, Error>, started: Instant, id: &RequestId, shared: &Shared) {
+    let status = match answered {
+        Ok(response) => response.status(),
+        Err(error) => error.as_response_error().status_code(),
+    };
+    let route = answered.as_ref().ok().and_then(|response| response.request().match_pattern());
+    events::Answered {
+        route: route.as_deref(),
+        status: status.as_u16(),
+        took: started.elapsed(),
+        request_id: id.as_str(),
+    }
+    .emit(&shared.metrics);
 }
 
 async fn pass<B: MessageBody + 'static>(
@@ -129,22 +134,18 @@ async fn pass<B: MessageBody + 'static>(
         answered = AssertUnwindSafe(next.call(request)).catch_unwind() => answered,
         () = time_up => return Err(ApiError::draining().naming(id.as_str()).into()),
     };
-    match answered {
-        Ok(Ok(response)) => {
-            let mut response = finish(response.map_into_boxed_body(), id);
-            if shared.is_some_and(|shared| shared.is_draining()) {
-                response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
-            }
-            Ok(response)
+    let Ok(answered) = answered else {
+        if let Some(shared) = shared {
+            events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
         }
-        Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
-        Err(_) => {
-            if let Some(shared) = shared {
-                events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
-            }
-            Err(Error::from(ApiError::internal().naming(id.as_str())))
-        }
+        return Err(ApiError::internal().naming(id.as_str()).into());
+    };
+    let response = answered.map_err(|error| known(&error).naming(id.as_str()))?;
+    let mut response = finish(response.map_into_boxed_body(), id);
+    if shared.is_some_and(|shared| shared.is_draining()) {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
+    Ok(response)
 }
 
 /// Bytes of the path with its query and of all names and values.
