@@ -87,8 +87,7 @@ impl Aim {
 impl Intent {
     /// The request was refused before anybody was asked: a miss if that was for lack of capacity.
     pub fn refused(&self, intents: &Intents, error: &ApiError, now: Tick) {
-        let status = error.status().as_u16();
-        if status == 429 || status >= 500 {
+        if error.is_for_want_of_capacity() {
             self.waited(intents, Waited::Failed(Duration::ZERO), now);
         }
     }
