@@ -7,7 +7,7 @@ mod life;
 use std::time::Duration;
 
 use pointsman_actors::{
-    domain::{AttemptRecord, Catalog, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
+    domain::{AttemptRecord, Catalog, Endpoint, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
     stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
@@ -180,6 +180,13 @@ fn gauged(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
+/// The labels of an endpoint: slug of its provider, id of its model.
+pub(crate) fn labels<'c>(catalog: &'c Catalog, endpoint: &Endpoint) -> [&'c str; 2] {
+    let provider = catalog.provider_of(endpoint).map_or("", |provider| provider.slug.as_str());
+    let model = catalog.model_of(endpoint).map_or("", |model| model.id.as_str());
+    [provider, model]
+}
+
 /// A call was answered, well or not.
 pub struct Answered<'a> {
     /// The pattern of its path; `None` for a path that does not exist.
@@ -260,13 +267,11 @@ impl AttemptEnded<'_> {
     /// Counts it; logs a failure at `info`.
     pub fn emit(&self, metrics: &Metrics) {
         let Some(endpoint) = self.catalog.endpoint(self.endpoint) else { return };
-        let provider = self.catalog.provider_of(endpoint).map_or("", |provider| provider.slug.as_str());
-        let model = self.catalog.model_of(endpoint).map_or("", |model| model.id.as_str());
+        let [provider, model] = labels(self.catalog, endpoint);
         let outcome = match self.end {
             EventKind::Completed { first_token, total, .. } => {
-                let labels = [provider, model];
-                metrics.first_token.with_label_values(&labels).observe(first_token.as_secs_f64());
-                metrics.duration.with_label_values(&labels).observe(total.as_secs_f64());
+                metrics.first_token.with_label_values(&[provider, model]).observe(first_token.as_secs_f64());
+                metrics.duration.with_label_values(&[provider, model]).observe(total.as_secs_f64());
                 "ok"
             }
             EventKind::Failed { failure, .. } => {
@@ -377,8 +382,7 @@ impl BreakerMoved<'_> {
     /// Shows each moved gate in the gauge; logs it at `warn` when it shuts, at `info` otherwise.
     pub fn emit(&self, metrics: &Metrics) {
         let Some(endpoint) = self.catalog.endpoint(self.change.index) else { return };
-        let provider = self.catalog.provider_of(endpoint).map_or("", |provider| provider.slug.as_str());
-        let model = self.catalog.model_of(endpoint).map_or("", |model| model.id.as_str());
+        let [provider, model] = labels(self.catalog, endpoint);
         if let Some(gate) = self.change.endpoint_gate {
             metrics.circuit.with_label_values(&[provider, model]).set(i64::from(gate.to != Gate::Passing));
             self.log(&format!("{model} at {provider}"), gate);
