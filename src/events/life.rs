@@ -130,14 +130,17 @@ pub struct Administered<'a> {
     pub by: &'a str,
     /// What, with a verb.
     pub what: &'a str,
-    /// To whom; may be empty.
-    pub whom: &'a str,
+    /// To whom, or how many; `None` where the verb says it all.
+    pub whom: Option<&'a str>,
 }
 
 impl Administered<'_> {
     /// Logs it at `warn`: somebody will want to know who it was.
     pub fn emit(&self) {
-        log::warn!("administration: '{}' {} {:?}", self.by, self.what, self.whom);
+        match self.whom {
+            Some(whom) => log::warn!("administration: '{}' {} {whom:?}", self.by, self.what),
+            None => log::warn!("administration: '{}' {}", self.by, self.what),
+        }
     }
 }
 

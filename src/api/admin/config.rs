@@ -20,7 +20,7 @@ use crate::{
 /// # Errors
 /// 400 when it is refused, with every fault; the one in force then goes on.
 pub(crate) async fn reload(Administrator(caller): Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    events::Administered { by: &caller.key.name, what: "has the configuration read again", whom: "" }.emit();
+    events::Administered { by: &caller.key.name, what: "has the configuration read again", whom: None }.emit();
     let shared = worker.shared.clone();
     // On a task of its own: a client that leaves must not leave it half done.
     let reloading = actix_rt::spawn(async move { reload::reload(&shared, Cause::Admin).await.0 });

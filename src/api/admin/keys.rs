@@ -55,7 +55,7 @@ pub(crate) async fn disable(
     if key.position == caller.position {
         return Err(ApiError::bad_query("name", "A key cannot disable itself: use another key with the scope admin."));
     }
-    events::Administered { by: &caller.key.name, what: "disables the key", whom: &key.key.name }.emit();
+    events::Administered { by: &caller.key.name, what: "disables the key", whom: Some(&key.key.name) }.emit();
     key.life.switch(false);
     show(&worker, key).await
 }
@@ -70,7 +70,7 @@ pub(crate) async fn enable(
     name: Path<String>,
 ) -> Result<HttpResponse, ApiError> {
     let key = find(&worker, &name)?;
-    events::Administered { by: &caller.key.name, what: "enables the key", whom: &key.key.name }.emit();
+    events::Administered { by: &caller.key.name, what: "enables the key", whom: Some(&key.key.name) }.emit();
     key.life.switch(true);
     show(&worker, key).await
 }

@@ -49,7 +49,7 @@ pub(crate) async fn delete(
     let question = DeleteRecords { before_ms: which.older_than_secs.map(before), owner };
     worker.shared.news_room.flush();
     let deleted = ask(&worker.shared.control.ledger(), question).await?;
-    events::Administered { by: &caller.key.name, what: "deletes records:", whom: &deleted.to_string() }.emit();
+    events::Administered { by: &caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
     Ok(uncached(&DeletedBody { deleted }))
 }
 
