@@ -1,7 +1,7 @@
 //! What stands around every call: its request id, its path put in order, errors in the one body
 //! shape, panics caught, heads that are too large refused, and the count of what was answered.
 
-use std::{panic::AssertUnwindSafe, rc::Rc, sync::Arc, time::Instant};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use actix_cors::CorsError;
 use actix_web::{
@@ -30,7 +30,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The name of one call, on every answer and in the log: the caller's own, if it is well formed, else ours.
 #[derive(Debug, Clone)]
-pub struct RequestId(Rc<str>);
+pub struct RequestId(Arc<str>);
 
 impl RequestId {
     /// The id of a call inside the frame.
@@ -43,6 +43,12 @@ impl RequestId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The id, shared with whoever keeps it.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
     }
 
     fn chosen_by(request: &ServiceRequest) -> RequestId {
@@ -84,23 +90,28 @@ pub async fn frame<B: MessageBody + 'static>(
         pass(request, next, &id, shared.as_ref()).await
     };
     if let Some(shared) = shared {
-        let status = match &answered {
-            Ok(response) => response.status(),
-            Err(error) => error.as_response_error().status_code(),
-        };
-        let route = answered.as_ref().ok().and_then(|response| response.request().match_pattern());
-        events::Answered {
-            route: route.as_deref(),
-            status: status.as_u16(),
-            took: started.elapsed(),
-            request_id: id.as_str(),
-        }
-        .emit(&shared.metrics);
+        count(&answered, started, &id, &shared);
     }
     match call {
         Some(call) => answered.map(|response| call.answered(response)),
         None => answered,
     }
+}
+
+/// Counts what was answered.
+fn count(answered: &Result<ServiceResponse<BoxBody>, Error>, started: Instant, id: &RequestId, shared: &Shared) {
+    let status = match answered {
+        Ok(response) => response.status(),
+        Err(error) => error.as_response_error().status_code(),
+    };
+    let route = answered.as_ref().ok().and_then(|response| response.request().match_pattern());
+    events::Answered {
+        route: route.as_deref(),
+        status: status.as_u16(),
+        took: started.elapsed(),
+        request_id: id.as_str(),
+    }
+    .emit(&shared.metrics);
 }
 
 async fn pass<B: MessageBody + 'static>(
@@ -123,22 +134,18 @@ async fn pass<B: MessageBody + 'static>(
         answered = AssertUnwindSafe(next.call(request)).catch_unwind() => answered,
         () = time_up => return Err(ApiError::draining().naming(id.as_str()).into()),
     };
-    match answered {
-        Ok(Ok(response)) => {
-            let mut response = finish(response.map_into_boxed_body(), id);
-            if shared.is_some_and(|shared| shared.is_draining()) {
-                response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
-            }
-            Ok(response)
+    let Ok(answered) = answered else {
+        if let Some(shared) = shared {
+            events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
         }
-        Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
-        Err(_) => {
-            if let Some(shared) = shared {
-                events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
-            }
-            Err(Error::from(ApiError::internal().naming(id.as_str())))
-        }
+        return Err(ApiError::internal().naming(id.as_str()).into());
+    };
+    let response = answered.map_err(|error| known(&error).naming(id.as_str()))?;
+    let mut response = finish(response.map_into_boxed_body(), id);
+    if shared.is_some_and(|shared| shared.is_draining()) {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
+    Ok(response)
 }
 
 /// Bytes of the path with its query and of all names and values.

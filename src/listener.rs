@@ -4,6 +4,7 @@ use std::{
     any::Any,
     io,
     net::{SocketAddr, TcpListener},
+    sync::Arc,
 };
 
 use actix_http::HttpService;
@@ -17,54 +18,49 @@ use actix_web::{
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{
-    connections::ClientWatch,
-    server::{Gateway, LAST_WORDS},
-    setup::Setup,
-    tls,
-};
+use crate::{connections::ClientWatch, drain::LAST_WORDS, gateway::Shared, setup::Setup, tls};
 
 /// Connections the system holds while all workers are busy.
 const BACKLOG: i32 = 4096;
 
-/// A listener as actix makes them, with our backlog; a port that was left a moment ago can be had again at once.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// A listener as actix makes them, with our backlog, and the address it has: a port that was left a moment ago can be had
+/// again at once, and port 0 lets the system choose.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     #[cfg(not(windows))]
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr()?;
+    Ok((listener, address))
 }
 
 /// What is served on a listener.
-pub(crate) struct Door {
+pub(crate) struct Door<M> {
     /// Threads.
     pub(crate) workers: usize,
     /// Connections per worker; more wait in the system's queue.
     pub(crate) max_connections: usize,
     /// Whether it speaks TLS.
     pub(crate) tls: bool,
-    /// The paths.
-    pub(crate) mount: fn(&Gateway, &mut ServiceConfig),
+    /// Mounts the paths, once per thread.
+    pub(crate) mount: M,
 }
 
-impl Door {
+impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Door<M> {
     /// Serves on `listener` from the moment that what comes back is awaited.
     ///
     /// # Errors
     /// When the listener cannot be used.
-    pub(crate) fn open(self, listener: TcpListener, gateway: &Gateway) -> io::Result<HttpServing> {
+    pub(crate) fn open(self, listener: TcpListener, shared: &Arc<Shared>) -> io::Result<HttpServing> {
         if self.tls {
-            return self.open_encrypted(listener, gateway);
+            return self.open_encrypted(listener, shared);
         }
-        let setup = gateway.setup();
+        let setup = shared.setup.load();
         let (server, timeouts) = (&setup.config.server, &setup.config.timeouts);
-        let (mounted, connected) = (gateway.clone(), gateway.clone());
-        let http = HttpServer::new(move || {
-            let (gateway, mount) = (mounted.clone(), self.mount);
-            App::new().configure(move |app| mount(&gateway, app))
-        });
+        let connected = Arc::clone(shared);
+        let http = HttpServer::new(move || App::new().configure(self.mount.clone()));
         let http = http
             .workers(self.workers)
             .keep_alive(server.keep_alive)
@@ -81,20 +77,20 @@ impl Door {
     }
 
     /// The same over TLS. Not by way of `HttpServer`: it offers HTTP/2 as soon as any crate of the build can speak it.
-    fn open_encrypted(self, listener: TcpListener, gateway: &Gateway) -> io::Result<HttpServing> {
-        let setup = gateway.setup();
+    fn open_encrypted(self, listener: TcpListener, shared: &Arc<Shared>) -> io::Result<HttpServing> {
+        let setup = shared.setup.load();
         let (keep_alive, timeouts) = (setup.config.server.keep_alive, setup.config.timeouts);
-        let tls = tls::server_config(gateway.shared()).map_err(io::Error::other)?;
+        let tls = tls::server_config(shared).map_err(io::Error::other)?;
         let address = listener.local_addr()?;
         let builder = actix_server::Server::build()
             .workers(self.workers)
             .max_concurrent_connections(self.max_connections)
             .shutdown_timeout(grace(&setup))
             .disable_signals();
-        let (ending, gateway) = (builder.graceful_shutdown_signal(), gateway.clone());
+        let (ending, shared) = (builder.graceful_shutdown_signal(), Arc::clone(shared));
         let builder = builder.listen("https", listener, move || {
-            let (ending, mounted, connected, mount) = (ending.clone(), gateway.clone(), gateway.clone(), self.mount);
-            let app = App::new().configure(move |app| mount(&mounted, app));
+            let (ending, connected) = (ending.clone(), Arc::clone(&shared));
+            let app = App::new().configure(self.mount.clone());
             HttpService::build()
                 .keep_alive(keep_alive)
                 .client_request_timeout(timeouts.client_header)
@@ -123,7 +119,7 @@ fn grace(setup: &Setup) -> u64 {
 }
 
 /// Takes a new connection under watch, with the bounds that are in force now.
-fn watch(gateway: &Gateway, connection: &dyn Any, extensions: &mut Extensions) {
-    let setup = gateway.shared().setup.load();
+fn watch(shared: &Shared, connection: &dyn Any, extensions: &mut Extensions) {
+    let setup = shared.setup.load();
     ClientWatch::new(&setup.config, setup.admission.load()).accept(connection, extensions);
 }

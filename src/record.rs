@@ -17,7 +17,7 @@ pub struct Opening {
     /// Whose it is.
     pub owner: u64,
     /// The first name that was asked for.
-    pub requested_model: String,
+    pub requested_model: Arc<str>,
     /// Whether the answer is streamed.
     pub streamed: bool,
     /// `user` of the request.
@@ -32,6 +32,12 @@ pub struct Opening {
     pub media_prompt: u64,
 }
 
+/// The name that a request asks for first: its model, else the first of its list; empty where it names none.
+#[must_use]
+pub fn asked_first<'r>(model: &'r Option<String>, models: &'r [String]) -> &'r str {
+    model.as_ref().or_else(|| models.first()).map(String::as_str).unwrap_or_default()
+}
+
 impl Opening {
     /// The record of a generation that begins now, under a new id.
     #[must_use]
@@ -42,10 +48,10 @@ impl Opening {
             id: GenerationId::new(seconds, rand::random()),
             owner: self.owner,
             api_type: self.api_type,
-            request_id: RequestId::of(request).as_str().into(),
+            request_id: RequestId::of(request).shared(),
             created_ms,
             status: GenerationStatus::Running,
-            requested_model: self.requested_model.into(),
+            requested_model: self.requested_model,
             streamed: self.streamed,
             decision: Arc::clone(&routed.decision),
             policy: Arc::clone(&routed.policy),

@@ -55,7 +55,7 @@ pub struct Depths {
 #[derive(Default)]
 struct Batch {
     events: Vec<Event>,
-    records: Vec<Generation>,
+    records: Vec<Arc<Generation>>,
     timer_armed: bool,
 }
 
@@ -93,7 +93,7 @@ impl News {
     }
 
     /// Hands a generation's record to the ledger: readable from now on.
-    pub fn record(&self, record: Generation) -> Timer {
+    pub fn record(&self, record: Arc<Generation>) -> Timer {
         let mut batch = self.batch.lock();
         batch.records.push(record);
         self.settle(&mut batch)

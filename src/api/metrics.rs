@@ -4,7 +4,14 @@ use actix_web::{HttpRequest, HttpResponse, http::header};
 use pointsman_actors::ledger::CountRecords;
 
 use super::{calibration_metrics, memory, slo_metrics};
-use crate::{ask::ask, clock, config::Scope, error::ApiError, events::Standing, gateway::Worker, routes::Exposure};
+use crate::{ask::ask, clock, config::Scope, error::ApiError, events::Standing, gateway::Worker};
+
+/// Who can reach the listener that the page is asked for on.
+#[derive(Debug, Clone, Copy)]
+pub struct Exposure {
+    /// Only this machine.
+    pub loopback: bool,
+}
 
 /// Shows all counters. Open to anybody on a listener that only this machine reaches; else for keys with the scope `read`.
 ///

@@ -114,11 +114,8 @@ impl Watched {
 
 /// Whether something was done to one of `names`. Reading is not: we read them ourselves.
 fn counts(event: &Event, names: &BTreeSet<OsString>) -> bool {
-    let read = match event.kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
-        EventKind::Access(_) => true,
-        _ => false,
-    };
+    let written = EventKind::Access(AccessKind::Close(AccessMode::Write));
+    let read = matches!(event.kind, EventKind::Access(_)) && event.kind != written;
     let named = |path: &PathBuf| path.file_name().is_some_and(|name| names.contains(name));
     event.need_rescan() || (!read && event.paths.iter().any(named))
 }
