@@ -147,15 +147,15 @@ impl KeyTable {
         callers.into_iter().chain([&*self.anonymous])
     }
 
-    /// Whose request this is.
+    /// Whose request this is, by its headers.
     ///
     /// # Errors
     /// 401, with the reason.
-    pub fn caller(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
+    pub fn caller(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
         if self.mode == AuthMode::None {
             return Ok(Arc::clone(&self.anonymous));
         }
-        self.holder(request)
+        self.holder(headers)
     }
 
     /// Whose request this is, on the listener for administration. There nobody is let in without a key, also where
@@ -163,14 +163,14 @@ impl KeyTable {
     ///
     /// # Errors
     /// 401, with the reason; 403 without the scope `admin`.
-    pub fn administrator(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
-        let caller = self.holder(request)?;
+    pub fn administrator(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
+        let caller = self.holder(headers)?;
         caller.require(Scope::Admin)?;
         Ok(caller)
     }
 
-    fn holder(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
-        let presented = presented_key(request.headers())?;
+    fn holder(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
+        let presented = presented_key(headers)?;
         let digest: [u8; 32] = Sha256::digest(presented).into();
         let caller = self.keys.get(&digest).ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
         if caller.is_disabled() {
@@ -226,7 +226,7 @@ impl FromRequest for Authorized {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let caller = match Worker::of(request) {
-            Some(worker) => worker.setup.keys.caller(request),
+            Some(worker) => worker.setup.keys.caller(request.headers()),
             None => Err(ApiError::internal()),
         };
         std::future::ready(caller.map(Authorized))
@@ -242,7 +242,7 @@ impl FromRequest for Administrator {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let caller = match Worker::of(request) {
-            Some(worker) => worker.setup.keys.administrator(request),
+            Some(worker) => worker.setup.keys.administrator(request.headers()),
             None => Err(ApiError::internal()),
         };
         std::future::ready(caller.map(Administrator))
@@ -259,7 +259,7 @@ impl FromRequest for Visitor {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let admitted = match Worker::of(request) {
             Some(worker) if worker.setup.config.auth.public_catalog => Ok(Visitor),
-            Some(worker) => worker.setup.keys.caller(request).map(|_| Visitor),
+            Some(worker) => worker.setup.keys.caller(request.headers()).map(|_| Visitor),
             None => Err(ApiError::internal()),
         };
         std::future::ready(admitted)

@@ -135,6 +135,8 @@ mod scripted;
 #[cfg(test)]
 mod server_tls;
 #[cfg(test)]
+mod server_tls_clients;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod smoke;
