@@ -164,17 +164,17 @@ async fn headers_that_are_meant_for_the_client() {
     let evil = "set-cookie: evil=1\r\naccess-control-allow-origin: *\r\nx-generation-id: gen-evil\r\n\
                 x-request-id: evil\r\nserver: evil\r\nretry-after: 9\r\nlocation: http://evil.example\r\n";
     let stream = crate::hostile::stream_of(&crate::hostile::events("Hello"));
-    for (answer, streamed) in [
-        (status("200 OK", evil, &completion("Hello")), false),
-        (stream.replacen("\r\n", &format!("\r\n{evil}"), 1), true),
-        (status("400 Bad Request", evil, "{}"), false),
-        (status("500 Oops", evil, "{}"), true),
+    for (answer, streamed, expected) in [
+        (status("200 OK", evil, &completion("Hello")), false, 200),
+        (stream.replacen("\r\n", &format!("\r\n{evil}"), 1), true, 200),
+        (status("400 Bad Request", evil, "{}"), false, 400),
+        (status("500 Oops", evil, "{}"), true, 502),
     ] {
         let upstream = Upstream::start([saying(&answer)]);
         let gateway = gateway(&[upstream.url("")], "").await;
         let reply = gateway.chat(&body(streamed)).await;
         let shown: Vec<_> = reply.headers.iter().filter(|(_, value)| value.contains("evil")).collect();
-        assert!(shown.is_empty() && reply.status / 100 == answer[9..10].parse::<u16>().unwrap(), "{:?}", reply.headers);
+        assert_eq!((reply.status, shown.len()), (expected, 0), "{:?}", reply.headers);
         for name in ["set-cookie", "access-control-allow-origin", "location", "server"] {
             assert!(reply.header(name).is_none(), "{name}");
         }
