@@ -171,15 +171,17 @@ impl OngoingCall {
         OngoingCall { connection: Rc::clone(connection), bytes: 0, last: false }
     }
 
-    /// The call was refused with so many bytes, and its connection is to end.
-    pub(crate) fn refused(mut self, bytes: u64) {
-        (self.bytes, self.last) = (bytes, true);
+    /// The call was refused, and its connection is to end.
+    pub(crate) fn refused(mut self) {
+        self.last = true;
     }
 
     /// Lasts until the whole answer was handed over.
     #[must_use]
     pub fn answered(mut self, response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
-        self.last = response.response().head().connection_type() == ConnectionType::Close;
+        let ends = response.response().head().connection_type() == ConnectionType::Close;
+        // The end of a good answer may take its time to a slow reader.
+        self.last = ends && !response.status().is_success();
         match response.response().body().size() {
             BodySize::None => response,
             BodySize::Sized(bytes) => {

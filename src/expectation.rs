@@ -40,7 +40,7 @@ impl KeyFirst {
         events::Answered { route: None, status, took: begun.elapsed(), request_id: id.as_str() }
             .emit(&self.gateway.shared().metrics);
         if let Some(connection) = request.conn_data() {
-            OngoingCall::on(connection).refused(0);
+            OngoingCall::on(connection).refused();
         }
         answer.into()
     }
