@@ -309,6 +309,7 @@ mod tests {
             code: DecisionCode::FixedModel,
             candidates: Vec::new(),
             rivals: Vec::new(),
+            standby: Vec::new(),
             omitted: Vec::new(),
             excluded: Vec::new(),
             prompt_tokens: 0,

@@ -134,6 +134,37 @@ fn a_saturated_model_is_not_left_for_another_one() {
 }
 
 #[test]
+fn whoever_steps_aside_stands_by_the_mildest_obstacle_first() {
+    let check = |text: &str, plan: &str, standby: &str| {
+        let world = World::of(text);
+        let decision = world.decide(&world.query(Fastest, "")).unwrap();
+        assert_eq!((world.plan(&decision), world.standby(&decision)), (plan.to_owned(), standby.to_owned()), "{text}");
+    };
+    check("acme/a 90ms | bolt/b", "acme/a bolt/b", "");
+    check(
+        "acme/a open3 | bolt/b half1 9000ms | core/c paced1 | dawn/d k9 knee4 | echo/e",
+        "echo/e",
+        "dawn/d core/c! bolt/b?",
+    );
+    check("acme/a probing | bolt/b half1 9000ms | core/c", "core/c", "bolt/b? acme/a!");
+    check("acme/a cool1 | bolt/b fault40 | core/c", "core/c", "");
+    // Among equals the one that opens soonest, or that scores best.
+    check("acme/a open3 | bolt/b open2 | core/c paced2 | dawn/d", "dawn/d", "core/c! bolt/b! acme/a!");
+    check("acme/a k9 knee4 900ms | bolt/b k9 knee4 | core/c", "core/c", "bolt/b acme/a");
+    // Where nobody is free, the next milder gates stand behind those that are passed.
+    check("acme/a open3 | bolt/b half1 | core/c paced1", "core/c!", "bolt/b? acme/a!");
+    check("acme/a open3 | bolt/b half1", "bolt/b?", "acme/a!");
+}
+
+#[test]
+fn without_fallbacks_nobody_stands_by() {
+    let world = World::of("acme/a k9 knee4 | bolt/b");
+    let mut query = world.query(Fastest, "");
+    query.routing.provider.allow_fallbacks = false;
+    assert_eq!(world.standby(&world.decide(&query).unwrap()), "");
+}
+
+#[test]
 fn later_attempts_prefer_other_providers() {
     check(
         Fastest,

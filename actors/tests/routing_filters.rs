@@ -237,3 +237,13 @@ fn the_nearest_relaxation_is_what_the_fewest_reasons_stand_against() {
     let against: Vec<_> = hint.against.iter().map(|e| e.reason.as_str()).collect();
     assert_eq!((world.name(hint.index).as_str(), against), ("bolt/b", vec!["unsupported_parameter", "context_length"]));
 }
+
+#[test]
+fn the_lists_of_an_alias_are_no_reason_against_a_model_beside_it() {
+    let narrow = Alias { blocked: vec![pattern("bolt/*")], ..alias("service/narrow") };
+    let world = World::aliased("acme/a ctx10 disabled | bolt/b ctx10", RoutingPolicy::default(), vec![narrow]);
+    let error = world.decide(&world.query(Objective::Balanced, "service/narrow, bolt/b")).unwrap_err();
+    let hint = nearest_relaxation(&error, &world.snapshot).unwrap();
+    let against: Vec<_> = hint.against.iter().map(|e| e.reason.as_str()).collect();
+    assert_eq!((world.name(hint.index).as_str(), against), ("bolt/b", vec!["context_length"]));
+}

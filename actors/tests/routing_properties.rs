@@ -295,6 +295,20 @@ proptest! {
     }
 
     #[test]
+    fn whoever_stands_by_is_excluded_for_the_moment_only(endpoints in endpoints(), asked in asked()) {
+        let world = world(&endpoints);
+        let Some((_, Ok(decision))) = ask(&world, &asked) else { return Ok(()) };
+        prop_assert!(decision.standby.len() <= decision.max_attempts as usize);
+        for standby in &decision.standby {
+            prop_assert!(decision.candidates.iter().all(|candidate| candidate.endpoint != standby.endpoint));
+            let reason = decision.excluded.iter().find(|excluded| excluded.endpoint == standby.endpoint);
+            let reason = reason.map(|excluded| excluded.reason.as_str());
+            let of_the_moment = ["circuit_open", "probe_in_flight", "paced", "saturated"];
+            prop_assert!(reason.is_some_and(|reason| of_the_moment.contains(&reason)), "{:?}", reason);
+        }
+    }
+
+    #[test]
     fn a_record_scored_again_gives_the_same_bits(endpoints in endpoints(), asked in asked()) {
         let world = world(&endpoints);
         let Some((_, Ok(decision))) = ask(&world, &asked) else { return Ok(()) };

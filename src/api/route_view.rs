@@ -144,6 +144,9 @@ pub(crate) struct ExcludedBody<'a> {
     /// When time alone will have lifted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     opens_in_ms: Option<Figure>,
+    /// Its place, from 1, among those called if every candidate fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standby: Option<usize>,
 }
 
 /// The sizes a decision was made for.
@@ -176,13 +179,24 @@ pub(crate) fn explained<'a>(generation: &'a Generation, places: Places<'a>) -> V
     bodies
 }
 
-/// Every endpoint that was excluded.
-pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
+/// Every endpoint that a decision excluded.
+pub(crate) fn excluded<'a>(decision: &'a Decision, places: Places<'a>) -> Vec<ExcludedBody<'a>> {
+    let mut bodies = refused(&decision.excluded, places);
+    for (body, excluded) in bodies.iter_mut().zip(&decision.excluded) {
+        let place = decision.standby.iter().position(|standby| standby.endpoint == excluded.endpoint);
+        body.standby = place.map(|place| place + 1);
+    }
+    bodies
+}
+
+/// The same where nothing was left.
+pub(crate) fn refused<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
     let body = |excluded: &'a Excluded| ExcludedBody {
         endpoint: places.name(places.0.find(excluded.index, excluded.endpoint)),
         reason: excluded.reason.as_str(),
         detail: Text(&excluded.detail),
         opens_in_ms: excluded.detail.wait().map(|wait| Figure::millis(wait.as_secs_f64())),
+        standby: None,
     };
     excluded.iter().map(body).collect()
 }
@@ -274,7 +288,7 @@ impl HealthBody {
     fn new(health: Health) -> HealthBody {
         HealthBody {
             state: Condition::of(health.circuit, health.success_rate).as_str(),
-            circuit: health.circuit,
+            circuit: health.circuit.as_str(),
             success_rate: health.success_rate.map(Figure::share),
             samples: health.samples,
             in_flight: health.in_flight,
@@ -304,7 +318,7 @@ mod tests {
     fn candidates_and_what_was_excluded_have_their_names_and_numbers() {
         let catalog = catalog();
         let decision = decision(&catalog);
-        let shown = (candidates(&decision, Places(&catalog), 1), excluded(&decision.excluded, Places(&catalog)));
+        let shown = (candidates(&decision, Places(&catalog), 1), excluded(&decision, Places(&catalog)));
         expect![[r#"
             [
               [

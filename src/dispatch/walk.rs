@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pointsman_actors::{
     decide,
-    domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next, Tick},
+    domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next},
     router::Routed,
 };
 
@@ -110,7 +110,7 @@ impl Walk {
     pub async fn next(&mut self) -> Option<Attempt> {
         while self.attempts < self.routed.decision.max_attempts && Instant::now() < self.deadline {
             let position = self.position;
-            let candidate = self.routed.decision.candidates.get(position)?;
+            let candidate = self.routed.decision.at(position)?;
             self.position += 1;
             if self.taken == Some(position) || !self.has_room(candidate) {
                 continue;
@@ -129,7 +129,7 @@ impl Walk {
     pub fn moments(&self, position: usize) -> [Option<(Duration, Late)>; 2] {
         let (policy, streamed) = (&self.routed.policy, self.measure.streamed);
         let never = !self.may_race || (streamed && !self.may_hedge);
-        let candidate = self.routed.decision.candidates.get(position);
+        let candidate = self.routed.decision.at(position);
         let may = |_: &&Candidate| {
             !never && self.attempts < self.routed.decision.max_attempts && self.rivals(position).next().is_some()
         };
@@ -206,7 +206,7 @@ impl Walk {
     #[must_use]
     pub fn first_byte_clock(&self, position: usize) -> Duration {
         let (decision, policy) = (&self.routed.decision, &self.routed.policy);
-        let candidate = decision.candidates.get(position).filter(|candidate| candidate.predicted.measured);
+        let candidate = decision.at(position).filter(|candidate| candidate.predicted.measured);
         match candidate.filter(|_| self.may_go_on()) {
             Some(candidate) => decide::first_byte_clock(candidate, policy).min(policy.clocks.first_byte),
             None => policy.clocks.first_byte,
@@ -215,8 +215,7 @@ impl Walk {
 
     /// The attempt at a candidate whose turn it is, or why there is none.
     async fn admitted(&mut self, position: usize) -> Result<Attempt, ExclusionReason> {
-        let candidates = &self.routed.decision.candidates;
-        let candidate = candidates.get(position).ok_or(ExclusionReason::Disabled)?;
+        let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
         let reason = match self.attempts {
             _ if candidate.panic => AttemptReason::Panic,
             _ if candidate.probe => AttemptReason::Probe,
@@ -226,7 +225,7 @@ impl Walk {
         let place = self.place(candidate).await?;
         // Nothing is waited for from here on, so no token is lost with a client that leaves.
         let budget = &self.worker.shared.budgets.retry;
-        let costs_a_token = is_past_open_circuit(candidate);
+        let costs_a_token = candidate.is_past_open_circuit();
         if costs_a_token && !budget.take() {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);
             return Err(ExclusionReason::CircuitOpen);
@@ -246,8 +245,7 @@ impl Walk {
         reason: AttemptReason,
         admission: Admission,
     ) -> Result<Attempt, ExclusionReason> {
-        let candidates = &self.routed.decision.candidates;
-        let candidate = candidates.get(position).ok_or(ExclusionReason::Disabled)?;
+        let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
         let claim = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate)?;
         let (place, queue) = admission;
         let turn = Turn { n: self.attempts + 1, position, reason, queue };
@@ -289,7 +287,7 @@ impl Walk {
     }
 
     fn note(&mut self, position: usize, kind: FailureKind, status: Option<u16>, wait: Option<Duration>) {
-        let Some(candidate) = self.routed.decision.candidates.get(position) else { return };
+        let Some(candidate) = self.routed.decision.at(position) else { return };
         let catalog = &self.routed.catalog;
         let endpoint = catalog.endpoint(candidate.index);
         let provider = endpoint.and_then(|endpoint| catalog.provider_of(endpoint));
@@ -303,11 +301,14 @@ impl Walk {
         self.failures.push(Failed { endpoint: candidate.index, kind, wait, panic: candidate.panic, previous });
     }
 
-    /// Whether another attempt is left, and a candidate with enough room for it.
+    /// Whether another attempt is left, and somebody with enough room for it. Those on standby behind an open circuit
+    /// are no reason to be impatient with anybody.
     fn may_go_on(&self) -> bool {
-        let mut candidates = self.routed.decision.candidates.iter().enumerate().skip(self.position);
-        self.attempts < self.routed.decision.max_attempts
-            && candidates.any(|(at, candidate)| self.taken != Some(at) && self.has_room(candidate))
+        let decision = &self.routed.decision;
+        let mut open = decision.plan().enumerate().skip(self.position);
+        let is_hope = |at, candidate: &Candidate| at < decision.candidates.len() || !candidate.is_past_open_circuit();
+        self.attempts < decision.max_attempts
+            && open.any(|(at, next)| self.taken != Some(at) && is_hope(at, next) && self.has_room(next))
     }
 
     fn has_room(&self, candidate: &Candidate) -> bool {
@@ -316,13 +317,8 @@ impl Walk {
     }
 
     fn context_length(&self, position: usize) -> u32 {
-        let candidate = self.routed.decision.candidates.get(position);
+        let candidate = self.routed.decision.at(position);
         let endpoint = candidate.and_then(|candidate| self.routed.catalog.endpoint(candidate.index));
         endpoint.map_or(0, |endpoint| endpoint.limits.context_length)
     }
-}
-
-/// Past a circuit that is not closed. An endpoint that is only paced is sound: its own clock protects it.
-fn is_past_open_circuit(candidate: &Candidate) -> bool {
-    candidate.panic && candidate.inputs.until > Tick(0)
 }

@@ -2,7 +2,9 @@
 
 use pointsman_actors::{
     decide::{score_unit, term_names},
-    domain::{Candidate, Catalog, EndpointId, Health, Inputs, Objective, OutputSpread, Prediction, ScoreTerms, Tick},
+    domain::{
+        Candidate, Catalog, Circuit, EndpointId, Health, Inputs, Objective, OutputSpread, Prediction, ScoreTerms, Tick,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +109,12 @@ impl RecordedCandidate {
                 failure: self.failure_probability.0,
                 measured: self.inputs.weight.0 > 0.0,
             },
-            health: Health { circuit: "closed", success_rate: None, samples: 0, in_flight: self.inputs.in_flight },
+            health: Health {
+                circuit: Circuit::Closed,
+                success_rate: None,
+                samples: 0,
+                in_flight: self.inputs.in_flight,
+            },
             output: OutputSpread::default(),
             saving: None,
             inputs: self.inputs.inputs(),

@@ -125,6 +125,7 @@ impl Recorded {
             code: DecisionCode::OnlyCandidate,
             candidates: self.candidates.iter().map(candidate).collect(),
             rivals: self.rivals.iter().map(candidate).collect(),
+            standby: Vec::new(),
             omitted: self.omitted.iter().map(|id| EndpointId(id.0)).collect(),
             excluded: Vec::new(),
             prompt_tokens: self.estimate.prompt_tokens,

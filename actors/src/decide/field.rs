@@ -93,6 +93,11 @@ impl Row<'_> {
         self.class >> GRADE_BITS
     }
 
+    /// When its gate, pace or quota lets it pass, if that is a matter of time.
+    pub(super) fn until(&self) -> Tick {
+        self.moment.gate.until().or(self.moment.due).unwrap_or_default()
+    }
+
     /// Its score, were nothing in its cache.
     pub(super) fn uncached_score(&self, case: &Case<'_>, scoring: &Scoring) -> f64 {
         let moment =
@@ -110,7 +115,7 @@ impl Row<'_> {
             expected: self.forecast.expected(&inputs, &case.rules),
             spread: self.forecast.spread(&inputs, &case.rules),
             tier: self.tier(),
-            until: self.moment.gate.until().or(self.moment.due).unwrap_or_default(),
+            until: self.until(),
             ..inputs
         }
     }

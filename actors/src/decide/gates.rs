@@ -2,7 +2,7 @@
 //!
 //! Saturated endpoints step aside for unsaturated ones that rank with them. When nothing is left, gates are
 //! relaxed in the order: paced, half-open, open (those that open soonest). Cooling and misconfigured endpoints
-//! are never called.
+//! are never called. Who is called when a plan comes to nothing is said in `standby`.
 
 use super::{
     case::Case,

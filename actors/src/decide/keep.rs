@@ -36,6 +36,7 @@ fn with_only(decision: &Decision, candidates: Vec<Candidate>, rivals: Vec<Candid
         omitted: omitted.collect(),
         candidates,
         rivals,
+        standby: decision.standby.clone(),
         router: decision.router.clone(),
         objective: decision.objective,
         weights: decision.weights,

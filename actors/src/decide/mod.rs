@@ -28,6 +28,7 @@ mod reference;
 mod replay;
 mod retarget;
 mod score;
+mod standby;
 mod what_if;
 mod why_not;
 mod why_not_now;

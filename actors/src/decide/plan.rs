@@ -91,7 +91,7 @@ pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
             // Past shut gates the one that opens soonest goes first, whatever it would score, and missed
             // preferences count for nothing.
             row.class = row.wish() << GRADE_BITS;
-            row.rank = row.moment.gate.until().or(row.moment.due).unwrap_or_default().0 as f64;
+            row.rank = row.until().0 as f64;
         } else {
             row.rank = score(row);
         }

@@ -6,6 +6,7 @@ use super::{
     gates,
     plan::Plan,
     score::Scoring,
+    standby::standby,
 };
 use crate::{
     domain::{
@@ -30,11 +31,16 @@ pub(super) fn decided(
     plan: &Plan<'_, '_>,
     scoring: &Scoring,
 ) -> Decision {
-    let planned = if case.query.routing.provider.allow_fallbacks { plan.order.len() } else { 1 };
+    let fallbacks = case.query.routing.provider.allow_fallbacks;
+    let planned = if fallbacks { plan.order.len() } else { 1 };
     let mut candidates: Vec<Candidate> = plan.order.iter().map(|row| candidate(case, row, scoring)).collect();
     let rivals = candidates.split_off(planned.min(plan.order.len()));
     excluded.extend(plan.order.iter().skip(planned).map(|row| without_fallbacks(row)));
+    let mut on_standby = Vec::new();
     if plan.order.len() < rows.len() {
+        if fallbacks {
+            on_standby = standby(case, rows, scoring, plan.attempts as usize);
+        }
         excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| gates::excluded(case, row)));
     }
     let query = case.query;
@@ -47,6 +53,7 @@ pub(super) fn decided(
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,
         rivals,
+        standby: on_standby,
         omitted: Vec::new(),
         excluded,
         prompt_tokens: query.prompt_tokens,
@@ -64,7 +71,7 @@ pub(super) fn decided(
 
 // Inlined, a candidate is written where it stays instead of being copied there.
 #[inline]
-fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
+pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
     let inputs = row.inputs(case);
     let terms = scoring.terms(&row.forecast, inputs.cost);
     let answers = inputs.failures + inputs.successes;

@@ -1,4 +1,4 @@
-use super::{Detail, EndpointId, Objective, Query, RoutingParameters, Sourced, Tick, Weights};
+use super::{Circuit, Detail, EndpointId, Objective, Query, RoutingParameters, Sourced, Tick, Weights};
 
 /// What the routing decided for one request, and everything it decided it with.
 ///
@@ -20,6 +20,9 @@ pub struct Decision {
     /// Those that ranked behind the choice and may not be tried, because fallbacks are off; they stand among the
     /// excluded too.
     pub rivals: Vec<Candidate>,
+    /// Who is called once the candidates are used up and attempts are left, in this order, although saturated, paced or
+    /// behind a shut gate; they stand among the excluded too.
+    pub standby: Vec<Candidate>,
     /// Candidates whose figures the record of it left out: all of them ranked behind those it holds, in this order.
     pub omitted: Vec<EndpointId>,
     /// Every endpoint of the pool that is not a candidate, and why.
@@ -198,8 +201,8 @@ impl Prediction {
 /// How an endpoint stood at the moment of the decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Health {
-    /// `closed`, `open` or `half_open`.
-    pub circuit: &'static str,
+    /// Closed, open or half-open.
+    pub circuit: Circuit,
     /// Share of successes, `None` before the first answer.
     pub success_rate: Option<f64>,
     /// Answers and failures it rests on, decayed and rounded.
@@ -244,6 +247,20 @@ pub struct Candidate {
     pub panic: bool,
 }
 
+impl Decision {
+    /// Everybody who may be called, in order: the candidates, then those on standby.
+    pub fn plan(&self) -> impl Iterator<Item = &Candidate> + Clone {
+        self.candidates.iter().chain(&self.standby)
+    }
+
+    /// Who is called at this place of the plan, counted from 0.
+    #[must_use]
+    pub fn at(&self, place: usize) -> Option<&Candidate> {
+        let beyond = || self.standby.get(place.checked_sub(self.candidates.len())?);
+        self.candidates.get(place).or_else(beyond)
+    }
+}
+
 /// How the length of the answer moves a candidate's cost. Nothing of it ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct OutputSpread {
@@ -256,6 +273,13 @@ pub struct OutputSpread {
 }
 
 impl Candidate {
+    /// Whether calling it means passing a breaker that is open. An endpoint that is only paced is sound: its own clock
+    /// protects it.
+    #[must_use]
+    pub fn is_past_open_circuit(&self) -> bool {
+        self.panic && self.health.circuit != Circuit::Closed
+    }
+
     /// The 10th and the 90th percentile of its cost, dollars: lengths of answers are taken to be log-normal around
     /// their expected mean, and never beyond what the request and the endpoint allow.
     #[must_use]

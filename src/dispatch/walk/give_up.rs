@@ -67,7 +67,7 @@ impl Walk {
 
     /// How long it takes until the first of the shut gates opens.
     fn soonest_gate(&self) -> Option<Duration> {
-        let gates = self.routed.decision.candidates.iter().map(|candidate| candidate.inputs.until);
+        let gates = self.routed.decision.plan().map(|candidate| candidate.inputs.until);
         gates.filter(|until| *until > Tick(0)).min().map(|until| until - clock::now())
     }
 

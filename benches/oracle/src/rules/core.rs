@@ -139,7 +139,7 @@ impl Core {
     }
 
     fn candidate(&self, request: usize, endpoint: usize) -> Option<&Candidate> {
-        self.decisions.get(&request)?.candidates.iter().find(|candidate| candidate.index as usize == endpoint)
+        self.decisions.get(&request)?.plan().find(|candidate| candidate.index as usize == endpoint)
     }
 
     fn hedges(&self, objective: Objective) -> bool {
@@ -179,7 +179,7 @@ impl Rule for Core {
         self.look(now);
         let seed = splitmix64(self.seed ^ (ask.request.id as u64 + 1));
         let Ok(decision) = decide(&self.snapshot, &self.view, &self.query, now, Some(seed)) else { return Vec::new() };
-        let order = decision.candidates.iter().map(|candidate| candidate.index as usize).collect();
+        let order = decision.plan().map(|candidate| candidate.index as usize).collect();
         if ask.request.id.is_multiple_of(self.keep_every) {
             self.kept.push(decision.clone());
         }
@@ -189,7 +189,7 @@ impl Rule for Core {
 
     fn begin(&mut self, begin: &Begin<'_>) -> Option<Patience> {
         let candidate = self.candidate(begin.request.id, begin.endpoint)?;
-        let costs_a_token = candidate.panic && candidate.inputs.until > Tick::default();
+        let costs_a_token = candidate.is_past_open_circuit();
         if costs_a_token && self.retries < 1.0 {
             return None;
         }
