@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use actix_web::{FromRequest, HttpRequest, dev::Payload};
+use actix_web::{FromRequest, HttpRequest, dev::Payload, http::header::HeaderMap};
 
 use crate::{
     error::ApiError,
@@ -55,8 +55,8 @@ impl FromRequest for Visitor {
 /// Whose request it is, by the keys it came under.
 fn checked(
     request: &HttpRequest,
-    whose: fn(&KeyTable, &HttpRequest) -> Result<Arc<Caller>, ApiError>,
+    whose: fn(&KeyTable, &HeaderMap) -> Result<Arc<Caller>, ApiError>,
 ) -> Result<Arc<Caller>, ApiError> {
     let worker = Worker::of(request).ok_or_else(ApiError::internal)?;
-    whose(&worker.setup.keys, request)
+    whose(&worker.setup.keys, request.headers())
 }

@@ -10,7 +10,7 @@ use actix_web::{
     dev::{ServiceRequest, ServiceResponse},
     http::{
         ConnectionType, Method, Uri,
-        header::{HeaderName, HeaderValue},
+        header::{self, HeaderMap, HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
     middleware::Next,
@@ -51,12 +51,13 @@ impl RequestId {
         Arc::clone(&self.0)
     }
 
-    fn chosen_by(request: &ServiceRequest) -> RequestId {
+    /// The id of a call with these headers.
+    pub(crate) fn chosen_by(headers: &HeaderMap) -> RequestId {
         let well_formed = |text: &&str| {
             (1..=128).contains(&text.len())
                 && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
         };
-        let sent = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(well_formed);
+        let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(well_formed);
         sent.map_or_else(RequestId::fresh, |text| RequestId(text.into()))
     }
 
@@ -74,10 +75,11 @@ pub async fn frame<B: MessageBody + 'static>(
     next: Next<B>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let started = Instant::now();
-    let id = RequestId::chosen_by(&request);
+    let id = RequestId::chosen_by(request.headers());
     put_path_in_order(&mut request);
     request.extensions_mut().insert(id.clone());
     let call = OngoingCall::begin(&request);
+    let endless = request.headers().contains_key(header::TRANSFER_ENCODING);
     let worker = request.app_data::<LocalData<Desk>>().map(|desk| desk.worker());
     let most = worker.as_ref().map_or(usize::MAX, |worker| worker.setup.config.limits.max_header_bytes);
     let shared = worker.as_ref().map(|worker| Arc::clone(&worker.shared));
@@ -92,6 +94,7 @@ pub async fn frame<B: MessageBody + 'static>(
     if let Some(shared) = shared {
         count(&answered, started, &id, &shared);
     }
+    let answered = answered.map(|response| if endless { end_if_refused(response) } else { response });
     match call {
         Some(call) => answered.map(|response| call.answered(response)),
         None => answered,
@@ -146,6 +149,15 @@ async fn pass<B: MessageBody + 'static>(
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
     Ok(response)
+}
+
+/// The server reads the rest of a body in chunks, however long, before it answers anything else; of a refused call
+/// nobody wants it.
+fn end_if_refused(mut response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+    if !response.status().is_success() {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+    }
+    response
 }
 
 /// Bytes of the path with its query and of all names and values.

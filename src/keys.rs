@@ -11,10 +11,7 @@ use std::{
     },
 };
 
-use actix_web::{
-    HttpRequest,
-    http::header::{self, HeaderMap},
-};
+use actix_web::http::header::{self, HeaderMap};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -145,15 +142,15 @@ impl KeyTable {
         callers.into_iter().chain([&*self.anonymous])
     }
 
-    /// Whose request this is.
+    /// Whose request this is, by its headers.
     ///
     /// # Errors
     /// 401, with the reason.
-    pub fn caller(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
+    pub fn caller(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
         if self.mode == AuthMode::None {
             return Ok(Arc::clone(&self.anonymous));
         }
-        self.holder(request)
+        self.holder(headers)
     }
 
     /// Whose request this is, on the listener for administration. There nobody is let in without a key, also where
@@ -161,14 +158,14 @@ impl KeyTable {
     ///
     /// # Errors
     /// 401, with the reason; 403 without the scope `admin`.
-    pub fn administrator(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
-        let caller = self.holder(request)?;
+    pub fn administrator(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
+        let caller = self.holder(headers)?;
         caller.require(Scope::Admin)?;
         Ok(caller)
     }
 
-    fn holder(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
-        let presented = presented_key(request.headers())?;
+    fn holder(&self, headers: &HeaderMap) -> Result<Arc<Caller>, ApiError> {
+        let presented = presented_key(headers)?;
         let digest: [u8; 32] = Sha256::digest(presented).into();
         let caller = self.keys.get(&digest).ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
         if caller.is_disabled() {

@@ -20,6 +20,7 @@ mod dispatch;
 mod drain;
 pub mod error;
 mod events;
+mod expectation;
 mod frame;
 mod gateway;
 mod images;

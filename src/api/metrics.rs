@@ -23,7 +23,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         return Err(ApiError::unknown_path());
     }
     if !request.app_data::<Exposure>().is_some_and(|exposure| exposure.loopback) {
-        setup.keys.caller(&request)?.require(Scope::Read)?;
+        setup.keys.caller(request.headers())?.require(Scope::Read)?;
     }
     let depths = &shared.news_room.depths;
     let question = CountRecords { now_ms: clock::unix_millis() };

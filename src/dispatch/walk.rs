@@ -34,6 +34,8 @@ pub struct Walk {
     taken: Option<usize>,
     attempts: u32,
     /// Whether an attempt of this request may still be raced.
+    may_race: bool,
+    /// Whether that may be as soon as it is unusually late.
     may_hedge: bool,
     failures: Vec<Failed>,
     /// Candidates that were not called, and why.
@@ -60,6 +62,15 @@ pub enum Verdict {
     Stop(ApiError),
 }
 
+/// How late an attempt is when another one may race it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// Later than usual: for the objectives that hedge, out of their budget.
+    Unusually,
+    /// As late as a plain answer never is: for all objectives, out of the budget of retries.
+    Overdue,
+}
+
 /// A place at a provider, if it counts them, and the wait for it.
 type Admission = (Option<Place>, Duration);
 
@@ -69,12 +80,12 @@ impl Walk {
         let (decision, policy) = (&routed.decision, &routed.policy);
         let budgets = &worker.shared.budgets;
         budgets.retry.earn(policy.retry.budget_ratio);
-        let may_hedge = measure.may_be_raced
-            && policy.hedge.budget > 0.0
+        let may_race = measure.may_be_raced
             && decision.max_attempts > 1
             && decision.candidates.len() > 1
-            && policy.hedge.objectives.contains(&decision.objective.value)
             && decision.parameters.provider.allow_fallbacks;
+        let may_hedge =
+            may_race && policy.hedge.budget > 0.0 && policy.hedge.objectives.contains(&decision.objective.value);
         if may_hedge {
             budgets.hedge.earn(policy.hedge.budget);
         }
@@ -86,6 +97,7 @@ impl Walk {
             position: 0,
             taken: None,
             attempts: 0,
+            may_race,
             may_hedge,
             failures: Vec::new(),
             passed_over: Vec::new(),
@@ -112,24 +124,32 @@ impl Walk {
         None
     }
 
-    /// When another candidate may race the attempt at `position`, counted from its start; `None` where none may.
+    /// When another candidate may race the attempt at `position`, counted from its start.
     #[must_use]
-    pub fn hedge_after(&self, position: usize) -> Option<Duration> {
-        if !self.may_hedge || self.attempts >= self.routed.decision.max_attempts {
-            return None;
-        }
-        self.rivals(position).next()?;
-        let candidate = self.routed.decision.at(position)?;
-        let after = decide::hedge_after(candidate, self.measure.streamed, &self.routed.policy);
-        (after < self.deadline.saturating_duration_since(Instant::now())).then_some(after)
+    pub fn moments(&self, position: usize) -> [Option<(Duration, Late)>; 2] {
+        let (policy, streamed) = (&self.routed.policy, self.measure.streamed);
+        let never = !self.may_race || (streamed && !self.may_hedge);
+        let candidate = self.routed.decision.at(position);
+        let may = |_: &&Candidate| {
+            !never && self.attempts < self.routed.decision.max_attempts && self.rivals(position).next().is_some()
+        };
+        let Some(candidate) = candidate.filter(may) else { return [None, None] };
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let hedge = self.may_hedge.then(|| (decide::hedge_after(candidate, streamed, policy), Late::Unusually));
+        let overdue = (!streamed).then(|| (decide::overdue_after(candidate, policy), Late::Overdue));
+        [hedge, overdue].map(|moment| moment.filter(|(after, _)| *after < left))
     }
 
     /// Starts the one attempt that races the one at `position`, if the budget and the endpoints allow it.
     /// It waits for nothing: a provider without a free place is passed by.
-    pub fn hedge(&mut self, position: usize) -> Option<Attempt> {
-        let budget = &self.worker.shared.budgets.hedge;
+    pub fn hedge(&mut self, position: usize, late: Late) -> Option<Attempt> {
+        let budgets = &self.worker.shared.budgets;
+        let (budget, spent) = match late {
+            Late::Unusually => (&budgets.hedge, BudgetSpent::Hedge),
+            Late::Overdue => (&budgets.retry, BudgetSpent::Retry),
+        };
         if !budget.take() {
-            BudgetSpent::Hedge.emit(&self.worker.shared.metrics);
+            spent.emit(&self.worker.shared.metrics);
             return None;
         }
         let started = self.rivals(position).find_map(|rival| {
@@ -145,7 +165,7 @@ impl Walk {
             budget.give_back();
             return None;
         };
-        (self.taken, self.may_hedge) = (Some(rival), false);
+        (self.taken, self.may_race) = (Some(rival), false);
         self.attempts += 1;
         Some(attempt)
     }
@@ -170,8 +190,8 @@ impl Walk {
         }
     }
 
-    /// When an attempt at a plain answer must have ended. Its head comes last, so no clock tells a hanging upstream
-    /// from a thinking one: as long as another could take over, it gets half of what is left.
+    /// When an attempt at a plain answer must have ended: as long as another could take over, it gets half of what is
+    /// left. One that is overdue is raced long before that.
     #[must_use]
     pub fn plain_deadline(&self) -> Instant {
         if !self.may_go_on() {

@@ -32,6 +32,9 @@ const MOST_PAUSES: u32 = 20;
 /// Reads the configuration again whenever one of its files was changed and then left alone. Ends with the gateway.
 pub(crate) fn start(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
     let files = shared.setup.load().config.files();
+    if files.is_empty() {
+        log::info!("the configuration comes from no file: there is nothing to watch");
+    }
     if files.is_empty() || !shared.setup.load().config.reload.watch {
         return None;
     }

@@ -136,6 +136,8 @@ mod scripted;
 #[cfg(test)]
 mod server_tls;
 #[cfg(test)]
+mod server_tls_clients;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod smoke;

@@ -40,7 +40,7 @@ pub use chance::fill_selection_probabilities;
 pub use change::{Change, Figure};
 pub use hint::{Relaxation, nearest_relaxation};
 pub use naming::order_leads_nowhere;
-pub use patience::{first_byte_clock, hedge_after};
+pub use patience::{first_byte_clock, hedge_after, overdue_after};
 pub use reason::reason_sentence;
 pub use reference::reference_scores;
 pub use replay::{Difference, Lost, Recomputed, Replay, replay, rescore};
