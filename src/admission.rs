@@ -22,10 +22,10 @@ use governor::{
 use pointsman_actors::domain::Tick;
 
 use crate::{
-    auth::Caller,
     clock,
     config::LimitsConfig,
     error::{ApiError, Limit, Overload},
+    keys::Caller,
     load::{Load, Shed},
 };
 

@@ -18,6 +18,7 @@ pub mod replay;
 pub mod slo;
 pub mod stats;
 
+mod answer;
 mod attempt_view;
 mod caching;
 mod calibration_metrics;

@@ -1,251 +1,41 @@
-//! Who is calling: the key of a request, checked before anything of its body is read.
+//! Who is calling, as an argument of a handler: settled before anything of the body is read.
 //!
-//! Keys are kept as SHA-256 digests only; a presented key is hashed and looked up. Its text is never
-//! stored, logged or compared.
+//! The keys themselves are in [`crate::keys`].
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering},
-    },
+    future::{Ready, ready},
+    sync::Arc,
 };
 
-use actix_web::{
-    FromRequest, HttpRequest,
-    dev::Payload,
-    http::header::{self, HeaderMap},
-};
-use sha2::{Digest, Sha256};
+use actix_web::{FromRequest, HttpRequest, dev::Payload, http::header::HeaderMap};
 
 use crate::{
-    clock,
-    config::{AuthMode, Key, Scope},
-    error::{ApiError, KeyFault},
+    error::ApiError,
     gateway::Worker,
+    keys::{Caller, KeyTable},
 };
 
-/// Every key the configuration knows.
-pub struct KeyTable {
-    mode: AuthMode,
-    keys: HashMap<[u8; 32], Arc<Caller>>,
-    anonymous: Arc<Caller>,
-}
-
-/// The holder of an accepted key.
-#[derive(Debug)]
-pub struct Caller {
-    /// Position among the configured keys; the anonymous caller stands behind the last.
-    pub position: usize,
-    /// Whose records it may read.
-    pub owner: u64,
-    /// What the configuration says of the key.
-    pub key: Key,
-    /// What happened to the key since the process started.
-    pub life: Arc<KeyLife>,
-}
-
-/// What happens to a key while the process runs; survives every configuration that knows the key.
-#[derive(Debug, Default)]
-pub struct KeyLife {
-    /// 0: as configured; else one of the two below.
-    switched: AtomicU8,
-    calls: AtomicU64,
-    /// Unix milliseconds; 0: never.
-    last_call_ms: AtomicI64,
-}
-
-const SWITCHED_OFF: u8 = 1;
-const SWITCHED_ON: u8 = 2;
-
-impl KeyLife {
-    /// Switches the key off or on, whatever the configuration says, until the process ends.
-    pub fn switch(&self, on: bool) {
-        self.switched.store(if on { SWITCHED_ON } else { SWITCHED_OFF }, Ordering::Relaxed);
-    }
-
-    /// How an administrator switched the key, if one did.
-    #[must_use]
-    pub fn switched(&self) -> Option<bool> {
-        match self.switched.load(Ordering::Relaxed) {
-            SWITCHED_OFF => Some(false),
-            SWITCHED_ON => Some(true),
-            _ => None,
-        }
-    }
-
-    /// A call was let in.
-    pub fn called(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        self.last_call_ms.store(clock::unix_millis(), Ordering::Relaxed);
-    }
-
-    /// Calls that were let in.
-    #[must_use]
-    pub fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// When the last one was, Unix milliseconds.
-    #[must_use]
-    pub fn last_call_ms(&self) -> Option<i64> {
-        Some(self.last_call_ms.load(Ordering::Relaxed)).filter(|at| *at > 0)
-    }
-}
-
-impl Caller {
-    /// Refuses a caller whose key lacks `scope`. An administrator may read everything, but spends no money unless its
-    /// key says so.
-    ///
-    /// # Errors
-    /// 403.
-    pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
-        if self.key.scopes.contains(&scope) || (scope == Scope::Read && self.is_admin()) {
-            return Ok(());
-        }
-        Err(ApiError::missing_scope(scope.as_str()))
-    }
-
-    /// Whether the key is refused, as configured or because an administrator said so.
-    #[must_use]
-    pub fn is_disabled(&self) -> bool {
-        self.life.switched().map_or(self.key.disabled, |on| !on)
-    }
-
-    /// Whether the key's time is over.
-    #[must_use]
-    pub fn is_expired(&self) -> bool {
-        self.key.expires_at.is_some_and(|end| end.timestamp_millis() <= clock::unix_millis())
-    }
-
-    /// Whether the key may read everybody's records.
-    #[must_use]
-    pub fn is_admin(&self) -> bool {
-        self.key.scopes.contains(&Scope::Admin)
-    }
-}
-
-impl KeyTable {
-    /// The table of `keys`; those that `before` knows go on living.
-    #[must_use]
-    pub fn new(mode: AuthMode, keys: &[Key], before: Option<&KeyTable>) -> KeyTable {
-        let callers = keys.iter().enumerate().map(|(position, key)| {
-            let known = before.and_then(|before| before.keys.get(&key.sha256));
-            let life = known.map_or_else(Arc::default, |known| Arc::clone(&known.life));
-            let caller = Caller { position, owner: owner(&key.sha256), key: key.clone(), life };
-            (key.sha256, Arc::new(caller))
-        });
-        let life = before.map_or_else(Arc::default, |before| Arc::clone(&before.anonymous.life));
-        let anonymous = Caller { position: keys.len(), owner: 0, key: Key::anonymous(), life };
-        KeyTable { mode, keys: callers.collect(), anonymous: Arc::new(anonymous) }
-    }
-
-    /// Every caller there can be, in the order of their positions.
-    pub fn callers(&self) -> impl Iterator<Item = &Caller> {
-        let mut callers: Vec<&Caller> = self.keys.values().map(Arc::as_ref).collect();
-        callers.sort_unstable_by_key(|caller| caller.position);
-        callers.into_iter().chain([&*self.anonymous])
-    }
-
-    /// Whose request this is.
-    ///
-    /// # Errors
-    /// 401, with the reason.
-    pub fn caller(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
-        if self.mode == AuthMode::None {
-            return Ok(Arc::clone(&self.anonymous));
-        }
-        self.holder(request)
-    }
-
-    /// Whose request this is, on the listener for administration. There nobody is let in without a key, also where
-    /// others need none.
-    ///
-    /// # Errors
-    /// 401, with the reason; 403 without the scope `admin`.
-    pub fn administrator(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
-        let caller = self.holder(request)?;
-        caller.require(Scope::Admin)?;
-        Ok(caller)
-    }
-
-    fn holder(&self, request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
-        let presented = presented_key(request.headers())?;
-        let digest: [u8; 32] = Sha256::digest(presented).into();
-        let caller = self.keys.get(&digest).ok_or(ApiError::unauthorized(KeyFault::Invalid))?;
-        if caller.is_disabled() {
-            return Err(ApiError::unauthorized(KeyFault::Disabled));
-        }
-        if caller.is_expired() {
-            return Err(ApiError::unauthorized(KeyFault::Expired));
-        }
-        Ok(Arc::clone(caller))
-    }
-}
-
-/// A name for the owner's records that does not give the digest away.
-fn owner(digest: &[u8; 32]) -> u64 {
-    digest.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head))
-}
-
-/// The key a request carries: `Authorization: Bearer …` or `X-API-Key: …`, once, and the same if both.
-fn presented_key(headers: &HeaderMap) -> Result<&[u8], ApiError> {
-    let bearer = single(headers, header::AUTHORIZATION.as_str())?.map(bearer_token).transpose()?;
-    let plain = single(headers, "x-api-key")?;
-    match (bearer, plain) {
-        (Some(bearer), Some(plain)) if bearer != plain => Err(ApiError::unauthorized(KeyFault::Invalid)),
-        (Some(key), _) | (None, Some(key)) if !key.is_empty() => Ok(key),
-        _ => Err(ApiError::unauthorized(KeyFault::Missing)),
-    }
-}
-
-fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a [u8]>, ApiError> {
-    let mut values = headers.get_all(name);
-    let first = values.next().map(|value| value.as_bytes());
-    if values.next().is_some() {
-        return Err(ApiError::unauthorized(KeyFault::Invalid));
-    }
-    Ok(first)
-}
-
-fn bearer_token(value: &[u8]) -> Result<&[u8], ApiError> {
-    let malformed = || ApiError::unauthorized(KeyFault::Invalid);
-    let (scheme, token) = value.split_at_checked(7).ok_or_else(malformed)?;
-    if !scheme.eq_ignore_ascii_case(b"bearer ") {
-        return Err(malformed());
-    }
-    Ok(token.trim_ascii())
-}
-
-/// The caller, as an argument of a handler: no handler with one is reached without a good key.
+/// The caller: no handler with one is reached without a good key.
 pub struct Authorized(pub Arc<Caller>);
 
 impl FromRequest for Authorized {
     type Error = ApiError;
-    type Future = std::future::Ready<Result<Authorized, ApiError>>;
+    type Future = Ready<Result<Authorized, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let caller = match Worker::of(request) {
-            Some(worker) => worker.setup.keys.caller(request),
-            None => Err(ApiError::internal()),
-        };
-        std::future::ready(caller.map(Authorized))
+        ready(checked(request, KeyTable::caller).map(Authorized))
     }
 }
 
-/// An administrator, as an argument of a handler: no handler with one is reached without a key of that scope.
+/// An administrator: no handler with one is reached without a key of that scope.
 pub struct Administrator(pub Arc<Caller>);
 
 impl FromRequest for Administrator {
     type Error = ApiError;
-    type Future = std::future::Ready<Result<Administrator, ApiError>>;
+    type Future = Ready<Result<Administrator, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let caller = match Worker::of(request) {
-            Some(worker) => worker.setup.keys.administrator(request),
-            None => Err(ApiError::internal()),
-        };
-        std::future::ready(caller.map(Administrator))
+        ready(checked(request, KeyTable::administrator).map(Administrator))
     }
 }
 
@@ -254,14 +44,19 @@ pub struct Visitor;
 
 impl FromRequest for Visitor {
     type Error = ApiError;
-    type Future = std::future::Ready<Result<Visitor, ApiError>>;
+    type Future = Ready<Result<Visitor, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let admitted = match Worker::of(request) {
-            Some(worker) if worker.setup.config.auth.public_catalog => Ok(Visitor),
-            Some(worker) => worker.setup.keys.caller(request).map(|_| Visitor),
-            None => Err(ApiError::internal()),
-        };
-        std::future::ready(admitted)
+        let open = Worker::of(request).is_some_and(|worker| worker.setup.config.auth.public_catalog);
+        ready(if open { Ok(Visitor) } else { checked(request, KeyTable::caller).map(|_| Visitor) })
     }
+}
+
+/// Whose request it is, by the keys it came under.
+fn checked(
+    request: &HttpRequest,
+    whose: fn(&KeyTable, &HeaderMap) -> Result<Arc<Caller>, ApiError>,
+) -> Result<Arc<Caller>, ApiError> {
+    let worker = Worker::of(request).ok_or_else(ApiError::internal)?;
+    whose(&worker.setup.keys, request.headers())
 }

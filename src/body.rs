@@ -18,6 +18,9 @@ use crate::{
     load::{HeldBody, Load, Shed},
 };
 
+/// Room made at once for a body that announces its length; a larger one has to come before it gets more.
+const MOST_AT_ONCE: usize = 1024 * 1024;
+
 /// What a client that is refused for want of room is told to wait.
 const ROOM_WAIT: Duration = Duration::from_secs(1);
 
@@ -42,15 +45,14 @@ pub struct BodyLimits {
 /// breaks off.
 pub async fn read_json(request: &HttpRequest, payload: web::Payload, limits: BodyLimits) -> Result<Bytes, ApiError> {
     check_content_type(request)?;
-    if let Some(length) = announced_length(request) {
-        if length > limits.bytes as u64 {
-            return Err(ApiError::body_too_large(limits.bytes));
-        }
-        if usize::try_from(length).is_ok_and(|length| !limits.load.has_room(length)) {
-            return Err(no_room(&limits.load));
-        }
+    let announced = announced_length(request).unwrap_or_default();
+    if announced > limits.bytes {
+        return Err(ApiError::body_too_large(limits.bytes));
     }
-    Reading { payload, begun: Instant::now(), received: 0, count: limits.load.body(), limits }.whole().await
+    if !limits.load.has_room(announced) {
+        return Err(no_room(&limits.load));
+    }
+    Reading { payload, begun: Instant::now(), announced, received: 0, count: limits.load.body(), limits }.whole().await
 }
 
 /// A body under way.
@@ -58,6 +60,8 @@ struct Reading {
     payload: web::Payload,
     limits: BodyLimits,
     begun: Instant,
+    /// Bytes the head promises; 0 where it says nothing.
+    announced: usize,
     received: usize,
     count: HeldBody,
 }
@@ -65,11 +69,17 @@ struct Reading {
 impl Reading {
     async fn whole(mut self) -> Result<Bytes, ApiError> {
         let Some(first) = self.piece().await? else { return Ok(Bytes::new()) };
-        let mut more: Option<BytesMut> = None;
+        let Some(second) = self.piece().await? else { return Ok(self.count.hold(first)) };
+        let known = first.len() + second.len();
+        let mut whole = BytesMut::with_capacity(self.announced.min(MOST_AT_ONCE).max(known));
+        whole.extend_from_slice(&first);
+        whole.extend_from_slice(&second);
+        // Both are windows into the server's read buffer, which it can use again only without them.
+        drop((first, second));
         while let Some(piece) = self.piece().await? {
-            more.get_or_insert_with(|| BytesMut::from(first.as_ref())).extend_from_slice(&piece);
+            whole.extend_from_slice(&piece);
         }
-        Ok(self.count.hold(more.map_or(first, BytesMut::freeze)))
+        Ok(self.count.hold(whole.freeze()))
     }
 
     /// The next piece, counted.
@@ -94,7 +104,7 @@ fn no_room(load: &Load) -> ApiError {
     ApiError::overloaded(Overload::BufferedBytes, ROOM_WAIT)
 }
 
-fn announced_length(request: &HttpRequest) -> Option<u64> {
+fn announced_length(request: &HttpRequest) -> Option<usize> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

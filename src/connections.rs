@@ -20,6 +20,7 @@ use actix_tls::accept::rustls_0_23::TlsStream;
 use actix_web::{
     body::{BodySize, BoxBody, MessageBody},
     dev::{Extensions, ServiceRequest, ServiceResponse},
+    http::ConnectionType,
 };
 use bytes::Bytes;
 use socket2::{SockRef, Socket};
@@ -35,6 +36,9 @@ const ROUND: Duration = Duration::from_secs(1);
 /// The slowest reader that is waited for, bytes per second: an answer that was handed over whole is on its way for as
 /// long as such a reader needs.
 const SLOWEST_READER: u64 = 16 * 1024;
+
+/// How long a connection that is to end may still be read from: a body that nobody wants must not keep it.
+const LAST_READING: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// The connections of this worker.
@@ -67,6 +71,8 @@ impl ClientWatch {
         let encrypted = || Some(connection.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
         let tcp = connection.downcast_ref::<TcpStream>().or_else(encrypted);
         if let Some(tcp) = tcp {
+            // A connection that is gone already has no more need of it.
+            let _ = tcp.set_nodelay(true);
             bound_writes(tcp, self.write_stall);
         }
         let watched = Rc::new(Watched {
@@ -141,27 +147,41 @@ impl Watched {
 }
 
 /// What a connection's extensions hold.
-struct ClientConnection(Rc<Watched>);
+pub(crate) struct ClientConnection(Rc<Watched>);
 
 /// A call on a watched connection: as long as it lives, nothing is held against the connection.
 pub struct OngoingCall {
     connection: Rc<Watched>,
     /// What was handed over at once, and still has to reach the client when this call has ended.
     bytes: u64,
+    /// Whether it is the last one of its connection.
+    last: bool,
 }
 
 impl OngoingCall {
     /// The call of `request`; nothing, where connections are not watched.
     #[must_use]
     pub fn begin(request: &ServiceRequest) -> Option<OngoingCall> {
-        let ClientConnection(connection) = request.conn_data::<ClientConnection>()?;
+        request.conn_data().map(OngoingCall::on)
+    }
+
+    /// A call on this connection.
+    pub(crate) fn on(ClientConnection(connection): &ClientConnection) -> OngoingCall {
         connection.calls.set(connection.calls.get().saturating_add(1));
-        Some(OngoingCall { connection: Rc::clone(connection), bytes: 0 })
+        OngoingCall { connection: Rc::clone(connection), bytes: 0, last: false }
+    }
+
+    /// The call was refused, and its connection is to end.
+    pub(crate) fn refused(mut self) {
+        self.last = true;
     }
 
     /// Lasts until the whole answer was handed over.
     #[must_use]
     pub fn answered(mut self, response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+        let ends = response.response().head().connection_type() == ConnectionType::Close;
+        // The end of a good answer may take its time to a slow reader.
+        self.last = ends && !response.status().is_success();
         match response.response().body().size() {
             BodySize::None => response,
             BodySize::Sized(bytes) => {
@@ -177,7 +197,8 @@ impl Drop for OngoingCall {
     fn drop(&mut self) {
         let Watched { calls, idle_until, silence, .. } = &*self.connection;
         calls.set(calls.get().saturating_sub(1));
-        idle_until.set(Instant::now() + *silence + Duration::from_secs(self.bytes / SLOWEST_READER));
+        let silence = if self.last { LAST_READING } else { *silence };
+        idle_until.set(Instant::now() + silence + Duration::from_secs(self.bytes / SLOWEST_READER));
     }
 }
 

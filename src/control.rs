@@ -21,6 +21,9 @@ use pointsman_actors::{
 
 use crate::setup::Setup;
 
+/// Actors are looked after this often, here and on the workers: how long a dead one goes unnoticed at most.
+pub const ROUND: Duration = Duration::from_millis(500);
+
 /// The addresses of the control actors, and what they know. They live on an arbiter of their own.
 pub struct Control {
     arbiter: ArbiterHandle,

@@ -2,11 +2,10 @@
 //!
 //! [`walk`] takes candidates from the plan and says when to give up; [`attempt`] is one of them in
 //! progress; [`race`] runs one after the other, or two side by side when one is late; [`draft`] is the record
-//! that grows meanwhile; [`plain`] and [`stream`] are the two ways to answer; [`budget`] bounds what all requests
-//! together may try. Once content was sent to the client nothing here may try another endpoint.
+//! that grows meanwhile; [`plain`] and [`stream`] are the two ways to answer. Once content was sent to the client nothing
+//! here may try another endpoint. What all requests together may try is bounded in [`crate::budget`].
 
 pub mod attempt;
-pub mod budget;
 mod call;
 pub mod draft;
 mod fault;
@@ -117,5 +116,6 @@ pub async fn route(worker: &Worker, work: &Work, query: Query) -> Result<Routed,
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
     let asked = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;
-    asked.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), work, &error, now))
+    let unmet = |catalog: &Catalog, model: &Model| work.unmet(catalog, model);
+    asked.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), &unmet, &error, now))
 }

@@ -2,9 +2,15 @@
 //!
 //! Only the two moments; `serve` decides when they come, `frame` and the relays do what follows from them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use tokio::sync::watch;
+
+/// How long, behind the second moment, connections may still take to carry what was said last.
+pub const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// The two moments, for everybody who waits for them.
 #[derive(Debug)]

@@ -7,12 +7,12 @@ mod life;
 use std::time::Duration;
 
 use pointsman_actors::{
-    domain::{AttemptRecord, Catalog, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
+    domain::{AttemptRecord, Catalog, Endpoint, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
     stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
-    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder, core::Collector, proto::MetricFamily,
+    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder, core::Collector, proto::MetricFamily,
 };
 
 use crate::{clock, load::LoadReading};
@@ -35,7 +35,8 @@ pub struct Metrics {
     first_token: HistogramVec,
     duration: HistogramVec,
     overhead: Histogram,
-    tokens: IntCounterVec,
+    prompt_tokens: IntCounter,
+    completion_tokens: IntCounter,
     /// Dollars as a float: good for a graph, not for a bill. The ledger holds the exact amounts.
     cost: prometheus::Counter,
     hedges: IntCounterVec,
@@ -49,7 +50,7 @@ pub struct Metrics {
     body_bytes: IntGauge,
     connections: IntGauge,
     shed: IntGaugeVec,
-    panics: prometheus::IntCounter,
+    panics: IntCounter,
     life: LifeMetrics,
 }
 
@@ -80,6 +81,8 @@ impl Metrics {
         let histogram = |name: &str, help: &str| {
             HistogramVec::new(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()), &["provider", "model"])
         };
+        let tokens = counter("tokens_total", "Tokens billed", &["kind"])?;
+        registry.register(Box::new(tokens.clone()))?;
         let metrics = Metrics {
             requests: counter("requests_total", "Answered calls", &["route", "status"])?,
             attempts: counter("upstream_attempts_total", "Upstream attempts", &["provider", "model", "outcome"])?,
@@ -89,7 +92,8 @@ impl Metrics {
                 HistogramOpts::new("overhead_seconds", "The gateway's own time per answered call")
                     .buckets(OVERHEAD.to_vec()),
             )?,
-            tokens: counter("tokens_total", "Tokens billed", &["kind"])?,
+            prompt_tokens: tokens.with_label_values(&["prompt"]),
+            completion_tokens: tokens.with_label_values(&["completion"]),
             cost: prometheus::Counter::new("cost_usd_total", "Dollars billed, lost and failed attempts included")?,
             hedges: counter("hedges_total", "Attempts that raced a late one, and what became of them", &["outcome"])?,
             hedge_cost: prometheus::Counter::new("hedge_cost_usd_total", "Dollars of attempts that lost a race")?,
@@ -111,7 +115,7 @@ impl Metrics {
                 Opts::new("shed_requests", "Calls turned away since the start because the gateway was full"),
                 &["reason"],
             )?,
-            panics: prometheus::IntCounter::new("panics_total", "Handlers that panicked")?,
+            panics: IntCounter::new("panics_total", "Handlers that panicked")?,
             life: LifeMetrics::new(&registry)?,
             registry,
         };
@@ -120,13 +124,12 @@ impl Metrics {
     }
 
     fn register(&self) -> Result<(), prometheus::Error> {
-        let collectors: [Box<dyn Collector>; 19] = [
+        let collectors: [Box<dyn Collector>; 18] = [
             Box::new(self.requests.clone()),
             Box::new(self.attempts.clone()),
             Box::new(self.first_token.clone()),
             Box::new(self.duration.clone()),
             Box::new(self.overhead.clone()),
-            Box::new(self.tokens.clone()),
             Box::new(self.cost.clone()),
             Box::new(self.hedges.clone()),
             Box::new(self.hedge_cost.clone()),
@@ -175,6 +178,13 @@ impl Metrics {
 
 fn gauged(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The labels of an endpoint: slug of its provider, id of its model.
+pub(crate) fn labels<'c>(catalog: &'c Catalog, endpoint: &Endpoint) -> [&'c str; 2] {
+    let provider = catalog.provider_of(endpoint).map_or("", |provider| provider.slug.as_str());
+    let model = catalog.model_of(endpoint).map_or("", |model| model.id.as_str());
+    [provider, model]
 }
 
 /// A call was answered, well or not.
@@ -257,13 +267,11 @@ impl AttemptEnded<'_> {
     /// Counts it; logs a failure at `info`.
     pub fn emit(&self, metrics: &Metrics) {
         let Some(endpoint) = self.catalog.endpoint(self.endpoint) else { return };
-        let provider = self.catalog.provider_of(endpoint).map_or("", |provider| provider.slug.as_str());
-        let model = self.catalog.model_of(endpoint).map_or("", |model| model.id.as_str());
+        let [provider, model] = labels(self.catalog, endpoint);
         let outcome = match self.end {
             EventKind::Completed { first_token, total, .. } => {
-                let labels = [provider, model];
-                metrics.first_token.with_label_values(&labels).observe(first_token.as_secs_f64());
-                metrics.duration.with_label_values(&labels).observe(total.as_secs_f64());
+                metrics.first_token.with_label_values(&[provider, model]).observe(first_token.as_secs_f64());
+                metrics.duration.with_label_values(&[provider, model]).observe(total.as_secs_f64());
                 "ok"
             }
             EventKind::Failed { failure, .. } => {
@@ -374,8 +382,7 @@ impl BreakerMoved<'_> {
     /// Shows each moved gate in the gauge; logs it at `warn` when it shuts, at `info` otherwise.
     pub fn emit(&self, metrics: &Metrics) {
         let Some(endpoint) = self.catalog.endpoint(self.change.index) else { return };
-        let provider = self.catalog.provider_of(endpoint).map_or("", |provider| provider.slug.as_str());
-        let model = self.catalog.model_of(endpoint).map_or("", |model| model.id.as_str());
+        let [provider, model] = labels(self.catalog, endpoint);
         if let Some(gate) = self.change.endpoint_gate {
             metrics.circuit.with_label_values(&[provider, model]).set(i64::from(gate.to != Gate::Passing));
             self.log(&format!("{model} at {provider}"), gate);
@@ -416,8 +423,8 @@ impl GenerationEnded<'_> {
     /// Counts its tokens and dollars; logs it at `debug`.
     pub fn emit(&self, metrics: &Metrics) {
         let Generation { id, usage, status, .. } = self.generation;
-        metrics.tokens.with_label_values(&["prompt"]).inc_by(usage.prompt_tokens);
-        metrics.tokens.with_label_values(&["completion"]).inc_by(usage.completion_tokens);
+        metrics.prompt_tokens.inc_by(usage.prompt_tokens);
+        metrics.completion_tokens.inc_by(usage.completion_tokens);
         metrics.cost.inc_by(self.generation.spent().to_f64().max(0.0));
         if self.generation.hedged() {
             metrics.hedge_cost.inc_by(self.generation.hedge_cost().to_f64().max(0.0));

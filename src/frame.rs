@@ -1,7 +1,7 @@
 //! What stands around every call: its request id, its path put in order, errors in the one body
 //! shape, panics caught, heads that are too large refused, and the count of what was answered.
 
-use std::{panic::AssertUnwindSafe, rc::Rc, sync::Arc, time::Instant};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use actix_cors::CorsError;
 use actix_web::{
@@ -10,7 +10,7 @@ use actix_web::{
     dev::{ServiceRequest, ServiceResponse},
     http::{
         ConnectionType, Method, Uri,
-        header::{HeaderName, HeaderValue},
+        header::{self, HeaderMap, HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
     middleware::Next,
@@ -30,7 +30,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The name of one call, on every answer and in the log: the caller's own, if it is well formed, else ours.
 #[derive(Debug, Clone)]
-pub struct RequestId(Rc<str>);
+pub struct RequestId(Arc<str>);
 
 impl RequestId {
     /// The id of a call inside the frame.
@@ -45,12 +45,19 @@ impl RequestId {
         &self.0
     }
 
-    fn chosen_by(request: &ServiceRequest) -> RequestId {
+    /// The id, shared with whoever keeps it.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
+    /// The id of a call with these headers.
+    pub(crate) fn chosen_by(headers: &HeaderMap) -> RequestId {
         let well_formed = |text: &&str| {
             (1..=128).contains(&text.len())
                 && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
         };
-        let sent = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(well_formed);
+        let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(well_formed);
         sent.map_or_else(RequestId::fresh, |text| RequestId(text.into()))
     }
 
@@ -68,10 +75,11 @@ pub async fn frame<B: MessageBody + 'static>(
     next: Next<B>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let started = Instant::now();
-    let id = RequestId::chosen_by(&request);
+    let id = RequestId::chosen_by(request.headers());
     put_path_in_order(&mut request);
     request.extensions_mut().insert(id.clone());
     let call = OngoingCall::begin(&request);
+    let endless = request.headers().contains_key(header::TRANSFER_ENCODING);
     let worker = request.app_data::<LocalData<Desk>>().map(|desk| desk.worker());
     let most = worker.as_ref().map_or(usize::MAX, |worker| worker.setup.config.limits.max_header_bytes);
     let shared = worker.as_ref().map(|worker| Arc::clone(&worker.shared));
@@ -84,23 +92,29 @@ pub async fn frame<B: MessageBody + 'static>(
         pass(request, next, &id, shared.as_ref()).await
     };
     if let Some(shared) = shared {
-        let status = match &answered {
-            Ok(response) => response.status(),
-            Err(error) => error.as_response_error().status_code(),
-        };
-        let route = answered.as_ref().ok().and_then(|response| response.request().match_pattern());
-        events::Answered {
-            route: route.as_deref(),
-            status: status.as_u16(),
-            took: started.elapsed(),
-            request_id: id.as_str(),
-        }
-        .emit(&shared.metrics);
+        count(&answered, started, &id, &shared);
     }
+    let answered = answered.map(|response| if endless { end_if_refused(response) } else { response });
     match call {
         Some(call) => answered.map(|response| call.answered(response)),
         None => answered,
     }
+}
+
+/// Counts what was answered.
+fn count(answered: &Result<ServiceResponse<BoxBody>, Error>, started: Instant, id: &RequestId, shared: &Shared) {
+    let status = match answered {
+        Ok(response) => response.status(),
+        Err(error) => error.as_response_error().status_code(),
+    };
+    let route = answered.as_ref().ok().and_then(|response| response.request().match_pattern());
+    events::Answered {
+        route: route.as_deref(),
+        status: status.as_u16(),
+        took: started.elapsed(),
+        request_id: id.as_str(),
+    }
+    .emit(&shared.metrics);
 }
 
 async fn pass<B: MessageBody + 'static>(
@@ -123,22 +137,27 @@ async fn pass<B: MessageBody + 'static>(
         answered = AssertUnwindSafe(next.call(request)).catch_unwind() => answered,
         () = time_up => return Err(ApiError::draining().naming(id.as_str()).into()),
     };
-    match answered {
-        Ok(Ok(response)) => {
-            let mut response = finish(response.map_into_boxed_body(), id);
-            if shared.is_some_and(|shared| shared.is_draining()) {
-                response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
-            }
-            Ok(response)
+    let Ok(answered) = answered else {
+        if let Some(shared) = shared {
+            events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
         }
-        Ok(Err(error)) => Err(known(&error).naming(id.as_str()).into()),
-        Err(_) => {
-            if let Some(shared) = shared {
-                events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
-            }
-            Err(Error::from(ApiError::internal().naming(id.as_str())))
-        }
+        return Err(ApiError::internal().naming(id.as_str()).into());
+    };
+    let response = answered.map_err(|error| known(&error).naming(id.as_str()))?;
+    let mut response = finish(response.map_into_boxed_body(), id);
+    if shared.is_some_and(|shared| shared.is_draining()) {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
+    Ok(response)
+}
+
+/// The server reads the rest of a body in chunks, however long, before it answers anything else; of a refused call
+/// nobody wants it.
+fn end_if_refused(mut response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+    if !response.status().is_success() {
+        response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
+    }
+    response
 }
 
 /// Bytes of the path with its query and of all names and values.

@@ -22,18 +22,17 @@ use pointsman_actors::{
 };
 
 use crate::{
-    control::Control,
-    dispatch::budget::Budgets,
+    budget::Budgets,
+    control::{self, Control},
     drain::Drain,
     error::ApiError,
     events::{ActorReplaced, Metrics},
     images::ImageFiles,
     intent::Intents,
     memory::Memory,
-    reload::Reloads,
     setup::Setup,
+    standing::Reloads,
     upstream::UpstreamClient,
-    watchdog,
 };
 
 /// One per process.
@@ -198,7 +197,7 @@ impl AtDesk {
 /// Sees to it that a thread to which no request comes has a router too: readiness asks every one of them.
 async fn look_after(desk: Weak<AtDesk>) {
     loop {
-        actix_rt::time::sleep(watchdog::PERIOD).await;
+        actix_rt::time::sleep(control::ROUND).await;
         let Some(desk) = desk.upgrade() else { return };
         if !desk.current.borrow().router.connected() {
             let _ = desk.worker();

@@ -14,7 +14,7 @@ use pointsman_actors::{
     stats::{LatencyTargets, Sessions, Speaker, Turn, Waited, Wish},
 };
 
-use crate::{error::ApiError, gateway::Worker};
+use crate::{error::ApiError, setup::Setup};
 
 /// What is remembered of conversations and latency targets. One per process; survives a change of configuration.
 pub struct Intents {
@@ -28,6 +28,34 @@ impl Intents {
     #[must_use]
     pub fn new(secret: [u64; 4]) -> Intents {
         Intents { sessions: Sessions::new(secret), targets: LatencyTargets::default() }
+    }
+
+    /// The intent of a chat request of `owner`, in that conversation if it names one; completes the question with what
+    /// is remembered. Changes nothing that is remembered.
+    #[must_use]
+    pub fn of(
+        &self,
+        setup: &Setup,
+        chat: &ChatRequest,
+        owner: u64,
+        session_id: Option<&str>,
+        query: &mut Query,
+        now: Tick,
+    ) -> Intent {
+        let policy = &setup.policy;
+        let name = first_name(&setup.catalog, query);
+        let speaker = Speaker {
+            owner,
+            target: name,
+            session_id: session_id.filter(|id| !id.is_empty()),
+            opening: chat.opening,
+            prompt_tokens: chat.prompt_tokens,
+        };
+        let turn = self.sessions.turn(&policy.sticky, &speaker);
+        query.sticky = turn.as_ref().and_then(|turn| self.sessions.sticky(&policy.sticky, turn, now));
+        let aim = Aim::of(query, name);
+        query.latency_margin = aim.as_ref().map_or(1.0, |aim| self.targets.margin(&aim.wish(), now));
+        Intent { policy: Arc::clone(policy), turn, aim }
     }
 }
 
@@ -57,44 +85,15 @@ impl Aim {
 }
 
 impl Intent {
-    /// The intent of a chat request of `owner`, in that conversation if it names one; completes the question with what
-    /// is remembered. Changes nothing that is remembered.
-    #[must_use]
-    pub fn of(
-        worker: &Worker,
-        chat: &ChatRequest,
-        owner: u64,
-        session_id: Option<&str>,
-        query: &mut Query,
-        now: Tick,
-    ) -> Intent {
-        let (sessions, policy) = (&worker.shared.intents.sessions, &worker.setup.policy);
-        let name = first_name(&worker.setup.catalog, query);
-        let speaker = Speaker {
-            owner,
-            target: name,
-            session_id: session_id.filter(|id| !id.is_empty()),
-            opening: chat.opening,
-            prompt_tokens: chat.prompt_tokens,
-        };
-        let turn = sessions.turn(&policy.sticky, &speaker);
-        query.sticky = turn.as_ref().and_then(|turn| sessions.sticky(&policy.sticky, turn, now));
-        let aim = Aim::of(query, name);
-        query.latency_margin = aim.as_ref().map_or(1.0, |aim| worker.shared.intents.targets.margin(&aim.wish(), now));
-        Intent { policy: Arc::clone(policy), turn, aim }
-    }
-
     /// The request was refused before anybody was asked: a miss if that was for lack of capacity.
-    pub fn refused(&self, worker: &Worker, error: &ApiError, now: Tick) {
-        let status = error.status().as_u16();
-        if status == 429 || status >= 500 {
-            self.waited(&worker.shared.intents, Waited::Failed(Duration::ZERO), now);
+    pub fn refused(&self, intents: &Intents, error: &ApiError, now: Tick) {
+        if error.is_for_want_of_capacity() {
+            self.waited(intents, Waited::Failed(Duration::ZERO), now);
         }
     }
 
     /// The request ended as recorded, `elapsed` after it was accepted.
-    pub fn ended(&self, worker: &Worker, record: &Generation, elapsed: Duration, now: Tick) {
-        let intents = &worker.shared.intents;
+    pub fn ended(&self, intents: &Intents, record: &Generation, elapsed: Duration, now: Tick) {
         let first_token = record.latency_ms.map(Duration::from_millis);
         match record.status {
             GenerationStatus::Completed => {
@@ -105,6 +104,8 @@ impl Intent {
             GenerationStatus::Failed => self.waited(intents, Waited::Failed(first_token.unwrap_or(elapsed)), now),
             GenerationStatus::Cancelled => {
                 self.waited(intents, first_token.map_or(Waited::Left(elapsed), Waited::FirstToken), now);
+                // Whoever sent content has read the prompt.
+                self.served(intents, record, now);
             }
             GenerationStatus::Running => {}
         }
@@ -118,10 +119,10 @@ impl Intent {
 
     fn served(&self, intents: &Intents, record: &Generation, now: Tick) {
         let Some(turn) = &self.turn else { return };
-        let served = record.attempts.iter().rfind(|attempt| attempt.error_type.is_none());
+        let served = record.attempts.iter().rfind(|attempt| attempt.served);
         let endpoint = served.and_then(|served| {
-            let candidates = &record.decision.candidates;
-            candidates.iter().find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
+            let mut plan = record.decision.plan();
+            plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
         });
         if let Some(endpoint) = endpoint {
             intents.sessions.served(&self.policy.sticky, turn, endpoint, &record.usage, now);

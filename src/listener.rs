@@ -2,118 +2,132 @@
 
 use std::{
     any::Any,
-    io,
+    fmt, io,
     net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
 };
 
-use actix_http::HttpService;
-use actix_rt::net::TcpStream;
-use actix_service::{IntoServiceFactory as _, map_config};
-use actix_tls::accept::rustls_0_23::TlsStream;
+use actix_http::{HttpServiceBuilder, Request, Response, h1::UpgradeHandler};
+use actix_service::{IntoServiceFactory as _, Service, ServiceFactory, map_config};
+use actix_tls::accept::max_concurrent_tls_connect;
 use actix_web::{
-    App, HttpServer,
-    dev::{AppConfig, Extensions, Server as HttpServing},
+    App, Error,
+    body::BoxBody,
+    dev::{AppConfig, Extensions, Server as HttpServing, ServiceRequest, ServiceResponse},
     web::ServiceConfig,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{
-    connections::ClientWatch,
-    server::{Gateway, LAST_WORDS},
-    setup::Setup,
-    tls,
-};
+use crate::{connections::ClientWatch, drain::LAST_WORDS, expectation::KeyFirst, gateway::Shared, setup::Setup, tls};
 
 /// Connections the system holds while all workers are busy.
 const BACKLOG: i32 = 4096;
+/// How long a connection that is to end may still carry what was said last, and be read from so that it arrives.
+const LAST_BYTES: Duration = Duration::from_secs(1);
 
-/// A listener as actix makes them, with our backlog; a port that was left a moment ago can be had again at once.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// A listener as actix makes them, with our backlog, and the address it has: a port that was left a moment ago can be had
+/// again at once, and port 0 lets the system choose.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     #[cfg(not(windows))]
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr()?;
+    Ok((listener, address))
 }
 
 /// What is served on a listener.
-pub(crate) struct Door {
+pub(crate) struct Door<M> {
     /// Threads.
     pub(crate) workers: usize,
     /// Connections per worker; more wait in the system's queue.
     pub(crate) max_connections: usize,
     /// Whether it speaks TLS.
     pub(crate) tls: bool,
-    /// The paths.
-    pub(crate) mount: fn(&Gateway, &mut ServiceConfig),
+    /// Mounts the paths, once per thread.
+    pub(crate) mount: M,
 }
 
-impl Door {
-    /// Serves on `listener` from the moment that what comes back is awaited.
+impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Door<M> {
+    /// Serves on `listener` from the moment that what comes back is awaited, in HTTP/1.1 only. Not by way of
+    /// `HttpServer`: over TLS it offers HTTP/2 as soon as any crate of the build can speak it, and it leaves nobody a
+    /// say in who is told to go on with a body.
     ///
     /// # Errors
     /// When the listener cannot be used.
-    pub(crate) fn open(self, listener: TcpListener, gateway: &Gateway) -> io::Result<HttpServing> {
-        if self.tls {
-            return self.open_encrypted(listener, gateway);
-        }
-        let setup = gateway.setup();
-        let (server, timeouts) = (&setup.config.server, &setup.config.timeouts);
-        let (mounted, connected) = (gateway.clone(), gateway.clone());
-        let http = HttpServer::new(move || {
-            let (gateway, mount) = (mounted.clone(), self.mount);
-            App::new().configure(move |app| mount(&gateway, app))
-        });
-        let http = http
-            .workers(self.workers)
-            .keep_alive(server.keep_alive)
-            .client_request_timeout(timeouts.client_header)
-            .max_connections(self.max_connections)
-            .tcp_nodelay(true)
-            .on_connect(move |connection, extensions| watch(&connected, connection, extensions))
-            // Otherwise a client that left is not noticed while the upstream is silent.
-            .h1_allow_half_closed(false)
-            .shutdown_timeout(grace(&setup))
-            .disable_signals()
-            .listen(listener)?;
-        Ok(http.run())
-    }
-
-    /// The same over TLS. Not by way of `HttpServer`: it offers HTTP/2 as soon as any crate of the build can speak it.
-    fn open_encrypted(self, listener: TcpListener, gateway: &Gateway) -> io::Result<HttpServing> {
-        let setup = gateway.setup();
-        let (keep_alive, timeouts) = (setup.config.server.keep_alive, setup.config.timeouts);
-        let tls = tls::server_config(gateway.shared()).map_err(io::Error::other)?;
-        let address = listener.local_addr()?;
-        let builder = actix_server::Server::build()
+    pub(crate) fn open(self, listener: TcpListener, shared: &Arc<Shared>) -> io::Result<HttpServing> {
+        let builder = HttpServing::build()
             .workers(self.workers)
             .max_concurrent_connections(self.max_connections)
-            .shutdown_timeout(grace(&setup))
+            .shutdown_timeout(grace(&shared.setup.load()))
             .disable_signals();
-        let (ending, gateway) = (builder.graceful_shutdown_signal(), gateway.clone());
-        let builder = builder.listen("https", listener, move || {
-            let (ending, mounted, connected, mount) = (ending.clone(), gateway.clone(), gateway.clone(), self.mount);
-            let app = App::new().configure(move |app| mount(&mounted, app));
-            HttpService::build()
-                .keep_alive(keep_alive)
-                .client_request_timeout(timeouts.client_header)
-                .h1_allow_half_closed(false)
-                .secure()
-                .local_addr(address)
-                .graceful_shutdown_signal(move || {
-                    let ending = ending.clone();
-                    async move { ending.notified().await }
-                })
-                .on_connect_ext(move |connection: &TlsStream<TcpStream>, extensions| {
-                    // A connection that is gone already has no more need of it.
-                    let _ = connection.get_ref().0.set_nodelay(true);
-                    watch(&connected, connection, extensions);
-                })
-                .h1(map_config(app.into_factory(), |()| AppConfig::default()))
-                .rustls_0_23(tls.clone())
-        })?;
-        Ok(builder.run())
+        let address = listener.local_addr()?;
+        let (encrypted, max_connections) = (self.tls, self.max_connections);
+        let entrance = Entrance { mount: self.mount, shared: Arc::clone(shared), address };
+        let ending = builder.graceful_shutdown_signal();
+        let ending = move || {
+            let ending = ending.clone();
+            async move { ending.notified().await }
+        };
+        if !encrypted {
+            let serve = move || {
+                entrance
+                    .bounded()
+                    .graceful_shutdown_signal(ending.clone())
+                    .h1(map_config(entrance.app().into_factory(), |()| AppConfig::default()))
+                    .tcp()
+            };
+            return Ok(builder.listen("http", listener, serve)?.run());
+        }
+        let tls = tls::server_config(shared).map_err(io::Error::other)?;
+        // Otherwise a few hundred clients that do not even say hello keep everybody else waiting.
+        max_concurrent_tls_connect(max_connections);
+        let serve = move || {
+            let bounded = entrance.bounded().secure().graceful_shutdown_signal(ending.clone());
+            bounded.h1(map_config(entrance.app().into_factory(), |()| AppConfig::default())).rustls_0_23(tls.clone())
+        };
+        Ok(builder.listen("https", listener, serve)?.run())
+    }
+}
+
+/// What every worker makes its service of.
+#[derive(Clone)]
+struct Entrance<M> {
+    mount: M,
+    shared: Arc<Shared>,
+    address: SocketAddr,
+}
+
+impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Entrance<M> {
+    /// The clocks and bounds of a connection, encrypted or not.
+    fn bounded<T: 'static, S>(&self) -> HttpServiceBuilder<T, S, KeyFirst, UpgradeHandler>
+    where
+        S: ServiceFactory<Request, Config = ()>,
+        S::Error: Into<Response<BoxBody>> + 'static,
+        S::InitError: fmt::Debug,
+        <S::Service as Service<Request>>::Future: 'static,
+    {
+        let (setup, connected) = (self.shared.setup.load(), Arc::clone(&self.shared));
+        HttpServiceBuilder::default()
+            .keep_alive(setup.config.server.keep_alive)
+            .client_request_timeout(setup.config.timeouts.client_header)
+            .client_disconnect_timeout(LAST_BYTES)
+            // Otherwise a client that left is not noticed while the upstream is silent.
+            .h1_allow_half_closed(false)
+            .local_addr(self.address)
+            .expect(KeyFirst::new(&self.shared))
+            .on_connect_ext(move |connection: &T, extensions| watch(&connected, connection, extensions))
+    }
+
+    fn app(
+        &self,
+    ) -> App<
+        impl ServiceFactory<ServiceRequest, Config = (), Response = ServiceResponse, Error = Error, InitError = ()> + use<M>,
+    > {
+        App::new().configure(self.mount.clone())
     }
 }
 
@@ -123,7 +137,7 @@ fn grace(setup: &Setup) -> u64 {
 }
 
 /// Takes a new connection under watch, with the bounds that are in force now.
-fn watch(gateway: &Gateway, connection: &dyn Any, extensions: &mut Extensions) {
-    let setup = gateway.shared().setup.load();
+fn watch(shared: &Shared, connection: &dyn Any, extensions: &mut Extensions) {
+    let setup = shared.setup.load();
     ClientWatch::new(&setup.config, setup.admission.load()).accept(connection, extensions);
 }

@@ -10,7 +10,7 @@ use pointsman_actors::{
 };
 use serde::Deserialize;
 
-use crate::{ask::ask, auth::Caller, clock, error::ApiError, gateway::Worker};
+use crate::{ask::ask, clock, error::ApiError, gateway::Worker, keys::Caller};
 
 /// The two spellings of an id's name, and what explain may be asked besides.
 #[derive(Deserialize)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use chrono::NaiveDate;
 use pointsman_actors::{
     decide::order_leads_nowhere,
     dialect::{ChatRequest, ImageRequest},
@@ -11,7 +12,7 @@ use pointsman_actors::{
     },
 };
 
-use crate::{auth::Caller, clock, config::Config, error::ApiError};
+use crate::{clock, config::Config, error::ApiError, keys::Caller};
 
 /// How many known names an answer about an unknown one suggests.
 const SUGGESTIONS: usize = 3;
@@ -104,6 +105,24 @@ impl<'a> Names<'a> {
         }
         Ok(Names(names))
     }
+
+    /// What they stand for on `today`, each once.
+    fn resolved(&self, catalog: &Catalog, today: NaiveDate) -> Result<Vec<Target>, ApiError> {
+        let mut targets = Vec::with_capacity(self.0.len());
+        for &(field, name) in &self.0 {
+            match catalog.resolve(name, today) {
+                Resolved::Found(target) if !targets.contains(&target) => targets.push(target),
+                Resolved::Found(_) => {}
+                Resolved::Retired(date) => {
+                    return Err(ApiError::retired_model(&field.to_string(), name, date, suggestions(catalog, name)));
+                }
+                Resolved::Unknown => {
+                    return Err(ApiError::unknown_model(&field.to_string(), name, suggestions(catalog, name)));
+                }
+            }
+        }
+        Ok(targets)
+    }
 }
 
 struct Asked<'a> {
@@ -121,19 +140,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
         let today = clock::today();
-        let mut targets = Vec::with_capacity(self.names.0.len());
-        for &(field, name) in &self.names.0 {
-            match catalog.resolve(name, today) {
-                Resolved::Found(target) if !targets.contains(&target) => targets.push(target),
-                Resolved::Found(_) => {}
-                Resolved::Retired(date) => {
-                    return Err(ApiError::retired_model(&field.to_string(), name, date, suggestions(catalog, name)));
-                }
-                Resolved::Unknown => {
-                    return Err(ApiError::unknown_model(&field.to_string(), name, suggestions(catalog, name)));
-                }
-            }
-        }
+        let targets = self.names.resolved(catalog, today)?;
         if order_leads_nowhere(catalog, &self.routing.provider) {
             let message =
                 "Without fallbacks one of 'provider.order' must serve, and 'provider.only' allows none of them.";

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use pointsman_actors::{
-    decide::kept_for_the_record,
     domain::{ApiType, CostBreakdown, Generation, GenerationId, GenerationStatus, Usage},
     router::Routed,
 };
@@ -18,7 +17,7 @@ pub struct Opening {
     /// Whose it is.
     pub owner: u64,
     /// The first name that was asked for.
-    pub requested_model: String,
+    pub requested_model: Arc<str>,
     /// Whether the answer is streamed.
     pub streamed: bool,
     /// `user` of the request.
@@ -33,6 +32,12 @@ pub struct Opening {
     pub media_prompt: u64,
 }
 
+/// The name that a request asks for first: its model, else the first of its list; empty where it names none.
+#[must_use]
+pub fn asked_first<'r>(model: &'r Option<String>, models: &'r [String]) -> &'r str {
+    model.as_ref().or_else(|| models.first()).map(String::as_str).unwrap_or_default()
+}
+
 impl Opening {
     /// The record of a generation that begins now, under a new id.
     #[must_use]
@@ -43,12 +48,12 @@ impl Opening {
             id: GenerationId::new(seconds, rand::random()),
             owner: self.owner,
             api_type: self.api_type,
-            request_id: RequestId::of(request).as_str().into(),
+            request_id: RequestId::of(request).shared(),
             created_ms,
             status: GenerationStatus::Running,
-            requested_model: self.requested_model.into(),
+            requested_model: self.requested_model,
             streamed: self.streamed,
-            decision: kept_for_the_record(&routed.decision, &routed.policy),
+            decision: Arc::clone(&routed.decision),
             policy: Arc::clone(&routed.policy),
             catalog: Arc::clone(&routed.catalog),
             attempts: Vec::new(),

@@ -13,17 +13,17 @@ use pointsman_actors::{
     stats::Snapshot,
 };
 
-use crate::{
-    dispatch::Work,
-    error::{ApiError, Availability, Constraint, Exhausted, NearestRelaxation, Overload},
-};
+use crate::error::{ApiError, Availability, Constraint, Exhausted, NearestRelaxation, Overload};
+
+/// What a fixed model lacks for the request, as whoever read it says it.
+type Unmet<'u> = &'u dyn Fn(&Catalog, &Model) -> Option<Invalid>;
 
 /// The answer to a request that no endpoint may serve.
 ///
 /// In this order: a passing obstacle gives 429 or 503 with the time it lasts; a fixed model that lacks
 /// what the request needs gives 400; a key that may not use the model 403; anything else 404.
 #[must_use]
-pub fn explain(snapshot: &Snapshot, work: &Work, error: &RouteError, now: Tick) -> ApiError {
+pub fn explain(snapshot: &Snapshot, unmet: Unmet<'_>, error: &RouteError, now: Tick) -> ApiError {
     let catalog = &*snapshot.catalog;
     if error.excluded.iter().any(|excluded| excluded.reason.is_passing()) {
         return passing(catalog, error, now);
@@ -33,7 +33,7 @@ pub fn explain(snapshot: &Snapshot, work: &Work, error: &RouteError, now: Tick) 
         if only(ExclusionReason::KeyPolicy) {
             return ApiError::model_not_allowed(model.id.as_str());
         }
-        if let Some(invalid) = lacking(catalog, work, error, model) {
+        if let Some(invalid) = lacking(catalog, unmet, error, model) {
             return invalid.into();
         }
     }
@@ -108,7 +108,7 @@ fn fixed_model<'a>(catalog: &'a Catalog, query: &Query) -> Option<&'a Model> {
 }
 
 /// The 400 for a fixed model that cannot do what the request needs.
-fn lacking(catalog: &Catalog, work: &Work, error: &RouteError, model: &Model) -> Option<Invalid> {
+fn lacking(catalog: &Catalog, unmet: Unmet<'_>, error: &RouteError, model: &Model) -> Option<Invalid> {
     let first =
         error.excluded.iter().map(|e| e.reason).find(|reason| !matches!(reason, ExclusionReason::ProviderOff))?;
     match first {
@@ -118,7 +118,7 @@ fn lacking(catalog: &Catalog, work: &Work, error: &RouteError, model: &Model) ->
         }
         ExclusionReason::ContextLength => Some(context_length(catalog, error)),
         ExclusionReason::UnsupportedParameter | ExclusionReason::InputModality | ExclusionReason::OutputModality => {
-            work.unmet(catalog, model)
+            unmet(catalog, model)
         }
         _ => None,
     }

@@ -2,9 +2,8 @@
 //!
 //! Everything that can go wrong is tried out beside what runs; then one pointer is swapped. Requests that came before
 //! end under the setup they began with, requests that come after begin under the new one, and none sees two. `watch`
-//! notices that files changed, [`Standing`] is what pages tell about it.
+//! notices that files changed, [`crate::standing`] is what pages tell about it.
 
-mod standing;
 pub(crate) mod watch;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
@@ -13,27 +12,31 @@ use pointsman_actors::{catalog::ReplaceCatalog, ledger::SetBounds, provider_heal
 
 use crate::{
     clock,
-    config::{Config, Pending},
+    config::{Config, Pending, Reading},
     events,
     gateway::Shared,
-    server::StartError,
-    setup::Draft,
+    setup::{Draft, Setup, SetupError},
 };
 
-pub use standing::{Attempt, Cause, Outcome, Standing};
+pub use crate::standing::{Cause, Outcome, Reload};
 
 /// How long the owner of the statistics may take to go over to another catalog.
 const ADOPT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is told where our own work panicked: the message itself went to the log.
+const PANICKED: &str = "the gateway failed to prepare it; its panic is in the log before this";
 
 /// Why another configuration was not taken over. The one in force goes on.
 #[derive(Debug)]
 pub enum AdoptError {
     /// It cannot be put to work.
-    Impossible(StartError),
+    Impossible(SetupError),
     /// It would be safe only after a restart.
     Unsafe(String),
     /// The owner of the statistics did not answer.
     Silent,
+    /// Preparing it panicked.
+    Broke,
 }
 
 impl fmt::Display for AdoptError {
@@ -42,76 +45,61 @@ impl fmt::Display for AdoptError {
             AdoptError::Impossible(error) => error.fmt(f),
             AdoptError::Unsafe(why) => f.write_str(why),
             AdoptError::Silent => f.write_str("the owner of the statistics did not answer; try again"),
+            AdoptError::Broke => f.write_str(PANICKED),
         }
     }
 }
 
 impl std::error::Error for AdoptError {}
 
-/// Changing the configuration of a running gateway: one at a time.
-#[derive(Debug, Default)]
-pub struct Reloads {
-    alone: tokio::sync::Mutex<()>,
-    /// What came of it.
-    pub standing: Standing,
-}
-
-impl Reloads {
-    /// Nothing is changed while what comes back is held.
-    pub(crate) async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.alone.lock().await
-    }
-}
-
 /// Reads the configuration again from where it came from, and takes it over if it is whole and says anything new. Tells
 /// how that ended, and which files had a part in it. Not to be left unfinished: whoever may be cancelled has it done
 /// by a task of its own.
-pub(crate) async fn reload(shared: &Shared, cause: Cause) -> (Attempt, Vec<PathBuf>) {
+pub(crate) async fn reload(shared: &Shared, cause: Cause) -> (Reload, Vec<PathBuf>) {
     let _alone = shared.reloads.alone().await;
     let running = shared.setup.load_full();
-    let again = Arc::clone(&running);
-    let read = actix_rt::task::spawn_blocking(move || again.config.read_again()).await.ok().flatten();
-    let (read, files) = match read {
-        Some(reading) => {
-            (reading.config.map_err(|faults| faults.iter().map(ToString::to_string).collect()), reading.files)
-        }
-        None => (
-            Err(vec!["it was given to this gateway as text, and can only be replaced by its program".to_owned()]),
-            Vec::new(),
-        ),
-    };
-    let mut pending = Vec::new();
-    let outcome = match read.and_then(|config: Config| follow(config, &running.config, &mut pending)) {
-        Err(faults) => Outcome::Refused(faults),
-        Ok(config) if config == running.config => Outcome::Unchanged,
-        Ok(config) => match adopt_alone(shared, config).await {
-            Ok(_) => Outcome::Changed,
-            Err(error) => Outcome::Refused(vec![error.to_string()]),
+    let (read, files) = read(Arc::clone(&running)).await;
+    let (outcome, pending) = match read.and_then(|config| follow(config, &running.config)) {
+        Err(faults) => (Outcome::Refused(faults), Vec::new()),
+        Ok((config, pending)) if config == running.config => (Outcome::Unchanged, pending),
+        Ok((config, pending)) => match adopt_alone(shared, config).await {
+            Ok(_) => (Outcome::Changed, pending),
+            Err(error) => (Outcome::Refused(vec![error.to_string()]), pending),
         },
     };
-    let attempt =
-        Attempt { cause, outcome, version: shared.setup.load().version, at_ms: clock::unix_millis(), pending };
-    events::ConfigReloaded { attempt: &attempt, before: shared.reloads.standing.last().as_ref() }.emit(&shared.metrics);
-    shared.reloads.standing.note(attempt.clone());
-    (attempt, files)
+    let version = shared.setup.load().version;
+    let reload = Reload { cause, outcome, version, at_ms: clock::unix_millis(), pending };
+    events::ConfigReloaded { reload: &reload, before: shared.reloads.standing.last().as_ref() }.emit(&shared.metrics);
+    shared.reloads.standing.note(reload.clone());
+    (reload, files)
 }
 
-/// The configuration as it can follow the one that runs; what it has to leave to a restart is `pending`.
-fn follow(mut config: Config, running: &Config, pending: &mut Vec<Pending>) -> Result<Config, Vec<String>> {
-    *pending = config.follow(running).map_err(|why| vec![why])?;
-    Ok(config)
+/// Reads it on a thread that may wait for files: the configuration or its faults, and the files.
+async fn read(running: Arc<Setup>) -> (Result<Config, Vec<String>>, Vec<PathBuf>) {
+    let given = "it was given to this gateway as text, and can only be replaced by its program";
+    match actix_rt::task::spawn_blocking(move || running.config.read_again()).await {
+        Ok(Some(Reading { config, files })) => {
+            (config.map_err(|faults| faults.iter().map(ToString::to_string).collect()), files)
+        }
+        Ok(None) => (Err(vec![given.to_owned()]), Vec::new()),
+        Err(_) => (Err(vec![PANICKED.to_owned()]), Vec::new()),
+    }
+}
+
+/// The configuration as it can follow the one that runs, and what it has to leave to a restart.
+fn follow(mut config: Config, running: &Config) -> Result<(Config, Vec<Pending>), Vec<String>> {
+    let pending = config.follow(running).map_err(|why| vec![why])?;
+    Ok((config, pending))
 }
 
 /// Takes over `config`, and gives the version it is in force under.
 ///
 /// # Errors
 /// See [`AdoptError`]; nothing has changed then.
-pub(crate) async fn adopt(shared: &Shared, config: Config) -> Result<u64, AdoptError> {
+pub(crate) async fn adopt(shared: &Shared, mut config: Config) -> Result<u64, AdoptError> {
     let _alone = shared.reloads.alone().await;
     let running = shared.setup.load_full();
-    let mut pending = Vec::new();
-    let config = follow(config, &running.config, &mut pending).map_err(|why| AdoptError::Unsafe(why.join("; ")))?;
-    for pending in pending {
+    for pending in config.follow(&running.config).map_err(AdoptError::Unsafe)? {
         log::warn!("{pending}");
     }
     adopt_alone(shared, config).await
@@ -134,7 +122,7 @@ async fn adopt_alone(shared: &Shared, config: Config) -> Result<u64, AdoptError>
     let beside = Arc::clone(&before);
     // Reads certificates and starts simulated providers: not on a thread that serves.
     let drafted = actix_rt::task::spawn_blocking(move || Draft::new(config, version, Some(&beside))).await;
-    let draft = drafted.map_err(|_| AdoptError::Silent)?.map_err(AdoptError::Impossible)?;
+    let draft = drafted.map_err(|_| AdoptError::Broke)?.map_err(AdoptError::Impossible)?;
     let (catalog, policy) = (Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let question = Adopt { catalog: Arc::clone(&catalog), policy, live: draft.live(&before) };
     let published = shared.control.health().send(question).timeout(ADOPT_TIMEOUT).await;

@@ -12,8 +12,9 @@ use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{
-        admin, calibration, chat, explain, generation, health, image, key, memory, metrics, models, preview, providers,
-        replay, slo, stats,
+        admin, calibration, chat, explain, generation, health, image, key, memory,
+        metrics::{self, Exposure},
+        models, preview, providers, replay, slo, stats,
     },
     cors,
     error::ApiError,
@@ -67,13 +68,6 @@ fn administration(api: &mut ServiceConfig) {
         .service(call("/keys/{name}/enable").route(web::post().to(admin::keys::enable)))
         .service(page("/ledger").route(read().to(admin::ledger::show)))
         .service(resource("/ledger/records", "DELETE").route(web::delete().to(admin::ledger::delete)));
-}
-
-/// Who can reach the listener that a page is asked for on.
-#[derive(Debug, Clone, Copy)]
-pub struct Exposure {
-    /// Only this machine.
-    pub loopback: bool,
 }
 
 /// Which of the mounts a resource stands under.

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use actix_web::dev::ServerHandle;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
@@ -24,8 +25,8 @@ use crate::{
 /// Fewer descriptors than this are worth a warning.
 const FEW_DESCRIPTORS: u64 = 4096;
 
-/// How long running calls have for their last words when the process must leave at once.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long running calls have for their last words when the process must leave at once: less than when it drains.
+const HASTY_WORDS: Duration = Duration::from_secs(1);
 /// How long what was said last may be on its way when no call runs any more.
 const ON_ITS_WAY: Duration = Duration::from_millis(300);
 
@@ -67,45 +68,48 @@ pub async fn serve(config: Config) -> Result<(), ServeError> {
     let server = Server::bind(config).await?;
     greet(&server);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
-    let urgent = gateway.clone();
     let (urge, urged) = oneshot::channel();
     actix_rt::spawn(reload_on_request(signals.hangup.take(), gateway.clone()));
-    actix_rt::spawn(async move {
-        signals.next().await;
-        log::info!("stopping: draining");
-        gateway.begin_drain();
-        let second = async {
-            signals.next().await;
-            log::info!("stopping at once");
-            // The other end is gone only when the server has stopped already.
-            let _ = urge.send(());
-        };
-        let graceful = async {
-            let (notice, grace) = {
-                let setup = gateway.setup();
-                (setup.config.server.drain_notice, setup.config.timeouts.drain_grace)
-            };
-            actix_rt::time::sleep(notice).await;
-            let stopped = handle.stop(true);
-            let grace = async {
-                actix_rt::time::sleep(grace).await;
-                log::info!("stopping: the grace is over, what still runs is ended");
-                gateway.end_requests();
-            };
-            tokio::join!(stopped, grace);
-        };
-        tokio::join!(graceful, second);
-    });
+    actix_rt::spawn(stop_on_signal(signals, handle, gateway.clone(), urge));
     let mut serving = pin!(server.run());
+    let broke = |error| ServeError::Broke(address, error);
     tokio::select! {
-        served = &mut serving => served.map_err(|error| ServeError::Broke(address, error)),
+        served = &mut serving => served.map_err(broke),
         // A stop that waits for running requests cannot be hastened: it is left where it is. But it must not be dropped
         // before the last words are said: the workers would go with it.
         Ok(()) = urged => tokio::select! {
-            () = end_at_once(&urgent) => Ok(()),
-            served = &mut serving => served.map_err(|error| ServeError::Broke(address, error)),
+            () = end_at_once(&gateway) => Ok(()),
+            served = &mut serving => served.map_err(broke),
         },
     }
+}
+
+/// Drains at the first signal; `urge` is told of the second.
+async fn stop_on_signal(mut signals: Signals, handle: ServerHandle, gateway: Gateway, urge: oneshot::Sender<()>) {
+    signals.next().await;
+    log::info!("stopping: draining");
+    gateway.begin_drain();
+    let second = async {
+        signals.next().await;
+        log::info!("stopping at once");
+        // The other end is gone only when the server has stopped already.
+        let _ = urge.send(());
+    };
+    tokio::join!(drain(&handle, &gateway), second);
+}
+
+/// Stops the server after the notice; what still runs when the grace is over is ended.
+async fn drain(handle: &ServerHandle, gateway: &Gateway) {
+    let setup = gateway.setup();
+    let (notice, grace) = (setup.config.server.drain_notice, setup.config.timeouts.drain_grace);
+    drop(setup);
+    actix_rt::time::sleep(notice).await;
+    let time_up = async {
+        actix_rt::time::sleep(grace).await;
+        log::info!("stopping: the grace is over, what still runs is ended");
+        gateway.end_requests();
+    };
+    tokio::join!(handle.stop(true), time_up);
 }
 
 /// Reads the configuration again at every SIGHUP.
@@ -132,7 +136,7 @@ fn raise_descriptor_limit() {
 async fn end_at_once(gateway: &Gateway) {
     gateway.end_requests();
     let (begun, mut last_running) = (Instant::now(), Instant::now());
-    while begun.elapsed() < LAST_WORDS && last_running.elapsed() < ON_ITS_WAY {
+    while begun.elapsed() < HASTY_WORDS && last_running.elapsed() < ON_ITS_WAY {
         let setup = gateway.setup();
         if setup.admission.load().read().connections == 0 {
             break;

@@ -33,10 +33,10 @@ use pointsman_actors::{
 };
 
 use crate::{
+    budget::Budgets,
     clock,
-    config::{AdminConfig, Config},
+    config::{AdminConfig, Config, MemoryConfig, RoutingConfig},
     control::{Control, Keeping},
-    dispatch::budget::Budgets,
     drain::Drain,
     events::Metrics,
     gateway::{Desk, Shared},
@@ -44,9 +44,10 @@ use crate::{
     intent::Intents,
     listener::{self, Door},
     memory::Memory,
-    reload::{self, AdoptError, Attempt, Cause, Reloads},
+    reload::{self, AdoptError, Cause, Reload},
     routes,
-    setup::{Draft, Setup},
+    setup::{Draft, Setup, SetupError},
+    standing::Reloads,
     watchdog,
 };
 
@@ -58,8 +59,6 @@ const ADMIN_CONNECTIONS: usize = 256;
 
 /// How long the end of the process may wait for a slow disk.
 const LAST_NEWS: Duration = Duration::from_secs(5);
-/// How long, behind the grace of a drain, connections may still take to carry what was said last.
-pub(crate) const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Why the gateway did not start.
 #[derive(Debug)]
@@ -68,10 +67,8 @@ pub enum StartError {
     Bind(SocketAddr, io::Error),
     /// The address for administration cannot be listened on.
     BindAdmin(SocketAddr, io::Error),
-    /// A provider cannot be called as configured.
-    Provider(String),
-    /// A simulated provider did not start.
-    Simulation(io::Error),
+    /// What the configuration asks for cannot be put to work.
+    Setup(SetupError),
     /// The metrics clash.
     Metrics(String),
 }
@@ -88,8 +85,7 @@ impl fmt::Display for StartError {
                 "cannot listen on {address} for administration: {error}. Choose another address with admin.bind or \
                  POINTSMAN__ADMIN__BIND, or \"\" for none."
             ),
-            StartError::Provider(what) => f.write_str(what),
-            StartError::Simulation(error) => write!(f, "cannot start the simulated providers: {error}"),
+            StartError::Setup(error) => error.fmt(f),
             StartError::Metrics(what) => write!(f, "cannot set up metrics: {what}"),
         }
     }
@@ -97,12 +93,18 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+impl From<SetupError> for StartError {
+    fn from(error: SetupError) -> StartError {
+        StartError::Setup(error)
+    }
+}
+
 /// A running gateway without a listener. Cloning shares it.
 #[derive(Clone)]
 pub struct Gateway {
     shared: Arc<Shared>,
-    seed: u64,
-    instance: u64,
+    /// Of its decisions; each worker has a number of its own.
+    seeds: Seeds,
     workers: Arc<AtomicU64>,
     control: Arc<Arbiter>,
     watchdog: Arc<JoinHandle<()>>,
@@ -118,41 +120,15 @@ impl Gateway {
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
         let draft = Draft::new(config, 1, None)?;
         // Nothing fails from here on: a thread that was started would stay. Simulated providers stop when dropped.
-        let (catalog, policy) = (Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
-        let (ledger, images) = (draft.config.ledger.clone(), draft.config.images.clone());
-        let seed = draft.config.routing.seed.unwrap_or_else(rand::random);
-        let instance = draft.config.routing.instance_id.unwrap_or_else(rand::random);
+        let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
+        let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
         log::info!("routing seed {seed}, instance {instance}");
-        let mut statistics = Statistics::new(Arc::clone(&catalog), policy);
-        let remembering = draft.config.routing.memory.clone();
-        let memory = Memory::recall(&remembering, &mut statistics);
-        // Replicas with the same seed must not probe in step.
-        let live = LiveBoard::new(&catalog, mix(seed, instance));
-        let published = Arc::new(Published::new(statistics.snapshot(1), live));
-        let setup = draft.adopt(Arc::clone(&published), None);
+        let seeds = Seeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
-        let store = MemoryStore::new(ledger.capacity, ledger.max_age);
-        let keeping = memory
-            .as_ref()
-            .map(|memory| Keeping { place: Arc::clone(memory) as Arc<dyn Keep>, interval: remembering.save_interval });
-        let control = Control::start(&arbiter, statistics, &published, store, keeping);
-        let shared = Shared {
-            setup: ArcSwap::from_pointee(setup),
-            images: ImageFiles::new(images.url_ttl, images.max_bytes),
-            intents: Intents::new(rand::random()),
-            metrics,
-            budgets: Budgets::default(),
-            news_room: control.news_room(),
-            routers: Routers::default(),
-            memory,
-            drain: Drain::default(),
-            reloads: Reloads::default(),
-            control,
-        };
+        let shared = Arc::new(shared(draft, metrics, seeds, &arbiter));
         reload::begin(&shared);
-        let shared = Arc::new(shared);
         let watchdog = Arc::new(watchdog::start(&shared));
-        Ok(Gateway { shared, seed, instance, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
+        Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
     }
 
     /// Mounts every path of the gateway in an application. Call it last: it answers what nobody else did.
@@ -173,8 +149,7 @@ impl Gateway {
     }
 
     fn desk_of(&self, number: u64) -> Desk {
-        let seeds = Seeds { seed: self.seed, instance: self.instance, worker: number };
-        Desk::new(Arc::clone(&self.shared), seeds)
+        Desk::new(Arc::clone(&self.shared), Seeds { worker: number, ..self.seeds })
     }
 
     /// What the parts of the gateway share.
@@ -199,7 +174,7 @@ impl Gateway {
     }
 
     /// Reads the configuration again from where it came from, and takes it over if it is whole and says anything new.
-    pub async fn reload(&self, cause: Cause) -> Attempt {
+    pub async fn reload(&self, cause: Cause) -> Reload {
         reload::reload(&self.shared, cause).await.0
     }
 
@@ -232,6 +207,35 @@ impl Gateway {
     }
 }
 
+/// What all parts share, with the control actors on `arbiter` at work.
+fn shared(draft: Draft, metrics: Metrics, seeds: Seeds, arbiter: &Arbiter) -> Shared {
+    let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
+    let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
+    let memory = Memory::recall(&draft.config.routing.memory, &mut statistics);
+    // Replicas with the same seed must not probe in step.
+    let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
+    let published = Arc::new(Published::new(statistics.snapshot(1), live));
+    let setup = draft.adopt(Arc::clone(&published), None);
+    let (ledger, images) = (&setup.config.ledger, &setup.config.images);
+    let store = MemoryStore::new(ledger.capacity, ledger.max_age);
+    let place = memory.clone().map(|memory| memory as Arc<dyn Keep>);
+    let keeping = place.map(|place| Keeping { place, interval });
+    let control = Control::start(arbiter, statistics, &published, store, keeping);
+    Shared {
+        images: ImageFiles::new(images.url_ttl, images.max_bytes),
+        setup: ArcSwap::from_pointee(setup),
+        intents: Intents::new(rand::random()),
+        metrics,
+        budgets: Budgets::default(),
+        news_room: control.news_room(),
+        routers: Routers::default(),
+        memory,
+        drain: Drain::default(),
+        reloads: Reloads::default(),
+        control,
+    }
+}
+
 /// A gateway on its own listener.
 pub struct Server {
     gateway: Gateway,
@@ -248,33 +252,16 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn bind(config: Config) -> Result<Server, StartError> {
-        let server = config.server.clone();
-        let refused = |error| StartError::Bind(server.bind, error);
         // First, so that an address that is taken leaves nothing behind that runs.
-        let listener = listener::listen(server.bind).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
-        let admin_listener = listen_for_administrators(&config.admin)?;
-        let admin_address = admin_listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let sockets = Sockets::listen(&config)?;
         let gateway = Gateway::start(config).await?;
-        let encrypted = gateway.setup().config.tls.is_some();
-        let workers = server.workers.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-        let public = Door { workers, max_connections: server.max_connections, tls: encrypted, mount: Gateway::mount };
-        // On loopback nobody listens in, and no certificate names it.
-        let tls = encrypted && !gateway.setup().config.admin.is_loopback();
-        let private = Door { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount: Gateway::mount_admin };
-        let opened = match admin_listener.map(|listener| private.open(listener, &gateway)).transpose() {
-            Ok(admin) => public.open(listener, &gateway).map(|serving| (serving, admin)),
-            Err(error) => Err(error),
-        };
-        let (serving, admin) = match opened {
-            Ok(opened) => opened,
+        match sockets.serve(&gateway) {
+            Ok(server) => Ok(server),
             Err(error) => {
                 gateway.close().await;
-                return Err(refused(error));
+                Err(error)
             }
-        };
-        let watching = reload::watch::start(&gateway.shared);
-        Ok(Server { gateway, address, admin_address, serving, admin, watching })
+        }
     }
 
     /// Where administrators are listened to, if they are.
@@ -324,15 +311,61 @@ impl Server {
     }
 }
 
-/// The listener for administration, if there is to be one.
-fn listen_for_administrators(admin: &AdminConfig) -> Result<Option<TcpListener>, StartError> {
+/// The listening sockets with their addresses, before anything is served on them.
+struct Sockets {
+    public: (TcpListener, SocketAddr),
+    admin: Option<(TcpListener, SocketAddr)>,
+}
+
+impl Sockets {
+    fn listen(config: &Config) -> Result<Sockets, StartError> {
+        let bind = config.server.bind;
+        let public = listener::listen(bind).map_err(|error| StartError::Bind(bind, error))?;
+        Ok(Sockets { public, admin: listen_for_administrators(&config.admin)? })
+    }
+
+    fn serve(self, gateway: &Gateway) -> Result<Server, StartError> {
+        let (setup, mounted) = (gateway.setup(), gateway.clone());
+        let (config, encrypted) = (&setup.config, setup.config.tls.is_some());
+        let (listener, address) = self.public;
+        let cores = || thread::available_parallelism().ok();
+        let public = Door {
+            workers: config.server.workers.or_else(cores).map_or(1, NonZeroUsize::get),
+            max_connections: config.server.max_connections,
+            tls: encrypted,
+            mount: move |app: &mut ServiceConfig| mounted.mount(app),
+        };
+        let serving = public.open(listener, &gateway.shared).map_err(|error| StartError::Bind(address, error))?;
+        // On loopback nobody listens in, and no certificate names it.
+        let tls = encrypted && !config.admin.is_loopback();
+        let admin = self.admin.map(|socket| administer(socket, tls, gateway)).transpose()?;
+        let (admin, admin_address) = admin.unzip();
+        let watching = reload::watch::start(&gateway.shared);
+        Ok(Server { gateway: gateway.clone(), address, admin_address, serving, admin, watching })
+    }
+}
+
+/// The socket for administration, if there is to be one.
+fn listen_for_administrators(admin: &AdminConfig) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
     let Some(bind) = admin.bind else { return Ok(None) };
     match listener::listen(bind) {
-        Ok(listener) => Ok(Some(listener)),
+        Ok(socket) => Ok(Some(socket)),
         Err(error) if admin.is_default() => {
             log::warn!("{bind} is taken ({error}): this gateway has no listener for administration. See admin.bind.");
             Ok(None)
         }
         Err(error) => Err(StartError::BindAdmin(bind, error)),
     }
+}
+
+fn administer(
+    (listener, address): (TcpListener, SocketAddr),
+    tls: bool,
+    gateway: &Gateway,
+) -> Result<(HttpServing, SocketAddr), StartError> {
+    let mounted = gateway.clone();
+    let mount = move |app: &mut ServiceConfig| mounted.mount_admin(app);
+    let private = Door { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount };
+    let serving = private.open(listener, &gateway.shared).map_err(|error| StartError::BindAdmin(address, error))?;
+    Ok((serving, address))
 }

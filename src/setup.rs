@@ -5,7 +5,7 @@
 //! nothing that runs; [`Draft::adopt`] cannot fail any more and takes over from the setup before it what must survive:
 //! limiters and calls in progress, places at providers, breakers and statistics, simulated providers.
 
-use std::sync::Arc;
+use std::{fmt, io, sync::Arc};
 
 use pointsman_actors::{
     domain::{Catalog, RoutingPolicy},
@@ -15,12 +15,11 @@ use pointsman_actors::{
 
 use crate::{
     admission::Admission,
-    auth::KeyTable,
     body::BodyLimits,
     config::Config,
+    keys::KeyTable,
     permits::{Permits, Places},
     providers::{Callable, Providers},
-    server::StartError,
     simulation::{self, Character, Running as SimulatedProvider},
 };
 
@@ -70,6 +69,26 @@ impl Setup {
     }
 }
 
+/// Why a configuration cannot be put to work.
+#[derive(Debug)]
+pub enum SetupError {
+    /// A provider cannot be called as configured.
+    Provider(String),
+    /// A simulated provider did not start.
+    Simulation(io::Error),
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetupError::Provider(what) => f.write_str(what),
+            SetupError::Simulation(error) => write!(f, "cannot start the simulated providers: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SetupError {}
+
 /// A setup that may still turn out to be impossible.
 pub struct Draft {
     version: u64,
@@ -89,12 +108,12 @@ impl Draft {
     ///
     /// # Errors
     /// When a provider's TLS settings or the simulation fail.
-    pub fn new(config: Config, version: u64, before: Option<&Setup>) -> Result<Draft, StartError> {
+    pub fn new(config: Config, version: u64, before: Option<&Setup>) -> Result<Draft, SetupError> {
         let (catalog, policy) = (Arc::new(config.catalog(version)), Arc::new(config.routing_policy(version)));
-        let simulation = play(&config, before).map_err(StartError::Simulation)?;
+        let simulation = play(&config, before).map_err(SetupError::Simulation)?;
         let running: Vec<_> = simulation.iter().map(|simulated| &*simulated.running).collect();
         let providers = Providers::new(&config, &catalog, &running, before.map(|setup| &setup.providers));
-        let providers = providers.map_err(StartError::Provider)?;
+        let providers = providers.map_err(SetupError::Provider)?;
         Ok(Draft { version, config, catalog, policy, providers, simulation })
     }
 
@@ -167,7 +186,7 @@ fn permits(providers: &Providers, before: Option<&Setup>) -> Vec<Permits> {
 }
 
 /// The simulated providers that are to serve: those that run already, and new ones for the rest.
-fn play(config: &Config, before: Option<&Setup>) -> std::io::Result<Vec<Simulated>> {
+fn play(config: &Config, before: Option<&Setup>) -> io::Result<Vec<Simulated>> {
     let wanted = config.simulation.providers.iter().filter(|_| config.simulation.active);
     let wanted: Vec<&Character> = wanted.map(|(_, character)| character).collect();
     let known = |character: &Character| before.and_then(|setup| setup.simulated(&character.slug));

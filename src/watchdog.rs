@@ -17,13 +17,11 @@ use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_h
 
 use crate::{
     clock,
-    control::Forget,
+    control::{Forget, ROUND},
     events::{ActorReplaced, ActorSilent},
     gateway::Shared,
 };
 
-/// Between two rounds: how long a dead actor goes unnoticed at most.
-pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// An actor that takes longer to answer is stuck: the slowest of its messages takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// An owner of the statistics that died this often within [`HABIT_WINDOW`] dies of what it knows.
@@ -38,7 +36,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> JoinHandle<()> {
 async fn watch(shared: Weak<Shared>) {
     let mut deaths = VecDeque::new();
     loop {
-        actix_rt::time::sleep(PERIOD).await;
+        actix_rt::time::sleep(ROUND).await;
         let Some(shared) = shared.upgrade() else { return };
         look_after_all(&shared, &mut deaths).await;
     }

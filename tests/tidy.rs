@@ -1,8 +1,10 @@
-//! Rules of the house that no compiler checks: the purity line, the one home of status codes, the size of files.
+//! Rules of the house that no compiler checks: the purity line, rooms without circles, the one home of status codes, the
+//! size of files.
 
 #[cfg(test)]
 mod tidy {
     use std::{
+        collections::{BTreeMap, BTreeSet},
         fs,
         path::{Path, PathBuf},
     };
@@ -119,6 +121,32 @@ mod tidy {
             }
         }
         none("rooms out of order", &found);
+    }
+
+    #[test]
+    fn the_rooms_of_the_server_use_each_other_without_circles() {
+        let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for source in sources("src") {
+            uses.entry(room(&source.path)).or_default().extend(roots(&source.dense()));
+        }
+        let rooms: BTreeSet<String> = uses.keys().cloned().collect();
+        for (room, used) in &mut uses {
+            used.retain(|other| other != room && rooms.contains(other));
+        }
+        // A room that uses none that is left stands on those below it; what is never taken away stands on itself.
+        while let Some(ground) = uses.iter().find(|(_, used)| used.is_empty()).map(|(room, _)| room.clone()) {
+            uses.remove(&ground);
+            for used in uses.values_mut() {
+                used.remove(&ground);
+            }
+        }
+        let circle: Vec<String> = uses.iter().map(|(room, used)| format!("{room} uses {used:?}")).collect();
+        none("rooms in circles, or above them", &circle);
+    }
+
+    /// The first part of a path below `src`, without its ending.
+    fn room(path: &str) -> String {
+        path.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default().to_owned()
     }
 
     /// What stands first in every path that begins at the library's root, by itself or in a list of several.

@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use pointsman_actors::{
-    decide::{decide, reason_sentence},
+    decide::{decide, decide_to_serve, reason_sentence},
     domain::{EventKind, Objective, RoutingPolicy, Tick},
     stats::{LiveBoard, LiveView},
 };
@@ -43,7 +43,7 @@ fn decisions(c: &mut Criterion) {
             group.bench_function(BenchmarkId::new(objective.as_str(), size), |b| {
                 b.iter(|| {
                     seed += 1;
-                    decide(&world.snapshot, &world.live, black_box(&query), NOW, Some(seed))
+                    decide_to_serve(&world.snapshot, &world.live, black_box(&query), NOW, Some(seed))
                 });
             });
         }
@@ -67,7 +67,7 @@ fn board(c: &mut Criterion) {
         held.iter().for_each(|candidate| _ = board.claim(candidate.index, NOW, candidate));
         let mut view = LiveView::default();
         group.bench_function(BenchmarkId::new("view", size), |b| b.iter(|| board.refresh(black_box(NOW), &mut view)));
-        let end = EventKind::Cancelled { had_content: true, expected_ln_first_token: 0.0 };
+        let end = EventKind::Cancelled { had_content: true };
         group.bench_function(BenchmarkId::new("claim_and_finish", size), |b| {
             b.iter(|| {
                 let claim = board.claim(choice.index, NOW, choice).expect("a claim");

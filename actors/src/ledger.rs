@@ -25,7 +25,7 @@ pub use spending::Spent;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Records {
-    records: Vec<Generation>,
+    records: Vec<Arc<Generation>>,
     /// Where they go when nobody handles them.
     otherwise: Undelivered,
     _waiting: InMailbox,
@@ -34,11 +34,11 @@ pub struct Records {
 impl Records {
     /// A batch that counts as waiting, and goes back to `otherwise` when its ledger is gone.
     #[must_use]
-    pub fn new(records: Vec<Generation>, waiting: InMailbox, otherwise: &Undelivered) -> Records {
+    pub fn new(records: Vec<Arc<Generation>>, waiting: InMailbox, otherwise: &Undelivered) -> Records {
         Records { records, otherwise: otherwise.clone(), _waiting: waiting }
     }
 
-    fn take(&mut self) -> Vec<Generation> {
+    fn take(&mut self) -> Vec<Arc<Generation>> {
         std::mem::take(&mut self.records)
     }
 }
@@ -131,7 +131,7 @@ pub struct ReadSpending {
 /// Where records live.
 pub trait LedgerStore: Send + Unpin + 'static {
     /// Keeps `record`, replacing an older one of the same id, and forgets what is over the bounds.
-    fn put(&mut self, record: Generation);
+    fn put(&mut self, record: Arc<Generation>);
     /// Forgets what is over the bounds at that moment, in Unix milliseconds; a bounded number at a time, the rest
     /// with the next calls.
     fn forget(&mut self, now_ms: i64);
@@ -178,7 +178,7 @@ impl<S: LedgerStore> Books<S> {
 }
 
 impl<S: LedgerStore> Open<S> {
-    fn enter(&mut self, record: Generation) {
+    fn enter(&mut self, record: Arc<Generation>) {
         self.settle(&record);
         self.store.put(record);
     }
@@ -309,6 +309,7 @@ mod tests {
             code: DecisionCode::FixedModel,
             candidates: Vec::new(),
             rivals: Vec::new(),
+            standby: Vec::new(),
             omitted: Vec::new(),
             excluded: Vec::new(),
             prompt_tokens: 0,
@@ -322,6 +323,7 @@ mod tests {
             explored: false,
             max_attempts: 1,
             yardsticks: [0.0; 4],
+            latency_margin: 1.0,
         }
     }
 
@@ -365,7 +367,14 @@ mod tests {
 
     async fn holding(records: Vec<Generation>) -> Addr<Ledger<MemoryStore>> {
         let ledger = Ledger::new(MemoryStore::new(10_000, Duration::from_secs(3600))).start();
-        ledger.send(Records::new(records, MailboxDepth::default().enter(), &Undelivered::default())).await.unwrap();
+        ledger
+            .send(Records::new(
+                records.into_iter().map(Arc::new).collect(),
+                MailboxDepth::default().enter(),
+                &Undelivered::default(),
+            ))
+            .await
+            .unwrap();
         ledger
     }
 

@@ -44,14 +44,14 @@ impl Drop for InMailbox {
 /// Records that were sent to a ledger which was gone, or went before it came to them. Its successor takes them over.
 /// Cloning shares them.
 #[derive(Debug, Clone, Default)]
-pub struct Undelivered(Arc<Mutex<Vec<Generation>>>);
+pub struct Undelivered(Arc<Mutex<Vec<Arc<Generation>>>>);
 
 impl Undelivered {
     /// Records kept while no ledger is there: some seconds at the rate of a busy gateway. Those beyond it are lost.
     const MOST: usize = 65_536;
 
     /// Takes back what did not arrive.
-    pub fn put(&self, records: Vec<Generation>) {
+    pub fn put(&self, records: Vec<Arc<Generation>>) {
         let mut held = self.0.lock();
         let room = Undelivered::MOST.saturating_sub(held.len());
         held.extend(records.into_iter().take(room));
@@ -59,7 +59,7 @@ impl Undelivered {
 
     /// Everything that did not arrive.
     #[must_use]
-    pub fn take(&self) -> Vec<Generation> {
+    pub fn take(&self) -> Vec<Arc<Generation>> {
         std::mem::take(&mut *self.0.lock())
     }
 }

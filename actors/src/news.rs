@@ -1,15 +1,15 @@
 //! The worker's outgoing tray: news for the control actors, sent in batches.
 //!
 //! A message to another thread costs a wake-up of several microseconds, a push into this tray a tenth
-//! of one. A tray is emptied when it is full, when it is [`News::PATIENCE`] old, and whenever somebody
-//! looks a generation up: [`NewsRoom::flush`] empties the trays of every worker, so a record is readable
+//! of one. A tray is emptied when it is full, when it is [`News::PATIENCE`] old, when a gate moved, and whenever
+//! somebody looks a generation up: [`NewsRoom::flush`] empties the trays of every worker, so a record is readable
 //! as soon as it was pushed.
 //!
 //! Who hears it: [`crate::provider_health::ProviderHealth`] and [`crate::ledger::Ledger`].
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -32,7 +32,6 @@ pub struct News {
     batch: Mutex<Batch>,
     addresses: Arc<Addresses>,
     depths: Depths,
-    dropped: AtomicU64,
 }
 
 /// Where trays are emptied into. An actor that is gone is followed by another one at another address.
@@ -40,6 +39,8 @@ struct Addresses {
     health: ArcSwap<Recipient<Observations>>,
     ledger: ArcSwap<Recipient<Records>>,
     undelivered: Undelivered,
+    /// Events that found a tray full.
+    dropped: AtomicU64,
 }
 
 /// Batches that wait in the mailboxes of the control actors. Cloning shares the counts.
@@ -54,7 +55,7 @@ pub struct Depths {
 #[derive(Default)]
 struct Batch {
     events: Vec<Event>,
-    records: Vec<Generation>,
+    records: Vec<Arc<Generation>>,
     timer_armed: bool,
 }
 
@@ -80,15 +81,19 @@ impl News {
     pub fn event(&self, event: Event) -> Timer {
         let mut batch = self.batch.lock();
         if batch.events.len() >= News::MOST {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.addresses.dropped.fetch_add(1, Ordering::Relaxed);
             return Timer::Armed;
         }
         batch.events.push(event);
+        if event.is_urgent() {
+            self.send(&mut batch);
+            return Timer::Armed;
+        }
         self.settle(&mut batch)
     }
 
     /// Hands a generation's record to the ledger: readable from now on.
-    pub fn record(&self, record: Generation) -> Timer {
+    pub fn record(&self, record: Arc<Generation>) -> Timer {
         let mut batch = self.batch.lock();
         batch.records.push(record);
         self.settle(&mut batch)
@@ -97,12 +102,6 @@ impl News {
     /// Sends what is in the tray.
     pub fn flush(&self) {
         self.send(&mut self.batch.lock());
-    }
-
-    /// Events that found the tray full.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
     }
 
     fn settle(&self, batch: &mut Batch) -> Timer {
@@ -116,7 +115,7 @@ impl News {
     /// Runs under the lock: a look-up that finds the tray empty may rely on the records being in the mailbox.
     fn send(&self, batch: &mut Batch) {
         batch.timer_armed = false;
-        let Addresses { health, ledger, undelivered } = &*self.addresses;
+        let Addresses { health, ledger, undelivered, .. } = &*self.addresses;
         if !batch.events.is_empty() {
             let health = health.load();
             if health.connected() {
@@ -130,9 +129,17 @@ impl News {
     }
 }
 
+impl Drop for News {
+    /// A worker that goes leaves nothing behind.
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
 /// The trays of all workers.
 pub struct NewsRoom {
-    trays: Mutex<Vec<Arc<News>>>,
+    /// Each as long as its worker has it.
+    trays: Mutex<Vec<Weak<News>>>,
     addresses: Arc<Addresses>,
     /// What waits in the mailboxes that the trays empty into.
     pub depths: Depths,
@@ -142,8 +149,12 @@ impl NewsRoom {
     /// A room whose trays empty into these mailboxes; records that do not arrive there are `undelivered`.
     #[must_use]
     pub fn new(health: Recipient<Observations>, ledger: Recipient<Records>, undelivered: Undelivered) -> NewsRoom {
-        let addresses =
-            Addresses { health: ArcSwap::from_pointee(health), ledger: ArcSwap::from_pointee(ledger), undelivered };
+        let addresses = Addresses {
+            health: ArcSwap::from_pointee(health),
+            ledger: ArcSwap::from_pointee(ledger),
+            undelivered,
+            dropped: AtomicU64::new(0),
+        };
         NewsRoom { trays: Mutex::default(), addresses: Arc::new(addresses), depths: Depths::default() }
     }
 
@@ -154,9 +165,10 @@ impl NewsRoom {
             batch: Mutex::default(),
             addresses: Arc::clone(&self.addresses),
             depths: self.depths.clone(),
-            dropped: AtomicU64::new(0),
         });
-        self.trays.lock().push(Arc::clone(&tray));
+        let mut trays = self.trays.lock();
+        trays.retain(|tray| tray.strong_count() > 0);
+        trays.push(Arc::downgrade(&tray));
         tray
     }
 
@@ -172,7 +184,7 @@ impl NewsRoom {
 
     /// Empties every tray.
     pub fn flush(&self) {
-        for tray in self.trays.lock().iter() {
+        for tray in self.trays.lock().iter().filter_map(Weak::upgrade) {
             tray.flush();
         }
     }
@@ -180,6 +192,6 @@ impl NewsRoom {
     /// Events dropped by all trays since the start.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.trays.lock().iter().map(|tray| tray.dropped()).sum()
+        self.addresses.dropped.load(Ordering::Relaxed)
     }
 }

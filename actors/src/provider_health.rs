@@ -1,7 +1,8 @@
 //! ProviderHealth: the owner of all slow statistics.
 //!
 //! Workers send it what happened to endpoints in batches ([`Observations`]); it applies them and
-//! publishes a snapshot for the routers, at most every 50 ms and at once when a breaker moved. With a new
+//! publishes a snapshot for the routers, at most every 50 ms, but at once when a gate moved. While nothing happens it
+//! publishes now and then, because estimates age all the same. With a new
 //! configuration ([`Adopt`]) it goes over to another catalog and policy, keeps what it knows, and publishes there.
 //! The fast cells (in flight, breaker, cooldown) are shared and already up to date before a batch
 //! leaves its worker; this actor never stands between a failure and the next decision. Where it may, it writes down
@@ -25,6 +26,10 @@ use crate::{
 
 /// Shortest time between two published snapshots.
 const PAUSE: Duration = Duration::from_millis(50);
+/// While nothing happens, snapshots are renewed so many times per half-life ...
+const RENEWALS: u32 = 12;
+/// ... for so many half-lives: then nothing is left to fade.
+const FADED: u32 = 16;
 
 /// What happened to endpoints, in the order it happened on one worker.
 /// Sent by a worker's [`crate::news::News`]; no reply.
@@ -84,6 +89,8 @@ pub struct ProviderHealth {
     published: Arc<Published>,
     version: u64,
     last_published: Instant,
+    /// When the newest event was heard of.
+    heard: Instant,
     waiting: bool,
     figures: Summed<Figures>,
     calibrations: Summed<Calibrations>,
@@ -129,6 +136,7 @@ impl ProviderHealth {
             published,
             version,
             last_published: Instant::now(),
+            heard: Instant::now(),
             waiting: false,
             figures: Summed::default(),
             calibrations: Summed::default(),
@@ -147,7 +155,26 @@ impl ProviderHealth {
         self.version += 1;
         self.waiting = false;
         self.last_published = Instant::now();
-        self.published.publish(self.statistics.lock().snapshot(self.version));
+        let now = self.now();
+        self.published.publish(self.statistics.lock().snapshot_at(self.version, now));
+    }
+
+    /// The present moment, which events alone tell: the newest, and what has passed since it was heard of. Never before
+    /// that of the last snapshot.
+    fn now(&self) -> Tick {
+        let now = self.statistics.lock().latest().plus(self.heard.elapsed());
+        now.max(self.published.snapshot().at)
+    }
+
+    /// Publishes what became of the estimates since the last event, and sees to it that this goes on.
+    fn age(&mut self, ctx: &mut Context<Self>) {
+        let half_life = self.published.snapshot().policy.stats.half_life;
+        let pause = (half_life / RENEWALS).max(PAUSE);
+        let aged = self.last_published.saturating_duration_since(self.heard);
+        if self.last_published.elapsed() >= pause && aged < half_life.saturating_mul(FADED) {
+            self.publish();
+        }
+        ctx.run_later(pause, |health, ctx| health.age(ctx));
     }
 
     /// Publishes now, or when the pause is over. A flood of messages cannot starve it: the
@@ -174,6 +201,7 @@ impl Actor for ProviderHealth {
         if self.keeping.is_on() {
             ctx.run_interval(self.keeping.interval, |health, _| health.keeping.write(&health.statistics.lock()));
         }
+        self.age(ctx);
     }
 }
 
@@ -184,10 +212,15 @@ impl Handler<Observations> for ProviderHealth {
         let mut statistics = self.statistics.lock();
         events.iter().for_each(|event| statistics.apply(event));
         drop(statistics);
+        self.heard = Instant::now();
         if events.iter().any(|event| event.kind != EventKind::Dispatched) {
             self.keeping.learned();
         }
-        self.publish_soon(ctx);
+        if events.iter().any(Event::is_urgent) {
+            self.publish();
+        } else {
+            self.publish_soon(ctx);
+        }
     }
 }
 
@@ -211,6 +244,7 @@ impl Handler<Adopt> for ProviderHealth {
     type Result = MessageResult<Adopt>;
 
     fn handle(&mut self, Adopt { catalog, policy, live }: Adopt, _: &mut Context<Self>) -> Self::Result {
+        let now = self.now();
         let mut statistics = self.statistics.lock();
         statistics.replace_catalog(catalog);
         statistics.replace_policy(policy);
@@ -219,7 +253,7 @@ impl Handler<Adopt> for ProviderHealth {
         self.version += 1;
         self.waiting = false;
         self.last_published = Instant::now();
-        self.published = Arc::new(Published::new(statistics.snapshot(self.version), live));
+        self.published = Arc::new(Published::new(statistics.snapshot_at(self.version, now), live));
         MessageResult(Arc::clone(&self.published))
     }
 }

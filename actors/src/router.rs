@@ -10,7 +10,7 @@ use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
 use parking_lot::Mutex;
 
 use crate::{
-    decide::{self, Imagination, ImaginedWorld, WhyNot, decide, why_not_now},
+    decide::{self, Imagination, ImaginedWorld, WhyNot, decide_to_serve, why_not_now},
     domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick},
     published::Published,
     stats::{LiveView, Snapshot},
@@ -124,7 +124,7 @@ impl Router {
     ) -> Result<Routed, RouteError> {
         published.live.refresh(now, &mut self.view);
         let snapshot = published.snapshot();
-        let decision = decide(&snapshot, &self.view, query, now, seed)?;
+        let decision = decide_to_serve(&snapshot, &self.view, query, now, seed)?;
         Ok(Routed {
             decision: Arc::new(decision),
             catalog: Arc::clone(&snapshot.catalog),

@@ -123,8 +123,8 @@ fn serve(natures: &[Nature], traffic: Traffic) -> Calibrations {
                 statistics.apply(&claim.event(now, EventKind::FirstToken { prompt_tokens: 100 }));
             }
             Due::End(claim, kind) => {
-                board.finish(claim, now, kind, &RoutingPolicy::default());
-                statistics.apply(&claim.event(now, kind));
+                let change = board.finish(claim, now, kind, &RoutingPolicy::default());
+                statistics.apply(&claim.ended(now, kind, change));
             }
         }
     }

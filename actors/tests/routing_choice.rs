@@ -3,13 +3,16 @@
 
 mod routing_world;
 
+use std::collections::BTreeSet;
+
 use pointsman_actors::{
-    decide::{decide, fill_selection_probabilities, reference_scores},
+    decide::{decide, decide_to_serve, fill_selection_probabilities, reason_sentence, reference_scores, replay},
     domain::{
-        Decision, Objective, Objective::*, Preference, Query, RetryPolicy, RoutingPolicy, Source, Sourced, Weights,
+        Alias, Decision, DecisionCode, EndpointId, Objective, Objective::*, Preference, Query, RetryPolicy,
+        RoutingPolicy, Source, Sourced, Weights,
     },
 };
-use routing_world::{NOW, World};
+use routing_world::{NOW, World, alias};
 
 /// The plan of a request for `models` (the alias for everything when empty), without noise.
 fn check(objective: Objective, world: &str, models: &str, plan: &str) {
@@ -134,6 +137,38 @@ fn a_saturated_model_is_not_left_for_another_one() {
 }
 
 #[test]
+fn whoever_steps_aside_stands_by_the_mildest_obstacle_first() {
+    let check = |text: &str, plan: &str, standby: &str| {
+        let world = World::of(text);
+        let decision = world.decide(&world.query(Fastest, "")).unwrap();
+        assert_eq!((world.plan(&decision), world.standby(&decision)), (plan.to_owned(), standby.to_owned()), "{text}");
+    };
+    check("acme/a 90ms | bolt/b", "acme/a bolt/b", "");
+    check(
+        "acme/a open3 | bolt/b half1 9000ms | core/c paced1 | dawn/d k9 knee4 | echo/e",
+        "echo/e",
+        "dawn/d core/c! bolt/b?",
+    );
+    check("acme/a probing | bolt/b half1 9000ms | core/c", "core/c", "bolt/b? acme/a!");
+    check("acme/a cool1 | bolt/b fault40 | core/c", "core/c", "");
+    // Among equals the one that opens soonest, or that scores best.
+    check("acme/a open3 | bolt/b open2 | core/c paced2 | dawn/d", "dawn/d", "core/c! bolt/b! acme/a!");
+    check("acme/a probing | bolt/b open2 | core/c", "core/c", "bolt/b! acme/a!");
+    check("acme/a k9 knee4 900ms | bolt/b k9 knee4 | core/c", "core/c", "bolt/b acme/a");
+    // Where nobody is free, the next milder gates stand behind those that are passed.
+    check("acme/a open3 | bolt/b half1 | core/c paced1", "core/c!", "bolt/b? acme/a!");
+    check("acme/a open3 | bolt/b half1", "bolt/b?", "acme/a!");
+}
+
+#[test]
+fn without_fallbacks_nobody_stands_by() {
+    let world = World::of("acme/a k9 knee4 | bolt/b");
+    let mut query = world.query(Fastest, "");
+    query.routing.provider.allow_fallbacks = false;
+    assert_eq!(world.standby(&world.decide(&query).unwrap()), "");
+}
+
+#[test]
 fn later_attempts_prefer_other_providers() {
     check(
         Fastest,
@@ -216,7 +251,7 @@ fn when_nothing_is_left_gates_give_way_in_their_order() {
     check(Reliable, "a/3@x half0.5 900ms | a/5@z half1 | a/4@y open5", "", "a/5@z? a/3@x?");
     check(Fastest, "a/4@y open5 90ms | a/5@z open2 | a/6@q open9", "", "a/5@z! a/4@y! a/6@q!");
     check(Fastest, "a/1@p open5 | a/2@q open2 | a/3@r open9 | a/4@s open1", "", "a/4@s! a/2@q! a/1@p!");
-    check(Fastest, "a/4@y probing | a/5@z open2 | a/6@q cool1 | a/7@r fault9", "", "a/4@y! a/5@z!");
+    check(Fastest, "a/4@y probing | a/5@z open2 | a/6@q cool1 | a/7@r fault9", "", "a/5@z! a/4@y!");
 }
 
 #[test]
@@ -347,4 +382,45 @@ fn a_preview_takes_nothing_and_shows_what_serving_takes() {
     let serve = |seed| -> Decision { decide(&world.snapshot, &world.live, &query, NOW, seed).unwrap() };
     assert_eq!(serve(Some(seed)), serve(Some(seed)));
     assert_eq!(serve(None).seed, 0);
+}
+
+/// What serves a request and what a preview shows are one decision, told at different length.
+#[test]
+fn a_serving_decision_holds_the_best_candidates_of_the_whole_one_and_names_the_others() {
+    let entry = |i: usize| format!("m{i}/x@p{} {}ms ${}/9 w{}", i * i % 23, 80 + i * 37 % 900, 1 + i * 7 % 30, i % 4);
+    let world = World::of(&(0..60).map(entry).collect::<Vec<_>>().join(" | "));
+    let mut explored = 0;
+    for seed in 1..200 {
+        let query = world.query(Fastest, "");
+        let whole = decide(&world.snapshot, &world.live, &query, NOW, Some(seed)).unwrap();
+        let served = decide_to_serve(&world.snapshot, &world.live, &query, NOW, Some(seed)).unwrap();
+        assert_eq!((served.code, served.explored, &served.excluded), (whole.code, whole.explored, &whole.excluded));
+        assert_eq!(served.yardsticks.map(f64::to_bits), whole.yardsticks.map(f64::to_bits));
+        assert!(served.candidates.iter().all(|kept| whole.candidates[kept.place as usize] == *kept));
+        assert!(served.candidates.iter().zip(0..8).all(|(kept, place)| kept.place == place));
+        let named = |(place, id): (usize, EndpointId)| whole.candidates[place].endpoint == id;
+        assert!(served.omitted_places().all(named));
+        assert_eq!(served.candidates.len() + served.omitted.len(), whole.candidates.len());
+        assert!(replay(&served, &world.snapshot.policy).is_identical(), "seed {seed}");
+        let providers = |decision: &Decision| decision.candidates.iter().map(|c| c.provider).collect::<BTreeSet<_>>();
+        assert!(providers(&served).len() >= providers(&whole).len().min(9), "if those of the best have no room");
+        explored += u32::from(served.explored);
+    }
+    assert!(explored > 20, "the choice without noise was kept, too: {explored}");
+}
+
+#[test]
+fn models_that_compete_are_still_told_apart() {
+    let free = Alias { free_only: true, blocked: vec!["acme/big".parse().unwrap()], ..alias("service/free") };
+    let world = "acme/small $0/0 900ms | acme/big $1/2 90ms | bolt/big $1/2 95ms";
+    let world = World::aliased(world, RoutingPolicy::default(), vec![free]);
+    let mut query = world.query(Fastest, "service/free, acme/big");
+    query.routing.provider.across_models = true;
+    let decision = world.decide(&query).unwrap();
+    assert_eq!(world.plan(&decision), "acme/big acme/small");
+    assert_eq!(decision.code, DecisionCode::FastestAvailable, "it is not of the free pool");
+    let targets: Vec<(u32, u32)> = decision.candidates.iter().map(|c| (c.target, c.group)).collect();
+    assert_eq!(targets, [(1, 0), (0, 0)]);
+    let sentence = reason_sentence(&decision, world.catalog(), 1);
+    assert!(sentence.contains("next best acme/small on acme"), "{sentence}");
 }

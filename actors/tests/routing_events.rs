@@ -6,7 +6,7 @@ mod routing_world;
 use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, Prediction, RoutingPolicy, Tick},
+    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateNews, Prediction, RoutingPolicy, Tick},
     stats::{Estimates, Snapshot, Statistics, Verdict},
 };
 use routing_world::World;
@@ -48,16 +48,28 @@ impl Rig {
         rig
     }
 
+    /// Of an attempt whose first token was expected after a quarter of a second.
     fn tell(&mut self, dispatched: f64, now: f64, in_flight: u32, kind: EventKind) {
-        let event = Event {
+        self.tell_expecting(0.25, dispatched, now, in_flight, kind);
+    }
+
+    /// Of an attempt that was expected to show itself after so many seconds, a quarter of one for the first token.
+    fn tell_expecting(&mut self, expected: f64, dispatched: f64, now: f64, in_flight: u32, kind: EventKind) {
+        let event = self.event(dispatched, now, kind);
+        self.statistics.apply(&Event { in_flight, expected, ..event });
+    }
+
+    fn event(&self, dispatched: f64, now: f64, kind: EventKind) -> Event {
+        Event {
             endpoint: self.endpoint,
             at: at(now),
             dispatched: at(dispatched),
-            in_flight,
-            predicted: Prediction::NONE,
+            in_flight: 1,
+            predicted: Prediction { first_token_p50: 0.25, ..Prediction::NONE },
+            expected: 0.25,
+            gate: GateNews::Unmoved,
             kind,
-        };
-        self.statistics.apply(&event);
+        }
     }
 
     fn stream(&mut self, start: f64, first: f64, in_flight: u32) {
@@ -75,16 +87,7 @@ impl Rig {
     }
 
     fn plain(&mut self, start: f64, total: f64, tokens: u32) {
-        let completed = EventKind::Completed {
-            streamed: false,
-            first_token: secs(total),
-            total: secs(total),
-            prompt_tokens: 10,
-            completion_tokens: tokens,
-            max_tokens: None,
-            cost: 0.0,
-        };
-        self.tell(start, start + total, 1, completed);
+        self.tell(start, start + total, 1, plain(total, tokens));
     }
 
     fn fail(&mut self, dispatched: f64, now: f64, kind: FailureKind, status: Option<u16>) {
@@ -94,6 +97,18 @@ impl Rig {
 
     fn estimates(&mut self) -> Estimates {
         self.statistics.snapshot(1).endpoints.first().unwrap().estimates
+    }
+}
+
+fn plain(total: f64, tokens: u32) -> EventKind {
+    EventKind::Completed {
+        streamed: false,
+        first_token: secs(total),
+        total: secs(total),
+        prompt_tokens: 10,
+        completion_tokens: tokens,
+        max_tokens: None,
+        cost: 0.0,
     }
 }
 
@@ -179,13 +194,39 @@ fn a_timeout_counts_and_teaches_only_if_the_endpoint_was_alive_meanwhile() {
 }
 
 #[test]
+fn what_was_given_up_teaches_the_first_token_its_share_of_the_surprise() {
+    let timeout = Failure { kind: FailureKind::Timeout, status: None, retry_after: None };
+    let ends =
+        [EventKind::Failed { failure: timeout, had_content: false }, EventKind::Cancelled { had_content: false }];
+    for end in ends {
+        // What one such request makes of a first token of 250 ms, against one of which nothing is heard.
+        let taught = |expected: f64, age: f64| {
+            let intercept = |end| {
+                let mut rig = Rig::warm();
+                rig.tell(40.1, 40.2, 1, EventKind::FirstToken { prompt_tokens: 1 });
+                rig.tell_expecting(expected, 40.0, 40.0 + age, 1, end);
+                rig.estimates().fit.intercept
+            };
+            intercept(end) - intercept(EventKind::Dispatched)
+        };
+        assert!(taught(10.0, 600.0).abs() < 1e-9, "the clock of a whole answer that was expected after 10 s: {end:?}");
+        assert!(taught(0.5, 0.35).abs() < 1e-9, "not even what was expected: {end:?}");
+        let (stream, plain) = (taught(0.25, 1.0), taught(0.5, 2.0));
+        assert!(
+            stream > 0.0 && (stream - plain).abs() < 1e-3,
+            "four times what was expected: {stream} {plain}, {end:?}"
+        );
+    }
+}
+
+#[test]
 fn a_client_that_left_teaches_only_what_is_slower_than_expected_of_a_living_endpoint() {
     let left = |age: f64, alive: bool, had_content: bool| {
         move |rig: &mut Rig| {
             if alive {
                 rig.tell(40.0, 40.01, 1, EventKind::FirstToken { prompt_tokens: 1 });
             }
-            let kind = EventKind::Cancelled { had_content, expected_ln_first_token: 0.25_f64.ln() };
+            let kind = EventKind::Cancelled { had_content };
             rig.tell(39.0, 39.0 + age, 1, kind);
         }
     };
@@ -214,9 +255,12 @@ fn a_probe_that_finds_the_endpoint_well_clears_most_of_its_record() {
     let mut rig = Rig::new();
     (0..5).for_each(|i| rig.fail(f64::from(i), f64::from(i) + 0.1, FailureKind::Server, Some(500)));
     assert!(rig.estimates().failures > 4.0);
-    rig.stream(1.0, 5.0, 1);
-    assert!(rig.estimates().failures > 4.0, "dispatched before it failed for good: no probe");
-    rig.stream(12.0, 0.25, 1);
+    let success = rig.event(12.0, 12.5, plain(0.5, 2));
+    rig.statistics.apply(&success);
+    assert!(rig.estimates().failures > 3.5, "no breaker was closed by it: nothing is forgiven");
+    rig.statistics.apply(&Event { gate: GateNews::Moved, ..success });
+    assert!(rig.estimates().failures > 3.5, "another gate moved");
+    rig.statistics.apply(&Event { gate: GateNews::Recovered, ..success });
     assert!(rig.estimates().failures <= 0.3);
 }
 
@@ -228,6 +272,23 @@ fn an_unmeasured_endpoint_is_believed_to_be_like_its_siblings() {
     (0..60).for_each(|second| rig.stream(f64::from(second), 2.0, 1));
     let (measured, unmeasured) = (first(&mut rig, 0), first(&mut rig, 1));
     assert!((measured - unmeasured).abs() < 1e-9 && measured > 1.9, "{measured} {unmeasured}");
+}
+
+#[test]
+fn estimates_age_without_events_as_they_do_with_them() {
+    let troubled = || {
+        let mut rig = Rig::new();
+        (0..120).for_each(|second| rig.stream(f64::from(second), 0.2, 1));
+        (120..125).for_each(|second| rig.stream(f64::from(second), 4.0, 1));
+        rig
+    };
+    let (mut idle, mut asked) = (troubled(), troubled());
+    let first =
+        |rig: &mut Rig, hour: f64| rig.statistics.snapshot_at(1, at(3600.0 * hour)).endpoints[0].curve.first_token;
+    assert!(first(&mut idle, 0.0) > 1.5, "never before the newest event");
+    assert!((0.15..0.35).contains(&first(&mut idle, 8.0)), "{}", first(&mut idle, 8.0));
+    asked.tell(28_800.0, 28_800.0, 1, EventKind::Dispatched);
+    assert!((first(&mut idle, 8.0) - first(&mut asked, 0.0)).abs() < 1e-12, "a dispatch changes nothing");
 }
 
 #[test]
@@ -250,7 +311,7 @@ fn figures_count_by_class_and_leave_callers_mistakes_out() {
     rig.fail(10.0, 10.2, FailureKind::Timeout, None);
     rig.fail(10.0, 10.3, FailureKind::RateLimited, Some(429));
     rig.fail(10.0, 10.4, FailureKind::BadRequest, Some(400));
-    rig.tell(10.0, 10.5, 1, EventKind::Cancelled { had_content: true, expected_ln_first_token: 0.0 });
+    rig.tell(10.0, 10.5, 1, EventKind::Cancelled { had_content: true });
     let figures = rig.statistics.figures(at(20.0));
     let summary = &figures.endpoints.first().unwrap().summary;
     assert_eq!((summary.requests, summary.successes, summary.window_seconds), (9, 6, 300));

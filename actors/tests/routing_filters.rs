@@ -127,6 +127,13 @@ fn each_price_has_its_ceiling() {
     check(pool, "", eight_answers, "max_price", "expected cost $0.025 above $0.0145");
     let max_cost = |q: &mut Query| q.routing.max_cost = sourced(usd("0.0144"));
     check(pool, "", max_cost, "max_price", "expected cost $0.0145 above $0.0144");
+    // 256 tokens are expected where nothing limits them; 100 are the most that the second gives.
+    let no_limit = |q: &mut Query| {
+        q.max_tokens = None;
+        q.routing.max_cost = sourced(usd("0.002"));
+    };
+    let limits = "acme/a $0/10 | bolt/b $0/10 most100";
+    check(limits, "", no_limit, "max_price", "expected cost $0.00256 above $0.002");
 }
 
 #[test]
@@ -236,4 +243,31 @@ fn the_nearest_relaxation_is_what_the_fewest_reasons_stand_against() {
     let hint = nearest_relaxation(&error, &world.snapshot).unwrap();
     let against: Vec<_> = hint.against.iter().map(|e| e.reason.as_str()).collect();
     assert_eq!((world.name(hint.index).as_str(), against), ("bolt/b", vec!["unsupported_parameter", "context_length"]));
+}
+
+#[test]
+fn of_several_that_as_many_reasons_stand_against_the_nearest_to_its_limit_is_hinted_at() {
+    let check = |world: &str, ask: &dyn Fn(&mut Query)| {
+        let world = World::of(world);
+        let mut query = world.query(Objective::Balanced, "");
+        ask(&mut query);
+        let hint = nearest_relaxation(&world.decide(&query).unwrap_err(), &world.snapshot).unwrap();
+        assert_eq!(world.name(hint.index), "bolt/b");
+    };
+    for ceiling in ["0.000001", "0"] {
+        let prompt = PriceCeiling { prompt: Some(usd(ceiling)), ..PriceCeiling::default() };
+        check("acme/a $9/9 | bolt/b $3/3 | core/c $5/5", &|query| query.routing.provider.max_price = prompt);
+    }
+    check("acme/a $9/9 | bolt/b $3/3", &|query| query.routing.max_cost = sourced(usd("0.000001")));
+    check("acme/a ctx10 | bolt/b ctx500 | core/c ctx90", &|query| query.prompt_tokens = 9000);
+}
+
+#[test]
+fn the_lists_of_an_alias_are_no_reason_against_a_model_beside_it() {
+    let narrow = Alias { blocked: vec![pattern("bolt/*")], ..alias("service/narrow") };
+    let world = World::aliased("acme/a ctx10 disabled | bolt/b ctx10", RoutingPolicy::default(), vec![narrow]);
+    let error = world.decide(&world.query(Objective::Balanced, "service/narrow, bolt/b")).unwrap_err();
+    let hint = nearest_relaxation(&error, &world.snapshot).unwrap();
+    let against: Vec<_> = hint.against.iter().map(|e| e.reason.as_str()).collect();
+    assert_eq!((world.name(hint.index).as_str(), against), ("bolt/b", vec!["context_length"]));
 }

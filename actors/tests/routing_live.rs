@@ -3,12 +3,14 @@
 
 mod routing_world;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
     decide::decide,
-    domain::{Candidate, Decision, EventKind, ExclusionReason, Failure, FailureKind, Objective, RoutingPolicy, Tick},
-    stats::{BreakerChange, Claim, Gate, LiveBoard, QuotaReport, Remaining},
+    domain::{
+        Candidate, Decision, EventKind, ExclusionReason, Failure, FailureKind, GateNews, Objective, RoutingPolicy, Tick,
+    },
+    stats::{BreakerChange, Claim, Gate, LiveBoard, QuotaReport, Remaining, Statistics},
 };
 use routing_world::World;
 
@@ -34,7 +36,7 @@ const OK: EventKind = EventKind::Completed {
     cost: 0.0,
 };
 
-const LEFT: EventKind = EventKind::Cancelled { had_content: false, expected_ln_first_token: 0.0 };
+const LEFT: EventKind = EventKind::Cancelled { had_content: false };
 
 fn failed(kind: FailureKind, status: u16, retry_after: Option<f64>) -> EventKind {
     let retry_after = retry_after.map(Duration::from_secs_f64);
@@ -100,7 +102,7 @@ impl Rig {
     }
 
     fn circuit(&self, name: &str, seconds: f64) -> &'static str {
-        self.board.view(at(seconds)).standing(self.world.catalog(), self.index(name)).circuit
+        self.board.view(at(seconds)).standing(self.world.catalog(), self.index(name)).circuit.as_str()
     }
 }
 
@@ -114,6 +116,46 @@ fn a_claim_counts_at_once_and_is_given_back_however_it_ends() {
         rig.finish(claim, start + 1.0, end);
         assert_eq!(rig.board.view(at(start + 9.0)).endpoint(0).in_flight, 0);
     }
+}
+
+#[test]
+fn the_end_of_an_attempt_tells_whether_it_moved_a_gate_and_which_success_closed_a_breaker() {
+    let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
+    let news = |seconds: f64, end| {
+        let claim = rig.claim("acme/a", seconds).unwrap();
+        let change = rig.finish(claim, seconds + 0.1, end);
+        claim.ended(at(seconds + 0.1), end, change).gate
+    };
+    let steps = [
+        (0.0, OK, GateNews::Unmoved),
+        (1.0, server_error(), GateNews::Unmoved),
+        (2.0, refused(), GateNews::Moved),
+        (10.0, OK, GateNews::Recovered),
+        (11.0, OK, GateNews::Unmoved),
+    ];
+    for (seconds, end, expected) in steps {
+        assert_eq!(news(seconds, end), expected, "{seconds} s");
+    }
+}
+
+#[test]
+fn time_outs_beyond_the_knee_are_forgiven_by_no_success() {
+    let rig = Rig::of("acme/a 90ms knee2 | bolt/b 300ms");
+    let mut statistics = Statistics::new(Arc::clone(&rig.world.snapshot.catalog), Arc::new(rig.policy.clone()));
+    let candidate = rig.candidate("acme/a", 0.0);
+    let claim = |seconds| rig.board.claim(candidate.index, at(seconds), &candidate).unwrap();
+    let mut end = |claim: Claim, seconds, end| {
+        let change = rig.finish(claim, seconds, end);
+        statistics.apply(&claim.ended(at(seconds), end, change));
+        statistics.snapshot(1).endpoints.first().unwrap().estimates.failures
+    };
+    let late: Vec<_> = (0..6).map(|_| claim(0.0)).collect();
+    end(claim(1.0), 1.5, OK);
+    for claim in late.into_iter().rev().take(3) {
+        end(claim, 15.0, failed(FailureKind::Timeout, 0, None));
+    }
+    assert_eq!(rig.circuit("acme/a", 15.0), "closed", "our own load");
+    assert!(end(claim(16.0), 16.5, OK) > 2.5, "and still they were failures");
 }
 
 #[test]
@@ -266,7 +308,7 @@ fn a_429_cools_until_its_date_and_never_looks_like_a_fault() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
     rig.attempt("acme/a", 0.0, busy(Some(3.0)));
     let standing = rig.board.view(at(1.0)).standing(rig.world.catalog(), 0);
-    assert_eq!((standing.circuit, standing.cooldown_until), ("closed", Some(at(3.1))));
+    assert_eq!((standing.circuit.as_str(), standing.cooldown_until), ("closed", Some(at(3.1))));
     assert_eq!(rig.plan(3.0), "bolt/b");
     assert_eq!(rig.plan(3.2), "acme/a? bolt/b");
     rig.attempt("acme/a", 3.2, OK);
@@ -365,11 +407,23 @@ fn a_provider_opens_when_two_of_its_endpoints_lose_their_connection() {
     assert_eq!(rig.plan(0.5), "a/2@x b/5@y a/3@x a/4@x", "one of four says nothing about the rest");
     rig.attempt("a/2@x", 1.0, refused());
     assert_eq!(rig.plan(1.5), "b/5@y");
-    assert_eq!(rig.board.view(at(1.5)).provider_standing(rig.world.catalog(), 0).circuit, "open");
+    assert_eq!(rig.board.view(at(1.5)).provider_standing(rig.world.catalog(), 0).circuit.as_str(), "open");
     let slow = Rig::of("a/1@x 200ms | a/2@x 210ms | a/3@x 220ms | a/4@x 230ms | b/5@y 300ms");
     slow.attempt("a/1@x", 0.0, refused());
     slow.attempt("a/2@x", 5.5, refused());
     assert!(slow.plan(5.7).contains("a/3@x"), "more than five seconds apart");
+}
+
+#[test]
+fn a_provider_stays_open_as_long_wherever_it_stands_in_the_configuration() {
+    let opened = |text: &str| {
+        let rig = Rig::of(text);
+        rig.attempt("a/1@x", 0.0, refused());
+        rig.attempt("a/2@x", 1.0, refused());
+        let view = rig.board.view(at(1.5));
+        view.providers.iter().find_map(|provider| provider.gate.until()).unwrap()
+    };
+    assert_eq!(opened("a/1@x | a/2@x | b/5@y"), opened("b/5@y | a/1@x | a/2@x"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pointsman_actors::{
     decide::decide,
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, Objective, Prediction, Query, Tick},
+    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateNews, Objective, Prediction, Query, Tick},
     stats::{EndpointStats, LiveView, Restored, Snapshot, State, StateFault, Statistics},
 };
 use proptest::prelude::*;
@@ -36,7 +36,8 @@ fn endpoint(model: &str, provider: &str, variant: &str) -> EndpointId {
 
 fn tell(statistics: &mut Statistics, endpoint: EndpointId, start: f64, after: f64, kind: EventKind) {
     let (at, dispatched, predicted) = (at(start + after), at(start), Prediction::NONE);
-    statistics.apply(&Event { endpoint, at, dispatched, in_flight: 1, predicted, kind });
+    let gate = GateNews::Unmoved;
+    statistics.apply(&Event { endpoint, at, dispatched, in_flight: 1, predicted, expected: 0.0, gate, kind });
 }
 
 /// A stream of thirty tokens at fifty a second.
@@ -314,6 +315,21 @@ fn a_document_torn_anywhere_is_no_document() {
     for end in (0..whole.len()).step_by(7) {
         assert!(State::parse(&whole[..end]).is_err(), "torn at {end}");
     }
+}
+
+#[test]
+fn each_entry_is_known_again_or_rejected_or_unknown() {
+    let counts = |endpoints: &str, models: &str| {
+        let text = format!(
+            r#"{{"format":"pointsman routing memory","version":1,"endpoints":{{{endpoints}}},"models":{{{models}}}}}"#
+        );
+        let (_, restored) = restarted(NAMES, text.as_bytes(), Duration::ZERO);
+        (restored.endpoints, restored.unknown, restored.rejected.len())
+    };
+    assert_eq!(counts("", r#""acme/a":"torn""#), (0, 0, 1), "a model of the catalog");
+    assert_eq!(counts("", r#""stranger/a":"torn""#), (0, 1, 0));
+    assert_eq!(counts("", r#""stranger/a":[]"#), (0, 1, 0), "a model that the catalog does not have");
+    assert_eq!(counts(r#""acme/a@x":"torn","stranger/a@x":"torn""#, ""), (0, 1, 1));
 }
 
 #[test]

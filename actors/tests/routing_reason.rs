@@ -6,14 +6,26 @@ mod routing_world;
 use expect_test::{Expect, expect};
 use pointsman_actors::{
     decide::{decide, reason_sentence},
-    domain::{Objective, Objective::*},
+    domain::{Objective, Objective::*, Preference, Query, Source, Sourced},
 };
 use routing_world::{NOW, World};
 
 /// The sentence, a line per clause, about a request for `models` in a world, decided with a seed (0 for none).
 fn check(world: &str, objective: Objective, models: &str, (seed, attempts): (u64, usize), sentence: Expect) {
+    check_with(world, (objective, models), |_| (), (seed, attempts), sentence);
+}
+
+fn check_with(
+    world: &str,
+    (objective, models): (Objective, &str),
+    ask: impl FnOnce(&mut Query),
+    (seed, attempts): (u64, usize),
+    sentence: Expect,
+) {
     let world = World::of(world);
-    let decision = decide(&world.snapshot, &world.live, &world.query(objective, models), NOW, Some(seed));
+    let mut query = world.query(objective, models);
+    ask(&mut query);
+    let decision = decide(&world.snapshot, &world.live, &query, NOW, Some(seed));
     let told = reason_sentence(&decision.expect("a decision"), world.catalog(), attempts);
     sentence.assert_eq(&format!("{}\n", told.replace("; ", ";\n")));
 }
@@ -155,6 +167,81 @@ fn probes_and_panic_say_so() {
         fastest: bolt/b on bolt, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), failure 50 %, $0.0012;
         no gate is open, the one that opens soonest is tried first;
         2 candidates;
+        explored: no;
+        attempts: 1.
+    "#]],
+    );
+}
+
+fn preferring(first_token: f64, margin: f64) -> impl FnOnce(&mut Query) {
+    move |query| {
+        let value = Preference { p95: Some(first_token), ..Preference::default() };
+        query.routing.preferred_max_latency = Some(Sourced { value, source: Source::Alias });
+        query.latency_margin = margin;
+    }
+}
+
+#[test]
+fn a_preference_is_told_with_its_margin_and_whom_it_passed_over() {
+    let world = "acme/a 900ms $1/1 | bolt/b 90ms $3/3 | core/c 95ms $4/4";
+    check_with(
+        world,
+        (Cheapest, ""),
+        preferring(0.5, 1.25),
+        (0, 1),
+        expect![[r#"
+        cheapest: bolt/b on bolt, $0.0033, failure 0.14 %, predicted 1.1 s (first token 0.09 s + 100 tokens at 100 tok/s);
+        score $0.00331, next best core/c on core $0.0044 (+33 %);
+        keeps preferred_max_latency (p95 0.5 s, margin 1.25), before acme/a on acme $0.00111;
+        3 candidates;
+        explored: no;
+        attempts: 1.
+    "#]],
+    );
+    check_with(
+        world,
+        (Cheapest, ""),
+        preferring(0.01, 1.0),
+        (0, 1),
+        expect![[r#"
+        cheapest: bolt/b on bolt, $0.0033, failure 0.14 %, predicted 1.1 s (first token 0.09 s + 100 tokens at 100 tok/s);
+        score $0.00331;
+        comes nearest to preferred_max_latency (p95 0.01 s), before acme/a on acme $0.00111;
+        3 candidates;
+        explored: no;
+        attempts: 1.
+    "#]],
+    );
+    check_with(
+        "acme/a 900ms unseen $0.1/0.1 | bolt/b 90ms",
+        (Cheapest, ""),
+        preferring(0.5, 1.0),
+        (0, 1),
+        expect![[r#"
+            cheapest: acme/a on acme, $0.00011, failure 1 %, predicted 1.9 s (first token 0.9 s + 100 tokens at 100 tok/s);
+            score $0.000121, next best bolt/b on bolt $0.0012 (+891 %);
+            hardly known, may keep preferred_max_latency (p95 0.5 s);
+            2 candidates;
+            explored: no;
+            attempts: 1.
+        "#]],
+    );
+    let both = |query: &mut Query| {
+        query.routing.provider.order = vec!["core".to_owned()];
+        let value = Preference::median(50.0);
+        query.routing.preferred_min_throughput = Some(Sourced { value, source: Source::TopLevel });
+    };
+    check_with(
+        world,
+        (Cheapest, ""),
+        both,
+        (0, 1),
+        expect![[r#"
+        cheapest: core/c on core, $0.0044, failure 0.14 %, predicted 1.1 s (first token 0.095 s + 100 tokens at 100 tok/s);
+        score $0.0044;
+        keeps preferred_min_throughput (p50 50 tok/s);
+        provider.order puts it before acme/a on acme $0.00111;
+        3 candidates;
         explored: no;
         attempts: 1.
     "#]],

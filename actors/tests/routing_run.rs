@@ -189,8 +189,8 @@ impl Run {
     fn end(&mut self, now: Tick, attempt: usize) {
         let Attempt { claim, plan, place, tried, end } = &self.attempts[attempt];
         let (claim, plan, place, tried, end) = (*claim, plan.clone(), *place, *tried, *end);
-        self.board.finish(claim, now, end, &RoutingPolicy::default());
-        self.tell(&claim, now, end);
+        let change = self.board.finish(claim, now, end, &RoutingPolicy::default());
+        self.statistics.apply(&claim.ended(now, end, change));
         match end {
             EventKind::Failed { .. } => {
                 self.tally.failed.push((secs(claim.dispatched), claim.index));

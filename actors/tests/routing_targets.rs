@@ -143,8 +143,8 @@ impl Run {
                 max_tokens: Some(20),
                 cost: 0.0,
             };
-            self.board.finish(claim, at, whole, &self.snapshot.policy);
-            self.statistics.apply(&claim.event(at, whole));
+            let change = self.board.finish(claim, at, whole, &self.snapshot.policy);
+            self.statistics.apply(&claim.ended(at, whole, change));
             let policy = TargetPolicy { gain: 0.1, max_margin: 4.0, min_margin: 0.5, reserve: 0.2 };
             self.targets.observe(&self.wish(), Waited::FirstToken(time), &policy, at);
         }

@@ -4,7 +4,7 @@
 mod routing_world;
 
 use pointsman_actors::{
-    decide::{Figure, Imagination, ImaginedWorld, Verdict, why_not_now},
+    decide::{Figure, Imagination, ImaginedWorld, Verdict, why_not, why_not_now},
     domain::{
         Circuit, Decision, Invalid, Objective, Objective::*, OtherPrice, Otherwise, Preference, PriceCeiling, Query,
         RouteError, Source, Sourced, Usd, Weights, WhatIf,
@@ -233,7 +233,10 @@ fn whoever_misses_a_preference_hears_the_figure_that_would_meet_it() {
     assert_eq!(changes, [(Figure::FirstToken, 0.2)]);
     assert_eq!(
         answer.sentence,
-        "acme/a on acme was not chosen: it misses preferred_max_latency, which others meet. It would win with a first \
-         token after 0.2 s instead of 0.9 s (−78 %), everything else equal."
+        "acme/a on acme was not chosen: its p50 of the first token is 0.9 s where preferred_max_latency wants 0.2 s; \
+         others keep that. It would win with a first token after 0.2 s instead of 0.9 s (−78 %), everything else equal."
     );
+    // The record says the same, though it has nothing but the figures it holds.
+    let recorded = why_not("acme", &real.decide(NOW, None).unwrap(), &world.snapshot.policy, world.catalog());
+    assert_eq!((recorded.would_win_if, recorded.sentence), (answer.would_win_if, answer.sentence));
 }

@@ -3,21 +3,16 @@
 
 mod routing_world;
 
-use std::sync::Arc;
-
 use expect_test::{Expect, expect};
 use pointsman_actors::{
-    decide::{Change, Figure, Verdict, WhyNot, decide, kept_for_the_record, replay, why_not, why_not_in},
+    decide::{Change, Figure, Verdict, WhyNot, decide_to_serve, replay, why_not, why_not_in},
     domain::{Decision, EndpointId, Objective, Objective::*, Preference, Query, Source, Sourced, Weights},
 };
 use routing_world::{NOW, World};
 
 fn ask(world: &World, query: &Query, seed: u64, asked: &str) -> WhyNot {
-    match decide(&world.snapshot, &world.live, query, NOW, Some(seed)) {
-        Ok(decision) => {
-            let kept = kept_for_the_record(&Arc::new(decision), &world.snapshot.policy);
-            why_not(asked, &kept, &world.snapshot.policy, world.catalog())
-        }
+    match decide_to_serve(&world.snapshot, &world.live, query, NOW, Some(seed)) {
+        Ok(decision) => why_not(asked, &decision, &world.snapshot.policy, world.catalog()),
         Err(error) => why_not_in(asked, &error, world.catalog()),
     }
 }
@@ -288,9 +283,10 @@ fn what_ranks_before_any_score_is_named() {
         wish,
         "acme",
         expect![[r#"
-        lost: preference_missed of 1, rank 2
-        acme/a on acme was not chosen: it misses preferred_max_latency, which others meet.
-    "#]],
+            lost: preference_missed of 1, rank 2
+            acme/a on acme was not chosen: its p50 of the first token is 0.9 s where preferred_max_latency wants 0.2 s; others keep that. It would win with a first token after 0.2 s instead of 0.9 s (−78 %), everything else equal.
+              ttft 0.9 -> 0.2 (-77.8 %)
+        "#]],
     );
 }
 
@@ -359,7 +355,7 @@ fn without_fallbacks_the_others_still_hear_their_margin() {
         expect![[r#"
             lost: score of 1, rank 3
             core/c on core lost to acme/a on acme by 0.89 s (+81 %), most of it in generation. It would win with 128 instead of 60 tokens per second (+114 %), everything else equal.
-              tokens_per_second 59.999999999999986 -> 128.3 (+113.8 %)
+              tokens_per_second 59.99999999999999 -> 128.3 (+113.8 %)
         "#]],
     );
 }

@@ -19,6 +19,9 @@ use crate::{
 /// Share of the time after which memory is taken to have settled: pools, caches and the ledger are full then.
 const WARM_UP: f64 = 0.4;
 const SAMPLE: Duration = Duration::from_millis(250);
+/// Parts that the settled time is cut into. What counts of each is the least memory seen: what is in use for a moment
+/// comes and goes, what leaked is there at the quietest moment, too.
+const PARTS: usize = 12;
 /// How long the process may take to let go of everything.
 const SETTLING: Duration = Duration::from_secs(3);
 
@@ -116,19 +119,20 @@ impl Tally {
 fn report(tally: &mut Tally, seconds: f64, (fds_before, fds_after): (u64, u64)) -> Result<(), Failure> {
     tally.times.sort_unstable();
     let p99 = tally.times.get(tally.times.len() * 99 / 100).map_or(0, Duration::as_micros);
-    let settled: Vec<(f64, f64)> =
-        tally.memory.iter().copied().filter(|(second, _)| *second > seconds * WARM_UP).collect();
+    let (slope, error) = slope(&quietest(&tally.memory, seconds * WARM_UP, seconds));
+    let hourly = 3600.0 / 1024.0;
     let last = tally.memory.last().map_or(0.0, |(_, kib)| *kib);
     say(&format!(
         "calls={} rate={:.0} whole={} left={} refused={} errors={} p99_us={p99} rss_kib={last:.0} \
-         rss_slope_mb_h={:.1} fds_before={fds_before} fds_after={fds_after}",
+         rss_slope_mb_h={:.2} rss_slope_error_mb_h={:.2} fds_before={fds_before} fds_after={fds_after}",
         tally.calls,
         tally.calls as f64 / seconds,
         tally.whole,
         tally.left,
         tally.expected,
         tally.failures.values().sum::<u64>(),
-        slope(&settled) * 3600.0 / 1024.0,
+        slope * hourly,
+        error * hourly,
     ))?;
     for (how, count) in &tally.failures {
         say(&format!("error {count} x {how}"))?;
@@ -136,15 +140,28 @@ fn report(tally: &mut Tally, seconds: f64, (fds_before, fds_after): (u64, u64)) 
     Ok(())
 }
 
-/// The slope of a straight line through the points, by least squares.
-fn slope(points: &[(f64, f64)]) -> f64 {
+/// The least of each part of the time from `begin` to `end`.
+fn quietest(points: &[(f64, f64)], begin: f64, end: f64) -> Vec<(f64, f64)> {
+    let part = (end - begin) / PARTS as f64;
+    let least = |number: usize| {
+        let from = begin + part * number as f64;
+        let within = points.iter().filter(|(second, _)| (from..from + part).contains(second));
+        within.copied().min_by(|one, other| one.1.total_cmp(&other.1))
+    };
+    (0..PARTS).filter_map(least).collect()
+}
+
+/// The slope of a straight line through the points by least squares, and its standard error.
+fn slope(points: &[(f64, f64)]) -> (f64, f64) {
     let count = points.len().max(1) as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
     let (x, y) = (x / count, y / count);
-    let (mut over, mut under) = (0.0, 0.0);
-    for point in points {
-        over += (point.0 - x) * (point.1 - y);
-        under += (point.0 - x) * (point.0 - x);
+    let over: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+    let under: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
+    if under <= 0.0 || count < 3.0 {
+        return (0.0, f64::INFINITY);
     }
-    if under > 0.0 { over / under } else { 0.0 }
+    let slope = over / under;
+    let off: f64 = points.iter().map(|point| (point.1 - y - slope * (point.0 - x)).powi(2)).sum();
+    (slope, (off / (count - 2.0) / under).sqrt())
 }

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web::{HttpResponse, http::header};
+use actix_web::HttpResponse;
 use pointsman_actors::{provider_health::ReadCalibrations, stats::Calibrations};
 
-use super::calibration_view::CalibrationsBody;
+use super::{answer::uncached, calibration_view::CalibrationsBody};
 use crate::{ask::ask, auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
 
 /// Shows every endpoint that can be called, every provider, and all together.
@@ -17,7 +17,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
     worker.shared.news_room.flush();
     let calibrations = read(&worker, Duration::ZERO).await?;
     let body = CalibrationsBody::new(&worker.setup.catalog, &calibrations);
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+    Ok(uncached(&body))
 }
 
 /// How predictions held; what was summed up to `patience` ago will do.

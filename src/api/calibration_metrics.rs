@@ -12,7 +12,10 @@ use pointsman_actors::{
 use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
 
 use super::calibration;
-use crate::{events::PREFIX, gateway::Worker};
+use crate::{
+    events::{self, PREFIX},
+    gateway::Worker,
+};
 
 /// What was summed up to this long ago will do: a scraper may come as often as it likes.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -27,8 +30,7 @@ fn families(catalog: &Catalog, calibrations: &Calibrations) -> Result<Vec<Metric
     let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
     let gauges = Gauges::new(&registry)?;
     for (endpoint, known) in catalog.endpoints.iter().zip(&calibrations.endpoints) {
-        let provider = catalog.provider_of(endpoint).map_or("", |provider| provider.slug.as_str());
-        let model = catalog.model_of(endpoint).map_or("", |model| model.id.as_str());
+        let [provider, model] = events::labels(catalog, endpoint);
         gauges.show([provider, model, &endpoint.variant], &known.calibration);
     }
     Ok(registry.gather())

@@ -18,9 +18,8 @@ use crate::{
     dispatch::{self, Work, attempt::Measure, draft::Draft, plain, stream, walk::Walk},
     error::ApiError,
     gateway::Worker,
-    intent::Intent,
     query,
-    record::Opening,
+    record::{Opening, asked_first},
 };
 
 /// Serves one chat completion, plain or streamed.
@@ -41,11 +40,12 @@ pub async fn create(
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
-    let intent = Intent::of(&worker, &chat, caller.owner, session_id.as_deref(), &mut query, clock::tick(accepted));
+    let (intents, now) = (&worker.shared.intents, clock::tick(accepted));
+    let intent = intents.of(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, now);
     let opening = Opening {
         api_type: ApiType::Completions,
         owner: caller.owner,
-        requested_model: chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or_default(),
+        requested_model: asked_first(&chat.model, &chat.models).into(),
         streamed: chat.stream,
         external_user: chat.user.clone(),
         session_id,
@@ -64,7 +64,7 @@ pub async fn create(
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let work = Work::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
-    let routed = routed.inspect_err(|error| intent.refused(&worker, error, clock::now()))?;
+    let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
     let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
     let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed)).minding(intent);
     let walk = Walk::new(&worker, routed, accepted, measure);

@@ -1,6 +1,6 @@
 //! One word for how an endpoint or a provider stands.
 
-use pointsman_actors::stats::Standing;
+use pointsman_actors::{domain::Circuit, stats::Standing};
 
 /// How it stands, for people and monitors; the routing reads the numbers instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,11 +22,11 @@ pub(crate) enum Condition {
 const GOOD_RATE: f64 = 0.95;
 
 impl Condition {
-    /// The condition behind a breaker (`closed`, `open` or `half_open`) and a share of successes.
-    pub(crate) fn of(circuit: &str, success_rate: Option<f64>) -> Condition {
+    /// The condition behind a breaker and a share of successes.
+    pub(crate) fn of(circuit: Circuit, success_rate: Option<f64>) -> Condition {
         match (circuit, success_rate) {
-            ("open", _) => Condition::Down,
-            ("half_open", _) => Condition::Degraded,
+            (Circuit::Open, _) => Condition::Down,
+            (Circuit::HalfOpen, _) => Condition::Degraded,
             (_, None) => Condition::Unknown,
             (_, Some(rate)) if rate < GOOD_RATE => Condition::Degraded,
             _ => Condition::Healthy,
@@ -73,17 +73,17 @@ mod tests {
 
     #[test]
     fn the_breaker_speaks_before_the_rate() {
-        assert_eq!(Condition::of("open", Some(1.0)), Condition::Down);
-        assert_eq!(Condition::of("half_open", Some(1.0)), Condition::Degraded);
-        assert_eq!(Condition::of("closed", None), Condition::Unknown);
-        assert_eq!(Condition::of("closed", Some(0.5)), Condition::Degraded);
-        assert_eq!(Condition::of("closed", Some(0.998)), Condition::Healthy);
+        assert_eq!(Condition::of(Circuit::Open, Some(1.0)), Condition::Down);
+        assert_eq!(Condition::of(Circuit::HalfOpen, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::of(Circuit::Closed, None), Condition::Unknown);
+        assert_eq!(Condition::of(Circuit::Closed, Some(0.5)), Condition::Degraded);
+        assert_eq!(Condition::of(Circuit::Closed, Some(0.998)), Condition::Healthy);
     }
 
     #[test]
     fn a_cooling_endpoint_is_degraded_and_one_that_refuses_our_key_is_down() {
         let standing = Standing {
-            circuit: "closed",
+            circuit: Circuit::Closed,
             open_until: None,
             cooldown_until: Some(Tick(1)),
             config_fault: false,

@@ -1,17 +1,10 @@
 //! `GET` and `POST /route/explain`: why a generation went where it went, and with `why_not` why not elsewhere.
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::decide::{reason_sentence, why_not};
 
-use super::{explain_view::ExplainBody, why_not_view};
-use crate::{
-    auth::{Authorized, Caller},
-    body::read_json,
-    config::Scope,
-    error::ApiError,
-    gateway::Worker,
-    lookup,
-};
+use super::{answer::uncached, explain_view::ExplainBody, why_not_view};
+use crate::{auth::Authorized, body::read_json, config::Scope, error::ApiError, gateway::Worker, keys::Caller, lookup};
 
 /// Explains the generation named in the query.
 ///
@@ -54,5 +47,5 @@ async fn explain(
     let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
     let why_not = asked.map(|asked| why_not(&asked, &generation.decision, &generation.policy, catalog));
     let body = ExplainBody::new(&generation, catalog, &reason).answering(why_not.as_ref(), &generation, catalog);
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+    Ok(uncached(&body))
 }

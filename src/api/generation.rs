@@ -1,9 +1,9 @@
 //! `GET /generation`: the whole record of a generation.
 
-use actix_web::{HttpRequest, HttpResponse, http::header};
+use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::decide::reason_sentence;
 
-use super::generation_view::GenerationBody;
+use super::{answer::uncached, generation_view::GenerationBody};
 use crate::{auth::Authorized, config::Scope, error::ApiError, gateway::Worker, lookup};
 
 /// Shows the record named in the query.
@@ -20,5 +20,5 @@ pub async fn show(
     let catalog = &generation.catalog;
     let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
     let body = GenerationBody::new(&generation, catalog, &reason);
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+    Ok(uncached(&body))
 }

@@ -2,7 +2,10 @@
 
 use actix_web::{
     HttpResponse,
-    http::{StatusCode, header},
+    http::{
+        StatusCode,
+        header::{self, HeaderValue},
+    },
     web::Path,
 };
 use futures_util::future::join_all;
@@ -10,6 +13,7 @@ use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_h
 use serde::Serialize;
 
 use super::{
+    answer::{Data, uncached},
     health_view::ProviderHealthBody,
     readiness::{Checks, ReadinessBody},
     readings::{Clocks, Readings, rfc_3339},
@@ -18,20 +22,13 @@ use crate::{ask::ask, auth::Authorized, clock, config::Scope, error::ApiError, g
 
 /// Says that the process serves.
 pub(crate) async fn live() -> HttpResponse {
-    HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(LiveBody { status: "ok" })
+    uncached(&LiveBody { status: "ok" })
 }
 
 /// Says which version runs, and since when.
 pub(crate) async fn status(worker: Worker) -> HttpResponse {
-    let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
-    let body = StatusBody {
-        status: if worker.shared.is_draining() { "draining" } else { "ok" },
-        version: env!("CARGO_PKG_VERSION"),
-        uptime_secs: clock::uptime_seconds(),
-        started_at: clocks.show(clock::started()),
-        config: ConfigBody::now(&worker),
-    };
-    HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body)
+    let body = StatusBody { process: ProcessBody::now(&worker), config: ConfigBody::now(&worker) };
+    uncached(&body)
 }
 
 /// Says whether requests can be served: every actor answers, and nobody asked the process to stop.
@@ -39,11 +36,12 @@ pub(crate) async fn status(worker: Worker) -> HttpResponse {
 /// Not an error, but 503, when they cannot.
 pub(crate) async fn ready(worker: Worker) -> HttpResponse {
     let body = ReadinessBody::new(worker.shared.is_draining(), checks(&worker).await);
-    let mut response = HttpResponse::Ok();
+    let mut response = uncached(&body);
     if !body.is_ready() {
-        response.status(StatusCode::SERVICE_UNAVAILABLE).insert_header((header::RETRY_AFTER, "1"));
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    response.insert_header((header::CACHE_CONTROL, "no-store")).json(body)
+    response
 }
 
 /// Shows every provider.
@@ -75,11 +73,30 @@ struct LiveBody {
 
 #[derive(Serialize)]
 struct StatusBody {
+    #[serde(flatten)]
+    process: ProcessBody,
+    config: ConfigBody,
+}
+
+/// The process itself: what everybody may know of it.
+#[derive(Serialize)]
+pub(super) struct ProcessBody {
     status: &'static str,
     version: &'static str,
     uptime_secs: u64,
     started_at: String,
-    config: ConfigBody,
+}
+
+impl ProcessBody {
+    pub(super) fn now(worker: &Worker) -> ProcessBody {
+        let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
+        ProcessBody {
+            status: if worker.shared.is_draining() { "draining" } else { "ok" },
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_secs: clock::uptime_seconds(),
+            started_at: clocks.show(clock::started()),
+        }
+    }
 }
 
 /// How the configuration stands, without its faults: they may name files and hosts.
@@ -106,11 +123,6 @@ impl ConfigBody {
     }
 }
 
-#[derive(Serialize)]
-struct ProvidersHealthBody<'a> {
-    data: Vec<ProviderHealthBody<'a>>,
-}
-
 async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiError> {
     let readings = Readings::now(worker).await?;
     let catalog = &worker.setup.catalog;
@@ -121,7 +133,7 @@ async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiEr
     if slug.is_some() && data.is_empty() {
         return Err(ApiError::no_such("provider"));
     }
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(ProvidersHealthBody { data }))
+    Ok(uncached(&Data { data }))
 }
 
 /// Asks every actor for a sign of life, all at once.

@@ -141,7 +141,7 @@ impl MeasuredBody {
         let Summary { latency, first_token, throughput, .. } = summary;
         MeasuredBody {
             state: condition.as_str(),
-            circuit,
+            circuit: circuit.as_str(),
             open_until: open_until.map(|moment| clocks.show(moment)),
             cooldown_until: cooldown_until.map(|moment| clocks.show(moment)),
             in_flight,

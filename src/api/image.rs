@@ -14,7 +14,7 @@ use crate::{
     error::ApiError,
     gateway::Worker,
     query,
-    record::Opening,
+    record::{Opening, asked_first},
 };
 
 /// Makes images.
@@ -37,7 +37,7 @@ pub async fn create(
     let opening = Opening {
         api_type: ApiType::Image,
         owner: caller.owner,
-        requested_model: image.model.clone().or_else(|| image.models.first().cloned()).unwrap_or_default(),
+        requested_model: asked_first(&image.model, &image.models).into(),
         streamed: false,
         external_user: image.user.clone(),
         session_id: image.session_id.clone().or_else(|| header_text(&request, "x-session-id")),

@@ -1,10 +1,14 @@
 //! `GET /key` and `GET /credits`: what the calling key may do, and what it has spent.
 
-use actix_web::{HttpResponse, http::header};
+use actix_web::HttpResponse;
 use pointsman_actors::ledger::{ReadSpending, Spent};
 use serde::Serialize;
 
-use super::{key_view::KeyBody, number::Dollars};
+use super::{
+    answer::{Data, uncached},
+    key_view::KeyBody,
+    number::Dollars,
+};
 use crate::{ask::ask, auth::Authorized, clock, error::ApiError, gateway::Worker};
 
 /// Shows the calling key. Any key may ask about itself.
@@ -14,7 +18,7 @@ use crate::{ask::ask, auth::Authorized, clock, error::ApiError, gateway::Worker}
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     let spent = spent(&worker, Some(caller.owner)).await?;
     let body = Data { data: KeyBody::new(&caller.key, caller.is_admin(), spent) };
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+    Ok(uncached(&body))
 }
 
 /// Shows what the calling key has spent, or, to an administrator, what all keys have. Nothing is paid in
@@ -25,12 +29,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
 pub(crate) async fn credits(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     let spent = spent(&worker, (!caller.is_admin()).then_some(caller.owner)).await?;
     let body = Data { data: CreditsBody { total_credits: 0, total_usage: Dollars(spent.total) } };
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
-}
-
-#[derive(Serialize)]
-struct Data<T> {
-    data: T,
+    Ok(uncached(&body))
 }
 
 #[derive(Serialize)]
@@ -48,7 +47,7 @@ async fn spent(worker: &Worker, owner: Option<u64>) -> Result<Spent, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use actix::Actor as _;
     use pointsman_actors::{
@@ -66,6 +65,7 @@ mod tests {
     };
 
     fn batch(records: Vec<Generation>) -> Records {
+        let records = records.into_iter().map(Arc::new).collect();
         Records::new(records, MailboxDepth::default().enter(), &Undelivered::default())
     }
 

@@ -1,10 +1,13 @@
 //! `GET /health/memory`: what the routing began with, and whether it can write down what it learns.
 
-use actix_web::{HttpResponse, http::header};
+use actix_web::HttpResponse;
 use prometheus::{Error, IntGauge, IntGaugeVec, Opts, Registry, proto::MetricFamily};
 use serde::Serialize;
 
-use super::readings::rfc_3339;
+use super::{
+    answer::{Data, uncached},
+    readings::rfc_3339,
+};
 use crate::{
     auth::Authorized,
     config::Scope,
@@ -13,11 +16,6 @@ use crate::{
     gateway::Worker,
     memory::{Recalled, Standing},
 };
-
-#[derive(Serialize)]
-struct MemoryPage {
-    data: MemoryBody,
-}
 
 #[derive(Serialize, Default)]
 struct MemoryBody {
@@ -47,7 +45,7 @@ struct RestoredBody {
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     let data = MemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.standing()));
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(MemoryPage { data }))
+    Ok(uncached(&Data { data }))
 }
 
 impl MemoryBody {

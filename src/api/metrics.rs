@@ -4,7 +4,14 @@ use actix_web::{HttpRequest, HttpResponse, http::header};
 use pointsman_actors::ledger::CountRecords;
 
 use super::{calibration_metrics, memory, slo_metrics};
-use crate::{ask::ask, clock, config::Scope, error::ApiError, events::Standing, gateway::Worker, routes::Exposure};
+use crate::{ask::ask, clock, config::Scope, error::ApiError, events::Standing, gateway::Worker};
+
+/// Who can reach the listener that the page is asked for on.
+#[derive(Debug, Clone, Copy)]
+pub struct Exposure {
+    /// Only this machine.
+    pub loopback: bool,
+}
 
 /// Shows all counters. Open to anybody on a listener that only this machine reaches; else for keys with the scope `read`.
 ///
@@ -16,7 +23,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         return Err(ApiError::unknown_path());
     }
     if !request.app_data::<Exposure>().is_some_and(|exposure| exposure.loopback) {
-        setup.keys.caller(&request)?.require(Scope::Read)?;
+        setup.keys.caller(request.headers())?.require(Scope::Read)?;
     }
     let depths = &shared.news_room.depths;
     let question = CountRecords { now_ms: clock::unix_millis() };

@@ -6,9 +6,10 @@
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web::Path};
 use pointsman_actors::domain::{Catalog, Modalities, Modality, Resolved, Target};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
+    answer::Data,
     caching::{self, Cache},
     endpoint_entry::ModelEndpoints,
     model_entry::ModelEntry,
@@ -65,11 +66,11 @@ pub(crate) async fn count(_: Visitor, worker: Worker, request: HttpRequest) -> R
 pub(crate) async fn bare(
     _: Visitor,
     worker: Worker,
-    name: Path<Name>,
+    name: Path<String>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let catalog = &worker.setup.catalog;
-    let offer = offer(&worker, catalog, &name.into_inner().text())?;
+    let offer = offer(&worker, catalog, &name)?;
     caching::respond(&request, cache(&worker), &ModelEntry::new(&offer, &catalog.parameters))
 }
 
@@ -80,11 +81,11 @@ pub(crate) async fn bare(
 pub(crate) async fn wrapped(
     _: Visitor,
     worker: Worker,
-    name: Path<Name>,
+    name: Path<String>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let catalog = &worker.setup.catalog;
-    let offer = offer(&worker, catalog, &name.into_inner().text())?;
+    let offer = offer(&worker, catalog, &name)?;
     let data = ModelEntry::new(&offer, &catalog.parameters);
     caching::respond(&request, cache(&worker), &Data { data })
 }
@@ -96,39 +97,19 @@ pub(crate) async fn wrapped(
 pub(crate) async fn endpoints(
     _: Visitor,
     worker: Worker,
-    name: Path<Name>,
+    name: Path<String>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let readings = Readings::recent(&worker).await?;
     let catalog = &worker.setup.catalog;
-    let offer = offer(&worker, catalog, &name.into_inner().text())?;
+    let offer = offer(&worker, catalog, &name)?;
     let data = ModelEndpoints::new(&offer, catalog, &readings);
     caching::respond(&request, cache(&worker), &Data { data })
 }
 
 #[derive(Serialize)]
-struct Data<T> {
-    data: T,
-}
-
-#[derive(Serialize)]
 struct CountBody {
     count: usize,
-}
-
-/// A name in a path: `author/slug`, as two segments or as one.
-#[derive(Deserialize)]
-pub(crate) struct Name {
-    author: Option<String>,
-    slug: Option<String>,
-    id: Option<String>,
-}
-
-impl Name {
-    fn text(self) -> String {
-        let halves = self.author.zip(self.slug).map(|(author, slug)| format!("{author}/{slug}"));
-        halves.or(self.id).unwrap_or_default()
-    }
 }
 
 async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Result<HttpResponse, ApiError> {
@@ -168,32 +149,4 @@ fn names(worker: &Worker) -> Names {
 
 fn cache(worker: &Worker) -> Cache {
     Cache::of_catalog(&worker.setup.config.auth)
-}
-
-#[cfg(test)]
-mod tests {
-    use actix_web::{App, test, web};
-
-    use super::*;
-
-    async fn echo(name: Path<Name>) -> String {
-        name.into_inner().text()
-    }
-
-    #[actix_web::test]
-    async fn a_name_is_read_from_two_segments_or_from_one_with_its_slash_escaped() {
-        let app = App::new()
-            .route("/models/{author}/{slug}/endpoints", web::get().to(echo))
-            .route("/models/{id:.+}", web::get().to(echo));
-        let app = test::init_service(app).await;
-        for path in [
-            "/models/acme/small:free",
-            "/models/acme%2Fsmall:free",
-            "/models/acme%2fsmall%3Afree",
-            "/models/acme/small:free/endpoints",
-        ] {
-            let answer = test::call_and_read_body(&app, test::TestRequest::get().uri(path).to_request()).await;
-            assert_eq!(answer, "acme/small:free", "{path}");
-        }
-    }
 }

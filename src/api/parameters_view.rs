@@ -26,7 +26,7 @@ pub(crate) struct ParametersBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_cost: Option<SourcedBody<Dollars>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    preferred_max_latency: Option<SourcedBody<PreferenceBody>>,
+    preferred_max_latency: Option<TargetBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     preferred_min_throughput: Option<SourcedBody<PreferenceBody>>,
 }
@@ -35,6 +35,14 @@ pub(crate) struct ParametersBody<'a> {
 struct SourcedBody<T> {
     value: T,
     source: &'static str,
+}
+
+/// A bound, and how much stricter than written it was read.
+#[derive(Serialize)]
+struct TargetBody {
+    #[serde(flatten)]
+    preference: SourcedBody<PreferenceBody>,
+    margin: Figure,
 }
 
 #[derive(Serialize)]
@@ -104,9 +112,10 @@ impl<'a> ParametersBody<'a> {
             provider: (*provider != ProviderPolicy::default()).then(|| ProviderPolicyBody::new(provider)),
             max_cost_per_1k_tokens: parameters.max_cost_per_1k_tokens.map(|cost| SourcedBody::new(cost, Dollars)),
             max_cost: parameters.max_cost.map(|cost| SourcedBody::new(cost, Dollars)),
-            preferred_max_latency: parameters
-                .preferred_max_latency
-                .map(|latency| SourcedBody::new(latency, PreferenceBody::new)),
+            preferred_max_latency: parameters.preferred_max_latency.map(|latency| TargetBody {
+                preference: SourcedBody::new(latency, PreferenceBody::new),
+                margin: Figure::rounded(decision.latency_margin, 3),
+            }),
             preferred_min_throughput: parameters
                 .preferred_min_throughput
                 .map(|throughput| SourcedBody::new(throughput, PreferenceBody::new)),

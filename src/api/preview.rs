@@ -4,15 +4,16 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
     decide::{Imagination, fill_selection_probabilities, reason_sentence},
     dialect::{ChatRequest, Form},
-    domain::{Catalog, Tick},
+    domain::{Catalog, Model, Tick},
     router::{Foreseen, Preview},
 };
 
 use super::{
+    answer::uncached,
     preview_view::{Asked, PreviewBody, Told},
     why_not_view,
 };
@@ -24,7 +25,6 @@ use crate::{
     dispatch::Work,
     error::ApiError,
     gateway::Worker,
-    intent::Intent,
     query, refusal,
 };
 
@@ -47,7 +47,8 @@ pub async fn show(
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
     let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
     // Completes the question; a preview leaves nothing to be remembered.
-    let _ = Intent::of(&worker, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
+    let intents = &worker.shared.intents;
+    let _ = intents.of(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
     let asked = Asked { model: &requested, at: clock::unix_millis() / 1000, top_n: chat.routing.top_n };
     let now = clock::now();
@@ -64,7 +65,7 @@ pub async fn show(
     let actual = told(answer.actual, &work, now);
     let imagined = answer.imagined.map(|imagined| told(imagined, &work, now));
     let body = PreviewBody::new(asked, &actual, imagined.as_ref());
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+    Ok(uncached(&body))
 }
 
 fn imagination(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<Imagination>>, ApiError> {
@@ -81,7 +82,8 @@ fn told(foreseen: Foreseen, work: &Work, now: Tick) -> Told {
             (reason_sentence(decision, &snapshot.catalog, 0), None)
         }
         Err(error) => {
-            let refusal = refusal::explain(&snapshot, work, error, now);
+            let unmet = |catalog: &Catalog, model: &Model| work.unmet(catalog, model);
+            let refusal = refusal::explain(&snapshot, &unmet, error, now);
             (refusal.message().to_owned(), refusal::nearest(&snapshot, error))
         }
     };

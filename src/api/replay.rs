@@ -1,9 +1,10 @@
 //! `GET /route/replay`: a recorded decision, made again.
 
-use actix_web::{HttpRequest, HttpResponse, http::header};
+use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::decide::replay;
 use serde::Serialize;
 
+use super::answer::{Data, uncached};
 use crate::{
     auth::Authorized,
     config::Scope,
@@ -13,14 +14,9 @@ use crate::{
     recorded::{Recorded, Verdict},
 };
 
-/// The answer: what was recorded, what came out of it, and whether that is the same.
+/// What was recorded, what came out of it, and whether that is the same.
 #[derive(Serialize)]
 struct ReplayBody<'a> {
-    data: Data<'a>,
-}
-
-#[derive(Serialize)]
-struct Data<'a> {
     generation_id: &'a str,
     #[serde(flatten)]
     verdict: Verdict,
@@ -40,6 +36,6 @@ pub async fn show(
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
     let recorded = Recorded::new(&generation.decision, &generation.policy, &worker.setup.catalog);
     let verdict = Verdict::new(&replay(&generation.decision, &generation.policy), &recorded);
-    let data = Data { generation_id: generation.id.as_str(), verdict, recorded };
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(ReplayBody { data }))
+    let data = ReplayBody { generation_id: generation.id.as_str(), verdict, recorded };
+    Ok(uncached(&Data { data }))
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pointsman_actors::domain::{
-    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, CostBreakdown, Decision, DecisionCode, Detail, Excluded,
-    ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, OutputSpread,
-    Prediction, ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd,
-    Weights,
+    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode, Detail,
+    Excluded, ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective,
+    OutputSpread, Prediction, ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target,
+    Usage, Usd, Weights,
 };
 
 use super::samples::{today, usd};
@@ -56,6 +56,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         code: DecisionCode::CheapestAvailable,
         candidates: vec![candidate(catalog, 0, 0.000_005_1), candidate(catalog, 1, 0.000_007_3)],
         rivals: Vec::new(),
+        standby: Vec::new(),
         omitted: Vec::new(),
         excluded: vec![Excluded {
             index: 3,
@@ -74,6 +75,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         explored: false,
         max_attempts: 3,
         yardsticks: [2.9, 0.000_004_8, 0.000_01, 2.9],
+        latency_margin: 1.0,
     }
 }
 
@@ -81,7 +83,9 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
     Candidate {
         index,
         endpoint: catalog.endpoint(index).unwrap().id,
+        place: index,
         target: 0,
+        group: 0,
         provider: catalog.endpoint(index).unwrap().provider,
         score,
         unit: ScoreUnit::Usd,
@@ -97,10 +101,10 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
             failure: 0.004,
             measured: true,
         },
-        health: Health { circuit: "closed", success_rate: Some(0.998), samples: 1204, in_flight: 2 },
-        output: OutputSpread { sigma: 0.8, usd_per_token: 0.000_000_6, most: 4096 },
+        health: Health { circuit: Circuit::Closed, success_rate: Some(0.998), samples: 1204, in_flight: 2 },
+        output: OutputSpread { usd_per_token: 0.000_000_6, most: 4096 },
         saving: None,
-        inputs: Inputs::default(),
+        inputs: Inputs { output_variance: 0.64, ..Inputs::default() },
         probe: false,
         panic: false,
     }

@@ -4,9 +4,12 @@
 //! A decision points into the catalog of its time. [`Places`] finds an endpoint in the catalog at hand also
 //! after a reload; what is gone by then is `null`.
 
-use pointsman_actors::domain::{
-    AttemptRecord, Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Generation, Health, Price, Pricing,
-    Saving, ScoreTerm,
+use pointsman_actors::{
+    decide::place_and_grade,
+    domain::{
+        AttemptRecord, Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Generation, Health, Price, Pricing,
+        RoutingParameters, Saving, ScoreTerm,
+    },
 };
 use serde::Serialize;
 
@@ -49,6 +52,9 @@ pub(crate) struct CandidateBody<'a> {
     role: &'static str,
     #[serde(flatten)]
     endpoint: Named<'a>,
+    /// Only where something was ordered or preferred.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<TierBody>,
     score: Figure,
     score_unit: &'static str,
     score_terms: Vec<ScoreTermBody>,
@@ -63,6 +69,16 @@ pub(crate) struct CandidateBody<'a> {
     health: HealthBody,
     pricing: Option<PricePairBody>,
     context_length: Option<u32>,
+}
+
+/// What ranks before any score.
+#[derive(Serialize)]
+struct TierBody {
+    /// Place in `provider.order`, counted from 1; null for who is not in it.
+    provider_order: Option<u32>,
+    /// 0: expected to keep every preference, or not known well enough to say no. Above: misses one by so many tenths
+    /// at most. Null where nothing is preferred.
+    preference_grade: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -144,6 +160,9 @@ pub(crate) struct ExcludedBody<'a> {
     /// When time alone will have lifted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     opens_in_ms: Option<Figure>,
+    /// Its place, from 1, among those called if every candidate fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standby: Option<usize>,
 }
 
 /// The sizes a decision was made for.
@@ -161,8 +180,9 @@ impl EstimateBody {
 
 /// The first `most` candidates of a decision, in order.
 pub(crate) fn candidates<'a>(decision: &'a Decision, places: Places<'a>, most: usize) -> Vec<CandidateBody<'a>> {
-    let ranked = (1_usize..).zip(&decision.candidates).take(most);
-    ranked.map(|(rank, candidate)| CandidateBody::new(rank, candidate, places)).collect()
+    let body =
+        |candidate| CandidateBody { tier: TierBody::new(decision, candidate), ..CandidateBody::new(candidate, places) };
+    decision.candidates.iter().take(most).map(body).collect()
 }
 
 /// The same with what came of the attempts of a generation.
@@ -176,19 +196,31 @@ pub(crate) fn explained<'a>(generation: &'a Generation, places: Places<'a>) -> V
     bodies
 }
 
-/// Every endpoint that was excluded.
-pub(crate) fn excluded<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
+/// Every endpoint that a decision excluded.
+pub(crate) fn excluded<'a>(decision: &'a Decision, places: Places<'a>) -> Vec<ExcludedBody<'a>> {
+    let mut bodies = refused(&decision.excluded, places);
+    for (body, excluded) in bodies.iter_mut().zip(&decision.excluded) {
+        let place = decision.standby.iter().position(|standby| standby.endpoint == excluded.endpoint);
+        body.standby = place.map(|place| place + 1);
+    }
+    bodies
+}
+
+/// The same where nothing was left.
+pub(crate) fn refused<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
     let body = |excluded: &'a Excluded| ExcludedBody {
         endpoint: places.name(places.0.find(excluded.index, excluded.endpoint)),
         reason: excluded.reason.as_str(),
         detail: Text(&excluded.detail),
         opens_in_ms: excluded.detail.wait().map(|wait| Figure::millis(wait.as_secs_f64())),
+        standby: None,
     };
     excluded.iter().map(body).collect()
 }
 
 impl<'a> CandidateBody<'a> {
-    fn new(rank: usize, candidate: &'a Candidate, places: Places<'a>) -> CandidateBody<'a> {
+    fn new(candidate: &'a Candidate, places: Places<'a>) -> CandidateBody<'a> {
+        let rank = candidate.place as usize + 1;
         let endpoint = places.0.find(candidate.index, candidate.endpoint);
         CandidateBody {
             rank,
@@ -199,6 +231,7 @@ impl<'a> CandidateBody<'a> {
                 _ => "candidate",
             },
             endpoint: places.name(endpoint),
+            tier: None,
             score: Figure::significant(candidate.score),
             score_unit: candidate.unit.as_str(),
             score_terms: candidate.terms.iter().map(|term| ScoreTermBody::new(&term)).collect(),
@@ -210,6 +243,19 @@ impl<'a> CandidateBody<'a> {
             pricing: endpoint.map(|endpoint| PricePairBody::new(&endpoint.pricing)),
             context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
         }
+    }
+}
+
+impl TierBody {
+    fn new(decision: &Decision, candidate: &Candidate) -> Option<TierBody> {
+        let RoutingParameters { provider, preferred_max_latency: latency, preferred_min_throughput: rate, .. } =
+            &decision.parameters;
+        let (place, grade) = place_and_grade(candidate.inputs.tier);
+        let (ordered, wished) = (!provider.order.is_empty(), latency.is_some() || rate.is_some());
+        (ordered || wished).then(|| TierBody {
+            provider_order: (ordered && (place as usize) < provider.order.len()).then_some(place + 1),
+            preference_grade: wished.then_some(grade),
+        })
     }
 }
 
@@ -274,7 +320,7 @@ impl HealthBody {
     fn new(health: Health) -> HealthBody {
         HealthBody {
             state: Condition::of(health.circuit, health.success_rate).as_str(),
-            circuit: health.circuit,
+            circuit: health.circuit.as_str(),
             success_rate: health.success_rate.map(Figure::share),
             samples: health.samples,
             in_flight: health.in_flight,
@@ -304,7 +350,7 @@ mod tests {
     fn candidates_and_what_was_excluded_have_their_names_and_numbers() {
         let catalog = catalog();
         let decision = decision(&catalog);
-        let shown = (candidates(&decision, Places(&catalog), 1), excluded(&decision.excluded, Places(&catalog)));
+        let shown = (candidates(&decision, Places(&catalog), 1), excluded(&decision, Places(&catalog)));
         expect![[r#"
             [
               [
@@ -315,6 +361,10 @@ mod tests {
                   "model": "acme/small",
                   "provider_name": "Acme",
                   "provider_slug": "acme",
+                  "tier": {
+                    "provider_order": 1,
+                    "preference_grade": null
+                  },
                   "score": 5.1e-6,
                   "score_unit": "usd",
                   "score_terms": [

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use actix_web::{HttpResponse, http::header};
+use actix_web::HttpResponse;
 use pointsman_actors::{
     domain::{Alias, Objective, Source, Sourced},
     stats::{Tally, TargetReport, WINDOWS, Wish},
 };
 use serde::Serialize;
 
-use super::number::Figure;
+use super::{answer::uncached, number::Figure};
 use crate::{auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
 
 /// Shows every latency target: those of aliases, asked for or not, then those that requests brought along.
@@ -24,7 +24,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
     let unasked: Vec<_> = configured.filter(|idle| !reports.iter().any(|report| is_same(idle, report))).collect();
     reports.splice(0..0, unasked);
     let body = SloBody { object: "health.slo", data: reports.iter().map(TargetBody::new).collect() };
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+    Ok(uncached(&body))
 }
 
 /// The targets of an alias, as they stand before the first request.

@@ -1,22 +1,17 @@
 //! `GET /models/stats`: what was measured of each model at each provider, and what it would score.
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web::Query};
+use actix_web::{HttpRequest, HttpResponse, web::Query};
 use pointsman_actors::{
     decide::reference_scores,
     domain::{Catalog, Resolved, Target},
 };
-use serde::Serialize;
 
 use super::{
+    answer::{Data, uncached},
     health_view::{EndpointHealthBody, ScoresBody},
     readings::Readings,
 };
 use crate::{auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
-
-#[derive(Serialize)]
-struct StatsBody<'a> {
-    data: Vec<EndpointHealthBody<'a>>,
-}
 
 /// Shows every endpoint that can be called, or those of one model. Scores are those of a reference request
 /// of 1,000 prompt and 256 completion tokens.
@@ -39,8 +34,8 @@ pub(crate) async fn show(
         let scores = scores.get(position as usize).copied().flatten().map(ScoresBody::new);
         EndpointHealthBody::new(catalog, position, &readings, scores.unwrap_or_default())
     });
-    let body = StatsBody { data: data.collect() };
-    Ok(HttpResponse::Ok().insert_header((header::CACHE_CONTROL, "no-store")).json(body))
+    let data: Vec<_> = data.collect();
+    Ok(uncached(&Data { data }))
 }
 
 /// The last `model` of the query; empty is none.

@@ -34,9 +34,11 @@ mod storage;
 mod switches;
 mod tls;
 mod tree;
+mod validity;
 
 use std::{fs, path::Path};
 
+use chrono::Utc;
 use pointsman_actors::domain::{Catalog, RoutingPolicy};
 
 pub use address::{BaseUrl, BaseUrlFault};
@@ -215,7 +217,8 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     };
     let Assembly { catalog: models, providers, simulation, mut notes } = assemble(root, tables);
     notes.extend(open_doors(&server, &auth, &keys));
-    notes.extend(unguarded(&admin, tls.as_ref()));
+    notes.extend(unguarded(&admin, tls.is_some()));
+    notes.extend(tls.iter().flat_map(|tls| tls.notes(Utc::now())));
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
@@ -255,13 +258,10 @@ fn open_doors(server: &ServerConfig, auth: &AuthConfig, keys: &KeyTable) -> Vec<
     notes
 }
 
-/// What others may read: the keys of administrators on their way, the key of the certificate where it lies.
-fn unguarded(admin: &AdminConfig, tls: Option<&TlsConfig>) -> Vec<String> {
-    let open = admin.bind.filter(|_| tls.is_none() && !admin.is_loopback());
-    let open = open.map(|bind| format!("admin.bind is {bind}: keys with the scope admin travel there unencrypted."));
-    let lax = tls.and_then(|tls| Some((tls.key.display(), tls.key_mode?)));
-    let lax = lax.map(|(key, mode)| format!("server.tls.key: {key} has mode {mode:04o}: others may read it."));
-    open.into_iter().chain(lax).collect()
+/// Where keys of administrators travel in clear.
+fn unguarded(admin: &AdminConfig, encrypted: bool) -> Option<String> {
+    let open = admin.bind.filter(|_| !encrypted && !admin.is_loopback())?;
+    Some(format!("admin.bind is {open}: keys with the scope admin travel there unencrypted."))
 }
 
 fn read_file(path: &Path, name: &str) -> Result<String, Vec<Fault>> {

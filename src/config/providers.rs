@@ -19,7 +19,7 @@ use super::{
     section::{Item, Section},
     server::ServerConfig,
 };
-use crate::secret::Secret;
+use crate::{secret::Secret, upstream::Connection};
 
 /// Positions of providers are kept in a byte in a few hot places.
 pub(super) const MOST_PROVIDERS: usize = 255;
@@ -179,33 +179,14 @@ fn base_url(section: &Section<'_>, enabled: bool, server: &ServerConfig) -> Opti
 }
 
 fn headers(section: &Section<'_>) -> Vec<(String, String)> {
-    // What identifies us has its own keys; the rest frames the message and belongs to the transport.
-    const RESERVED: [&str; 18] = [
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "cookie",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "x-api-key",
-        "api-key",
-    ];
+    // What identifies us has its own keys.
+    const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "x-api-key", "api-key"];
     const ALLOWED: &str = "a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file";
     let pairs = section.pairs("headers", MOST_HEADERS);
     let good = pairs.iter().filter_map(|(name, value)| {
         let name = name.to_ascii_lowercase();
         let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-        let wrong = if RESERVED.contains(&name.as_str()) {
+        let wrong = if CREDENTIALS.contains(&name.as_str()) || Connection::sets(&name) {
             "is set by the gateway itself"
         } else if name.is_empty() || !name.bytes().all(token) {
             "is not a header name"

@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use chrono::{DateTime, TimeDelta, Utc};
 use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -17,10 +18,12 @@ use rustls::{
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{credential::open_to_others, files::Files, section::Section};
+use super::{credential::open_to_others, files::Files, section::Section, validity};
 
 /// A larger file is neither a certificate nor a key.
 const LARGEST_FILE: u64 = 1024 * 1024;
+/// A certificate that ends before then should have been renewed.
+const SOON: TimeDelta = TimeDelta::days(7);
 const SHAPE: &str = "a PEM file: the server's certificate first, then those between it and its authority";
 const KEY_SHAPE: &str = "a PEM file with the private key of the certificate, readable by its owner only";
 
@@ -35,6 +38,8 @@ pub struct TlsConfig {
     pub identity: Identity,
     /// Whether others than its owner may use the key's file.
     pub key_mode: Option<u32>,
+    /// When the first of the certificates ends, if they say so.
+    pub ends: Option<DateTime<Utc>>,
 }
 
 /// Certificates with their key, ready to be shown to clients. Printing it shows nothing of them.
@@ -71,7 +76,20 @@ impl TlsConfig {
         let secret = read_file(&key).map_err(|wrong| section.fault("key", wrong, KEY_SHAPE));
         let identity = identity(section, &chain.ok()?, &secret.ok()?)?;
         let key_mode = fs::metadata(&key).ok().and_then(|metadata| open_to_others(&metadata));
-        Some(TlsConfig { certificate, key, identity, key_mode })
+        let ends = identity.certified.cert.iter().filter_map(|certificate| validity::end(certificate)).min();
+        Some(TlsConfig { certificate, key, identity, key_mode, ends })
+    }
+
+    /// What is wrong with it, or soon will be, at `now`.
+    pub(super) fn notes(&self, now: DateTime<Utc>) -> Vec<String> {
+        let (certificate, key) = (self.certificate.display(), self.key.display());
+        let ended = self.ends.filter(|end| *end < now + SOON).map(|end| {
+            let day = end.format("%Y-%m-%d %H:%M UTC");
+            let consequence = if end < now { "ended on" } else { "ends on" };
+            format!("server.tls.certificate: {certificate} {consequence} {day}; clients refuse it from then on.")
+        });
+        let lax = self.key_mode.map(|mode| format!("server.tls.key: {key} has mode {mode:04o}: others may read it."));
+        ended.into_iter().chain(lax).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
     dialect::Outcome,
-    domain::{AttemptReason, AttemptRecord, Endpoint, EventKind, GenerationId, Tick, Usage, Usd},
+    domain::{AttemptReason, AttemptRecord, Endpoint, Event, EventKind, GenerationId, Tick, Usage, Usd},
     router::Routed,
     stats::{Claim, QuotaReport},
 };
@@ -112,7 +112,7 @@ impl Attempt {
             claim: Some(claim),
             _place: place,
         };
-        attempt.tell(claim, attempt.started, EventKind::Dispatched);
+        attempt.tell(claim.event(attempt.started, EventKind::Dispatched));
         attempt
     }
 
@@ -125,7 +125,9 @@ impl Attempt {
         let Some(claim) = self.claim else { return };
         self.worker.setup.published.live.first_token(&claim, now);
         if self.request.streamed {
-            self.tell(claim, now, EventKind::FirstToken { prompt_tokens: self.request.prompt_tokens });
+            // How much was read from a cache is not told before the stream ends.
+            let prompt_tokens = self.request.prompt_tokens.saturating_sub(claim.cached_tokens);
+            self.tell(claim.event(now, EventKind::FirstToken { prompt_tokens }));
         }
     }
 
@@ -150,13 +152,19 @@ impl Attempt {
             streamed: self.request.streamed,
             first_token: first - self.started,
             total: now - self.started,
-            prompt_tokens: small(usage.prompt_tokens),
+            prompt_tokens: small(usage.prompt_tokens.saturating_sub(self.cached(usage))),
             completion_tokens: small(usage.completion_tokens) / self.request.answers.max(1),
             max_tokens: self.request.max_tokens,
             cost: outcome.cost.total().to_f64(),
         };
         self.finish(now, end, events::Ending::Ordinary);
         self.record(now, End { status: Some(200), error_type: None, cost: outcome.cost.total(), served: true })
+    }
+
+    /// Prompt tokens that were read from a cache: as the provider counted them, else as expected.
+    fn cached(&self, usage: &Usage) -> u64 {
+        let expected = self.claim.map_or(0, |claim| u64::from(claim.cached_tokens));
+        if usage.estimated { expected } else { usage.cached_tokens }
     }
 
     /// The attempt failed, and with it perhaps `generation`; `outcome` is what the client had seen of it by then.
@@ -200,9 +208,8 @@ impl Attempt {
     }
 
     fn cancel(&mut self, now: Tick, ending: events::Ending<'_>) {
-        let expected_ln_first_token = self.claim.map_or(0.0, |claim| claim.expected.ln());
         let had_content = self.first_token.is_some();
-        self.finish(now, EventKind::Cancelled { had_content, expected_ln_first_token }, ending);
+        self.finish(now, EventKind::Cancelled { had_content }, ending);
     }
 
     /// What an attempt costs that is given up: its prompt, if there was anybody to send it to, and what it is known
@@ -237,11 +244,11 @@ impl Attempt {
         }
         events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, ending }
             .emit(&self.worker.shared.metrics);
-        self.tell(claim, now, end);
+        self.tell(claim.ended(now, end, change));
     }
 
-    fn tell(&self, claim: Claim, at: Tick, kind: EventKind) {
-        self.worker.post(self.worker.news.event(claim.event(at, kind)));
+    fn tell(&self, event: Event) {
+        self.worker.post(self.worker.news.event(event));
     }
 
     /// `started_ms` is made relative by the draft, which knows when the request was accepted.

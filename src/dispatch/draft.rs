@@ -38,7 +38,8 @@ pub struct Draft {
     running: [Option<Running>; LANES],
     /// The phases of the attempt that serves, or of the last that ended.
     latest: Option<Waterfall>,
-    record: Generation,
+    /// Shared with the ledger once it was handed in: whatever is entered after that is entered in a copy.
+    record: Arc<Generation>,
     posted: bool,
     admitted: Option<Admitted>,
     intent: Option<Intent>,
@@ -63,7 +64,7 @@ impl Draft {
             waiting_since: None,
             running: [None, None],
             latest: None,
-            record,
+            record: Arc::new(record),
             posted: false,
             rate: admitted.rate,
             admitted: Some(admitted),
@@ -91,7 +92,7 @@ impl Draft {
             self.hedge(HedgeEnd::Started);
         } else {
             self.shows(&attempt.names());
-            self.record.dropped_parameters.clone_from(&dropped);
+            self.entry().dropped_parameters.clone_from(&dropped);
         }
         let free = self.running.iter_mut().find(|lane| lane.is_none());
         debug_assert!(free.is_some(), "no more than two attempts run at a time");
@@ -119,10 +120,12 @@ impl Draft {
             return;
         };
         self.latest = Some(Waterfall::of(&winner.attempt));
-        self.record.latency_ms = Some(millis(winner.attempt.first_token.unwrap_or(now) - self.accepted));
-        self.record.dropped_parameters = std::mem::take(&mut winner.dropped);
-        let names = winner.attempt.names();
+        let latency = millis(winner.attempt.first_token.unwrap_or(now) - self.accepted);
+        let (names, dropped) = (winner.attempt.names(), std::mem::take(&mut winner.dropped));
         self.shows(&names);
+        let record = self.entry();
+        record.latency_ms = Some(latency);
+        record.dropped_parameters = dropped;
     }
 
     /// The attempt failed before the client saw anything of it: neither its model nor its times are the answer's.
@@ -138,10 +141,10 @@ impl Draft {
         if !raced {
             self.waited(clock::now());
             self.forget_winner();
-        } else if let Some(left) = self.running.iter_mut().flatten().next() {
-            self.record.dropped_parameters.clone_from(&left.dropped);
-            let names = left.attempt.names();
+        } else if let Some(left) = self.running.iter().flatten().next() {
+            let (names, dropped) = (left.attempt.names(), left.dropped.clone());
             self.shows(&names);
+            self.entry().dropped_parameters = dropped;
         }
     }
 
@@ -158,7 +161,7 @@ impl Draft {
 
     /// Makes the record readable while the stream still runs.
     pub fn publish_running(&self) {
-        self.worker.post(self.worker.news.record(self.record.clone()));
+        self.worker.post(self.worker.news.record(Arc::clone(&self.record)));
     }
 
     /// The whole answer is there: it came of attempt `n`.
@@ -192,7 +195,7 @@ impl Draft {
             self.push(running.attempt.cancelled(Some(&outcome)));
         }
         self.adopt(outcome);
-        self.record.finish = None;
+        self.entry().finish = None;
         self.post(GenerationStatus::Cancelled);
     }
 
@@ -217,11 +220,12 @@ impl Draft {
     /// Attempts are told in the order they began, not in that they ended.
     fn push(&mut self, mut attempt: AttemptRecord) {
         attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
+        let record = self.entry();
         if attempt.served {
-            self.record.generation_time_ms = Some(attempt.duration_ms);
+            record.generation_time_ms = Some(attempt.duration_ms);
         }
-        let place = self.record.attempts.partition_point(|earlier| earlier.n < attempt.n);
-        self.record.attempts.insert(place, attempt);
+        let place = record.attempts.partition_point(|earlier| earlier.n < attempt.n);
+        record.attempts.insert(place, attempt);
     }
 
     /// From here on the time is the gateway's own again.
@@ -231,42 +235,50 @@ impl Draft {
         }
     }
 
+    /// The record, to be written in.
+    fn entry(&mut self) -> &mut Generation {
+        Arc::make_mut(&mut self.record)
+    }
+
     fn shows(&mut self, names: &Names) {
-        self.record.model = Some(Arc::clone(&names.model));
-        self.record.provider_name = Some(Arc::clone(&names.provider));
-        self.record.provider_slug = Some(Arc::clone(&names.slug));
+        let record = self.entry();
+        record.model = Some(Arc::clone(&names.model));
+        record.provider_name = Some(Arc::clone(&names.provider));
+        record.provider_slug = Some(Arc::clone(&names.slug));
     }
 
     fn forget_winner(&mut self) {
-        self.record.model = None;
-        self.record.provider_name = None;
-        self.record.provider_slug = None;
-        self.record.latency_ms = None;
-        self.record.generation_time_ms = None;
-        self.record.dropped_parameters = Vec::new();
+        let record = self.entry();
+        record.model = None;
+        record.provider_name = None;
+        record.provider_slug = None;
+        record.latency_ms = None;
+        record.generation_time_ms = None;
+        record.dropped_parameters = Vec::new();
     }
 
     fn adopt(&mut self, outcome: Outcome) {
-        self.record.usage = outcome.usage;
-        self.record.cost = outcome.cost;
-        self.record.finish = outcome.finish;
-        self.record.native_finish_reason = outcome.native_finish;
-        self.record.upstream_id = outcome.upstream_id;
-        self.record.media_completion = outcome.images;
+        let record = self.entry();
+        record.usage = outcome.usage;
+        record.cost = outcome.cost;
+        record.finish = outcome.finish;
+        record.native_finish_reason = outcome.native_finish;
+        record.upstream_id = outcome.upstream_id;
+        record.media_completion = outcome.images;
     }
 
     fn post(&mut self, status: GenerationStatus) {
         if std::mem::replace(&mut self.posted, true) {
             return;
         }
-        self.record.status = status;
+        self.entry().status = status;
         self.admitted = None;
         if let Some(intent) = &self.intent {
             let now = clock::now();
-            intent.ended(&self.worker, &self.record, now - self.accepted, now);
+            intent.ended(&self.worker.shared.intents, &self.record, now - self.accepted, now);
         }
         events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
-        self.worker.post(self.worker.news.record(self.record.clone()));
+        self.worker.post(self.worker.news.record(Arc::clone(&self.record)));
     }
 
     fn hedge(&self, end: HedgeEnd) {
@@ -281,13 +293,13 @@ impl Draft {
                 self.hedge(HedgeEnd::Cancelled);
             }
             let (first, duration) = (running.attempt.first_token, clock::now() - running.attempt.started);
-            if let Some(first) = first {
-                self.record.latency_ms = Some(millis(first - self.accepted));
-            }
-            self.record.generation_time_ms = Some(millis(duration));
+            let latency = first.map(|first| millis(first - self.accepted));
+            let record = self.entry();
+            record.latency_ms = latency.or(record.latency_ms);
+            record.generation_time_ms = Some(millis(duration));
             self.push(running.attempt.cancelled(None));
         }
-        self.record.finish = None;
+        self.entry().finish = None;
     }
 }
 

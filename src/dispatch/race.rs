@@ -8,7 +8,7 @@ use std::{
     cell::RefCell,
     future::Future,
     pin::{Pin, pin},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -45,7 +45,7 @@ pub(super) struct Lane<'a> {
     /// Its number.
     pub n: u32,
     /// When a plain answer must have ended.
-    pub deadline: std::time::Instant,
+    pub deadline: Instant,
     /// How long a stream's first byte may take.
     pub first_byte: Duration,
 }
@@ -108,22 +108,23 @@ impl<'a, A: Ask> Race<'a, A> {
     /// One attempt, and perhaps one that races it. When it returns, whoever did not win is gone from the wire.
     async fn round(&self, walk: &mut Walk, routed: &Routed, attempt: Attempt) -> Round<A::Got> {
         let position = attempt.turn.position;
-        let hedge_after = walk.hedge_after(position);
+        let (moments, started) = (walk.moments(position), Instant::now());
         let Some((first, asking)) = self.begin(walk, routed, attempt) else {
             return Round::Stopped(ApiError::internal());
         };
         let mut asking = pin!(asking);
-        let Some(after) = hedge_after else { return self.alone(walk, first, asking.await) };
-        if let Ok(result) = actix_rt::time::timeout(after, asking.as_mut()).await {
-            return self.alone(walk, first, result);
+        for (after, late) in moments.into_iter().flatten() {
+            if let Ok(result) = tokio::time::timeout_at((started + after).into(), asking.as_mut()).await {
+                return self.alone(walk, first, result);
+            }
+            let at_work = self.draft.borrow_mut().attempt(first.lane.n).is_none_or(|attempt| attempt.at_work);
+            let hedge = if at_work { None } else { walk.hedge(position, late) };
+            if let Some((second, rival)) = hedge.and_then(|hedge| self.begin(walk, routed, hedge)) {
+                // Few are raced: their futures need no room in everybody's.
+                return self.raced(walk, (first, asking), (second, Box::pin(rival))).await;
+            }
         }
-        let at_work = self.draft.borrow_mut().attempt(first.lane.n).is_none_or(|attempt| attempt.at_work);
-        let hedge = if at_work { None } else { walk.hedge(position) };
-        let Some((second, rival)) = hedge.and_then(|hedge| self.begin(walk, routed, hedge)) else {
-            return self.alone(walk, first, asking.await);
-        };
-        // Few are raced: their futures need no room in everybody's.
-        self.raced(walk, (first, asking), (second, Box::pin(rival))).await
+        self.alone(walk, first, asking.await)
     }
 
     async fn raced(

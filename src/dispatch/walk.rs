@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pointsman_actors::{
     decide,
-    domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next, Tick},
+    domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next},
     router::Routed,
 };
 
@@ -34,6 +34,8 @@ pub struct Walk {
     taken: Option<usize>,
     attempts: u32,
     /// Whether an attempt of this request may still be raced.
+    may_race: bool,
+    /// Whether that may be as soon as it is unusually late.
     may_hedge: bool,
     failures: Vec<Failed>,
     /// Candidates that were not called, and why.
@@ -60,6 +62,15 @@ pub enum Verdict {
     Stop(ApiError),
 }
 
+/// How late an attempt is when another one may race it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// Later than usual: for the objectives that hedge, out of their budget.
+    Unusually,
+    /// As late as a plain answer never is: for all objectives, out of the budget of retries.
+    Overdue,
+}
+
 /// A place at a provider, if it counts them, and the wait for it.
 type Admission = (Option<Place>, Duration);
 
@@ -69,12 +80,12 @@ impl Walk {
         let (decision, policy) = (&routed.decision, &routed.policy);
         let budgets = &worker.shared.budgets;
         budgets.retry.earn(policy.retry.budget_ratio);
-        let may_hedge = measure.may_be_raced
-            && policy.hedge.budget > 0.0
+        let may_race = measure.may_be_raced
             && decision.max_attempts > 1
             && decision.candidates.len() > 1
-            && policy.hedge.objectives.contains(&decision.objective.value)
             && decision.parameters.provider.allow_fallbacks;
+        let may_hedge =
+            may_race && policy.hedge.budget > 0.0 && policy.hedge.objectives.contains(&decision.objective.value);
         if may_hedge {
             budgets.hedge.earn(policy.hedge.budget);
         }
@@ -86,6 +97,7 @@ impl Walk {
             position: 0,
             taken: None,
             attempts: 0,
+            may_race,
             may_hedge,
             failures: Vec::new(),
             passed_over: Vec::new(),
@@ -98,7 +110,7 @@ impl Walk {
     pub async fn next(&mut self) -> Option<Attempt> {
         while self.attempts < self.routed.decision.max_attempts && Instant::now() < self.deadline {
             let position = self.position;
-            let candidate = self.routed.decision.candidates.get(position)?;
+            let candidate = self.routed.decision.at(position)?;
             self.position += 1;
             if self.taken == Some(position) || !self.has_room(candidate) {
                 continue;
@@ -112,24 +124,32 @@ impl Walk {
         None
     }
 
-    /// When another candidate may race the attempt at `position`, counted from its start; `None` where none may.
+    /// When another candidate may race the attempt at `position`, counted from its start.
     #[must_use]
-    pub fn hedge_after(&self, position: usize) -> Option<Duration> {
-        if !self.may_hedge || self.attempts >= self.routed.decision.max_attempts {
-            return None;
-        }
-        self.rivals(position).next()?;
-        let candidate = self.routed.decision.candidates.get(position)?;
-        let after = decide::hedge_after(candidate, self.measure.streamed, &self.routed.policy);
-        (after < self.deadline.saturating_duration_since(Instant::now())).then_some(after)
+    pub fn moments(&self, position: usize) -> [Option<(Duration, Late)>; 2] {
+        let (policy, streamed) = (&self.routed.policy, self.measure.streamed);
+        let never = !self.may_race || (streamed && !self.may_hedge);
+        let candidate = self.routed.decision.at(position);
+        let may = |_: &&Candidate| {
+            !never && self.attempts < self.routed.decision.max_attempts && self.rivals(position).next().is_some()
+        };
+        let Some(candidate) = candidate.filter(may) else { return [None, None] };
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let hedge = self.may_hedge.then(|| (decide::hedge_after(candidate, streamed, policy), Late::Unusually));
+        let overdue = (!streamed).then(|| (decide::overdue_after(candidate, policy), Late::Overdue));
+        [hedge, overdue].map(|moment| moment.filter(|(after, _)| *after < left))
     }
 
     /// Starts the one attempt that races the one at `position`, if the budget and the endpoints allow it.
     /// It waits for nothing: a provider without a free place is passed by.
-    pub fn hedge(&mut self, position: usize) -> Option<Attempt> {
-        let budget = &self.worker.shared.budgets.hedge;
+    pub fn hedge(&mut self, position: usize, late: Late) -> Option<Attempt> {
+        let budgets = &self.worker.shared.budgets;
+        let (budget, spent) = match late {
+            Late::Unusually => (&budgets.hedge, BudgetSpent::Hedge),
+            Late::Overdue => (&budgets.retry, BudgetSpent::Retry),
+        };
         if !budget.take() {
-            BudgetSpent::Hedge.emit(&self.worker.shared.metrics);
+            spent.emit(&self.worker.shared.metrics);
             return None;
         }
         let started = self.rivals(position).find_map(|rival| {
@@ -145,7 +165,7 @@ impl Walk {
             budget.give_back();
             return None;
         };
-        (self.taken, self.may_hedge) = (Some(rival), false);
+        (self.taken, self.may_race) = (Some(rival), false);
         self.attempts += 1;
         Some(attempt)
     }
@@ -170,8 +190,8 @@ impl Walk {
         }
     }
 
-    /// When an attempt at a plain answer must have ended. Its head comes last, so no clock tells a hanging upstream
-    /// from a thinking one: as long as another could take over, it gets half of what is left.
+    /// When an attempt at a plain answer must have ended: as long as another could take over, it gets half of what is
+    /// left. One that is overdue is raced long before that.
     #[must_use]
     pub fn plain_deadline(&self) -> Instant {
         if !self.may_go_on() {
@@ -186,7 +206,7 @@ impl Walk {
     #[must_use]
     pub fn first_byte_clock(&self, position: usize) -> Duration {
         let (decision, policy) = (&self.routed.decision, &self.routed.policy);
-        let candidate = decision.candidates.get(position).filter(|candidate| candidate.predicted.measured);
+        let candidate = decision.at(position).filter(|candidate| candidate.predicted.measured);
         match candidate.filter(|_| self.may_go_on()) {
             Some(candidate) => decide::first_byte_clock(candidate, policy).min(policy.clocks.first_byte),
             None => policy.clocks.first_byte,
@@ -195,8 +215,7 @@ impl Walk {
 
     /// The attempt at a candidate whose turn it is, or why there is none.
     async fn admitted(&mut self, position: usize) -> Result<Attempt, ExclusionReason> {
-        let candidates = &self.routed.decision.candidates;
-        let candidate = candidates.get(position).ok_or(ExclusionReason::Disabled)?;
+        let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
         let reason = match self.attempts {
             _ if candidate.panic => AttemptReason::Panic,
             _ if candidate.probe => AttemptReason::Probe,
@@ -206,7 +225,7 @@ impl Walk {
         let place = self.place(candidate).await?;
         // Nothing is waited for from here on, so no token is lost with a client that leaves.
         let budget = &self.worker.shared.budgets.retry;
-        let costs_a_token = is_past_open_circuit(candidate);
+        let costs_a_token = candidate.is_past_open_circuit();
         if costs_a_token && !budget.take() {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);
             return Err(ExclusionReason::CircuitOpen);
@@ -226,8 +245,7 @@ impl Walk {
         reason: AttemptReason,
         admission: Admission,
     ) -> Result<Attempt, ExclusionReason> {
-        let candidates = &self.routed.decision.candidates;
-        let candidate = candidates.get(position).ok_or(ExclusionReason::Disabled)?;
+        let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
         let claim = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate)?;
         let (place, queue) = admission;
         let turn = Turn { n: self.attempts + 1, position, reason, queue };
@@ -241,8 +259,8 @@ impl Walk {
         let late = candidates.get(position);
         let calm = move |rival: &&(usize, &Candidate)| {
             let (at, candidate) = **rival;
-            let same_target = late.is_some_and(|late| late.target == candidate.target);
-            same_target && !candidate.probe && !candidate.panic && self.taken != Some(at) && self.has_room(candidate)
+            let ranks_with_it = late.is_some_and(|late| late.group == candidate.group);
+            ranks_with_it && !candidate.probe && !candidate.panic && self.taken != Some(at) && self.has_room(candidate)
         };
         let provider = |candidate: &Candidate| Some(self.routed.catalog.endpoint(candidate.index)?.provider);
         let elsewhere = move |candidate: &Candidate| late.and_then(provider) != provider(candidate);
@@ -269,7 +287,7 @@ impl Walk {
     }
 
     fn note(&mut self, position: usize, kind: FailureKind, status: Option<u16>, wait: Option<Duration>) {
-        let Some(candidate) = self.routed.decision.candidates.get(position) else { return };
+        let Some(candidate) = self.routed.decision.at(position) else { return };
         let catalog = &self.routed.catalog;
         let endpoint = catalog.endpoint(candidate.index);
         let provider = endpoint.and_then(|endpoint| catalog.provider_of(endpoint));
@@ -283,11 +301,14 @@ impl Walk {
         self.failures.push(Failed { endpoint: candidate.index, kind, wait, panic: candidate.panic, previous });
     }
 
-    /// Whether another attempt is left, and a candidate with enough room for it.
+    /// Whether another attempt is left, and somebody with enough room for it. Those on standby behind an open circuit
+    /// are no reason to be impatient with anybody.
     fn may_go_on(&self) -> bool {
-        let mut candidates = self.routed.decision.candidates.iter().enumerate().skip(self.position);
-        self.attempts < self.routed.decision.max_attempts
-            && candidates.any(|(at, candidate)| self.taken != Some(at) && self.has_room(candidate))
+        let decision = &self.routed.decision;
+        let mut open = decision.plan().enumerate().skip(self.position);
+        let is_hope = |at, candidate: &Candidate| at < decision.candidates.len() || !candidate.is_past_open_circuit();
+        self.attempts < decision.max_attempts
+            && open.any(|(at, next)| self.taken != Some(at) && is_hope(at, next) && self.has_room(next))
     }
 
     fn has_room(&self, candidate: &Candidate) -> bool {
@@ -296,13 +317,8 @@ impl Walk {
     }
 
     fn context_length(&self, position: usize) -> u32 {
-        let candidate = self.routed.decision.candidates.get(position);
+        let candidate = self.routed.decision.at(position);
         let endpoint = candidate.and_then(|candidate| self.routed.catalog.endpoint(candidate.index));
         endpoint.map_or(0, |endpoint| endpoint.limits.context_length)
     }
-}
-
-/// Past a circuit that is not closed. An endpoint that is only paced is sound: its own clock protects it.
-fn is_past_open_circuit(candidate: &Candidate) -> bool {
-    candidate.panic && candidate.inputs.until > Tick(0)
 }

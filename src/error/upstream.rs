@@ -99,28 +99,24 @@ impl ApiError {
         }
     }
 
-    /// An upstream refused the request itself: 400, 413 or 422, with its own words.
+    /// An upstream refused the request itself, as `kind` says: 400, 413 or 422, with its own words. The status is not the
+    /// upstream's: a refusal may also come inside a 200.
     #[must_use]
-    pub fn refused(
-        status: u16,
-        context_length: bool,
-        detail: UpstreamDetail,
-        previous: Vec<PreviousError>,
-    ) -> ApiError {
-        let (status, error_type, reason, message) = match status {
-            413 => (
+    pub fn refused(kind: FailureKind, detail: UpstreamDetail, previous: Vec<PreviousError>) -> ApiError {
+        let (status, error_type, reason, message) = match kind {
+            FailureKind::TooLarge => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "payload_too_large",
                 "payload_too_large",
                 "The provider refused the request because it is too large.",
             ),
-            422 => (
+            FailureKind::Unprocessable => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "unprocessable",
                 "unprocessable",
                 "The provider could not process the request.",
             ),
-            _ if context_length => (
+            FailureKind::ContextLength => (
                 StatusCode::BAD_REQUEST,
                 "context_length_exceeded",
                 "context_length_exceeded",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::Metrics;
-use crate::reload::{Attempt, Outcome};
+use crate::standing::{Outcome, Reload};
 
 /// The actors that are watched.
 const ACTORS: [&str; 4] = ["catalog", "health", "ledger", "router"];
@@ -99,26 +99,26 @@ impl ConfigInForce {
 /// The configuration was read again.
 pub struct ConfigReloaded<'a> {
     /// How it went.
-    pub attempt: &'a Attempt,
-    /// How the attempt before went.
-    pub before: Option<&'a Attempt>,
+    pub reload: &'a Reload,
+    /// How the one before went.
+    pub before: Option<&'a Reload>,
 }
 
 impl ConfigReloaded<'_> {
     /// Counts it; logs a refusal as an error, with every fault, and what waits for a restart, once, at `warn`.
     pub fn emit(&self, metrics: &Metrics) {
-        let ConfigReloaded { attempt, before } = self;
+        let ConfigReloaded { reload, before } = self;
         let life = &metrics.life;
-        life.reloads.with_label_values(&[attempt.outcome.as_str()]).inc();
-        life.last_reload_good.set(i64::from(attempt.outcome.faults().is_empty()));
-        life.restart_pending.set(i64::try_from(attempt.pending.len()).unwrap_or(i64::MAX));
-        match attempt.outcome {
-            Outcome::Changed => log::info!("{attempt}"),
-            Outcome::Unchanged => log::debug!("{attempt}"),
-            Outcome::Refused(_) => log::error!("{attempt}"),
+        life.reloads.with_label_values(&[reload.outcome.as_str()]).inc();
+        life.last_reload_good.set(i64::from(reload.outcome.faults().is_empty()));
+        life.restart_pending.set(i64::try_from(reload.pending.len()).unwrap_or(i64::MAX));
+        match reload.outcome {
+            Outcome::Changed => log::info!("{reload}"),
+            Outcome::Unchanged => log::debug!("{reload}"),
+            Outcome::Refused(_) => log::error!("{reload}"),
         }
         let known = before.map(|before| &*before.pending).unwrap_or_default();
-        for pending in attempt.pending.iter().filter(|pending| !known.contains(pending)) {
+        for pending in reload.pending.iter().filter(|pending| !known.contains(pending)) {
             log::warn!("{pending}");
         }
     }
@@ -130,14 +130,17 @@ pub struct Administered<'a> {
     pub by: &'a str,
     /// What, with a verb.
     pub what: &'a str,
-    /// To whom; may be empty.
-    pub whom: &'a str,
+    /// To whom, or how many; `None` where the verb says it all.
+    pub whom: Option<&'a str>,
 }
 
 impl Administered<'_> {
     /// Logs it at `warn`: somebody will want to know who it was.
     pub fn emit(&self) {
-        log::warn!("administration: '{}' {} {:?}", self.by, self.what, self.whom);
+        match self.whom {
+            Some(whom) => log::warn!("administration: '{}' {} {whom:?}", self.by, self.what),
+            None => log::warn!("administration: '{}' {}", self.by, self.what),
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use pointsman_actors::{
     decide::{score_unit, term_names},
-    domain::{Candidate, Catalog, EndpointId, Health, Inputs, Objective, OutputSpread, Prediction, ScoreTerms, Tick},
+    domain::{
+        Candidate, Catalog, Circuit, EndpointId, Health, Inputs, Objective, OutputSpread, Prediction, ScoreTerms, Tick,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +18,14 @@ pub(super) struct RecordedCandidate {
     provider_slug: Option<String>,
     /// Stable id of the endpoint; what the noise depends on.
     endpoint: Digits,
+    /// In the plan, from 0.
+    place: u32,
     /// Position of its provider: later attempts prefer other providers.
     provider: u32,
     /// Which of the requested models it belongs to.
     target: u32,
+    /// Whom it ranks with before anything else: its target, or 0 for all where models compete.
+    group: u32,
     probe: bool,
     panic: bool,
     score: Exact,
@@ -73,8 +79,10 @@ impl RecordedCandidate {
             model: endpoint.and_then(|endpoint| Some(catalog.model_of(endpoint)?.id.to_string())),
             provider_slug: endpoint.and_then(|endpoint| Some(catalog.provider_of(endpoint)?.slug.to_string())),
             endpoint: Digits(candidate.endpoint.0),
+            place: candidate.place,
             provider: candidate.provider,
             target: candidate.target,
+            group: candidate.group,
             probe: candidate.probe,
             panic: candidate.panic,
             score: Exact(candidate.score),
@@ -91,7 +99,9 @@ impl RecordedCandidate {
         Candidate {
             index: 0,
             endpoint: EndpointId(self.endpoint.0),
+            place: self.place,
             target: self.target,
+            group: self.group,
             provider: self.provider,
             score: self.score.0,
             unit: score_unit(objective),
@@ -107,7 +117,12 @@ impl RecordedCandidate {
                 failure: self.failure_probability.0,
                 measured: self.inputs.weight.0 > 0.0,
             },
-            health: Health { circuit: "closed", success_rate: None, samples: 0, in_flight: self.inputs.in_flight },
+            health: Health {
+                circuit: Circuit::Closed,
+                success_rate: None,
+                samples: 0,
+                in_flight: self.inputs.in_flight,
+            },
             output: OutputSpread::default(),
             saving: None,
             inputs: self.inputs.inputs(),

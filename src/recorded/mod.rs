@@ -35,6 +35,8 @@ pub struct Recorded {
     seed: Digits,
     explored: bool,
     max_attempts: u32,
+    /// What ranks before a score was judged with this.
+    latency_margin: Exact,
     estimate: Estimate,
     yardsticks: Yardsticks,
     versions: Versions,
@@ -92,6 +94,7 @@ impl Recorded {
             seed: Digits(decision.seed),
             explored: decision.explored,
             max_attempts: decision.max_attempts,
+            latency_margin: Exact(decision.latency_margin),
             estimate: Estimate { prompt_tokens: decision.prompt_tokens, completion_tokens: decision.completion_tokens },
             yardsticks: Yardsticks {
                 median_time_s: Exact(time),
@@ -127,6 +130,7 @@ impl Recorded {
             code: DecisionCode::OnlyCandidate,
             candidates: self.candidates.iter().map(candidate).collect(),
             rivals: self.rivals.iter().map(candidate).collect(),
+            standby: Vec::new(),
             omitted: self.omitted.iter().map(|id| EndpointId(id.0)).collect(),
             excluded: Vec::new(),
             prompt_tokens: self.estimate.prompt_tokens,
@@ -139,6 +143,7 @@ impl Recorded {
             seed: self.seed.0,
             explored: self.explored,
             max_attempts: self.max_attempts,
+            latency_margin: self.latency_margin.0,
             yardsticks: [
                 self.yardsticks.median_time_s.0,
                 self.yardsticks.median_cost_usd.0,

@@ -32,6 +32,9 @@ const MOST_PAUSES: u32 = 20;
 /// Reads the configuration again whenever one of its files was changed and then left alone. Ends with the gateway.
 pub(crate) fn start(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
     let files = shared.setup.load().config.files();
+    if files.is_empty() {
+        log::info!("the configuration comes from no file: there is nothing to watch");
+    }
     if files.is_empty() || !shared.setup.load().config.reload.watch {
         return None;
     }
@@ -114,11 +117,8 @@ impl Watched {
 
 /// Whether something was done to one of `names`. Reading is not: we read them ourselves.
 fn counts(event: &Event, names: &BTreeSet<OsString>) -> bool {
-    let read = match event.kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
-        EventKind::Access(_) => true,
-        _ => false,
-    };
+    let written = EventKind::Access(AccessKind::Close(AccessMode::Write));
+    let read = matches!(event.kind, EventKind::Access(_)) && event.kind != written;
     let named = |path: &PathBuf| path.file_name().is_some_and(|name| names.contains(name));
     event.need_rescan() || (!read && event.paths.iter().any(named))
 }

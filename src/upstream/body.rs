@@ -54,12 +54,6 @@ impl UpstreamBody {
         self
     }
 
-    /// The length the head announced, if it did.
-    #[must_use]
-    pub fn announced(&self) -> Option<u64> {
-        self.announced
-    }
-
     /// The whole body, if it is no larger than the client's limits allow. Copies nothing when it came in one piece.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
 use super::{
-    Connection, Redactor, Timing, UpstreamBody, UpstreamError,
+    Connection, Redactor, UpstreamBody, UpstreamError,
     body::BodyBounds,
     connector::Connector,
     failure,
@@ -84,23 +84,8 @@ pub struct Call {
 pub struct UpstreamAnswer {
     /// The body.
     pub body: UpstreamBody,
-    /// What the head says the body is.
-    pub form: BodyForm,
-    /// How the attempt spent its time so far.
-    pub timing: Timing,
     /// What the provider says is left of its limits.
     pub quota: QuotaReport,
-}
-
-/// What a body claims to be. Only a claim: many servers get it wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyForm {
-    /// `application/json` or another JSON type.
-    Json,
-    /// `text/event-stream`.
-    EventStream,
-    /// Anything else, or nothing said.
-    Other,
 }
 
 /// Calls one provider from one worker.
@@ -205,18 +190,13 @@ impl UpstreamClient {
         let clock = call.deadline.min(begun + call.head_timeout);
         let prepared = self.prepare(call.path, call.streamed)?;
         let first = attempt(&prepared.pooled, call.body.clone(), (begun, clock), &note).await;
-        let (response, probe, retried) = match first {
-            Ok((response, probe)) => (response, probe, false),
-            Err(failed) if failed.stale => {
-                let second = attempt(&prepared.fresh, call.body.clone(), (begun, clock), &note).await;
-                let (response, probe) = second.map_err(|failed| failed.error)?;
-                (response, probe, true)
-            }
-            Err(failed) => return Err(failed.error),
+        let sent = match first {
+            Err(failed) if failed.stale => attempt(&prepared.fresh, call.body.clone(), (begun, clock), &note).await,
+            sent => sent,
         };
-        let timing = probe.timing(begun, retried);
+        let response = sent.map_err(|failed| failed.error)?;
         if response.status() == StatusCode::OK {
-            accept(response, self.bounds(&call), self.mask.clone(), timing)
+            accept(response, self.bounds(&call), self.mask.clone())
         } else {
             Err(self.refuse(response, &call).await)
         }
@@ -290,13 +270,13 @@ async fn attempt(
     body: Bytes,
     (begun, clock): (Instant, Instant),
     note: &impl Fn(Phases),
-) -> Result<(ClientResponse, Probe), Failed> {
+) -> Result<ClientResponse, Failed> {
     let sending = pin!(PROBE.scope(Probe::default(), timeout_at(clock.into(), request::send(request, body))));
     let mut watched = Watched { sending, begun, note };
     let outcome = watched.sending.as_mut().await;
     let probe = watched.take();
     let error = match outcome {
-        Ok(Ok(response)) => return Ok((response, probe)),
+        Ok(Ok(response)) => return Ok(response),
         Ok(Err(error)) => failure::of_send(&error),
         Err(_) => UpstreamError::timeout("no head in time"),
     };
@@ -309,17 +289,18 @@ fn accept(
     mut response: ClientResponse,
     bounds: BodyBounds,
     mask: Option<Rc<Mask>>,
-    timing: Timing,
 ) -> Result<UpstreamAnswer, UpstreamError> {
     let malformed = |why: &str| UpstreamError::new(FailureKind::Malformed, why).with_status(200);
     if !is_identity(response.headers()) {
         return Err(malformed("an encoded body, though none was asked for"));
     }
-    let form = form(response.headers()).ok_or_else(|| malformed("a web page instead of an answer"))?;
+    if is_web_page(response.headers()) {
+        return Err(malformed("a web page instead of an answer"));
+    }
     let announced = announced(response.headers());
     let body = UpstreamBody::new(response.take_payload(), announced, bounds).masked(mask);
     let quota = quota(response.headers(), SystemTime::now);
-    Ok(UpstreamAnswer { body, form, timing, quota })
+    Ok(UpstreamAnswer { body, quota })
 }
 
 pub(super) fn is_identity(headers: &HeaderMap) -> bool {
@@ -334,14 +315,9 @@ pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// `None` for a web page: some proxy's idea of an error.
-fn form(headers: &HeaderMap) -> Option<BodyForm> {
+/// Whether the body is some proxy's idea of an error. What else a head says of its body is often wrong, and so not asked.
+fn is_web_page(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()).unwrap_or_default();
-    let media = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
-    match media.as_slice() {
-        b"text/html" | b"application/xhtml+xml" => None,
-        b"text/event-stream" => Some(BodyForm::EventStream),
-        b"application/json" => Some(BodyForm::Json),
-        other => Some(if other.ends_with(b"+json") { BodyForm::Json } else { BodyForm::Other }),
-    }
+    let media = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    [&b"text/html"[..], b"application/xhtml+xml"].iter().any(|page| media.eq_ignore_ascii_case(page))
 }

@@ -92,6 +92,12 @@ impl fmt::Display for ConnectionFault {
 impl std::error::Error for ConnectionFault {}
 
 impl Connection {
+    /// Whether the transport itself sends a header of that name, in lower case, or it would change how a message is framed.
+    #[must_use]
+    pub fn sets(name: &str) -> bool {
+        RESERVED.contains(&name)
+    }
+
     /// Whether both lead to the same host and port, with TLS or without.
     pub(super) fn is_same_place(&self, other: &Connection) -> bool {
         (&self.host, self.port, &self.server_name) == (&other.host, other.port, &other.server_name)
@@ -205,7 +211,7 @@ impl Credentials {
 
 fn header_name(name: &str) -> Result<HeaderName, ConnectionFault> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConnectionFault::HeaderName(name.to_owned()))?;
-    if RESERVED.contains(&name.as_str()) {
+    if Connection::sets(name.as_str()) {
         return Err(ConnectionFault::Reserved(name.to_string()));
     }
     Ok(name)

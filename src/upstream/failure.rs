@@ -7,7 +7,7 @@ use std::{fmt, io};
 use actix_http::error::{ParseError, PayloadError};
 use awc::error::{ConnectError, SendRequestError};
 use pointsman_actors::{
-    domain::{Blame, Failure, FailureKind, Next},
+    domain::{Failure, FailureKind},
     stats::QuotaReport,
 };
 
@@ -50,18 +50,6 @@ impl UpstreamError {
     pub(super) fn with_status(mut self, status: u16) -> UpstreamError {
         self.failure.status = Some(status);
         self
-    }
-
-    /// Whose fault it is.
-    #[must_use]
-    pub fn blame(&self) -> Blame {
-        self.failure.kind.blame()
-    }
-
-    /// What may be tried next.
-    #[must_use]
-    pub fn next(&self) -> Next {
-        self.failure.kind.next()
     }
 }
 

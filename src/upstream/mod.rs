@@ -31,12 +31,12 @@ mod tls;
 mod transport;
 
 pub use body::UpstreamBody;
-pub use client::{BodyForm, Call, TransportLimits, UpstreamAnswer, UpstreamClient};
+pub use client::{Call, TransportLimits, UpstreamAnswer, UpstreamClient};
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
 pub use guard::dry_run::{Examined, examine};
 pub use page::read_page;
-pub use probe::{Phases, Timing};
+pub use probe::Phases;
 pub use redact::Redactor;
 pub use retry_after::retry_after;
 pub use tls::{TlsFault, client_config};

@@ -37,20 +37,6 @@ impl Probe {
         self.answered.get()
     }
 
-    /// The timing of an attempt that began at `begun` and whose head is complete now.
-    pub(super) fn timing(&self, begun: Instant, retried: bool) -> Timing {
-        let head = begun.elapsed();
-        let first_byte = self.first_byte.get().map_or(head, |moment| moment.duration_since(begun));
-        Timing {
-            reused: !self.fresh.get(),
-            retried,
-            connect: self.connect.get(),
-            tls: self.tls.get(),
-            first_byte,
-            head,
-        }
-    }
-
     fn phases(&self, begun: Instant) -> Phases {
         Phases {
             sent: self.ready.get() || !self.fresh.get(),
@@ -97,23 +83,6 @@ impl<F, N: Fn(Phases)> Drop for Watched<'_, F, N> {
     fn drop(&mut self) {
         self.take();
     }
-}
-
-/// How an attempt that was answered spent its time; each duration but the first two counts from the call of `send`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
-    /// Whether the connection had served before.
-    pub reused: bool,
-    /// Whether a reused connection had died and a fresh one took over.
-    pub retried: bool,
-    /// Name resolution and TCP handshake; `None` on a reused connection.
-    pub connect: Option<Duration>,
-    /// TLS handshake; `None` without one.
-    pub tls: Option<Duration>,
-    /// First byte of the answer's head at the socket, interim heads aside.
-    pub first_byte: Duration,
-    /// The head was complete.
-    pub head: Duration,
 }
 
 /// A connection is being opened.

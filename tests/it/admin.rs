@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use actix_web::http::Method;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 use crate::{
@@ -205,6 +206,8 @@ async fn the_status_tells_of_actors_places_and_the_configuration() {
     let status = call(&gateway.admin(), Method::GET, "/api/v1/admin/status", ADMIN).await.expect(200);
     let data = &status["data"];
     assert_eq!(data["config"]["version"], 1);
+    let started: DateTime<Utc> = data["started_at"].as_str().unwrap().parse().unwrap();
+    assert!((Utc::now() - started).abs() < TimeDelta::hours(1), "{data}");
     let actors: Vec<_> =
         data["actors"].as_array().unwrap().iter().map(|actor| (&actor["name"], &actor["ok"])).collect();
     let yes = json!(true);

@@ -106,6 +106,7 @@ async fn chunks_that_are_none() {
         chunked("a bare LF inside an extension", &format!("{size};a\nb\r\n{body}\r\n0\r\n\r\n"), &[400]),
         chunked("a bare CR inside an extension", &format!("{size};a\rb\r\n{body}\r\n0\r\n\r\n"), &[400]),
         chunked("a null inside an extension", &format!("{size};a\0b\r\n{body}\r\n0\r\n\r\n"), &[400]),
+        chunked("a trailer, which is lawful", &format!("{size}\r\n{body}\r\n0\r\nx-trailer: 1\r\n\r\n"), &[200]),
         chunked("two sizes", &format!("{size} {size}\r\n{body}\r\n0\r\n\r\n{behind}"), &[400]),
     ])
     .await;

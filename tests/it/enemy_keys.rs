@@ -88,6 +88,26 @@ async fn a_caller_without_a_key_is_refused_before_its_body_is_read() {
     assert_eq!(upstream.connections(), 0);
 }
 
+/// Nor does anybody who was refused keep a connection with a body that does not end.
+#[actix_web::test]
+async fn a_refused_caller_does_not_keep_its_connection_with_a_body_without_end() {
+    let (gateway, _upstream) = one_model(&completion("x")).await;
+    for (key, more) in [("wrong", ""), ("wrong", "expect: 100-continue\r\n"), (KEY, "content-encoding: gzip\r\n")] {
+        for framing in ["content-length: 33554432", "transfer-encoding: chunked"] {
+            let mut client = RawClient::connect(gateway.address).await;
+            let head = format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n{more}");
+            client.say(format!("{head}{framing}\r\n\r\n")).await;
+            let said = client.until("}}}").await;
+            assert!(said.starts_with("HTTP/1.1 4") && said.contains("connection: close"), "{said}");
+            let begun = Instant::now();
+            while client.say("1\r\nx\r\n").await {
+                assert!(begun.elapsed() < Duration::from_secs(5), "{key} {more} {framing}: it is still read from");
+                actix_web::rt::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
 /// A wrong key and no key at all differ in nothing that helps to guess one.
 #[actix_web::test]
 async fn every_wrong_key_gets_the_same_words() {

@@ -98,6 +98,23 @@ async fn a_head_that_does_not_end_is_a_408_and_trickling_does_not_help() {
     assert!(begun.elapsed() < 2 * SECOND, "{:?}", begun.elapsed());
 }
 
+/// The whole of a large answer is ours before the client has read any of it: it is held for as long as its reader reads.
+#[actix_web::test]
+async fn a_reader_that_stops_inside_a_plain_answer_is_dropped() {
+    let upstream = Upstream::start([Script::answering(http(200, &completion(&"x".repeat(16 << 20))))]);
+    let gateway = gateway(&upstream, "[timeouts]\nclient_write_stall_secs = 0.5\n").await;
+    let mut client = RawClient::chat(&gateway, &ask("acme/small")).await.with_small_window();
+    client.until("HTTP/1.1 200").await;
+    assert!(client.has_a_peer());
+    let begun = Instant::now();
+    while client.has_a_peer() || load_of(&gateway).await["connections"].as_u64().unwrap() > 10 {
+        assert!(begun.elapsed() < 8 * SECOND, "it is still waited for");
+        actix_web::rt::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(client.rest().await.len() < 16 << 20);
+    gateway.chat(&ask("acme/small")).await.expect(200);
+}
+
 async fn load_of(gateway: &TestGateway) -> Value {
     gateway.get("/health/ready").await.expect(200)["checks"]["load"].take()
 }

@@ -90,6 +90,23 @@ impl Setting {
         }
     }
 
+    /// The score of `slow`, as a preview has it.
+    async fn expected(&self) -> Value {
+        let preview = self.gateway.post("/api/v1/route/preview", &json!({"model": "acme/small"})).await.expect(200);
+        let candidates = preview["candidates"].as_array().unwrap().iter();
+        candidates.into_iter().find(|candidate| candidate["provider_slug"] == "slow").unwrap()["score"].clone()
+    }
+
+    /// Has one call answered, and waits until the routing has heard of it.
+    async fn measure(&self, body: &Value) {
+        let unknown = self.expected().await;
+        self.gateway.chat(body).await.expect(200);
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while self.expected().await == unknown {
+            assert!(std::time::Instant::now() < deadline, "it is never measured");
+        }
+    }
+
     async fn spent(&self) -> f64 {
         self.gateway.get("/api/v1/key").await.expect(200)["data"]["usage"].as_f64().unwrap()
     }
@@ -385,6 +402,38 @@ async fn nobody_is_raced_where_it_is_not_wanted() {
     let config = HEDGING.replace("budget = 1.0", "budget = 0");
     let setting = Setting::with(&config, [late()], [Script::answering(says("quick", false))]).await;
     assert_eq!(heard(&setting.gateway.chat(&fastest(false)).await), "slow", "no budget");
+}
+
+/// Whatever the objective: what takes many times longer than ever before hangs, as likely as not. It is not ended, but
+/// it is no longer waited for alone.
+#[actix_web::test]
+async fn a_plain_answer_that_is_overdue_is_raced_under_every_objective() {
+    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.2\n";
+    for objective in ["cheapest", "reliable", "balanced", "fastest"] {
+        let hangs = Script::new().request().send(says("known", false)).request();
+        let setting = Setting::with(overdue, [hangs], [Script::answering(says("quick", false))]).await;
+        let ask = and(fastest(false), json!({"objective": objective, "max_tokens": 4}));
+        setting.measure(&ask).await;
+        let begun = std::time::Instant::now();
+        let reply = setting.gateway.chat(&ask).await;
+        assert_eq!(heard(&reply), "quick", "{objective}");
+        assert!(begun.elapsed() < PATIENCE, "{objective}: {:?}", begun.elapsed());
+        assert_eq!(record_line(&setting.record(&reply).await), "completed | lost_race, ok:200", "{objective}");
+        assert!(setting.slow.eventually(SOON, closed).await, "{objective}: the loser is let go");
+    }
+}
+
+#[actix_web::test]
+async fn an_answer_that_takes_long_wins_although_it_was_raced() {
+    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.2\n";
+    let gate = Gate::new();
+    let long = Script::new().request().send(says("known", false)).request().wait(&gate).send(says("long", false));
+    let setting = Setting::with(overdue, [long], [Script::new().request().open(&gate)]).await;
+    let ask = and(fastest(false), json!({"objective": "cheapest"}));
+    setting.measure(&ask).await;
+    let reply = setting.gateway.chat(&ask).await;
+    assert_eq!((heard(&reply).as_str(), setting.quick.connections()), ("long", 1));
+    assert_eq!(record_line(&setting.record(&reply).await), "completed | ok:200, lost_race");
 }
 
 /// Contract statement 29: a later entry of `models` waits until the first has failed, late or not.

@@ -70,6 +70,8 @@ async fn a_200_with_something_else_in_it() {
     let deep = format!("{{\"choices\":[{{\"message\":{}1{}}}]}}", "[".repeat(100_000), "]".repeat(100_000));
     plain(&ok(&deep), MALFORMED).await;
     plain(&ok(&format!("{} trailing", completion("Hello"))), MALFORMED).await;
+    let choice = r#"{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}"#;
+    plain(&ok(&format!("{{\"choices\":[{}{choice}]}}", format!("{choice},").repeat(200_000))), MALFORMED).await;
 }
 
 /// An error inside a plain 200 is no answer, whatever it says: an upstream that means it sends a status.
@@ -153,6 +155,31 @@ async fn check_usage(told: &str, expected: Option<(u64, u64)>) {
     match expected {
         Some(expected) => assert_eq!((prompt, completion), expected, "{told}"),
         None => assert!(prompt < 1000 && completion < 1000, "{told}: {usage}"),
+    }
+}
+
+/// No header of the upstream's is passed on, whatever it is called.
+#[actix_web::test]
+async fn headers_that_are_meant_for_the_client() {
+    let evil = "set-cookie: evil=1\r\naccess-control-allow-origin: *\r\nx-generation-id: gen-evil\r\n\
+                x-request-id: evil\r\nserver: evil\r\nretry-after: 9\r\nlocation: http://evil.example\r\n";
+    let stream = crate::hostile::stream_of(&crate::hostile::events("Hello"));
+    for (answer, streamed, expected) in [
+        (status("200 OK", evil, &completion("Hello")), false, 200),
+        (stream.replacen("\r\n", &format!("\r\n{evil}"), 1), true, 200),
+        (status("400 Bad Request", evil, "{}"), false, 400),
+        (status("500 Oops", evil, "{}"), true, 502),
+    ] {
+        let upstream = Upstream::start([saying(&answer)]);
+        let gateway = gateway(&[upstream.url("")], "").await;
+        let reply = gateway.chat(&body(streamed)).await;
+        let shown: Vec<_> = reply.headers.iter().filter(|(_, value)| value.contains("evil")).collect();
+        assert_eq!((reply.status, shown.len()), (expected, 0), "{:?}", reply.headers);
+        for name in ["set-cookie", "access-control-allow-origin", "location", "server"] {
+            assert!(reply.header(name).is_none(), "{name}");
+        }
+        // A wait that is asked for is told, as ours.
+        assert_eq!(reply.header("retry-after"), (reply.status >= 500).then_some("9"));
     }
 }
 

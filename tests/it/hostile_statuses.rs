@@ -44,6 +44,24 @@ async fn an_upstream_without_room() {
     same(&with_status("529 Overloaded"), "503 provider_overloaded | failed | overloaded:529").await;
 }
 
+/// A refusal whose body never ends, or never comes, is told by its status all the same, and soon.
+#[actix_web::test]
+async fn a_refusal_without_end() {
+    let chunked = |line: &str| format!("HTTP/1.1 {line}\r\ntransfer-encoding: chunked\r\n\r\n");
+    let endless = |line: &str| {
+        let more = Script::new().send(crate::hostile::chunk(&"x".repeat(60_000)));
+        Script::new().request().send(chunked(line)).repeat(more)
+    };
+    let silent = |line: &str| Script::new().request().send(chunked(line));
+    for script in [endless("500 Oops"), silent("500 Oops")] {
+        same(&script, "502 provider_unavailable | failed | server:500").await;
+    }
+    for script in [endless("429 Slow"), silent("429 Slow")] {
+        same(&script, "429 rate_limit_exceeded | failed | rate_limited:429").await;
+    }
+    same(&endless("400 Bad Request"), "400 invalid_request | failed | bad_request:400").await;
+}
+
 /// Statement 47: what concerns our own account is never shown as if it were the caller's.
 #[actix_web::test]
 async fn refusals_of_our_own_account() {

@@ -97,6 +97,53 @@ async fn heart_beats_for_ever() {
     check(Case::streamed(&roles, "504 timeout | failed | timeout:200").waiting()).await;
 }
 
+/// Bytes of an event that is never whole are no sign of life either.
+#[actix_web::test]
+async fn an_event_that_never_ends_a_byte_at_a_time() {
+    let bytes = || Script::new().repeat(Script::new().send(chunk("x")).pause(Duration::from_millis(20)));
+    let begun = chunk("data: {\"choices\":[{\"delta\":{\"content\":\"");
+    let before = Script::new().request().send(format!("{CHUNKED}{begun}")).repeat(bytes());
+    check(Case::streamed(&before, "504 timeout | failed | timeout:200").waiting()).await;
+    let after = Script::new().request().send(format!("{CHUNKED}{}{begun}", chunk(&text("Hel")))).repeat(bytes());
+    check(Case::streamed(&after, "200 'Hel' error 504 timeout | failed | timeout:200").waiting()).await;
+}
+
+/// Events without anything in them are comments by another name.
+#[actix_web::test]
+async fn empty_events_for_ever() {
+    for nothing in ["data:\n\n", "data: {}\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n", "\n", &text("")] {
+        let again = || Script::new().repeat(Script::new().send(chunk(nothing)).pause(Duration::from_millis(20)));
+        let before = Script::new().request().send(CHUNKED).repeat(again());
+        check(Case::streamed(&before, "504 timeout | failed | timeout:200").waiting()).await;
+        let after = Script::new().request().send(format!("{CHUNKED}{}", chunk(&text("Hel")))).repeat(again());
+        check(Case::streamed(&after, "200 'Hel' error 504 timeout | failed | timeout:200").waiting()).await;
+        streamed(&format!("{nothing}{}", events("Hello")), HELLO).await;
+    }
+}
+
+/// Behind the finish nothing is waited for that a client could want.
+#[actix_web::test]
+async fn heart_beats_behind_the_finish() {
+    let whole = format!("{CHUNKED}{}", chunk(&format!("{}{}", text("Hello"), finish("stop"))));
+    let beat = Script::new().send(chunk(": beat\n\n")).pause(Duration::from_millis(20));
+    check(Case::streamed(&Script::new().request().send(whole).repeat(beat), HELLO).waiting()).await;
+}
+
+/// What may stand beside chunks: a trailer is lawful, an extension too, and neither without end.
+#[actix_web::test]
+async fn trailers_and_extensions() {
+    let body = chunk(&events("Hello"));
+    let extended = body.replacen("\r\n", ";name=value\r\n", 1);
+    for whole in [format!("{body}0\r\nx-trailer: 1\r\n\r\n"), format!("{extended}0\r\n\r\n")] {
+        check(Case::streamed(&saying(&format!("{CHUNKED}{whole}")), HELLO)).await;
+    }
+    let trailers = Script::new().send("x-trailer: 0123456789012345678901234567890123456789\r\n".repeat(1000));
+    let begun = Script::new().request().send(format!("{CHUNKED}{body}0\r\n"));
+    check(Case::streamed(&begun.repeat(trailers), HELLO)).await;
+    let begun = Script::new().request().send(format!("{CHUNKED}5;")).pause(Duration::from_millis(100));
+    check(Case::streamed(&begun.repeat(Script::new().send("x".repeat(60_000))), MALFORMED).waiting()).await;
+}
+
 /// Statement 38: no byte is lost or changed, wherever the upstream's writes end.
 #[actix_web::test]
 async fn a_stream_split_at_every_byte() {

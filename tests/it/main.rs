@@ -19,6 +19,7 @@ mod config_faults;
 mod config_fuzz;
 #[cfg(test)]
 mod config_models;
+mod config_routing;
 #[cfg(test)]
 mod config_secrets;
 #[cfg(test)]
@@ -134,6 +135,8 @@ mod schema;
 mod scripted;
 #[cfg(test)]
 mod server_tls;
+#[cfg(test)]
+mod server_tls_clients;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -55,6 +55,16 @@ async fn a_provider_without_a_request_left_is_not_called_while_another_can_serve
 }
 
 #[actix_web::test]
+async fn a_provider_without_a_request_left_is_asked_before_a_failure_is_shown() {
+    let other = Upstream::start([Script::answering(http_with(500, "", &json!({"error": {"message": "down"}})))]);
+    let (gateway, spent) = gateway(&other).await;
+    for _ in 0..2 {
+        assert_eq!(served(&gateway, &cheapest()).await.1, "spent");
+    }
+    assert_eq!((spent.requests().len(), other.requests().len()), (2, 1), "the other one goes first, and fails");
+}
+
+#[actix_web::test]
 async fn a_provider_without_a_request_left_is_called_again_when_nothing_else_is_left() {
     let other = saying("other");
     let (gateway, spent) = gateway(&other).await;

@@ -68,6 +68,27 @@ async fn a_replay_is_for_the_owner_of_the_generation_only() {
     assert_eq!(foreign["metadata"]["reason"], "generation_not_found");
 }
 
+#[actix_web::test]
+async fn a_reload_takes_nothing_away_from_a_replay() {
+    let (gateway, upstreams, id) = served().await;
+    let before = page(&gateway, &id).await.expect(200)["data"].take();
+    // Another policy, and a catalog in which two of the three providers are gone and the third stands elsewhere.
+    let policy = "[routing]\nexploration = 1.5\nhalf_life_s = 5\nt_fail_ms = 900\ncheapest_time_value = 0.5";
+    let world = World::default().with(policy).provider("dawn", upstreams[0].address());
+    let world = world.provider("crow", upstreams[2].address());
+    let model = Model::new("acme/small").at("dawn", "0.000009", "0.000009").at("crow", "0.0000012", "0.000002");
+    let version = world.model(&Model::new("dawn/first").at("dawn", "0", "0")).model(&model).take_over(&gateway).await;
+    assert!(version > 1);
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    let after = page(&gateway, &id).await.expect(200)["data"].take();
+    assert_eq!((&after["identical"], &after["lost"], &after["differences"]), (&json!(true), &json!([]), &json!([])));
+    assert_eq!(after["recomputed"]["candidates"][0]["score"], before["recomputed"]["candidates"][0]["score"]);
+    assert_eq!(after["recorded"]["policy"], before["recorded"]["policy"]);
+    let (code, out, err) = say(&["replay", &id, "--url", &gateway.url("")], &[("POINTSMAN_API_KEY", KEY)]).await;
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.ends_with("\nidentical\n"), "{out}");
+}
+
 /// What the binary says about these arguments: exit code, standard output, standard error.
 async fn say(arguments: &[&str], environment: &[(&'static str, &'static str)]) -> (Option<i32>, String, String) {
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();

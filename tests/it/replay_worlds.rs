@@ -3,11 +3,11 @@
 #[path = "../../actors/tests/routing_world/mod.rs"]
 mod routing_world;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use pointsman::recorded::Recorded;
 use pointsman_actors::{
-    decide::{decide, kept_for_the_record, replay, splitmix64},
+    decide::{decide_to_serve, replay, splitmix64},
     domain::{Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, Sticky, Weights},
 };
 use routing_world::{NOW, World};
@@ -95,6 +95,7 @@ fn query(dice: &mut Dice, world: &World) -> Query {
         query.sticky = Some(Sticky { endpoint, cached_tokens: dice.below(30_000) as u32 });
     }
     query.routing.provider.allow_fallbacks = !dice.one_in(4);
+    query.routing.provider.across_models = dice.one_in(4);
     if dice.one_in(4) {
         query.routing.provider.order = vec!["p3".to_owned(), "p1".to_owned()];
     }
@@ -154,9 +155,8 @@ fn ten_thousand_recorded_decisions_are_made_again_without_a_difference() {
         let endpoints: Vec<String> = (0..count).map(|n| endpoint(dice, n % 6, n / 6, all_shut)).collect();
         let world = World::under(&endpoints.join(" | "), policy(dice));
         let (query, seed) = (query(dice, &world), if dice.one_in(4) { None } else { Some(dice.roll()) });
-        let Ok(decision) = decide(&world.snapshot, &world.live, &query, NOW, seed) else { continue };
+        let Ok(kept) = decide_to_serve(&world.snapshot, &world.live, &query, NOW, seed) else { continue };
         let policy = &world.snapshot.policy;
-        let kept = kept_for_the_record(&Arc::new(decision), policy);
         let again = replay(&kept, policy);
         assert!(again.is_identical(), "world {number}: {:?} {:?}", again.differences, again.lost);
 

@@ -78,6 +78,30 @@ async fn attempts_past_open_circuits_say_why_they_were_made() {
     assert!(attempts.len() == 2 && attempts.iter().all(|attempt| attempt["reason"] == "panic"), "{attempts:?}");
 }
 
+/// The one whose circuit is open takes no part in the choice. It has recovered meanwhile, and the only sound one fails.
+#[actix_web::test]
+async fn before_a_failure_is_shown_an_endpoint_behind_an_open_circuit_is_asked() {
+    let answer = |text| http(200, &crate::world::completion(text));
+    let down = http(500, &json!({"error": {"message": "down"}}));
+    let one_then = |once: String, then: String| Script::new().request().send(once).request().send(then);
+    let first = Upstream::start([one_then(down.clone(), answer("first")), Script::answering(answer("first"))]);
+    let second = Upstream::start([one_then(answer("second"), down)]);
+    let gateway = gateway(&[first.url(""), second.url("")], SHUT_FOR_GOOD).await;
+    let reply = gateway.chat(&body(false)).await;
+    assert_eq!(line(&gateway, &reply).await, "completed | server:500, ok:200");
+    let preview = gateway.post("/api/v1/route/preview", &body(false)).await.expect(200);
+    let excluded = preview["excluded"].as_array().unwrap();
+    assert_eq!((excluded.len(), &excluded[0]["reason"]), (1, &json!("circuit_open")), "{preview}");
+    assert_eq!(excluded[0]["standby"], 1, "a preview says who is asked if all candidates fail: {preview}");
+
+    let reply = gateway.chat(&body(false)).await;
+    assert_eq!(line(&gateway, &reply).await, "completed | server:500, ok:200");
+    let id = reply.header("x-generation-id").unwrap();
+    let explained = crate::contract_route::explain(&gateway, id).await;
+    let reasons: Vec<_> = explained["attempts"].as_array().unwrap().iter().map(|attempt| &attempt["reason"]).collect();
+    assert_eq!(reasons, ["first", "panic"], "{explained}");
+}
+
 #[actix_web::test]
 async fn an_empty_budget_stands_in_nobodys_way_as_long_as_a_circuit_is_closed() {
     let (failing, healthy) =

@@ -11,8 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
 use pointsman::reload::Cause;
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use rustls::{
     ClientConfig, RootCertStore, SupportedProtocolVersion,
     crypto::ring,
@@ -34,23 +35,29 @@ use crate::{
 };
 
 /// A certificate that vouches for itself, and its key.
-struct Pair {
+pub(crate) struct Pair {
     certificate: CertificateDer<'static>,
     pem: String,
     key: String,
 }
 
-fn pair() -> Pair {
+pub(crate) fn pair() -> Pair {
+    pair_until(Utc::now() + TimeDelta::days(365))
+}
+
+fn pair_until(end: DateTime<Utc>) -> Pair {
     let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let mut certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    certificate.not_after = date_time_ymd(end.year(), end.month().try_into().unwrap(), end.day().try_into().unwrap());
+    let certificate = certificate.self_signed(&key).unwrap();
     Pair { certificate: certificate.der().clone(), pem: certificate.pem(), key: key.serialize_pem() }
 }
 
 /// Certificate, key and configuration in a directory that goes with the test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(pair: &Pair) -> Folder {
+    pub(crate) fn new(pair: &Pair) -> Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("tls-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let folder = Folder(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
@@ -73,7 +80,7 @@ impl Folder {
         path
     }
 
-    async fn start(&self, world: &World) -> TestGateway {
+    pub(crate) async fn start(&self, world: &World) -> TestGateway {
         let environment: Vec<(&str, &str)> =
             world.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         TestGateway::load(&self.config(world), &environment).await
@@ -86,14 +93,14 @@ impl Drop for Folder {
     }
 }
 
-fn world(upstream: &Upstream) -> World {
+pub(crate) fn world(upstream: &Upstream) -> World {
     World::new()
         .provider("acme", upstream.address())
         .model(&Model::new("acme/small").at("acme", "0.000001", "0.000001"))
 }
 
 /// A connection that trusts this certificate only.
-async fn connect(
+pub(crate) async fn connect(
     gateway: &TestGateway,
     pair: &Pair,
     versions: &[&'static SupportedProtocolVersion],
@@ -108,9 +115,9 @@ async fn connect(
     TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), tcp).await
 }
 
-const ANY: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
+pub(crate) const ANY: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 
-async fn send_chat(stream: &mut TlsStream<TcpStream>, streamed: bool) {
+pub(crate) async fn send_chat(stream: &mut TlsStream<TcpStream>, streamed: bool) {
     let body = and(ask("acme/small"), json!({"stream": streamed})).to_string();
     let head = format!(
         "POST /api/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\n\
@@ -120,7 +127,7 @@ async fn send_chat(stream: &mut TlsStream<TcpStream>, streamed: bool) {
     stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
 }
 
-async fn until(stream: &mut TlsStream<TcpStream>, wanted: &str) -> String {
+pub(crate) async fn until(stream: &mut TlsStream<TcpStream>, wanted: &str) -> String {
     let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
     let reading = async {
         while !String::from_utf8_lossy(&got).contains(wanted) {
@@ -225,15 +232,34 @@ async fn a_client_that_reads_nothing_is_dropped_on_tls_too() {
     }
 }
 
+/// What `pointsman check` says of what lies in the folder.
+fn checked(folder: &Folder) -> String {
+    let path = folder.0.join("config.toml");
+    fs::write(&path, "[server.tls]\ncertificate = \"server.pem\"\nkey = \"server.key\"\n").unwrap();
+    let output = run(&["check", "--config", path.to_str().unwrap()], &[]);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_certificate_that_ended_or_soon_will_is_noted() {
+    let days = |days| Utc::now() + TimeDelta::days(days);
+    for (end, noted) in [(days(-1), Some("ended on")), (days(3), Some("ends on")), (days(30), None)] {
+        let folder = Folder::new(&pair_until(end));
+        let text = checked(&folder);
+        match noted {
+            Some(words) => assert!(text.contains(&format!("server.pem {words} {}-", end.year())), "{text}"),
+            None => assert!(!text.contains("server.tls.certificate"), "{text}"),
+        }
+    }
+}
+
 #[test]
 fn a_key_that_others_may_read_is_noted() {
     let pair = pair();
     let folder = Folder::new(&pair);
     fs::set_permissions(folder.0.join("server.key"), fs::Permissions::from_mode(0o644)).unwrap();
-    let path = folder.0.join("config.toml");
-    fs::write(&path, "[server.tls]\ncertificate = \"server.pem\"\nkey = \"server.key\"\n").unwrap();
-    let output = run(&["check", "--config", path.to_str().unwrap()], &[]);
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = checked(&folder);
     assert!(text.contains("server.key has mode 0644: others may read it"), "{text}");
     assert!(!text.contains("PRIVATE KEY"), "{text}");
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{KEY, TestGateway},
+    raw_client::RawClient,
     scripted::{Script, Upstream},
     world::{Model, PATIENCE, World, answer, ask, http},
 };
@@ -162,4 +163,58 @@ async fn a_conversation_leaves_an_endpoint_that_fails() {
     for _ in 0..6 {
         assert_eq!(goes(&gateway, &turns).await.0, "cheap");
     }
+}
+
+/// A stream that was left behind its first content has filled the cache all the same.
+#[actix_web::test]
+async fn a_conversation_that_was_broken_off_goes_on_where_it_was() {
+    let content = json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{"index": 0, "delta": {"role": "assistant", "content": "onwards"}, "finish_reason": null}]});
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    let endless = || Upstream::start([Script::new().request().send(format!("{head}data: {content}\n\n"))]);
+    let upstreams = [endless(), endless()];
+    let price = |input: &str| {
+        format!("prompt = \"0.0000{input}\", completion = \"0.00001\", input_cache_read = \"0.00000{input}\"")
+    };
+    let shared = Model::new("acme/shared").priced("cheap", &price("10")).priced("dear", &price("11"));
+    let world = World::new().provider("cheap", upstreams[0].address()).provider("dear", upstreams[1].address());
+    let gateway = world.model(&shared).start().await;
+    let first = turn("Be kind. ", "Which way?", json!({"stream": true}));
+    let mut sent = first.clone();
+    sent["provider"] = json!({"only": ["dear"]});
+    let mut client = RawClient::chat(&gateway, &sent).await;
+    client.until("onwards").await;
+    client.hang_up();
+    let next = later(first);
+    let deadline = Instant::now() + PATIENCE;
+    let code = async || gateway.post("/api/v1/route/preview", &next).await.expect(200)["decision_code"].take();
+    while code().await != "session_sticky" {
+        assert!(Instant::now() < deadline, "nobody remembers where it was");
+        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Long prompts take long here although they were cached: if they counted, a slope would be learned.
+#[actix_web::test]
+async fn what_was_read_from_a_cache_teaches_nothing_about_long_prompts() {
+    let told = |prompt: u64, cached: u64| {
+        let usage = json!({"prompt_tokens": prompt, "completion_tokens": 1, "total_tokens": prompt + 1,
+            "prompt_tokens_details": {"cached_tokens": cached}});
+        http(200, &answer(json!({"role": "assistant", "content": "x"}), usage))
+    };
+    let both = Script::new().request().send(told(10, 0)).request().pause(Duration::from_millis(40));
+    let upstream = Upstream::start([Script::new().repeat(both.send(told(4010, 4000)))]);
+    let world = World::new().provider("acme", upstream.address());
+    let gateway = world.model(&Model::new("acme/shared").at("acme", "0.00001", "0.00001")).start().await;
+    for _ in 0..20 {
+        gateway.chat(&ask("acme/shared")).await.expect(200);
+        gateway.chat(&turn("Be kind. ", "Which way?", json!({}))).await.expect(200);
+    }
+    let first_token = async |request: &Value| {
+        let preview = gateway.post("/api/v1/route/preview", request).await.expect(200);
+        preview["candidates"][0]["predicted"]["ttft_ms"]["p50"].as_f64().unwrap()
+    };
+    let (short, long) = (ask("acme/shared"), turn("Be quick. ", "How far?", json!({})));
+    let (short, long) = (first_token(&short).await, first_token(&long).await);
+    assert!(long < 1.1 * short, "{short} ms, {long} ms with a long prompt");
 }

@@ -1,6 +1,7 @@
 //! How the transport's tests call a scripted upstream, and how they put what came back into one line.
 
 use std::{
+    cell::Cell,
     sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
@@ -10,7 +11,8 @@ use futures_util::StreamExt as _;
 use pointsman::{
     secret::Secret,
     upstream::{
-        Call, Connection, Redactor, TransportLimits, UpstreamAnswer, UpstreamClient, UpstreamError, client_config,
+        Call, Connection, Phases, Redactor, TransportLimits, UpstreamAnswer, UpstreamClient, UpstreamError,
+        client_config,
     },
 };
 use rustls::ClientConfig;
@@ -63,6 +65,13 @@ pub(crate) fn plain(body: impl Into<Bytes>) -> Call {
 /// The same, asking for a stream.
 pub(crate) fn streamed(body: impl Into<Bytes>) -> Call {
     Call { streamed: true, ..plain(body) }
+}
+
+/// Sends a call that is answered, and says how far its last connection came on the way.
+pub(crate) async fn timed(client: &UpstreamClient, call: Call) -> (UpstreamAnswer, Phases) {
+    let phases = Cell::new(Phases::default());
+    let answer = client.send_noting(call, |noted| phases.set(noted)).await.unwrap();
+    (answer, phases.get())
 }
 
 /// Sends a call and says in one line how it went: the body, or the failure, and what had come before it.

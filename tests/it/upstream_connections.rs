@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 
 use crate::{
     scripted::{Gate, Script, Upstream},
-    upstream_calls::{client, ok, outcome, plain, streamed},
+    upstream_calls::{client, ok, outcome, plain, streamed, timed},
 };
 
 /// The figure of a cancelled call: the upstream sees the close within this time.
@@ -27,10 +27,9 @@ async fn a_connection_is_used_again_after_a_regular_answer() {
     let upstream = Upstream::start([Script::answering(ok("hello"))]);
     let client = client(&upstream.url("/v1"));
     for round in 0..5 {
-        let answer = client.send(plain("{}")).await.unwrap();
-        assert_eq!(answer.timing.reused, round > 0);
-        assert_eq!(answer.timing.connect.is_some(), round == 0, "only the first one connects");
-        assert!(answer.timing.first_byte <= answer.timing.head);
+        let (answer, phases) = timed(&client, plain("{}")).await;
+        assert_eq!(phases.connect.is_some(), round == 0, "only the first one connects");
+        assert!(phases.sent && phases.first_byte.is_some());
         answer.body.collect().await.unwrap();
     }
     assert_eq!((upstream.connections(), upstream.requests().len()), (1, 5));
@@ -129,11 +128,10 @@ async fn calls_that_run_at_the_same_time_are_timed_apart() {
     let client = client(&upstream.url("/v1"));
     outcome(&client, plain("{}")).await;
 
-    let (kept, fresh) = futures_util::future::join(client.send(plain("{}")), client.send(plain("{}"))).await;
-    let (kept, fresh) = (kept.unwrap(), fresh.unwrap());
+    let both = futures_util::future::join(timed(&client, plain("{}")), timed(&client, plain("{}"))).await;
+    let ((kept, of_kept), (fresh, of_fresh)) = both;
 
-    assert_eq!((kept.timing.reused, fresh.timing.reused), (true, false));
-    assert_eq!((kept.timing.connect.is_some(), fresh.timing.connect.is_some()), (false, true));
+    assert_eq!((of_kept.connect.is_some(), of_fresh.connect.is_some()), (false, true));
     assert_eq!(kept.body.collect().await.unwrap(), "one");
     assert_eq!(fresh.body.collect().await.unwrap(), "two");
 }
@@ -154,10 +152,9 @@ async fn a_connection_that_dies_as_it_is_used_again_is_replaced_within_the_same_
         let client = client(&upstream.url("/v1"));
         outcome(&client, plain("one")).await;
 
-        let answer = client.send(plain("two")).await.unwrap();
+        let (answer, phases) = timed(&client, plain("two")).await;
 
-        assert!(answer.timing.retried && !answer.timing.reused);
-        assert!(answer.timing.connect.is_some());
+        assert!(phases.connect.is_some(), "what is told is the connection that gave the answer");
         assert_eq!(answer.body.collect().await.unwrap(), "two");
         let requests = upstream.requests();
         assert_eq!(requests.len(), 3, "the second request was sent twice");

@@ -12,7 +12,7 @@ use rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer};
 
 use crate::{
     scripted::{Script, Upstream},
-    upstream_calls::{ok, outcome, plain, streamed},
+    upstream_calls::{ok, outcome, plain, streamed, timed},
 };
 
 /// An authority nobody knows but who reads its file, and a server it vouches for.
@@ -77,9 +77,8 @@ async fn a_server_vouched_for_by_the_ca_file_is_called_and_its_connection_used_a
     let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
     let client = client(&url(&upstream), Some(&authority.ca_file));
     for round in 0..5 {
-        let answer = client.send(plain("{}")).await.unwrap();
-        assert_eq!(answer.timing.reused, round > 0);
-        assert_eq!(answer.timing.tls.is_some(), round == 0, "only the first one shakes hands");
+        let (answer, phases) = timed(&client, plain("{}")).await;
+        assert_eq!(phases.tls.is_some(), round == 0, "only the first one shakes hands");
         assert_eq!(answer.body.collect().await.unwrap(), "hello");
     }
     assert_eq!(upstream.connections(), 1);

@@ -79,8 +79,10 @@ pub(super) fn smallest(figures: &[(Figure, f64)], trial: &mut impl Trial) -> Vec
     changes
 }
 
-/// Halvings of a bisection: to a millionth of a millionth of the way.
+/// Halvings of a bisection at most, each of which may be a whole decision.
 const HALVINGS: usize = 40;
+/// How near, relatively, the value that wins has to come to one that loses: four digits are told.
+const NEAR: f64 = 1e-6;
 
 /// How far one way a figure has to go.
 fn threshold(figure: Figure, from: f64, trial: &mut impl Trial) -> Option<f64> {
@@ -89,7 +91,7 @@ fn threshold(figure: Figure, from: f64, trial: &mut impl Trial) -> Option<f64> {
 }
 
 /// Shares of time that are tried before the nearest one that does is searched.
-const SHARES: u32 = 64;
+const SHARES: u32 = 32;
 
 /// How far either way the weight has to go. Those that do may lie in the middle, so they are looked for first.
 fn nearest_weight(from: f64, trial: &mut impl Trial) -> Option<f64> {
@@ -103,7 +105,11 @@ fn nearest_weight(from: f64, trial: &mut impl Trial) -> Option<f64> {
 fn between(figure: Figure, losing: f64, winning: f64, trial: &mut impl Trial) -> f64 {
     let (mut lose, mut win) = (losing, winning);
     for _ in 0..HALVINGS {
-        let middle = 0.5 * (lose + win);
+        if (win - lose).abs() <= NEAR * win.abs() {
+            break;
+        }
+        // Between a rate and the highest there could be lie many powers of ten.
+        let middle = if lose > 0.0 && win > 2.0 * lose { (lose * win).sqrt() } else { 0.5 * (lose + win) };
         if trial.wins(figure, middle) { win = middle } else { lose = middle }
     }
     let short = [rounded(win, libm::round), rounded(win, if win > losing { libm::ceil } else { libm::floor })];
@@ -146,6 +152,23 @@ mod tests {
         assert_eq!(found(Figure::LatencyWeight, 0.5, From(0.9, true)), Some(0.9));
         assert_eq!(found(Figure::LatencyWeight, 0.5, From(0.25, false)), Some(0.25));
         assert_eq!(found(Figure::FailureProbability, 0.2, From(-1.0, false)), None, "not even at 0");
+    }
+
+    #[test]
+    fn five_figures_take_fewer_than_two_hundred_trials() {
+        struct Counting(From, usize);
+        impl Trial for Counting {
+            fn wins(&mut self, figure: Figure, value: f64) -> bool {
+                self.1 += 1;
+                self.0.wins(figure, value)
+            }
+        }
+        let lower = [Figure::Price, Figure::FirstToken, Figure::FailureProbability, Figure::LatencyWeight];
+        let mut trial = Counting(From(0.123_456, false), 0);
+        assert_eq!(smallest(&lower.map(|figure| (figure, 0.5)), &mut trial).len(), 4);
+        let mut rate = Counting(From(123.456, true), 0);
+        assert_eq!(smallest(&[(Figure::TokensPerSecond, 50.0)], &mut rate).len(), 1);
+        assert!(trial.1 + rate.1 < 200, "{} and {}", trial.1, rate.1);
     }
 
     #[test]

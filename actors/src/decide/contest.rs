@@ -71,7 +71,7 @@ pub(super) fn rivals(decision: &Decision) -> impl Iterator<Item = &Candidate> + 
     recorded(decision).take_while(move |candidate| first.is_some_and(|first| rank(candidate) == rank(first)))
 }
 
-/// What ranks before any score: target, then tier.
+/// What ranks before any score: group, then tier.
 pub(super) fn rank(candidate: &Candidate) -> u64 {
-    u64::from(candidate.target) << 32 | u64::from(candidate.inputs.tier)
+    u64::from(candidate.group) << 32 | u64::from(candidate.inputs.tier)
 }

@@ -16,6 +16,9 @@ use crate::{
 /// Lower bound on the failure probability behind a gate that is not open, and of an endpoint gone silent.
 const UNSURE: f64 = 0.5;
 
+/// When a gate opens whose probe is out: nobody knows, so after every date; and no float rounds it.
+const PROBE_OUT: Tick = Tick(1 << 52);
+
 /// How a row takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -33,11 +36,15 @@ pub(super) enum Role {
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub stats: &'a EndpointStats,
-    /// What ranks before any score: target, then tier.
+    /// What ranks before any score: group, then tier.
     pub class: u64,
+    /// Which of the query's targets it belongs to.
+    pub target: u32,
     pub forecast: Forecast,
     pub moment: Moment,
     pub index: u32,
+    /// Position of its provider.
+    pub provider: u32,
     pub role: Role,
     /// What it is ordered by within its class: its score, once it takes part. Never negative.
     pub rank: f64,
@@ -73,13 +80,8 @@ impl Row<'_> {
         self.stats.facts.id
     }
 
-    /// Position of its provider.
-    pub(super) fn provider(&self) -> u32 {
-        self.stats.facts.provider
-    }
-
-    /// Which of the query's targets it belongs to.
-    pub(super) fn target(&self) -> u32 {
+    /// Whom it ranks with before anything else: those of its target, or everybody where models compete.
+    pub(super) fn group(&self) -> u32 {
         (self.class >> 32) as u32
     }
 
@@ -88,9 +90,17 @@ impl Row<'_> {
         self.class as u32
     }
 
-    /// Target and place in `provider.order` alone.
+    /// Group and place in `provider.order` alone.
     pub(super) fn wish(&self) -> u64 {
         self.class >> GRADE_BITS
+    }
+
+    /// When its gate, pace or quota lets it pass, if that is a matter of time.
+    pub(super) fn until(&self) -> Tick {
+        match self.moment.gate {
+            Gate::Probing { .. } => PROBE_OUT,
+            gate => gate.until().or(self.moment.due).unwrap_or_default(),
+        }
     }
 
     /// Its score, were nothing in its cache.
@@ -108,9 +118,9 @@ impl Row<'_> {
         let inputs = inputs(case, self.stats, &self.moment);
         Inputs {
             expected: self.forecast.expected(&inputs, &case.rules),
-            spread: self.forecast.spread(&inputs, &case.rules),
+            spread: self.forecast.spread(&inputs, &self.stats.curve, &case.rules),
             tier: self.tier(),
-            until: self.moment.gate.until().or(self.moment.due).unwrap_or_default(),
+            until: self.until(),
             ..inputs
         }
     }
@@ -219,7 +229,8 @@ impl<'a> Field<'a> {
         self.saturated += usize::from(passing && !free);
         self.half_open += usize::from(matches!(moment.gate, Gate::HalfOpen { .. }));
         let role = if free { Role::Candidate } else { Role::Out };
-        self.rows.push(Row { stats, class, forecast, moment, index, role, rank: 0.0 });
+        let provider = stats.facts.provider;
+        self.rows.push(Row { stats, class, target, forecast, moment, index, provider, role, rank: 0.0 });
         if let Some(row) = self.rows.last_mut().filter(|_| case.has_wishes) {
             row.class |= u64::from(tier(case, row));
         }
@@ -234,8 +245,7 @@ impl Moment {
     #[inline]
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
         let (facts, query) = (&stats.facts, case.query);
-        let expected = case.snapshot.lengths.expected(facts.model, case.length);
-        let output_tokens = expected.min(f64::from(facts.longest_answer));
+        let output_tokens = case.snapshot.lengths.expected(facts.model, facts.longest_answer, case.length);
         let cached_tokens = case.cached_at(facts.id);
         let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
         let cost = stats.prices.cost(query.prompt_tokens, output_tokens * f64::from(query.answers), query.images);

@@ -339,7 +339,8 @@ fn ceilings(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
 fn max_cost(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     let (query, pricing) = (screen.query, &subject.endpoint.pricing);
     let limit = query.routing.max_cost?.value;
-    let output = screen.lengths.expected(subject.endpoint.model, LengthClass::of(query.max_tokens)).ceil() as u64;
+    let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
+    let output = screen.lengths.expected(model, longest, LengthClass::of(query.max_tokens)).ceil() as u64;
     let price = pricing.prompt * u64::from(query.prompt_tokens)
         + pricing.completion * output.saturating_mul(u64::from(query.answers))
         + pricing.request

@@ -1,8 +1,8 @@
 //! Which endpoints may serve right now, and what to do when none may.
 //!
 //! Saturated endpoints step aside for unsaturated ones that rank with them. When nothing is left, gates are
-//! relaxed in the order: paced, half-open, open (those that open soonest). Cooling and misconfigured endpoints
-//! are never called.
+//! relaxed in the order: paced, half-open, open (those that open soonest; last those whose probe is out). Cooling
+//! and misconfigured endpoints are never called. Who is called when a plan comes to nothing is said in `standby`.
 
 use super::{
     case::Case,
@@ -61,7 +61,7 @@ fn relax(case: &Case<'_>, rows: &mut [Row<'_>]) {
         || enter(rows, Role::Probe, |row| matches!(row.moment.gate, Gate::HalfOpen { .. }));
     if !relaxed {
         let mut soonest: Vec<_> = rows.iter_mut().collect();
-        soonest.sort_unstable_by_key(|row| (row.moment.gate.until(), row.endpoint()));
+        soonest.sort_unstable_by_key(|row| (row.until(), row.endpoint()));
         let most = case.policy.retry.max_attempts.max(1) as usize;
         soonest.into_iter().take(most).for_each(|row| row.role = Role::Panic);
     }
@@ -99,7 +99,7 @@ pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scori
 pub(super) fn excluded(case: &Case<'_>, row: &Row<'_>) -> Excluded {
     let (index, endpoint) = (row.index, row.endpoint());
     if !row.moment.gate.is_passing() {
-        let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
+        let (failures, last) = behind(case, index, row.provider, row.moment.gate);
         return shut((index, endpoint), row.moment.gate, case.now, failures, last);
     }
     match row.moment.due {

@@ -12,11 +12,11 @@ mod case;
 mod chance;
 mod change;
 mod contest;
+mod extent;
 mod field;
 mod filter;
 mod gates;
 mod hint;
-mod keep;
 mod naming;
 mod noise;
 mod patience;
@@ -28,6 +28,7 @@ mod reference;
 mod replay;
 mod retarget;
 mod score;
+mod standby;
 mod what_if;
 mod why_not;
 mod why_not_now;
@@ -38,9 +39,8 @@ mod words;
 pub use chance::fill_selection_probabilities;
 pub use change::{Change, Figure};
 pub use hint::{Relaxation, nearest_relaxation};
-pub use keep::kept_for_the_record;
 pub use naming::order_leads_nowhere;
-pub use patience::{first_byte_clock, hedge_after};
+pub use patience::{first_byte_clock, hedge_after, overdue_after};
 pub use reason::reason_sentence;
 pub use reference::reference_scores;
 pub use replay::{Difference, Lost, Recomputed, Replay, replay, rescore};
@@ -48,16 +48,18 @@ pub use score::{score_unit, term_names};
 pub use what_if::{Imagination, ImaginedWorld};
 pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_in};
 pub use why_not_now::why_not_now;
+pub use wishes::place_and_grade;
 
 use self::{
     case::Case,
+    extent::Extent,
     field::{Field, Role, Row},
     plan::Plan,
     score::{Scoring, Yardsticks},
 };
 pub use crate::stats::splitmix64;
 use crate::{
-    domain::{Decision, Query, RouteError, Tick},
+    domain::{Decision, EndpointId, Query, RouteError, Tick},
     stats::{LiveView, Snapshot},
 };
 
@@ -74,22 +76,41 @@ pub fn decide(
     now: Tick,
     seed: Option<u64>,
 ) -> Result<Decision, RouteError> {
-    let case = Case::new(snapshot, live, query, now, seed);
-    let mut field = Field::of(&case);
-    if !gates::admit(&case, &mut field) {
-        return Err(record::refused(&case, field));
+    settled(&Case::new(snapshot, live, query, now, seed), Extent::Whole)
+}
+
+/// The same decision for a request that is to be served: with the figures of those only who may be called and whom its
+/// record keeps. Of the others it says who they are ([`Decision::omitted`]).
+///
+/// # Errors
+/// The same.
+pub fn decide_to_serve(
+    snapshot: &Snapshot,
+    live: &LiveView,
+    query: &Query,
+    now: Tick,
+    seed: Option<u64>,
+) -> Result<Decision, RouteError> {
+    settled(&Case::new(snapshot, live, query, now, seed), Extent::Best)
+}
+
+fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
+    let query = case.query;
+    let mut field = Field::of(case);
+    if !gates::admit(case, &mut field) {
+        return Err(record::refused(case, field));
     }
-    let scoring = scoring(&case, &mut field);
+    let scoring = scoring(case, &mut field);
     if field.half_open > 0 {
-        gates::admit_probe(&case, &mut field.rows, &scoring);
+        gates::admit_probe(case, &mut field.rows, &scoring);
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
     plan::rank(&mut field.rows, |row| scoring.score(&row.forecast, row.moment.cost));
     let order = plan::ordered(&field.rows, attempts);
-    let explored = is_explored(&case, &field.rows, &order, &scoring);
-    let kept = is_kept(&case, &order, &scoring);
-    let plan = Plan { order, attempts, explored, kept };
-    Ok(record::decided(&case, &field.rows, field.excluded, &plan, &scoring))
+    let calm_best = calm_best(case, &field.rows, &order, &scoring);
+    let kept = is_kept(case, &order, &scoring);
+    let plan = Plan { order, attempts, calm_best, kept };
+    Ok(record::decided(case, &field.rows, field.excluded, &plan, &scoring, extent))
 }
 
 fn scoring(case: &Case<'_>, field: &mut Field<'_>) -> Scoring {
@@ -100,14 +121,12 @@ fn scoring(case: &Case<'_>, field: &mut Field<'_>) -> Scoring {
     Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks)
 }
 
-/// Whether the choice differs from what it would be without noise.
-fn is_explored(case: &Case<'_>, rows: &[Row<'_>], order: &[&Row<'_>], scoring: &Scoring) -> bool {
-    let Some(choice) = order.first().filter(|choice| case.seed != 0 && choice.role == Role::Candidate) else {
-        return false;
-    };
+/// Who would have been chosen without noise, if that is somebody else.
+fn calm_best(case: &Case<'_>, rows: &[Row<'_>], order: &[&Row<'_>], scoring: &Scoring) -> Option<EndpointId> {
+    let choice = order.first().filter(|choice| case.seed != 0 && choice.role == Role::Candidate)?;
     let playing = rows.iter().filter(|row| row.role == Role::Candidate);
-    let best = plan::best(playing.map(|row| (row, scoring.calm_score(&row.forecast, row.moment.cost))));
-    best.is_none_or(|best| best.index != choice.index)
+    let best = plan::best(playing.map(|row| (row, scoring.calm_score(&row.forecast, row.moment.cost))))?;
+    (best.index != choice.index).then(|| best.endpoint())
 }
 
 /// Whether the choice differs from what it would be were nothing in its prompt cache.

@@ -65,8 +65,8 @@ impl NormalTable {
     }
 }
 
-/// e to the power of `x`, within an ulp or two, for any `x` that noise comes to; beyond ±690 as at ±690. Without a branch
-/// or a division, and several times faster for that where arguments vary: every candidate of every decision needs one.
+/// e to the power of `x`, to eight digits, for any `x` that noise comes to; beyond ±690 as at ±690. Without a branch or a
+/// division, and several times faster for that where arguments vary: every candidate of every decision needs two.
 #[inline]
 pub(super) fn exp(x: f64) -> f64 {
     // Adding it rounds to a whole number, which is then found in the lowest bits of the sum.
@@ -89,18 +89,26 @@ fn taylor(x: f64) -> f64 {
     const fn over(divisor: u64) -> f64 {
         1.0 / divisor as f64
     }
-    let (x2, x4) = (x * x, x * x * (x * x));
+    let x2 = x * x;
     let pair = |low: f64, high: f64| low + x * high;
     let first = pair(1.0, 1.0) + x2 * pair(over(2), over(6));
-    let second = pair(over(24), over(120)) + x2 * pair(over(720), over(5_040));
-    let third = pair(over(40_320), over(362_880)) + x2 * pair(over(3_628_800), over(39_916_800));
-    let last = pair(over(479_001_600), over(6_227_020_800));
-    first + x4 * (second + x4 * (third + x4 * last))
+    let last = pair(over(24), over(120)) + x2 * pair(over(720), over(5_040));
+    first + x2 * x2 * last
 }
 
 /// The share of the standard normal distribution below `z`.
 pub(super) fn normal_share(z: f64) -> f64 {
     0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// The same to seven digits after the point, several times faster: the approximation of Abramowitz and Stegun, 26.2.17.
+pub(super) fn share(z: f64) -> f64 {
+    const SERIES: [f64; 5] = [1.330_274_429, -1.821_255_978, 1.781_477_937, -0.356_563_782, 0.319_381_530];
+    /// 1 ÷ √(2π)
+    const PEAK: f64 = 0.398_942_280_401_432_7;
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let beyond = PEAK * exp(-0.5 * z * z) * SERIES.iter().fold(0.0, |sum, factor| (sum + factor) * t);
+    if z > 0.0 { 1.0 - beyond } else { beyond }
 }
 
 /// By bisection: slow, needs no magic numbers, and runs once.
@@ -128,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn the_exponential_is_right_to_the_last_digits() {
+    fn the_exponential_is_right_to_eight_digits() {
         for step in -40_000..=40_000 {
             let x = f64::from(step) / 1_000.0;
             let (here, there) = (exp(x), libm::exp(x));
-            assert!((here / there - 1.0).abs() < 5e-16, "{x}: {here} {there}");
+            assert!((here / there - 1.0).abs() < 1e-8, "{x}: {here} {there}");
         }
         assert_eq!(exp(0.0).to_bits(), 1.0_f64.to_bits(), "no noise changes nothing");
         for far in [690.0, 1e9, f64::INFINITY] {
@@ -145,6 +153,15 @@ mod tests {
         assert!((quantile(0.95) - 1.644_853_627).abs() < 1e-8);
         assert!(quantile(0.5).abs() < 1e-12);
         assert!((normal_share(1.0) - 0.841_344_746).abs() < 1e-8);
+    }
+
+    #[test]
+    fn the_fast_share_is_right_to_seven_digits_and_never_leaves_its_bounds() {
+        for step in -4_000..=4_000 {
+            let z = f64::from(step) / 100.0;
+            assert!((share(z) - normal_share(z)).abs() < 1e-7, "{z}");
+            assert!((0.0..=1.0).contains(&share(z)), "{z}");
+        }
     }
 
     #[test]

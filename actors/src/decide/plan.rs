@@ -1,8 +1,8 @@
 //! In which order candidates are tried.
 //!
-//! First the request that probes, if any; then by target, by the caller's wishes, by score. Ties fall to the
-//! lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so that the
-//! order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
+//! First the request that probes, if any; then by target unless models compete, by the caller's wishes, by score.
+//! Ties fall to the lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so
+//! that the order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
 //! were not tried yet, and the last of three or more goes to the one that is least likely to fail.
 
 use std::cmp::Ordering;
@@ -24,15 +24,15 @@ pub(super) struct Plan<'r, 'a> {
     pub order: Vec<&'r Row<'a>>,
     /// How many of them may be tried.
     pub attempts: u32,
-    /// Whether noise made the choice.
-    pub explored: bool,
+    /// Who would have been chosen without noise, where noise made the choice.
+    pub calm_best: Option<EndpointId>,
     /// Whether a prompt cache made it.
     pub kept: bool,
 }
 
 /// What an order is made of. Rows have it when a decision is made, recorded candidates when it is replayed.
 pub(super) trait Ranked {
-    /// What ranks before any score: target, then tier.
+    /// What ranks before any score: group, then tier.
     fn class(&self) -> u64;
     /// What it is ordered by within its class: its score, or past a shut gate the moment that opens. Never negative.
     fn rank(&self) -> f64;
@@ -72,7 +72,7 @@ impl Ranked for Row<'_> {
     }
 
     fn provider(&self) -> u32 {
-        self.stats.facts.provider
+        self.provider
     }
 
     fn is_probe(&self) -> bool {
@@ -91,7 +91,7 @@ pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
             // Past shut gates the one that opens soonest goes first, whatever it would score, and missed
             // preferences count for nothing.
             row.class = row.wish() << GRADE_BITS;
-            row.rank = row.moment.gate.until().or(row.moment.due).unwrap_or_default().0 as f64;
+            row.rank = row.until().0 as f64;
         } else {
             row.rank = score(row);
         }

@@ -94,22 +94,30 @@ impl Rules {
     }
 
     /// The probability that an answer is too slow.
+    #[inline]
     fn slow(&self, inputs: &Inputs, first_token: f64, generation: f64) -> f64 {
-        let Some(ln_slow) = self.ln_slow else { return 0.0 };
-        let (ln_median, sigma) = total(inputs, first_token, generation);
-        normal_share((ln_median - ln_slow) / sigma.max(1e-3))
+        self.ln_slow.map_or(0.0, |ln_slow| outlasting(ln_slow, inputs, first_token, generation))
     }
 }
 
-/// What a whole answer takes, as the log-normal with mean and variance of the sum of its two parts: ln of the median,
-/// and standard deviation of ln. Both parts are given by their mean.
-fn total(inputs: &Inputs, first_token: f64, generation: f64) -> (f64, f64) {
+/// The probability that a whole answer takes longer than a time given as ln of its seconds. A call of its own, so that
+/// objectives to which it does not matter are spared its code.
+#[inline(never)]
+fn outlasting(ln_slow: f64, inputs: &Inputs, first_token: f64, generation: f64) -> f64 {
+    let variance = variance(inputs, first_token, generation);
+    let ln_median = libm::log((first_token + generation).max(1e-9)) - 0.5 * variance;
+    noise::share((ln_median - ln_slow) / variance.sqrt().max(1e-3))
+}
+
+/// Variance of ln of what a whole answer takes: that of the log-normal with mean and variance of the sum of its two
+/// parts, both given by their mean.
+fn variance(inputs: &Inputs, first_token: f64, generation: f64) -> f64 {
+    let relative = |variance: f64| noise::exp(variance) - 1.0;
     let sum = (first_token + generation).max(1e-9);
     let (first, rest) = (first_token / sum, generation / sum);
-    let first = first * first * libm::expm1(inputs.variance);
-    let rest = rest * rest * libm::expm1(inputs.pace_variance + inputs.output_variance);
-    let variance = libm::log1p(first + rest);
-    (libm::log(sum) - 0.5 * variance, variance.sqrt())
+    let first = first * first * relative(inputs.variance);
+    let rest = rest * rest * relative(inputs.pace_variance + inputs.output_variance);
+    libm::log(1.0 + first + rest)
 }
 
 /// What a score is made from, with noise or without.
@@ -143,8 +151,8 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// The forecast under such a doubt.
-    #[inline]
+    /// The forecast under such a doubt. Inlined, so that neither its inputs nor itself pass through memory.
+    #[inline(always)]
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Doubt) -> Forecast {
         let in_flight = f64::from(inputs.in_flight) + 1.0;
         let overload = in_flight > inputs.knee;
@@ -177,9 +185,12 @@ impl Forecast {
 
     /// Standard deviation of ln of that. A plain answer shows itself when it is whole: how long it is and how fast it
     /// was generated is unknown, too.
-    pub(super) fn spread(&self, inputs: &Inputs, rules: &Rules) -> f64 {
-        let sigma = inputs.variance.sqrt();
-        if rules.streamed { sigma } else { total(inputs, self.calm.first_token, self.calm.generation).1.max(sigma) }
+    #[inline]
+    pub(super) fn spread(&self, inputs: &Inputs, curve: &Curve, rules: &Rules) -> f64 {
+        if rules.streamed {
+            return curve.sigma;
+        }
+        variance(inputs, self.calm.first_token, self.calm.generation).sqrt().max(curve.sigma)
     }
 
     /// What the request costs in seconds, those it delays included, without noise.
@@ -197,13 +208,14 @@ impl Forecast {
     /// What is published: no noise, nobody else's delay.
     #[inline]
     pub(super) fn published(&self, inputs: &Inputs, stats: &EndpointStats) -> Prediction {
-        let (curve, total) = (&stats.curve, self.first_token + self.calm.generation);
-        let per_token =
-            if inputs.output_tokens > 0.0 { self.calm.generation / inputs.output_tokens } else { curve.per_token };
+        let total = self.first_token + self.calm.generation;
+        let generated = inputs.output_tokens > 0.0;
+        let (tokens, seconds) =
+            if generated { (inputs.output_tokens, self.calm.generation) } else { (1.0, stats.curve.per_token) };
         Prediction {
             first_token_p50: self.first_token,
             first_token_p95: self.first_token * stats.first_token_p95,
-            tokens_per_second: 1.0 / per_token.max(1e-9),
+            tokens_per_second: tokens / seconds.max(1e-9 * tokens),
             total_p50: total,
             total_p95: total * stats.total_p95,
             cost: inputs.cost,
@@ -214,7 +226,7 @@ impl Forecast {
 }
 
 impl Guess {
-    #[inline]
+    #[inline(always)]
     fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules, median: f64, generation: f64) -> Guess {
         let first_token = median * curve.mean;
         let runs_out = rules.runs_out(if rules.streamed { median } else { first_token + generation }, curve);
@@ -223,7 +235,7 @@ impl Guess {
         Guess { first_token, generation, failure, slow: rules.slow(inputs, first_token, generation) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Guess {
         let stretch = |z: f64, sigma: f64| noise::exp(rules.doubt * z * sigma);
         let first_token = self.first_token * stretch(doubt.first_token, rules.uncertainty(inputs));
@@ -381,7 +393,8 @@ mod tests {
         let spread = |streamed, first: f64, variance| {
             let inputs = Inputs { variance: first, output_variance: variance, ..INPUTS };
             let rules = Rules::of(&RoutingPolicy::default(), Objective::Fastest, streamed);
-            forecast(inputs, 0.0).spread(&inputs, &rules)
+            let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
+            forecast(inputs, 0.0).spread(&inputs, &curve, &rules)
         };
         assert!((spread(true, 0.25, 1.0) - 0.5).abs() < 1e-12);
         assert!(spread(false, 0.04, 1.0) > spread(false, 0.04, 0.1));

@@ -6,9 +6,12 @@ use std::fmt::Write;
 
 use super::{
     contest::recorded,
+    wishes::{grade_with, place_and_grade},
     words::{Names, dollars, figure, percent, seconds, significant},
 };
-use crate::domain::{Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, ScoreUnit};
+use crate::domain::{
+    Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, Preference, ScoreUnit,
+};
 
 /// Skipped endpoints named one by one; the rest is counted.
 const NAMED: usize = 5;
@@ -25,6 +28,7 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: usize) 
     // Writing to a `String` cannot fail.
     let _ = tell_choice(&mut text, decision, names, choice)
         .and_then(|()| tell_score(&mut text, decision, names, choice))
+        .and_then(|()| tell_wishes(&mut text, decision, names, choice))
         .and_then(|()| tell_saving(&mut text, decision, choice))
         .and_then(|()| tell_skipped(&mut text, decision, names))
         .and_then(|()| tell_end(&mut text, decision, attempts));
@@ -61,7 +65,7 @@ fn tell_score(text: &mut String, decision: &Decision, names: Names<'_>, choice: 
     if choice.panic {
         return text.write_str("; no gate is open, the one that opens soonest is tried first");
     }
-    let ranks_with = |other: &&Candidate| other.target == choice.target && other.inputs.tier == choice.inputs.tier;
+    let ranks_with = |other: &&Candidate| other.group == choice.group && other.inputs.tier == choice.inputs.tier;
     let rivals = recorded(decision).skip(1).filter(ranks_with);
     let next = rivals.min_by(|a, b| a.score.total_cmp(&b.score));
     if choice.probe {
@@ -77,6 +81,52 @@ fn tell_score(text: &mut String, decision: &Decision, names: Names<'_>, choice: 
     write!(text, ", next best {} {}", names.short(next.index, next.endpoint), figure(next.score, next.unit))?;
     let margin = 100.0 * (next.score / choice.score - 1.0);
     if margin.is_finite() { write!(text, " ({:+.0} %)", margin.max(0.0)) } else { Ok(()) }
+}
+
+/// `keeps preferred_max_latency (p95 0.8 s, margin 1.2), before delta $0.00026`: what ranked before the score, and whom
+/// it was that scored better and came after all the same.
+fn tell_wishes(text: &mut String, decision: &Decision, names: Names<'_>, choice: &Candidate) -> std::fmt::Result {
+    if choice.panic || choice.probe {
+        return Ok(());
+    }
+    let (place, grade) = place_and_grade(choice.inputs.tier);
+    let wishes = wishes(decision);
+    if !wishes.is_empty() {
+        let verb = match (grade, grade_with(decision, &choice.inputs, &choice.predicted)) {
+            (0, 0) => "keeps",
+            (0, _) => "hardly known, may keep",
+            _ => "comes nearest to",
+        };
+        write!(text, "; {verb} {}", wishes.join(" and "))?;
+    }
+    let better = |other: &&Candidate| {
+        other.group == choice.group && other.inputs.tier > choice.inputs.tier && other.score < choice.score
+    };
+    let Some(passed) = recorded(decision).skip(1).filter(better).min_by(|a, b| a.score.total_cmp(&b.score)) else {
+        return Ok(());
+    };
+    let by_order = place_and_grade(passed.inputs.tier).0 > place;
+    text.push_str(if by_order { "; provider.order puts it before " } else { ", before " });
+    write!(text, "{} {}", names.short(passed.index, passed.endpoint), figure(passed.score, passed.unit))
+}
+
+/// What was preferred: `preferred_max_latency (p95 0.8 s, margin 1.2)`.
+fn wishes(decision: &Decision) -> Vec<String> {
+    let bounds = |preference: Preference, write: fn(f64) -> String| -> String {
+        let bounds: Vec<String> =
+            preference.bounds().map(|(at, bound)| format!("{} {}", at.as_str(), write(bound))).collect();
+        bounds.join(", ")
+    };
+    let latency = decision.parameters.preferred_max_latency.map(|latency| {
+        let margin = significant(decision.latency_margin, 3);
+        let margin = if margin == "1" { String::new() } else { format!(", margin {margin}") };
+        format!("preferred_max_latency ({}{margin})", bounds(latency.value, seconds))
+    });
+    let rate = decision.parameters.preferred_min_throughput.map(|rate| {
+        let rate = bounds(rate.value, |bound| format!("{} tok/s", significant(bound, 3)));
+        format!("preferred_min_throughput ({rate})")
+    });
+    latency.into_iter().chain(rate).collect()
 }
 
 /// `kept for its prompt cache: 1200 tokens, 0.12 s and $0.00108 saved`

@@ -2,15 +2,17 @@
 
 use super::{
     case::Case,
+    extent::{Extent, written_out},
     field::{Field, Moment, Role, Row},
     gates,
     plan::Plan,
     score::Scoring,
+    standby::standby,
 };
 use crate::{
     domain::{
-        Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, OutputSpread,
-        RouteError, Saving, Target,
+        Candidate, Decision, DecisionCode, Detail, EndpointId, Excluded, ExclusionReason, Health, Objective,
+        OutputSpread, RouteError, Saving, Target,
     },
     stats::Gate,
 };
@@ -29,12 +31,19 @@ pub(super) fn decided(
     mut excluded: Vec<Excluded>,
     plan: &Plan<'_, '_>,
     scoring: &Scoring,
+    extent: Extent,
 ) -> Decision {
-    let planned = if case.query.routing.provider.allow_fallbacks { plan.order.len() } else { 1 };
-    let mut candidates: Vec<Candidate> = plan.order.iter().map(|row| candidate(case, row, scoring)).collect();
-    let rivals = candidates.split_off(planned.min(plan.order.len()));
+    let fallbacks = case.query.routing.provider.allow_fallbacks;
+    let planned = if fallbacks { plan.order.len() } else { 1 };
+    let places = written_out(plan, extent);
+    let mut candidates = candidates(case, plan, &places, scoring);
+    let rivals = candidates.split_off(planned.min(candidates.len()));
     excluded.extend(plan.order.iter().skip(planned).map(|row| without_fallbacks(row)));
+    let mut on_standby = Vec::new();
     if plan.order.len() < rows.len() {
+        if fallbacks {
+            on_standby = standby(case, rows, scoring, plan);
+        }
         excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| gates::excluded(case, row)));
     }
     let query = case.query;
@@ -47,7 +56,8 @@ pub(super) fn decided(
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,
         rivals,
-        omitted: Vec::new(),
+        standby: on_standby,
+        omitted: if fallbacks { omitted(plan, &places) } else { Vec::new() },
         excluded,
         prompt_tokens: query.prompt_tokens,
         streamed: query.streamed,
@@ -56,23 +66,43 @@ pub(super) fn decided(
         policy_version: case.policy.version,
         tick: case.now,
         seed: case.seed,
-        explored: plan.explored,
+        explored: plan.calm_best.is_some(),
         max_attempts: plan.attempts,
         yardsticks: scoring.yardsticks.recorded(),
+        latency_margin: query.latency_margin,
     }
+}
+
+/// The candidates at these places of the plan.
+fn candidates(case: &Case<'_>, plan: &Plan<'_, '_>, places: &[usize], scoring: &Scoring) -> Vec<Candidate> {
+    let mut candidates = Vec::with_capacity(places.len());
+    let at = |place: &usize| plan.order.get(*place).map(|row| (*place, row));
+    candidates.extend(places.iter().filter_map(at).map(|(place, row)| candidate(case, row, place, scoring)));
+    candidates
+}
+
+/// Whoever stands at the other places, in the order of the plan.
+fn omitted(plan: &Plan<'_, '_>, places: &[usize]) -> Vec<EndpointId> {
+    let mut omitted = Vec::with_capacity(plan.order.len() - places.len().min(plan.order.len()));
+    let mut kept = places.iter().copied().peekable();
+    let left_out = |(place, _): &(usize, &&Row<'_>)| kept.next_if_eq(place).is_none();
+    omitted.extend(plan.order.iter().enumerate().filter(left_out).map(|(_, row)| row.endpoint()));
+    omitted
 }
 
 // Inlined, a candidate is written where it stays instead of being copied there.
 #[inline]
-fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
+pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &Scoring) -> Candidate {
     let inputs = row.inputs(case);
     let terms = scoring.terms(&row.forecast, inputs.cost);
     let answers = inputs.failures + inputs.successes;
     Candidate {
         index: row.index,
         endpoint: row.endpoint(),
-        target: row.target(),
-        provider: row.provider(),
+        place: place as u32,
+        target: row.target,
+        group: row.group(),
+        provider: row.provider,
         score: terms.sum(),
         unit: scoring.unit(),
         terms,
@@ -96,7 +126,6 @@ fn candidate(case: &Case<'_>, row: &Row<'_>, scoring: &Scoring) -> Candidate {
 fn output_spread(case: &Case<'_>, row: &Row<'_>) -> OutputSpread {
     let facts = &row.stats.facts;
     OutputSpread {
-        sigma: row.moment.output_variance.sqrt(),
         usd_per_token: row.stats.prices.completion * f64::from(case.query.answers),
         most: case.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
     }
@@ -122,7 +151,7 @@ fn code(case: &Case<'_>, candidates: &[Candidate], plan: &Plan<'_, '_>) -> Decis
         _ if first > 0 && !competed => DecisionCode::ModelFallback,
         _ if plan.kept => DecisionCode::SessionSticky,
         Some(Target::Alias(position)) if is_free(*position) => DecisionCode::FreePool,
-        _ if plan.explored => DecisionCode::Exploration,
+        _ if plan.calm_best.is_some() => DecisionCode::Exploration,
         Some(Target::Model(_)) if !competed => DecisionCode::FixedModel,
         _ if candidates.len() == 1 => DecisionCode::OnlyCandidate,
         _ => match case.query.objective.value {

@@ -223,12 +223,6 @@ fn is_explored(decision: &Decision, order: &[&Remade<'_>]) -> bool {
 }
 
 /// Who would have been chosen without noise.
-pub(super) fn chosen_without_noise(decision: &Decision, policy: &RoutingPolicy) -> Option<EndpointId> {
-    let contest = Contest::of(decision, policy);
-    let remade: Vec<Remade<'_>> = recorded(decision).map(|candidate| Remade::of(candidate, &contest)).collect();
-    calm_best(remade.iter())
-}
-
 fn calm_best<'a: 'r, 'r>(remade: impl Iterator<Item = &'r Remade<'a>> + Clone) -> Option<EndpointId> {
     let playing = remade.filter(|remade| is_ordinary(remade.candidate));
     plan::best(playing.map(|remade| (remade, remade.calm_score))).map(|best| best.candidate.endpoint)
@@ -249,8 +243,8 @@ fn differences(decision: &Decision, remade: &[Remade<'_>], order: &[&Remade<'_>]
         let differing = remade.figures().filter(|(_, recorded, recomputed)| recorded.to_bits() != recomputed.to_bits());
         differing.map(move |(what, recorded, recomputed)| Difference::Figure { endpoint, what, recorded, recomputed })
     });
-    let places = recorded(decision).zip(order).enumerate().filter_map(|(place, (was, is))| {
-        let (recorded, recomputed) = (was.endpoint, is.candidate.endpoint);
+    let places = recorded(decision).zip(order).filter_map(|(was, is)| {
+        let (place, recorded, recomputed) = (was.place as usize, was.endpoint, is.candidate.endpoint);
         (recorded != recomputed).then_some(Difference::Place { place, recorded, recomputed })
     });
     let chance = Difference::Explored { recorded: decision.explored, recomputed: explored };

@@ -62,8 +62,9 @@ impl Imagination {
         if let Some(weights) = self.what_if.weights {
             world.query.weights = weights;
         }
-        for (entry, meant) in self.what_if.endpoints.iter().zip(&self.meant) {
-            world.change_catalog(entry, meant);
+        let entries = || self.what_if.endpoints.iter().zip(&self.meant);
+        world.change_catalog(entries().filter(|(entry, _)| changes_catalog(entry)));
+        for (entry, meant) in entries() {
             for index in meant {
                 world.change_cells(entry, *index, now);
                 world.change_estimates(entry, *index, now);
@@ -132,20 +133,15 @@ impl ImaginedWorld {
         decide(&self.snapshot, &self.live, &self.query, now, seed)
     }
 
-    /// Prices, and who is switched off. A catalog is large: it is copied only if something in it is otherwise.
-    fn change_catalog(&mut self, entry: &Otherwise, meant: &[u32]) {
-        if entry.price == OtherPrice::default() && entry.off.is_none() {
+    /// Prices, and who is switched off. A catalog is large: it is copied once, and only if something in it is otherwise.
+    fn change_catalog<'e>(&mut self, entries: impl Iterator<Item = (&'e Otherwise, &'e Vec<u32>)>) {
+        let mut entries = entries.peekable();
+        if entries.peek().is_none() {
             return;
         }
         let mut catalog = (*self.snapshot.catalog).clone();
-        for index in meant {
-            let Some(endpoint) = catalog.endpoints.get_mut(*index as usize) else { continue };
-            endpoint.pricing = Arc::new(priced(&endpoint.pricing, &entry.price));
-            endpoint.disabled = entry.off.unwrap_or(endpoint.disabled);
-            let provider = endpoint.provider as usize;
-            if let Some(provider) = catalog.providers.get_mut(provider).filter(|_| entry.off == Some(false)) {
-                provider.state = ProviderState::On;
-            }
+        for (entry, meant) in entries {
+            meant.iter().for_each(|index| change_endpoint(&mut catalog, *index, entry));
         }
         // What statistics keep of the catalog, of all endpoints: a provider that is on is so for all of its own.
         for (stats, endpoint) in self.snapshot.endpoints.iter_mut().zip(&catalog.endpoints) {
@@ -206,6 +202,21 @@ impl ImaginedWorld {
         if let (Some(stats), Some(bent)) = (self.snapshot.endpoints.get_mut(index as usize), bent) {
             *stats = bent;
         }
+    }
+}
+
+/// Whether it is about something that stands in the catalog.
+fn changes_catalog(entry: &Otherwise) -> bool {
+    entry.price != OtherPrice::default() || entry.off.is_some()
+}
+
+fn change_endpoint(catalog: &mut Catalog, index: u32, entry: &Otherwise) {
+    let Some(endpoint) = catalog.endpoints.get_mut(index as usize) else { return };
+    endpoint.pricing = Arc::new(priced(&endpoint.pricing, &entry.price));
+    endpoint.disabled = entry.off.unwrap_or(endpoint.disabled);
+    let provider = endpoint.provider as usize;
+    if let Some(provider) = catalog.providers.get_mut(provider).filter(|_| entry.off == Some(false)) {
+        provider.state = ProviderState::On;
     }
 }
 

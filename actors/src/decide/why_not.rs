@@ -3,7 +3,7 @@
 //! Made from the record of a decision: the first gate that refused it, or the margin by which it lost. How the answer
 //! is told lives in `why_not_tell`, how a change is searched in `change`.
 
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
 use super::{
     change::{Change, Figure, Trial, smallest},
@@ -11,12 +11,16 @@ use super::{
     naming::{Named, named, suggestions},
     plan::is_tie,
     why_not_tell::sentence,
-    wishes::GRADE_BITS,
+    wishes::{Missed, grade_with, missed_latency, missed_rate, place_and_grade},
+    words::{seconds, significant},
 };
 use crate::domain::{
-    Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Objective, RouteError, RoutingPolicy,
-    ScoreUnit, Weights,
+    Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Objective, Prediction, RouteError,
+    RoutingPolicy, ScoreUnit, Weights,
 };
+
+/// The reason of whoever scored well enough and misses a preference.
+pub(super) const PREFERENCE_MISSED: &str = "preference_missed";
 
 /// The answer to "why not X?".
 #[derive(Debug, Clone, PartialEq)]
@@ -173,15 +177,14 @@ fn standing<'a>(endpoints: &[u32], decision: &'a Decision, catalog: &Catalog) ->
     let ids: Vec<(u32, EndpointId)> =
         endpoints.iter().filter_map(|index| Some((*index, catalog.endpoint(*index)?.id))).collect();
     let is_meant = |id: EndpointId| ids.iter().any(|(_, meant)| *meant == id);
-    let held = recorded(decision).enumerate().find(|(_, candidate)| is_meant(candidate.endpoint));
-    if let Some((place, candidate)) = held {
-        return Standing::Recorded(place, candidate);
+    if let Some(candidate) = recorded(decision).find(|candidate| is_meant(candidate.endpoint)) {
+        return Standing::Recorded(candidate.place as usize, candidate);
     }
-    let behind = decision.omitted.iter().enumerate().find_map(|(place, id)| {
-        let (index, id) = ids.iter().find(|(_, meant)| meant == id)?;
-        Some((decision.candidates.len() + place, *index, *id))
+    let omitted = decision.omitted_places().find_map(|(place, id)| {
+        let (index, id) = ids.iter().find(|(_, meant)| *meant == id)?;
+        Some((place, *index, *id))
     });
-    if let Some((place, index, id)) = behind {
+    if let Some((place, index, id)) = omitted {
         return Standing::Omitted(place, index, id);
     }
     match nearest(endpoints, &decision.excluded, catalog) {
@@ -268,12 +271,13 @@ fn lost(place: usize, candidate: &Candidate, decision: &Decision, policy: &Routi
     let (reason, detail) = cause(candidate, decision);
     let about = (candidate.index, candidate.endpoint);
     let answer = WhyNot { rank: Some(place + 1), ..WhyNot::about(Verdict::Lost, about, reason, detail) };
-    if !matches!(reason, "score" | "tie") {
+    let Some(leader) = leader(candidate, decision).filter(|_| matches!(reason, "score" | "tie" | PREFERENCE_MISSED))
+    else {
         return answer;
-    }
-    let mut trial = Again::new(candidate, decision, policy);
+    };
+    let mut trial = Again::new(candidate, leader, decision, policy);
     WhyNot {
-        margin: leader(candidate, decision).map(|leader| margin(candidate, leader)),
+        margin: (reason != PREFERENCE_MISSED).then(|| margin(candidate, leader)),
         would_win_if: smallest(&figures(candidate, decision), &mut trial),
         ..answer
     }
@@ -288,11 +292,11 @@ fn leader<'a>(candidate: &Candidate, decision: &'a Decision) -> Option<&'a Candi
 fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     let Some(leader) = leader(candidate, decision) else { return ("score", String::new()) };
     let probed = decision.candidates.first().is_some_and(|first| first.probe) && !candidate.probe;
-    let place = |candidate: &Candidate| candidate.inputs.tier >> GRADE_BITS;
+    let place = |candidate: &Candidate| place_and_grade(candidate.inputs.tier).0;
     if probed && leader.endpoint == candidate.endpoint {
         return ("probe", "a half-open endpoint is probed first; this one would have been the choice".to_owned());
     }
-    if candidate.target != leader.target {
+    if candidate.group != leader.group {
         return ("models_order", "models named before it still had an endpoint to serve".to_owned());
     }
     if candidate.panic {
@@ -302,7 +306,7 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
         return ("provider_order", "provider.order names another first".to_owned());
     }
     if candidate.inputs.tier != leader.inputs.tier {
-        return ("preference_missed", missed(decision));
+        return (PREFERENCE_MISSED, missed(candidate, leader, decision));
     }
     if is_tie(leader.score, candidate.score) {
         let detail = "equal scores fall to the lower failure probability, then cost, then fewer in flight, then the id";
@@ -311,13 +315,21 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     ("score", "another scored better".to_owned())
 }
 
-fn missed(decision: &Decision) -> String {
-    let wishes = [
-        (decision.parameters.preferred_max_latency.is_some(), "preferred_max_latency"),
-        (decision.parameters.preferred_min_throughput.is_some(), "preferred_min_throughput"),
-    ];
-    let wishes: Vec<&str> = wishes.into_iter().filter_map(|(given, name)| given.then_some(name)).collect();
-    format!("it misses {}, which others meet", wishes.join(" or "))
+fn missed(candidate: &Candidate, leader: &Candidate, decision: &Decision) -> String {
+    let (inputs, predicted) = (&candidate.inputs, &candidate.predicted);
+    let latency = missed_latency(decision, inputs, predicted).map(|Missed { at, expected, bound }| {
+        let (at, expected, bound) = (at.as_str(), seconds(expected), seconds(bound));
+        let margin = significant(decision.latency_margin, 3);
+        let margin = if margin == "1" { String::new() } else { format!(" with a margin of {margin}") };
+        format!("its {at} of the first token is {expected} where preferred_max_latency wants {bound}{margin}")
+    });
+    let rate = missed_rate(decision, inputs, predicted).map(|Missed { at, expected, bound }| {
+        let (expected, bound) = (significant(expected, 3), significant(bound, 3));
+        format!("its {} is {expected} tok/s where preferred_min_throughput wants {bound}", at.as_str())
+    });
+    let missed: Vec<String> = latency.into_iter().chain(rate).collect();
+    let others = if place_and_grade(leader.inputs.tier).1 == 0 { "others keep that" } else { "others come nearer" };
+    format!("{}; {others}", missed.join(" and "))
 }
 
 pub(super) fn margin(candidate: &Candidate, leader: &Candidate) -> Margin {
@@ -357,17 +369,37 @@ struct Again<'a> {
     contest: Contest,
     /// The best score of the others.
     least: f64,
+    /// How well whoever was better keeps the preferences.
+    grade: u32,
 }
 
 impl<'a> Again<'a> {
-    fn new(candidate: &'a Candidate, decision: &'a Decision, policy: &'a RoutingPolicy) -> Again<'a> {
+    /// Against those that rank with `leader`.
+    fn new(
+        candidate: &'a Candidate,
+        leader: &Candidate,
+        decision: &'a Decision,
+        policy: &'a RoutingPolicy,
+    ) -> Again<'a> {
         let competes = |other: &&Candidate| {
-            rank(other) == rank(candidate) && other.probe == candidate.probe && other.endpoint != candidate.endpoint
+            rank(other) == rank(leader) && other.probe == candidate.probe && other.endpoint != candidate.endpoint
         };
         let rivals: Vec<&Candidate> = recorded(decision).filter(competes).collect();
         let contest = Contest::of(decision, policy);
         let least = rivals.iter().map(|rival| rival.score).fold(f64::INFINITY, f64::min);
-        Again { candidate, rivals, decision, policy, contest, least }
+        let (_, grade) = place_and_grade(leader.inputs.tier);
+        Again { candidate, rivals, decision, policy, contest, least, grade }
+    }
+
+    /// How well it keeps the preferences with another figure: never worse than it did.
+    fn grade_with(&self, figure: Figure, value: f64) -> u32 {
+        let Candidate { inputs, predicted, .. } = self.candidate;
+        let predicted = match figure {
+            Figure::FirstToken => Prediction { first_token_p50: value, ..*predicted },
+            Figure::TokensPerSecond => Prediction { tokens_per_second: value, ..*predicted },
+            Figure::Price | Figure::FailureProbability | Figure::LatencyWeight => *predicted,
+        };
+        grade_with(self.decision, inputs, &predicted).min(place_and_grade(inputs.tier).1)
     }
 
     fn score(&self, inputs: &Inputs) -> f64 {
@@ -402,6 +434,10 @@ impl Trial for Again<'_> {
                 (contest.score(candidate), others.fold(f64::INFINITY, f64::min))
             }
         };
-        score < least && !is_tie(score, least)
+        match self.grade_with(figure, value).cmp(&self.grade) {
+            Ordering::Less => true,
+            Ordering::Equal => score < least && !is_tie(score, least),
+            Ordering::Greater => false,
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::{
     change::{Figure, Trial, smallest},
     retarget::Goal,
     what_if::ImaginedWorld,
-    why_not::{Verdict, WhyNot, figures, why_not, why_not_in},
+    why_not::{PREFERENCE_MISSED, Verdict, WhyNot, figures, why_not, why_not_in},
     why_not_tell::sentence,
 };
 use crate::{
@@ -48,7 +48,7 @@ pub fn why_not_now(
 
 /// Whether a figure decided: its score, or a preference that one of its figures misses.
 fn may_be_turned(answer: &WhyNot) -> bool {
-    answer.verdict == Verdict::Lost && (answer.margin.is_some() || answer.reason == "preference_missed")
+    answer.verdict == Verdict::Lost && (answer.margin.is_some() || answer.reason == PREFERENCE_MISSED)
 }
 
 /// The whole decision again, with one figure of one endpoint changed.

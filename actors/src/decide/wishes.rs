@@ -9,9 +9,9 @@
 //! Who was never observed is given the benefit of the doubt, and so is who was out of sight for long while the target
 //! is kept, one request at a time: otherwise nobody would ever learn that it could serve.
 
-use super::{case::Case, field::Row, filter::Subject, predict::Forecast};
+use super::{case::Case, field::Row, filter::Subject};
 use crate::{
-    domain::{Percentile, Preference, RoutingParameters},
+    domain::{Decision, Inputs, Percentile, Prediction, Preference, RoutingParameters},
     stats::Curve,
 };
 
@@ -49,27 +49,85 @@ fn grade(case: &Case<'_>, row: &Row<'_>) -> u32 {
     if row.moment.in_flight == 0 && (estimates.observed.is_none() || forgotten) {
         return 0;
     }
-    let latency = routing
-        .preferred_max_latency
-        .map_or(0.0, |latency| lateness(&latency.value, margin, &row.forecast, &row.stats.curve));
+    let first_token = (row.forecast.first_token * margin, row.stats.curve.sigma);
+    let latency = routing.preferred_max_latency.map_or(0.0, |latency| lateness(&latency.value, first_token));
     let throughput = routing.preferred_min_throughput.map_or(0.0, |rate| {
         let per_token = row.stats.curve.per_token * libm::exp(row.forecast.load);
-        shortfall(&rate.value, per_token, estimates.per_token_variance.sqrt())
+        shortfall(&rate.value, (per_token, estimates.per_token_variance.sqrt()))
     });
-    let missed = latency.max(throughput);
+    step(latency.max(throughput))
+}
+
+/// How far off ln makes which grade.
+fn step(missed: f64) -> u32 {
     if missed > 0.0 { libm::floor(1.0 + missed / STEP).min(LAST) as u32 } else { 0 }
 }
 
-/// How far beyond its bounds a first token is expected, ln; not above 0 when within all of them.
-fn lateness(latency: &Preference, margin: f64, forecast: &Forecast, curve: &Curve) -> f64 {
-    let late = |(at, bound): (Percentile, f64)| {
-        libm::log(forecast.first_token * margin / bound.max(f64::MIN_POSITIVE)) + deviations(at) * curve.sigma
+/// The place in `provider.order` and the grade that a tier is made of.
+#[must_use]
+pub const fn place_and_grade(tier: u32) -> (u32, u32) {
+    (tier >> GRADE_BITS, tier & ((1 << GRADE_BITS) - 1))
+}
+
+/// The grade that a recorded candidate has with this prediction, when nobody gives it the benefit of the doubt.
+pub(super) fn grade_with(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> u32 {
+    let (latency, rate) = (decision.parameters.preferred_max_latency, decision.parameters.preferred_min_throughput);
+    let latency = latency.map_or(0.0, |latency| lateness(&latency.value, first_token(decision, inputs, predicted)));
+    let rate = rate.map_or(0.0, |rate| shortfall(&rate.value, per_token(inputs, predicted)));
+    step(latency.max(rate))
+}
+
+/// A bound that is expected to be missed, and by how much.
+pub(super) struct Missed {
+    pub at: Percentile,
+    /// Seconds, or tokens per second.
+    pub expected: f64,
+    pub bound: f64,
+}
+
+/// The bound on the first token that a recorded candidate is expected to miss by the most.
+pub(super) fn missed_latency(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> Option<Missed> {
+    let (_, sigma) = first_token(decision, inputs, predicted);
+    let missed = |(at, bound)| {
+        let expected = predicted.first_token_p50 * libm::exp(deviations(at) * sigma);
+        (expected * decision.latency_margin > bound).then_some(Missed { at, expected, bound })
     };
+    let bounds = decision.parameters.preferred_max_latency?.value;
+    let missed = bounds.bounds().filter_map(missed);
+    missed.max_by(|a, b| (a.expected / a.bound).total_cmp(&(b.expected / b.bound)))
+}
+
+/// The bound on the rate that a recorded candidate is expected to miss by the most.
+pub(super) fn missed_rate(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> Option<Missed> {
+    let (_, sigma) = per_token(inputs, predicted);
+    let missed = |(at, bound)| {
+        let expected = predicted.tokens_per_second / libm::exp(deviations(at) * sigma);
+        (expected < bound).then_some(Missed { at, expected, bound })
+    };
+    let bounds = decision.parameters.preferred_min_throughput?.value;
+    let missed = bounds.bounds().filter_map(missed);
+    missed.min_by(|a, b| (a.expected / a.bound).total_cmp(&(b.expected / b.bound)))
+}
+
+/// Median, as the margin lets it be read, and spread (ln) of a recorded candidate's first token.
+fn first_token(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> (f64, f64) {
+    (predicted.first_token_p50 * decision.latency_margin.max(f64::MIN_POSITIVE), inputs.variance.sqrt())
+}
+
+/// The same of its time per token.
+fn per_token(inputs: &Inputs, predicted: &Prediction) -> (f64, f64) {
+    (1.0 / predicted.tokens_per_second, inputs.pace_variance.sqrt())
+}
+
+/// How far beyond its bounds a first token of that median and spread is, ln; not above 0 when within all of them.
+fn lateness(latency: &Preference, (median, sigma): (f64, f64)) -> f64 {
+    let late =
+        |(at, bound): (Percentile, f64)| libm::log(median / bound.max(f64::MIN_POSITIVE)) + deviations(at) * sigma;
     latency.bounds().map(late).fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// How far below its bounds a rate is expected, ln. A percentile of a rate is what so many answers reach at least.
-fn shortfall(rate: &Preference, per_token: f64, sigma: f64) -> f64 {
+/// How far below its bounds a rate is, ln. A percentile of a rate is what so many answers reach at least.
+fn shortfall(rate: &Preference, (per_token, sigma): (f64, f64)) -> f64 {
     let short = |(at, bound): (Percentile, f64)| libm::log(bound * per_token) + deviations(at) * sigma;
     rate.bounds().map(short).fold(f64::NEG_INFINITY, f64::max)
 }

@@ -145,8 +145,32 @@ pub struct Event {
     pub in_flight: u32,
     /// What was expected of the attempt when it was chosen; [`Prediction::NONE`] when nothing was.
     pub predicted: Prediction,
+    /// Seconds after which a sign of life was expected: the first token of a stream, the whole of a plain answer.
+    pub expected: f64,
+    /// Whether a gate moved by it.
+    pub gate: GateNews,
     /// What happened.
     pub kind: EventKind,
+}
+
+impl Event {
+    /// Whether routers are to know it at once: a gate moved.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.gate != GateNews::Unmoved
+    }
+}
+
+/// What the end of an attempt did to the gates it passed. Breakers say so; nobody infers it from the events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GateNews {
+    /// Nothing.
+    #[default]
+    Unmoved,
+    /// One of them moved, the endpoint's or its provider's.
+    Moved,
+    /// It was a success that closed the endpoint's breaker.
+    Recovered,
 }
 
 /// What happened to an endpoint.
@@ -156,7 +180,7 @@ pub enum EventKind {
     Dispatched,
     /// The first content of a stream arrived. Not sent for plain answers, which show only their total.
     FirstToken {
-        /// Estimated prompt tokens of the request.
+        /// Estimated prompt tokens of the request, less those expected in a cache.
         prompt_tokens: u32,
     },
     /// The answer was whole.
@@ -167,7 +191,7 @@ pub enum EventKind {
         first_token: Duration,
         /// Last byte since dispatch.
         total: Duration,
-        /// Input tokens.
+        /// Input tokens, less those read from a cache.
         prompt_tokens: u32,
         /// Output tokens, as the provider counted them.
         completion_tokens: u32,
@@ -187,7 +211,5 @@ pub enum EventKind {
     Cancelled {
         /// Whether the first content had arrived before.
         had_content: bool,
-        /// The logarithm of the first-token seconds expected at dispatch.
-        expected_ln_first_token: f64,
     },
 }

@@ -119,6 +119,14 @@ pub struct EndpointLimits {
     pub max_prompt_tokens: Option<u32>,
 }
 
+impl EndpointLimits {
+    /// Longest answer, tokens; all there are where none is given.
+    #[must_use]
+    pub fn longest_answer(&self) -> u32 {
+        self.max_completion_tokens.unwrap_or(u32::MAX)
+    }
+}
+
 /// A model at a provider: what is measured, priced and called.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {

@@ -1,4 +1,4 @@
-use super::{Detail, EndpointId, Objective, Query, RoutingParameters, Sourced, Tick, Weights};
+use super::{Circuit, Detail, EndpointId, Objective, Query, RoutingParameters, Sourced, Tick, Weights};
 
 /// What the routing decided for one request, and everything it decided it with.
 ///
@@ -20,7 +20,10 @@ pub struct Decision {
     /// Those that ranked behind the choice and may not be tried, because fallbacks are off; they stand among the
     /// excluded too.
     pub rivals: Vec<Candidate>,
-    /// Candidates whose figures the record of it left out: all of them ranked behind those it holds, in this order.
+    /// Who is called once the candidates are used up and attempts are left, in this order, although saturated, paced or
+    /// behind a shut gate; they stand among the excluded too.
+    pub standby: Vec<Candidate>,
+    /// Who else is in the plan, in its order, but without figures: they stand at the places that `candidates` leaves open.
     pub omitted: Vec<EndpointId>,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<Excluded>,
@@ -46,6 +49,8 @@ pub struct Decision {
     pub max_attempts: u32,
     /// The yardsticks of the scores: T̃, C̃, C_max and the second least time (seconds, dollars, dollars, seconds).
     pub yardsticks: [f64; 4],
+    /// How much stricter than its bounds `preferred_max_latency` was read: a bound of 1 s counted as 1 s by this.
+    pub latency_margin: f64,
 }
 
 /// Why the choice is the choice.
@@ -142,7 +147,7 @@ impl ScoreTerms {
     /// The most terms a score has.
     pub const MOST: usize = 4;
 
-    /// The terms of these names and values, in this order; values beyond the names are not terms.
+    /// The terms of these names and values, in this order; values beyond the names are 0.
     #[must_use]
     pub const fn new(names: &'static [&'static str], values: [f64; ScoreTerms::MOST]) -> ScoreTerms {
         ScoreTerms { names, values }
@@ -156,7 +161,8 @@ impl ScoreTerms {
     /// The score.
     #[must_use]
     pub fn sum(&self) -> f64 {
-        self.iter().map(|term| term.value).sum()
+        // All of them, and not in a loop: what is not a term is 0.
+        self.values.iter().sum()
     }
 }
 
@@ -198,8 +204,8 @@ impl Prediction {
 /// How an endpoint stood at the moment of the decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Health {
-    /// `closed`, `open` or `half_open`.
-    pub circuit: &'static str,
+    /// Closed, open or half-open.
+    pub circuit: Circuit,
     /// Share of successes, `None` before the first answer.
     pub success_rate: Option<f64>,
     /// Answers and failures it rests on, decayed and rounded.
@@ -215,8 +221,12 @@ pub struct Candidate {
     pub index: u32,
     /// Its stable id.
     pub endpoint: EndpointId,
-    /// Which of the targets it belongs to; 0 for all where models compete.
+    /// Its place in the plan, from 0.
+    pub place: u32,
+    /// Which of the targets it belongs to.
     pub target: u32,
+    /// Whom it ranks with before anything else: its target, or 0 for all where models compete.
+    pub group: u32,
     /// Position of its provider in the same catalog version.
     pub provider: u32,
     /// Lower is better.
@@ -244,11 +254,29 @@ pub struct Candidate {
     pub panic: bool,
 }
 
+impl Decision {
+    /// Everybody who may be called, in order: the candidates, then those on standby.
+    pub fn plan(&self) -> impl Iterator<Item = &Candidate> + Clone {
+        self.candidates.iter().chain(&self.standby)
+    }
+
+    /// Who is in the plan without figures, each with its place, from 0.
+    pub fn omitted_places(&self) -> impl Iterator<Item = (usize, EndpointId)> + '_ {
+        let is_open = |place: &usize| self.candidates.iter().all(|candidate| candidate.place as usize != *place);
+        (0..).filter(is_open).zip(self.omitted.iter().copied())
+    }
+
+    /// Who is called at this place of the plan, counted from 0.
+    #[must_use]
+    pub fn at(&self, place: usize) -> Option<&Candidate> {
+        let beyond = || self.standby.get(place.checked_sub(self.candidates.len())?);
+        self.candidates.get(place).or_else(beyond)
+    }
+}
+
 /// How the length of the answer moves a candidate's cost. Nothing of it ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct OutputSpread {
-    /// Standard deviation of ln output tokens.
-    pub sigma: f64,
     /// Dollars of one more output token, of every answer asked for.
     pub usd_per_token: f64,
     /// Most output tokens that each answer can have.
@@ -256,14 +284,21 @@ pub struct OutputSpread {
 }
 
 impl Candidate {
+    /// Whether calling it means passing a breaker that is open. An endpoint that is only paced is sound: its own clock
+    /// protects it.
+    #[must_use]
+    pub fn is_past_open_circuit(&self) -> bool {
+        self.panic && self.health.circuit != Circuit::Closed
+    }
+
     /// The 10th and the 90th percentile of its cost, dollars: lengths of answers are taken to be log-normal around
     /// their expected mean, and never beyond what the request and the endpoint allow.
     #[must_use]
     pub fn cost_range(&self) -> [f64; 2] {
         /// Standard deviations at which a tenth lies beyond.
         const TENTH: f64 = 1.2816;
-        let OutputSpread { sigma, usd_per_token, most } = self.output;
-        let expected = self.inputs.output_tokens;
+        let OutputSpread { usd_per_token, most } = self.output;
+        let (expected, sigma) = (self.inputs.output_tokens, self.inputs.output_variance.sqrt());
         let tokens_at = |z: f64| {
             let tokens = expected * libm::exp(z * sigma - sigma * sigma / 2.0);
             tokens.min(f64::from(most)).max(f64::from(most).min(1.0))

@@ -100,7 +100,7 @@ pub struct Generation {
     /// Whether the answer was streamed.
     pub streamed: bool,
     /// What was decided, and with which numbers; of many candidates the best
-    /// ([`crate::decide::kept_for_the_record`]).
+    /// ([`crate::decide::decide_to_serve`]).
     pub decision: Arc<Decision>,
     /// The constants it was decided under: a replay needs them, whatever is configured by then.
     pub policy: Arc<RoutingPolicy>,

@@ -24,7 +24,7 @@ mod tick;
 mod usage;
 mod what_if;
 
-pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, Next};
+pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, GateNews, Next};
 pub use attempt_record::{AttemptReason, AttemptRecord};
 pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,

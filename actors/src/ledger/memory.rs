@@ -53,17 +53,17 @@ impl MemoryStore {
 }
 
 impl LedgerStore for MemoryStore {
-    fn put(&mut self, record: Generation) {
+    fn put(&mut self, record: Arc<Generation>) {
         let (id, created_ms) = (record.id, record.created_ms);
         if let Some(known) = self.records.get_mut(&id) {
             // Batches of two threads may cross: an ended generation never runs again.
             if record.status != GenerationStatus::Running || known.status == GenerationStatus::Running {
-                *known = Arc::new(record);
+                *known = record;
             }
             return;
         }
         *self.by_owner.entry(record.owner).or_default() += 1;
-        self.records.insert(id, Arc::new(record));
+        self.records.insert(id, record);
         self.order.push_back(id);
         self.forget(created_ms);
     }

@@ -306,7 +306,7 @@ fn median(buckets: &[u32], start: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Failure, FailureKind};
+    use crate::domain::{Failure, FailureKind, GateNews};
 
     const PREDICTED: Prediction = Prediction {
         first_token_p50: 0.5,
@@ -325,7 +325,8 @@ mod tests {
 
     fn event(predicted: Prediction, now: f64, after: f64, kind: EventKind) -> Event {
         let (at, dispatched) = (at(now), at(now - after));
-        Event { endpoint: EndpointId(1), at, dispatched, in_flight: 1, predicted, kind }
+        let gate = GateNews::Unmoved;
+        Event { endpoint: EndpointId(1), at, dispatched, in_flight: 1, predicted, expected: 0.5, gate, kind }
     }
 
     fn completed(total: f64, completion_tokens: u32, cost: f64) -> EventKind {
@@ -390,7 +391,7 @@ mod tests {
             failed(FailureKind::RateLimited),
             failed(FailureKind::BadRequest),
             failed(FailureKind::Auth),
-            EventKind::Cancelled { had_content: false, expected_ln_first_token: 0.0 },
+            EventKind::Cancelled { had_content: false },
             EventKind::Dispatched,
         ];
         let failures = judged(ends.map(|end| (PREDICTED, 1.0, end))).failures;

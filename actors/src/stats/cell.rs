@@ -58,7 +58,7 @@ pub(super) struct Lost {
 pub(super) struct EndpointState {
     pub in_flight: u32,
     pub serial: u64,
-    /// In the order of their start.
+    /// In the order of their serials; of their starts but for the microseconds between a clock and this lock.
     pub pending: Vec<Pending>,
     pub breaker: Breaker,
     pub outcomes: Outcomes,
@@ -152,7 +152,7 @@ impl EndpointState {
 
     /// The request gave a sign of life, or will give none.
     pub(super) fn answered(&mut self, serial: u64) -> Option<Pending> {
-        let position = self.pending.iter().position(|pending| pending.serial == serial)?;
+        let position = self.pending.binary_search_by_key(&serial, |pending| pending.serial).ok()?;
         Some(self.pending.remove(position))
     }
 

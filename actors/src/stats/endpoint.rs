@@ -18,7 +18,7 @@ use super::{
     tail::Tail,
     windows::Windows,
 };
-use crate::domain::{Event, EventKind, Failure, RoutingPolicy, Tick};
+use crate::domain::{Event, EventKind, Failure, GateNews, RoutingPolicy, Tick};
 
 /// A request given up after this age would have taken a bit longer.
 const CENSORED: f64 = 1.3;
@@ -33,8 +33,6 @@ pub(super) struct EndpointStatistics {
     outcomes: Outcomes,
     /// When the latest of the requests began that gave a sign of life.
     heard: Option<Tick>,
-    /// When failures last were many enough to open a breaker.
-    tripped: Option<Tick>,
     consecutive: u32,
     /// Of the total time, and of the first token.
     tail: Tail,
@@ -98,10 +96,8 @@ impl EndpointStatistics {
                 self.completed(event, answer, prior, policy);
             }
             EventKind::Failed { failure, had_content } => self.failed(event, failure, *had_content, prior, policy),
-            EventKind::Cancelled { had_content: true, .. } => {}
-            EventKind::Cancelled { had_content: false, expected_ln_first_token } => {
-                self.censored(event, *expected_ln_first_token, prior, policy);
-            }
+            EventKind::Cancelled { had_content: true } => {}
+            EventKind::Cancelled { had_content: false } => self.censored(event, prior, policy),
         }
     }
 
@@ -126,8 +122,7 @@ impl EndpointStatistics {
             self.learn_plain(event, answer, prior, policy);
         }
         self.outcomes.succeed(event.at, policy.stats.half_life);
-        // Only a probe, or a call past a shut gate, is dispatched after the breaker opened.
-        if self.tripped.take_if(|tripped| event.dispatched > *tripped).is_some() {
+        if event.gate == GateNews::Recovered {
             self.outcomes.recover();
         }
         self.heard = self.heard.max(Some(event.dispatched));
@@ -193,25 +188,22 @@ impl EndpointStatistics {
         }
         self.outcomes.fail(event.at, policy.stats.half_life);
         self.consecutive = self.consecutive.saturating_add(1);
-        let trips = verdict == Verdict::Refused
-            || self.consecutive >= policy.breaker.consecutive
-            || self.outcomes.is_failing(event.at, policy.stats.half_life);
-        if trips && self.tripped.is_none() {
-            self.tripped = Some(event.at);
-        }
         if verdict == Verdict::Late && !had_content {
-            self.censored(event, f64::NEG_INFINITY, prior, policy);
+            self.censored(event, prior, policy);
         }
     }
 
     /// A request was given up without an answer. It would have taken longer than that, which is news only if it
-    /// is longer than expected (`expected`: ln seconds at dispatch) and if a later request was answered meanwhile:
-    /// a hang is a failure, also while earlier answers are still under way, and an impatient client must not teach
-    /// a slow endpoint to look fast.
-    fn censored(&mut self, event: &Event, expected: f64, prior: Prior, policy: &RoutingPolicy) {
+    /// is longer than expected and if a later request was answered meanwhile: a hang is a failure, also while earlier
+    /// answers are still under way, and an impatient client must not teach a slow endpoint to look fast. As of a plain
+    /// answer, the first token has its share of the surprise, and none where it was but a small part of what was expected.
+    fn censored(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
+        if event.predicted.first_token_p50 <= PLAIN_FIRST_SHARE * event.expected {
+            return;
+        }
         // The prompt is in what was expected at dispatch; here it is left out of both sides.
         let here = self.fit(event, prior, policy).expected(f64::from(event.in_flight), 0.0);
-        let expected = expected.max(here);
+        let expected = libm::log(event.expected).max(here);
         let age = libm::log(CENSORED * event.at.seconds_since(event.dispatched));
         if age > expected && self.heard > Some(event.dispatched) {
             let sample = Sample { guessed: true, ..sample(event, here + age - expected) };

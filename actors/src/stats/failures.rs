@@ -132,7 +132,8 @@ impl Outcomes {
         (share * count, (1.0 - share) * count)
     }
 
-    /// Whether failures outweigh successes and are more than an accident, at an endpoint that has no record yet.
+    /// Whether failures, as they count at `now`, are two at least and more than successes by over one, at an endpoint
+    /// that has no record yet. Since they fade it takes a third, unless two come at one instant.
     #[must_use]
     pub fn is_failing(&self, now: Tick, half_life: Duration) -> bool {
         let Counts { failures, successes } = self.recent;
@@ -267,7 +268,20 @@ mod tests {
         assert!((Outcomes::probability(0.0, 0.0, 0.02) - 0.02).abs() < 1e-12, "what is usual");
         outcomes.fail(at(0), HALF_LIFE);
         assert!(probability(&outcomes, at(0)) < 0.2 && !outcomes.is_failing(at(0), HALF_LIFE));
-        outcomes.fail(at(0), HALF_LIFE);
-        assert!(outcomes.is_failing(at(0), HALF_LIFE));
+    }
+
+    #[test]
+    fn three_failures_that_outnumber_successes_by_more_than_one_are_no_accident() {
+        let is_failing = |answers: &[bool]| {
+            let mut outcomes = Outcomes::default();
+            for (second, well) in (0..).zip(answers) {
+                if *well { outcomes.succeed(at(second), HALF_LIFE) } else { outcomes.fail(at(second), HALF_LIFE) }
+            }
+            outcomes.is_failing(at(answers.len() as u64 - 1), HALF_LIFE)
+        };
+        assert!(!is_failing(&[false, false]), "a second apart they are a little less than two");
+        assert!(is_failing(&[false, false, false]));
+        assert!(is_failing(&[false, true, false, false]));
+        assert!(!is_failing(&[false, true, true, true, false, false]));
     }
 }

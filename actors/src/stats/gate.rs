@@ -1,6 +1,6 @@
 //! Whether requests pass at a moment: what a breaker says when it is asked, and what everybody else reads.
 
-use crate::domain::{ExclusionReason, Tick};
+use crate::domain::{Circuit, ExclusionReason, Tick};
 
 /// Whether requests pass at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,13 +42,13 @@ impl Gate {
         matches!(self, Gate::Passing)
     }
 
-    /// The circuit's name on the wire. A cooling endpoint is sound: its circuit is closed.
+    /// The circuit it shows. A cooling endpoint is sound: its circuit is closed.
     #[must_use]
-    pub const fn circuit(self) -> &'static str {
+    pub const fn circuit(self) -> Circuit {
         match self {
-            Gate::Passing | Gate::Cooling { .. } => "closed",
-            Gate::Open { .. } | Gate::ConfigFault { .. } => "open",
-            Gate::HalfOpen { .. } | Gate::Probing { .. } => "half_open",
+            Gate::Passing | Gate::Cooling { .. } => Circuit::Closed,
+            Gate::Open { .. } | Gate::ConfigFault { .. } => Circuit::Open,
+            Gate::HalfOpen { .. } | Gate::Probing { .. } => Circuit::HalfOpen,
         }
     }
 

@@ -54,10 +54,14 @@ impl OutputLengths {
         OutputLengths { models: vec![Classes::default(); catalog.models.len()] }
     }
 
-    /// Expected output tokens of a request of this class. One pseudo-observation of the cold value keeps a
-    /// single odd answer from ruling.
+    /// Expected output tokens of a request of this class at an endpoint of the model whose longest answer is that.
     #[must_use]
-    pub fn expected(&self, model: u32, class: LengthClass) -> f64 {
+    pub fn expected(&self, model: u32, longest_answer: u32, class: LengthClass) -> f64 {
+        self.unlimited(model, class).min(f64::from(longest_answer))
+    }
+
+    /// One pseudo-observation of the cold value keeps a single odd answer from ruling.
+    fn unlimited(&self, model: u32, class: LengthClass) -> f64 {
         let known = self.models.get(model as usize).and_then(|classes| classes.get(class.position));
         let Some(length) = known.filter(|length| length.weight > 0.0) else { return class.cold };
         ((length.mean * length.weight + class.cold) / (length.weight + 1.0)).min(class.most)
@@ -124,9 +128,10 @@ mod tests {
 
     #[test]
     fn an_unknown_answer_is_expected_at_256_tokens_or_at_its_limit() {
-        assert!((known().expected(0, LengthClass::of(None)) - 256.0).abs() < 1e-12);
-        assert!((known().expected(0, LengthClass::of(Some(16))) - 16.0).abs() < 1e-12);
-        assert!((known().expected(7, LengthClass::of(Some(9000))) - 256.0).abs() < 1e-12, "unknown model");
+        assert!((known().expected(0, u32::MAX, LengthClass::of(None)) - 256.0).abs() < 1e-12);
+        assert!((known().expected(0, u32::MAX, LengthClass::of(Some(16))) - 16.0).abs() < 1e-12);
+        assert!((known().expected(7, u32::MAX, LengthClass::of(Some(9000))) - 256.0).abs() < 1e-12, "unknown model");
+        assert!((known().expected(0, 100, LengthClass::of(None)) - 100.0).abs() < 1e-12, "the endpoint's limit");
     }
 
     #[test]
@@ -146,8 +151,11 @@ mod tests {
     fn classes_are_learned_apart_and_never_exceed_the_limit() {
         let mut lengths = known();
         (0..50).for_each(|_| lengths.observe(0, LengthClass::of(Some(1000)), 900));
-        assert!(lengths.expected(0, LengthClass::of(Some(1000))) > 850.0);
-        assert!((lengths.expected(0, LengthClass::of(Some(300))) - 300.0).abs() < 1e-12, "same class, lower limit");
-        assert!((lengths.expected(0, LengthClass::of(Some(2000))) - 256.0).abs() < 1e-12, "another class");
+        assert!(lengths.expected(0, u32::MAX, LengthClass::of(Some(1000))) > 850.0);
+        assert!(
+            (lengths.expected(0, u32::MAX, LengthClass::of(Some(300))) - 300.0).abs() < 1e-12,
+            "same class, lower limit"
+        );
+        assert!((lengths.expected(0, u32::MAX, LengthClass::of(Some(2000))) - 256.0).abs() < 1e-12, "another class");
     }
 }

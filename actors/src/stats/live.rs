@@ -14,7 +14,7 @@ use super::{
     mix,
 };
 use crate::domain::{
-    Candidate, Catalog, Cause, EndpointId, Event, EventKind, ExclusionReason, Failure, Prediction, Provider,
+    Candidate, Catalog, Cause, EndpointId, Event, EventKind, ExclusionReason, Failure, GateNews, Prediction, Provider,
     RoutingPolicy, Tick,
 };
 
@@ -53,6 +53,8 @@ pub struct Claim {
     pub in_flight: u32,
     /// Seconds until a sign of life is expected.
     pub expected: f64,
+    /// Prompt tokens that it was expected to read from its cache: these teach nothing about prompts.
+    pub cached_tokens: u32,
     /// What was expected of the attempt in all; travels with its events.
     pub predicted: Prediction,
     /// Whether it is the one probe of a half-open breaker, of the endpoint or its provider.
@@ -67,8 +69,15 @@ impl Claim {
     /// The news that this happened to its attempt.
     #[must_use]
     pub const fn event(&self, at: Tick, kind: EventKind) -> Event {
-        let Claim { endpoint, dispatched, in_flight, predicted, .. } = *self;
-        Event { endpoint, at, dispatched, in_flight, predicted, kind }
+        let Claim { endpoint, dispatched, in_flight, predicted, expected, .. } = *self;
+        Event { endpoint, at, dispatched, in_flight, predicted, expected, gate: GateNews::Unmoved, kind }
+    }
+
+    /// The news that its attempt ended, with what [`LiveBoard::finish`] gave.
+    #[must_use]
+    pub fn ended(&self, at: Tick, end: EventKind, change: Option<BreakerChange>) -> Event {
+        let gate = change.map_or(GateNews::Unmoved, |change| change.news());
+        Event { gate, ..self.event(at, end) }
     }
 }
 
@@ -85,6 +94,14 @@ pub struct BreakerChange {
     pub provider_gate: Option<Move>,
     /// The failure behind it; `None` when a probe found things well.
     pub cause: Option<Cause>,
+}
+
+impl BreakerChange {
+    fn news(&self) -> GateNews {
+        // Nothing but a success opens an endpoint's gate.
+        let recovered = self.endpoint_gate.is_some_and(|gate| gate.to.is_passing());
+        if recovered { GateNews::Recovered } else { GateNews::Moved }
+    }
 }
 
 /// From one gate to another.
@@ -170,7 +187,8 @@ impl LiveBoard {
         slot.cell.change(|state| state.quota.report(now, report, state.serial.wrapping_sub(claim.serial)));
     }
 
-    /// Gives the place back and reads the verdict. Gives what moved, so that it can be published at once.
+    /// Gives the place back and reads the verdict. Gives what moved, which [`Claim::ended`] puts
+    /// into the news so that it is published at once.
     pub fn finish(&self, claim: Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> Option<BreakerChange> {
         let slot = self.slot(&claim)?;
         let jitter = |opens| self.jitter(claim.endpoint.0, opens);
@@ -205,7 +223,8 @@ impl LiveBoard {
         if well && slot.cell.is_quiet() {
             return None;
         }
-        let jitter = |opens| self.jitter(u64::from(provider), opens);
+        // By name: its position is another one after the next change of the configuration.
+        let jitter = |opens| self.jitter(EndpointId::of("", slot.cell.slug.as_str(), "").0, opens);
         slot.cell.change(|state| {
             let from = state.gate(now);
             let opened = opened.then_some((claim.endpoint, slot.endpoints));
@@ -271,6 +290,7 @@ impl EndpointState {
             dispatched: now,
             in_flight: self.in_flight,
             expected,
+            cached_tokens: candidate.inputs.cached_tokens,
             predicted: candidate.predicted,
             probe: caller == Caller::Probe || provider_caller == Caller::Probe,
             serial: self.serial,

@@ -22,14 +22,15 @@ impl<T: Merge, const SLOTS: usize> Ring<T, SLOTS> {
         Ring { span, slots: std::array::from_fn(|_| (0, T::default())) }
     }
 
-    /// The slot of this moment; an old one is emptied before it is used again.
+    /// The slot of this moment; an old one is emptied before it is used again. None for what is so late that a
+    /// newer one took its place.
     pub(super) fn slot(&mut self, now: Tick) -> Option<&mut T> {
         let turn = self.turn(now);
         let (held, value) = self.slots.get_mut((turn % SLOTS as u64) as usize)?;
-        if *held != turn {
+        if *held < turn {
             (*held, *value) = (turn, T::default());
         }
-        Some(value)
+        (*held == turn).then_some(value)
     }
 
     /// Everything since the ring's length before `now`.
@@ -45,5 +46,28 @@ impl<T: Merge, const SLOTS: usize> Ring<T, SLOTS> {
     /// Counted from 1, so that untouched slots are older than any.
     fn turn(&self, now: Tick) -> u64 {
         SLOTS as u64 + now.0 / u64::try_from(self.span.as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Merge for u32 {
+        fn merge(&mut self, other: &u32) {
+            *self += other;
+        }
+    }
+
+    #[test]
+    fn what_comes_a_whole_ring_too_late_takes_nothing_away() {
+        let at = |seconds: u64| Tick(seconds * 1_000_000);
+        let mut ring: Ring<u32, 4> = Ring::new(Duration::from_secs(1));
+        if let Some(count) = ring.slot(at(8)) {
+            *count += 1;
+        }
+        assert!(ring.slot(at(4)).is_none());
+        assert_eq!(ring.sum(at(8)), 1);
+        assert!(ring.slot(at(7)).is_some());
     }
 }

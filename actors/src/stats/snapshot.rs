@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub catalog: Arc<Catalog>,
     /// The constants in force.
     pub policy: Arc<RoutingPolicy>,
-    /// The moment up to which everything was decayed: that of the newest event.
+    /// The moment up to which everything was decayed: that of the newest event, or later while nothing happens.
     pub at: Tick,
     /// By position in the catalog.
     pub endpoints: Vec<EndpointStats>,
@@ -104,7 +104,7 @@ impl Facts {
             plain: on && stays && !endpoint.disabled,
             context_length: limits.context_length,
             longest_prompt: limits.max_prompt_tokens.unwrap_or(limits.context_length),
-            longest_answer: limits.max_completion_tokens.unwrap_or(u32::MAX),
+            longest_answer: limits.longest_answer(),
         }
     }
 }

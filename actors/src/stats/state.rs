@@ -43,8 +43,9 @@ pub struct State {
     pub(super) endpoints: BTreeMap<String, EndpointState>,
     /// Lengths of answers by model and class of `max_tokens`.
     pub(super) models: BTreeMap<String, Vec<LengthState>>,
-    /// Names whose entries could not be read.
-    pub(super) unreadable: BTreeSet<String>,
+    /// Names of endpoints and of models whose entries could not be read.
+    pub(super) unreadable_endpoints: BTreeSet<String>,
+    pub(super) unreadable_models: BTreeSet<String>,
 }
 
 /// Why a document is no state.
@@ -131,7 +132,7 @@ impl State {
     /// The document, as JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        let State { learned_at_ms, endpoints, models, unreadable: _ } = self;
+        let State { learned_at_ms, endpoints, models, unreadable_endpoints: _, unreadable_models: _ } = self;
         let learned_at_ms = *learned_at_ms;
         let document = Document { format: FORMAT, version: VERSION, learned_at_ms, endpoints, models };
         // Nothing in it can fail to be written: keys are strings, and what is not finite becomes null.
@@ -152,10 +153,15 @@ impl State {
             return Err(StateFault::Version(head.version));
         }
         let body: Body<'_> = serde_json::from_slice(text).map_err(torn)?;
-        let mut unreadable = BTreeSet::new();
-        let endpoints = read_each(body.endpoints, &mut unreadable);
-        let models = read_each(body.models, &mut unreadable);
-        Ok(State { learned_at_ms: body.learned_at_ms, endpoints, models, unreadable })
+        let (endpoints, unreadable_endpoints) = read_each(body.endpoints);
+        let (models, unreadable_models) = read_each(body.models);
+        Ok(State { learned_at_ms: body.learned_at_ms, endpoints, models, unreadable_endpoints, unreadable_models })
+    }
+
+    /// Entries about endpoints and models, those that could not be read among them.
+    pub(super) fn entries(&self) -> usize {
+        let State { learned_at_ms: _, endpoints, models, unreadable_endpoints, unreadable_models } = self;
+        endpoints.len() + models.len() + unreadable_endpoints.len() + unreadable_models.len()
     }
 
     /// Endpoints about which it says something.
@@ -165,18 +171,18 @@ impl State {
     }
 }
 
+/// What can be read, and the names of what cannot.
 fn read_each<'a, T: Deserialize<'a>>(
     entries: BTreeMap<String, &'a RawValue>,
-    unreadable: &mut BTreeSet<String>,
-) -> BTreeMap<String, T> {
-    let mut read = BTreeMap::new();
+) -> (BTreeMap<String, T>, BTreeSet<String>) {
+    let (mut read, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
     for (name, entry) in entries {
         match serde_json::from_str(entry.get()) {
             Ok(value) => _ = read.insert(name, value),
             Err(_) => _ = unreadable.insert(name),
         }
     }
-    read
+    (read, unreadable)
 }
 
 /// What the document calls an endpoint: the same across restarts and changes of the configuration.

@@ -1,10 +1,6 @@
 //! All slow statistics: fed with events, read as snapshots and figures.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     Calibrations, EndpointCalibration, EndpointFigures, EndpointStats, Figures, LengthClass, OutputLengths, Snapshot,
@@ -65,18 +61,31 @@ impl Statistics {
         }
     }
 
-    /// One immutable copy for the routers. Also renews what is believed of unmeasured endpoints.
+    /// When the newest event happened.
+    #[must_use]
+    pub fn latest(&self) -> Tick {
+        self.latest
+    }
+
+    /// One immutable copy for the routers, as of the newest event.
     pub fn snapshot(&mut self, version: u64) -> Snapshot {
-        self.learn_priors();
+        self.snapshot_at(version, self.latest)
+    }
+
+    /// One immutable copy for the routers, as it is believed at `now`, but not before the newest event. Also renews what
+    /// is believed of unmeasured endpoints.
+    pub fn snapshot_at(&mut self, version: u64, now: Tick) -> Snapshot {
+        let now = now.max(self.latest);
+        self.learn_priors(now);
         let published = self.catalog.endpoints.iter().zip(&self.endpoints).map(|(endpoint, statistics)| {
-            let estimates = statistics.estimates(self.latest, self.priors.of(endpoint.model), &self.policy);
+            let estimates = statistics.estimates(now, self.priors.of(endpoint.model), &self.policy);
             EndpointStats::new(&self.catalog, endpoint, estimates)
         });
         Snapshot {
             version,
             catalog: Arc::clone(&self.catalog),
             policy: Arc::clone(&self.policy),
-            at: self.latest,
+            at: now,
             endpoints: published.collect(),
             lengths: self.lengths.clone(),
         }
@@ -93,7 +102,7 @@ impl Statistics {
         let models = self.catalog.models.iter().enumerate();
         let models =
             models.filter_map(|(position, model)| Some((model.id.to_string(), self.lengths.export(position)?)));
-        State { learned_at_ms, endpoints: endpoints.collect(), models: models.collect(), unreadable: BTreeSet::new() }
+        State { learned_at_ms, endpoints: endpoints.collect(), models: models.collect(), ..State::default() }
     }
 
     /// Goes on from what an earlier process learned up to `age` ago. What it says of endpoints that the catalog does
@@ -101,23 +110,23 @@ impl Statistics {
     pub fn import(&mut self, state: &State, now: Tick, age: Duration) -> Restored {
         let restart = Restart { now, age };
         self.latest = self.latest.max(now);
-        let mut restored = Restored::default();
+        let mut restored = Restored { unknown: state.entries(), ..Restored::default() };
         self.restore_endpoints(state, restart, &mut restored);
-        self.learn_priors();
-        let known = restored.endpoints + restored.rejected.len();
-        restored.unknown = (state.endpoints.len() + state.unreadable.len()).saturating_sub(known);
+        self.learn_priors(self.latest);
         self.restore_lengths(state, &mut restored);
         restored
     }
 
+    /// Takes in what is about endpoints of the catalog, which is no longer `unknown`.
     fn restore_endpoints(&mut self, state: &State, restart: Restart, restored: &mut Restored) {
         for (endpoint, statistics) in self.catalog.endpoints.iter().zip(&mut self.endpoints) {
             let Some(name) = name_of(&self.catalog, endpoint) else { continue };
             let known = match state.endpoints.get(&name) {
                 Some(known) => EndpointStatistics::restored(known, restart),
-                None if state.unreadable.contains(&name) => Err(UNREADABLE),
+                None if state.unreadable_endpoints.contains(&name) => Err(UNREADABLE),
                 None => continue,
             };
+            restored.unknown = restored.unknown.saturating_sub(1);
             match known {
                 Ok(known) => {
                     *statistics = known;
@@ -128,23 +137,25 @@ impl Statistics {
         }
     }
 
+    /// The same about models.
     fn restore_lengths(&mut self, state: &State, restored: &mut Restored) {
         for (position, model) in self.catalog.models.iter().enumerate() {
             let name = model.id.as_str();
             let known = match state.models.get(name) {
                 Some(classes) => self.lengths.restore(position, classes),
-                None if state.unreadable.contains(name) => Err(UNREADABLE),
+                None if state.unreadable_models.contains(name) => Err(UNREADABLE),
                 None => continue,
             };
+            restored.unknown = restored.unknown.saturating_sub(1);
             if let Err(why) = known {
                 restored.rejected.push(Rejected { whose: name.to_owned(), why });
             }
         }
     }
 
-    fn learn_priors(&mut self) {
+    fn learn_priors(&mut self, now: Tick) {
         let known = |position: u32| self.endpoints.get(position as usize);
-        let measured = |position| known(position).map(|endpoint| endpoint.measured(self.latest, &self.policy));
+        let measured = |position| known(position).map(|endpoint| endpoint.measured(now, &self.policy));
         let measured = |position| measured(position).unwrap_or_default();
         self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
     }

@@ -68,9 +68,7 @@ impl Throughput {
         if self.weight > 3.0 && surprise.abs() > JUMP {
             self.keep(1.0);
         }
-        let kept = self.weight;
-        // The first observation shows no deviation.
-        self.deviation += if kept > 0.0 { surprise * surprise * kept / (kept + 1.0) } else { 0.0 };
+        self.scatter(ln_seconds, 1.0);
         self.add(ln_seconds, 1.0, policy);
     }
 
@@ -85,6 +83,7 @@ impl Throughput {
         if ln_ratio.abs() > PLAIN_JUMP {
             self.keep(PLAIN_JUMP_KEPT);
         }
+        self.scatter(seen, PLAIN_SHARE * share);
         self.add(seen, PLAIN_SHARE * share, policy);
     }
 
@@ -100,6 +99,12 @@ impl Throughput {
             self.deviation *= most / self.weight;
             self.weight = most;
         }
+    }
+
+    /// Counts how far an observation lies off. The first one shows no deviation.
+    fn scatter(&mut self, ln_seconds: f64, share: f64) {
+        let (kept, surprise) = (self.weight, ln_seconds - self.mean);
+        self.deviation += if kept > 0.0 { share * surprise * surprise * kept / (kept + share) } else { 0.0 };
     }
 
     fn add(&mut self, ln_seconds: f64, share: f64, policy: &StatsPolicy) {
@@ -183,5 +188,17 @@ mod tests {
         assert!((Throughput::default().variance() - PRIOR_VARIANCE).abs() < 1e-12);
         let pace = fed((0..80).map(|i| if i % 2 == 0 { -3.0 } else { -3.4 }));
         assert!((pace.variance() - 0.04).abs() < 0.015, "{}", pace.variance());
+    }
+
+    #[test]
+    fn plain_answers_that_scatter_do_not_make_the_pace_look_sure() {
+        let mut pace = Throughput::default();
+        for i in 0..200 {
+            pace.observe_plain(if i % 2 == 0 { 0.5 } else { -0.5 }, 0.8, PRIOR, NOW, &policy());
+        }
+        assert!(pace.variance() > PRIOR_VARIANCE, "{}", pace.variance());
+        let mut steady = Throughput::default();
+        (0..200).for_each(|_| steady.observe_plain(0.0, 0.8, PRIOR, NOW, &policy()));
+        assert!(steady.variance() < 0.02, "{}", steady.variance());
     }
 }

@@ -1,6 +1,6 @@
 //! One copy of the fast cells, as a decision reads them.
 
-use crate::domain::{Catalog, Cause, Tick};
+use crate::domain::{Catalog, Cause, Circuit, Tick};
 
 use super::{Gate, TokensLeft};
 
@@ -71,8 +71,8 @@ pub struct LiveView {
 /// What an endpoint or provider shows to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// `closed`, `open` or `half_open`.
-    pub circuit: &'static str,
+    /// Closed, open or half-open.
+    pub circuit: Circuit,
     /// When an open circuit may be probed.
     pub open_until: Option<Tick>,
     /// When a cooldown ends.
@@ -120,7 +120,7 @@ impl Standing {
         let shut = gate.until();
         Standing {
             circuit: gate.circuit(),
-            open_until: shut.filter(|_| gate.circuit() == "open"),
+            open_until: shut.filter(|_| gate.circuit() == Circuit::Open),
             cooldown_until: shut.filter(|_| matches!(gate, Gate::Cooling { .. })),
             config_fault: matches!(gate, Gate::ConfigFault { .. }),
             in_flight,

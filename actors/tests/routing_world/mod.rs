@@ -24,10 +24,10 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::decide,
     domain::{
-        Alias, ApiType, Architecture, Catalog, Cause, Decision, Endpoint, EndpointId, EndpointLimits, FailureKind,
-        Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
-        ProviderState, Query, RouteError, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd,
-        Weights,
+        Alias, ApiType, Architecture, Candidate, Catalog, Cause, Decision, Endpoint, EndpointId, EndpointLimits,
+        FailureKind, Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider,
+        ProviderSlug, ProviderState, Query, RouteError, RoutingParameters, RoutingPolicy, Source, Sourced, Target,
+        Tick, Usd, Weights,
     },
     stats::{EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, Snapshot, TokensLeft},
 };
@@ -354,12 +354,21 @@ impl World {
 
     /// The plan: `a b! c?`, with `!` for a panic attempt and `?` for a probe.
     pub fn plan(&self, decision: &Decision) -> String {
-        let mark = |c: &pointsman_actors::domain::Candidate| match (c.probe, c.panic) {
+        self.marked(&decision.candidates)
+    }
+
+    /// Who is called once the plan is used up, written alike.
+    pub fn standby(&self, decision: &Decision) -> String {
+        self.marked(&decision.standby)
+    }
+
+    fn marked(&self, candidates: &[Candidate]) -> String {
+        let mark = |c: &Candidate| match (c.probe, c.panic) {
             (true, _) => "?",
             (_, true) => "!",
             _ => "",
         };
-        let names = decision.candidates.iter().map(|c| format!("{}{}", self.name(c.index), mark(c)));
+        let names = candidates.iter().map(|c| format!("{}{}", self.name(c.index), mark(c)));
         names.collect::<Vec<_>>().join(" ")
     }
 }

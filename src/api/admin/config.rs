@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use actix_web::HttpResponse;
 use serde::Serialize;
 
-use super::answer;
 use crate::{
-    api::readings::rfc_3339,
+    api::{answer::uncached, readings::rfc_3339},
     auth::Administrator,
     config::Pending,
     error::ApiError,
     events,
     gateway::Worker,
-    reload::{self, Attempt, Cause, Outcome},
+    reload::{self, Cause, Outcome, Reload},
 };
 
 /// Reads the configuration again.
@@ -21,20 +20,20 @@ use crate::{
 /// # Errors
 /// 400 when it is refused, with every fault; the one in force then goes on.
 pub(crate) async fn reload(Administrator(caller): Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    events::Administered { by: &caller.key.name, what: "has the configuration read again", whom: "" }.emit();
+    events::Administered { by: &caller.key.name, what: "has the configuration read again", whom: None }.emit();
     let shared = worker.shared.clone();
     // On a task of its own: a client that leaves must not leave it half done.
     let reloading = actix_rt::spawn(async move { reload::reload(&shared, Cause::Admin).await.0 });
-    let attempt = reloading.await.map_err(|_| ApiError::internal())?;
-    match &attempt.outcome {
-        Outcome::Refused(faults) => Err(ApiError::refused_configuration(attempt.version, faults)),
-        Outcome::Changed | Outcome::Unchanged => Ok(answer(&AttemptBody::new(&attempt))),
+    let reload = reloading.await.map_err(|_| ApiError::internal())?;
+    match &reload.outcome {
+        Outcome::Refused(faults) => Err(ApiError::refused_configuration(reload.version, faults)),
+        Outcome::Changed | Outcome::Unchanged => Ok(uncached(&ReloadBody::new(&reload))),
     }
 }
 
-/// How one attempt to change the configuration went.
+/// How one reload went.
 #[derive(Serialize)]
-struct AttemptBody {
+struct ReloadBody {
     result: &'static str,
     version: u64,
     cause: &'static str,
@@ -50,20 +49,20 @@ struct PendingBody {
     wanted: String,
 }
 
-impl AttemptBody {
-    fn new(attempt: &Attempt) -> AttemptBody {
+impl ReloadBody {
+    fn new(reload: &Reload) -> ReloadBody {
         let pending = |Pending { key, in_force, wanted }: &Pending| PendingBody {
             key,
             in_force: in_force.clone(),
             wanted: wanted.clone(),
         };
-        AttemptBody {
-            result: attempt.outcome.as_str(),
-            version: attempt.version,
-            cause: attempt.cause.as_str(),
-            at: rfc_3339(attempt.at_ms),
-            faults: attempt.outcome.faults().to_vec(),
-            restart_pending: attempt.pending.iter().map(pending).collect(),
+        ReloadBody {
+            result: reload.outcome.as_str(),
+            version: reload.version,
+            cause: reload.cause.as_str(),
+            at: rfc_3339(reload.at_ms),
+            faults: reload.outcome.faults().to_vec(),
+            restart_pending: reload.pending.iter().map(pending).collect(),
         }
     }
 }
@@ -75,7 +74,7 @@ pub(super) struct ConfigBody {
     source: String,
     loaded_at: String,
     files: Vec<PathBuf>,
-    last_reload: Option<AttemptBody>,
+    last_reload: Option<ReloadBody>,
 }
 
 impl ConfigBody {
@@ -86,7 +85,7 @@ impl ConfigBody {
             source: worker.setup.config.source.clone(),
             loaded_at: rfc_3339(standing.loaded_ms()),
             files: worker.setup.config.files(),
-            last_reload: standing.last().as_ref().map(AttemptBody::new),
+            last_reload: standing.last().as_ref().map(ReloadBody::new),
         }
     }
 }

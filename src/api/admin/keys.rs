@@ -2,19 +2,23 @@
 //! configuration; what is switched here holds until the process ends. No key and no digest is ever shown.
 
 use actix_web::{HttpResponse, web::Path};
-use pointsman_actors::ledger::{ReadHoldings, ReadSpending, Spent};
+use pointsman_actors::ledger::{Holdings, ReadHoldings, ReadSpending, Spent};
 use serde::Serialize;
 
-use super::{Data, answer};
 use crate::{
-    api::{number::Dollars, readings::rfc_3339},
+    api::{
+        answer::{Data, uncached},
+        number::Dollars,
+        readings::rfc_3339,
+    },
     ask::ask,
-    auth::{Administrator, Caller},
+    auth::Administrator,
     clock,
     config::AuthMode,
     error::ApiError,
     events,
     gateway::Worker,
+    keys::Caller,
 };
 
 /// Shows every key.
@@ -22,12 +26,12 @@ use crate::{
 /// # Errors
 /// 503 when the ledger does not answer.
 pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    worker.shared.news_room.flush();
+    let holdings = holdings(&worker).await?;
     let mut data = Vec::new();
     for caller in callers(&worker) {
-        data.push(KeyBody::read(&worker, caller).await?);
+        data.push(KeyBody::read(&worker, caller, &holdings).await?);
     }
-    Ok(answer(&Data { data }))
+    Ok(uncached(&Data { data }))
 }
 
 /// Shows the key of that name.
@@ -35,7 +39,6 @@ pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpRespons
 /// # Errors
 /// 404 for an unknown name, 503 when the ledger does not answer.
 pub(crate) async fn one(_: Administrator, worker: Worker, name: Path<String>) -> Result<HttpResponse, ApiError> {
-    worker.shared.news_room.flush();
     show(&worker, find(&worker, &name)?).await
 }
 
@@ -52,7 +55,7 @@ pub(crate) async fn disable(
     if key.position == caller.position {
         return Err(ApiError::bad_query("name", "A key cannot disable itself: use another key with the scope admin."));
     }
-    events::Administered { by: &caller.key.name, what: "disables the key", whom: &key.key.name }.emit();
+    events::Administered { by: &caller.key.name, what: "disables the key", whom: Some(&key.key.name) }.emit();
     key.life.switch(false);
     show(&worker, key).await
 }
@@ -67,7 +70,7 @@ pub(crate) async fn enable(
     name: Path<String>,
 ) -> Result<HttpResponse, ApiError> {
     let key = find(&worker, &name)?;
-    events::Administered { by: &caller.key.name, what: "enables the key", whom: &key.key.name }.emit();
+    events::Administered { by: &caller.key.name, what: "enables the key", whom: Some(&key.key.name) }.emit();
     key.life.switch(true);
     show(&worker, key).await
 }
@@ -84,7 +87,14 @@ pub(super) fn find<'w>(worker: &'w Worker, name: &str) -> Result<&'w Caller, Api
 }
 
 async fn show(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiError> {
-    Ok(answer(&Data { data: KeyBody::read(worker, caller).await? }))
+    let holdings = holdings(worker).await?;
+    Ok(uncached(&Data { data: KeyBody::read(worker, caller, &holdings).await? }))
+}
+
+/// What the ledger holds, of what just ended too.
+pub(super) async fn holdings(worker: &Worker) -> Result<Holdings, ApiError> {
+    worker.shared.news_room.flush();
+    ask(&worker.shared.control.ledger(), ReadHoldings { now_ms: clock::unix_millis() }).await
 }
 
 /// One key.
@@ -120,11 +130,9 @@ struct UsageBody {
 }
 
 impl<'a> KeyBody<'a> {
-    async fn read(worker: &Worker, caller: &'a Caller) -> Result<KeyBody<'a>, ApiError> {
-        let ledger = worker.shared.control.ledger();
-        let now_ms = clock::unix_millis();
-        let spent = ask(&ledger, ReadSpending { owner: Some(caller.owner), now_ms }).await?;
-        let holdings = ask(&ledger, ReadHoldings { now_ms }).await?;
+    async fn read(worker: &Worker, caller: &'a Caller, holdings: &Holdings) -> Result<KeyBody<'a>, ApiError> {
+        let question = ReadSpending { owner: Some(caller.owner), now_ms: clock::unix_millis() };
+        let spent = ask(&worker.shared.control.ledger(), question).await?;
         let records = holdings.by_owner.iter().find(|(owner, _)| *owner == caller.owner).map_or(0, |(_, count)| *count);
         Ok(KeyBody::new(caller, spent, records, worker.setup.admission.in_flight_of(caller)))
     }

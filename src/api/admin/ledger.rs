@@ -1,23 +1,30 @@
 //! `/admin/ledger`: how many records are held, of whom, and deleting them.
 
 use actix_web::{HttpResponse, web::Query};
-use pointsman_actors::ledger::{DeleteRecords, Holdings, ReadHoldings};
+use pointsman_actors::ledger::{DeleteRecords, Holdings};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Data, answer,
-    keys::{self, owner_id},
+use super::keys::{self, owner_id};
+use crate::{
+    api::{
+        answer::{Data, uncached},
+        readings::rfc_3339,
+    },
+    ask::ask,
+    auth::Administrator,
+    clock,
+    error::ApiError,
+    events,
+    gateway::Worker,
 };
-use crate::{api::readings::rfc_3339, ask::ask, auth::Administrator, clock, error::ApiError, events, gateway::Worker};
 
 /// Shows what is held.
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
 pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    worker.shared.news_room.flush();
-    let holdings = ask(&worker.shared.control.ledger(), ReadHoldings { now_ms: clock::unix_millis() }).await?;
-    Ok(answer(&Data { data: LedgerBody::new(&worker, &holdings) }))
+    let holdings = keys::holdings(&worker).await?;
+    Ok(uncached(&Data { data: LedgerBody::new(&worker, &holdings) }))
 }
 
 /// Deletes records that have ended: older than a time, of a key, or both. What was spent stays counted.
@@ -42,8 +49,8 @@ pub(crate) async fn delete(
     let question = DeleteRecords { before_ms: which.older_than_secs.map(before), owner };
     worker.shared.news_room.flush();
     let deleted = ask(&worker.shared.control.ledger(), question).await?;
-    events::Administered { by: &caller.key.name, what: "deletes records:", whom: &deleted.to_string() }.emit();
-    Ok(answer(&DeletedBody { deleted }))
+    events::Administered { by: &caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
+    Ok(uncached(&DeletedBody { deleted }))
 }
 
 /// Which records.

@@ -5,40 +5,43 @@ use std::time::Instant;
 use actix::{Actor, Addr, Handler, Message, dev::ToEnvelope};
 use actix_web::HttpResponse;
 use futures_util::future::join_all;
-use pointsman_actors::{catalog::CurrentCatalog, domain::Tick, ledger::CountRecords, provider_health::Ping, router};
+use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
 use serde::Serialize;
 
-use super::{Data, answer, config::ConfigBody};
-use crate::{api::readings::Clocks, ask::ask, auth::Administrator, clock, error::ApiError, gateway::Worker};
+use super::config::ConfigBody;
+use crate::{
+    api::{
+        answer::{Data, uncached},
+        health::ProcessBody,
+    },
+    ask::ask,
+    auth::Administrator,
+    clock,
+    error::ApiError,
+    gateway::Worker,
+};
 
 /// Shows the process, its configuration, its actors and its bulkheads.
 ///
 /// # Errors
 /// None of its own: what does not answer is shown as such.
 pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
-    let shared = &worker.shared;
     let body = StatusBody {
-        status: if shared.is_draining() { "draining" } else { "ok" },
-        version: env!("CARGO_PKG_VERSION"),
-        uptime_secs: clock::uptime_seconds(),
-        started_at: clocks.show(Tick::default()),
+        process: ProcessBody::now(&worker),
         config: ConfigBody::now(&worker),
         actors: actors(&worker).await,
         in_flight: worker.setup.admission.in_flight(),
         concurrency: worker.setup.config.limits.concurrency,
-        dropped_events: shared.news_room.dropped(),
+        dropped_events: worker.shared.news_room.dropped(),
         providers: places(&worker),
     };
-    Ok(answer(&Data { data: body }))
+    Ok(uncached(&Data { data: body }))
 }
 
 #[derive(Serialize)]
 struct StatusBody<'a> {
-    status: &'static str,
-    version: &'static str,
-    uptime_secs: u64,
-    started_at: String,
+    #[serde(flatten)]
+    process: ProcessBody,
     config: ConfigBody,
     actors: Vec<ActorBody>,
     in_flight: u32,

@@ -8,57 +8,56 @@ use actix_web::{
 };
 
 use super::Draft;
-use crate::{clock, dispatch::attempt::millis, error::ApiError, events};
+use crate::{admission::RateState, clock, dispatch::attempt::millis, error::ApiError, events};
 
+const GENERATION_ID: HeaderName = HeaderName::from_static("x-generation-id");
+const MODEL: HeaderName = HeaderName::from_static("x-route-model");
+const PROVIDER: HeaderName = HeaderName::from_static("x-route-provider");
+const ROUTER: HeaderName = HeaderName::from_static("x-route-router");
+const REASON: HeaderName = HeaderName::from_static("x-route-reason");
+const ATTEMPTS: HeaderName = HeaderName::from_static("x-route-attempts");
+const LATENCY: HeaderName = HeaderName::from_static("x-route-latency-ms");
+const OVERHEAD: HeaderName = HeaderName::from_static("x-route-overhead-ms");
+const DROPPED_PARAMETERS: HeaderName = HeaderName::from_static("x-route-dropped-parameters");
+const USAGE: HeaderName = HeaderName::from_static("x-route-usage");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 impl Draft {
     /// The route headers of a success.
     pub fn write_headers(&self, response: &mut HttpResponseBuilder) {
-        let record = &self.record;
-        response.insert_header((header::CACHE_CONTROL, "no-store"));
-        response.insert_header(("x-generation-id", record.id.as_str()));
+        let record = &*self.record;
         // A display name may hold anything; a slug is always fit for a header.
         let readable = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
-        let provider = readable(&record.provider_name).or_else(|| readable(&record.provider_slug));
-        let router = record.decision.router.as_deref().unwrap_or("fixed");
-        let named = [
-            ("x-route-model", readable(&record.model)),
-            ("x-route-provider", provider),
-            ("x-route-router", header_value(router)),
-        ];
-        for (name, value) in named {
-            if let Some(value) = value {
-                response.insert_header((name, value));
-            }
-        }
         let attempts = record.attempts.len() + self.running.iter().flatten().count();
-        response.insert_header(("x-route-reason", record.decision_code().as_str()));
-        response.insert_header(("x-route-attempts", attempts.max(1)));
+        let dropped = Some(&record.dropped_parameters).filter(|names| !names.is_empty());
+        let told = [
+            (header::CACHE_CONTROL, Some(HeaderValue::from_static("no-store"))),
+            (GENERATION_ID, header_value(record.id.as_str())),
+            (MODEL, readable(&record.model)),
+            (PROVIDER, readable(&record.provider_name).or_else(|| readable(&record.provider_slug))),
+            (ROUTER, header_value(record.decision.router.as_deref().unwrap_or("fixed"))),
+            (REASON, Some(HeaderValue::from_static(record.decision_code().as_str()))),
+            (ATTEMPTS, Some(HeaderValue::from(attempts.max(1)))),
+            (DROPPED_PARAMETERS, dropped.and_then(|names| header_value(&names.join(",")))),
+            (USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated"))),
+        ];
+        for (name, value) in told.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            response.insert_header((name, value));
+        }
         self.write_times(response);
-        if !record.dropped_parameters.is_empty()
-            && let Some(names) = header_value(&record.dropped_parameters.join(","))
-        {
-            response.insert_header(("x-route-dropped-parameters", names));
-        }
-        if record.usage.estimated {
-            response.insert_header(("x-route-usage", "estimated"));
-        }
-        if let Some(rate) = self.rate {
-            for (name, value) in rate.headers() {
-                response.insert_header((name, value));
-            }
+        for (name, value) in self.rate.into_iter().flat_map(RateState::headers) {
+            response.insert_header((name, value));
         }
     }
 
     fn write_times(&self, response: &mut HttpResponseBuilder) {
         let now = clock::now();
         let elapsed = now - self.accepted;
-        response.insert_header(("x-route-latency-ms", self.record.latency_ms.unwrap_or_else(|| millis(elapsed))));
+        response.insert_header((LATENCY, self.record.latency_ms.unwrap_or_else(|| millis(elapsed))));
         let waiting = self.waiting_since.map(|since| now - since).unwrap_or_default();
         let overhead = elapsed.saturating_sub(self.upstream_time + waiting);
         events::AnswerBegan { overhead }.emit(&self.worker.shared.metrics);
-        response.insert_header(("x-route-overhead-ms", format!("{:.3}", overhead.as_secs_f64() * 1e3)));
+        response.insert_header((OVERHEAD, format!("{:.3}", overhead.as_secs_f64() * 1e3)));
         if let Some(timing) = header_value(&self.server_timing(now)) {
             response.insert_header((SERVER_TIMING, timing));
         }

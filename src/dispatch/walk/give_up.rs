@@ -67,7 +67,7 @@ impl Walk {
 
     /// How long it takes until the first of the shut gates opens.
     fn soonest_gate(&self) -> Option<Duration> {
-        let gates = self.routed.decision.candidates.iter().map(|candidate| candidate.inputs.until);
+        let gates = self.routed.decision.plan().map(|candidate| candidate.inputs.until);
         gates.filter(|until| *until > Tick(0)).min().map(|until| until - clock::now())
     }
 
@@ -99,13 +99,7 @@ impl Walk {
         let Failure { kind, status, .. } = error.failure;
         let code = error.code.as_deref().map(str::to_owned);
         let detail = UpstreamDetail { provider_name, status, code, raw: error.raw.clone() };
-        // Not the status itself: a refusal may also come inside a 200.
-        let status = match kind {
-            FailureKind::TooLarge => 413,
-            FailureKind::Unprocessable => 422,
-            _ => 400,
-        };
-        ApiError::refused(status, kind == FailureKind::ContextLength, detail, previous)
+        ApiError::refused(kind, detail, previous)
     }
 }
 

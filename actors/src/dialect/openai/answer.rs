@@ -24,6 +24,8 @@ use crate::{
 
 /// What our members take beyond those of the upstream, so that the body is built in one allocation.
 const EXTRA_BYTES: usize = 1_024;
+/// Choices of one answer, plain or streamed; far more than anybody may ask for.
+pub(super) const MAX_CHOICES: usize = 128;
 
 /// Checks a plain answer and rewrites it for the client.
 ///
@@ -175,6 +177,9 @@ impl<'a> Rewriter<'a> {
         push_member(&mut self.out, b"choices", b"[");
         let mut first = true;
         while cursor.element(&mut first)? {
+            if self.choices >= MAX_CHOICES {
+                return Err(AnswerFault::malformed("too many choices"));
+            }
             self.choice(cursor)?;
         }
         self.out.put_u8(b']');

@@ -43,7 +43,6 @@ impl EndpointStatistics {
             tail,
             first_tail,
             heard: _,
-            tripped: _,
             consecutive: _,
             windows: _,
             averages: _,

@@ -1,15 +1,17 @@
 //! Pointsman itself: the same decision function, statistics and fast cells as the gateway's, driven as its dispatch
-//! drives them. Snapshots are published at most every 50 ms and at once when a breaker moved.
+//! drives them. What happened is heard of when a worker's tray is emptied, and snapshots are published at most every
+//! 50 ms after one another; both at once when a gate moved.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    decide::{decide, first_byte_clock, hedge_after, splitmix64},
+    decide::{decide_to_serve, first_byte_clock, hedge_after, splitmix64},
     domain::{
-        ApiType, Architecture, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, EventKind, Failure,
-        Modalities, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
+        ApiType, Architecture, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, Event, EventKind,
+        Failure, Modalities, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
         ProviderState, Query, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
     },
+    news::News as Tray,
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
 };
 
@@ -55,6 +57,9 @@ pub struct Core {
     /// When it was published, and when the next one is due.
     published: Tick,
     due: Option<Tick>,
+    /// What happened and was not handed on yet, and when it is.
+    tray: Vec<Event>,
+    leaves: Option<Tick>,
     board: LiveBoard,
     view: LiveView,
     query: Query,
@@ -82,6 +87,8 @@ impl Core {
             statistics,
             published: Tick::default(),
             due: None,
+            tray: Vec::new(),
+            leaves: None,
             board: LiveBoard::new(&catalog, world.seed),
             view: LiveView::default(),
             query: query(),
@@ -117,10 +124,25 @@ impl Core {
         }
     }
 
+    /// What a gateway did by itself until now, in its order: published, emptied the tray, published that.
+    fn catch_up(&mut self, now: Tick) {
+        self.publish_if_due(self.leaves.unwrap_or(now).min(now));
+        if let Some(leaves) = self.leaves.filter(|leaves| *leaves <= now) {
+            self.empty_tray(leaves);
+        }
+        self.publish_if_due(now);
+    }
+
     fn publish_if_due(&mut self, now: Tick) {
         if let Some(due) = self.due.filter(|due| *due <= now) {
             self.publish(due);
         }
+    }
+
+    fn empty_tray(&mut self, now: Tick) {
+        self.leaves = None;
+        self.tray.drain(..).for_each(|event| self.statistics.apply(&event));
+        self.due = self.due.or(Some(now.max(self.published.plus(PAUSE))));
     }
 
     fn publish(&mut self, now: Tick) {
@@ -128,18 +150,22 @@ impl Core {
         self.snapshot = self.statistics.snapshot(self.snapshot.version + 1);
     }
 
-    fn learn(&mut self, claim: &Claim, at: Tick, kind: EventKind) {
-        self.publish_if_due(at);
-        let mut event = claim.event(at, kind);
+    fn learn(&mut self, mut event: Event) {
+        self.catch_up(event.at);
         if self.without == Without::Load {
             event.in_flight = 1;
         }
-        self.statistics.apply(&event);
-        self.due = self.due.or(Some(at.max(self.published.plus(PAUSE))));
+        self.tray.push(event);
+        if event.is_urgent() {
+            self.empty_tray(event.at);
+            self.publish(event.at);
+        } else {
+            self.leaves = self.leaves.or(Some(event.at.plus(Tray::PATIENCE)));
+        }
     }
 
     fn candidate(&self, request: usize, endpoint: usize) -> Option<&Candidate> {
-        self.decisions.get(&request)?.candidates.iter().find(|candidate| candidate.index as usize == endpoint)
+        self.decisions.get(&request)?.plan().find(|candidate| candidate.index as usize == endpoint)
     }
 
     fn hedges(&self, objective: Objective) -> bool {
@@ -167,7 +193,7 @@ impl Core {
 impl Rule for Core {
     fn choose(&mut self, ask: &Ask<'_>) -> Vec<usize> {
         let now = tick(ask.now);
-        self.publish_if_due(now);
+        self.catch_up(now);
         self.retries = (self.retries + self.policy.retry.budget_ratio).min(RETRY_CAP);
         if self.hedges(ask.request.objective) {
             self.hedges = (self.hedges + self.policy.hedge.budget).min(HEDGE_CAP);
@@ -178,8 +204,9 @@ impl Rule for Core {
         self.query.streamed = ask.request.streamed;
         self.look(now);
         let seed = splitmix64(self.seed ^ (ask.request.id as u64 + 1));
-        let Ok(decision) = decide(&self.snapshot, &self.view, &self.query, now, Some(seed)) else { return Vec::new() };
-        let order = decision.candidates.iter().map(|candidate| candidate.index as usize).collect();
+        let decided = decide_to_serve(&self.snapshot, &self.view, &self.query, now, Some(seed));
+        let Ok(decision) = decided else { return Vec::new() };
+        let order = decision.plan().map(|candidate| candidate.index as usize).collect();
         if ask.request.id.is_multiple_of(self.keep_every) {
             self.kept.push(decision.clone());
         }
@@ -189,7 +216,7 @@ impl Rule for Core {
 
     fn begin(&mut self, begin: &Begin<'_>) -> Option<Patience> {
         let candidate = self.candidate(begin.request.id, begin.endpoint)?;
-        let costs_a_token = candidate.panic && candidate.inputs.until > Tick::default();
+        let costs_a_token = candidate.is_past_open_circuit();
         if costs_a_token && self.retries < 1.0 {
             return None;
         }
@@ -225,25 +252,20 @@ impl Rule for Core {
                 let failure = Failure { kind, status, retry_after };
                 EventKind::Failed { failure, had_content: report.first.is_some() }
             }
-            News::Cancelled => EventKind::Cancelled {
-                had_content: report.first.is_some(),
-                expected_ln_first_token: libm::log(claim.expected),
-            },
+            News::Cancelled => EventKind::Cancelled { had_content: report.first.is_some() },
         };
         if first && report.news == News::Completed {
             self.compare(report);
         }
-        let moved = match report.news {
-            News::Began | News::FirstToken => None,
+        let event = match report.news {
+            News::Began | News::FirstToken => claim.event(now, kind),
             _ => {
                 self.claims.remove(&report.attempt);
-                self.board.finish(claim, now, kind, &self.policy)
+                let change = self.board.finish(claim, now, kind, &self.policy);
+                claim.ended(now, kind, change)
             }
         };
-        self.learn(&claim, now, kind);
-        if moved.is_some() {
-            self.publish(now);
-        }
+        self.learn(event);
     }
 
     fn ended(&mut self, request: usize) {

@@ -16,7 +16,8 @@ use super::{
     scan,
 };
 use crate::domain::{
-    Invalid, InvalidReason, ModelPattern, Objective, Preference, RoutingParameters, Source, Sourced, Usd, Weights,
+    Invalid, InvalidReason, ModelPattern, Objective, Percentile, Preference, RoutingParameters, Source, Sourced, Usd,
+    Weights,
 };
 
 /// Most entries that the lists of one kind may have together: every one is compared with every model.
@@ -253,13 +254,19 @@ fn preference(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
     }
     let object = Object::read(raw, path)?;
     let percentile = |name| object.get(name).map(|raw| bound(raw, &path.member(name))).transpose();
-    Ok(Preference {
+    let preference = Preference {
         p50: percentile("p50")?,
         p75: percentile("p75")?,
         p90: percentile("p90")?,
         p95: percentile("p95")?,
         p99: percentile("p99")?,
-    })
+    };
+    if preference == Preference::default() {
+        // Taken for a bound, it would be kept by everybody, and outrank that of an alias.
+        let names = Percentile::ALL.map(Percentile::as_str);
+        return Err(fault::refused(path, format!("'{path}' names none of {}.", names.join(", "))).allowing(names));
+    }
+    Ok(preference)
 }
 
 fn bound(raw: &RawValue, path: &Path<'_>) -> Result<f64, Invalid> {

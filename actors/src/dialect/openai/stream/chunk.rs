@@ -15,7 +15,7 @@ use crate::{
         answer::{AnswerContext, AnswerFault},
         json::{Cursor, Raw, push_member, push_string},
         openai::{
-            answer::{push_head, utf8},
+            answer::{MAX_CHOICES, push_head, utf8},
             finish::clean_name,
             upstream_error,
             usage::{Produced, Reported},
@@ -25,8 +25,6 @@ use crate::{
     domain::FailureKind,
 };
 
-/// Choices one stream may have; more are an attack on our memory.
-const MAX_CHOICES: usize = 128;
 /// What a respelled chunk takes beyond the bytes it came in, mostly.
 const EXTRA_BYTES: usize = 256;
 

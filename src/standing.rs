@@ -1,10 +1,28 @@
-//! How the configuration stands: what is in force, how the last attempt to change it ended, what waits for a restart.
+//! How the configuration stands: what is in force, how the last reload ended, what waits for a restart.
+//!
+//! Only what is known, and the right to change it; what a reload does is the work of [`crate::reload`].
 
 use std::fmt;
 
 use parking_lot::Mutex;
+use tokio::sync::MutexGuard;
 
 use crate::config::Pending;
+
+/// Changing the configuration of a running gateway: one at a time.
+#[derive(Debug, Default)]
+pub struct Reloads {
+    alone: tokio::sync::Mutex<()>,
+    /// What came of it.
+    pub standing: Standing,
+}
+
+impl Reloads {
+    /// Nothing is changed while what comes back is held.
+    pub async fn alone(&self) -> MutexGuard<'_, ()> {
+        self.alone.lock().await
+    }
+}
 
 /// Who asked for the configuration to be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +47,7 @@ impl Cause {
     }
 }
 
-/// How it ended.
+/// How a reload ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Another configuration is in force.
@@ -61,9 +79,9 @@ impl Outcome {
     }
 }
 
-/// One attempt to read the configuration again.
+/// One time that the configuration was read again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub struct Reload {
     /// Who asked for it.
     pub cause: Cause,
     /// How it ended.
@@ -76,7 +94,7 @@ pub struct Attempt {
     pub pending: Vec<Pending>,
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Display for Reload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cause = self.cause.as_str();
         match &self.outcome {
@@ -97,18 +115,18 @@ pub struct Standing(Mutex<Known>);
 #[derive(Debug, Default, Clone)]
 struct Known {
     loaded_ms: i64,
-    last: Option<Attempt>,
+    last: Option<Reload>,
 }
 
 impl Standing {
     /// A configuration came into force.
-    pub(super) fn loaded(&self, at_ms: i64) {
+    pub fn loaded(&self, at_ms: i64) {
         self.0.lock().loaded_ms = at_ms;
     }
 
-    /// An attempt ended.
-    pub(super) fn note(&self, attempt: Attempt) {
-        self.0.lock().last = Some(attempt);
+    /// A reload ended.
+    pub fn note(&self, reload: Reload) {
+        self.0.lock().last = Some(reload);
     }
 
     /// When the configuration in force was taken over, Unix milliseconds.
@@ -117,9 +135,9 @@ impl Standing {
         self.0.lock().loaded_ms
     }
 
-    /// The last attempt; `None` when there was none since the start.
+    /// The last reload; `None` when there was none since the start.
     #[must_use]
-    pub fn last(&self) -> Option<Attempt> {
+    pub fn last(&self) -> Option<Reload> {
         self.0.lock().last.clone()
     }
 }

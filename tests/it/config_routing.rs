@@ -1,0 +1,74 @@
+//! Every key of `[routing]` reaches the constant it names, in the unit it names.
+
+use std::{path::Path, time::Duration};
+
+use pointsman::config::{Config, Environment};
+use pointsman_actors::domain::{
+    BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy,
+    TargetPolicy,
+};
+
+/// No value here is a default, and no two are the same.
+const EVERY_KEY: &str = r#"
+[routing]
+objective = "reliable"
+seed = 11
+instance_id = 12
+half_life_s = 13.5
+max_weight = 14
+exploration = 1.5
+staleness = 1.6
+hot_inflation = 1.7
+t_fail_ms = 18
+prior_ttft_ms = 19
+prior_ms_per_token = 20.5
+cheapest_time_value = 2.1
+reliable_time_share = 2.2
+reliable_slow_s = 2.3
+balanced = { latency = 2.4, cost = 2.5 }
+pacing = false
+hedge = { objectives = ["reliable", "cheapest"], sigma = 2.6, budget = 0.27 }
+retry = { max_attempts = 4, budget_ratio = 0.28 }
+breaker = { consecutive = 29, base_s = 30, factor = 3.1, max_steps = 7 }
+sticky = { enabled = false, ttl_s = 32, min_prompt_tokens = 33, max_conversations = 34 }
+latency_targets = { gain = 0.35, max_margin = 36, min_margin = 0.37, reserve = 0.38 }
+"#;
+
+#[test]
+fn every_key_of_routing_reaches_the_constant_it_names() {
+    let config = Config::parse(EVERY_KEY, "config.toml", Path::new("."), &Environment::default()).unwrap();
+    let routing = &config.routing;
+    assert_eq!((routing.objective, routing.seed, routing.instance_id), (Objective::Reliable, Some(11), Some(12)));
+    let policy = config.routing_policy(5);
+    let expected = RoutingPolicy {
+        version: 5,
+        fingerprint: policy.fingerprint.clone(),
+        stats: StatsPolicy {
+            half_life: Duration::from_millis(13_500),
+            max_weight: 14.0,
+            prior_first_token: Duration::from_millis(19),
+            prior_per_token: Duration::from_micros(20_500),
+        },
+        exploration: 1.5,
+        staleness: 1.6,
+        hot_inflation: 1.7,
+        failure_time: Duration::from_millis(18),
+        cheapest_time_value: 2.1,
+        reliable_time_share: 2.2,
+        reliable_slow: Duration::from_millis(2_300),
+        balanced: BalancedPolicy { latency: 2.4, cost: 2.5 },
+        hedge: HedgePolicy { objectives: vec![Objective::Reliable, Objective::Cheapest], sigma: 2.6, budget: 0.27 },
+        retry: RetryPolicy { max_attempts: 4, budget_ratio: 0.28 },
+        breaker: BreakerPolicy { consecutive: 29, base: Duration::from_secs(30), factor: 3.1, max_steps: 7 },
+        pacing: false,
+        sticky: StickyPolicy {
+            enabled: false,
+            ttl: Duration::from_secs(32),
+            min_prompt_tokens: 33,
+            max_conversations: 34,
+        },
+        targets: TargetPolicy { gain: 0.35, max_margin: 36.0, min_margin: 0.37, reserve: 0.38 },
+        clocks: policy.clocks,
+    };
+    assert_eq!(policy, expected);
+}

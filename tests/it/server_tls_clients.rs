@@ -1,0 +1,222 @@
+//! Clients over TLS are under the same clocks and bounds as all others, and under one more: they must say hello.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::client::TlsStream;
+
+use crate::{
+    enemy::PATH,
+    harness::TestGateway,
+    hostile::{CHUNKED, chunk, text},
+    raw_client::RawClient,
+    scripted::{Script, Upstream},
+    server_tls::{ANY, Folder, Pair, connect, pair, send_chat, until, world},
+    world::{World, saying},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A gateway over TLS, and what its clients need to trust it.
+struct Encrypted {
+    gateway: TestGateway,
+    pair: Pair,
+    _folder: Folder,
+}
+
+impl Encrypted {
+    async fn new(world: World) -> Encrypted {
+        let pair = pair();
+        let folder = Folder::new(&pair);
+        Encrypted { gateway: folder.start(&world).await, pair, _folder: folder }
+    }
+
+    async fn client(&self) -> TlsStream<TcpStream> {
+        connect(&self.gateway, &self.pair, ANY).await.unwrap()
+    }
+
+    fn connections(&self) -> usize {
+        self.gateway.inner().setup().admission.load().read().connections
+    }
+}
+
+/// Everything up to the end of the connection, however it ends.
+async fn rest(client: &mut TlsStream<TcpStream>) -> String {
+    let mut said = Vec::new();
+    let _ = timeout(10 * SECOND, client.read_to_end(&mut said)).await.expect("the connection ends");
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Leaving {
+    /// With the farewell of TLS.
+    InOrder,
+    /// The connection just ends.
+    Fin,
+    Reset,
+}
+
+async fn leave(mut client: TlsStream<TcpStream>, how: Leaving) {
+    match how {
+        Leaving::InOrder => client.shutdown().await.unwrap(),
+        Leaving::Fin => {}
+        Leaving::Reset => {
+            socket2::SockRef::from(client.get_ref().0).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+    }
+}
+
+/// The figure of `enemy_leaving`, over TLS: a busy machine is forgiven twice.
+#[actix_web::test]
+async fn whoever_leaves_takes_the_upstream_along_within_a_fifth_of_a_second() {
+    const FIGURE: Duration = Duration::from_millis(200);
+    let begun = format!("{CHUNKED}{}", chunk(&text("Hello")));
+    for (script, streamed, content) in [
+        (Script::new().request(), true, None),
+        (Script::new().request(), false, None),
+        (Script::new().request().send(begun), true, Some("Hello")),
+    ] {
+        for how in [Leaving::InOrder, Leaving::Fin, Leaving::Reset] {
+            let mut quickest = Duration::MAX;
+            for _ in 0..3 {
+                let upstream = Upstream::start([script.clone()]);
+                let encrypted = Encrypted::new(world(&upstream)).await;
+                let mut client = encrypted.client().await;
+                send_chat(&mut client, streamed).await;
+                match content {
+                    Some(content) => drop(until(&mut client, content).await),
+                    None => assert!(upstream.eventually(5 * SECOND, |log| log.requests.len() == 1).await),
+                }
+                let left = Instant::now();
+                leave(client, how).await;
+                assert!(upstream.eventually(SECOND, |log| log.closed.len() == 1).await, "{how:?}, {content:?}");
+                quickest = quickest.min(upstream.log().closed[0].saturating_duration_since(left));
+                if quickest < FIGURE {
+                    break;
+                }
+            }
+            assert!(quickest < FIGURE, "{how:?}, {content:?}: {quickest:?}");
+        }
+    }
+}
+
+#[actix_web::test]
+async fn a_head_that_does_not_end_ends_its_connection() {
+    let upstream = saying("x");
+    let encrypted = Encrypted::new(world(&upstream).with("[timeouts]\nclient_header_secs = 0.5\n")).await;
+    for said in ["", "GET /health HTTP/1.1\r\n"] {
+        let mut client = encrypted.client().await;
+        let begun = Instant::now();
+        client.write_all(said.as_bytes()).await.unwrap();
+        let answer = rest(&mut client).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+        assert!(begun.elapsed() < 2 * SECOND, "{:?}", begun.elapsed());
+    }
+}
+
+#[actix_web::test]
+async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_not_end() {
+    let upstream = saying("x");
+    let clocks = world(&upstream).with("[timeouts]\nclient_header_secs = 0.5\n");
+    let encrypted = Encrypted::new(clocks.variable("POINTSMAN__SERVER__KEEP_ALIVE_SECS", "0.5")).await;
+    for next_head in ["", "GET /health HTTP/1.1\r\nhost: x\r\n"] {
+        let mut client = encrypted.client().await;
+        client.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        until(&mut client, "{\"status\":\"ok\"}").await;
+        let begun = Instant::now();
+        client.write_all(next_head.as_bytes()).await.unwrap();
+        rest(&mut client).await;
+        assert!(begun.elapsed() < 6 * SECOND, "{next_head:?} kept it for {:?}", begun.elapsed());
+    }
+    let begun = Instant::now();
+    while encrypted.connections() > 0 {
+        assert!(begun.elapsed() < 5 * SECOND, "connections that were closed still count");
+        actix_web::rt::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whoever is refused while its body is still on the way must get to read why.
+#[actix_web::test]
+async fn a_refusal_arrives_although_a_body_was_sent() {
+    let upstream = saying("x");
+    let encrypted = Encrypted::new(world(&upstream)).await;
+    for _ in 0..5 {
+        let client = encrypted.client().await;
+        let (mut reader, mut writer) = tokio::io::split(client);
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer wrong\r\ncontent-type: application/json\r\n\
+             content-length: 300000\r\n\r\n"
+        );
+        let writing = async move {
+            let _ = writer.write_all(format!("{head}{}", " ".repeat(300_000)).as_bytes()).await;
+            writer
+        };
+        let mut said = Vec::new();
+        let reading = timeout(10 * SECOND, reader.read_to_end(&mut said));
+        let _ = futures_util::future::join(writing, reading).await;
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.starts_with("HTTP/1.1 401") && said.ends_with("}}}"), "{said}");
+    }
+    assert_eq!(upstream.connections(), 0);
+}
+
+/// More connections than a worker shakes hands with at once, on which nothing is ever said.
+#[actix_web::test]
+async fn clients_that_do_not_say_hello_keep_nobody_out_and_are_closed() {
+    let upstream = saying("x");
+    let encrypted = Encrypted::new(world(&upstream)).await;
+    let address = encrypted.gateway.address;
+    let silent = futures_util::future::join_all((0..400).map(|_| RawClient::connect(address))).await;
+    let begun = Instant::now();
+    let mut client = encrypted.client().await;
+    send_chat(&mut client, false).await;
+    until(&mut client, "\"usage\"").await;
+    assert!(begun.elapsed() < SECOND, "kept out for {:?}", begun.elapsed());
+    for mut silent in silent {
+        assert_eq!(silent.rest().await, "");
+    }
+}
+
+/// Whether a connection is served, asked in clear; `None` where it waits.
+async fn is_served(address: SocketAddr) -> (RawClient, bool) {
+    let mut client = RawClient::connect(address).await;
+    client.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let served = client.hears_within(Duration::from_millis(300)).await;
+    (client, served)
+}
+
+/// No more connections than configured are taken in; the next one waits in the system's queue until one leaves.
+#[actix_web::test]
+async fn connections_beyond_the_limit_wait_until_one_leaves() {
+    let upstream = saying("x");
+    let few = || world(&upstream).variable("POINTSMAN__SERVER__MAX_CONNECTIONS", "3");
+
+    let gateway = few().start().await;
+    let mut inside = Vec::new();
+    for _ in 0..3 {
+        let (client, served) = is_served(gateway.address).await;
+        assert!(served);
+        inside.push(client);
+    }
+    let (mut waiting, served) = is_served(gateway.address).await;
+    assert!(!served, "a fourth connection was taken in");
+    inside.pop();
+    waiting.until("{\"status\":\"ok\"}").await;
+
+    let encrypted = Encrypted::new(few()).await;
+    let mut inside = futures_util::future::join_all((0..3).map(|_| encrypted.client())).await;
+    let mut waiting = Box::pin(encrypted.client());
+    assert!(timeout(Duration::from_millis(300), &mut waiting).await.is_err(), "a fourth connection was taken in");
+    inside.pop();
+    let mut client = timeout(5 * SECOND, waiting).await.unwrap();
+    client.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    until(&mut client, &json!({"status": "ok"}).to_string()).await;
+}
