@@ -82,7 +82,7 @@ async fn a_gate_that_moved_is_published_without_waiting_for_more_news() {
     rig.health.send(Ping).await.unwrap();
     let snapshot = rig.published.snapshot_to_keep();
     assert_eq!(snapshot.version, 2);
-    assert!(snapshot.endpoints.first().unwrap().estimates.failures > 1.9);
+    assert!(snapshot.endpoints.first().unwrap().estimates.failures > 1.01, "two weigh more than one");
 }
 
 #[actix::test]
@@ -93,7 +93,7 @@ async fn what_is_known_fades_in_what_routers_read_though_nothing_happens() {
     _ = rig.room.join().event(rig.failure(GateNews::Moved));
     let begun = Instant::now();
     let failures = || rig.published.snapshot().endpoints.first().unwrap().estimates.failures;
-    while rig.published.snapshot().version < 3 || failures() > 0.5 {
+    while rig.published.snapshot().version < 3 || failures() > 0.9 {
         assert!(begun.elapsed() < Duration::from_secs(20));
         actix::clock::sleep(Duration::from_millis(10)).await;
     }

@@ -122,8 +122,8 @@ impl Outcomes {
     pub fn read(&self, now: Tick, half_life: Duration) -> (f64, f64) {
         let mut seen = *self;
         seen.recent.fade(remaining_since(self.at, now, half_life * 2));
-        seen.lasting.fade(remaining_since(self.at, now, half_life.mul_f64(2.0 * LASTING)));
         seen.lasting.failures += seen.suspects;
+        seen.lasting.fade(remaining_since(self.at, now, half_life.mul_f64(2.0 * LASTING)));
         seen.rest(now, half_life);
         let trouble = 1.0 / (1.0 + libm::exp(-(seen.suspicion + CALM)));
         let mixed = |usual: f64, recent: f64| (1.0 - trouble) * usual + trouble * recent;
@@ -182,7 +182,9 @@ impl Outcomes {
     fn fade(&mut self, now: Tick, half_life: Duration) {
         self.rest(now, half_life);
         self.recent.fade(remaining_since(self.at, now, half_life));
-        self.lasting.fade(remaining_since(self.at, now, half_life.mul_f64(LASTING)));
+        let left = remaining_since(self.at, now, half_life.mul_f64(LASTING));
+        self.lasting.fade(left);
+        self.suspects *= left;
         self.at = Some(self.at.map_or(now, |at| at.max(now)));
     }
 }
@@ -271,6 +273,14 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_that_nothing_followed_is_forgotten_like_any_other() {
+        let mut outcomes = Outcomes::default();
+        outcomes.fail(at(0), HALF_LIFE);
+        let (soon, late) = (probability(&outcomes, at(60)), probability(&outcomes, at(4 * 3600)));
+        assert!(soon > 0.15 && late < 0.03, "{soon} {late}");
+    }
+
+    #[test]
     fn three_failures_that_outnumber_successes_by_more_than_one_are_no_accident() {
         let is_failing = |answers: &[bool]| {
             let mut outcomes = Outcomes::default();
@@ -282,6 +292,7 @@ mod tests {
         assert!(!is_failing(&[false, false]), "a second apart they are a little less than two");
         assert!(is_failing(&[false, false, false]));
         assert!(is_failing(&[false, true, false, false]));
-        assert!(!is_failing(&[false, true, true, true, false, false]));
+        let record = [[true; 12].as_slice(), &[false; 3]].concat();
+        assert!(!is_failing(&record), "whoever has a record is judged by the row alone");
     }
 }
