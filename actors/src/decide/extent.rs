@@ -36,14 +36,28 @@ pub(super) fn written_out(plan: &Plan<'_, '_>, extent: Extent) -> Vec<usize> {
 /// The positions among `others` of those who are written out beside the best ones.
 fn elsewhere<'p>(plan: &Plan<'_, '_>, best: &[&Row<'_>], others: &'p [&Row<'_>]) -> impl Iterator<Item = usize> + 'p {
     let calm_best = plan.calm_best;
-    let mut known: Vec<u32> = best.iter().map(|row| row.provider).collect();
-    let most = known.len() + OTHER_PROVIDERS;
+    let mut known = Providers::default();
+    best.iter().for_each(|row| _ = known.add(row.provider));
+    let mut room = OTHER_PROVIDERS;
     let is_kept = move |row: &Row<'_>| {
-        let is_new = known.len() < most && !known.contains(&row.provider);
-        if is_new {
-            known.push(row.provider);
-        }
+        let is_new = room > 0 && known.add(row.provider);
+        room -= usize::from(is_new);
         is_new || calm_best == Some(row.endpoint())
     };
     others.iter().map(|row| &**row).map(is_kept).enumerate().filter_map(|(place, kept)| kept.then_some(place))
+}
+
+/// A set of positions of providers.
+#[derive(Default)]
+struct Providers(Vec<bool>);
+
+impl Providers {
+    /// Whether it was not in it yet.
+    fn add(&mut self, provider: u32) -> bool {
+        let position = provider as usize;
+        if position >= self.0.len() {
+            self.0.resize(position + 1, false);
+        }
+        self.0.get_mut(position).is_some_and(|known| !std::mem::replace(known, true))
+    }
 }

@@ -80,7 +80,7 @@ impl Rules {
         }
         let failures = inputs.failures + Outcomes::PRIOR_WEIGHT * inputs.usual_failure;
         let sigma = ((1.0 - fails) / failures.max(1e-9)).sqrt().min(FAILURE_DOUBT);
-        (fails * noise::exp(self.failure_doubt * doubt.failure * sigma)).min(1.0)
+        (fails * noise::stretch(self.failure_doubt * doubt.failure * sigma)).min(1.0)
     }
 
     fn runs_out(&self, median: f64, curve: &Curve) -> f64 {
@@ -237,7 +237,7 @@ impl Guess {
 
     #[inline(always)]
     fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Guess {
-        let stretch = |z: f64, sigma: f64| noise::exp(rules.doubt * z * sigma);
+        let stretch = |z: f64, sigma: f64| noise::stretch(rules.doubt * z * sigma);
         let first_token = self.first_token * stretch(doubt.first_token, rules.uncertainty(inputs));
         let generation = self.generation * stretch(doubt.pace, rules.pace_uncertainty(inputs));
         Guess {
