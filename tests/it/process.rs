@@ -166,5 +166,6 @@ fn greeted(said: &str) -> Option<SocketAddr> {
         .any(|line| line.trim_start().starts_with("-d '{") || line.starts_with("No provider serves"))
         .then_some(())?;
     let base = said.lines().find_map(|line| line.trim().strip_prefix("Base address"))?;
-    base.trim().strip_prefix("http://")?.strip_suffix("/api/v1")?.parse().ok()
+    let base = base.trim().strip_suffix("/api/v1")?;
+    base.strip_prefix("http://").or_else(|| base.strip_prefix("https://"))?.parse().ok()
 }

@@ -29,9 +29,9 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     harness::{KEY, TestGateway, preamble},
-    process::run,
+    process::{Process, run},
     scripted::{Gate, Script, Upstream},
-    world::{Model, World, and, ask, stream_of},
+    world::{Model, World, and, ask, provider_key, stream_of},
 };
 
 /// A certificate that vouches for itself, and its key.
@@ -184,6 +184,40 @@ async fn a_new_certificate_is_shown_to_new_connections_while_a_stream_runs_on_th
     gate.open();
     let rest = until(&mut running, "data: [DONE]").await;
     assert!(rest.contains("two ") && !rest.contains("\"error\""), "{rest}");
+}
+
+#[actix_web::test]
+async fn the_binary_changes_its_certificate_at_a_signal_while_a_stream_runs_and_ends_in_order() {
+    let gate = Gate::new();
+    let whole = stream_of(&["one ", "two "]);
+    let (head, rest) = whole.split_at(whole.find("\n\ndata: ").unwrap() + 2);
+    let script = Script::new().request().send(head.to_owned()).wait(&gate).send(rest.to_owned()).fin();
+    let upstream = Upstream::start([script]);
+    let (old, new) = (pair(), pair());
+    let folder = Folder::new(&old);
+    let config = folder.config(&world(&upstream));
+    let acme = provider_key("acme");
+    let environment = [("TEST_KEY", KEY), ("ACME_KEY", acme.as_str())];
+    let mut process = Process::start(&["serve", "--config", config.to_str().unwrap()], &environment);
+    let gateway = process.gateway();
+    let mut running = connect(&gateway, &old, ANY).await.unwrap();
+    send_chat(&mut running, true).await;
+    until(&mut running, "one ").await;
+
+    folder.put(&new.pem, &new.key);
+    process.signal("HUP");
+    let begun = Instant::now();
+    while connect(&gateway, &new, ANY).await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the old certificate is shown: {}", process.stderr());
+        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
+    }
+    process.signal("TERM");
+    gate.open();
+    let rest = until(&mut running, "data: [DONE]").await;
+    assert!(rest.contains("two ") && !rest.contains("\"error\""), "{rest}");
+    drop(running);
+    assert_eq!(process.end().await.code(), Some(0));
+    assert!(!process.stderr().contains("PRIVATE KEY"), "{}", process.stderr());
 }
 
 #[actix_web::test]
