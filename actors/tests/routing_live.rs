@@ -225,6 +225,20 @@ fn requests_taken_away_from_a_hanging_endpoint_stay_evidence_for_a_while() {
     assert_eq!(rig.plan(31.2), "acme/a bolt/b", "an answer ended it");
 }
 
+/// Another request was sent past the open circuit while the probe was under way, and failed first.
+#[test]
+fn a_probe_that_succeeds_closes_the_circuit_whatever_failed_meanwhile() {
+    let rig = Rig::of("acme/a 200ms");
+    rig.attempt("acme/a", 0.0, refused());
+    let probe = rig.claim("acme/a", 8.0).unwrap();
+    assert!(probe.probe);
+    let candidate = Candidate { panic: true, probe: false, ..rig.candidate("acme/a", 8.0) };
+    let panic = rig.board.claim(0, at(8.5), &candidate).unwrap();
+    rig.finish(panic, 8.6, server_error());
+    rig.finish(probe, 9.0, OK);
+    assert_eq!((rig.circuit("acme/a", 9.1), rig.plan(9.1).as_str()), ("closed", "acme/a"));
+}
+
 #[test]
 fn an_endpoint_whose_quota_is_used_up_steps_aside_until_its_date() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");

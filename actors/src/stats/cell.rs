@@ -39,8 +39,8 @@ pub(super) struct Pending {
 }
 
 /// Requests that were given up without a sign of life: by a clock that ran out, by a client that left, or because
-/// another attempt won the race. They are evidence like those that still wait, for a while, or a hanging endpoint whose requests are all
-/// taken away from it would never look late.
+/// another attempt won the race. They are evidence like those that still wait, for a while, or a hanging endpoint
+/// whose requests are all taken away from it would never look late.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Lost {
     /// The two largest ratios of age to expectation, larger first.

@@ -317,8 +317,9 @@ impl EndpointState {
             EventKind::Completed { .. } => {
                 self.sign_of_life(claim.dispatched, now);
                 self.outcomes.succeed(now, policy.stats.half_life);
-                // What was under way before a failure ends no run of them.
-                if self.failed.is_none_or(|failed| failed <= claim.dispatched) && self.breaker.succeed(claim.caller) {
+                // What was under way before a failure ends no run of them, unless it was sent past the breaker.
+                let is_news = self.failed.is_none_or(|failed| failed <= claim.dispatched);
+                if (is_news || claim.caller != Caller::Ordinary) && self.breaker.succeed(claim.caller) {
                     self.outcomes.recover();
                 }
             }
