@@ -1,8 +1,8 @@
 //! Router: one per worker, it answers "where to?" from what is published.
 //!
-//! It asks nobody and waits for nobody: the slow statistics are an `Arc`, the fast cells are copied once,
-//! and [`decide()`] does the rest. Whoever asks brings the [`Published`] of the configuration it works under. Serving counts a sequence number into the seed of its noise; a preview
-//! takes none and ranks without noise unless it is given a seed.
+//! It asks nobody and waits for nobody: the slow statistics are an `Arc`, the fast cells are copied once, and
+//! [`decide_to_serve`] does the rest. Whoever asks brings the [`Published`] of the configuration it works under. Serving counts
+//! a sequence number into the seed of its noise; a preview takes none and ranks without noise unless it is given a seed.
 
 use std::sync::{Arc, Weak};
 

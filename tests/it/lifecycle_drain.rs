@@ -23,7 +23,7 @@ const STREAMS: usize = 200;
 struct House {
     process: Process,
     going_on: Gate,
-    _upstreams: Vec<Upstream>,
+    upstreams: Vec<(&'static str, Upstream)>,
     _config: ConfigFile,
 }
 
@@ -47,11 +47,11 @@ impl House {
             let upstream = Upstream::start([script]);
             config.push_str(&provider(slug, &upstream.url("")));
             config.push_str(&simple_model(&format!("acme/{slug}"), slug));
-            upstreams.push(upstream);
+            upstreams.push((slug, upstream));
         }
         let config = ConfigFile::new(&config);
         let process = Process::start(&["serve", "--config", config.path()], &[("TEST_KEY", KEY)]);
-        House { process, going_on, _upstreams: upstreams, _config: config }
+        House { process, going_on, upstreams, _config: config }
     }
 
     async fn chat(&self, model: &str, streamed: bool) -> RawClient {
@@ -67,6 +67,16 @@ impl House {
             client
         }))
         .await
+    }
+
+    /// Waits until so many calls have reached an upstream.
+    async fn has_called(&self, slug: &str, calls: usize) {
+        let begun = Instant::now();
+        let upstream = || self.upstreams.iter().find(|(known, _)| *known == slug).unwrap();
+        while upstream().1.log().requests.len() < calls {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{slug} is not called");
+            actix_web::rt::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// Tells it to stop, and gives the time until nobody is let in any more.
@@ -106,8 +116,8 @@ async fn two_hundred_streams_finish_or_are_told_and_short_calls_finish() {
     let mut unanswered = house.chat("silent", true).await;
     unanswered.until(": keep-alive\n\n").await;
     let (mut hanging, mut short) = (house.chat("silent", false).await, house.chat("short", false).await);
-    // Both are with their upstreams.
-    actix_web::rt::time::sleep(Duration::from_millis(100)).await;
+    house.has_called("silent", 2).await;
+    house.has_called("short", 1).await;
 
     let begun = Instant::now();
     let closed = house.told_to_stop().await;

@@ -1,6 +1,6 @@
 use std::{ops::Sub, time::Duration};
 
-/// A moment on the process's monotonic clock, in microseconds since the process started.
+/// A moment on the process's monotonic clock, in microseconds. Its zero lies well before the start, so that nothing is ever too long ago.
 ///
 /// The core never reads a clock: whoever calls it passes the moment in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

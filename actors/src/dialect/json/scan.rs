@@ -65,7 +65,7 @@ impl<'a> Cursor<'a> {
 
     /// Passes `byte`, which must come next.
     #[inline]
-    pub(crate) fn expect(&mut self, byte: u8) -> Result<(), JsonFault> {
+    pub(crate) fn pass_byte(&mut self, byte: u8) -> Result<(), JsonFault> {
         if self.peek()? != byte {
             return Err(JsonFault::Invalid);
         }
@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
             return Ok(None);
         }
         let key = self.string()?;
-        self.expect(b':')?;
+        self.pass_byte(b':')?;
         Ok(Some(key))
     }
 
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
 
     /// Passes a string.
     pub(crate) fn string(&mut self) -> Result<Raw<'a>, JsonFault> {
-        self.expect(b'"')?;
+        self.pass_byte(b'"')?;
         let start = self.at - 1;
         let mut overhead = 0;
         loop {
@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
             return Ok(false);
         }
         if !std::mem::replace(first, false) {
-            self.expect(b',')?;
+            self.pass_byte(b',')?;
         }
         Ok(true)
     }

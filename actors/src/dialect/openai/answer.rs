@@ -42,7 +42,7 @@ pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, A
 pub fn spent_in_vain(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
     let text = utf8(body).ok()?;
     let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-    cursor.expect(b'{').ok()?;
+    cursor.pass_byte(b'{').ok()?;
     let mut first = true;
     while let Ok(Some(key)) = cursor.key(&mut first) {
         if &*key.name() == b"usage" && cursor.peek() == Ok(b'{') {
@@ -132,7 +132,7 @@ impl<'a> Rewriter<'a> {
 
     fn body(&mut self, text: &'a str) -> Result<(), AnswerFault> {
         let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
-        cursor.expect(b'{')?;
+        cursor.pass_byte(b'{')?;
         push_head(&mut self.out, "chat.completion", self.context);
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
@@ -173,7 +173,7 @@ impl<'a> Rewriter<'a> {
         if cursor.peek()? != b'[' {
             return Err(AnswerFault::malformed("the choices are no list"));
         }
-        cursor.expect(b'[')?;
+        cursor.pass_byte(b'[')?;
         push_member(&mut self.out, b"choices", b"[");
         let mut first = true;
         while cursor.element(&mut first)? {
@@ -194,7 +194,7 @@ impl<'a> Rewriter<'a> {
         self.out.put_slice(b"{\"index\":");
         push_u64(&mut self.out, self.choices as u64);
         let mut said = ChoiceSaid::default();
-        cursor.expect(b'{')?;
+        cursor.pass_byte(b'{')?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let name = key.name();
@@ -238,7 +238,7 @@ impl<'a> Rewriter<'a> {
         if cursor.peek()? != b'{' {
             return Err(AnswerFault::malformed("a message that is no object"));
         }
-        cursor.expect(b'{')?;
+        cursor.pass_byte(b'{')?;
         self.out.put_slice(b",\"message\":{\"role\":\"assistant\"");
         let mut said = MessageSaid::default();
         let mut first = true;

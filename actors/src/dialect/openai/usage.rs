@@ -44,7 +44,7 @@ impl Reported {
     /// Reads a `usage` object. Both families of names are known; the prompt convention wins where both are given.
     pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Reported, JsonFault> {
         let mut reported = Reported::default();
-        cursor.expect(b'{')?;
+        cursor.pass_byte(b'{')?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             match &*key.name() {
@@ -197,7 +197,7 @@ fn for_each_detail(cursor: &mut Cursor<'_>, mut on_member: impl FnMut(&[u8], Raw
     if cursor.peek()? != b'{' {
         return cursor.value().map(|_| ());
     }
-    cursor.expect(b'{')?;
+    cursor.pass_byte(b'{')?;
     let mut first = true;
     while let Some(key) = cursor.key(&mut first)? {
         let value = cursor.value()?;

@@ -58,7 +58,7 @@ impl<'a> ChoicePart<'a> {
     pub(super) fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<ChoicePart<'a>, JsonFault> {
         let mut part = ChoicePart::default();
         let mut has_others = false;
-        cursor.expect(b'{')?;
+        cursor.pass_byte(b'{')?;
         let start = cursor.at() - 1;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
@@ -108,7 +108,7 @@ impl<'a> Delta<'a> {
             return if value.is_null() { Ok(delta) } else { Err(JsonFault::Invalid) };
         }
         let start = cursor.at();
-        cursor.expect(b'{')?;
+        cursor.pass_byte(b'{')?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let value = cursor.value()?;

@@ -146,7 +146,7 @@ impl Chat {
     /// Reads a chunk that does not begin like the last ones: what it says about itself, before anything is written.
     fn begin<'a>(&mut self, data: &'a [u8]) -> Result<Cursor<'a>, AnswerFault> {
         let mut cursor = Cursor::new(utf8(data)?);
-        cursor.expect(b'{')?;
+        cursor.pass_byte(b'{')?;
         let behind_brace = cursor.clone();
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
@@ -211,7 +211,7 @@ impl Chat {
             return Ok(choices);
         }
         let start = out.len();
-        cursor.expect(b'[')?;
+        cursor.pass_byte(b'[')?;
         push_member(out, b"choices", b"[");
         let (mut first, mut place) = (true, 0);
         while cursor.element(&mut first)? {
