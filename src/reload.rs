@@ -2,7 +2,7 @@
 //!
 //! Everything that can go wrong is tried out beside what runs; then one pointer is swapped. Requests that came before
 //! end under the setup they began with, requests that come after begin under the new one, and none sees two. `watch`
-//! notices that files changed, [`crate::standing`] is what pages tell about it.
+//! notices that files changed, `standing` is what pages tell about it.
 
 pub(crate) mod watch;
 
