@@ -11,8 +11,8 @@ use crate::{
     harness::{KEY, preamble},
     process::{ConfigFile, Process},
     raw_client::RawClient,
-    scripted::{Gate, Script, Upstream},
-    world::{Model, World, and, ask, provider_key, saying, stream_of},
+    scripted::{Gate, Upstream},
+    world::{Model, World, and, ask, held_stream, provider_key, saying},
 };
 
 const STREAMS: usize = 200;
@@ -66,10 +66,7 @@ async fn sighup_brings_the_new_configuration_into_force_and_the_log_names_every_
 #[actix_web::test]
 async fn two_hundred_streams_run_through_reloads_and_the_end_of_the_process() {
     let gate = Gate::new();
-    let whole = stream_of(&["one ", "two "]);
-    let (head, rest) = whole.split_at(whole.find("\n\ndata: ").unwrap() + 2);
-    let script = Script::new().request().send(head.to_owned()).wait(&gate).send(rest.to_owned()).fin();
-    let upstream = Upstream::start(vec![script; STREAMS]);
+    let upstream = Upstream::start(vec![held_stream(&["one ", "two "], &gate); STREAMS]);
     let file = file(&world(&upstream));
     let good = fs::read_to_string(file.path()).unwrap();
     let mut process = start(&file);
@@ -107,10 +104,7 @@ async fn two_hundred_streams_run_through_reloads_and_the_end_of_the_process() {
 #[actix_web::test]
 async fn the_places_at_a_provider_are_shown_as_they_are_taken() {
     let gate = Gate::new();
-    let whole = stream_of(&["one "]);
-    let (head, rest) = whole.split_at(whole.find("\n\ndata: ").unwrap() + 2);
-    let script = Script::new().request().send(head.to_owned()).wait(&gate).send(rest.to_owned()).fin();
-    let upstream = Upstream::start([script]);
+    let upstream = Upstream::start([held_stream(&["one "], &gate)]);
     let gateway = world(&upstream).start().await;
     let mut running = RawClient::chat(&gateway, &and(ask("acme/small"), json!({"stream": true}))).await;
     running.until("one ").await;

@@ -31,7 +31,7 @@ use crate::{
     harness::{KEY, TestGateway, preamble},
     process::{Process, run},
     scripted::{Gate, Script, Upstream},
-    world::{Model, World, and, ask, provider_key, stream_of},
+    world::{Model, World, and, ask, held_stream, provider_key},
 };
 
 /// A certificate that vouches for itself, and its key.
@@ -161,10 +161,7 @@ async fn tls_1_2_and_1_3_are_spoken_with_http_1_1_and_nothing_in_clear() {
 #[actix_web::test]
 async fn a_new_certificate_is_shown_to_new_connections_while_a_stream_runs_on_the_old_one() {
     let gate = Gate::new();
-    let whole = stream_of(&["one ", "two "]);
-    let (head, rest) = whole.split_at(whole.find("\n\ndata: ").unwrap() + 2);
-    let script = Script::new().request().send(head.to_owned()).wait(&gate).send(rest.to_owned()).fin();
-    let upstream = Upstream::start([script]);
+    let upstream = Upstream::start([held_stream(&["one ", "two "], &gate)]);
     let (old, new) = (pair(), pair());
     let folder = Folder::new(&old);
     let gateway = folder.start(&world(&upstream)).await;
@@ -189,10 +186,7 @@ async fn a_new_certificate_is_shown_to_new_connections_while_a_stream_runs_on_th
 #[actix_web::test]
 async fn the_binary_changes_its_certificate_at_a_signal_while_a_stream_runs_and_ends_in_order() {
     let gate = Gate::new();
-    let whole = stream_of(&["one ", "two "]);
-    let (head, rest) = whole.split_at(whole.find("\n\ndata: ").unwrap() + 2);
-    let script = Script::new().request().send(head.to_owned()).wait(&gate).send(rest.to_owned()).fin();
-    let upstream = Upstream::start([script]);
+    let upstream = Upstream::start([held_stream(&["one ", "two "], &gate)]);
     let (old, new) = (pair(), pair());
     let folder = Folder::new(&old);
     let config = folder.config(&world(&upstream));

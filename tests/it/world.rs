@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
-    scripted::{Script, Upstream},
+    scripted::{Gate, Script, Upstream},
 };
 
 /// How long a test waits for something that is bound to happen.
@@ -200,6 +200,13 @@ pub(crate) fn http_with(status: u16, headers: &str, body: &Value) -> String {
     format!(
         "HTTP/1.1 {status} Any\r\ncontent-type: application/json\r\n{headers}content-length: {length}\r\n\r\n{body}"
     )
+}
+
+/// A stream of an upstream that is held back behind its first word until the gate opens.
+pub(crate) fn held_stream(words: &[&str], gate: &Gate) -> Script {
+    let whole = stream_of(words);
+    let (head, rest) = whole.split_at(whole.find("\n\ndata: ").unwrap() + 2);
+    Script::new().request().send(head.to_owned()).wait(gate).send(rest.to_owned()).fin()
 }
 
 /// A stream of an upstream: each word a chunk, then the finish and `[DONE]`.
