@@ -271,7 +271,11 @@ impl ApiError {
     /// 404: no such path.
     #[must_use]
     pub fn unknown_path() -> ApiError {
-        ApiError::not_found("unknown_path", "There is nothing at this path. The API lives under /api/v1.")
+        ApiError::not_found(
+            "unknown_path",
+            "There is nothing at this path. Under /api/v1 there are chat/completions, images/generations, models, route, generation, \
+             health and key; administration has a listener of its own.",
+        )
     }
 
     /// 404: nothing of that name at a path that exists.

@@ -173,6 +173,6 @@ impl Signals {
 
 /// Tells on stdout what a stranger needs for a first call. A closed stdout is not a reason to stop.
 fn greet(server: &Server) {
-    let text = greeting::text(&server.gateway().setup().config, &server.address().to_string());
+    let text = greeting::text(&server.gateway().setup().config, &server.address().to_string(), server.admin_address());
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

@@ -1,19 +1,23 @@
 //! What the binary prints when it is ready: everything a stranger needs for a first call.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, net::SocketAddr};
 
 use pointsman_actors::domain::{Catalog, ProviderState};
 
 use crate::config::{AuthMode, Config, DEVELOPMENT_KEY};
 
 /// The text for a server at `address`. The line with the base address is stable: scripts read it.
-pub(super) fn text(config: &Config, address: &str) -> String {
+pub(super) fn text(config: &Config, address: &str, administration: Option<SocketAddr>) -> String {
     let catalog = config.catalog(1);
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let base = format!("{scheme}://{address}/api/v1");
     let mut text = format!("Pointsman {} is listening.\n\n", env!("CARGO_PKG_VERSION"));
     // Writing to a `String` cannot fail.
     let _ = tell_access(&mut text, config, &catalog, &base);
+    let _ = match administration {
+        Some(address) => writeln!(text, "  Admin         {scheme}://{address}/api/v1/admin"),
+        None => writeln!(text, "  Admin         none: switched off, or its address is taken"),
+    };
     let _ = tell_providers(&mut text, &catalog);
     for note in config.start_up_notes() {
         let _ = writeln!(text, "  Note          {note}");

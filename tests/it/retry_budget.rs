@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{
     harness::{Reply, TestGateway},
     hostile::{body, events, gateway, record_line, stream_of},
-    scripted::{Gate, Script, Upstream},
+    scripted::{Gate, Script, Upstream, refused_address},
     world::{PATIENCE, error_of, http},
 };
 
@@ -64,6 +64,17 @@ async fn an_outage_of_everything_does_not_multiply_the_traffic() {
     assert!(refused >= 60 - tried, "{refused} refused");
     let metrics = gateway.get("/metrics").await.text();
     assert!(metrics.contains("pointsman_budget_spent_total{budget=\"retry\"}"), "{metrics}");
+}
+
+#[actix_web::test]
+async fn where_nobody_can_be_reached_the_wait_is_that_of_the_first_circuit() {
+    let gone = || format!("http://{}", refused_address());
+    let gateway = gateway(&[gone(), gone()], SHUT_FOR_GOOD).await;
+    assert_eq!(gateway.chat(&body(false)).await.status, 502);
+    let reply = gateway.chat(&body(false)).await;
+    let error = error_of(&reply, 503);
+    assert_eq!(error["metadata"]["reason"], "all_circuits_open", "{error}");
+    assert!(reply.header("retry-after").unwrap().parse::<u32>().unwrap() >= 60, "they were tried, and are not there");
 }
 
 #[actix_web::test]

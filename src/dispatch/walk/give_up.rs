@@ -26,6 +26,7 @@ impl Walk {
         }
         let previous = self.failures.iter().map(|failed| failed.previous.clone()).collect();
         if self.failures.iter().all(|failed| failed.panic && failed.kind == FailureKind::Connect) {
+            let wait = self.soonest_gate().unwrap_or(wait);
             return self.out_of_capacity(ApiError::overloaded(Overload::CircuitsOpen, wait).after(previous), wait);
         }
         let how = self.exhausted();
