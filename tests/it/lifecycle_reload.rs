@@ -51,9 +51,9 @@ async fn sighup_brings_the_new_configuration_into_force_and_the_log_names_every_
 
     fs::write(file.path(), "[limits]\nmax_n = 0\ncolour = 1\n").unwrap();
     process.signal("HUP");
-    said(&process, "version 1 stays in force", 1).await;
-    let log = process.stderr();
-    assert!(log.contains(":2:9: limits.max_n: 0 is out of range") && log.contains(":3:1: limits.colour"), "{log}");
+    for line in ["version 1 stays in force", ":2:9: limits.max_n: 0 is out of range", ":3:1: limits.colour"] {
+        said(&process, line, 1).await;
+    }
     process.gateway().chat(&ask("acme/small")).await.expect(200);
 
     fs::write(file.path(), format!("{good}\n[limits]\nmax_n = 3\n[cors]\nallowed_origins = [\"*\"]\n")).unwrap();
