@@ -47,26 +47,27 @@ fn obstacle() -> impl Strategy<Value = &'static str> {
         "ctx500",
         "tools",
         "tools",
-        "in:image",
         "late9",
         "stuck3",
         "quota900,5",
     ])
 }
 
-/// Up to eight endpoints of up to four models at up to four providers, no two alike. One model may have expired
-/// and one provider may be off.
+/// Up to eight endpoints of up to four models at up to four providers, no two alike. One model may have expired,
+/// one may see images, and one provider may be off.
 fn endpoints() -> impl Strategy<Value = Vec<String>> {
     let (models, providers) = (vec!["a/1", "a/2", "b/3", "c/4"], vec!["w", "x", "y", "z"]);
     let one = (select(models.clone()), select(providers.clone()), figures(), obstacle());
-    let gone = (prop::option::of(select(models)), prop::option::of(select(providers)));
-    (prop::collection::vec(one, 1..9), gone).prop_map(|(entries, (expired, off))| {
+    let model = || prop::option::of(select(models.clone()));
+    let traits = (model(), model(), prop::option::of(select(providers)));
+    (prop::collection::vec(one, 1..9), traits).prop_map(|(entries, (expired, seeing, off))| {
         let mut seen = HashSet::new();
         let distinct = entries.into_iter().filter(|(model, provider, _, _)| seen.insert((*model, *provider)));
         let text = distinct.map(|(model, provider, figures, obstacle)| {
             let expired = if expired == Some(model) { "expired" } else { "" };
             let off = if off == Some(provider) { "off" } else { "" };
-            format!("{model}@{provider} {figures} {obstacle} {expired} {off}")
+            let seeing = if seeing == Some(model) { "in:image" } else { "" };
+            format!("{model}@{provider} {figures} {obstacle} {expired} {seeing} {off}")
         });
         text.collect()
     })

@@ -94,7 +94,7 @@ async fn a_file_that_is_replaced_comes_into_force_by_itself() {
     folder.put("config.toml", &text(&both));
     let config = until(&gateway, |config| config["version"] == 2).await;
 
-    assert_eq!((&config["last_reload"], &config["restart_pending"]), (&json!("changed"), &json!(false)));
+    assert_eq!(config["restart_pending"], false);
     let reply = gateway.chat(&ask("acme/small")).await.expect(200);
     assert_eq!(reply["choices"][0]["message"]["content"], "new");
     assert_eq!(reply["system_fingerprint"], "fp_2");
@@ -111,8 +111,8 @@ async fn a_file_written_in_place_counts_and_a_change_of_comments_makes_no_new_ve
     let gateway = load(&folder.at("config.toml"), &world).await;
 
     fs::write(folder.at("config.toml"), format!("# a remark\n{}", text(&world))).unwrap();
-    let config = until(&gateway, |config| !config["last_reload"].is_null()).await;
-    assert_eq!((&config["last_reload"], &config["version"]), (&json!("unchanged"), &json!(1)));
+    let config = until(&gateway, |config| config["last_reload"] == "unchanged").await;
+    assert_eq!(config["version"], 1);
 
     fs::write(folder.at("config.toml"), text(&world.clone().with("[limits]\nmax_n = 3"))).unwrap();
     until(&gateway, |config| config["version"] == 2).await;
