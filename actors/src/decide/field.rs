@@ -32,7 +32,8 @@ pub(super) enum Role {
     Panic,
 }
 
-/// An endpoint that passed the hard filters. Kept small: a decision walks over all of them several times.
+/// An endpoint that passed the hard filters. Kept small, because a decision walks over all of them several times: what
+/// only those need who are written out is read anew ([`Row::moment`]).
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub stats: &'a EndpointStats,
@@ -41,13 +42,21 @@ pub(super) struct Row<'a> {
     /// Which of the query's targets it belongs to.
     pub target: u32,
     pub forecast: Forecast,
-    pub moment: Moment,
+    /// Its own gate, or its provider's where that is stricter.
+    pub gate: Gate,
+    /// When a paced endpoint, or one whose quota this request exceeds, takes it.
+    pub due: Option<Tick>,
+    pub in_flight: u32,
+    /// Dollars.
+    pub cost: f64,
     pub index: u32,
     /// Position of its provider.
     pub provider: u32,
     pub role: Role,
     /// What it is ordered by within its class: its score, once it takes part. Never negative.
     pub rank: f64,
+    /// The score it would have without noise.
+    pub calm: f64,
 }
 
 /// What a forecast takes from the moment and the request, beside the slow statistics.
@@ -97,16 +106,27 @@ impl Row<'_> {
 
     /// When its gate, pace or quota lets it pass, if that is a matter of time.
     pub(super) fn until(&self) -> Tick {
-        match self.moment.gate {
+        match self.gate {
             Gate::Probing { .. } => PROBE_OUT,
-            gate => gate.until().or(self.moment.due).unwrap_or_default(),
+            gate => gate.until().or(self.due).unwrap_or_default(),
         }
+    }
+
+    /// Whether neither a gate nor a pace holds requests back.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.gate.is_passing() && self.due.is_none()
+    }
+
+    /// What its forecast took from the moment and the request.
+    pub(super) fn moment(&self, case: &Case<'_>) -> Moment {
+        Moment::of(case, self.stats, case.live.endpoint(self.index))
     }
 
     /// Its score, were nothing in its cache.
     pub(super) fn uncached_score(&self, case: &Case<'_>, scoring: &Scoring) -> f64 {
-        let moment =
-            Moment { cached_tokens: 0, saving: 0.0, cost: self.moment.cost + self.moment.saving, ..self.moment };
+        let moment = self.moment(case);
+        let moment = Moment { cached_tokens: 0, saving: 0.0, cost: moment.cost + moment.saving, ..moment };
         let inputs = inputs(case, self.stats, &moment);
         let forecast = Forecast::of(&inputs, &self.stats.curve, &case.rules, case.noise.at(self.endpoint()));
         scoring.score(&forecast, moment.cost)
@@ -114,8 +134,8 @@ impl Row<'_> {
 
     /// Everything its score was made from.
     #[inline]
-    pub(super) fn inputs(&self, case: &Case<'_>) -> Inputs {
-        let inputs = inputs(case, self.stats, &self.moment);
+    pub(super) fn inputs(&self, case: &Case<'_>, moment: &Moment) -> Inputs {
+        let inputs = inputs(case, self.stats, moment);
         Inputs {
             expected: self.forecast.expected(&inputs, &case.rules),
             spread: self.forecast.spread(&inputs, &self.stats.curve, &case.rules),
@@ -185,6 +205,7 @@ impl<'a> Field<'a> {
         self.costs.reserve(endpoints);
     }
 
+    #[inline]
     fn enter(&mut self, case: &Case<'a>, screen: &Screen<'a>, target: u32, index: u32, seen: &mut [Seen]) {
         let Some(stats) = case.snapshot.endpoints.get(index as usize) else { return };
         let mut unseen = Seen::Never;
@@ -209,6 +230,7 @@ impl<'a> Field<'a> {
     }
 
     /// An endpoint that no hard filter refuses. Behind a gate that lets nobody pass it only counts for the costs.
+    #[inline]
     fn pass(&mut self, case: &Case<'a>, target: u32, index: u32, stats: &'a EndpointStats) {
         let live = case.live.endpoint(index);
         let moment = Moment::of(case, stats, live);
@@ -223,17 +245,40 @@ impl<'a> Field<'a> {
         let forecast = Forecast::of(&inputs(case, stats, &moment), &stats.curve, &case.rules, doubt);
         // Models that compete are of one class.
         let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
-        let passing = moment.gate.is_passing() && moment.due.is_none();
-        let free = passing && forecast.load <= case.saturation;
-        self.free += usize::from(free);
-        self.saturated += usize::from(passing && !free);
-        self.half_open += usize::from(matches!(moment.gate, Gate::HalfOpen { .. }));
-        let role = if free { Role::Candidate } else { Role::Out };
+        let Moment { gate, due, in_flight, cost, .. } = moment;
         let provider = stats.facts.provider;
-        self.rows.push(Row { stats, class, target, forecast, moment, index, provider, role, rank: 0.0 });
+        let role = self.role(case, gate, due, &forecast);
+        self.rows.push(Row {
+            stats,
+            class,
+            target,
+            forecast,
+            gate,
+            due,
+            in_flight,
+            cost,
+            index,
+            provider,
+            role,
+            rank: 0.0,
+            calm: 0.0,
+        });
         if let Some(row) = self.rows.last_mut().filter(|_| case.has_wishes) {
             row.class |= u64::from(tier(case, row));
         }
+    }
+
+    /// As what an endpoint takes part, unless more is let in.
+    #[inline]
+    fn role(&mut self, case: &Case<'_>, gate: Gate, due: Option<Tick>, forecast: &Forecast) -> Role {
+        if gate.is_passing() && due.is_none() {
+            let free = forecast.load <= case.saturation;
+            self.free += usize::from(free);
+            self.saturated += usize::from(!free);
+            return if free { Role::Candidate } else { Role::Out };
+        }
+        self.half_open += usize::from(matches!(gate, Gate::HalfOpen { .. }));
+        Role::Out
     }
 }
 
@@ -242,10 +287,11 @@ fn refusal(case: &Case<'_>, screen: &Screen<'_>, index: u32) -> Option<Refusal> 
 }
 
 impl Moment {
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
         let (facts, query) = (&stats.facts, case.query);
-        let output_tokens = case.snapshot.lengths.expected(facts.model, facts.longest_answer, case.length);
+        let (output_tokens, output_variance) =
+            case.snapshot.lengths.expected(facts.model, facts.longest_answer, case.length);
         let cached_tokens = case.cached_at(facts.id);
         let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
         let cost = stats.prices.cost(query.prompt_tokens, output_tokens * f64::from(query.answers), query.images);
@@ -258,7 +304,7 @@ impl Moment {
             due: due(live, query.prompt_tokens, output_tokens),
             age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
             output_tokens,
-            output_variance: case.snapshot.lengths.variance(facts.model, case.length),
+            output_variance,
             cached_tokens,
             saving,
             cost: cost - saving,
@@ -280,7 +326,7 @@ fn is_in_pool(case: &Case<'_>, facts: &Facts) -> bool {
 }
 
 /// The recorded inputs of a forecast; what only a candidate has (`expected`, `spread`, `tier`, `until`) is left at 0.
-#[inline]
+#[inline(always)]
 pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
     let estimates = &stats.estimates;
     let passing = moment.gate.is_passing();

@@ -6,8 +6,8 @@
 
 use crate::{
     domain::{
-        Alias, ApiType, Catalog, DataCollection, Detail, Endpoint, ExclusionReason, Modality, Model, ModelPattern,
-        Provider, ProviderState, Query, Usd,
+        Alias, ApiType, Catalog, DataCollection, Detail, Endpoint, ExclusionReason, Modalities, Modality, Model,
+        ModelPattern, ParameterSet, Provider, ProviderState, Query, Usd,
     },
     stats::{Facts, LengthClass, OutputLengths},
 };
@@ -98,8 +98,45 @@ pub(super) struct Screen<'a> {
     alias: Option<&'a Alias>,
     /// The checks that have something to look for, in order; the rest is `None`.
     active: [Option<&'static Check>; CHECKS.len()],
-    /// Whether all of them are answered by facts.
-    facts_suffice: bool,
+    /// What an endpoint's facts are asked for, if they answer all of them.
+    asked: Option<Asked>,
+}
+
+/// What a request asks of an endpoint's facts, worked out once.
+struct Asked {
+    output: Modalities,
+    input: Modalities,
+    parameters: ParameterSet,
+    any_parameter: ParameterSet,
+    /// Least context window, in quarters of a token, and longest prompt.
+    context: u64,
+    prompt: u64,
+}
+
+impl Asked {
+    fn of(query: &Query) -> Asked {
+        let needs = &query.needs;
+        Asked {
+            output: needs.output.with(purpose(query.api)),
+            input: needs.input,
+            parameters: needs.parameters,
+            any_parameter: needs.any_parameter,
+            context: quarters(query.prompt_tokens, output_tokens(query)),
+            prompt: quarters(query.prompt_tokens, 0),
+        }
+    }
+
+    #[inline]
+    fn is_met_by(&self, facts: &Facts) -> bool {
+        let any = self.any_parameter;
+        facts.plain
+            && facts.output.covers(self.output)
+            && facts.input.covers(self.input)
+            && facts.parameters.covers(self.parameters)
+            && (any.is_empty() || any.without(facts.parameters) != any)
+            && self.context <= 4 * u64::from(facts.context_length)
+            && self.prompt <= 4 * u64::from(facts.longest_prompt)
+    }
 }
 
 impl<'a> Screen<'a> {
@@ -109,28 +146,19 @@ impl<'a> Screen<'a> {
         query: &'a Query,
         alias: Option<&'a Alias>,
     ) -> Screen<'a> {
-        let mut screen = Screen { catalog, lengths, query, alias, active: [None; CHECKS.len()], facts_suffice: false };
+        let mut screen = Screen { catalog, lengths, query, alias, active: [None; CHECKS.len()], asked: None };
         let applying = CHECKS.iter().filter(|check| (check.applies)(&screen));
         let mut active = [None; CHECKS.len()];
         active.iter_mut().zip(applying).for_each(|(slot, check)| *slot = Some(check));
-        screen.facts_suffice = active.iter().flatten().all(|check| check.is_fact);
+        screen.asked = active.iter().flatten().all(|check| check.is_fact).then(|| Asked::of(query));
         screen.active = active;
         screen
     }
 
     /// Whether the facts alone say that nothing is against it. If they do not, [`Screen::refusal`] knows more.
+    #[inline]
     pub(super) fn passes(&self, facts: &Facts) -> bool {
-        let (query, needs) = (self.query, &self.query.needs);
-        let any = needs.any_parameter;
-        self.facts_suffice
-            && facts.plain
-            && facts.output.contains(purpose(query.api))
-            && facts.output.covers(needs.output)
-            && facts.input.covers(needs.input)
-            && facts.parameters.covers(needs.parameters)
-            && (any.is_empty() || any.without(facts.parameters) != any)
-            && fits(query.prompt_tokens, output_tokens(query), facts.context_length)
-            && fits(query.prompt_tokens, 0, facts.longest_prompt)
+        self.asked.as_ref().is_some_and(|asked| asked.is_met_by(facts))
     }
 
     /// The first reason against it.
@@ -276,9 +304,14 @@ fn context(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     refusal(u64::from(prompt), most)
 }
 
-/// The estimate of the prompt may be a quarter too high, so nearer cases go upstream.
 fn fits(prompt: u32, output: u32, limit: u32) -> bool {
-    3 * u64::from(prompt) + 4 * u64::from(output) <= 4 * u64::from(limit)
+    quarters(prompt, output) <= 4 * u64::from(limit)
+}
+
+/// Tokens that have to fit, in quarters: the estimate of the prompt may be a quarter too high, so nearer cases go
+/// upstream.
+fn quarters(prompt: u32, output: u32) -> u64 {
+    3 * u64::from(prompt) + 4 * u64::from(output)
 }
 
 fn output_tokens(query: &Query) -> u32 {
@@ -340,9 +373,9 @@ fn max_cost(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     let (query, pricing) = (screen.query, &subject.endpoint.pricing);
     let limit = query.routing.max_cost?.value;
     let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
-    let output = screen.lengths.expected(model, longest, LengthClass::of(query.max_tokens)).ceil() as u64;
+    let (output, _) = screen.lengths.expected(model, longest, LengthClass::of(query.max_tokens));
     let price = pricing.prompt * u64::from(query.prompt_tokens)
-        + pricing.completion * output.saturating_mul(u64::from(query.answers))
+        + pricing.completion * (output.ceil() as u64).saturating_mul(u64::from(query.answers))
         + pricing.request
         + pricing.image * u64::from(query.images);
     let detail = Detail::Above { what: "expected cost", price, limit };

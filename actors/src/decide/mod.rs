@@ -105,9 +105,9 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
         gates::admit_probe(case, &mut field.rows, &scoring);
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
-    plan::rank(&mut field.rows, |row| scoring.score(&row.forecast, row.moment.cost));
+    plan::rank(&mut field.rows, |row| scoring.scores(&row.forecast, row.cost));
     let order = plan::ordered(&field.rows, attempts);
-    let calm_best = calm_best(case, &field.rows, &order, &scoring);
+    let calm_best = calm_best(case, &field.rows, &order);
     let kept = is_kept(case, &order, &scoring);
     let plan = Plan { order, attempts, calm_best, kept };
     Ok(record::decided(case, &field.rows, field.excluded, &plan, &scoring, extent))
@@ -122,16 +122,16 @@ fn scoring(case: &Case<'_>, field: &mut Field<'_>) -> Scoring {
 }
 
 /// Who would have been chosen without noise, if that is somebody else.
-fn calm_best(case: &Case<'_>, rows: &[Row<'_>], order: &[&Row<'_>], scoring: &Scoring) -> Option<EndpointId> {
+fn calm_best(case: &Case<'_>, rows: &[Row<'_>], order: &[&Row<'_>]) -> Option<EndpointId> {
     let choice = order.first().filter(|choice| case.seed != 0 && choice.role == Role::Candidate)?;
     let playing = rows.iter().filter(|row| row.role == Role::Candidate);
-    let best = plan::best(playing.map(|row| (row, scoring.calm_score(&row.forecast, row.moment.cost))))?;
+    let best = plan::best(playing.map(|row| (row, row.calm)))?;
     (best.index != choice.index).then(|| best.endpoint())
 }
 
 /// Whether the choice differs from what it would be were nothing in its prompt cache.
 fn is_kept(case: &Case<'_>, order: &[&Row<'_>], scoring: &Scoring) -> bool {
-    let kept = |choice: &&&Row<'_>| choice.role == Role::Candidate && choice.moment.cached_tokens > 0;
+    let kept = |choice: &&&Row<'_>| choice.role == Role::Candidate && case.cached_at(choice.endpoint()) > 0;
     let Some(choice) = order.first().filter(kept) else { return false };
     let uncached = choice.uncached_score(case, scoring);
     let playing = order.iter().copied().filter(|row| row.role == Role::Candidate);

@@ -60,11 +60,11 @@ impl Ranked for Row<'_> {
     }
 
     fn cost(&self) -> f64 {
-        self.moment.cost
+        self.cost
     }
 
     fn in_flight(&self) -> u32 {
-        self.moment.in_flight
+        self.in_flight
     }
 
     fn endpoint(&self) -> EndpointId {
@@ -84,8 +84,8 @@ impl Ranked for Row<'_> {
     }
 }
 
-/// Gives every row that takes part its rank within its class.
-pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
+/// Gives every row that takes part its rank within its class. `score` gives it with noise and without.
+pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> (f64, f64)) {
     for row in rows.iter_mut().filter(|row| row.role != Role::Out) {
         if row.role == Role::Panic {
             // Past shut gates the one that opens soonest goes first, whatever it would score, and missed
@@ -93,7 +93,7 @@ pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> f64) {
             row.class = row.wish() << GRADE_BITS;
             row.rank = row.until().0 as f64;
         } else {
-            row.rank = score(row);
+            (row.rank, row.calm) = score(row);
         }
     }
 }
@@ -132,45 +132,34 @@ fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> (Vec<&'r Row<'a>>, bool) {
     const POSITION: u64 = (1 << 12) - 1;
     // Bits of a rank, as an integer: so far apart, two of them differ by more than a tie.
     const APART: u64 = 1 << 26;
+    // Above the bits of every rank.
+    const OUT: u64 = u64::MAX;
     let playing = |row: &&Row<'_>| row.role != Role::Out;
-    let class = rows.iter().find(playing).map_or(0, |row| row.class);
-    let mut alike = true;
-    let mut keys = Vec::with_capacity(rows.len());
-    keys.extend((0..).zip(rows).filter(|(_, row)| playing(row)).map(|(position, row)| {
-        alike &= row.class == class;
-        row.rank.to_bits() & !POSITION | position & POSITION
-    }));
-    if rows.len() as u64 > POSITION {
+    let Some(any) = rows.iter().find(playing).filter(|_| rows.len() as u64 <= POSITION) else {
         return (rows.iter().filter(playing).collect(), false);
-    }
+    };
+    let mut alike = true;
+    let key = |(position, row): (u64, &Row<'_>)| {
+        if row.role == Role::Out {
+            return OUT;
+        }
+        alike &= row.class == any.class;
+        row.rank.to_bits() & !POSITION | position
+    };
+    let mut keys: Vec<u64> = (0..).zip(rows).map(key).collect();
     keys.sort_unstable();
+    keys.truncate(keys.partition_point(|key| *key != OUT));
     let settled = alike && keys.iter().zip(keys.iter().skip(1)).all(|(key, next)| next - key > APART);
-    let mut order = Vec::with_capacity(keys.len());
-    order.extend(keys.iter().filter_map(|key| rows.get((key & POSITION) as usize)));
+    let order = keys.iter().map(|key| rows.get((key & POSITION) as usize).unwrap_or(any)).collect();
     (order, settled)
 }
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
 pub(super) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
-    let mut best: Option<(&R, f64)> = None;
-    let mut rival = f64::INFINITY;
-    for (row, score) in scored.clone() {
-        match best {
-            Some((leader, least)) if (leader.class(), least) <= (row.class(), score) => {
-                rival = if leader.class() == row.class() { rival.min(score) } else { rival };
-            }
-            previous => {
-                let beaten = previous.filter(|(leader, _)| leader.class() == row.class());
-                rival = beaten.map_or(f64::INFINITY, |(_, least)| least);
-                best = Some((row, score));
-            }
-        }
-    }
-    let (first, least) = best?;
-    if !is_tie(least, rival) {
-        return Some(first);
-    }
-    let tied = scored.filter(|(row, score)| row.class() == first.class() && is_tie(least, *score));
+    let class = scored.clone().map(|(row, _)| row.class()).min()?;
+    let of_class = scored.filter(|(row, _)| row.class() == class);
+    let least = of_class.clone().map(|(_, score)| score).fold(f64::INFINITY, f64::min);
+    let tied = of_class.filter(|(_, score)| is_tie(least, *score));
     tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
 }
 
@@ -230,10 +219,12 @@ fn secure<R: Ranked>(order: &mut [&R], attempts: usize) {
     let class = next.class();
     let is_fresh = |row: &R| tried.iter().all(|before| before.provider() != row.provider());
     let needs_fresh = is_fresh(next);
-    let rivals = open.iter().enumerate().take_while(|(_, row)| row.class() == class);
-    let rivals = rivals.filter(|(_, row)| row.is_candidate() && (!needs_fresh || is_fresh(row)));
-    let risk = |row: &R| row.failure();
-    let safest = rivals.min_by(|(_, a), (_, b)| risk(a).total_cmp(&risk(b))).map(|(place, _)| place);
+    let (mut safest, mut least) = (None, f64::INFINITY);
+    for (place, row) in open.iter().enumerate().take_while(|(_, row)| row.class() == class) {
+        if row.failure() < least && row.is_candidate() && (!needs_fresh || is_fresh(row)) {
+            (safest, least) = (Some(place), row.failure());
+        }
+    }
     move_to_front(open, safest);
 }
 

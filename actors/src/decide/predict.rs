@@ -75,7 +75,7 @@ impl Rules {
 
     /// The failure probability as the noise has it. Few failures, counted or usual, are a vague figure.
     fn doubted(&self, fails: f64, inputs: &Inputs, doubt: Doubt) -> f64 {
-        if self.failure_doubt <= 0.0 || doubt.failure == 0.0 {
+        if self.failure_doubt <= 0.0 {
             return fails;
         }
         let failures = inputs.failures + Outcomes::PRIOR_WEIGHT * inputs.usual_failure;
@@ -96,28 +96,43 @@ impl Rules {
     /// The probability that an answer is too slow.
     #[inline]
     fn slow(&self, inputs: &Inputs, first_token: f64, generation: f64) -> f64 {
-        self.ln_slow.map_or(0.0, |ln_slow| outlasting(ln_slow, inputs, first_token, generation))
+        // Copied out: were their address given away, all inputs would have to be in memory.
+        let variances = Variances::of(inputs);
+        self.ln_slow.map_or(0.0, |ln_slow| outlasting(ln_slow, variances, first_token, generation))
     }
 }
 
 /// The probability that a whole answer takes longer than a time given as ln of its seconds. A call of its own, so that
 /// objectives to which it does not matter are spared its code.
 #[inline(never)]
-fn outlasting(ln_slow: f64, inputs: &Inputs, first_token: f64, generation: f64) -> f64 {
-    let variance = variance(inputs, first_token, generation);
+fn outlasting(ln_slow: f64, variances: Variances, first_token: f64, generation: f64) -> f64 {
+    let variance = variances.of_whole(first_token, generation);
     let ln_median = libm::log((first_token + generation).max(1e-9)) - 0.5 * variance;
     noise::share((ln_median - ln_slow) / variance.sqrt().max(1e-3))
 }
 
-/// Variance of ln of what a whole answer takes: that of the log-normal with mean and variance of the sum of its two
-/// parts, both given by their mean.
-fn variance(inputs: &Inputs, first_token: f64, generation: f64) -> f64 {
-    let relative = |variance: f64| noise::exp(variance) - 1.0;
-    let sum = (first_token + generation).max(1e-9);
-    let (first, rest) = (first_token / sum, generation / sum);
-    let first = first * first * relative(inputs.variance);
-    let rest = rest * rest * relative(inputs.pace_variance + inputs.output_variance);
-    libm::log(1.0 + first + rest)
+/// Variances of ln of the two parts of an answer: up to its first token, and from there on.
+#[derive(Debug, Clone, Copy)]
+struct Variances {
+    first_token: f64,
+    generation: f64,
+}
+
+impl Variances {
+    fn of(inputs: &Inputs) -> Variances {
+        Variances { first_token: inputs.variance, generation: inputs.pace_variance + inputs.output_variance }
+    }
+
+    /// Variance of ln of what a whole answer takes: that of the log-normal with mean and variance of the sum of its two
+    /// parts, both given by their mean.
+    fn of_whole(self, first_token: f64, generation: f64) -> f64 {
+        let relative = |variance: f64| noise::exp(variance) - 1.0;
+        let sum = (first_token + generation).max(1e-9);
+        let (first, rest) = (first_token / sum, generation / sum);
+        let first = first * first * relative(self.first_token);
+        let rest = rest * rest * relative(self.generation);
+        libm::log(1.0 + first + rest)
+    }
 }
 
 /// What a score is made from, with noise or without.
@@ -153,7 +168,7 @@ pub(super) struct Forecast {
 impl Forecast {
     /// The forecast under such a doubt. Inlined, so that neither its inputs nor itself pass through memory.
     #[inline(always)]
-    pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Doubt) -> Forecast {
+    pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Option<Doubt>) -> Forecast {
         let in_flight = f64::from(inputs.in_flight) + 1.0;
         let overload = in_flight > inputs.knee;
         let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
@@ -164,7 +179,7 @@ impl Forecast {
         let first_token = (curve.first_token + curve.prompt_token * f64::from(fresh)) * slowed;
         let generation = inputs.output_tokens * curve.per_token * stretch;
         let calm = Guess::calm(inputs, curve, rules, first_token, generation);
-        let noisy = if doubt == Doubt::NONE { calm } else { calm.doubted(inputs, rules, doubt) };
+        let noisy = if let Some(doubt) = doubt { calm.doubted(inputs, rules, doubt) } else { calm };
         Forecast {
             load,
             first_token,
@@ -190,7 +205,7 @@ impl Forecast {
         if rules.streamed {
             return curve.sigma;
         }
-        variance(inputs, self.calm.first_token, self.calm.generation).sqrt().max(curve.sigma)
+        Variances::of(inputs).of_whole(self.calm.first_token, self.calm.generation).sqrt().max(curve.sigma)
     }
 
     /// What the request costs in seconds, those it delays included, without noise.
@@ -299,13 +314,13 @@ mod tests {
     };
 
     fn forecast(inputs: Inputs, z: f64) -> Forecast {
-        under(inputs, Objective::Fastest, Doubt { first_token: z, ..Doubt::NONE })
+        under(inputs, Objective::Fastest, Doubt { first_token: z, ..Doubt::default() })
     }
 
     fn under(inputs: Inputs, objective: Objective, doubt: Doubt) -> Forecast {
         let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         let rules = Rules::of(&RoutingPolicy::default(), objective, true);
-        Forecast::of(&inputs, &curve, &rules, doubt)
+        Forecast::of(&inputs, &curve, &rules, Some(doubt))
     }
 
     #[test]
@@ -380,7 +395,7 @@ mod tests {
 
     #[test]
     fn reliable_knows_how_likely_a_slow_answer_is() {
-        let slow = |inputs, objective| under(inputs, objective, Doubt::NONE).calm.slow;
+        let slow = |inputs, objective| under(inputs, objective, Doubt::default()).calm.slow;
         assert!(slow(INPUTS, Objective::Fastest).abs() < 1e-12, "only where it counts");
         let alone = slow(INPUTS, Objective::Reliable);
         assert!(alone > 0.1 && alone < 0.95, "{alone}");
@@ -404,9 +419,9 @@ mod tests {
     #[test]
     fn each_estimate_has_a_doubt_of_its_own() {
         let calm = forecast(INPUTS, 0.0);
-        let pace = under(INPUTS, Objective::Fastest, Doubt { pace: 1.0, ..Doubt::NONE }).noisy;
+        let pace = under(INPUTS, Objective::Fastest, Doubt { pace: 1.0, ..Doubt::default() }).noisy;
         assert!(pace.generation > calm.calm.generation && pace.first_token == calm.calm.first_token);
-        let fails = |inputs, objective| under(inputs, objective, Doubt { failure: 1.0, ..Doubt::NONE });
+        let fails = |inputs, objective| under(inputs, objective, Doubt { failure: 1.0, ..Doubt::default() });
         let unknown = fails(Inputs { successes: 0.0, ..INPUTS }, Objective::Reliable);
         let known = fails(Inputs { successes: 400.0, failures: 10.0, ..INPUTS }, Objective::Reliable);
         let factor = |forecast: Forecast| forecast.noisy.failure / forecast.calm.failure;

@@ -9,12 +9,9 @@ use super::{
     score::Scoring,
     standby::standby,
 };
-use crate::{
-    domain::{
-        Candidate, Decision, DecisionCode, Detail, EndpointId, Excluded, ExclusionReason, Health, Objective,
-        OutputSpread, RouteError, Saving, Target,
-    },
-    stats::Gate,
+use crate::domain::{
+    Candidate, Decision, DecisionCode, Detail, EndpointId, Excluded, ExclusionReason, Health, Objective, OutputSpread,
+    RouteError, Saving, Target,
 };
 
 /// Nothing may serve the request.
@@ -93,7 +90,8 @@ fn omitted(plan: &Plan<'_, '_>, places: &[usize]) -> Vec<EndpointId> {
 // Inlined, a candidate is written where it stays instead of being copied there.
 #[inline]
 pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &Scoring) -> Candidate {
-    let inputs = row.inputs(case);
+    let moment = row.moment(case);
+    let inputs = row.inputs(case, &moment);
     let terms = scoring.terms(&row.forecast, inputs.cost);
     let answers = inputs.failures + inputs.successes;
     Candidate {
@@ -109,13 +107,13 @@ pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &
         selection_probability: None,
         predicted: row.forecast.published(&inputs, row.stats),
         health: Health {
-            circuit: if row.moment.gate.is_passing() { Gate::Passing.circuit() } else { row.moment.gate.circuit() },
+            circuit: row.gate.circuit(),
             success_rate: (answers > 0.0).then(|| inputs.successes / answers),
             samples: (answers + 0.5) as u64,
             in_flight: inputs.in_flight,
         },
         output: output_spread(case, row),
-        saving: saving(row),
+        saving: saving(row, &moment),
         inputs,
         probe: row.role == Role::Probe,
         panic: row.role == Role::Panic,
@@ -131,8 +129,8 @@ fn output_spread(case: &Case<'_>, row: &Row<'_>) -> OutputSpread {
     }
 }
 
-fn saving(row: &Row<'_>) -> Option<Saving> {
-    let Moment { cached_tokens, saving: usd, .. } = row.moment;
+fn saving(row: &Row<'_>, moment: &Moment) -> Option<Saving> {
+    let Moment { cached_tokens, saving: usd, .. } = *moment;
     (cached_tokens > 0).then_some(Saving { cached_tokens, usd, seconds: row.forecast.saved })
 }
 

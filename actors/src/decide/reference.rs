@@ -3,7 +3,6 @@
 use super::{
     case::Case,
     field::{Moment, inputs},
-    noise::Doubt,
     predict::Forecast,
     score::{Scoring, Yardsticks},
 };
@@ -49,7 +48,7 @@ fn forecast(case: &Case<'_>, index: u32, stats: &EndpointStats) -> (usize, Forec
     let cost = stats.prices.cost(PROMPT_TOKENS, OUTPUT_TOKENS, 0);
     let moment = Moment::of(case, stats, case.live.endpoint(index));
     let inputs = inputs(case, stats, &Moment { output_tokens: OUTPUT_TOKENS, cost, ..moment });
-    (index as usize, Forecast::of(&inputs, &stats.curve, &case.rules, Doubt::NONE), cost)
+    (index as usize, Forecast::of(&inputs, &stats.curve, &case.rules, None), cost)
 }
 
 fn query(snapshot: &Snapshot, objective: Objective) -> Query {

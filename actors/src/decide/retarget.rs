@@ -3,7 +3,6 @@
 use super::{
     case::Case,
     field::{Moment, inputs},
-    noise::Doubt,
     predict::Forecast,
 };
 use crate::{
@@ -52,7 +51,7 @@ pub(super) fn towards(goal: Goal, case: &Case<'_>, index: u32, stats: &EndpointS
 fn predicted(case: &Case<'_>, index: u32, stats: &EndpointStats) -> (Inputs, Forecast) {
     let moment = Moment::of(case, stats, case.live.endpoint(index));
     let inputs = Inputs { floor: 0.0, ..inputs(case, stats, &moment) };
-    let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, Doubt::NONE);
+    let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, None);
     (inputs, forecast)
 }
 

@@ -54,7 +54,7 @@ impl Yardsticks {
     /// The yardsticks of these times and costs, which it reorders.
     pub(super) fn of(times: &mut [f64], costs: &mut [f64]) -> Yardsticks {
         let cost = median(costs).unwrap_or(0.0).max(LEAST_COST);
-        let dearest = costs.iter().copied().fold(cost, f64::max);
+        let dearest = costs.iter().fold(cost, |dearest, cost| if *cost > dearest { *cost } else { dearest });
         let time = median(times).unwrap_or(0.0).max(LEAST_TIME);
         let next = second_least(times).unwrap_or(0.0).max(LEAST_TIME);
         Yardsticks { time, next, cost, dearest }
@@ -82,7 +82,11 @@ fn median(values: &mut [f64]) -> Option<f64> {
 fn second_least(values: &[f64]) -> Option<f64> {
     let mut all = values.iter().copied();
     let first = all.next()?;
-    let ranked = |(least, second): (f64, f64), value: f64| (least.min(value), second.min(value.max(least)));
+    let ranked = |(least, second): (f64, f64), value: f64| match value {
+        _ if value >= second => (least, second),
+        _ if value >= least => (least, value),
+        _ => (value, least),
+    };
     let (least, second) = all.fold((first, f64::INFINITY), ranked);
     Some(if second.is_finite() { second } else { least })
 }
@@ -125,6 +129,11 @@ impl Scoring {
     /// The score with noise.
     pub(super) fn score(&self, forecast: &Forecast, cost: f64) -> f64 {
         self.values(&forecast.noisy, forecast, cost).iter().sum()
+    }
+
+    /// The score with noise, and without.
+    pub(super) fn scores(&self, forecast: &Forecast, cost: f64) -> (f64, f64) {
+        (self.score(forecast, cost), self.calm_score(forecast, cost))
     }
 
     /// The score it would have without noise.

@@ -54,24 +54,15 @@ impl OutputLengths {
         OutputLengths { models: vec![Classes::default(); catalog.models.len()] }
     }
 
-    /// Expected output tokens of a request of this class at an endpoint of the model whose longest answer is that.
+    /// Expected output tokens of a request of this class at an endpoint of the model whose longest answer is that; and
+    /// the variance of their ln.
     #[must_use]
-    pub fn expected(&self, model: u32, longest_answer: u32, class: LengthClass) -> f64 {
-        self.unlimited(model, class).min(f64::from(longest_answer))
-    }
-
-    /// One pseudo-observation of the cold value keeps a single odd answer from ruling.
-    fn unlimited(&self, model: u32, class: LengthClass) -> f64 {
+    pub fn expected(&self, model: u32, longest_answer: u32, class: LengthClass) -> (f64, f64) {
         let known = self.models.get(model as usize).and_then(|classes| classes.get(class.position));
-        let Some(length) = known.filter(|length| length.weight > 0.0) else { return class.cold };
-        ((length.mean * length.weight + class.cold) / (length.weight + 1.0)).min(class.most)
-    }
-
-    /// Variance of ln output tokens around that.
-    #[must_use]
-    pub fn variance(&self, model: u32, class: LengthClass) -> f64 {
-        let known = self.models.get(model as usize).and_then(|classes| classes.get(class.position));
-        known.map_or_else(|| Length::default().variance, |length| length.variance)
+        let Length { mean, weight, variance, .. } = known.copied().unwrap_or_default();
+        // One pseudo-observation of the cold value keeps a single odd answer from ruling.
+        let mean = (mean * weight + class.cold) / (weight + 1.0);
+        (mean.min(class.most).min(f64::from(longest_answer)), variance)
     }
 
     /// Takes in that an answer of the model took this many tokens.
@@ -126,12 +117,16 @@ mod tests {
         OutputLengths { models: vec![Classes::default(); 1] }
     }
 
+    fn expected(lengths: &OutputLengths, model: u32, longest_answer: u32, max_tokens: Option<u32>) -> f64 {
+        lengths.expected(model, longest_answer, LengthClass::of(max_tokens)).0
+    }
+
     #[test]
     fn an_unknown_answer_is_expected_at_256_tokens_or_at_its_limit() {
-        assert!((known().expected(0, u32::MAX, LengthClass::of(None)) - 256.0).abs() < 1e-12);
-        assert!((known().expected(0, u32::MAX, LengthClass::of(Some(16))) - 16.0).abs() < 1e-12);
-        assert!((known().expected(7, u32::MAX, LengthClass::of(Some(9000))) - 256.0).abs() < 1e-12, "unknown model");
-        assert!((known().expected(0, 100, LengthClass::of(None)) - 100.0).abs() < 1e-12, "the endpoint's limit");
+        assert!((expected(&known(), 0, u32::MAX, None) - 256.0).abs() < 1e-12);
+        assert!((expected(&known(), 0, u32::MAX, Some(16)) - 16.0).abs() < 1e-12);
+        assert!((expected(&known(), 7, u32::MAX, Some(9000)) - 256.0).abs() < 1e-12, "unknown model");
+        assert!((expected(&known(), 0, 100, None) - 100.0).abs() < 1e-12, "the endpoint's limit");
     }
 
     #[test]
@@ -140,22 +135,19 @@ mod tests {
         let variance = |answers: [u32; 2]| {
             let mut lengths = known();
             (0..100).for_each(|i| lengths.observe(0, class, answers[i % 2]));
-            lengths.variance(0, class)
+            lengths.expected(0, u32::MAX, class).1
         };
         assert!(variance([100, 100]) < 0.02);
         assert!((variance([50, 150]) - 1.25_f64.ln()).abs() < 0.03, "{}", variance([50, 150]));
-        assert!((known().variance(7, class) - 1.3_f64.ln()).abs() < 1e-12, "unknown model");
+        assert!((known().expected(7, u32::MAX, class).1 - 1.3_f64.ln()).abs() < 1e-12, "unknown model");
     }
 
     #[test]
     fn classes_are_learned_apart_and_never_exceed_the_limit() {
         let mut lengths = known();
         (0..50).for_each(|_| lengths.observe(0, LengthClass::of(Some(1000)), 900));
-        assert!(lengths.expected(0, u32::MAX, LengthClass::of(Some(1000))) > 850.0);
-        assert!(
-            (lengths.expected(0, u32::MAX, LengthClass::of(Some(300))) - 300.0).abs() < 1e-12,
-            "same class, lower limit"
-        );
-        assert!((lengths.expected(0, u32::MAX, LengthClass::of(Some(2000))) - 256.0).abs() < 1e-12, "another class");
+        assert!(expected(&lengths, 0, u32::MAX, Some(1000)) > 850.0);
+        assert!((expected(&lengths, 0, u32::MAX, Some(300)) - 300.0).abs() < 1e-12, "same class, lower limit");
+        assert!((expected(&lengths, 0, u32::MAX, Some(2000)) - 256.0).abs() < 1e-12, "another class");
     }
 }
