@@ -23,6 +23,24 @@ const MILLION: i128 = 1_000_000;
 /// Stands for "none" where two lists of quantizations have nothing in common: no endpoint has it.
 const NO_QUANTIZATION: &str = "(none)";
 
+/// What a `provider` object may hold; other members are ignored.
+pub const PROVIDER_MEMBERS: [&str; 12] = [
+    "order",
+    "only",
+    "ignore",
+    "quantizations",
+    "allow_fallbacks",
+    "require_parameters",
+    "data_collection",
+    "zdr",
+    "sort",
+    "max_price",
+    "preferred_max_latency",
+    "preferred_min_throughput",
+];
+/// Most members that nobody knows of which is told.
+const MOST_STRANGERS: usize = 8;
+
 /// What the `provider` objects of one request say, while they are being gathered.
 #[derive(Default)]
 pub(super) struct ProviderDraft {
@@ -39,6 +57,8 @@ pub(super) struct ProviderDraft {
     max_price: MaxPrice,
     latency: Option<Sourced<Preference>>,
     throughput: Option<Sourced<Preference>>,
+    /// Paths of members that nobody knows.
+    strangers: Vec<String>,
 }
 
 #[derive(Default)]
@@ -86,9 +106,15 @@ impl ProviderDraft {
             "max_price" => self.max_price.read(raw, path, source)?,
             "preferred_max_latency" => offer(&mut self.latency, highest(raw, path)?, source),
             "preferred_min_throughput" => offer(&mut self.throughput, lowest(raw, path)?, source),
+            _ if self.strangers.len() < MOST_STRANGERS => self.strangers.push(path.to_string()),
             _ => {}
         }
         Ok(())
+    }
+
+    /// The paths of members that nobody knows, in order; only the first few are kept.
+    pub(super) fn take_strangers(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.strangers)
     }
 
     /// Adds what was gathered to the parameters. What they already hold is stronger.
