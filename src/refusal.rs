@@ -158,9 +158,26 @@ fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
     };
     let message = format!(
         "This model's maximum context length is {longest} tokens, but about {total} tokens were requested \
-         ({prompt} in the {field}, {completion} for the completion)."
+         ({prompt} in the {field}, {completion} for the completion).{}",
+        room_hint(catalog, error)
     );
     Invalid::field(InvalidReason::ContextLength, field, message)
+}
+
+/// Where the prompt alone would fit, `max_tokens` is what is too large: how large it may be.
+fn room_hint(catalog: &Catalog, error: &RouteError) -> String {
+    let (prompt, asked) = (u64::from(error.query.prompt_tokens), error.query.max_tokens.unwrap_or_default());
+    let limits = error.excluded.iter().filter(|excluded| excluded.reason == ExclusionReason::ContextLength);
+    let limits = limits.filter_map(|excluded| Some(catalog.endpoint(excluded.index)?.limits));
+    // As the filter reads the estimate: it may be a quarter too high.
+    let room = |length: u32| (4 * u64::from(length)).saturating_sub(3 * prompt) / 4;
+    let roomy = limits.filter(|limits| limits.max_prompt_tokens.is_none_or(|most| 3 * prompt <= 4 * u64::from(most)));
+    match roomy.map(|limits| room(limits.context_length)).max() {
+        Some(room) if room > 0 && u64::from(asked) > room => {
+            format!(" Without the limit on the completion it would fit: 'max_tokens' may be at most {room}.")
+        }
+        _ => String::new(),
+    }
 }
 
 /// How many endpoints each reason excluded, the most frequent first.
