@@ -59,6 +59,8 @@ mod contract_stream;
 #[cfg(test)]
 mod contract_stream_pace;
 #[cfg(test)]
+mod diagnosis;
+#[cfg(test)]
 mod enemy;
 #[cfg(test)]
 mod enemy_bodies;
