@@ -233,6 +233,7 @@ async fn the_configuration_is_read_again_on_request_and_every_fault_is_told() {
     let changed = reload().await.expect(200);
     assert_eq!((&changed["result"], &changed["version"]), (&json!("changed"), &json!(2)));
     assert_eq!(changed["restart_pending"][0]["key"], "cors.allowed_origins");
+    assert_eq!(changed["changes"], json!(["limits.max_n"]), "what waits for a restart has not changed");
 
     std::fs::write(file.path(), "[limits]\nmax_n = 0\ncolour = 1\n").unwrap();
     let error = error_of(&reload().await, 400);
