@@ -213,7 +213,8 @@ async fn the_status_tells_of_actors_places_and_the_configuration() {
     let yes = json!(true);
     let names = ["catalog", "health", "ledger", "router"].map(|name| json!(name));
     assert_eq!(actors, names.iter().map(|name| (name, &yes)).collect::<Vec<_>>());
-    assert_eq!(data["providers"], json!([{"slug": "acme", "taken": 0, "most": 256}]));
+    let address = upstream.address().to_string();
+    assert_eq!(data["providers"], json!([{"slug": "acme", "address": address, "taken": 0, "most": 256}]));
 }
 
 #[actix_web::test]

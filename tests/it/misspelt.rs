@@ -19,7 +19,7 @@ async fn gateway() -> (TestGateway, Vec<Upstream>) {
     (world.start().await, upstreams)
 }
 
-fn constraint<'e>(error: &'e Value) -> [&'e Value; 3] {
+fn constraint(error: &Value) -> [&Value; 3] {
     let constraint = &error["availability"]["constraint"];
     [&constraint["field"], &constraint["reason"], &constraint["detail"]]
 }
