@@ -250,3 +250,25 @@ fn sort(raw: &RawValue, path: &Path<'_>) -> Result<(Option<Objective>, Option<bo
     let objective = object.get("by").map_or(Ok(None), |raw| by(raw, &path.member("by")))?;
     Ok((objective, across_models))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strangers(name: &str) -> Vec<String> {
+        let text = format!("{{\"{name}\":{{}}}}");
+        let raw: &RawValue = serde_json::from_str(&text).unwrap();
+        let mut draft = ProviderDraft::default();
+        // Most members are no objects, which is refused; unknown ones are looked at no further.
+        let _ = draft.read(raw, &Path::Field("provider"), Source::Provider);
+        draft.take_strangers()
+    }
+
+    #[test]
+    fn what_is_listed_as_known_is_read_and_all_else_is_noted() {
+        for member in PROVIDER_MEMBERS {
+            assert_eq!(strangers(member), Vec::<String>::new(), "{member}");
+        }
+        assert_eq!(strangers("onyl"), ["provider.onyl"]);
+    }
+}
