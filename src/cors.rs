@@ -11,7 +11,7 @@ use actix_web::http::{
 use crate::config::CorsConfig;
 
 /// Headers of our answers that a script may read.
-const EXPOSED: [&str; 21] = [
+const EXPOSED: [&str; 22] = [
     "x-request-id",
     "x-generation-id",
     "x-route-model",
@@ -22,6 +22,7 @@ const EXPOSED: [&str; 21] = [
     "x-route-latency-ms",
     "x-route-overhead-ms",
     "x-route-dropped-parameters",
+    "x-route-ignored",
     "x-route-usage",
     "x-ratelimit-limit-requests",
     "x-ratelimit-remaining-requests",

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pointsman_actors::{
-    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, rewrite_answer, spent_in_vain},
+    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, Restriction, rewrite_answer, spent_in_vain},
     domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
     router::{Route, Routed},
 };
@@ -28,7 +28,13 @@ use self::{
     call::Target,
     images::{ImageBounds, ImageWork},
 };
-use crate::{clock, error::ApiError, gateway::Worker, refusal, upstream::UpstreamError};
+use crate::{
+    clock,
+    error::ApiError,
+    gateway::Worker,
+    refusal::{self, Asker},
+    upstream::UpstreamError,
+};
 
 /// What every provider speaks so far.
 const UPSTREAM: Dialect = Dialect::OpenAi;
@@ -97,13 +103,20 @@ impl Work {
     fn excludes_reasoning(&self) -> bool {
         matches!(self, Work::Chat(request) if request.exclude_reasoning)
     }
+}
 
-    /// What a fixed model lacks for it.
-    #[must_use]
-    pub fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
+impl Asker for Work {
+    fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
         match self {
             Work::Chat(request) => request.unmet(catalog, model),
             Work::Image(work) => work.request.unmet(model),
+        }
+    }
+
+    fn restrictions(&self) -> Vec<Restriction> {
+        match self {
+            Work::Chat(request) => request.restrictions(),
+            Work::Image(work) => work.request.restrictions(),
         }
     }
 }
@@ -116,6 +129,5 @@ pub async fn route(worker: &Worker, work: &Work, query: Query) -> Result<Routed,
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
     let asked = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;
-    let unmet = |catalog: &Catalog, model: &Model| work.unmet(catalog, model);
-    asked.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), &unmet, &error, now))
+    asked.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), work, &error, now))
 }

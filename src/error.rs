@@ -239,10 +239,14 @@ impl ApiError {
         ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message))
     }
 
-    /// 404: nobody knows the model.
+    /// 404: nobody knows the model; perhaps one of `meant` was.
     #[must_use]
-    pub fn unknown_model(param: &str, asked: &str, fallbacks: Vec<String>) -> ApiError {
-        ApiError::not_found("model_not_found", format!("Model '{asked}' does not exist."))
+    pub fn unknown_model(param: &str, asked: &str, meant: &[String], fallbacks: Vec<String>) -> ApiError {
+        let meant = match meant {
+            [] => String::new(),
+            _ => format!(" Did you mean '{}'?", meant.join("' or '")),
+        };
+        ApiError::not_found("model_not_found", format!("Model '{asked}' does not exist.{meant}"))
             .with_param(param)
             .with_availability(Availability::model("model_not_found", asked, fallbacks))
     }

@@ -197,6 +197,8 @@ pub struct Answered<'a> {
     pub took: Duration,
     /// Its id.
     pub request_id: &'a str,
+    /// The generation it made, if it made one.
+    pub generation: Option<&'a str>,
 }
 
 impl Answered<'_> {
@@ -206,10 +208,12 @@ impl Answered<'_> {
         let status = three_digits(self.status, &mut digits);
         metrics.requests.with_label_values(&[self.route.unwrap_or("none"), status]).inc();
         log::debug!(
-            "{} {status} in {:.1} ms ({})",
+            "{} {status} in {:.1} ms ({}{}{})",
             self.route.unwrap_or("unknown path"),
             self.took.as_secs_f64() * 1e3,
-            self.request_id
+            self.request_id,
+            if self.generation.is_some() { ", " } else { "" },
+            self.generation.unwrap_or_default()
         );
     }
 }
@@ -429,10 +433,11 @@ impl GenerationEnded<'_> {
         if self.generation.hedged() {
             metrics.hedge_cost.inc_by(self.generation.hedge_cost().to_f64().max(0.0));
         }
+        let request_id = &self.generation.request_id;
         if *status == GenerationStatus::Failed {
-            log::info!("{id} failed after {} attempts", self.generation.attempts.len());
+            log::info!("{id} failed after {} attempts ({request_id})", self.generation.attempts.len());
         } else {
-            log::debug!("{id} {}", status.as_str());
+            log::debug!("{id} {} ({request_id})", status.as_str());
         }
     }
 }

@@ -38,7 +38,7 @@ impl KeyFirst {
         let mut answer = error.naming(id.as_str()).respond();
         answer.head_mut().set_connection_type(ConnectionType::Close);
         let status = answer.status().as_u16();
-        events::Answered { route: None, status, took: begun.elapsed(), request_id: id.as_str() }
+        events::Answered { route: None, status, took: begun.elapsed(), request_id: id.as_str(), generation: None }
             .emit(&self.shared.metrics);
         if let Some(connection) = request.conn_data() {
             OngoingCall::on(connection).refused();

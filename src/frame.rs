@@ -27,6 +27,7 @@ use crate::{
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const GENERATION_ID: HeaderName = HeaderName::from_static("x-generation-id");
 
 /// The name of one call, on every answer and in the log: the caller's own, if it is well formed, else ours.
 #[derive(Debug, Clone)]
@@ -113,8 +114,14 @@ fn count(answered: &Result<ServiceResponse<BoxBody>, Error>, started: Instant, i
         status: status.as_u16(),
         took: started.elapsed(),
         request_id: id.as_str(),
+        generation: answered.as_ref().ok().and_then(generation),
     }
     .emit(&shared.metrics);
+}
+
+/// The generation that an answer is about.
+fn generation(answered: &ServiceResponse<BoxBody>) -> Option<&str> {
+    answered.headers().get(GENERATION_ID)?.to_str().ok()
 }
 
 async fn pass<B: MessageBody + 'static>(

@@ -30,6 +30,7 @@ mod listener;
 mod load;
 mod lookup;
 mod memory;
+mod misspelt;
 mod permits;
 mod providers;
 mod query;

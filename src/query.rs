@@ -12,10 +12,7 @@ use pointsman_actors::{
     },
 };
 
-use crate::{clock, config::Config, error::ApiError, keys::Caller};
-
-/// How many known names an answer about an unknown one suggests.
-const SUGGESTIONS: usize = 3;
+use crate::{clock, config::Config, error::ApiError, keys::Caller, misspelt};
 
 /// The question of a chat request.
 ///
@@ -114,10 +111,15 @@ impl<'a> Names<'a> {
                 Resolved::Found(target) if !targets.contains(&target) => targets.push(target),
                 Resolved::Found(_) => {}
                 Resolved::Retired(date) => {
-                    return Err(ApiError::retired_model(&field.to_string(), name, date, suggestions(catalog, name)));
+                    return Err(ApiError::retired_model(
+                        &field.to_string(),
+                        name,
+                        date,
+                        misspelt::models(catalog, name, today).served,
+                    ));
                 }
                 Resolved::Unknown => {
-                    return Err(ApiError::unknown_model(&field.to_string(), name, suggestions(catalog, name)));
+                    return Err(misspelt::models(catalog, name, today).unknown(&field.to_string(), name));
                 }
             }
         }
@@ -197,24 +199,4 @@ fn weights(routing: &RoutingParameters, config: &Config) -> Weights {
     let balanced = config.routing.policy.balanced;
     let default = Weights { latency: balanced.latency, cost: balanced.cost };
     routing.weights.map_or(default, |weights| weights.value)
-}
-
-/// Served models whose name resembles `name`, the most alike first.
-fn suggestions(catalog: &Catalog, name: &str) -> Vec<String> {
-    let wanted = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
-    let mut alike: Vec<(usize, &str)> = catalog
-        .models
-        .iter()
-        .filter(|model| catalog.is_served(model))
-        .map(|model| (shared_prefix(&wanted, model.id.as_str()), model.id.as_str()))
-        .filter(|(shared, _)| *shared >= 3)
-        .collect();
-    alike.sort_by_key(|(shared, id)| (std::cmp::Reverse(*shared), *id));
-    alike.into_iter().take(SUGGESTIONS).map(|(_, id)| id.to_owned()).collect()
-}
-
-/// How many leading characters `wanted` has in common with the name part of `id`.
-fn shared_prefix(wanted: &str, id: &str) -> usize {
-    let name = id.rsplit('/').next().unwrap_or(id);
-    wanted.bytes().zip(name.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
 }

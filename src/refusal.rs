@@ -1,29 +1,42 @@
 //! When the routing leaves nothing: which error that is, and what would help.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
 use pointsman_actors::{
     decide::nearest_relaxation,
+    dialect::{Restriction, RestrictionKind},
     domain::{
         ApiType, Catalog, Excluded, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target, Tick,
     },
     stats::Snapshot,
 };
 
-use crate::error::{ApiError, Availability, Constraint, Exhausted, NearestRelaxation, Overload};
+use crate::{
+    error::{ApiError, Availability, Constraint, Exhausted, NearestRelaxation, Overload},
+    misspelt::{self, Misspelt},
+};
 
-/// What a fixed model lacks for the request, as whoever read it says it.
-type Unmet<'u> = &'u dyn Fn(&Catalog, &Model) -> Option<Invalid>;
+/// Entries that name nobody which the message of a refusal tells.
+const MOST_NAMED: usize = 3;
+
+/// The request, as whoever read it tells of it.
+pub trait Asker {
+    /// What a fixed model lacks for it.
+    fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid>;
+    /// What restricts it, and where that stands.
+    fn restrictions(&self) -> Vec<Restriction>;
+}
 
 /// The answer to a request that no endpoint may serve.
 ///
 /// In this order: a passing obstacle gives 429 or 503 with the time it lasts; a fixed model that lacks
 /// what the request needs gives 400; a key that may not use the model 403; anything else 404.
 #[must_use]
-pub fn explain(snapshot: &Snapshot, unmet: Unmet<'_>, error: &RouteError, now: Tick) -> ApiError {
+pub fn explain(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError, now: Tick) -> ApiError {
     let catalog = &*snapshot.catalog;
     if error.excluded.iter().any(|excluded| excluded.reason.is_passing()) {
         return passing(catalog, error, now);
@@ -33,7 +46,7 @@ pub fn explain(snapshot: &Snapshot, unmet: Unmet<'_>, error: &RouteError, now: T
         if only(ExclusionReason::KeyPolicy) {
             return ApiError::model_not_allowed(model.id.as_str());
         }
-        if let Some(invalid) = lacking(catalog, unmet, error, model) {
+        if let Some(invalid) = lacking(catalog, asker, error, model) {
             return invalid.into();
         }
     }
@@ -42,7 +55,7 @@ pub fn explain(snapshot: &Snapshot, unmet: Unmet<'_>, error: &RouteError, now: T
     {
         return context_length(catalog, error).into();
     }
-    no_candidates(snapshot, error)
+    no_candidates(snapshot, asker, error)
 }
 
 /// What would have to give for something to be left, if the request can change it.
@@ -52,8 +65,11 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
     let relaxation = nearest_relaxation(error, snapshot)?;
     let endpoint = catalog.endpoint(relaxation.index)?;
     let (model, provider) = (catalog.model_of(endpoint)?, catalog.provider_of(endpoint)?);
-    let constraint =
-        |excluded: &Excluded| Constraint { field: excluded.reason.as_str(), detail: excluded.detail.to_string() };
+    let constraint = |excluded: &Excluded| Constraint {
+        field: excluded.reason.as_str().into(),
+        reason: None,
+        detail: excluded.detail.to_string(),
+    };
     let without: Vec<Constraint> = relaxation.against.iter().map(constraint).collect();
     let named: Vec<String> =
         without.iter().map(|constraint| format!("{} ({})", constraint.field, constraint.detail)).collect();
@@ -108,7 +124,7 @@ fn fixed_model<'a>(catalog: &'a Catalog, query: &Query) -> Option<&'a Model> {
 }
 
 /// The 400 for a fixed model that cannot do what the request needs.
-fn lacking(catalog: &Catalog, unmet: Unmet<'_>, error: &RouteError, model: &Model) -> Option<Invalid> {
+fn lacking(catalog: &Catalog, asker: &impl Asker, error: &RouteError, model: &Model) -> Option<Invalid> {
     let first =
         error.excluded.iter().map(|e| e.reason).find(|reason| !matches!(reason, ExclusionReason::ProviderOff))?;
     match first {
@@ -118,7 +134,7 @@ fn lacking(catalog: &Catalog, unmet: Unmet<'_>, error: &RouteError, model: &Mode
         }
         ExclusionReason::ContextLength => Some(context_length(catalog, error)),
         ExclusionReason::UnsupportedParameter | ExclusionReason::InputModality | ExclusionReason::OutputModality => {
-            unmet(catalog, model)
+            asker.unmet(catalog, model)
         }
         _ => None,
     }
@@ -142,9 +158,26 @@ fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
     };
     let message = format!(
         "This model's maximum context length is {longest} tokens, but about {total} tokens were requested \
-         ({prompt} in the {field}, {completion} for the completion)."
+         ({prompt} in the {field}, {completion} for the completion).{}",
+        room_hint(catalog, error)
     );
     Invalid::field(InvalidReason::ContextLength, field, message)
+}
+
+/// Where the prompt alone would fit, `max_tokens` is what is too large: how large it may be.
+fn room_hint(catalog: &Catalog, error: &RouteError) -> String {
+    let (prompt, asked) = (u64::from(error.query.prompt_tokens), error.query.max_tokens.unwrap_or_default());
+    let limits = error.excluded.iter().filter(|excluded| excluded.reason == ExclusionReason::ContextLength);
+    let limits = limits.filter_map(|excluded| Some(catalog.endpoint(excluded.index)?.limits));
+    // As the filter reads the estimate: it may be a quarter too high.
+    let room = |length: u32| (4 * u64::from(length)).saturating_sub(3 * prompt) / 4;
+    let roomy = limits.filter(|limits| limits.max_prompt_tokens.is_none_or(|most| 3 * prompt <= 4 * u64::from(most)));
+    match roomy.map(|limits| room(limits.context_length)).max() {
+        Some(room) if room > 0 && u64::from(asked) > room => {
+            format!(" Without the limit on the completion it would fit: 'max_tokens' may be at most {room}.")
+        }
+        _ => String::new(),
+    }
 }
 
 /// How many endpoints each reason excluded, the most frequent first.
@@ -158,7 +191,7 @@ fn counted(error: &RouteError) -> Vec<(ExclusionReason, usize)> {
     counts
 }
 
-fn no_candidates(snapshot: &Snapshot, error: &RouteError) -> ApiError {
+fn no_candidates(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError) -> ApiError {
     let catalog = &*snapshot.catalog;
     let counts = counted(error);
     let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
@@ -169,7 +202,9 @@ fn no_candidates(snapshot: &Snapshot, error: &RouteError) -> ApiError {
         0 => "No model endpoint satisfies the request: the pool is empty.".to_owned(),
         total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
     };
-    let last = error.excluded.last().filter(|_| counts.len() == 1);
+    let restrictions = asker.restrictions();
+    let misspelt = misspelt::names(catalog, restrictions.iter().filter(|one| is_to_blame(one.kind, &counts)));
+    let message = misspelt.iter().take(MOST_NAMED).fold(message, |told, one| format!("{told} {}", one.message));
     let availability = Availability {
         code: if error.excluded.is_empty() { "no_endpoints" } else { "constraint_filtered" },
         retryable: false,
@@ -178,10 +213,34 @@ fn no_candidates(snapshot: &Snapshot, error: &RouteError) -> ApiError {
         affected_providers: Vec::new(),
         excluded_by: counts.iter().map(|(reason, _)| reason.as_str()).collect(),
         fallback_models: Vec::new(),
-        constraint: last.map(|e| Constraint { field: e.reason.as_str(), detail: e.detail.to_string() }),
+        constraint: constraint(error, &counts, &restrictions, misspelt.first()),
         nearest_relaxation: nearest(snapshot, error),
     };
     ApiError::no_candidates(message, availability)
+}
+
+/// Whether a list can leave nothing because it names somebody wrongly: it lets only those serve whom it names.
+fn is_to_blame(kind: RestrictionKind, counts: &[(ExclusionReason, usize)]) -> bool {
+    use RestrictionKind::{Allowed, Only, Order};
+    matches!(kind, Allowed | Only | Order) && counts.iter().any(|(reason, _)| *reason == kind.reason())
+}
+
+/// What stands in the way, by the field it stands in: an entry that names nobody, or the one reason that there is.
+fn constraint(
+    error: &RouteError,
+    counts: &[(ExclusionReason, usize)],
+    restrictions: &[Restriction],
+    misspelt: Option<&Misspelt>,
+) -> Option<Constraint> {
+    if let Some(entry) = misspelt {
+        let (field, detail) = (entry.param.clone().into(), entry.message.clone());
+        return Some(Constraint { field, reason: Some(entry.reason.as_str()), detail });
+    }
+    let [(reason, _)] = counts else { return None };
+    let last = error.excluded.last()?;
+    let stands = restrictions.iter().find(|one| one.kind.reason() == *reason);
+    let field = stands.map_or(Cow::Borrowed(reason.as_str()), |one| one.path.clone().into());
+    Some(Constraint { field, reason: Some(reason.as_str()), detail: last.detail.to_string() })
 }
 
 /// Says of each provider that could serve why it is off: usually which variable to set.

@@ -59,16 +59,25 @@ pub(crate) async fn reload(shared: &Shared, cause: Cause) -> (Reload, Vec<PathBu
     let _alone = shared.reloads.alone().await;
     let running = shared.setup.load_full();
     let (read, files) = read(Arc::clone(&running)).await;
+    let mut changes = Vec::new();
     let (outcome, pending) = match read.and_then(|config| follow(config, &running.config)) {
         Err(faults) => (Outcome::Refused(faults), Vec::new()),
         Ok((config, pending)) if config == running.config => (Outcome::Unchanged, pending),
-        Ok((config, pending)) => match adopt_alone(shared, config).await {
-            Ok(_) => (Outcome::Changed, pending),
-            Err(error) => (Outcome::Refused(vec![error.to_string()]), pending),
-        },
+        Ok((config, pending)) => {
+            let waits = |key: &String| pending.iter().any(|pending| key.starts_with(pending.key));
+            let mut changed = config.changes_since(&running.config);
+            changed.retain(|key| !waits(key));
+            match adopt_alone(shared, config).await {
+                Ok(_) => {
+                    changes = changed;
+                    (Outcome::Changed, pending)
+                }
+                Err(error) => (Outcome::Refused(vec![error.to_string()]), pending),
+            }
+        }
     };
     let version = shared.setup.load().version;
-    let reload = Reload { cause, outcome, version, at_ms: clock::unix_millis(), pending };
+    let reload = Reload { cause, outcome, version, at_ms: clock::unix_millis(), changes, pending };
     events::ConfigReloaded { reload: &reload, before: shared.reloads.standing.last().as_ref() }.emit(&shared.metrics);
     shared.reloads.standing.note(reload.clone());
     (reload, files)

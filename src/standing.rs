@@ -90,6 +90,8 @@ pub struct Reload {
     pub version: u64,
     /// When it ended, Unix milliseconds.
     pub at_ms: i64,
+    /// The keys that changed, where another configuration is in force.
+    pub changes: Vec<String>,
     /// What it asks for and only a restart can bring.
     pub pending: Vec<Pending>,
 }
@@ -98,7 +100,11 @@ impl fmt::Display for Reload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cause = self.cause.as_str();
         match &self.outcome {
-            Outcome::Changed => write!(f, "configuration {} is in force ({cause})", self.version),
+            Outcome::Changed => {
+                write!(f, "configuration {} is in force ({cause})", self.version)?;
+                let changes = self.changes.join(", ");
+                if changes.is_empty() { Ok(()) } else { write!(f, "; changed: {changes}") }
+            }
             Outcome::Unchanged => write!(f, "the configuration is unchanged ({cause})"),
             Outcome::Refused(faults) => {
                 write!(f, "the new configuration is refused ({cause}); version {} stays in force", self.version)?;

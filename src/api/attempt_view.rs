@@ -16,6 +16,8 @@ pub(super) struct AttemptBody<'a> {
     provider_slug: &'a str,
     status: Option<u16>,
     error_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'static str>,
     outcome: &'static str,
     started_ms: u64,
     duration_ms: u64,
@@ -46,6 +48,7 @@ impl<'a> AttemptBody<'a> {
             provider_slug: &attempt.provider_slug,
             status: attempt.status,
             error_type: attempt.error_type,
+            cause: attempt.cause,
             outcome: attempt.outcome(),
             started_ms: attempt.started_ms,
             duration_ms: attempt.duration_ms,

@@ -36,7 +36,7 @@ pub async fn create(
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits()).await?;
-    let chat = ChatRequest::parse(body, Form::Chat, &worker.setup.config.limits.request)?;
+    let mut chat = ChatRequest::parse(body, Form::Chat, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
@@ -62,11 +62,13 @@ pub async fn create(
         may_be_raced: true,
     };
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
+    let ignored = std::mem::take(&mut chat.strangers);
     let work = Work::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
     let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
-    let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed)).minding(intent);
+    let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
+    let draft = draft.minding(intent).ignoring(ignored);
     let walk = Walk::new(&worker, routed, accepted, measure);
     let answered = match streamed {
         Some(options) => stream::answer(&worker, work, walk, draft, options).await,

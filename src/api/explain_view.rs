@@ -115,7 +115,7 @@ impl<'a> ExplainBody<'a> {
             estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
             candidates: route_view::explained(generation, places),
             candidates_total: decision.candidates.len() + decision.omitted.len(),
-            excluded: route_view::excluded(decision, places),
+            excluded: route_view::explained_excluded(generation, places),
             excluded_total: decision.excluded.len(),
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
             hedged: generation.hedged(),

@@ -31,7 +31,7 @@ pub async fn create(
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits()).await?;
-    let image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
+    let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
     let opening = Opening {
@@ -55,9 +55,11 @@ pub async fn create(
         // Each one made is paid for, and none is half made.
         may_be_raced: false,
     };
+    let ignored = std::mem::take(&mut image.strangers);
     let work = Work::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
-    let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
+    let draft =
+        Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed)).ignoring(ignored);
     let walk = Walk::new(&worker, routed, accepted, measure);
     let (answer, draft) = plain::answer(&worker, &work, walk, draft).await?;
     let mut response = HttpResponse::Ok();

@@ -18,7 +18,7 @@ use super::{
     offer::{Names, Offer},
     readings::Readings,
 };
-use crate::{auth::Visitor, clock, error::ApiError, gateway::Worker};
+use crate::{auth::Visitor, clock, error::ApiError, gateway::Worker, misspelt};
 
 const TEXT: Outputs = Outputs::OneOf(Modalities::TEXT);
 const IMAGES: Outputs = Outputs::OneOf(Modalities::NONE.with(Modality::Image));
@@ -127,7 +127,7 @@ async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Resul
 /// What `name` stands for in the catalog.
 fn offer<'a>(worker: &Worker, catalog: &'a Catalog, name: &str) -> Result<Offer<'a>, ApiError> {
     let today = clock::today();
-    let unknown = || ApiError::unknown_model("model", name, Vec::new());
+    let unknown = || misspelt::models(catalog, name, today).unknown("model", name);
     match catalog.resolve(name, today) {
         Resolved::Found(Target::Model(position)) => {
             let model = catalog.model(position).and_then(|model| Offer::of_model(catalog, model, today));

@@ -8,7 +8,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
     decide::{Imagination, fill_selection_probabilities, reason_sentence},
     dialect::{ChatRequest, Form},
-    domain::{Catalog, Model, Tick},
+    domain::{Catalog, Tick},
     router::{Foreseen, Preview},
 };
 
@@ -25,7 +25,7 @@ use crate::{
     dispatch::Work,
     error::ApiError,
     gateway::Worker,
-    query, refusal,
+    misspelt, query, refusal,
 };
 
 /// Ranks the candidates of a chat request. No upstream call, no cost, no generation; counts as one request.
@@ -50,7 +50,9 @@ pub async fn show(
     let intents = &worker.shared.intents;
     let _ = intents.of(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
-    let asked = Asked { model: &requested, at: clock::unix_millis() / 1000, top_n: chat.routing.top_n };
+    let warnings = misspelt::warnings(catalog, &chat.strangers, &chat.restrictions());
+    let at = clock::unix_millis() / 1000;
+    let asked = Asked { model: &requested, at, top_n: chat.routing.top_n, warnings: &warnings };
     let now = clock::now();
     let preview = Preview {
         query,
@@ -82,8 +84,7 @@ fn told(foreseen: Foreseen, work: &Work, now: Tick) -> Told {
             (reason_sentence(decision, &snapshot.catalog, 0), None)
         }
         Err(error) => {
-            let unmet = |catalog: &Catalog, model: &Model| work.unmet(catalog, model);
-            let refusal = refusal::explain(&snapshot, &unmet, error, now);
+            let refusal = refusal::explain(&snapshot, work, error, now);
             (refusal.message().to_owned(), refusal::nearest(&snapshot, error))
         }
     };

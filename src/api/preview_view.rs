@@ -12,7 +12,7 @@ use super::{
     route_view::{self, CandidateBody, EstimateBody, ExcludedBody, Places},
     why_not_view::WhyNotBody,
 };
-use crate::error::NearestRelaxation;
+use crate::{error::NearestRelaxation, misspelt::Misspelt};
 
 /// Candidates shown when the request does not say how many.
 const SHOWN: u32 = 10;
@@ -26,6 +26,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) at: i64,
     /// `top_n` of the request.
     pub(crate) top_n: Option<u32>,
+    /// What in it has no effect.
+    pub(crate) warnings: &'a [Misspelt],
 }
 
 /// The answer to a preview.
@@ -37,6 +39,9 @@ pub(crate) struct PreviewBody<'a> {
     router: Option<&'a str>,
     #[serde(flatten)]
     foreseen: ForeseenBody<'a>,
+    /// What in the request has no effect: members nobody knows, names of nobody.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    warnings: &'a [Misspelt],
     #[serde(skip_serializing_if = "Option::is_none")]
     what_if: Option<WhatIfBody<'a>>,
 }
@@ -95,6 +100,7 @@ impl<'a> PreviewBody<'a> {
             requested_model: asked.model,
             router,
             foreseen: ForeseenBody::new(asked, actual),
+            warnings: asked.warnings,
             what_if: imagined.map(|imagined| WhatIfBody::new(asked, actual, imagined)),
         }
     }
@@ -176,7 +182,7 @@ mod tests {
         *,
     };
 
-    const ASKED: Asked<'_> = Asked { model: "auto", at: 1_763_629_500, top_n: None };
+    const ASKED: Asked<'_> = Asked { model: "auto", at: 1_763_629_500, top_n: None, warnings: &[] };
 
     fn told(decided: Result<Decision, RouteError>, reason: &str) -> Told {
         Told { decided, catalog: Arc::new(catalog()), reason: reason.to_owned(), nearest: None, why_not: None }
@@ -195,7 +201,7 @@ mod tests {
         };
         let error = RouteError { query: Box::new(query()), excluded: vec![off], opens: None };
         let sentence = "beta/old on Beta Cloud would be left without max_price (2 above 1).".to_owned();
-        let without = vec![Constraint { field: "max_price", detail: "2 above 1".to_owned() }];
+        let without = vec![Constraint { field: "max_price".into(), reason: None, detail: "2 above 1".to_owned() }];
         let (model, provider_name) = ("beta/old".to_owned(), "Beta Cloud".to_owned());
         let nearest = Some(NearestRelaxation { model, provider_name, without, sentence });
         Told { nearest, ..told(Err(error), "nothing is left") }

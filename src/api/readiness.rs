@@ -12,7 +12,8 @@ pub(crate) struct Checks {
     pub(crate) models: Option<usize>,
     /// Whether the owner of the statistics answered.
     pub(crate) health_answers: bool,
-    /// Providers that are on and not shut.
+    /// Providers that are on and not shut. That there is none fails no check: to take every replica out of service
+    /// because the providers are down would only make it worse.
     pub(crate) providers_available: usize,
     pub(crate) providers_configured: usize,
     /// Whether the router of every worker answered.
@@ -53,7 +54,14 @@ struct ProvidersCheck {
     ok: bool,
     available: usize,
     configured: usize,
+    /// Said where nobody can be called at the moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
 }
+
+/// Why that is no reason to be taken out of service.
+const NOBODY: &str = "No provider can be called at the moment, so calls fail or wait. The gateway is ready all the same: \
+                      others would not reach them either, and it finds out by itself when they are back.";
 
 #[derive(Serialize)]
 struct RouterCheck {
@@ -86,6 +94,7 @@ impl ReadinessBody {
                 ok: checks.health_answers,
                 available: checks.providers_available,
                 configured: checks.providers_configured,
+                note: (checks.providers_available == 0).then_some(NOBODY),
             },
             router: RouterCheck { ok: checks.routers_answer },
             ledger: LedgerCheck { ok: checks.records.is_some(), records: checks.records.unwrap_or_default() },
@@ -155,6 +164,8 @@ mod tests {
             Checks { routers_answer: false, ..GOOD },
             Checks { records: None, ..GOOD },
         ];
+        let nobody = json(false, Checks { providers_available: 0, ..GOOD });
+        assert!(nobody.starts_with(r#"{"status":"ready""#) && nobody.contains(NOBODY), "{nobody}");
         for checks in unready {
             assert!(json(false, checks).starts_with(r#"{"status":"not_ready""#), "{checks:?}");
         }

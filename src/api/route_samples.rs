@@ -165,6 +165,7 @@ fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
         provider_slug: if failed { "acme" } else { "beta" }.into(),
         status,
         error_type: failed.then_some("overloaded"),
+        cause: None,
         started_ms: u64::from(n) * 40,
         queue_ms: 0,
         connect_ms: failed.then_some(12),

@@ -163,6 +163,12 @@ pub(crate) struct ExcludedBody<'a> {
     /// Its place, from 1, among those called if every candidate fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     standby: Option<usize>,
+    /// What was expected of it, where it was called from there; explanations only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted: Option<PredictionBody>,
+    /// What came of that; explanations only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actual: Option<ActualBody>,
 }
 
 /// The sizes a decision was made for.
@@ -206,6 +212,21 @@ pub(crate) fn excluded<'a>(decision: &'a Decision, places: Places<'a>) -> Vec<Ex
     bodies
 }
 
+/// The same with what came of those that were called from standby.
+pub(crate) fn explained_excluded<'a>(generation: &'a Generation, places: Places<'a>) -> Vec<ExcludedBody<'a>> {
+    let decision = &generation.decision;
+    let mut bodies = excluded(decision, places);
+    for (body, excluded) in bodies.iter_mut().zip(&decision.excluded) {
+        let standby = decision.standby.iter().find(|standby| standby.endpoint == excluded.endpoint);
+        let attempt = generation.attempts.iter().find(|attempt| attempt.endpoint == excluded.index);
+        if let Some((candidate, attempt)) = standby.zip(attempt) {
+            body.predicted = Some(PredictionBody::new(candidate));
+            body.actual = Some(ActualBody::new(attempt, candidate, generation));
+        }
+    }
+    bodies
+}
+
 /// The same where nothing was left.
 pub(crate) fn refused<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
     let body = |excluded: &'a Excluded| ExcludedBody {
@@ -214,6 +235,8 @@ pub(crate) fn refused<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<E
         detail: Text(&excluded.detail),
         opens_in_ms: excluded.detail.wait().map(|wait| Figure::millis(wait.as_secs_f64())),
         standby: None,
+        predicted: None,
+        actual: None,
     };
     excluded.iter().map(body).collect()
 }

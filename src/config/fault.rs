@@ -5,6 +5,8 @@
 
 use std::{cell::RefCell, fmt, sync::Arc};
 
+use pointsman_actors::domain::nearest;
+
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
@@ -122,79 +124,7 @@ fn same_line(one: &Place, other: &Place) -> bool {
     }
 }
 
-/// The one of `known` that `text` was probably meant to be, if any is close enough: a few slips of the
-/// finger away, or longer or shorter at its end.
-pub(super) fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    // Longer texts are no slips of the finger, and the comparison is quadratic.
-    if text.len() > 64 {
-        return None;
-    }
-    let close_enough = (text.chars().count() / 3).max(1);
-    known
-        .into_iter()
-        .map(|candidate| (edit_distance(text, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= close_enough || extends(text, candidate))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-fn extends(one: &str, other: &str) -> bool {
-    let shorter = one.len().min(other.len());
-    shorter >= 3 && (one.starts_with(other) || other.starts_with(one))
-}
-
 /// "`, did you mean 'x'?`" or nothing.
 pub(super) fn hint<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     nearest(text, known).map_or_else(String::new, |meant| format!(", did you mean '{meant}'?"))
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours that lead from one text to the other
-/// (optimal string alignment).
-fn edit_distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    // The two rows above the current one, each with the distance to every beginning of `to`.
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=to.len()).collect();
-    let mut last = None;
-    for (line, letter) in from.chars().enumerate() {
-        let mut row = vec![line + 1];
-        for (column, other) in to.iter().enumerate() {
-            let cost = |row: &[usize], back: usize| row.get((column + 1).wrapping_sub(back)).copied();
-            let replaced = cost(&above, 1).map(|distance| distance + usize::from(letter != *other));
-            let deleted = cost(&above, 0).map(|distance| distance + 1);
-            let inserted = cost(&row, 1).map(|distance| distance + 1);
-            let neighbour = column.checked_sub(1).and_then(|left| to.get(left)).copied();
-            let swap = neighbour == Some(letter) && last == Some(*other);
-            let swapped = swap.then(|| cost(&before, 2)).flatten().map(|distance| distance + 1);
-            let best = [replaced, deleted, inserted, swapped].into_iter().flatten().min();
-            row.push(best.unwrap_or(usize::MAX));
-        }
-        last = Some(letter);
-        before = std::mem::replace(&mut above, row);
-    }
-    above.last().copied().unwrap_or(usize::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_known_word_is_found_and_far_ones_are_not() {
-        let known = ["max_body_bytes", "max_n", "max_tools"];
-        assert_eq!(nearest("max_tool", known), Some("max_tools"));
-        assert_eq!(nearest("maxn", known), Some("max_n"));
-        assert_eq!(nearest("max", known), Some("max_n"));
-        assert_eq!(nearest("temperature", known), None);
-        assert_eq!(nearest(&"x".repeat(100), known), None);
-    }
-
-    #[test]
-    fn edit_distance_counts_single_changes() {
-        for (from, to, distance) in
-            [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("kitten", "sitting", 3), ("bnid", "bind", 1)]
-        {
-            assert_eq!(edit_distance(from, to), distance, "{from} {to}");
-        }
-    }
 }

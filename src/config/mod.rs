@@ -13,6 +13,7 @@ mod admin;
 mod aliases;
 mod assemble;
 mod auth;
+mod changes;
 mod credential;
 mod environment;
 mod fault;
@@ -61,6 +62,7 @@ pub use tls::{Identity, TlsConfig};
 
 use aliases::Aliases;
 use assemble::{Assembly, Tables, assemble};
+use changes::Written;
 use fault::Faults;
 use files::{Files, NamedFiles};
 use keys::{KeyContext, KeyTable};
@@ -123,6 +125,7 @@ pub struct Config {
     notes: Vec<String>,
     origin: Option<Origin>,
     named_files: NamedFiles,
+    written: Written,
 }
 
 impl Config {
@@ -182,7 +185,7 @@ fn parse(
     if !faults.is_empty() {
         return (Err(faults), named_files);
     }
-    (Ok(Config { named_files: named_files.clone(), ..config }), named_files)
+    (Ok(Config { named_files: named_files.clone(), written: Written::of(&tree), ..config }), named_files)
 }
 
 /// What a configuration is read with, beside its text.
@@ -212,12 +215,16 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let tables = Tables {
         aliases: Aliases::read(root, &service, &routing),
         simulation: root.section("simulation", SimulationTable::read),
-        providers: ProviderTable::read_all(root, &ProviderContext { environment, directory, files, server: &server }),
+        providers: ProviderTable::read_all(
+            root,
+            &ProviderContext { environment, directory, files, server: &server, admin: &admin },
+        ),
         models: models::read_all(root),
     };
     let Assembly { catalog: models, providers, simulation, mut notes } = assemble(root, tables);
     notes.extend(open_doors(&server, &auth, &keys));
     notes.extend(unguarded(&admin, tls.is_some()));
+    notes.extend(providers.iter().filter_map(|provider| in_the_way(&admin, provider)));
     notes.extend(tls.iter().flat_map(|tls| tls.notes(Utc::now())));
     Config {
         source: name.to_owned(),
@@ -243,6 +250,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         notes,
         origin: None,
         named_files: NamedFiles::new(),
+        written: Written::default(),
     }
 }
 
@@ -262,6 +270,16 @@ fn open_doors(server: &ServerConfig, auth: &AuthConfig, keys: &KeyTable) -> Vec<
 fn unguarded(admin: &AdminConfig, encrypted: bool) -> Option<String> {
     let open = admin.bind.filter(|_| !encrypted && !admin.is_loopback())?;
     Some(format!("admin.bind is {open}: keys with the scope admin travel there unencrypted."))
+}
+
+/// A provider where the listener for administration stands unless it is told otherwise: whoever is there first, stays.
+fn in_the_way(admin: &AdminConfig, provider: &ProviderConfig) -> Option<String> {
+    let url = &provider.base_url;
+    let same = admin.is_default() && url.is_loopback() && url.port() == AdminConfig::DEFAULT_BIND.port();
+    same.then(|| {
+        let slug = &provider.slug;
+        format!("providers.{slug}.base_url is the default address of admin.bind: give admin.bind another one, or \"\" for none.")
+    })
 }
 
 fn read_file(path: &Path, name: &str) -> Result<String, Vec<Fault>> {

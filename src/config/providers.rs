@@ -13,6 +13,7 @@ use pointsman_actors::domain::ProviderSlug;
 
 use super::{
     address::BaseUrl,
+    admin::AdminConfig,
     credential::{self, Credential},
     environment::Environment,
     files::Files,
@@ -110,6 +111,7 @@ pub(super) struct ProviderContext<'c> {
     /// The files that are named.
     pub(super) files: &'c Files,
     pub(super) server: &'c ServerConfig,
+    pub(super) admin: &'c AdminConfig,
 }
 
 /// One `[providers.<slug>]` as read.
@@ -144,7 +146,7 @@ impl ProviderTable {
             name: section.filled("name").unwrap_or(name.text).to_owned(),
             enabled,
             enabled_by: section.variable("enabled").map(str::to_owned),
-            base_url: base_url(section, enabled, context.server),
+            base_url: base_url(section, enabled, context),
             credential: credential::read(section, enabled, context),
             headers: headers(section),
             ca_file: credential::ca_file(section, enabled, context),
@@ -167,13 +169,18 @@ pub(super) fn read_slug(name: &Item<'_>) -> Option<ProviderSlug> {
     slug
 }
 
-fn base_url(section: &Section<'_>, enabled: bool, server: &ServerConfig) -> Option<BaseUrl> {
+fn base_url(section: &Section<'_>, enabled: bool, context: &ProviderContext<'_>) -> Option<BaseUrl> {
     let text = section.required("base_url", BaseUrl::SHAPE)?;
     let url =
         BaseUrl::parse(text).map_err(|fault| section.fault("base_url", fault.to_string(), BaseUrl::SHAPE)).ok()?;
-    if enabled && url.is_loopback() && server.is_loopback() && url.port() == server.bind.port() {
+    let (server, admin) = (context.server, context.admin);
+    let is_ours = |loopback: bool, port: u16| enabled && url.is_loopback() && loopback && url.port() == port;
+    if is_ours(server.is_loopback(), server.bind.port()) {
         let wrong = "is the address of this gateway itself (server.bind): its calls would go round in circles";
         section.fault("base_url", wrong, "another port, here or in server.bind");
+    } else if !admin.is_default() && admin.bind.is_some_and(|bind| is_ours(admin.is_loopback(), bind.port())) {
+        let wrong = "is where this gateway is administered (admin.bind): no model answers there";
+        section.fault("base_url", wrong, "another port, here or in admin.bind");
     }
     Some(url)
 }

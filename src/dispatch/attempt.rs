@@ -84,6 +84,7 @@ pub struct Names {
 struct End {
     status: Option<u16>,
     error_type: Option<&'static str>,
+    cause: Option<&'static str>,
     cost: Usd,
     served: bool,
 }
@@ -158,7 +159,10 @@ impl Attempt {
             cost: outcome.cost.total().to_f64(),
         };
         self.finish(now, end, events::Ending::Ordinary);
-        self.record(now, End { status: Some(200), error_type: None, cost: outcome.cost.total(), served: true })
+        self.record(
+            now,
+            End { status: Some(200), error_type: None, cause: None, cost: outcome.cost.total(), served: true },
+        )
     }
 
     /// Prompt tokens that were read from a cache: as the provider counted them, else as expected.
@@ -187,7 +191,7 @@ impl Attempt {
             None => self.took.map_or(Usd::ZERO, |usage| self.price(&usage)),
         };
         let (status, error_type) = (failure.status, Some(failure.kind.as_str()));
-        self.record(now, End { status, error_type, cost, served: outcome.is_some() })
+        self.record(now, End { status, error_type, cause: error.cause, cost, served: outcome.is_some() })
     }
 
     /// The client left; `outcome` is what it had seen by then.
@@ -196,7 +200,7 @@ impl Attempt {
         self.cancel(now, events::Ending::Ordinary);
         let cost = outcome.map_or_else(|| self.sunk(), |outcome| outcome.cost.total());
         let error_type = Some(AttemptRecord::CANCELLED);
-        self.record(now, End { status: None, error_type, cost, served: outcome.is_some() })
+        self.record(now, End { status: None, error_type, cause: None, cost, served: outcome.is_some() })
     }
 
     /// Another attempt was quicker.
@@ -204,7 +208,7 @@ impl Attempt {
         let now = clock::now();
         self.cancel(now, events::Ending::LostRace);
         let error_type = Some(AttemptRecord::LOST_RACE);
-        self.record(now, End { status: None, error_type, cost: self.sunk(), served: false })
+        self.record(now, End { status: None, error_type, cause: None, cost: self.sunk(), served: false })
     }
 
     fn cancel(&mut self, now: Tick, ending: events::Ending<'_>) {
@@ -239,11 +243,12 @@ impl Attempt {
     fn finish(&mut self, now: Tick, end: EventKind, ending: events::Ending<'_>) {
         let Some(claim) = self.claim.take() else { return };
         let change = self.worker.setup.published.live.finish(claim, now, end, &self.routed.policy);
+        // In this order, so that the log reads as cause and effect.
+        events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, ending }
+            .emit(&self.worker.shared.metrics);
         if let Some(change) = change {
             events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
         }
-        events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, ending }
-            .emit(&self.worker.shared.metrics);
         self.tell(claim.ended(now, end, change));
     }
 
@@ -263,6 +268,7 @@ impl Attempt {
             provider_slug: slug,
             status: end.status,
             error_type: end.error_type,
+            cause: end.cause,
             started_ms: self.started.0 / 1000,
             queue_ms: millis(self.turn.queue),
             connect_ms: self.phases.connect.map(millis),

@@ -43,6 +43,8 @@ pub struct Draft {
     posted: bool,
     admitted: Option<Admitted>,
     intent: Option<Intent>,
+    /// Paths of members of the request that had no effect.
+    ignored: Vec<String>,
     rate: Option<RateState>,
 }
 
@@ -69,6 +71,7 @@ impl Draft {
             rate: admitted.rate,
             admitted: Some(admitted),
             intent: None,
+            ignored: Vec::new(),
         }
     }
 
@@ -76,6 +79,13 @@ impl Draft {
     #[must_use]
     pub fn minding(mut self, intent: Intent) -> Draft {
         self.intent = Some(intent);
+        self
+    }
+
+    /// The same, of a request whose members at these paths had no effect.
+    #[must_use]
+    pub fn ignoring(mut self, paths: Vec<String>) -> Draft {
+        self.ignored = paths;
         self
     }
 

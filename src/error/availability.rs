@@ -1,6 +1,6 @@
 //! `error.availability`: what could have served, and what stood in the way.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ pub struct Availability {
     /// Models that exist and could be asked for instead.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback_models: Vec<String>,
-    /// The one constraint that excluded the last candidate, where there is one.
+    /// The entry of a restriction that names nobody, or else the one constraint there is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraint: Option<Constraint>,
     /// What would have to give for something to be left.
@@ -49,9 +49,12 @@ pub struct NearestRelaxation {
 /// A constraint and the figure that decided.
 #[derive(Debug, Clone, Serialize)]
 pub struct Constraint {
-    /// Its reason code.
-    pub field: &'static str,
-    /// The figure or pattern.
+    /// Where it stands in the request, such as `provider.only[0]`; its reason code where that is not known.
+    pub field: Cow<'static, str>,
+    /// Its reason code, where `field` is a path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// The figure, the pattern, or what is wrong with the entry.
     pub detail: String,
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, net::SocketAddr};
 
-use pointsman_actors::domain::{Catalog, ProviderState};
+use pointsman_actors::domain::{Catalog, Endpoint, Pricing, ProviderState};
 
 use crate::config::{AuthMode, Config, DEVELOPMENT_KEY};
 
@@ -72,10 +72,46 @@ fn tell_first_call(text: &mut String, config: &Config, catalog: &Catalog, base: 
         AuthMode::Keys => " -H \"Authorization: Bearer $KEY\"".to_owned(),
     };
     let model = catalog.aliases.first().map_or("service/auto", |alias| alias.id.as_str());
-    let price = if config.simulation.active { "" } else { " (a real provider answers, and bills you)" };
+    let price = if may_cost(config, catalog) { " (a real provider answers, and bills you)" } else { "" };
     writeln!(
         text,
         "\nTry it{price}:\n  curl {base}/chat/completions{header} -H 'Content-Type: application/json' \\\n    \
          -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Which way?\"}}]}}'\n"
     )
+}
+
+/// Whether some endpoint that serves has a price and is not on this machine. Simulated providers take no money.
+fn may_cost(config: &Config, catalog: &Catalog) -> bool {
+    let elsewhere = config.providers.iter().filter(|provider| !provider.base_url.is_loopback());
+    let elsewhere: Vec<u32> = elsewhere.map(|provider| provider.index).collect();
+    let is_priced = |endpoint: &Endpoint| endpoint.pricing.as_ref() != &Pricing::default();
+    let mut serving = catalog.endpoints.iter().filter(|endpoint| !endpoint.disabled);
+    serving.any(|endpoint| elsewhere.contains(&endpoint.provider) && is_priced(endpoint))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(base_url: &str, price: &str, bills: bool) {
+        let toml = format!(
+            "[simulation]\nmode = \"off\"\n[providers.acme]\nbase_url = \"{base_url}\"\n[[models]]\nid = \"acme/small\"\n\
+             context_length = 1000\nendpoints = [{{ provider = \"acme\", upstream_model = \"s\", pricing = {{ prompt = \
+             \"{price}\", completion = \"0\" }} }}]\n"
+        );
+        let environment = Vec::<(String, String)>::new().into_iter().collect();
+        let config = Config::parse(&toml, "test", Path::new("."), &environment).unwrap();
+        let greeting = text(&config, "127.0.0.1:8080", None);
+        assert_eq!(greeting.contains("bills you"), bills, "{greeting}");
+    }
+
+    #[test]
+    fn money_is_spoken_of_where_it_is_asked() {
+        check("https://api.example.com/v1", "0.000001", true);
+        check("https://api.example.com/v1", "0", false);
+        check("http://127.0.0.1:11434/v1", "0.000001", false);
+    }
 }

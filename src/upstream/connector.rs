@@ -17,7 +17,7 @@ use actix_service::Service;
 use actix_tls::connect::{ConnectError, ConnectInfo, Connection as AwcConnection};
 use futures_util::future::LocalBoxFuture;
 use pointsman_actors::domain::FailureKind;
-use rustls::{ClientConfig, pki_types::ServerName};
+use rustls::{CertificateError, ClientConfig, pki_types::ServerName};
 use tokio::{
     net::TcpStream,
     time::{Instant, timeout_at},
@@ -63,6 +63,48 @@ impl ConnectFault {
     }
 }
 
+/// What went wrong, in a word that names no host: clients may read it.
+pub(super) fn cause(fault: &ConnectFault) -> &'static str {
+    match fault {
+        ConnectFault::Resolve(_) => "name_unknown",
+        ConnectFault::Timeout(_) => "timed_out",
+        ConnectFault::Connect(error) => match error.kind() {
+            io::ErrorKind::ConnectionRefused => "refused",
+            io::ErrorKind::ConnectionReset => "reset",
+            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "unreachable",
+            _ => "not_connected",
+        },
+        ConnectFault::Tls(error) => tls_cause(error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())),
+    }
+}
+
+fn tls_cause(error: Option<&rustls::Error>) -> &'static str {
+    let Some(rustls::Error::InvalidCertificate(fault)) = error else { return "tls_handshake" };
+    match fault {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => "tls_name_mismatch",
+        CertificateError::UnknownIssuer => "tls_unknown_issuer",
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "tls_expired",
+        _ => "tls_certificate",
+    }
+}
+
+/// A fault with the place that could not be reached, as awc carries it to the other side.
+#[derive(Debug)]
+pub(super) struct Unreached {
+    /// Host and port.
+    place: String,
+    /// Why.
+    pub(super) fault: ConnectFault,
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.place, cause(&self.fault), self.fault)
+    }
+}
+
+impl std::error::Error for Unreached {}
+
 impl fmt::Display for ConnectFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -97,7 +139,9 @@ impl Service<ConnectInfo<Uri>> for Connector {
         Box::pin(async move {
             probe::note_connecting();
             // The only variant of awc's that carries an error of ours to the other side unharmed.
-            let transport = target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(fault)))?;
+            let unreached = |fault| Unreached { place: target.place(), fault };
+            let transport =
+                target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(unreached(fault))))?;
             probe::note_ready();
             Ok(AwcConnection::new(info.request().clone(), Guard::new(transport)))
         })
@@ -105,6 +149,15 @@ impl Service<ConnectInfo<Uri>> for Connector {
 }
 
 impl Target {
+    /// Host and port, as an operator would write them.
+    fn place(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
     async fn open(&self) -> Result<Transport, ConnectFault> {
         let begun = Instant::now();
         let deadline = begun + self.timeout;

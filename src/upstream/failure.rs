@@ -11,7 +11,10 @@ use pointsman_actors::{
     stats::QuotaReport,
 };
 
-use super::{connector::ConnectFault, guard::Fault};
+use super::{
+    connector::{Unreached, cause},
+    guard::Fault,
+};
 
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct UpstreamError {
     pub failure: Failure,
     /// For our log only; never for the client. Holds no text of the provider's but machine-readable codes.
     pub detail: String,
+    /// Why no connection came about, in a word without a host; only where that is what failed.
+    pub cause: Option<&'static str>,
     /// The provider's body, cleaned and cut to 2 KiB; only where the failure is the caller's own mistake.
     pub raw: Option<String>,
     /// The provider's own code for the error, made printable.
@@ -35,6 +40,7 @@ impl UpstreamError {
         UpstreamError {
             failure: Failure { kind, status: None, retry_after: None },
             detail: detail.into(),
+            cause: None,
             raw: None,
             code: None,
             quota: None,
@@ -75,8 +81,11 @@ pub(super) fn of_send(error: &SendRequestError) -> UpstreamError {
 
 fn of_connect(error: &ConnectError) -> UpstreamError {
     match error {
-        ConnectError::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectFault>()) {
-            Some(fault) => UpstreamError::new(fault.kind(), fault.to_string()),
+        ConnectError::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<Unreached>()) {
+            Some(unreached) => UpstreamError {
+                cause: Some(cause(&unreached.fault)),
+                ..UpstreamError::new(unreached.fault.kind(), unreached.to_string())
+            },
             None => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
         },
         // awc's name for a connection that ended before the head: there was one, so nobody refused it.

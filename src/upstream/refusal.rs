@@ -74,6 +74,7 @@ pub(super) fn judge(
     let code = said.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     UpstreamError {
         failure: Failure { kind, status: Some(status), retry_after: retry_after(headers, now) },
+        cause: None,
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
         raw: clients.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
         code,

@@ -213,7 +213,8 @@ async fn the_status_tells_of_actors_places_and_the_configuration() {
     let yes = json!(true);
     let names = ["catalog", "health", "ledger", "router"].map(|name| json!(name));
     assert_eq!(actors, names.iter().map(|name| (name, &yes)).collect::<Vec<_>>());
-    assert_eq!(data["providers"], json!([{"slug": "acme", "taken": 0, "most": 256}]));
+    let address = upstream.address().to_string();
+    assert_eq!(data["providers"], json!([{"slug": "acme", "address": address, "taken": 0, "most": 256}]));
 }
 
 #[actix_web::test]
@@ -233,6 +234,7 @@ async fn the_configuration_is_read_again_on_request_and_every_fault_is_told() {
     let changed = reload().await.expect(200);
     assert_eq!((&changed["result"], &changed["version"]), (&json!("changed"), &json!(2)));
     assert_eq!(changed["restart_pending"][0]["key"], "cors.allowed_origins");
+    assert_eq!(changed["changes"], json!(["limits.max_n"]), "what waits for a restart has not changed");
 
     std::fs::write(file.path(), "[limits]\nmax_n = 0\ncolour = 1\n").unwrap();
     let error = error_of(&reload().await, 400);

@@ -214,6 +214,21 @@ enabled = false
 }
 
 #[test]
+fn a_provider_where_the_gateway_is_administered_is_refused_or_noted() {
+    let providers = |port: u16| format!("[providers.a]\nbase_url = \"http://localhost:{port}/v1\"\n");
+    check(
+        &format!("[admin]\nbind = \"127.0.0.1:9099\"\n{}", providers(9099)),
+        expect![[r#"
+            f:4:12: providers.a.base_url: is where this gateway is administered (admin.bind): no model answers there; allowed: another port, here or in admin.bind
+        "#]],
+    );
+    // Nobody chose the default: it gives way to whoever was there first.
+    let config = Config::parse(&providers(8081), "f", Path::new("."), &Environment::default()).unwrap();
+    let notes = config.start_up_notes().join("\n");
+    assert!(notes.contains("providers.a.base_url is the default address of admin.bind"), "{notes}");
+}
+
+#[test]
 fn secrets_in_the_file_are_refused_without_being_repeated() {
     check(
         r#"

@@ -51,7 +51,7 @@ async fn an_error_body_has_exactly_these_members() {
     let body = Some(ask("acme/smaller").to_string().into_bytes());
     let reply = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, body).await;
     error_of(&reply, 404);
-    let expected = json!({"error": {"code": 404, "message": "Model 'acme/smaller' does not exist.",
+    let expected = json!({"error": {"code": 404, "message": "Model 'acme/smaller' does not exist. Did you mean 'acme/small'?",
         "type": "invalid_request_error", "param": "model",
         "metadata": {"error_type": "not_found", "reason": "model_not_found", "request_id": "mine"},
         "availability": {"code": "model_not_found", "retryable": false, "requested_models": ["acme/smaller"],

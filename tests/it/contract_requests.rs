@@ -27,6 +27,20 @@ fn with_messages(messages: Value) -> Value {
     json!({"model": "acme/small", "messages": messages})
 }
 
+/// What a client forgot is told, not what a parser found in its place.
+#[actix_web::test]
+async fn an_empty_body_is_called_empty() {
+    let (gateway, _upstream) = one_model(&completion("Hello")).await;
+    for path in ["/api/v1/chat/completions", "/api/v1/route/preview", "/api/v1/images/generations"] {
+        for body in ["", " \r\n"] {
+            let headers = [("content-type", "application/json")];
+            let error = error_of(&gateway.call(Method::POST, path, &headers, Some(body.into())).await, 400);
+            assert_eq!((&error["param"], &error["metadata"]["reason"]), (&Value::Null, &json!("invalid_json")));
+            assert!(error["message"].as_str().unwrap().contains("the body is empty at line 1"), "{error}");
+        }
+    }
+}
+
 /// Statement 7.
 #[actix_web::test]
 async fn missing_or_empty_messages_are_a_400() {
@@ -375,6 +389,7 @@ async fn a_prompt_that_cannot_fit_is_a_400_with_both_numbers() {
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("maximum context length is 100 tokens"), "{message}");
         assert!(message.contains("5000 for the completion"), "{message}");
+        assert!(message.ends_with("it would fit: 'max_tokens' may be at most 94."), "{message}");
     }
     assert_eq!(upstream.connections(), 0);
 }

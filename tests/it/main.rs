@@ -59,6 +59,8 @@ mod contract_stream;
 #[cfg(test)]
 mod contract_stream_pace;
 #[cfg(test)]
+mod diagnosis;
+#[cfg(test)]
 mod enemy;
 #[cfg(test)]
 mod enemy_bodies;
@@ -109,6 +111,8 @@ mod lifecycle_drain;
 mod lifecycle_reload;
 #[cfg(test)]
 mod memory;
+#[cfg(test)]
+mod misspelt;
 #[cfg(test)]
 mod pool;
 #[cfg(test)]

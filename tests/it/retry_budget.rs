@@ -111,6 +111,11 @@ async fn before_a_failure_is_shown_an_endpoint_behind_an_open_circuit_is_asked()
     let explained = crate::contract_route::explain(&gateway, id).await;
     let reasons: Vec<_> = explained["attempts"].as_array().unwrap().iter().map(|attempt| &attempt["reason"]).collect();
     assert_eq!(reasons, ["first", "panic"], "{explained}");
+    let standby = &explained["excluded"][0];
+    assert_eq!((&standby["standby"], &standby["actual"]["attempt"]), (&json!(1), &json!(2)), "{explained}");
+    assert_eq!(standby["actual"]["outcome"], "completed", "{explained}");
+    assert!(standby["predicted"]["cost"].is_number(), "{explained}");
+    assert!(preview["excluded"][0].get("actual").is_none(), "nothing came of it yet: {preview}");
 }
 
 #[actix_web::test]

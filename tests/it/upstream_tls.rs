@@ -113,6 +113,19 @@ async fn a_server_vouched_for_under_another_name_is_refused() {
     assert!(upstream.requests().is_empty());
 }
 
+/// In a word that names no host, for clients; the log has the rest.
+#[actix_web::test]
+async fn why_a_handshake_failed_is_said_in_a_word() {
+    let authority = authority("cause");
+    let stranger = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
+    let plain_http = Upstream::start([Script::new().send("HTTP/1.1 400 Bad Request\r\n\r\n").fin()]);
+    for (upstream, cause) in [(&stranger, "tls_unknown_issuer"), (&plain_http, "tls_handshake")] {
+        let error = client(&url(upstream), None).send(plain("{}")).await.map(drop).unwrap_err();
+        assert_eq!(error.cause, Some(cause), "{error}");
+        assert!(error.detail.starts_with(&format!("localhost:{}: {cause}: ", upstream.address().port())), "{error}");
+    }
+}
+
 #[actix_web::test]
 async fn a_server_that_speaks_no_tls_is_refused() {
     let upstream = Upstream::start([Script::new().send("HTTP/1.1 400 Bad Request\r\n\r\n").fin()]);

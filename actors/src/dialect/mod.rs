@@ -25,7 +25,10 @@ mod text;
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamError, StreamOptions, UsageChunk,
-    request::{ChatRequest, Form, ImageFormat, ImageRequest, OutgoingBody, RequestLimits, shown},
+    request::{
+        ChatRequest, Form, ImageFormat, ImageRequest, OutgoingBody, PROVIDER_MEMBERS, RequestLimits, Restriction,
+        RestrictionKind, shown,
+    },
     rewrite_answer, rewrite_image_answer, spent_in_vain,
 };
 

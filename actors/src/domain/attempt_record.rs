@@ -51,6 +51,8 @@ pub struct AttemptRecord {
     /// How it failed, [`AttemptRecord::CANCELLED`] or [`AttemptRecord::LOST_RACE`]; `None` for the one that served
     /// to the end.
     pub error_type: Option<&'static str>,
+    /// Why no connection came about, in a word without a host, such as `refused`; only where that is what failed.
+    pub cause: Option<&'static str>,
     /// Start since the request was accepted, milliseconds.
     pub started_ms: u64,
     /// Wait for a free place at the provider, before the start, milliseconds.

@@ -326,6 +326,27 @@ impl Catalog {
             .any(|(_, endpoint)| !endpoint.disabled && self.provider_of(endpoint).is_some_and(Provider::is_on))
     }
 
+    /// Whether an entry of a provider list names somebody: a slug, a display name, or `slug/variant`.
+    #[must_use]
+    pub fn names_provider(&self, entry: &str) -> bool {
+        let is = |provider: &Provider, name: &str| {
+            name.eq_ignore_ascii_case(provider.slug.as_str()) || name.eq_ignore_ascii_case(&provider.name)
+        };
+        let whole = self.providers.iter().any(|provider| is(provider, entry));
+        whole
+            || entry.rsplit_once('/').is_some_and(|(name, variant)| {
+                let mut variants =
+                    self.endpoints.iter().filter(|endpoint| endpoint.variant.eq_ignore_ascii_case(variant));
+                variants.any(|endpoint| self.provider_of(endpoint).is_some_and(|provider| is(provider, name)))
+            })
+    }
+
+    /// Whether an entry of a list of models matches one.
+    #[must_use]
+    pub fn names_model(&self, entry: &ModelPattern) -> bool {
+        self.models.iter().any(|model| entry.matches(model.id.as_str(), &model.canonical_slug))
+    }
+
     fn index_names(&mut self, synonyms: &[(String, String)]) -> Result<(), CatalogFault> {
         let mut names = HashMap::new();
         let mut claim = |name: &str, target: Target| match names.insert(name.to_owned(), target) {

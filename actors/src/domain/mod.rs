@@ -20,6 +20,7 @@ mod pattern;
 mod policy;
 mod preference;
 mod query;
+mod spelling;
 mod tick;
 mod usage;
 mod what_if;
@@ -52,6 +53,7 @@ pub use preference::{Percentile, PreferenceFault};
 pub use query::{
     DataCollection, Needs, Preference, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced,
 };
+pub use spelling::{letters_apart, nearest};
 pub use tick::Tick;
 pub use usage::{CostBreakdown, Pricing, Usage};
 pub use what_if::{Circuit, OtherPrice, Otherwise, WhatIf};

@@ -76,6 +76,7 @@ fn digest(body: &[u8]) {
     let catalog = catalog();
     for form in [Form::Chat, Form::Preview] {
         if let Ok(request) = ChatRequest::parse(bytes.clone(), form, &limits) {
+            let _ = request.restrictions();
             for model in &catalog.models {
                 let _ = request.unmet(&catalog, model);
             }

@@ -141,7 +141,6 @@ fn small_switches_are_found_wherever_they_stand() {
            "models":["a/b","auto"],"trace":{"id": "t"},"extra_body":{"session_id":"s1","model":"x/y","stream":false}"#,
     ));
     assert!(request.stream && request.usage_include && request.exclude_reasoning);
-    assert!(request.echo_upstream_body && request.middle_out);
     assert_eq!(request.include_usage, Some(false));
     assert_eq!(request.model.as_deref(), Some("acme/able"));
     assert_eq!(request.models, ["a/b", "auto"]);

@@ -39,6 +39,8 @@ struct ReloadBody {
     cause: &'static str,
     at: String,
     faults: Vec<String>,
+    /// Keys, never their values.
+    changes: Vec<String>,
     restart_pending: Vec<PendingBody>,
 }
 
@@ -62,6 +64,7 @@ impl ReloadBody {
             cause: reload.cause.as_str(),
             at: rfc_3339(reload.at_ms),
             faults: reload.outcome.faults().to_vec(),
+            changes: reload.changes.clone(),
             restart_pending: reload.pending.iter().map(pending).collect(),
         }
     }

@@ -64,10 +64,12 @@ struct ActorBody {
     mailbox: Option<usize>,
 }
 
-/// The places of one provider.
+/// Where one provider is called, and its places.
 #[derive(Serialize)]
 struct PlacesBody<'a> {
     slug: &'a str,
+    /// Host and port; `null` for one that is simulated.
+    address: Option<String>,
     taken: usize,
     most: usize,
 }
@@ -111,5 +113,11 @@ where
 }
 
 fn places(worker: &Worker) -> Vec<PlacesBody<'_>> {
-    worker.setup.places_standing().map(|(slug, taken, most)| PlacesBody { slug, taken, most }).collect()
+    let configured = &worker.setup.config.providers;
+    let address = |slug: &str| {
+        let url = &configured.iter().find(|provider| provider.slug.as_str() == slug)?.base_url;
+        Some(format!("{}:{}", url.host(), url.port()))
+    };
+    let places = worker.setup.places_standing();
+    places.map(|(slug, taken, most)| PlacesBody { slug, address: address(slug), taken, most }).collect()
 }

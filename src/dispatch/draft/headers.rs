@@ -19,6 +19,7 @@ const ATTEMPTS: HeaderName = HeaderName::from_static("x-route-attempts");
 const LATENCY: HeaderName = HeaderName::from_static("x-route-latency-ms");
 const OVERHEAD: HeaderName = HeaderName::from_static("x-route-overhead-ms");
 const DROPPED_PARAMETERS: HeaderName = HeaderName::from_static("x-route-dropped-parameters");
+const IGNORED: HeaderName = HeaderName::from_static("x-route-ignored");
 const USAGE: HeaderName = HeaderName::from_static("x-route-usage");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
@@ -30,6 +31,7 @@ impl Draft {
         let readable = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
         let attempts = record.attempts.len() + self.running.iter().flatten().count();
         let dropped = Some(&record.dropped_parameters).filter(|names| !names.is_empty());
+        let ignored = Some(&self.ignored).filter(|paths| !paths.is_empty());
         let told = [
             (header::CACHE_CONTROL, Some(HeaderValue::from_static("no-store"))),
             (GENERATION_ID, header_value(record.id.as_str())),
@@ -39,6 +41,7 @@ impl Draft {
             (REASON, Some(HeaderValue::from_static(record.decision_code().as_str()))),
             (ATTEMPTS, Some(HeaderValue::from(attempts.max(1)))),
             (DROPPED_PARAMETERS, dropped.and_then(|names| header_value(&names.join(",")))),
+            (IGNORED, ignored.and_then(|paths| header_value(&paths.join(",")))),
             (USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated"))),
         ];
         for (name, value) in told.into_iter().filter_map(|(name, value)| Some((name, value?))) {

@@ -12,14 +12,16 @@ use crate::{
     upstream::UpstreamError,
 };
 
-/// What a client waits for when no upstream said how long.
+/// What a client waits for when no upstream said how long and somebody may be called at once: the least a
+/// `Retry-After` can say, because the next call is judged anew.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 impl Walk {
     /// What the client is told when nothing is left to try.
     #[must_use]
     pub fn give_up(&self) -> ApiError {
-        let wait = self.failures.iter().filter_map(|failed| failed.wait).min().unwrap_or(DEFAULT_WAIT);
+        let wait = self.failures.iter().filter_map(|failed| failed.wait).min();
+        let wait = wait.or_else(|| self.all_shut()).unwrap_or(DEFAULT_WAIT);
         let Some(last) = self.failures.last() else { return self.never_called(wait) };
         if let Some(refused) = self.too_long.as_ref().filter(|_| last.kind == FailureKind::ContextLength) {
             return refused.clone();
@@ -64,6 +66,18 @@ impl Walk {
             return self.out_of_capacity(ApiError::overloaded(Overload::CircuitsOpen, wait), wait);
         }
         self.out_of_capacity(ApiError::overloaded(Overload::EndpointsBusy, wait), wait)
+    }
+
+    /// Where by now, perhaps by these very failures, every gate of the plan is shut: how long until the first opens.
+    fn all_shut(&self) -> Option<Duration> {
+        let (catalog, now) = (&self.routed.catalog, clock::now());
+        let live = self.worker.setup.published.live.view(now);
+        let opens = |candidate: &Candidate| {
+            let standing = live.standing(catalog, candidate.index);
+            standing.open_until.max(standing.cooldown_until)
+        };
+        let opens: Option<Vec<Tick>> = self.routed.decision.plan().map(opens).collect();
+        opens?.into_iter().min().map(|until| (until - now).max(DEFAULT_WAIT))
     }
 
     /// How long it takes until the first of the shut gates opens.

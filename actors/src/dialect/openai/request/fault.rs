@@ -69,6 +69,13 @@ pub(super) fn broken_at(body: &[u8], at: usize, what: &str) -> Invalid {
     Invalid::body(InvalidReason::InvalidJson, message)
 }
 
+/// There is no body.
+pub(super) fn empty() -> Invalid {
+    let message = "Request body is not valid JSON: the body is empty at line 1 column 1. Send a JSON object with 'model' \
+                   and 'messages' (or 'prompt' for images).";
+    Invalid::body(InvalidReason::InvalidJson, message)
+}
+
 /// The body is JSON of another type.
 pub(super) fn not_an_object() -> Invalid {
     Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object.")

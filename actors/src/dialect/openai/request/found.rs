@@ -68,8 +68,6 @@ pub(super) struct Found<'a> {
     pub(super) trace: Option<&'a RawValue>,
     pub(super) why_not: Option<(&'a RawValue, Place)>,
     pub(super) what_if: Option<(&'a RawValue, Place)>,
-    pub(super) echo_upstream_body: bool,
-    pub(super) middle_out: bool,
     pub(super) routing: Routing,
     pub(super) image: ImageFields<'a>,
 }
@@ -152,8 +150,8 @@ impl<'a> Found<'a> {
             Field::Route => {
                 json::choice(raw, path, &["fallback"])?;
             }
-            Field::Transforms => self.middle_out = strings(raw, path)?.iter().any(|name| name == "middle-out"),
-            Field::Debug => self.echo_upstream_body = switch(raw, path, "echo_upstream_body")?.unwrap_or(false),
+            Field::Transforms => drop(strings(raw, path)?),
+            Field::Debug => drop(switch(raw, path, "echo_upstream_body")?),
             Field::WhyNot => self.why_not = Some((raw, place)),
             Field::WhatIf => self.what_if = Some((raw, place)),
             _ => self.image.read(field, raw, path)?,

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::{
-    Call, OutgoingBody, RequestLimits,
+    Call, OutgoingBody, RequestLimits, Restriction,
     envelope::{Envelope, Member, Place, Reader},
     estimate::Tally,
     fault,
@@ -18,7 +18,7 @@ use super::{
     json,
     needs::wrong_endpoint,
     outgoing::Outgoing,
-    saturated, scan,
+    restrictions, saturated, scan,
     splice::string,
     stored_metadata,
 };
@@ -49,6 +49,8 @@ pub struct ImageRequest {
     pub references: u32,
     /// Everything that was said about routing.
     pub routing: RoutingParameters,
+    /// Paths of members of `provider` objects that nobody knows, the first few of them: they are ignored.
+    pub strangers: Vec<String>,
     /// The client's name for its own user.
     pub user: Option<String>,
     /// The conversation this belongs to.
@@ -87,7 +89,7 @@ impl ImageRequest {
     }
 
     fn assemble(reader: Reader<'_>, envelope: Envelope, limits: &RequestLimits) -> ImageRequest {
-        let found = reader.found;
+        let mut found = reader.found;
         let references = found.image.references.len();
         let tally = Tally { bytes: found.image.prompt_bytes, messages: 1, images: references };
         let bridge = Bridge::new(&found.image, reader.conversation.source);
@@ -100,6 +102,7 @@ impl ImageRequest {
             format: found.image.format,
             prompt_tokens: tally.tokens(limits.tokens_per_image),
             references: u32::try_from(references).unwrap_or(u32::MAX),
+            strangers: found.routing.take_strangers(),
             routing: found.routing.finish(),
             user: found.user,
             session_id: found.session_id,
@@ -108,6 +111,12 @@ impl ImageRequest {
             envelope,
             bridge,
         }
+    }
+
+    /// What restricts it, and where that stands in its body. Reads the body again.
+    #[must_use]
+    pub fn restrictions(&self) -> Vec<Restriction> {
+        restrictions::of(&self.envelope.body)
     }
 
     /// The body as it came.

@@ -25,6 +25,7 @@ mod outgoing;
 mod parts;
 mod preview;
 mod provider;
+mod restrictions;
 mod routing;
 mod scan;
 mod shape;
@@ -38,6 +39,8 @@ pub use fault::shown;
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
 pub use outgoing::OutgoingBody;
+pub use provider::PROVIDER_MEMBERS;
+pub use restrictions::{Restriction, RestrictionKind};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -111,6 +114,8 @@ pub struct ChatRequest {
     pub n: u32,
     /// Everything that was said about routing.
     pub routing: RoutingParameters,
+    /// Paths of members of `provider` objects that nobody knows, the first few of them: they are ignored.
+    pub strangers: Vec<String>,
     /// The client's name for its own user.
     pub user: Option<String>,
     /// The conversation this belongs to; a header may name it too, then the body wins.
@@ -123,10 +128,6 @@ pub struct ChatRequest {
     pub trace: Option<String>,
     /// Whether reasoning is to be left out of the answer.
     pub exclude_reasoning: bool,
-    /// Whether the client asked to see the upstream body.
-    pub echo_upstream_body: bool,
-    /// Whether the client allows its prompt to be shortened in the middle.
-    pub middle_out: bool,
     /// Whom a preview is to say why it is not the choice; previews only.
     pub why_not: Option<String>,
     /// What a preview is to imagine otherwise; previews only.
@@ -169,7 +170,7 @@ impl ChatRequest {
     }
 
     fn assemble(reader: Reader<'_>, envelope: Envelope, forced_tool: bool, limits: &RequestLimits) -> ChatRequest {
-        let Reader { found, conversation, .. } = reader;
+        let Reader { mut found, conversation, .. } = reader;
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
@@ -190,6 +191,7 @@ impl ChatRequest {
             images: u32::try_from(tally.images).unwrap_or(u32::MAX),
             max_tokens: found.max_completion_tokens.or(found.max_tokens).map(saturated),
             n: found.n.map_or(1, saturated),
+            strangers: found.routing.take_strangers(),
             routing: found.routing.finish(),
             user: found.user,
             session_id: found.session_id,
@@ -197,13 +199,17 @@ impl ChatRequest {
             tags: found.tags,
             trace: found.trace.map(written),
             exclude_reasoning: found.exclude_reasoning,
-            echo_upstream_body: found.echo_upstream_body,
-            middle_out: found.middle_out,
             why_not: None,
             what_if: None,
             envelope,
             demands,
         }
+    }
+
+    /// What restricts it, and where that stands in its body. Reads the body again.
+    #[must_use]
+    pub fn restrictions(&self) -> Vec<Restriction> {
+        restrictions::of(&self.envelope.body)
     }
 
     /// The body as it came.

@@ -23,6 +23,24 @@ const MILLION: i128 = 1_000_000;
 /// Stands for "none" where two lists of quantizations have nothing in common: no endpoint has it.
 const NO_QUANTIZATION: &str = "(none)";
 
+/// What a `provider` object may hold; other members are ignored.
+pub const PROVIDER_MEMBERS: [&str; 12] = [
+    "order",
+    "only",
+    "ignore",
+    "quantizations",
+    "allow_fallbacks",
+    "require_parameters",
+    "data_collection",
+    "zdr",
+    "sort",
+    "max_price",
+    "preferred_max_latency",
+    "preferred_min_throughput",
+];
+/// Most members that nobody knows of which is told.
+const MOST_STRANGERS: usize = 8;
+
 /// What the `provider` objects of one request say, while they are being gathered.
 #[derive(Default)]
 pub(super) struct ProviderDraft {
@@ -39,6 +57,8 @@ pub(super) struct ProviderDraft {
     max_price: MaxPrice,
     latency: Option<Sourced<Preference>>,
     throughput: Option<Sourced<Preference>>,
+    /// Paths of members that nobody knows.
+    strangers: Vec<String>,
 }
 
 #[derive(Default)]
@@ -86,9 +106,15 @@ impl ProviderDraft {
             "max_price" => self.max_price.read(raw, path, source)?,
             "preferred_max_latency" => offer(&mut self.latency, highest(raw, path)?, source),
             "preferred_min_throughput" => offer(&mut self.throughput, lowest(raw, path)?, source),
+            _ if self.strangers.len() < MOST_STRANGERS => self.strangers.push(path.to_string()),
             _ => {}
         }
         Ok(())
+    }
+
+    /// The paths of members that nobody knows, in order; only the first few are kept.
+    pub(super) fn take_strangers(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.strangers)
     }
 
     /// Adds what was gathered to the parameters. What they already hold is stronger.
@@ -223,4 +249,26 @@ fn sort(raw: &RawValue, path: &Path<'_>) -> Result<(Option<Objective>, Option<bo
     let across_models = object.get("partition").map(partition).transpose()?;
     let objective = object.get("by").map_or(Ok(None), |raw| by(raw, &path.member("by")))?;
     Ok((objective, across_models))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strangers(name: &str) -> Vec<String> {
+        let text = format!("{{\"{name}\":{{}}}}");
+        let raw: &RawValue = serde_json::from_str(&text).unwrap();
+        let mut draft = ProviderDraft::default();
+        // Most members are no objects, which is refused; unknown ones are looked at no further.
+        let _ = draft.read(raw, &Path::Field("provider"), Source::Provider);
+        draft.take_strangers()
+    }
+
+    #[test]
+    fn what_is_listed_as_known_is_read_and_all_else_is_noted() {
+        for member in PROVIDER_MEMBERS {
+            assert_eq!(strangers(member), Vec::<String>::new(), "{member}");
+        }
+        assert_eq!(strangers("onyl"), ["provider.onyl"]);
+    }
 }

@@ -181,6 +181,11 @@ impl Routing {
         Ok(())
     }
 
+    /// The paths of members that no `provider` object has, as far as they are kept.
+    pub(super) fn take_strangers(&mut self) -> Vec<String> {
+        self.provider.as_mut().map_or_else(Vec::new, |draft| draft.take_strangers())
+    }
+
     /// Everything that was gathered.
     pub(super) fn finish(self) -> RoutingParameters {
         let mut parameters = self.parameters;
@@ -193,7 +198,7 @@ impl Routing {
 }
 
 /// The JSON value inside a string, if there is one and it could have stood in the body.
-fn inner(text: &str) -> Option<&RawValue> {
+pub(super) fn inner(text: &str) -> Option<&RawValue> {
     scan::text(text.as_bytes(), INNER_DEPTH).ok()?;
     serde_json::from_str(text).ok()
 }

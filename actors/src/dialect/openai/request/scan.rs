@@ -39,6 +39,9 @@ pub(super) fn object(text: &str) -> Result<(), Invalid> {
     if first == Some(b'{') {
         return Ok(());
     }
+    if first.is_none() {
+        return Err(super::fault::empty());
+    }
     Err(match valid(text) {
         Ok(()) => super::fault::not_an_object(),
         Err(invalid) => invalid,

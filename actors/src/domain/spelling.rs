@@ -1,0 +1,86 @@
+//! What somebody meant who misspelt a name: for the sentence after "unknown", never to act upon.
+
+/// Longer texts are no slips of the finger, and the comparison is quadratic.
+const LONGEST: usize = 64;
+
+/// The one of `known` that `text` was probably meant to be, if any is close enough: a few slips of the
+/// finger away, or longer or shorter at its end. Case does not count.
+#[must_use]
+pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let apart = |name: &'k str| Some((letters_apart(text, name)?, name));
+    known.into_iter().filter_map(apart).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+}
+
+/// How many slips of the finger lie between two names; `None` when they are no misspelling of each other.
+#[must_use]
+pub fn letters_apart(text: &str, name: &str) -> Option<usize> {
+    if text.len() > LONGEST || name.len() > LONGEST {
+        return None;
+    }
+    let (text, name) = (text.to_lowercase(), name.to_lowercase());
+    let close_enough = (text.chars().count() / 3).max(1);
+    let extends = extends(&text, &name);
+    // At least the difference in length: most names need no comparison.
+    if !extends && text.chars().count().abs_diff(name.chars().count()) > close_enough {
+        return None;
+    }
+    let apart = edit_distance(&text, &name);
+    (extends || apart <= close_enough).then_some(apart)
+}
+
+fn extends(one: &str, other: &str) -> bool {
+    let shorter = one.len().min(other.len());
+    shorter >= 3 && (one.starts_with(other) || other.starts_with(one))
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that lead from one text to the other
+/// (optimal string alignment).
+fn edit_distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    // The two rows above the current one, each with the distance to every beginning of `to`.
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=to.len()).collect();
+    let mut last = None;
+    for (line, letter) in from.chars().enumerate() {
+        let mut row = vec![line + 1];
+        for (column, other) in to.iter().enumerate() {
+            let cost = |row: &[usize], back: usize| row.get((column + 1).wrapping_sub(back)).copied();
+            let replaced = cost(&above, 1).map(|distance| distance + usize::from(letter != *other));
+            let deleted = cost(&above, 0).map(|distance| distance + 1);
+            let inserted = cost(&row, 1).map(|distance| distance + 1);
+            let neighbour = column.checked_sub(1).and_then(|left| to.get(left)).copied();
+            let swap = neighbour == Some(letter) && last == Some(*other);
+            let swapped = swap.then(|| cost(&before, 2)).flatten().map(|distance| distance + 1);
+            let best = [replaced, deleted, inserted, swapped].into_iter().flatten().min();
+            row.push(best.unwrap_or(usize::MAX));
+        }
+        last = Some(letter);
+        before = std::mem::replace(&mut above, row);
+    }
+    above.last().copied().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_known_word_is_found_and_far_ones_are_not() {
+        let known = ["max_body_bytes", "max_n", "max_tools"];
+        assert_eq!(nearest("max_tool", known), Some("max_tools"));
+        assert_eq!(nearest("maxn", known), Some("max_n"));
+        assert_eq!(nearest("max", known), Some("max_n"));
+        assert_eq!(nearest("MAX_TOOLS", known), Some("max_tools"));
+        assert_eq!(nearest("temperature", known), None);
+        assert_eq!(nearest(&"x".repeat(100), known), None);
+    }
+
+    #[test]
+    fn edit_distance_counts_single_changes() {
+        for (from, to, distance) in
+            [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("kitten", "sitting", 3), ("bnid", "bind", 1)]
+        {
+            assert_eq!(edit_distance(from, to), distance, "{from} {to}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Names that nobody has: what an error or a preview says of them.
+
+use serde_json::{Value, json};
+
+use crate::{
+    harness::TestGateway,
+    scripted::Upstream,
+    world::{Model, World, always, and, ask, completion, error_of, one_model, saying},
+};
+
+/// Two models, each at the provider `swift-one`, the first at `bolt` too.
+async fn gateway() -> (TestGateway, Vec<Upstream>) {
+    let upstreams = vec![saying("a"), saying("b")];
+    let world = World::new()
+        .provider_with("swift", upstreams[0].address(), "")
+        .provider("bolt", upstreams[1].address())
+        .model(&Model::new("acme/small").at("swift", "0.000001", "0.000002").at("bolt", "0.000003", "0.000006"))
+        .model(&Model::new("acme/large").at("swift", "0.00001", "0.00002"));
+    (world.start().await, upstreams)
+}
+
+fn constraint(error: &Value) -> [&Value; 3] {
+    let constraint = &error["availability"]["constraint"];
+    [&constraint["field"], &constraint["reason"], &constraint["detail"]]
+}
+
+#[actix_web::test]
+async fn a_restriction_that_names_nobody_is_named_with_whom_it_may_have_meant() {
+    let (gateway, _upstreams) = gateway().await;
+    for (more, field, reason, detail) in [
+        (
+            json!({"provider": {"only": ["swfit"]}}),
+            "provider.only[0]",
+            "provider_not_allowed",
+            "'provider.only[0]': 'swfit' is no provider of this catalog; did you mean 'swift'?",
+        ),
+        (
+            json!({"metadata": {"provider_policy": "{\"order\": [\"nobody\"], \"allow_fallbacks\": false}"}}),
+            "metadata.provider_policy.order[0]",
+            "provider_not_allowed",
+            "'metadata.provider_policy.order[0]': 'nobody' is no provider of this catalog.",
+        ),
+        (
+            json!({"extra_body": {"allowed_models": ["acme/smll", "bolt/*"]}}),
+            "extra_body.allowed_models[0]",
+            "not_allowed_model",
+            "'extra_body.allowed_models[0]': 'acme/smll' matches no model of this catalog; did you mean 'acme/small'?",
+        ),
+    ] {
+        let error = error_of(&gateway.chat(&and(ask("service/auto"), more)).await, 404);
+        assert_eq!((&error["metadata"]["reason"], &error["param"]), (&json!("no_candidates"), &Value::Null));
+        assert_eq!(constraint(&error), [&json!(field), &json!(reason), &json!(detail)]);
+        assert!(error["message"].as_str().unwrap().contains(detail), "{error}");
+    }
+}
+
+#[actix_web::test]
+async fn a_restriction_that_leaves_nothing_is_named_by_where_it_stands() {
+    let (gateway, _upstreams) = gateway().await;
+    for (more, field, reason) in [
+        (json!({"provider": {"only": ["bolt"]}}), "provider.only", "provider_not_allowed"),
+        (
+            json!({"metadata": {"max_cost_per_1k_tokens": 1e-9}}),
+            "metadata.max_cost_per_1k_tokens",
+            "max_cost_per_1k_tokens",
+        ),
+        (json!({"provider": {"zdr": true}}), "provider.zdr", "data_policy"),
+        (json!({"blocked_models": ["acme/*"]}), "blocked_models", "blocked_model"),
+    ] {
+        let error = error_of(&gateway.chat(&and(ask("acme/large"), more)).await, 404);
+        assert_eq!(constraint(&error)[..2], [&json!(field), &json!(reason)], "{error}");
+    }
+}
+
+#[actix_web::test]
+async fn a_preview_warns_of_what_has_no_effect() {
+    let (gateway, upstreams) = gateway().await;
+    let request = and(
+        ask("acme/small"),
+        json!({"provider": {"onyl": ["swift"], "ignore": ["blot"], "order": ["Swift"]}, "blocked_models": ["zeta/*"]}),
+    );
+    let body = gateway.post("/api/v1/route/preview", &request).await.expect(200);
+    assert_eq!(
+        body["warnings"],
+        json!([
+            {"param": "provider.onyl", "message": "'provider.onyl' is not known and has no effect; did you mean 'only'?"},
+            {"param": "blocked_models[0]", "message": "'blocked_models[0]': 'zeta/*' matches no model of this catalog."},
+            {"param": "provider.ignore[0]",
+             "message": "'provider.ignore[0]': 'blot' is no provider of this catalog; did you mean 'bolt'?"},
+        ])
+    );
+    let plain = gateway.post("/api/v1/route/preview", &ask("acme/small")).await.expect(200);
+    assert_eq!(plain.get("warnings"), None);
+    assert!(upstreams.iter().all(|upstream| upstream.connections() == 0), "nobody was called");
+}
+
+#[actix_web::test]
+async fn a_call_is_served_in_spite_of_an_unknown_member_and_says_so_in_a_header() {
+    let (gateway, _upstream) = one_model(&completion("x")).await;
+    let misspelt = json!({"provider": {"onyl": ["acme"]}, "metadata": {"provider_policy": {"srot": "price"}}});
+    let reply = gateway.chat(&and(ask("acme/small"), misspelt)).await;
+    reply.expect(200);
+    assert_eq!(reply.header("x-route-ignored"), Some("metadata.provider_policy.srot,provider.onyl"));
+    let plain = gateway.chat(&and(ask("acme/small"), json!({"provider": {"only": ["acme"]}}))).await;
+    plain.expect(200);
+    assert_eq!(plain.header("x-route-ignored"), None);
+}
+
+#[actix_web::test]
+async fn an_unknown_model_is_answered_with_those_it_resembles() {
+    let upstream = always(200, &completion("x"));
+    let mut world = World::new().provider("acme", upstream.address());
+    for id in ["acme/small", "acme/smart", "bolt/large-v2"] {
+        world = world.model(&Model::new(id).at("acme", "0", "0"));
+    }
+    let gateway = world.start().await;
+    for (name, meant, fallbacks) in [
+        ("acme/smal", " Did you mean 'acme/small'?", json!(["acme/small", "acme/smart"])),
+        ("ACME/Small", " Did you mean 'acme/small'?", json!(["acme/small", "acme/smart"])),
+        ("zeta/large-v3", " Did you mean 'bolt/large-v2'?", json!(["bolt/large-v2"])),
+        ("service/atuo", " Did you mean 'service/auto'?", json!(["service/auto"])),
+        ("nothing/like-it", "", Value::Null),
+    ] {
+        let error = error_of(&gateway.chat(&ask(name)).await, 404);
+        assert_eq!(error["message"], format!("Model '{name}' does not exist.{meant}"));
+        assert_eq!(error["availability"]["fallback_models"], fallbacks, "{name}");
+        assert_eq!(error["param"], "model");
+    }
+    let page = gateway.get("/api/v1/models/acme/smal/endpoints").await;
+    assert_eq!(error_of(&page, 404)["availability"]["fallback_models"], json!(["acme/small", "acme/smart"]));
+}
