@@ -1,13 +1,12 @@
 //! CONTRACT section 10, statements 73 to 75, and the pages of section 9. That readiness turns on SIGTERM is
 //! shown on the real binary, in `lifecycle`.
 
-use std::time::{Duration, Instant};
-
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
+    patience::{PATIENCE, eventually},
     pool::{answer, ask, completion, model, provider, refusal, simple_model, with},
     scripted::{Gate, Script, Upstream},
 };
@@ -19,15 +18,7 @@ async fn health(gateway: &TestGateway, slug: &str) -> Value {
 
 /// Reads the page again until it shows what is wanted.
 async fn health_until(gateway: &TestGateway, slug: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let begun = Instant::now();
-    loop {
-        let shown = health(gateway, slug).await;
-        if wanted(&shown) {
-            return shown;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "it stays {shown}");
-        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(slug, async || health(gateway, slug).await, wanted).await
 }
 
 /// The reason that a preview gives for leaving a provider out, if it does.
@@ -62,7 +53,7 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
         .repeat(Script::new().request().send(completion("Well.")))]);
     let well = Upstream::start([Script::answering(completion("Well."))]);
     let config = [
-        "[routing.breaker]\nconsecutive = 3\nbase_s = 0.4\n".to_owned(),
+        "[routing.breaker]\nconsecutive = 3\nbase_s = 3\n".to_owned(),
         provider("ill", &ill.url("")),
         provider("well", &well.url("")),
         model("acme/small", "", &[("ill", "0.000001", "0.000001"), ("well", "0.000001", "0.000001")]),
@@ -88,7 +79,7 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
     // When its time is up the next request is the probe; everybody else goes on elsewhere.
     let mut probing = loop {
         let mut asked = Box::pin(gateway.chat(&body));
-        let arrived = ill.eventually(Duration::from_secs(1), |log| log.requests.len() == 4);
+        let arrived = ill.eventually(PATIENCE, |log| log.requests.len() == 4);
         tokio::select! {
             biased;
             reply = &mut asked => assert_eq!(reply.expect(200)["provider"], "well"),

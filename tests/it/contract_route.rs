@@ -1,12 +1,13 @@
 //! CONTRACT section 10, statements 59 to 62: preview. What it promises is kept in `contract_records`.
 
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
+    patience::eventually,
     pool::{ask, completion, model, provider, with},
     scripted::{Script, Upstream},
 };
@@ -88,11 +89,17 @@ impl Field {
     }
 }
 
-/// Waits until what happened so far is in the published statistics.
-async fn settle(gateway: &TestGateway) {
-    gateway.get("/api/v1/health/providers").await.expect(200);
-    // The page waits for the statistics; they are published at most 50 ms later.
-    actix_web::rt::time::sleep(Duration::from_millis(150)).await;
+/// Does something until the statistics that the routing reads have not changed under it, and gives what came of it.
+/// News of calls that ended is published a moment later.
+async fn on_the_same_statistics<T: Debug>(gateway: &TestGateway, mut act: impl AsyncFnMut() -> T) -> T {
+    let watched = async || {
+        // The page has the workers hand in their news.
+        gateway.get("/api/v1/health/providers").await.expect(200);
+        let before = gateway.snapshot_version();
+        let came = act().await;
+        (before == gateway.snapshot_version(), came)
+    };
+    eventually("the statistics stay as they are", watched, |(same, _)| *same).await.1
 }
 
 async fn preview(gateway: &TestGateway, body: &Value) -> Value {
@@ -183,6 +190,25 @@ async fn preview_refuses_what_chat_refuses_and_answers_when_nothing_is_left() {
     assert_eq!(none["excluded_total"], 5, "{none}");
 }
 
+/// A preview, an answer and its explanation, of decisions that read the same statistics.
+async fn previewed_and_served(gateway: &TestGateway, body: &Value) -> [Value; 3] {
+    let all = async || {
+        let shown =
+            on_the_same_statistics(gateway, async || (gateway.snapshot_version(), preview(gateway, body).await));
+        let (version, shown) = shown.await;
+        let answer = gateway.chat(body).await.expect(200);
+        let explained = explain(gateway, answer["id"].as_str().unwrap()).await;
+        (explained["snapshot_version"] == version, [shown, answer, explained])
+    };
+    eventually("both read the same statistics", all, |(same, _)| *same).await.1
+}
+
+/// Models and providers in the order of their ranks.
+fn ranking(told: &Value) -> Vec<(&str, &str)> {
+    let candidates = told["candidates"].as_array().unwrap().iter();
+    candidates.map(|one| (one["model"].as_str().unwrap(), one["provider_name"].as_str().unwrap())).collect()
+}
+
 /// Statement 60, first half.
 #[actix_web::test]
 async fn without_exploration_preview_names_what_chat_then_uses() {
@@ -202,17 +228,10 @@ async fn without_exploration_preview_names_what_chat_then_uses() {
             with(ask("auto"), &json!({"max_tokens": 900, "metadata": {"blocked_models": "slow/*"}})),
             with(ask("router"), &json!({"extra_body": {"provider_policy": {"ignore": ["slow"]}}})),
         ] {
-            settle(&gateway).await;
             let body = with(body, &json!({"objective": objective}));
-            let shown = preview(&gateway, &body).await;
-            let answer = gateway.chat(&body).await.expect(200);
+            let [shown, answer, explained] = previewed_and_served(&gateway, &body).await;
             assert_eq!(served(&answer), first(&shown), "{body}: {shown}");
-            let explained = explain(&gateway, answer["id"].as_str().unwrap()).await;
-            let rank = |list: &Value| -> Vec<Value> {
-                let list = list.as_array().unwrap().iter();
-                list.map(|one| json!([one["model"], one["provider_name"]])).collect()
-            };
-            assert_eq!(rank(&explained["candidates"]), rank(&shown["candidates"]), "{body}");
+            assert_eq!(ranking(&explained), ranking(&shown), "{body}");
             choices.push(served(&answer));
         }
     }
@@ -330,7 +349,6 @@ async fn the_unversioned_paths_behave_as_their_versioned_forms() {
     let field = Field::new();
     let gateway = TestGateway::start(&field.config("exploration = 0.0")).await;
     let body = ask("acme/shared");
-    settle(&gateway).await;
     for mount in ["/api", "/v1"] {
         let path = |path: &str| format!("{mount}{path}");
         let versioned = gateway.chat(&body).await.expect(200);
@@ -345,9 +363,12 @@ async fn the_unversioned_paths_behave_as_their_versioned_forms() {
         );
         assert_eq!(gateway.get(&path(&there)).await.expect(200), explain(&gateway, id).await);
 
-        settle(&gateway).await;
-        let shown = preview(&gateway, &body).await;
-        assert_eq!(shape(&shown), shape(&gateway.post(&path("/route/preview"), &body).await.expect(200)));
+        let (shown, there) = on_the_same_statistics(&gateway, async || {
+            let there = gateway.post(&path("/route/preview"), &body).await.expect(200);
+            (preview(&gateway, &body).await, there)
+        })
+        .await;
+        assert_eq!(shape(&shown), shape(&there));
         for wrong in ["/chat/completions", "/route/preview", "/images/generations"] {
             let no = json!({"model": "acme/nope", "prompt": "p", "messages": [{"role": "user", "content": "c"}]});
             let (a, b) = (gateway.post(&path(wrong), &no).await, gateway.post(&format!("/api/v1{wrong}"), &no).await);

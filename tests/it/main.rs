@@ -110,6 +110,8 @@ mod lifecycle_reload;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
+mod patience;
+#[cfg(test)]
 mod pool;
 #[cfg(test)]
 mod process;

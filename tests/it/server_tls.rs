@@ -8,7 +8,6 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
 };
 
 use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
@@ -29,6 +28,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     harness::{KEY, TestGateway, preamble},
+    patience::{self, PATIENCE, eventually},
     process::{Process, run},
     scripted::{Gate, Script, Upstream},
     world::{Model, World, and, ask, held_stream, provider_key},
@@ -136,8 +136,14 @@ pub(crate) async fn until(stream: &mut TlsStream<TcpStream>, wanted: &str) -> St
             got.extend_from_slice(&buffer[..read]);
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), reading).await.unwrap();
+    tokio::time::timeout(PATIENCE, reading).await.unwrap();
     String::from_utf8_lossy(&got).into_owned()
+}
+
+/// Waits until new connections are shown this certificate.
+async fn is_shown(gateway: &TestGateway, pair: &Pair) {
+    let connected = async || connect(gateway, pair, ANY).await.map(drop);
+    eventually("the new certificate is shown", connected, Result::is_ok).await.unwrap();
 }
 
 #[actix_web::test]
@@ -171,11 +177,7 @@ async fn a_new_certificate_is_shown_to_new_connections_while_a_stream_runs_on_th
 
     // The files are watched: nobody asks for it.
     folder.put(&new.pem, &new.key);
-    let begun = Instant::now();
-    while connect(&gateway, &new, ANY).await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "the old certificate is shown");
-        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-    }
+    is_shown(&gateway, &new).await;
     assert!(connect(&gateway, &old, ANY).await.is_err(), "the old certificate is no longer shown");
 
     gate.open();
@@ -200,11 +202,7 @@ async fn the_binary_changes_its_certificate_at_a_signal_while_a_stream_runs_and_
 
     folder.put(&new.pem, &new.key);
     process.signal("HUP");
-    let begun = Instant::now();
-    while connect(&gateway, &new, ANY).await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "the old certificate is shown: {}", process.stderr());
-        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-    }
+    is_shown(&gateway, &new).await;
     process.signal("TERM");
     gate.open();
     let rest = until(&mut running, "data: [DONE]").await;
@@ -249,15 +247,9 @@ async fn a_client_that_reads_nothing_is_dropped_on_tls_too() {
     let mut stalled = connect(&gateway, &pair, ANY).await.unwrap();
     send_chat(&mut stalled, true).await;
 
-    let begun = Instant::now();
-    while gateway.inner().setup().admission.in_flight() == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-    }
-    while gateway.inner().setup().admission.in_flight() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it is still served");
-        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-    }
+    assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await);
+    patience::until("it is no longer served", || gateway.inner().setup().admission.in_flight() == 0).await;
+    assert!(upstream.eventually(PATIENCE, |log| log.closed.len() == 1).await, "the upstream is let go");
 }
 
 /// What `pointsman check` says of what lies in the folder.

@@ -14,11 +14,9 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
+    patience::PATIENCE,
     scripted::{Gate, Script, Upstream},
 };
-
-/// How long a test waits for something that is bound to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A configuration under construction.
 #[derive(Clone, Default)]
@@ -290,7 +288,7 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let (mut got, mut buffer) = (Vec::new(), [0; 16 * 1024]);
     while let Ok(read @ 1..) = socket.read(&mut buffer) {
         got.extend_from_slice(&buffer[..read]);
-        socket.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
     }
     String::from_utf8_lossy(&got).into_owned()
 }
