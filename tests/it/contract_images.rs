@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
+    keyless::{model, provider, simple_model},
     patience::eventually,
-    pool::{answer, model, provider, simple_model, with},
     scripted::{Script, Upstream},
+    world::{and, http},
 };
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nnot really";
@@ -21,7 +22,7 @@ fn canvas(slug: &str) -> String {
 
 /// An upstream whose images are these members of `data`.
 fn painting(data: &Value) -> Upstream {
-    Upstream::start([Script::answering(answer(200, &json!({"created": 1, "data": [data]})))])
+    Upstream::start([Script::answering(http(200, &json!({"created": 1, "data": [data]})))])
 }
 
 /// A gateway before an upstream that gives bytes, with a text model beside it.
@@ -36,7 +37,7 @@ fn bytes() -> Value {
 }
 
 async fn draw(gateway: &TestGateway, more: &Value) -> Reply {
-    let body = with(json!({"model": "acme/canvas", "prompt": "A signal box"}), more);
+    let body = and(json!({"model": "acme/canvas", "prompt": "A signal box"}), more);
     gateway.post("/api/v1/images/generations", &body).await
 }
 
@@ -163,7 +164,7 @@ async fn a_model_that_draws_through_chat_is_asked_there_and_its_images_become_da
         "role": "assistant", "content": "Here.",
         "images": [{"type": "image_url", "image_url": {"url": picture}}],
     });
-    let upstream = Upstream::start([Script::answering(answer(
+    let upstream = Upstream::start([Script::answering(http(
         200,
         &json!({
             "id": "up-1", "object": "chat.completion", "created": 1, "model": "private-name",

@@ -7,9 +7,10 @@ use serde_json::json;
 
 use crate::{
     harness::{Reply, TestGateway},
+    keyless::{provider, simple_model},
     patience::PATIENCE,
-    pool::{ask, completion, provider, simple_model},
     scripted::{Gate, Script, Upstream},
+    world::{ask, completion, http, saying},
 };
 
 const OTHER_KEY: &str = "sk-other-9876543210fedcba";
@@ -22,7 +23,7 @@ async fn gateway(upstream: &Upstream, more: &str) -> TestGateway {
 }
 
 fn prompt_upstream() -> Upstream {
-    Upstream::start([Script::answering(completion("This way."))])
+    saying("This way.")
 }
 
 async fn chat_as(gateway: &TestGateway, key: &str) -> Reply {
@@ -115,8 +116,8 @@ async fn the_order_is_key_then_limit_then_content_type() {
 /// Holds calls of a key open, so that a further one finds no place.
 async fn check_places(more: &str, status: u16, reason: &str) {
     let gate = Gate::new();
-    let now = Script::new().request().send(completion("Now."));
-    let late = Script::new().request().wait(&gate).send(completion("Late.")).repeat(now);
+    let now = Script::new().request().send(http(200, &completion("Now.")));
+    let late = Script::new().request().wait(&gate).send(http(200, &completion("Late."))).repeat(now);
     let upstream = Upstream::start([late]);
     let gateway = gateway(&upstream, more).await;
     let body = ask("acme/small");
@@ -165,8 +166,8 @@ async fn a_call_refused_for_concurrency_costs_no_request_of_the_rate_and_says_wh
     let late = Script::new()
         .request()
         .wait(&gate)
-        .send(completion("Late."))
-        .repeat(Script::new().request().send(completion("Now.")));
+        .send(http(200, &completion("Late.")))
+        .repeat(Script::new().request().send(http(200, &completion("Now."))));
     let upstream = Upstream::start([late]);
     let key = "[[keys]]\nname = \"other\"\nenv = \"OTHER\"\nrequests_per_minute = 2\nconcurrency = 1\n";
     let gateway = gateway(&upstream, key).await;

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
+    keyless::{model, provider},
     patience::eventually,
-    pool::{ask, completion, model, provider, with},
     scripted::{Script, Upstream},
+    world::{and, ask, completion, http},
 };
 
 const OBJECTIVES: [&str; 4] = ["cheapest", "fastest", "reliable", "balanced"];
@@ -47,7 +48,9 @@ const REASONS: [&str; 25] = [
 /// An upstream that answers everything after this long.
 pub(crate) fn upstream(delay_ms: u64) -> Upstream {
     let pause = Duration::from_millis(delay_ms);
-    Upstream::start([Script::new().repeat(Script::new().request().pause(pause).send(completion("This way.")))])
+    Upstream::start([
+        Script::new().repeat(Script::new().request().pause(pause).send(http(200, &completion("This way."))))
+    ])
 }
 
 /// Three providers of different speed, which serve one model each and one together at different prices.
@@ -134,7 +137,7 @@ fn served(answer: &Value) -> (String, String) {
 async fn preview_makes_no_upstream_call_and_no_generation() {
     let field = Field::new();
     let gateway = TestGateway::start(&field.config("")).await;
-    for body in [json!({}), ask("service/auto"), with(ask("acme/shared"), &json!({"stream": true})), ask("slow/own")] {
+    for body in [json!({}), ask("service/auto"), and(ask("acme/shared"), json!({"stream": true})), ask("slow/own")] {
         let reply = gateway.post("/api/v1/route/preview", &body).await;
         assert_eq!(reply.header("x-generation-id"), None);
         let shown = reply.expect(200);
@@ -216,7 +219,7 @@ async fn without_exploration_preview_names_what_chat_then_uses() {
     let gateway = TestGateway::start(&field.config("exploration = 0.0\nhedge = { objectives = [] }")).await;
     for slug in ["quick", "middling", "slow"] {
         for _ in 0..3 {
-            let only = with(ask("acme/shared"), &json!({"provider": {"only": [slug]}}));
+            let only = and(ask("acme/shared"), json!({"provider": {"only": [slug]}}));
             gateway.chat(&only).await.expect(200);
         }
     }
@@ -225,10 +228,10 @@ async fn without_exploration_preview_names_what_chat_then_uses() {
         for body in [
             ask("service/auto"),
             ask("acme/shared"),
-            with(ask("auto"), &json!({"max_tokens": 900, "metadata": {"blocked_models": "slow/*"}})),
-            with(ask("router"), &json!({"extra_body": {"provider_policy": {"ignore": ["slow"]}}})),
+            and(ask("auto"), json!({"max_tokens": 900, "metadata": {"blocked_models": "slow/*"}})),
+            and(ask("router"), json!({"extra_body": {"provider_policy": {"ignore": ["slow"]}}})),
         ] {
-            let body = with(body, &json!({"objective": objective}));
+            let body = and(body, json!({"objective": objective}));
             let [shown, answer, explained] = previewed_and_served(&gateway, &body).await;
             assert_eq!(served(&answer), first(&shown), "{body}: {shown}");
             assert_eq!(ranking(&explained), ranking(&shown), "{body}");
@@ -251,11 +254,11 @@ async fn with_the_seed_of_a_decision_preview_names_what_that_decision_used() {
         let gateway =
             TestGateway::start(&field.config(&format!("exploration = 3.0\nseed = 11\ninstance_id = {instance}"))).await;
         let objective = OBJECTIVES[instance % 4];
-        let body = with(ask("service/auto"), &json!({"objective": objective}));
+        let body = and(ask("service/auto"), json!({"objective": objective}));
         let answer = gateway.chat(&body).await.expect(200);
         let explained = explain(&gateway, answer["id"].as_str().unwrap()).await;
         explored += usize::from(explained["explored"] == true);
-        let seeded = with(body, &json!({"route_seed": explained["route_seed"]}));
+        let seeded = and(body, json!({"route_seed": explained["route_seed"]}));
         let shown = preview(&quiet, &seeded).await;
         assert_eq!(first(&shown), served(&answer), "{seeded}: {shown}");
         gateway.stop().await;
@@ -307,7 +310,7 @@ async fn every_excluded_endpoint_has_a_reason_and_the_totals_are_the_pool() {
         (json!({"provider": {"quantizations": ["fp8"]}}), "quantization"),
         (json!({"modalities": ["image", "text"]}), "output_modality"),
     ] {
-        let shown = preview(&gateway, &with(json!({"model": "service/auto"}), &more)).await;
+        let shown = preview(&gateway, &and(json!({"model": "service/auto"}), &more)).await;
         check_pool(&shown, POOL, reason, &more);
     }
     for (model, pool, reason) in [("acme/first", 3, "provider_off"), ("acme/canvas", 1, "wrong_endpoint")] {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::{
     enemy::head,
     harness::{KEY, TestGateway},
+    keyless::{provider, simple_model},
     patience::{PATIENCE, eventually, until},
-    pool,
     process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream},
@@ -203,8 +203,8 @@ async fn a_process_out_of_descriptors_serves_again_when_there_are_some() {
         &[
             "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n".to_owned(),
             "[[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n".to_owned(),
-            pool::provider("acme", &upstream.url("")),
-            pool::simple_model("acme/small", "acme"),
+            provider("acme", &upstream.url("")),
+            simple_model("acme/small", "acme"),
         ]
         .concat(),
     );

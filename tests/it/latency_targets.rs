@@ -11,7 +11,7 @@ use crate::{
     world::{Model, World, always, and, ask, completion, http, saying, stream_of},
 };
 
-const ALIAS: &str = "[[aliases]]\nname = \"quick\"\nobjective = \"cheapest\"\npreferred_max_latency = { p95 = 0.7 }\n";
+const ALIAS: &str = "[[aliases]]\nname = \"quick\"\nobjective = \"cheapest\"\npreferred_max_latency = { p95 = 0.4 }\n";
 
 /// A cheap model whose first token takes a second, and a dear one that answers at once; both were measured.
 async fn cheap_slow_and_dear_quick() -> (TestGateway, [Upstream; 2]) {
@@ -62,7 +62,7 @@ async fn under_a_target_the_cheapest_that_keeps_it_serves() {
     assert_eq!(stream(&gateway, "service/auto", json!({"objective": "cheapest"})).await, "slow");
     assert_eq!(stream(&gateway, "service/quick", json!({})).await, "quick");
     assert_eq!(stream(&gateway, "service/quick", json!({"preferred_max_latency": 5})).await, "slow");
-    for at in [json!({"preferred_max_latency": {"p95": 0.7}}), json!({"provider": {"preferred_max_latency": 0.4}})] {
+    for at in [json!({"preferred_max_latency": {"p95": 0.4}}), json!({"provider": {"preferred_max_latency": 0.25}})] {
         let wanted = and(json!({"objective": "cheapest"}), at);
         assert_eq!(stream(&gateway, "service/auto", wanted).await, "quick");
     }
@@ -72,7 +72,7 @@ async fn under_a_target_the_cheapest_that_keeps_it_serves() {
     };
     let told = gateway.get(&format!("/api/v1/route/explain?generation_id={id}")).await.expect(200);
     let target = &told["parameters"]["preferred_max_latency"];
-    assert_eq!((&target["value"], &target["source"]), (&json!({"p95": 0.7}), &json!("alias")));
+    assert_eq!((&target["value"], &target["source"]), (&json!({"p95": 0.4}), &json!("alias")));
     assert!(target["margin"].is_number(), "{target}");
 }
 
@@ -85,7 +85,7 @@ async fn what_was_kept_and_missed_is_read_at_health_slo() {
     for _ in 0..3 {
         stream(&gateway, "service/quick", json!({})).await;
     }
-    let hopeless = json!({"preferred_max_latency": 0.4, "provider": {"only": ["slow"]}, "objective": "cheapest"});
+    let hopeless = json!({"preferred_max_latency": 0.25, "provider": {"only": ["slow"]}, "objective": "cheapest"});
     for _ in 0..2 {
         stream(&gateway, "acme/shared", hopeless.clone()).await;
     }
@@ -97,8 +97,8 @@ async fn what_was_kept_and_missed_is_read_at_health_slo() {
     assert_eq!(
         seen,
         [
-            vec![&json!("service/quick"), &json!("cheapest"), &json!("alias"), &json!("p95"), &json!(700)],
-            vec![&json!("acme/shared"), &json!("cheapest"), &json!("request"), &json!("p50"), &json!(400)],
+            vec![&json!("service/quick"), &json!("cheapest"), &json!("alias"), &json!("p95"), &json!(400)],
+            vec![&json!("acme/shared"), &json!("cheapest"), &json!("request"), &json!("p50"), &json!(250)],
         ]
     );
     assert_eq!(counted(&gateway, "alias").await, (3, 3, 0));
@@ -121,7 +121,7 @@ async fn targets_are_metrics_with_bounded_labels() {
         stream(&gateway, "service/quick", json!({"preferred_max_latency": 10 + bound})).await;
     }
     let text = gateway.get("/metrics").await.text();
-    let labels = "bound_seconds=\"0.7\",objective=\"cheapest\",percentile=\"p95\",target=\"service/quick\"";
+    let labels = "bound_seconds=\"0.4\",objective=\"cheapest\",percentile=\"p95\",target=\"service/quick\"";
     for line in [
         format!("pointsman_slo_margin{{{labels}}} 0."),
         format!("pointsman_slo_requests{{{labels},window_seconds=\"300\"}} 1"),

@@ -10,10 +10,11 @@ use futures_util::StreamExt as _;
 
 use crate::{
     harness::KEY,
+    keyless::{provider, simple_model},
     patience::{eventually, until},
-    pool::{ask, provider, simple_model, stream_begin, stream_end, with},
     process::{ConfigFile, Process, run},
-    scripted::{Gate, Script, Upstream},
+    scripted::{Gate, Upstream},
+    world::{and, ask, column, held_stream},
 };
 
 const DEVELOPMENT_KEY: &str = "sk-pointsman-development";
@@ -32,7 +33,7 @@ struct HeldStream {
 impl HeldStream {
     fn start(server: &str) -> HeldStream {
         let gate = Gate::new();
-        let script = Script::new().request().send(stream_begin("This ")).wait(&gate).send(stream_end()).fin();
+        let script = held_stream(&["This "], &gate);
         let upstream = Upstream::start([script]);
         let config = ConfigFile::new(
             &[
@@ -51,7 +52,7 @@ impl HeldStream {
     async fn open(&self) -> impl Future<Output = Result<String, String>> + use<> {
         let url = self.process.gateway().url("/api/v1/chat/completions");
         let client = awc::Client::builder().timeout(Duration::from_secs(20)).finish();
-        let body = with(ask("acme/small"), &serde_json::json!({"stream": true}));
+        let body = and(ask("acme/small"), &serde_json::json!({"stream": true}));
         let request = client.post(url).insert_header(("authorization", format!("Bearer {KEY}")));
         let mut answer = request.send_json(&body).await.unwrap();
         assert_eq!(answer.status(), 200);
@@ -177,7 +178,7 @@ async fn a_key_of_a_real_provider_switches_the_simulation_off_and_the_start_up_l
     assert!(!said(&text, "Models")[0].contains("meadow/"), "{text}");
 
     let models = process.gateway().get("/api/models").await.expect(200);
-    let models = crate::pool::column(&models["data"], "id");
+    let models = column(&models["data"], "id");
     assert!(!models.is_empty() && !models.contains(&"meadow/small"), "{models:?}");
     process.signal("TERM");
     assert_eq!(process.end().await.code(), Some(0));

@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use crate::{
     harness::{KEY, TestGateway},
     hostile::{CHUNKED, body, chunk, delta, events, gateway, record_line, text},
+    keyless::{provider, simple_model},
     patience::until,
-    pool::{ask, completion, provider, simple_model, with},
     process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream},
+    world::{and, ask, completion, http},
 };
 
 const STREAMS: usize = 200;
@@ -37,7 +38,7 @@ impl House {
             ("endless", begin()),
             ("patient", begin().wait(&going_on).send(rest)),
             ("silent", Script::new().request()),
-            ("short", Script::new().request().pause(Duration::from_millis(400)).send(completion("Done."))),
+            ("short", Script::new().request().pause(Duration::from_millis(400)).send(http(200, &completion("Done.")))),
         ];
         let mut config = format!(
             "[server]\nbind = \"127.0.0.1:0\"\nworkers = 2\n[timeouts]\n{timeouts}\n[stream]\nkeepalive_secs = 0.2\n\
@@ -56,7 +57,7 @@ impl House {
     }
 
     async fn chat(&self, model: &str, streamed: bool) -> RawClient {
-        let body = with(ask(&format!("acme/{model}")), &json!({ "stream": streamed }));
+        let body = and(ask(&format!("acme/{model}")), json!({ "stream": streamed }));
         RawClient::chat(&self.process.gateway(), &body).await
     }
 

@@ -100,6 +100,8 @@ mod image_links;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]
+mod keyless;
+#[cfg(test)]
 mod latency_targets;
 #[cfg(test)]
 mod lifecycle;
@@ -111,8 +113,6 @@ mod lifecycle_reload;
 mod memory;
 #[cfg(test)]
 mod patience;
-#[cfg(test)]
-mod pool;
 #[cfg(test)]
 mod process;
 #[cfg(test)]

@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{KEY, TestGateway},
+    keyless::{model, provider},
     patience::{PATIENCE, eventually, until},
-    pool::{ask, completion, model, provider, with},
     process::{ConfigFile, Process},
     scripted::{Script, Upstream},
+    world::{and, ask, completion, http},
 };
 
 /// A directory that goes with the test.
@@ -61,7 +62,8 @@ impl World {
     /// `memory` is what stands in its section.
     fn new(memory: &str) -> World {
         let after = |pause| {
-            let script = Script::new().request().pause(Duration::from_millis(pause)).send(completion("This way."));
+            let script =
+                Script::new().request().pause(Duration::from_millis(pause)).send(http(200, &completion("This way.")));
             Upstream::start([Script::new().repeat(script)])
         };
         // Whoever knows nothing takes the slow one.
@@ -103,7 +105,7 @@ async fn serves(gateway: &TestGateway) -> String {
 /// Has both providers answer a few times.
 async fn learn(gateway: &TestGateway) {
     for provider in ["slow", "nimble", "slow", "nimble"] {
-        let body = with(ask("acme/small"), &json!({"provider": {"only": [provider]}}));
+        let body = and(ask("acme/small"), json!({"provider": {"only": [provider]}}));
         gateway.chat(&body).await.expect(200);
     }
 }
@@ -275,7 +277,7 @@ async fn simulated_providers_are_remembered_too() {
         ("POINTSMAN__KEYS", "[{ name = \"test\", env = \"TEST_KEY\" }]"),
     ];
     let mut process = Process::start(&[], &environment);
-    process.gateway().chat(&with(ask("meadow/small"), &json!({"max_tokens": 5}))).await.expect(200);
+    process.gateway().chat(&and(ask("meadow/small"), json!({"max_tokens": 5}))).await.expect(200);
     process.signal("TERM");
     assert_eq!(process.end().await.code(), Some(0));
     let process = Process::start(&[], &environment);

@@ -198,8 +198,8 @@ async fn sorts_and_preferences_order_and_exclude_nobody() {
         (json!({"sort": {"by": "throughput"}}), quick_first),
         (json!({"sort": {"by": "price", "partition": "model"}}), cheap_first),
         (json!({"sort": "price", "preferred_max_latency": 10}), cheap_first),
-        (json!({"sort": "price", "preferred_max_latency": 0.3}), quick_first),
-        (json!({"sort": "price", "preferred_max_latency": {"p90": 0.35}}), quick_first),
+        (json!({"sort": "price", "preferred_max_latency": 0.15}), quick_first),
+        (json!({"sort": "price", "preferred_max_latency": {"p90": 0.2}}), quick_first),
         (json!({"sort": "price", "preferred_min_throughput": 1}), cheap_first),
         (json!({"sort": "price", "preferred_min_throughput": 40}), quick_first),
         (json!({"sort": "price", "preferred_min_throughput": {"p50": 40}}), quick_first),
@@ -217,7 +217,7 @@ async fn sorts_and_preferences_order_and_exclude_nobody() {
 #[actix_web::test]
 async fn what_ranks_before_a_score_is_told_with_the_margin_it_was_judged_by() {
     let (gateway, _upstreams) = measured().await;
-    let policy = json!({"sort": "price", "order": ["nobody"], "preferred_max_latency": 0.3});
+    let policy = json!({"sort": "price", "order": ["nobody"], "preferred_max_latency": 0.15});
     let request = and(ask("acme/shared"), json!({"stream": true, "provider": policy}));
     let reply = gateway.chat(&request).await;
     let id = reply.header("x-generation-id").unwrap().to_owned();
@@ -228,7 +228,7 @@ async fn what_ranks_before_a_score_is_told_with_the_margin_it_was_judged_by() {
         assert_eq!(tier(0), json!({"provider_order": null, "preference_grade": 0}), "{told}");
         assert!(tier(1)["preference_grade"].as_u64().unwrap() > 0, "{told}");
         let reason = told["decision_reason"].as_str().unwrap();
-        assert!(reason.contains("; keeps preferred_max_latency (p50 0.3 s"), "{reason}");
+        assert!(reason.contains("; keeps preferred_max_latency (p50 0.15 s"), "{reason}");
         assert!(reason.contains(", before Slow $"), "{reason}");
     }
     let margin = &told["parameters"]["preferred_max_latency"]["margin"];

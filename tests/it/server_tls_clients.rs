@@ -14,38 +14,19 @@ use tokio_rustls::client::TlsStream;
 
 use crate::{
     enemy::PATH,
-    harness::TestGateway,
     hostile::{CHUNKED, chunk, text},
     patience::{self, PATIENCE, takes_less_than},
     raw_client::RawClient,
     scripted::{Script, Upstream},
-    server_tls::{ANY, Folder, Pair, connect, pair, send_chat, until, world},
-    world::{World, saying},
+    server_tls::{Encrypted, send_chat, until, world},
+    world::saying,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A gateway over TLS, and what its clients need to trust it.
-struct Encrypted {
-    gateway: TestGateway,
-    pair: Pair,
-    _folder: Folder,
-}
-
-impl Encrypted {
-    async fn new(world: World) -> Encrypted {
-        let pair = pair();
-        let folder = Folder::new(&pair);
-        Encrypted { gateway: folder.start(&world).await, pair, _folder: folder }
-    }
-
-    async fn client(&self) -> TlsStream<TcpStream> {
-        connect(&self.gateway, &self.pair, ANY).await.unwrap()
-    }
-
-    fn connections(&self) -> usize {
-        self.gateway.inner().setup().admission.load().read().connections
-    }
+/// How many connections a gateway counts.
+fn connections(encrypted: &Encrypted) -> usize {
+    encrypted.gateway.inner().setup().admission.load().read().connections
 }
 
 /// Everything up to the end of the connection, however it ends.
@@ -132,7 +113,7 @@ async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_no
         rest(&mut client).await;
         assert!(begun.elapsed() < 6 * SECOND, "{next_head:?} kept it for {:?}", begun.elapsed());
     }
-    patience::until("what was closed no longer counts", || encrypted.connections() == 0).await;
+    patience::until("what was closed no longer counts", || connections(&encrypted) == 0).await;
 }
 
 /// Whoever is refused while its body is still on the way must get to read why.
