@@ -305,7 +305,7 @@ async fn a_generation_record_has_all_42_keys() {
     let gateway = TestGateway::start(&field.config("")).await;
     let body = and(
         ask("service/auto"),
-        &json!({"user": "u-1", "session_id": "s-1", "metadata": {"ticket": "42", "nested": {"a": [1]}}}),
+        json!({"user": "u-1", "session_id": "s-1", "metadata": {"ticket": "42", "nested": {"a": [1]}}}),
     );
     let answer = gateway.chat(&body).await.expect(200);
     let record = gateway.get(&format!("/api/v1/generation?id={}", answer["id"].as_str().unwrap())).await.expect(200);

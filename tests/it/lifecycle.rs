@@ -52,7 +52,7 @@ impl HeldStream {
     async fn open(&self) -> impl Future<Output = Result<String, String>> + use<> {
         let url = self.process.gateway().url("/api/v1/chat/completions");
         let client = awc::Client::builder().timeout(Duration::from_secs(20)).finish();
-        let body = and(ask("acme/small"), &serde_json::json!({"stream": true}));
+        let body = and(ask("acme/small"), serde_json::json!({"stream": true}));
         let request = client.post(url).insert_header(("authorization", format!("Bearer {KEY}")));
         let mut answer = request.send_json(&body).await.unwrap();
         assert_eq!(answer.status(), 200);
