@@ -389,6 +389,41 @@ mod tests {
         assert_eq!(ledger.send(CountRecords { now_ms: created }).await.unwrap(), 0, "forgotten, not hidden");
     }
 
+    /// Of which of these records the ledger still tells at that moment.
+    async fn told(ledger: &Addr<Ledger<MemoryStore>>, ids: &[GenerationId], now_ms: i64) -> Vec<bool> {
+        let mut told = Vec::new();
+        for id in ids {
+            told.push(ledger.send(Lookup { id: *id, now_ms }).await.unwrap().is_some());
+        }
+        told
+    }
+
+    #[actix::test]
+    async fn a_wall_clock_set_back_by_an_hour_loses_no_record_and_keeps_none_for_ever() {
+        // The second was admitted after the first, when the clock showed an hour less.
+        let records = vec![admitted(5), admitted(4)];
+        let ids: Vec<_> = records.iter().map(|record| record.id).collect();
+        let ledger = holding(records).await;
+        assert_eq!(told(&ledger, &ids, 4 * HOUR_MS).await, [true, true]);
+        assert_eq!(told(&ledger, &ids, 5 * HOUR_MS).await, [true, true]);
+        assert_eq!(
+            told(&ledger, &ids, 5 * HOUR_MS + 1).await,
+            [true, false],
+            "by its own hour, not by that of another"
+        );
+        assert_eq!(told(&ledger, &ids, 6 * HOUR_MS + 1).await, [false, false]);
+        assert_eq!(ledger.send(CountRecords { now_ms: 6 * HOUR_MS + 1 }).await.unwrap(), 0);
+    }
+
+    #[actix::test]
+    async fn a_record_admitted_while_the_wall_clock_was_a_day_ahead_harms_no_other() {
+        let records = vec![admitted(24), admitted(0)];
+        let ids: Vec<_> = records.iter().map(|record| record.id).collect();
+        let ledger = holding(records).await;
+        assert_eq!(told(&ledger, &ids, HOUR_MS).await, [true, true]);
+        assert_eq!(told(&ledger, &ids, HOUR_MS + 1).await, [true, false]);
+    }
+
     #[actix::test]
     async fn a_question_forgets_a_bounded_number_of_records() {
         let night = memory::FORGOTTEN_AT_ONCE + 10;

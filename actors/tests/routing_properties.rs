@@ -6,7 +6,7 @@ mod routing_world;
 use std::collections::HashSet;
 
 use pointsman_actors::{
-    decide::{ImaginedWorld, decide, decide_to_serve, fill_selection_probabilities, reason_sentence, rescore},
+    decide::{ImaginedWorld, decide, decide_to_serve, fill_selection_probabilities, reason_sentence, replay},
     domain::{
         Decision, Modalities, Modality, ModelPattern, Objective, Query, RouteError, RoutingPolicy, Source, Sourced, Usd,
     },
@@ -310,12 +310,12 @@ proptest! {
     }
 
     #[test]
-    fn a_record_scored_again_gives_the_same_bits(endpoints in endpoints(), asked in asked()) {
+    fn a_record_replays_bit_for_bit(endpoints in endpoints(), asked in asked()) {
         let world = world(&endpoints);
         let Some((_, Ok(decision))) = ask(&world, &asked) else { return Ok(()) };
-        let recorded: Vec<u64> = decision.candidates.iter().map(|candidate| candidate.score.to_bits()).collect();
-        let again = rescore(&decision, &world.snapshot.policy);
-        prop_assert_eq!(again.iter().map(|score| score.to_bits()).collect::<Vec<_>>(), recorded);
+        let again = replay(&decision, &world.snapshot.policy);
+        prop_assert_eq!(again.candidates.len(), decision.candidates.len() + decision.rivals.len());
+        prop_assert!(again.is_identical(), "{:?} {:?}", again.differences, again.lost);
     }
 
     #[test]

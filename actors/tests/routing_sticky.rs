@@ -10,7 +10,7 @@
 mod routing_world;
 
 use pointsman_actors::{
-    decide::{decide, reason_sentence, rescore},
+    decide::{decide, reason_sentence, replay},
     domain::{Decision, DecisionCode, Objective, Objective::*, Query, Sticky},
 };
 use routing_world::{NOW, World};
@@ -123,9 +123,8 @@ fn a_decision_with_a_cache_replays_bit_for_bit() {
         for seed in 1..50 {
             let query = asked(&world, objective, "bolt/b", 7_777);
             let decision = decide(&world.snapshot, &world.live, &query, NOW, Some(seed)).unwrap();
-            let scores = rescore(&decision, &world.snapshot.policy);
-            let same = decision.candidates.iter().zip(&scores).all(|(c, score)| c.score.to_bits() == score.to_bits());
-            assert!(same, "{objective} {seed}");
+            let again = replay(&decision, &world.snapshot.policy);
+            assert!(again.is_identical(), "{objective} {seed}: {again:?}");
         }
     }
 }

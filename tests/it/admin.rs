@@ -260,8 +260,8 @@ fn a_public_address_for_administration_is_refused_with_the_development_key_and_n
     assert!(text.contains("admin.bind is 0.0.0.0:0: keys with the scope admin travel there unencrypted"), "{text}");
 }
 
-#[test]
-fn an_address_for_administration_that_is_taken_ends_the_start_unless_it_is_the_default() {
+#[actix_web::test]
+async fn an_address_for_administration_that_is_taken_ends_the_start_unless_it_is_the_default() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = run(&[], &[("POINTSMAN__SERVER__BIND", "127.0.0.1:0"), ("POINTSMAN__ADMIN__BIND", &address)]);
@@ -273,5 +273,5 @@ fn an_address_for_administration_that_is_taken_ends_the_start_unless_it_is_the_d
     let _taken = TcpListener::bind("127.0.0.1:8081");
     let default = [("POINTSMAN__SERVER__BIND", "127.0.0.1:0"), ("POINTSMAN__ADMIN__BIND", "127.0.0.1:8081")];
     let process = Process::start(&[], &[default[0], default[1], ("POINTSMAN__SIMULATION__MODE", "on")]);
-    assert!(process.stderr().contains("127.0.0.1:8081 is taken"), "{}", process.stderr());
+    process.says("127.0.0.1:8081 is taken", 1).await;
 }

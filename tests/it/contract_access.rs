@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{KEY, Reply, TestGateway},
-    pool::{ask, completion, provider, simple_model},
-    scripted::{Script, Upstream},
+    keyless::{provider, simple_model},
+    scripted::Upstream,
+    world::{and, ask, saying},
 };
 
 /// One key per kind, all in one gateway.
@@ -32,7 +33,7 @@ async fn gateway(upstream: &Upstream, environment: &[(&str, &str)]) -> TestGatew
 }
 
 fn upstream() -> Upstream {
-    Upstream::start([Script::answering(completion("This way."))])
+    saying("This way.")
 }
 
 async fn get(gateway: &TestGateway, path: &str, headers: &[(&str, &str)]) -> Reply {
@@ -258,9 +259,9 @@ async fn a_key_with_a_model_list_cannot_be_widened_by_a_request() {
         gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body.to_string().into_bytes())).await
     };
     let widen = json!({"allowed_models": ["*"]});
-    assert_eq!(chat(crate::pool::with(ask("service/auto"), &widen)).await.expect(200)["model"], "acme/small");
+    assert_eq!(chat(and(ask("service/auto"), &widen)).await.expect(200)["model"], "acme/small");
     for model in ["acme/large", "bolt/small"] {
-        let refused = chat(crate::pool::with(ask(model), &widen)).await.expect(403);
+        let refused = chat(and(ask(model), &widen)).await.expect(403);
         assert_eq!(refused["error"]["metadata"]["reason"], "model_not_allowed_for_key", "{model}");
     }
 }

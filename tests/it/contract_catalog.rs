@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::{
     harness::{Reply, TestGateway},
-    pool::{column, model, provider, simple_model},
+    keyless::{model, provider, simple_model},
+    world::column,
 };
 
 /// Models of every kind of output; nobody is ever called.

@@ -9,11 +9,9 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{KEY, Reply, TestGateway},
+    patience::PATIENCE,
     scripted::{Gate, Script, Upstream, refused_address},
-    world::{
-        Model, PATIENCE, World, always, and, ask, completion, error_of, http, http_with, one_model, provider_key,
-        saying,
-    },
+    world::{Model, World, always, and, ask, completion, error_of, http, http_with, one_model, provider_key, saying},
 };
 
 /// A gateway in front of `acme/small` at these addresses, the first the cheapest: they are asked in this order.
@@ -193,7 +191,7 @@ async fn a_second_call_during_the_wait_is_a_429_without_an_upstream_call() {
 #[actix_web::test]
 async fn silence_everywhere_is_a_504() {
     let silent = Upstream::start([Script::new()]);
-    let gateway = chain(&[silent.address()], "[timeouts]\ntotal_secs = 0.3").await;
+    let gateway = chain(&[silent.address()], "[timeouts]\ntotal_secs = 1").await;
     let error = error_of(&gateway.chat(&ask("acme/small")).await, 504);
     assert_eq!((&error["type"], &error["metadata"]["error_type"]), (&json!("timeout_error"), &json!("timeout")));
     assert_eq!(attempts(&error), [("Acme".to_owned(), Value::Null, "timeout".to_owned())]);
@@ -203,7 +201,7 @@ async fn silence_everywhere_is_a_504() {
 #[actix_web::test]
 async fn a_stream_passes_over_silence_and_ends_as_504_when_all_are_silent() {
     let (silent, mute) = (Upstream::start([Script::new()]), Upstream::start([Script::new()]));
-    let gateway = chain(&[silent.address(), mute.address()], "[timeouts]\nfirst_byte_secs = 0.15").await;
+    let gateway = chain(&[silent.address(), mute.address()], "[timeouts]\nfirst_byte_secs = 0.5").await;
     let error = error_of(&gateway.chat(&and(ask("acme/small"), json!({"stream": true}))).await, 504);
     assert_eq!(attempts(&error).len(), 2);
 }
@@ -365,7 +363,7 @@ async fn wrong_paths_and_methods_are_errors_of_the_same_shape() {
 async fn silent_upstreams_share_the_total_time_and_end_as_504() {
     let silent: Vec<Upstream> = (0..2).map(|_| Upstream::start([Script::new().request()])).collect();
     let addresses: Vec<SocketAddr> = silent.iter().map(Upstream::address).collect();
-    let gateway = chain(&addresses, "[timeouts]\ntotal_secs = 0.3").await;
+    let gateway = chain(&addresses, "[timeouts]\ntotal_secs = 2").await;
     let error = error_of(&gateway.chat(&and(ask("acme/small"), json!({"objective": "cheapest"}))).await, 504);
     assert_eq!(attempts(&error).len(), 2);
     assert!(silent.iter().all(|upstream| upstream.requests().len() == 1));

@@ -1,15 +1,15 @@
 //! CONTRACT section 10, statements 73 to 75, and the pages of section 9. That readiness turns on SIGTERM is
 //! shown on the real binary, in `lifecycle`.
 
-use std::time::{Duration, Instant};
-
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
-    pool::{answer, ask, completion, model, provider, refusal, simple_model, with},
+    keyless::{model, provider, simple_model},
+    patience::{PATIENCE, eventually},
     scripted::{Gate, Script, Upstream},
+    world::{and, ask, completion, http, refusal, saying},
 };
 
 /// The page of one provider.
@@ -19,15 +19,7 @@ async fn health(gateway: &TestGateway, slug: &str) -> Value {
 
 /// Reads the page again until it shows what is wanted.
 async fn health_until(gateway: &TestGateway, slug: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let begun = Instant::now();
-    loop {
-        let shown = health(gateway, slug).await;
-        if wanted(&shown) {
-            return shown;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "it stays {shown}");
-        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(slug, async || health(gateway, slug).await, wanted).await
 }
 
 /// The reason that a preview gives for leaving a provider out, if it does.
@@ -58,17 +50,17 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
         .send(refusal(500))
         .request()
         .wait(&probe)
-        .send(completion("Back again."))
-        .repeat(Script::new().request().send(completion("Well.")))]);
-    let well = Upstream::start([Script::answering(completion("Well."))]);
+        .send(http(200, &completion("Back again.")))
+        .repeat(Script::new().request().send(http(200, &completion("Well."))))]);
+    let well = saying("Well.");
     let config = [
-        "[routing.breaker]\nconsecutive = 3\nbase_s = 0.4\n".to_owned(),
+        "[routing.breaker]\nconsecutive = 3\nbase_s = 3\n".to_owned(),
         provider("ill", &ill.url("")),
         provider("well", &well.url("")),
         model("acme/small", "", &[("ill", "0.000001", "0.000001"), ("well", "0.000001", "0.000001")]),
     ];
     let gateway = TestGateway::start(&config.concat()).await;
-    let body = with(ask("acme/small"), &json!({"provider": {"order": ["ill", "well"]}}));
+    let body = and(ask("acme/small"), json!({"provider": {"order": ["ill", "well"]}}));
 
     for round in 1..=3 {
         assert_eq!(gateway.chat(&body).await.expect(200)["provider"], "well", "round {round}");
@@ -88,7 +80,7 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
     // When its time is up the next request is the probe; everybody else goes on elsewhere.
     let mut probing = loop {
         let mut asked = Box::pin(gateway.chat(&body));
-        let arrived = ill.eventually(Duration::from_secs(1), |log| log.requests.len() == 4);
+        let arrived = ill.eventually(PATIENCE, |log| log.requests.len() == 4);
         tokio::select! {
             biased;
             reply = &mut asked => assert_eq!(reply.expect(200)["provider"], "well"),
@@ -121,11 +113,11 @@ async fn a_failing_provider_is_shut_out_and_comes_back_through_a_probe_without_r
 #[actix_web::test]
 async fn mistakes_of_the_client_do_not_change_a_providers_success_rate() {
     let mistake = |status, code: &str| {
-        answer(status, &json!({"error": {"message": "This is wrong.", "type": "invalid_request_error", "code": code}}))
+        http(status, &json!({"error": {"message": "This is wrong.", "type": "invalid_request_error", "code": code}}))
     };
     let upstream = Upstream::start([Script::new()
         .request()
-        .send(completion("Right."))
+        .send(http(200, &completion("Right.")))
         .request()
         .send(mistake(400, "bad"))
         .request()
@@ -144,7 +136,7 @@ async fn mistakes_of_the_client_do_not_change_a_providers_success_rate() {
     assert_eq!((&before["success_rate"], &before["requests"]), (&1.into(), &1.into()), "{before}");
 
     for wrong in [json!({"messages": []}), json!({"temperature": 9}), json!({"model": "acme/nope"}), json!({"n": 0})] {
-        let status = gateway.chat(&with(ask("acme/small"), &wrong)).await.status;
+        let status = gateway.chat(&and(ask("acme/small"), &wrong)).await.status;
         assert!([400, 404].contains(&status), "{wrong}: {status}");
     }
     for status in [400, 413, 422, 400, 400] {
@@ -251,7 +243,7 @@ async fn the_health_pages_have_their_fields_and_an_off_provider_says_why() {
 
 #[actix_web::test]
 async fn metrics_are_prometheus_text_and_can_be_switched_off() {
-    let upstream = Upstream::start([Script::answering(completion("This way."))]);
+    let upstream = saying("This way.");
     let config = format!("{}{}", provider("acme", &upstream.url("")), simple_model("acme/small", "acme"));
     let gateway = TestGateway::start(&config).await;
     gateway.chat(&ask("acme/small")).await.expect(200);
@@ -262,9 +254,9 @@ async fn metrics_are_prometheus_text_and_can_be_switched_off() {
     for line in [
         "pointsman_upstream_attempts_total{model=\"acme/small\",outcome=\"ok\",provider=\"acme\"} 1",
         "pointsman_requests_total{route=\"/api/v1/chat/completions\",status=\"200\"} 1",
-        "pointsman_tokens_total{kind=\"prompt\"} 7",
+        "pointsman_tokens_total{kind=\"prompt\"} 12",
         "pointsman_tokens_total{kind=\"completion\"} 5",
-        "pointsman_cost_usd_total 0.000012",
+        "pointsman_cost_usd_total 0.000017",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is missing:\n{text}");
     }

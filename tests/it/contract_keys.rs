@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{KEY, Reply, TestGateway},
+    patience::PATIENCE,
     scripted::Script,
-    world::{Model, PATIENCE, World, and, ask, error_of, http, http_with, provider_key, raw, saying, stream_of},
+    world::{Model, World, and, ask, error_of, http, http_with, provider_key, raw, saying, stream_of},
 };
 
 const OFF: &str = "sk-off-0123456789abcdef";

@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use crate::{
     harness::{Reply, TestGateway},
-    pool::{ask, completion, provider, simple_model},
-    scripted::{Script, Upstream},
+    keyless::{provider, simple_model},
+    scripted::Upstream,
+    world::{ask, saying},
 };
 
 /// What can be read below every mount; `{id}` is a generation.
@@ -44,7 +45,7 @@ async fn gateway(upstream: &Upstream, environment: &[(&str, &str)]) -> TestGatew
 }
 
 fn upstream() -> Upstream {
-    Upstream::start([Script::answering(completion("This way."))])
+    saying("This way.")
 }
 
 /// Every page of a gateway.

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::{
     contract_route::{Field, explain, upstream},
     harness::{KEY, Reply, TestGateway},
-    pool::{ask, model, provider, refusal, simple_model, stream_begin, stream_end, with},
+    keyless::{model, provider, simple_model},
     scripted::{Gate, Script, Upstream},
+    world::{and, ask, held_stream, refusal, stream_of},
 };
 
 const OTHER_KEY: &str = "sk-other-9876543210fedcba";
@@ -97,20 +98,19 @@ async fn the_cost_has_the_same_digits_in_the_answer_the_explanation_and_the_reco
     let odd = model("acme/odd", "", &[("acme", "0.000000123456789", "0.000000000000001")]);
     let gateway = TestGateway::start(&format!("{}{odd}", provider("acme", &upstream.url("")))).await;
     let answer = gateway.chat(&ask("acme/odd")).await;
-    assert!(answer.text().contains(r#""cost":0.000000864197528"#), "{}", answer.text());
+    assert!(answer.text().contains(r#""cost":0.000001481481473"#), "{}", answer.text());
     let id = answer.json()["id"].as_str().unwrap().to_owned();
     let explained = gateway.get(&format!("/api/v1/route/explain?generation_id={id}")).await.text();
-    assert!(explained.contains(r#""total_cost":0.000000864197528,"#), "{explained}");
+    assert!(explained.contains(r#""total_cost":0.000001481481473,"#), "{explained}");
     let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.text();
-    assert!(record.contains(r#""total_cost":0.000000864197528,"usage":0.000000864197528,"#), "{record}");
+    assert!(record.contains(r#""total_cost":0.000001481481473,"usage":0.000001481481473,"#), "{record}");
 }
 
 /// Statement 64.
 #[actix_web::test]
 async fn explain_and_generation_succeed_at_once_a_thousand_times_in_a_row() {
     let plain = upstream(0);
-    let stream = [stream_begin("This way."), stream_end()].concat();
-    let streaming = Upstream::start([Script::new().request().send(stream).fin()]);
+    let streaming = Upstream::start([Script::answering(stream_of(&["This way."]))]);
     let config = [
         provider("plain", &plain.url("")),
         provider("streaming", &streaming.url("")),
@@ -122,7 +122,7 @@ async fn explain_and_generation_succeed_at_once_a_thousand_times_in_a_row() {
     let key = ("authorization", format!("Bearer {KEY}"));
     for round in 0..1000 {
         let body = match round % 4 {
-            3 => with(ask("acme/streamed"), &json!({"stream": true})),
+            3 => and(ask("acme/streamed"), json!({"stream": true})),
             _ => ask("acme/plain"),
         };
         let url = gateway.url("/api/v1/chat/completions");
@@ -144,11 +144,11 @@ async fn explain_and_generation_succeed_at_once_a_thousand_times_in_a_row() {
 #[actix_web::test]
 async fn a_running_stream_can_be_looked_up_by_the_id_it_already_told() {
     let gate = Gate::new();
-    let script = Script::new().request().send(stream_begin("This ")).wait(&gate).send(stream_end()).fin();
+    let script = held_stream(&["This "], &gate);
     let upstream = Upstream::start([script]);
     let config = format!("{}{}", provider("acme", &upstream.url("")), simple_model("acme/small", "acme"));
     let gateway = TestGateway::start(&config).await;
-    let body = with(ask("acme/small"), &json!({"stream": true}));
+    let body = and(ask("acme/small"), json!({"stream": true}));
     let request = awc::Client::default().post(gateway.url("/api/v1/chat/completions"));
     let mut answer = request.insert_header(("authorization", format!("Bearer {KEY}"))).send_json(&body).await.unwrap();
     let id = answer.headers().get("x-generation-id").unwrap().to_str().unwrap().to_owned();
@@ -259,8 +259,8 @@ async fn after_a_failover_explain_lists_the_failed_attempt_and_names_the_fallbac
     let gateway = TestGateway::start(&config.concat()).await;
     let order = json!({"provider": {"order": ["broken", "good"]}});
     for (body, code, failed) in [
-        (with(ask("acme/both"), &order), "provider_fallback", "acme/both"),
-        (with(ask("acme/lost"), &json!({"models": ["acme/lost", "acme/kept"]})), "model_fallback", "acme/lost"),
+        (and(ask("acme/both"), &order), "provider_fallback", "acme/both"),
+        (and(ask("acme/lost"), json!({"models": ["acme/lost", "acme/kept"]})), "model_fallback", "acme/lost"),
     ] {
         let reply = gateway.chat(&body).await;
         assert_eq!(reply.header("x-route-attempts"), Some("2"), "{body}");
@@ -303,9 +303,9 @@ async fn a_request_that_failed_everywhere_is_explained_too() {
 async fn a_generation_record_has_all_42_keys() {
     let field = Field::new();
     let gateway = TestGateway::start(&field.config("")).await;
-    let body = with(
+    let body = and(
         ask("service/auto"),
-        &json!({"user": "u-1", "session_id": "s-1", "metadata": {"ticket": "42", "nested": {"a": [1]}}}),
+        json!({"user": "u-1", "session_id": "s-1", "metadata": {"ticket": "42", "nested": {"a": [1]}}}),
     );
     let answer = gateway.chat(&body).await.expect(200);
     let record = gateway.get(&format!("/api/v1/generation?id={}", answer["id"].as_str().unwrap())).await.expect(200);
@@ -315,9 +315,9 @@ async fn a_generation_record_has_all_42_keys() {
     let data = &record["data"];
     assert_eq!((&data["id"], &data["model"]), (&answer["id"], &answer["model"]));
     assert_eq!((&data["total_cost"], &data["usage"]), (&answer["usage"]["cost"], &answer["usage"]["cost"]));
-    assert_eq!((&data["tokens_prompt"], &data["tokens_completion"]), (&7.into(), &5.into()));
+    assert_eq!((&data["tokens_prompt"], &data["tokens_completion"]), (&12.into(), &5.into()));
     assert_eq!((&data["external_user"], &data["session_id"]), (&"u-1".into(), &"s-1".into()));
-    assert_eq!((&data["upstream_id"], &data["api_type"]), (&"up-1".into(), &"completions".into()));
+    assert_eq!((&data["upstream_id"], &data["api_type"]), (&"chatcmpl-private".into(), &"completions".into()));
     assert_eq!(
         (&data["streamed"], &data["cancelled"], &data["is_byok"]),
         (&false.into(), &false.into(), &false.into())

@@ -1,14 +1,16 @@
 //! CONTRACT section 10, statements 59 to 62: preview. What it promises is kept in `contract_records`.
 
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
-    pool::{ask, completion, model, provider, with},
+    keyless::{model, provider},
+    patience::eventually,
     scripted::{Script, Upstream},
+    world::{and, ask, completion, http},
 };
 
 const OBJECTIVES: [&str; 4] = ["cheapest", "fastest", "reliable", "balanced"];
@@ -46,7 +48,9 @@ const REASONS: [&str; 25] = [
 /// An upstream that answers everything after this long.
 pub(crate) fn upstream(delay_ms: u64) -> Upstream {
     let pause = Duration::from_millis(delay_ms);
-    Upstream::start([Script::new().repeat(Script::new().request().pause(pause).send(completion("This way.")))])
+    Upstream::start([
+        Script::new().repeat(Script::new().request().pause(pause).send(http(200, &completion("This way."))))
+    ])
 }
 
 /// Three providers of different speed, which serve one model each and one together at different prices.
@@ -88,11 +92,17 @@ impl Field {
     }
 }
 
-/// Waits until what happened so far is in the published statistics.
-async fn settle(gateway: &TestGateway) {
-    gateway.get("/api/v1/health/providers").await.expect(200);
-    // The page waits for the statistics; they are published at most 50 ms later.
-    actix_web::rt::time::sleep(Duration::from_millis(150)).await;
+/// Does something until the statistics that the routing reads have not changed under it, and gives what came of it.
+/// News of calls that ended is published a moment later.
+async fn on_the_same_statistics<T: Debug>(gateway: &TestGateway, mut act: impl AsyncFnMut() -> T) -> T {
+    let watched = async || {
+        // The page has the workers hand in their news.
+        gateway.get("/api/v1/health/providers").await.expect(200);
+        let before = gateway.snapshot_version();
+        let came = act().await;
+        (before == gateway.snapshot_version(), came)
+    };
+    eventually("the statistics stay as they are", watched, |(same, _)| *same).await.1
 }
 
 async fn preview(gateway: &TestGateway, body: &Value) -> Value {
@@ -127,7 +137,7 @@ fn served(answer: &Value) -> (String, String) {
 async fn preview_makes_no_upstream_call_and_no_generation() {
     let field = Field::new();
     let gateway = TestGateway::start(&field.config("")).await;
-    for body in [json!({}), ask("service/auto"), with(ask("acme/shared"), &json!({"stream": true})), ask("slow/own")] {
+    for body in [json!({}), ask("service/auto"), and(ask("acme/shared"), json!({"stream": true})), ask("slow/own")] {
         let reply = gateway.post("/api/v1/route/preview", &body).await;
         assert_eq!(reply.header("x-generation-id"), None);
         let shown = reply.expect(200);
@@ -183,6 +193,25 @@ async fn preview_refuses_what_chat_refuses_and_answers_when_nothing_is_left() {
     assert_eq!(none["excluded_total"], 5, "{none}");
 }
 
+/// A preview, an answer and its explanation, of decisions that read the same statistics.
+async fn previewed_and_served(gateway: &TestGateway, body: &Value) -> [Value; 3] {
+    let all = async || {
+        let shown =
+            on_the_same_statistics(gateway, async || (gateway.snapshot_version(), preview(gateway, body).await));
+        let (version, shown) = shown.await;
+        let answer = gateway.chat(body).await.expect(200);
+        let explained = explain(gateway, answer["id"].as_str().unwrap()).await;
+        (explained["snapshot_version"] == version, [shown, answer, explained])
+    };
+    eventually("both read the same statistics", all, |(same, _)| *same).await.1
+}
+
+/// Models and providers in the order of their ranks.
+fn ranking(told: &Value) -> Vec<(&str, &str)> {
+    let candidates = told["candidates"].as_array().unwrap().iter();
+    candidates.map(|one| (one["model"].as_str().unwrap(), one["provider_name"].as_str().unwrap())).collect()
+}
+
 /// Statement 60, first half.
 #[actix_web::test]
 async fn without_exploration_preview_names_what_chat_then_uses() {
@@ -190,7 +219,7 @@ async fn without_exploration_preview_names_what_chat_then_uses() {
     let gateway = TestGateway::start(&field.config("exploration = 0.0\nhedge = { objectives = [] }")).await;
     for slug in ["quick", "middling", "slow"] {
         for _ in 0..3 {
-            let only = with(ask("acme/shared"), &json!({"provider": {"only": [slug]}}));
+            let only = and(ask("acme/shared"), json!({"provider": {"only": [slug]}}));
             gateway.chat(&only).await.expect(200);
         }
     }
@@ -199,20 +228,13 @@ async fn without_exploration_preview_names_what_chat_then_uses() {
         for body in [
             ask("service/auto"),
             ask("acme/shared"),
-            with(ask("auto"), &json!({"max_tokens": 900, "metadata": {"blocked_models": "slow/*"}})),
-            with(ask("router"), &json!({"extra_body": {"provider_policy": {"ignore": ["slow"]}}})),
+            and(ask("auto"), json!({"max_tokens": 900, "metadata": {"blocked_models": "slow/*"}})),
+            and(ask("router"), json!({"extra_body": {"provider_policy": {"ignore": ["slow"]}}})),
         ] {
-            settle(&gateway).await;
-            let body = with(body, &json!({"objective": objective}));
-            let shown = preview(&gateway, &body).await;
-            let answer = gateway.chat(&body).await.expect(200);
+            let body = and(body, json!({"objective": objective}));
+            let [shown, answer, explained] = previewed_and_served(&gateway, &body).await;
             assert_eq!(served(&answer), first(&shown), "{body}: {shown}");
-            let explained = explain(&gateway, answer["id"].as_str().unwrap()).await;
-            let rank = |list: &Value| -> Vec<Value> {
-                let list = list.as_array().unwrap().iter();
-                list.map(|one| json!([one["model"], one["provider_name"]])).collect()
-            };
-            assert_eq!(rank(&explained["candidates"]), rank(&shown["candidates"]), "{body}");
+            assert_eq!(ranking(&explained), ranking(&shown), "{body}");
             choices.push(served(&answer));
         }
     }
@@ -232,11 +254,11 @@ async fn with_the_seed_of_a_decision_preview_names_what_that_decision_used() {
         let gateway =
             TestGateway::start(&field.config(&format!("exploration = 3.0\nseed = 11\ninstance_id = {instance}"))).await;
         let objective = OBJECTIVES[instance % 4];
-        let body = with(ask("service/auto"), &json!({"objective": objective}));
+        let body = and(ask("service/auto"), json!({"objective": objective}));
         let answer = gateway.chat(&body).await.expect(200);
         let explained = explain(&gateway, answer["id"].as_str().unwrap()).await;
         explored += usize::from(explained["explored"] == true);
-        let seeded = with(body, &json!({"route_seed": explained["route_seed"]}));
+        let seeded = and(body, json!({"route_seed": explained["route_seed"]}));
         let shown = preview(&quiet, &seeded).await;
         assert_eq!(first(&shown), served(&answer), "{seeded}: {shown}");
         gateway.stop().await;
@@ -288,7 +310,7 @@ async fn every_excluded_endpoint_has_a_reason_and_the_totals_are_the_pool() {
         (json!({"provider": {"quantizations": ["fp8"]}}), "quantization"),
         (json!({"modalities": ["image", "text"]}), "output_modality"),
     ] {
-        let shown = preview(&gateway, &with(json!({"model": "service/auto"}), &more)).await;
+        let shown = preview(&gateway, &and(json!({"model": "service/auto"}), &more)).await;
         check_pool(&shown, POOL, reason, &more);
     }
     for (model, pool, reason) in [("acme/first", 3, "provider_off"), ("acme/canvas", 1, "wrong_endpoint")] {
@@ -330,7 +352,6 @@ async fn the_unversioned_paths_behave_as_their_versioned_forms() {
     let field = Field::new();
     let gateway = TestGateway::start(&field.config("exploration = 0.0")).await;
     let body = ask("acme/shared");
-    settle(&gateway).await;
     for mount in ["/api", "/v1"] {
         let path = |path: &str| format!("{mount}{path}");
         let versioned = gateway.chat(&body).await.expect(200);
@@ -345,9 +366,12 @@ async fn the_unversioned_paths_behave_as_their_versioned_forms() {
         );
         assert_eq!(gateway.get(&path(&there)).await.expect(200), explain(&gateway, id).await);
 
-        settle(&gateway).await;
-        let shown = preview(&gateway, &body).await;
-        assert_eq!(shape(&shown), shape(&gateway.post(&path("/route/preview"), &body).await.expect(200)));
+        let (shown, there) = on_the_same_statistics(&gateway, async || {
+            let there = gateway.post(&path("/route/preview"), &body).await.expect(200);
+            (preview(&gateway, &body).await, there)
+        })
+        .await;
+        assert_eq!(shape(&shown), shape(&there));
         for wrong in ["/chat/completions", "/route/preview", "/images/generations"] {
             let no = json!({"model": "acme/nope", "prompt": "p", "messages": [{"role": "user", "content": "c"}]});
             let (a, b) = (gateway.post(&path(wrong), &no).await, gateway.post(&format!("/api/v1{wrong}"), &no).await);

@@ -1,20 +1,21 @@
 //! Who is chosen, and who is asked next: statements 20 to 30.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
+    patience::eventually,
     scripted::{Script, Upstream},
-    world::{Model, PATIENCE, World, always, and, ask, completion, error_of, http, saying},
+    world::{Model, World, always, and, ask, completion, error_of, http, saying},
 };
 
 /// Two models whose providers differ only in price and pace: `acme/cheap` is slow, `bolt/quick` is dear. Both were
 /// measured before this returns.
 async fn cheap_and_quick() -> (TestGateway, [Upstream; 2]) {
     let answer = http(200, &completion("x"));
-    let slow = Script::new().repeat(Script::new().request().pause(Duration::from_millis(120)).send(answer));
+    let slow = Script::new().repeat(Script::new().request().pause(Duration::from_millis(400)).send(answer));
     let (slow, quick) = (Upstream::start([slow]), saying("x"));
     let world = World::new().provider("acme", slow.address()).provider("bolt", quick.address());
     let world = world.model(&Model::new("acme/cheap").at("acme", "0.000001", "0.000001"));
@@ -37,16 +38,9 @@ async fn ranked(gateway: &TestGateway, request: &Value) -> Vec<String> {
 
 /// Waits until the published statistics put `model` first for `service/auto` with these routing members.
 async fn becomes(gateway: &TestGateway, more: Value, model: &str) {
-    let deadline = Instant::now() + PATIENCE;
     let request = and(ask("service/auto"), more);
-    loop {
-        let order = ranked(gateway, &request).await;
-        if order.first().is_some_and(|first| first == model) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{model} never came first: {order:?}");
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-    }
+    let order = async || ranked(gateway, &request).await;
+    eventually(format!("{model} comes first"), order, |order| order.first().is_some_and(|first| first == model)).await;
 }
 
 /// The model that serves `service/auto` with these members.

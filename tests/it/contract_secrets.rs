@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{KEY, TestGateway},
-    pool::{answer, completion, provider, refusal, simple_model, stream_begin, stream_end, with},
+    hostile::UNTIL_CLOSE,
+    keyless::{provider, simple_model},
     process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Script, Upstream},
+    world::{and, http, refusal, saying, stream_of},
 };
 
 const PROVIDER_KEY: &str = "sk-provider-7f3e9a1c5b2d8046";
@@ -20,12 +22,13 @@ const ANSWER: &str = "quokkamarmalade";
 /// What an upstream says that is angry and careless: our key back, in places where an error's words stand.
 fn echo(status: u16) -> String {
     let message = format!("Incorrect API key provided: {PROVIDER_KEY}. (Authorization: Bearer {PROVIDER_KEY})");
-    answer(status, &json!({"error": {"message": message, "code": PROVIDER_KEY, "param": PROVIDER_KEY}}))
+    http(status, &json!({"error": {"message": message, "code": PROVIDER_KEY, "param": PROVIDER_KEY}}))
 }
 
 /// The last of an upstream's answers, a stream that breaks off with our key in its mouth.
 fn broken_stream() -> String {
-    format!("{}data: {{\"error\":{{\"message\":\"{PROVIDER_KEY}\"}}}}\n\n", stream_begin(ANSWER))
+    let begun = format!("{UNTIL_CLOSE}{}", crate::hostile::text(ANSWER));
+    format!("{begun}data: {{\"error\":{{\"message\":\"{PROVIDER_KEY}\"}}}}\n\n")
 }
 
 struct Session {
@@ -58,7 +61,7 @@ impl Session {
 
     async fn chat(&mut self, model: &str, more: &Value) {
         let body = json!({"model": model, "messages": [{"role": "user", "content": PROMPT}]});
-        let body = with(body, more);
+        let body = and(body, more);
         let json = [("content-type", "application/json")];
         self.call(Method::POST, "/api/v1/chat/completions", &json, Some(&body)).await;
     }
@@ -78,9 +81,9 @@ fn check(what: &str, text: &str) {
 
 /// An upstream per model, each with one way to fail.
 fn upstreams() -> Vec<(&'static str, Upstream)> {
-    let whole = [stream_begin(ANSWER), stream_end()].concat();
+    let whole = stream_of(&[ANSWER]);
     vec![
-        ("good", Upstream::start([Script::answering(completion(ANSWER))])),
+        ("good", saying(ANSWER)),
         ("unauthorized", Upstream::start([Script::answering(echo(401))])),
         ("forbidden", Upstream::start([Script::answering(echo(403))])),
         ("missing", Upstream::start([Script::answering(echo(404))])),

@@ -19,6 +19,7 @@ use crate::{
     hostile::{
         CHUNKED, SHORT, body, chunk, delta, events, finish, gateway, record_line, saying, status, stream_of, text,
     },
+    patience::until,
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream},
 };
@@ -83,7 +84,7 @@ async fn a_silent_upstream_makes_comments() {
             client.until(COMMENT).await;
         }
         let took = first.elapsed();
-        assert!(took >= Duration::from_millis(180) && took < Duration::from_secs(1), "{took:?} for four comments");
+        assert!(took >= Duration::from_millis(180) && took < Duration::from_secs(5), "{took:?} for four comments");
     }
 }
 
@@ -107,12 +108,13 @@ async fn heart_beats_of_the_upstream_are_no_reason_to_be_silent() {
 async fn a_busy_stream_has_no_comments() {
     let mut script = Script::new().request().send(CHUNKED);
     for _ in 0..40 {
-        script = script.send(chunk(&text("x"))).pause(Duration::from_millis(5));
+        script = script.send(chunk(&text("x"))).pause(Duration::from_millis(50));
     }
     let upstream = Upstream::start([script.send(chunk("data: [DONE]\n\n")).send("0\r\n\r\n")]);
-    let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive_secs = 1\n").await;
+    // Less than the stream takes, much more than it ever pauses.
+    let gateway = gateway(&[upstream.url("")], "[stream]\nkeepalive_secs = 1.5\n").await;
     let reply = gateway.chat(&body(true)).await;
-    assert!(!reply.text().contains(": keep-alive") && reply.content().len() == 40);
+    assert!(!reply.text().contains(": keep-alive") && reply.content().len() == 40, "{}", reply.text());
 }
 
 /// Statements 40 and 42: until the first content another endpoint may take over, comments or not.
@@ -171,14 +173,18 @@ async fn comments_end_with_the_clock_of_the_first_content() {
 /// A stream that was read to its end gives its connection back.
 #[actix_web::test]
 async fn twenty_streams_one_after_another_use_one_upstream_connection() {
-    let apart = Script::new().request().send(format!("{CHUNKED}{}", chunk(&events("Hello")))).send("0\r\n\r\n");
-    let upstream = Upstream::start([Script::new().repeat(apart)]);
+    let ended = Gate::new();
+    let apart = Script::new().request().send(format!("{CHUNKED}{}", chunk(&events("Hello"))));
+    let upstream = Upstream::start([Script::new().repeat(apart.send("0\r\n\r\n").open(&ended))]);
     let gateway = gateway(&[upstream.url("")], "").await;
     for _ in 0..20 {
         let seen = gateway.chat(&body(true)).await;
         assert_eq!(seen.content(), "Hello");
-        // The upstream's last bytes come behind [DONE]: the client may be quicker than they are.
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
+        // The upstream's last bytes come behind [DONE]: the client may be quicker than they are. When they are out, the
+        // only worker reads them before it has answered another request.
+        until("the last bytes are out", || ended.is_open()).await;
+        ended.close();
+        gateway.get("/health/live").await.expect(200);
     }
     assert_eq!(upstream.connections(), 1);
 }
@@ -190,8 +196,8 @@ async fn an_upstream_that_does_not_end_behind_done_is_left() {
     let gateway = gateway(&[upstream.url("")], "").await;
     let begun = Instant::now();
     assert_eq!(gateway.chat(&body(true)).await.content(), "Hello");
-    assert!(begun.elapsed() < Duration::from_secs(1));
-    assert!(upstream.eventually(Duration::from_secs(2), |log| log.closed.len() == 1).await);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(upstream.eventually(Duration::from_secs(5), |log| log.closed.len() == 1).await);
 }
 
 /// Added to what a flood counts when its reader hung up.
@@ -249,7 +255,7 @@ async fn a_reader_that_stops_reading_is_dropped() {
     let (url, written) = flood();
     let gateway = gateway(&[url], "[timeouts]\nclient_write_stall_secs = 0.3\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await;
-    wait_until("the upstream is let go", || written.load(Ordering::Relaxed) >= LET_GO).await;
+    until("the upstream is let go", || written.load(Ordering::Relaxed) >= LET_GO).await;
     let text = client.rest().await;
     assert!(!text.contains("[DONE]") && !text.ends_with("0\r\n\r\n"), "a torso must not look whole");
     assert_eq!(record_line(&record(&gateway, &client.generation()).await), "cancelled | cancelled");
@@ -264,17 +270,9 @@ async fn a_reader_that_never_reads_again_keeps_no_connection() {
     let mut client = RawClient::chat(&gateway, &body(true)).await.with_small_window();
     client.until("\r\n\r\n").await;
     assert!(client.has_a_peer());
-    wait_until("the upstream is let go", || written.load(Ordering::Relaxed) >= LET_GO).await;
-    wait_until("the connection is gone", || !client.has_a_peer()).await;
+    until("the upstream is let go", || written.load(Ordering::Relaxed) >= LET_GO).await;
+    until("the connection is gone", || !client.has_a_peer()).await;
     assert_eq!(record_line(&record(&gateway, &client.generation()).await), "cancelled | cancelled");
-}
-
-async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// The limit on the whole request is ours: an upstream that delivers until then did nothing wrong.
@@ -282,7 +280,7 @@ async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 async fn a_stream_that_outlives_the_request_ends_with_our_deadline() {
     let word = Script::new().send(chunk(&text("x"))).pause(Duration::from_millis(10));
     let upstream = Upstream::start([Script::new().request().send(CHUNKED).repeat(word)]);
-    let gateway = gateway(&[upstream.url("")], "[timeouts]\ntotal_secs = 0.4\n").await;
+    let gateway = gateway(&[upstream.url("")], "[timeouts]\ntotal_secs = 1.5\n").await;
     let mut client = RawClient::chat(&gateway, &body(true)).await;
     let all = client.until("data: [DONE]\n\n").await;
     assert!(all.contains("The request took longer than this gateway allows."), "{all}");

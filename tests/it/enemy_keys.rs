@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::{
     enemy::{Attack, PATH, check, good_body},
     harness::KEY,
+    patience::eventually,
     raw_client::RawClient,
     world::{completion, one_model},
 };
@@ -82,7 +83,7 @@ async fn a_caller_without_a_key_is_refused_before_its_body_is_read() {
         client.say(format!("{head}{framing}\r\n\r\n")).await;
         let said = client.until("}}}").await;
         assert!(said.starts_with("HTTP/1.1 401") && said.contains("www-authenticate: Bearer"), "{said}");
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
     assert_eq!(gateway.get("/health/ready").await.expect(200)["checks"]["load"]["buffered_bytes"], 0);
     assert_eq!(upstream.connections(), 0);
@@ -99,11 +100,8 @@ async fn a_refused_caller_does_not_keep_its_connection_with_a_body_without_end()
             client.say(format!("{head}{framing}\r\n\r\n")).await;
             let said = client.until("}}}").await;
             assert!(said.starts_with("HTTP/1.1 4") && said.contains("connection: close"), "{said}");
-            let begun = Instant::now();
-            while client.say("1\r\nx\r\n").await {
-                assert!(begun.elapsed() < Duration::from_secs(5), "{key} {more} {framing}: it is still read from");
-                actix_web::rt::time::sleep(Duration::from_millis(20)).await;
-            }
+            let what = format!("{key} {more} {framing}: it is no longer read from");
+            eventually(what, async || client.say("1\r\nx\r\n").await, |taken| !taken).await;
         }
     }
 }

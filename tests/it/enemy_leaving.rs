@@ -12,13 +12,14 @@ use crate::{
     enemy::head,
     harness::TestGateway,
     hostile::{CHUNKED, body, chunk, delta, finish, gateway, record_line, text},
+    patience::{PATIENCE, eventually, takes_less_than, until},
     raw_client::RawClient,
     scripted::{Gate, Log, Script, Upstream},
 };
 
-/// How long the gateway may take to let the upstream go. The figure to reach is 0.2 s; the rest is for a busy machine,
-/// and [`the_upstream_is_let_go_within_a_fifth_of_a_second`] measures it.
-const SOON: Duration = Duration::from_secs(1);
+/// How long the gateway may take to let the upstream go: far less than any clock would. The figure to reach is 0.2 s;
+/// the rest is for a busy machine, and [`the_upstream_is_let_go_within_a_fifth_of_a_second`] measures it.
+const SOON: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Leaving {
@@ -117,7 +118,7 @@ async fn leaving_before_the_head() {
             let upstream = Upstream::start([Script::new().request()]);
             let gateway = gateway(&[upstream.url("")], "").await;
             let client = RawClient::chat(&gateway, &body(streamed)).await;
-            assert!(upstream.eventually(Duration::from_secs(5), |log| log.requests.len() == 1).await);
+            assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await);
             leave(client, how).await;
             assert!(upstream.eventually(SOON, closed).await, "{how:?}, streamed {streamed}: the upstream was kept");
             unharmed(&gateway).await;
@@ -133,17 +134,12 @@ async fn load(gateway: &TestGateway) -> Value {
 /// Nothing is carried any more, neither a call nor a byte of a body, and no connection but the one that asks; and so
 /// many records were written.
 async fn carries_nothing(gateway: &TestGateway, what: &str, records: u64) {
-    let begun = Instant::now();
-    loop {
-        let checks = load(gateway).await;
+    let nothing = |checks: &Value| {
         let load = &checks["load"];
-        let nothing = load["in_flight"] == 0 && load["buffered_bytes"] == 0;
-        if nothing && load["connections"].as_u64().unwrap() <= 2 && checks["ledger"]["records"] == records {
-            return;
-        }
-        assert!(begun.elapsed() < 3 * SOON, "{what}: {checks}");
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-    }
+        let idle = load["in_flight"] == 0 && load["buffered_bytes"] == 0;
+        idle && load["connections"].as_u64().unwrap() <= 2 && checks["ledger"]["records"] == records
+    };
+    eventually(what, async || load(gateway).await, nothing).await;
 }
 
 /// Before the request is whole nobody was asked, and nothing is recorded.
@@ -216,20 +212,12 @@ async fn leaving_while_the_upstream_is_connected_to() {
             let before = deaf.opening();
             let gateway = gateway(&[format!("http://{}", deaf.address())], "[timeouts]\nconnect_secs = 20\n").await;
             let client = RawClient::chat(&gateway, &body(streamed)).await;
-            wait_until("connects", || deaf.opening() > before).await;
+            until("it connects", || deaf.opening() > before).await;
             leave(client, how).await;
-            wait_until("gives the connection up", || deaf.opening() == before).await;
+            until("it gives the connection up", || deaf.opening() == before).await;
             carries_nothing(&gateway, "while connecting", 1).await;
             unharmed(&gateway).await;
         }
-    }
-}
-
-async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(5), "it never {what}");
-        actix_web::rt::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
@@ -240,7 +228,7 @@ async fn leaving_a_plain_call_while_the_spare_is_asked() {
     let spare = Upstream::start([Script::new().request()]);
     let gateway = gateway(&[failing.url(""), spare.url("")], "").await;
     let client = RawClient::chat(&gateway, &body(false)).await;
-    assert!(spare.eventually(Duration::from_secs(5), |log| log.requests.len() == 1).await);
+    assert!(spare.eventually(PATIENCE, |log| log.requests.len() == 1).await);
     client.hang_up();
     assert!(spare.eventually(SOON, closed).await);
     carries_nothing(&gateway, "while the fallback runs", 1).await;
@@ -254,7 +242,7 @@ async fn leaving_inside_a_plain_answer_of_the_upstream() {
         let upstream = Upstream::start([Script::new().request().send(half)]);
         let gateway = gateway(&[upstream.url("")], "").await;
         let client = RawClient::chat(&gateway, &body(false)).await;
-        assert!(upstream.eventually(Duration::from_secs(5), |log| log.requests.len() == 1).await);
+        assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await);
         leave(client, how).await;
         assert!(upstream.eventually(SOON, closed).await, "{how:?}: the upstream was kept");
         carries_nothing(&gateway, "inside the answer", 1).await;
@@ -262,7 +250,7 @@ async fn leaving_inside_a_plain_answer_of_the_upstream() {
     }
 }
 
-/// The figure: as the upstream sees it, a busy machine forgiven twice.
+/// The figure, as the upstream sees it.
 #[actix_web::test]
 async fn the_upstream_is_let_go_within_a_fifth_of_a_second() {
     const FIGURE: Duration = Duration::from_millis(200);
@@ -272,24 +260,20 @@ async fn the_upstream_is_let_go_within_a_fifth_of_a_second() {
         ("before the head, plain", Script::new().request(), false),
         ("in mid-stream", Script::new().request().send(begun), true),
     ] {
-        let mut quickest = Duration::MAX;
-        for _ in 0..3 {
+        takes_less_than(FIGURE, moment, async || {
             let upstream = Upstream::start([script.clone()]);
             let gateway = gateway(&[upstream.url("")], "").await;
             let mut client = RawClient::chat(&gateway, &body(streamed)).await;
             match moment {
                 "in mid-stream" => drop(client.until("Hello").await),
-                _ => assert!(upstream.eventually(Duration::from_secs(5), |log| log.requests.len() == 1).await),
+                _ => assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await),
             }
             let left = Instant::now();
             client.hang_up();
             assert!(upstream.eventually(SOON, closed).await, "{moment}");
-            quickest = quickest.min(upstream.log().closed[0].saturating_duration_since(left));
-            if quickest < FIGURE {
-                break;
-            }
-        }
-        assert!(quickest < FIGURE, "{moment}: {quickest:?}");
+            upstream.log().closed[0].saturating_duration_since(left)
+        })
+        .await;
     }
 }
 

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::{
     enemy::head,
     harness::{KEY, TestGateway},
-    pool,
+    keyless::{provider, simple_model},
+    patience::{PATIENCE, eventually, until},
     process::{ConfigFile, Process},
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream},
@@ -17,6 +18,7 @@ use crate::{
 };
 
 const SECOND: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 async fn gateway(upstream: &Upstream, more: &str) -> TestGateway {
     let world = World::new().with(more).provider("acme", upstream.address());
@@ -35,7 +37,7 @@ fn is_408(said: &str) {
     assert!(said.starts_with("HTTP/1.1 408"), "{said}");
 }
 
-const SLOW_BODY: &str = "[timeouts]\nclient_body_secs = 1.5\nclient_body_min_bytes_per_sec = 1000\n\
+const SLOW_BODY: &str = "[timeouts]\nclient_body_secs = 3\nclient_body_min_bytes_per_sec = 1000\n\
                          client_body_grace_secs = 0.3\n";
 
 #[actix_web::test]
@@ -46,7 +48,7 @@ async fn a_body_that_stops_coming_is_a_408() {
     client.say(format!("{}{{\"model\"", head("content-length: 100\r\n"))).await;
     let (took, said) = end_of(&mut client).await;
     is_408(&said);
-    assert!(said.contains("client_timeout") && took < 2 * SECOND, "{took:?}: {said}");
+    assert!(said.contains("client_timeout") && took < 2_900 * MILLISECOND, "{took:?}: {said}");
     assert_eq!(upstream.connections(), 0);
 }
 
@@ -58,7 +60,7 @@ async fn a_body_a_byte_at_a_time_is_a_408_long_before_its_whole_time_is_over() {
     client.say(head("content-length: 100000\r\n")).await;
     let begun = Instant::now();
     assert!(!client.trickle([b' '; 1000], 1, Duration::from_millis(20)).await);
-    assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < 2_900 * MILLISECOND, "{:?}", begun.elapsed());
     is_408(&client.rest().await);
     assert_eq!(upstream.connections(), 0);
 }
@@ -68,10 +70,10 @@ async fn a_body_fast_enough_on_average_may_pause_but_never_outlasts_its_whole_ti
     let upstream = saying("x");
     let gateway = gateway(&upstream, SLOW_BODY).await;
     let body = ask("acme/small").to_string();
-    let padding = " ".repeat(2_000);
+    let padding = " ".repeat(4_000);
     let mut client = RawClient::connect(gateway.address).await;
-    client.say(format!("{}{}", head(&format!("content-length: {}\r\n", 2_000 + body.len())), padding)).await;
-    // Two thousand bytes at once have earned two seconds, more than is ever given.
+    client.say(format!("{}{}", head(&format!("content-length: {}\r\n", 4_000 + body.len())), padding)).await;
+    // Four thousand bytes at once have earned four seconds, more than is ever given.
     assert!(!client.hears_within(Duration::from_millis(900)).await);
     client.say(&body).await;
     client.until("HTTP/1.1 200").await;
@@ -80,7 +82,7 @@ async fn a_body_fast_enough_on_average_may_pause_but_never_outlasts_its_whole_ti
     let begun = Instant::now();
     client.say(format!("{}{}", head("content-length: 10000\r\n"), " ".repeat(9_000))).await;
     is_408(&client.rest().await);
-    assert!((1_400..2_500).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+    assert!((2_900..6_000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
 }
 
 #[actix_web::test]
@@ -91,11 +93,11 @@ async fn a_head_that_does_not_end_is_a_408_and_trickling_does_not_help() {
     silent.say("POST / HTTP/1.1\r\nhost: x\r\n").await;
     let (took, said) = end_of(&mut silent).await;
     is_408(&said);
-    assert!(took < 2 * SECOND, "{took:?}");
+    assert!(took < 5 * SECOND, "{took:?}");
     let mut trickling = RawClient::connect(gateway.address).await;
     let begun = Instant::now();
     assert!(!trickling.trickle("GET / HTTP/1.1\r\n".repeat(100), 1, Duration::from_millis(20)).await);
-    assert!(begun.elapsed() < 2 * SECOND, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < 5 * SECOND, "{:?}", begun.elapsed());
 }
 
 /// The whole of a large answer is ours before the client has read any of it: it is held for as long as its reader reads.
@@ -106,11 +108,8 @@ async fn a_reader_that_stops_inside_a_plain_answer_is_dropped() {
     let mut client = RawClient::chat(&gateway, &ask("acme/small")).await.with_small_window();
     client.until("HTTP/1.1 200").await;
     assert!(client.has_a_peer());
-    let begun = Instant::now();
-    while client.has_a_peer() || load_of(&gateway).await["connections"].as_u64().unwrap() > 10 {
-        assert!(begun.elapsed() < 8 * SECOND, "it is still waited for");
-        actix_web::rt::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("it is no longer waited for", || !client.has_a_peer()).await;
+    eventually("it counts no more", async || connections(&gateway).await, |count| *count <= 10).await;
     assert!(client.rest().await.len() < 16 << 20);
     gateway.chat(&ask("acme/small")).await.expect(200);
 }
@@ -119,16 +118,13 @@ async fn load_of(gateway: &TestGateway) -> Value {
     gateway.get("/health/ready").await.expect(200)["checks"]["load"].take()
 }
 
+async fn connections(gateway: &TestGateway) -> u64 {
+    load_of(gateway).await["connections"].as_u64().unwrap()
+}
+
 async fn until_buffered(gateway: &TestGateway, wanted: impl Fn(u64) -> bool) {
-    let begun = Instant::now();
-    loop {
-        let held = load_of(gateway).await["buffered_bytes"].as_u64().unwrap();
-        if wanted(held) {
-            return;
-        }
-        assert!(begun.elapsed() < 5 * SECOND, "{held} bytes are held");
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-    }
+    let held = async || load_of(gateway).await["buffered_bytes"].as_u64().unwrap();
+    eventually("other bytes are held", held, |held| wanted(*held)).await;
 }
 
 /// Room for one body of a megabyte and a third.
@@ -179,7 +175,7 @@ async fn a_body_counts_as_long_as_its_request_may_need_it_again() {
     let upstream = Upstream::start([held]);
     let gateway = gateway(&upstream, ROOM).await;
     let mut client = RawClient::chat(&gateway, &large(900_000)).await;
-    assert!(upstream.eventually(5 * SECOND, |log| log.requests.len() == 1).await);
+    assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await);
     assert!(load_of(&gateway).await["buffered_bytes"].as_u64().unwrap() > 2_700_000);
     assert_eq!(gateway.chat(&large(600_000)).await.status, 503);
     gate.open();
@@ -193,14 +189,10 @@ async fn two_thousand_idle_connections_keep_nobody_out() {
     let gateway = gateway(&upstream, "").await;
     let idle = futures_util::future::join_all((0..2_000).map(|_| RawClient::connect(gateway.address))).await;
     gateway.chat(&ask("acme/small")).await.expect(200);
-    let connections = load_of(&gateway).await["connections"].as_u64().unwrap();
-    assert!((2_000..2_010).contains(&connections), "{connections}");
+    let count = async || connections(&gateway).await;
+    eventually("all are let in", count, |count| (2_000..2_010).contains(count)).await;
     drop(idle);
-    let begun = Instant::now();
-    while load_of(&gateway).await["connections"].as_u64().unwrap() > 10 {
-        assert!(begun.elapsed() < 5 * SECOND, "connections that were closed still count");
-        actix_web::rt::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually("what was closed no longer counts", count, |count| *count <= 10).await;
 }
 
 /// Out of descriptors nobody new is let in; nobody who is in suffers, and when there are some again all is well.
@@ -211,20 +203,20 @@ async fn a_process_out_of_descriptors_serves_again_when_there_are_some() {
         &[
             "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n".to_owned(),
             "[[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n".to_owned(),
-            pool::provider("acme", &upstream.url("")),
-            pool::simple_model("acme/small", "acme"),
+            provider("acme", &upstream.url("")),
+            simple_model("acme/small", "acme"),
         ]
         .concat(),
     );
     let mut process = Process::start_with_descriptors(120, &["--config", config.path()], &[("TEST_KEY", KEY)]);
-    assert!(process.stderr().contains("only 120 descriptors"), "{}", process.stderr());
+    process.says("only 120 descriptors", 1).await;
     let gateway = process.gateway();
     gateway.chat(&ask("acme/small")).await.expect(200);
     let mut inside = RawClient::connect(gateway.address).await;
     inside.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
     inside.until("{\"status\":\"ok\"}").await;
     let crowd = futures_util::future::join_all((0..300).map(|_| RawClient::connect(gateway.address))).await;
-    actix_web::rt::time::sleep(Duration::from_millis(200)).await;
+    process.has_opened(120).await;
     inside.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
     inside.until("{\"status\":\"ok\"}").await;
     drop(crowd);

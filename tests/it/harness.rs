@@ -123,6 +123,11 @@ impl TestGateway {
         self.gateway.as_ref().expect("a gateway in this process")
     }
 
+    /// The number of the statistics that the routing reads now.
+    pub fn snapshot_version(&self) -> u64 {
+        self.inner().setup().published.snapshot().version
+    }
+
     async fn run(config: Config) -> TestGateway {
         let server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
         let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());

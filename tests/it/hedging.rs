@@ -3,7 +3,7 @@
 //! Provider `slow` is asked first, `quick` races it, `spare` is what is left. An endpoint nobody measured is late
 //! after about 50 ms here; scripts answer when the test says so.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pointsman_actors::domain::Usd;
 use serde_json::{Value, json};
@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 use crate::{
     harness::{Reply, TestGateway},
     hostile::{CHUNKED, chunk, delta, record_line, stream_of, text},
+    patience::{PATIENCE, eventually},
     raw_client::RawClient,
     scripted::{Gate, Log, Script, Upstream},
-    world::{Model, PATIENCE, World, and, ask, completion, http},
+    world::{Model, World, and, ask, completion, http},
 };
 
 /// How long the gateway may take to let a loser go.
-const SOON: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(5);
 
 /// Hedging for `fastest`, as often as one likes.
 const HEDGING: &str = "[routing]\nexploration = 0\nprior_ttft_ms = 20\nprior_ms_per_token = 0.01\n\
@@ -27,9 +28,9 @@ const HEDGING: &str = "[routing]\nexploration = 0\nprior_ttft_ms = 20\nprior_ms_
 const SLOW: [&str; 2] = ["0.000001", "0.000003"];
 const QUICK: [&str; 2] = ["0.000002", "0.000005"];
 
-/// The same, late only after half a second: what an upstream says at once is there by then.
+/// The same, late only after some two seconds: what an upstream says at once is there by then.
 fn patient() -> String {
-    HEDGING.replace("prior_ttft_ms = 20", "prior_ttft_ms = 200")
+    HEDGING.replace("prior_ttft_ms = 20", "prior_ttft_ms = 800")
 }
 
 /// A gateway in front of `acme/small` at `slow`, `quick` and `spare`.
@@ -84,10 +85,7 @@ impl Setting {
         let line = format!(
             "pointsman_upstream_attempts_total{{model=\"acme/small\",outcome=\"server\",provider=\"{slug}\"}} 1"
         );
-        let deadline = std::time::Instant::now() + PATIENCE;
-        while !self.metric(&line).await {
-            assert!(std::time::Instant::now() < deadline, "no failure at {slug}");
-        }
+        eventually(format!("{slug} fails"), async || self.metric(&line).await, |failed| *failed).await;
     }
 
     /// The score of `slow`, as a preview has it.
@@ -101,10 +99,7 @@ impl Setting {
     async fn measure(&self, body: &Value) {
         let unknown = self.expected().await;
         self.gateway.chat(body).await.expect(200);
-        let deadline = std::time::Instant::now() + PATIENCE;
-        while self.expected().await == unknown {
-            assert!(std::time::Instant::now() < deadline, "it is never measured");
-        }
+        eventually("it is measured", async || self.expected().await, |expected| *expected != unknown).await;
     }
 
     async fn spent(&self) -> f64 {
@@ -367,7 +362,7 @@ async fn a_model_that_thinks_out_of_sight_is_not_late_and_what_a_loser_thought_i
 
     let thinking = Script::new().request().send(format!("{CHUNKED}{}", chunk(&thought)));
     let rest = format!("{}0\r\n\r\n", chunk(&crate::hostile::events("slow")));
-    let thinking = thinking.pause(Duration::from_millis(1200)).send(rest);
+    let thinking = thinking.pause(Duration::from_millis(4000)).send(rest);
     let setting = Setting::with(&patient(), [thinking], [Script::new().request()]).await;
     let reply = setting.gateway.chat(&hidden).await;
     assert_eq!((reply.content().as_str(), setting.quick.connections()), ("slow", 0));
@@ -408,16 +403,16 @@ async fn nobody_is_raced_where_it_is_not_wanted() {
 /// it is no longer waited for alone.
 #[actix_web::test]
 async fn a_plain_answer_that_is_overdue_is_raced_under_every_objective() {
-    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.2\n";
+    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.6\n";
     for objective in ["cheapest", "reliable", "balanced", "fastest"] {
         let hangs = Script::new().request().send(says("known", false)).request();
         let setting = Setting::with(overdue, [hangs], [Script::answering(says("quick", false))]).await;
         let ask = and(fastest(false), json!({"objective": objective, "max_tokens": 4}));
         setting.measure(&ask).await;
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let reply = setting.gateway.chat(&ask).await;
         assert_eq!(heard(&reply), "quick", "{objective}");
-        assert!(begun.elapsed() < PATIENCE, "{objective}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(10), "{objective}: {:?}", begun.elapsed());
         assert_eq!(record_line(&setting.record(&reply).await), "completed | lost_race, ok:200", "{objective}");
         assert!(setting.slow.eventually(SOON, closed).await, "{objective}: the loser is let go");
     }
@@ -425,7 +420,7 @@ async fn a_plain_answer_that_is_overdue_is_raced_under_every_objective() {
 
 #[actix_web::test]
 async fn an_answer_that_takes_long_wins_although_it_was_raced() {
-    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.2\n";
+    let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.6\n";
     let gate = Gate::new();
     let long = Script::new().request().send(says("known", false)).request().wait(&gate).send(says("long", false));
     let setting = Setting::with(overdue, [long], [Script::new().request().open(&gate)]).await;
@@ -478,7 +473,7 @@ async fn images_are_not_raced() {
 async fn a_pause_behind_the_first_content_is_not_raced() {
     let rest = format!("{}0\r\n\r\n", chunk(&crate::hostile::events(" there")));
     let slow = Script::new().request().send(format!("{CHUNKED}{}", chunk(&text("slow"))));
-    let slow = slow.pause(Duration::from_millis(1200)).send(rest);
+    let slow = slow.pause(Duration::from_millis(4000)).send(rest);
     let setting = Setting::with(&patient(), [slow], [Script::new().request()]).await;
     let reply = setting.gateway.chat(&fastest(true)).await;
     assert_eq!((reply.content().as_str(), setting.quick.connections()), ("slow there", 0));

@@ -175,7 +175,7 @@ async fn only_a_whole_regular_image_will_do() {
 #[actix_web::test]
 async fn a_host_that_sends_nothing_is_waited_for_no_longer_than_the_request_may_take() {
     let painter = Painter::linking(Script::new().request());
-    let gateway = painter.gateway(&["127.0.0.1"], "[timeouts]\ntotal_secs = 0.2").await;
+    let gateway = painter.gateway(&["127.0.0.1"], "[timeouts]\ntotal_secs = 1").await;
     refused(&painter, &gateway, "silence").await;
     assert!(painter.images.eventually(Duration::from_secs(5), |log| !log.closed.is_empty()).await);
     gateway.stop().await;

@@ -1,9 +1,6 @@
 //! The real binary while its configuration changes: SIGHUP, certificates, hundreds of streams, and the end of it all.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
 
 use serde_json::json;
 
@@ -33,15 +30,6 @@ fn start(file: &ConfigFile) -> Process {
     Process::start(&["serve", "--config", file.path()], &[("TEST_KEY", KEY), ("ACME_KEY", &acme)])
 }
 
-/// Waits until the log holds `wanted` this often.
-async fn said(process: &Process, wanted: &str, times: usize) {
-    let begun = Instant::now();
-    while process.stderr().matches(wanted).count() < times {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{wanted} is missing: {}", process.stderr());
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[actix_web::test]
 async fn sighup_brings_the_new_configuration_into_force_and_the_log_names_every_fault_of_a_broken_one() {
     let upstream = saying("Hello");
@@ -52,14 +40,14 @@ async fn sighup_brings_the_new_configuration_into_force_and_the_log_names_every_
     fs::write(file.path(), "[limits]\nmax_n = 0\ncolour = 1\n").unwrap();
     process.signal("HUP");
     for line in ["version 1 stays in force", ":2:9: limits.max_n: 0 is out of range", ":3:1: limits.colour"] {
-        said(&process, line, 1).await;
+        process.says(line, 1).await;
     }
     process.gateway().chat(&ask("acme/small")).await.expect(200);
 
     fs::write(file.path(), format!("{good}\n[limits]\nmax_n = 3\n[cors]\nallowed_origins = [\"*\"]\n")).unwrap();
     process.signal("HUP");
-    said(&process, "configuration 2 is in force (signal)", 1).await;
-    said(&process, "cors.allowed_origins is [] until a restart; the configuration says [\"*\"]", 1).await;
+    process.says("configuration 2 is in force (signal)", 1).await;
+    process.says("cors.allowed_origins is [] until a restart; the configuration says [\"*\"]", 1).await;
     assert_eq!(process.gateway().chat(&ask("acme/small")).await.expect(200)["system_fingerprint"], "fp_2");
 }
 
@@ -81,13 +69,13 @@ async fn two_hundred_streams_run_through_reloads_and_the_end_of_the_process() {
     for round in 1..=3 {
         fs::write(file.path(), "[[[").unwrap();
         process.signal("HUP");
-        said(&process, "the new configuration is refused", round).await;
+        process.says("the new configuration is refused", round).await;
         fs::write(file.path(), format!("{good}\n[limits]\nmax_n = {round}\n")).unwrap();
         process.signal("HUP");
-        said(&process, &format!("configuration {} is in force", round + 1), 1).await;
+        process.says(&format!("configuration {} is in force", round + 1), 1).await;
     }
     process.signal("TERM");
-    said(&process, "draining", 1).await;
+    process.says("draining", 1).await;
     gate.open();
 
     for client in &mut streams {

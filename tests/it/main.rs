@@ -102,6 +102,8 @@ mod image_links;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]
+mod keyless;
+#[cfg(test)]
 mod latency_targets;
 #[cfg(test)]
 mod lifecycle;
@@ -114,7 +116,7 @@ mod memory;
 #[cfg(test)]
 mod misspelt;
 #[cfg(test)]
-mod pool;
+mod patience;
 #[cfg(test)]
 mod process;
 #[cfg(test)]

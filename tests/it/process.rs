@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::{
@@ -10,13 +10,15 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
 };
 
-use crate::harness::{NO_ADMIN, TestGateway};
+use crate::{
+    harness::{NO_ADMIN, TestGateway},
+    patience::{eventually, on_this_thread},
+};
 
-/// No process may keep a test waiting longer than this.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Where a server listens before it has said so.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A configuration file that goes with the test.
 pub(crate) struct ConfigFile(PathBuf);
@@ -88,18 +90,14 @@ impl Process {
         let (stdout, stderr) = (Arc::default(), Arc::default());
         let readers =
             vec![collect(child.stdout.take().unwrap(), &stdout), collect(child.stderr.take().unwrap(), &stderr)];
-        let begun = Instant::now();
-        let address = loop {
-            if let Some(address) = greeted(&stdout.lock().unwrap()) {
-                break address;
-            }
-            let ended = child.try_wait().unwrap();
-            let said = || format!("{}{}", stdout.lock().unwrap(), stderr.lock().unwrap());
-            assert!(ended.is_none(), "it ended with {ended:?}: {}", said());
-            assert!(begun.elapsed() < PATIENCE, "it does not greet: {}", said());
-            thread::sleep(Duration::from_millis(5));
+        let mut process = Process { child, stdout, stderr, readers, address: NOWHERE };
+        let greeting = || {
+            let ended = process.child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended with {ended:?}: {}{}", process.stdout(), process.stderr());
+            greeted(&process.stdout())
         };
-        Process { child, stdout, stderr, readers, address }
+        process.address = on_this_thread("it greets", greeting);
+        process
     }
 
     /// The gateway in it.
@@ -112,9 +110,14 @@ impl Process {
         self.stdout.lock().unwrap().clone()
     }
 
-    /// What it has written to standard error.
+    /// What was read so far of what it has written to standard error; see [`Process::says`].
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
+    }
+
+    /// Waits until its log holds this so often.
+    pub(crate) async fn says(&self, wanted: &str, times: usize) {
+        eventually(wanted, async || self.stderr(), |log| log.matches(wanted).count() >= times).await;
     }
 
     /// Sends it a signal, such as `TERM`.
@@ -124,16 +127,18 @@ impl Process {
         assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
     }
 
+    /// Waits until it has so many descriptors open, as the kernel lists them.
+    pub(crate) async fn has_opened(&self, descriptors: usize) {
+        let list = format!("/proc/{}/fd", self.child.id());
+        let open = async || std::fs::read_dir(&list).unwrap().count();
+        eventually("its descriptors are used up", open, |open| *open >= descriptors).await;
+    }
+
     /// Waits for its end, and for the last of what it wrote.
     pub(crate) async fn end(&mut self) -> ExitStatus {
-        let begun = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(begun.elapsed() < PATIENCE, "it does not end: {}", self.stderr());
-            actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-        };
+        let (child, said) = (&mut self.child, &self.stderr);
+        let look = async || child.try_wait().unwrap().ok_or_else(|| said.lock().unwrap().clone());
+        let status = eventually("it ends", look, Result::is_ok).await.unwrap();
         for reader in self.readers.drain(..) {
             reader.join().unwrap();
         }

@@ -9,10 +9,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::harness::{KEY, TestGateway};
-
-/// Nothing a test waits for may take longer.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::{
+    harness::{KEY, TestGateway},
+    patience::PATIENCE,
+};
 
 /// One connection to a gateway.
 pub(crate) struct RawClient {

@@ -5,7 +5,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::Instant,
 };
 
 use pointsman::reload::{Cause, Outcome};
@@ -13,9 +12,10 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{TestGateway, preamble},
+    patience::eventually,
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream},
-    world::{Model, PATIENCE, World, and, ask, saying, stream_of},
+    world::{Model, World, and, ask, saying, stream_of},
 };
 
 /// A directory that goes with the test.
@@ -65,15 +65,13 @@ async fn load(path: &Path, world: &World) -> TestGateway {
 
 /// What the health page says of the configuration, as soon as it is as expected.
 async fn until(gateway: &TestGateway, expected: impl Fn(&Value) -> bool) -> Value {
-    let begun = Instant::now();
-    loop {
-        let config = gateway.get("/health").await.expect(200)["config"].clone();
-        if expected(&config) {
-            return config;
-        }
-        assert!(begun.elapsed() < PATIENCE, "it stays {config}");
-        actix_web::rt::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    let config = async || gateway.get("/health").await.expect(200)["config"].take();
+    eventually("the configuration", config, expected).await
+}
+
+/// The same, when that version is in force and the attempt that brought it is over: the version can be seen earlier.
+async fn in_force(gateway: &TestGateway, version: u64) -> Value {
+    until(gateway, |config| config["version"] == version && config["last_reload"].is_string()).await
 }
 
 async fn metric(gateway: &TestGateway, name: &str) -> f64 {
@@ -92,7 +90,7 @@ async fn a_file_that_is_replaced_comes_into_force_by_itself() {
     assert_eq!(gateway.chat(&ask("acme/small")).await.expect(200)["system_fingerprint"], "fp_1");
 
     folder.put("config.toml", &text(&both));
-    let config = until(&gateway, |config| config["version"] == 2).await;
+    let config = in_force(&gateway, 2).await;
 
     assert_eq!(config["restart_pending"], false);
     let reply = gateway.chat(&ask("acme/small")).await.expect(200);
@@ -115,7 +113,7 @@ async fn a_file_written_in_place_counts_and_a_change_of_comments_makes_no_new_ve
     assert_eq!(config["version"], 1);
 
     fs::write(folder.at("config.toml"), text(&world.clone().with("[limits]\nmax_n = 3"))).unwrap();
-    until(&gateway, |config| config["version"] == 2).await;
+    in_force(&gateway, 2).await;
     gateway.chat(&and(ask("acme/small"), json!({"n": 4}))).await.expect(400);
 }
 
@@ -137,11 +135,11 @@ async fn a_link_that_is_turned_as_in_kubernetes_counts() {
     symlink("..2", folder.at("..data_tmp")).unwrap();
     fs::rename(folder.at("..data_tmp"), folder.at("..data")).unwrap();
     fs::remove_dir_all(folder.at("..1")).unwrap();
-    until(&gateway, |config| config["version"] == 2).await;
+    in_force(&gateway, 2).await;
 
     // And once more, in the directory that took the place of the first.
     fs::write(folder.at("..2").join("config.toml"), text(&world)).unwrap();
-    until(&gateway, |config| config["version"] == 3).await;
+    in_force(&gateway, 3).await;
 }
 
 #[actix_web::test]
@@ -184,7 +182,7 @@ async fn what_only_a_restart_can_change_stays_and_is_named_while_the_rest_comes_
 
     let moved = text(&world.clone().with("[limits]\nmax_n = 3\n[cors]\nallowed_origins = [\"*\"]"));
     folder.put("config.toml", &moved.replace("127.0.0.1:0", "0.0.0.0:1").replace("workers = 1", "workers = 2"));
-    let config = until(&gateway, |config| config["version"] == 2).await;
+    let config = in_force(&gateway, 2).await;
 
     assert_eq!(config["restart_pending"], true);
     assert_eq!(metric(&gateway, "pointsman_config_restart_pending").await, 3.0);
@@ -217,7 +215,7 @@ async fn a_provider_key_in_a_file_is_rotated_without_touching_the_configuration(
     gateway.chat(&ask("acme/small")).await.expect(200);
 
     write_key("sk-upstream-second");
-    until(&gateway, |config| config["version"] == 2).await;
+    in_force(&gateway, 2).await;
     gateway.chat(&ask("acme/small")).await.expect(200);
 
     let requests = upstream.requests();
@@ -233,7 +231,7 @@ async fn overrides_from_the_environment_hold_across_reloads() {
     let gateway = load(&folder.at("config.toml"), &world).await;
 
     folder.put("config.toml", &text(&world.clone().with("[limits]\nmax_n = 7\nmax_tools = 9")));
-    until(&gateway, |config| config["version"] == 2).await;
+    in_force(&gateway, 2).await;
 
     let config = gateway.inner().setup();
     assert_eq!((config.config.limits.request.max_n, config.config.limits.request.max_tools), (2, 9));

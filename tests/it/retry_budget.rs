@@ -3,13 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
     hostile::{body, events, gateway, record_line, stream_of},
+    patience::{PATIENCE, eventually},
     scripted::{Gate, Script, Upstream, refused_address},
-    world::{PATIENCE, error_of, http},
+    world::{error_of, http},
 };
 
 /// One failure opens a circuit for longer than any test runs.
@@ -26,14 +27,9 @@ async fn line(gateway: &TestGateway, reply: &Reply) -> String {
 
 /// Waits until the statistics know the first endpoint: events reach them in batches.
 async fn is_measured(gateway: &TestGateway) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let preview = gateway.post("/api/v1/route/preview", &body(true)).await.expect(200);
-        if preview["candidates"][0]["predicted"]["measured"] == true {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{preview}");
-    }
+    let preview = async || gateway.post("/api/v1/route/preview", &body(true)).await.expect(200);
+    let is_measured = |preview: &Value| preview["candidates"][0]["predicted"]["measured"] == true;
+    eventually("it is measured", preview, is_measured).await;
 }
 
 #[actix_web::test]

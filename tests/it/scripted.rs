@@ -14,8 +14,7 @@ use std::{
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// No script may keep a test waiting longer than this.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::patience::PATIENCE;
 
 /// What one accepted connection does, step by step. After the last step it stays open until the client closes.
 #[derive(Clone, Default)]
@@ -135,7 +134,13 @@ impl Gate {
         *self.0.0.lock().unwrap() = false;
     }
 
-    fn pass(&self) {
+    /// Whether it is open.
+    pub(crate) fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap()
+    }
+
+    /// Keeps this thread until it is open.
+    pub(crate) fn pass(&self) {
         let closed = self.0.0.lock().unwrap();
         drop(self.0.1.wait_timeout_while(closed, PATIENCE, |open| !*open).unwrap());
     }

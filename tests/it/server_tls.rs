@@ -8,7 +8,6 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
 };
 
 use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
@@ -29,6 +28,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     harness::{KEY, TestGateway, preamble},
+    patience::{self, PATIENCE, eventually},
     process::{Process, run},
     scripted::{Gate, Script, Upstream},
     world::{Model, World, and, ask, held_stream, provider_key},
@@ -41,7 +41,7 @@ pub(crate) struct Pair {
     key: String,
 }
 
-pub(crate) fn pair() -> Pair {
+fn pair() -> Pair {
     pair_until(Utc::now() + TimeDelta::days(365))
 }
 
@@ -54,10 +54,10 @@ fn pair_until(end: DateTime<Utc>) -> Pair {
 }
 
 /// Certificate, key and configuration in a directory that goes with the test.
-pub(crate) struct Folder(PathBuf);
+struct Folder(PathBuf);
 
 impl Folder {
-    pub(crate) fn new(pair: &Pair) -> Folder {
+    fn new(pair: &Pair) -> Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("tls-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let folder = Folder(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
@@ -80,7 +80,7 @@ impl Folder {
         path
     }
 
-    pub(crate) async fn start(&self, world: &World) -> TestGateway {
+    async fn start(&self, world: &World) -> TestGateway {
         let environment: Vec<(&str, &str)> =
             world.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         TestGateway::load(&self.config(world), &environment).await
@@ -136,25 +136,56 @@ pub(crate) async fn until(stream: &mut TlsStream<TcpStream>, wanted: &str) -> St
             got.extend_from_slice(&buffer[..read]);
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), reading).await.unwrap();
+    tokio::time::timeout(PATIENCE, reading).await.unwrap();
     String::from_utf8_lossy(&got).into_owned()
+}
+
+/// A gateway over TLS, and what its clients need to trust it.
+pub(crate) struct Encrypted {
+    pub(crate) gateway: TestGateway,
+    pub(crate) pair: Pair,
+    folder: Folder,
+}
+
+impl Encrypted {
+    pub(crate) async fn new(world: World) -> Encrypted {
+        let pair = pair();
+        let folder = Folder::new(&pair);
+        Encrypted { gateway: folder.start(&world).await, pair, folder }
+    }
+
+    pub(crate) async fn client(&self) -> TlsStream<TcpStream> {
+        connect(&self.gateway, &self.pair, ANY).await.unwrap()
+    }
+}
+
+/// A stream whose first word is here, on a connection that trusts this certificate.
+async fn running_stream(gateway: &TestGateway, pair: &Pair) -> TlsStream<TcpStream> {
+    let mut running = connect(gateway, pair, ANY).await.unwrap();
+    send_chat(&mut running, true).await;
+    until(&mut running, "one ").await;
+    running
+}
+
+/// Waits until new connections are shown this certificate.
+async fn is_shown(gateway: &TestGateway, pair: &Pair) {
+    let connected = async || connect(gateway, pair, ANY).await.map(drop);
+    eventually("the new certificate is shown", connected, Result::is_ok).await.unwrap();
 }
 
 #[actix_web::test]
 async fn tls_1_2_and_1_3_are_spoken_with_http_1_1_and_nothing_in_clear() {
     let upstream = crate::world::saying("Hello");
-    let pair = pair();
-    let folder = Folder::new(&pair);
-    let gateway = folder.start(&world(&upstream)).await;
+    let encrypted = Encrypted::new(world(&upstream)).await;
     for version in [&TLS12, &TLS13] {
-        let mut stream = connect(&gateway, &pair, &[version]).await.unwrap();
+        let mut stream = connect(&encrypted.gateway, &encrypted.pair, &[version]).await.unwrap();
         let (_, session) = stream.get_ref();
         assert_eq!(session.protocol_version(), Some(version.version));
         assert_eq!(session.alpn_protocol(), Some(&b"http/1.1"[..]));
         send_chat(&mut stream, false).await;
         assert!(until(&mut stream, "\"usage\"").await.starts_with("HTTP/1.1 200"));
     }
-    let clear = crate::world::raw(gateway.address, "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let clear = crate::world::raw(encrypted.gateway.address, "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     assert!(!clear.contains("200"), "{clear}");
 }
 
@@ -162,20 +193,13 @@ async fn tls_1_2_and_1_3_are_spoken_with_http_1_1_and_nothing_in_clear() {
 async fn a_new_certificate_is_shown_to_new_connections_while_a_stream_runs_on_the_old_one() {
     let gate = Gate::new();
     let upstream = Upstream::start([held_stream(&["one ", "two "], &gate)]);
-    let (old, new) = (pair(), pair());
-    let folder = Folder::new(&old);
-    let gateway = folder.start(&world(&upstream)).await;
-    let mut running = connect(&gateway, &old, ANY).await.unwrap();
-    send_chat(&mut running, true).await;
-    until(&mut running, "one ").await;
+    let new = pair();
+    let Encrypted { gateway, pair: old, folder } = Encrypted::new(world(&upstream)).await;
+    let mut running = running_stream(&gateway, &old).await;
 
     // The files are watched: nobody asks for it.
     folder.put(&new.pem, &new.key);
-    let begun = Instant::now();
-    while connect(&gateway, &new, ANY).await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "the old certificate is shown");
-        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-    }
+    is_shown(&gateway, &new).await;
     assert!(connect(&gateway, &old, ANY).await.is_err(), "the old certificate is no longer shown");
 
     gate.open();
@@ -194,17 +218,11 @@ async fn the_binary_changes_its_certificate_at_a_signal_while_a_stream_runs_and_
     let environment = [("TEST_KEY", KEY), ("ACME_KEY", acme.as_str())];
     let mut process = Process::start(&["serve", "--config", config.to_str().unwrap()], &environment);
     let gateway = process.gateway();
-    let mut running = connect(&gateway, &old, ANY).await.unwrap();
-    send_chat(&mut running, true).await;
-    until(&mut running, "one ").await;
+    let mut running = running_stream(&gateway, &old).await;
 
     folder.put(&new.pem, &new.key);
     process.signal("HUP");
-    let begun = Instant::now();
-    while connect(&gateway, &new, ANY).await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "the old certificate is shown: {}", process.stderr());
-        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-    }
+    is_shown(&gateway, &new).await;
     process.signal("TERM");
     gate.open();
     let rest = until(&mut running, "data: [DONE]").await;
@@ -217,9 +235,8 @@ async fn the_binary_changes_its_certificate_at_a_signal_while_a_stream_runs_and_
 #[actix_web::test]
 async fn a_broken_certificate_changes_nothing() {
     let upstream = crate::world::saying("Hello");
-    let (good, other) = (pair(), pair());
-    let folder = Folder::new(&good);
-    let gateway = folder.start(&world(&upstream)).await;
+    let other = pair();
+    let Encrypted { gateway, pair: good, folder } = Encrypted::new(world(&upstream)).await;
     for (certificate, key, fault) in [
         ("no certificate", good.key.as_str(), "server.tls.certificate: holds no certificate"),
         (&good.pem, "no key", "server.tls.key: holds no private key"),
@@ -242,22 +259,13 @@ async fn a_client_that_reads_nothing_is_dropped_on_tls_too() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     let script = Script::new().request().send(head).repeat(Script::new().send(endless));
     let upstream = Upstream::start([script]);
-    let pair = pair();
-    let folder = Folder::new(&pair);
-    let world = world(&upstream).with("[timeouts]\nclient_write_stall_secs = 0.3");
-    let gateway = folder.start(&world).await;
-    let mut stalled = connect(&gateway, &pair, ANY).await.unwrap();
+    let encrypted = Encrypted::new(world(&upstream).with("[timeouts]\nclient_write_stall_secs = 0.3")).await;
+    let mut stalled = encrypted.client().await;
     send_chat(&mut stalled, true).await;
 
-    let begun = Instant::now();
-    while gateway.inner().setup().admission.in_flight() == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-    }
-    while gateway.inner().setup().admission.in_flight() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it is still served");
-        actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-    }
+    assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await);
+    patience::until("it is no longer served", || encrypted.gateway.inner().setup().admission.in_flight() == 0).await;
+    assert!(upstream.eventually(PATIENCE, |log| log.closed.len() == 1).await, "the upstream is let go");
 }
 
 /// What `pointsman check` says of what lies in the folder.

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -15,43 +14,25 @@ use tokio_rustls::client::TlsStream;
 
 use crate::{
     enemy::PATH,
-    harness::TestGateway,
     hostile::{CHUNKED, chunk, text},
+    patience::{self, PATIENCE, takes_less_than},
     raw_client::RawClient,
     scripted::{Script, Upstream},
-    server_tls::{ANY, Folder, Pair, connect, pair, send_chat, until, world},
-    world::{World, saying},
+    server_tls::{Encrypted, send_chat, until, world},
+    world::saying,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A gateway over TLS, and what its clients need to trust it.
-struct Encrypted {
-    gateway: TestGateway,
-    pair: Pair,
-    _folder: Folder,
-}
-
-impl Encrypted {
-    async fn new(world: World) -> Encrypted {
-        let pair = pair();
-        let folder = Folder::new(&pair);
-        Encrypted { gateway: folder.start(&world).await, pair, _folder: folder }
-    }
-
-    async fn client(&self) -> TlsStream<TcpStream> {
-        connect(&self.gateway, &self.pair, ANY).await.unwrap()
-    }
-
-    fn connections(&self) -> usize {
-        self.gateway.inner().setup().admission.load().read().connections
-    }
+/// How many connections a gateway counts.
+fn connections(encrypted: &Encrypted) -> usize {
+    encrypted.gateway.inner().setup().admission.load().read().connections
 }
 
 /// Everything up to the end of the connection, however it ends.
 async fn rest(client: &mut TlsStream<TcpStream>) -> String {
     let mut said = Vec::new();
-    let _ = timeout(10 * SECOND, client.read_to_end(&mut said)).await.expect("the connection ends");
+    let _ = timeout(PATIENCE, client.read_to_end(&mut said)).await.expect("the connection ends");
     String::from_utf8_lossy(&said).into_owned()
 }
 
@@ -74,7 +55,7 @@ async fn leave(mut client: TlsStream<TcpStream>, how: Leaving) {
     }
 }
 
-/// The figure of `enemy_leaving`, over TLS: a busy machine is forgiven twice.
+/// The figure of `enemy_leaving`, over TLS.
 #[actix_web::test]
 async fn whoever_leaves_takes_the_upstream_along_within_a_fifth_of_a_second() {
     const FIGURE: Duration = Duration::from_millis(200);
@@ -85,25 +66,21 @@ async fn whoever_leaves_takes_the_upstream_along_within_a_fifth_of_a_second() {
         (Script::new().request().send(begun), true, Some("Hello")),
     ] {
         for how in [Leaving::InOrder, Leaving::Fin, Leaving::Reset] {
-            let mut quickest = Duration::MAX;
-            for _ in 0..3 {
+            takes_less_than(FIGURE, format!("{how:?}, {content:?}"), async || {
                 let upstream = Upstream::start([script.clone()]);
                 let encrypted = Encrypted::new(world(&upstream)).await;
                 let mut client = encrypted.client().await;
                 send_chat(&mut client, streamed).await;
                 match content {
                     Some(content) => drop(until(&mut client, content).await),
-                    None => assert!(upstream.eventually(5 * SECOND, |log| log.requests.len() == 1).await),
+                    None => assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await),
                 }
                 let left = Instant::now();
                 leave(client, how).await;
-                assert!(upstream.eventually(SECOND, |log| log.closed.len() == 1).await, "{how:?}, {content:?}");
-                quickest = quickest.min(upstream.log().closed[0].saturating_duration_since(left));
-                if quickest < FIGURE {
-                    break;
-                }
-            }
-            assert!(quickest < FIGURE, "{how:?}, {content:?}: {quickest:?}");
+                assert!(upstream.eventually(5 * SECOND, |log| log.closed.len() == 1).await, "{how:?}, {content:?}");
+                upstream.log().closed[0].saturating_duration_since(left)
+            })
+            .await;
         }
     }
 }
@@ -118,7 +95,7 @@ async fn a_head_that_does_not_end_ends_its_connection() {
         client.write_all(said.as_bytes()).await.unwrap();
         let answer = rest(&mut client).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
-        assert!(begun.elapsed() < 2 * SECOND, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 5 * SECOND, "{:?}", begun.elapsed());
     }
 }
 
@@ -136,11 +113,7 @@ async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_no
         rest(&mut client).await;
         assert!(begun.elapsed() < 6 * SECOND, "{next_head:?} kept it for {:?}", begun.elapsed());
     }
-    let begun = Instant::now();
-    while encrypted.connections() > 0 {
-        assert!(begun.elapsed() < 5 * SECOND, "connections that were closed still count");
-        actix_web::rt::time::sleep(Duration::from_millis(20)).await;
-    }
+    patience::until("what was closed no longer counts", || connections(&encrypted) == 0).await;
 }
 
 /// Whoever is refused while its body is still on the way must get to read why.
@@ -160,7 +133,7 @@ async fn a_refusal_arrives_although_a_body_was_sent() {
             writer
         };
         let mut said = Vec::new();
-        let reading = timeout(10 * SECOND, reader.read_to_end(&mut said));
+        let reading = timeout(PATIENCE, reader.read_to_end(&mut said));
         let _ = futures_util::future::join(writing, reading).await;
         let said = String::from_utf8_lossy(&said);
         assert!(said.starts_with("HTTP/1.1 401") && said.ends_with("}}}"), "{said}");
@@ -179,18 +152,23 @@ async fn clients_that_do_not_say_hello_keep_nobody_out_and_are_closed() {
     let mut client = encrypted.client().await;
     send_chat(&mut client, false).await;
     until(&mut client, "\"usage\"").await;
-    assert!(begun.elapsed() < SECOND, "kept out for {:?}", begun.elapsed());
+    // A worker waits three seconds for a hello.
+    assert!(begun.elapsed() < Duration::from_millis(2_500), "kept out for {:?}", begun.elapsed());
     for mut silent in silent {
         assert_eq!(silent.rest().await, "");
     }
 }
 
-/// Whether a connection is served, asked in clear; `None` where it waits.
-async fn is_served(address: SocketAddr) -> (RawClient, bool) {
+const ALIVE: &str = "{\"status\":\"ok\"}";
+
+/// How long it takes to believe that nobody answers.
+const A_WHILE: Duration = Duration::from_millis(300);
+
+/// A client that has asked, in clear, whether the gateway lives.
+async fn asking(address: SocketAddr) -> RawClient {
     let mut client = RawClient::connect(address).await;
     client.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    let served = client.hears_within(Duration::from_millis(300)).await;
-    (client, served)
+    client
 }
 
 /// No more connections than configured are taken in; the next one waits in the system's queue until one leaves.
@@ -202,21 +180,21 @@ async fn connections_beyond_the_limit_wait_until_one_leaves() {
     let gateway = few().start().await;
     let mut inside = Vec::new();
     for _ in 0..3 {
-        let (client, served) = is_served(gateway.address).await;
-        assert!(served);
+        let mut client = asking(gateway.address).await;
+        client.until(ALIVE).await;
         inside.push(client);
     }
-    let (mut waiting, served) = is_served(gateway.address).await;
-    assert!(!served, "a fourth connection was taken in");
+    let mut waiting = asking(gateway.address).await;
+    assert!(!waiting.hears_within(A_WHILE).await, "a fourth connection was taken in");
     inside.pop();
-    waiting.until("{\"status\":\"ok\"}").await;
+    waiting.until(ALIVE).await;
 
     let encrypted = Encrypted::new(few()).await;
     let mut inside = futures_util::future::join_all((0..3).map(|_| encrypted.client())).await;
     let mut waiting = Box::pin(encrypted.client());
-    assert!(timeout(Duration::from_millis(300), &mut waiting).await.is_err(), "a fourth connection was taken in");
+    assert!(timeout(A_WHILE, &mut waiting).await.is_err(), "a fourth connection was taken in");
     inside.pop();
-    let mut client = timeout(5 * SECOND, waiting).await.unwrap();
+    let mut client = timeout(PATIENCE, waiting).await.unwrap();
     client.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    until(&mut client, &json!({"status": "ok"}).to_string()).await;
+    until(&mut client, ALIVE).await;
 }

@@ -1,14 +1,15 @@
 //! Conversations stay where their prompt is cached, as far as that pays: by `session_id`, by how they begin, never pinned.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::{
     harness::{KEY, TestGateway},
+    patience::{eventually, until},
     raw_client::RawClient,
     scripted::{Script, Upstream},
-    world::{Model, PATIENCE, World, answer, ask, http},
+    world::{Model, World, answer, ask, http},
 };
 
 /// A second key, for a caller of its own.
@@ -138,14 +139,14 @@ async fn a_cache_that_holds_nothing_is_soon_expected_to() {
     let (gateway, _upstreams) = cheap_and_dear(0, "").await;
     let turns = turn("Be kind. ", "Which way?", json!({}));
     to_dear(&gateway, turns.clone()).await;
-    let deadline = Instant::now() + PATIENCE;
-    let mut stayed = 0;
-    while goes(&gateway, &turns).await.0 == "dear" {
-        stayed += 1;
-        assert!(Instant::now() < deadline, "it stayed for {stayed} turns");
-        actix_web::rt::time::sleep(Duration::from_millis(1)).await;
+    for _ in 0..40 {
+        let before = gateway.snapshot_version();
+        if goes(&gateway, &turns).await.0 != "dear" {
+            return;
+        }
+        until("the routing hears of it", || gateway.snapshot_version() > before).await;
     }
-    assert!(stayed < 40, "it stayed for {stayed} turns");
+    panic!("it stayed for forty turns");
 }
 
 #[actix_web::test]
@@ -186,12 +187,8 @@ async fn a_conversation_that_was_broken_off_goes_on_where_it_was() {
     client.until("onwards").await;
     client.hang_up();
     let next = later(first);
-    let deadline = Instant::now() + PATIENCE;
     let code = async || gateway.post("/api/v1/route/preview", &next).await.expect(200)["decision_code"].take();
-    while code().await != "session_sticky" {
-        assert!(Instant::now() < deadline, "nobody remembers where it was");
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("it is remembered where it was", code, |code| code == "session_sticky").await;
 }
 
 /// Long prompts take long here although they were cached: if they counted, a slope would be learned.

@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use pointsman::upstream::{Call, Connection, TransportLimits, UpstreamClient};
 
 use crate::{
-    scripted::{Script, Upstream},
+    scripted::{Gate, Script, Upstream},
     upstream_calls::{AMPLE, client_within, limits, ok, outcome, plain, streamed},
 };
 
@@ -73,7 +73,7 @@ async fn a_body_that_never_pauses_runs_into_the_deadline() {
     let endless = |gap| Script::new().request().send(HEAD).repeat(Script::new().send(chunk).pause(gap));
     for gap in [Duration::ZERO, Duration::from_millis(5)] {
         let upstream = Upstream::start([endless(gap)]);
-        let call = Call { deadline: Instant::now() + SHORT, ..streamed("{}") };
+        let call = Call { deadline: Instant::now() + 10 * SHORT, ..streamed("{}") };
         let came = outcome(&client(&upstream, AMPLE), call).await;
         assert!(came.starts_with("deadline after 'hello"), "{came:.100}");
     }
@@ -81,20 +81,24 @@ async fn a_body_that_never_pauses_runs_into_the_deadline() {
 
 #[actix_web::test]
 async fn pauses_shorter_than_the_idle_clock_are_no_stall_however_many() {
-    let slow = Script::new().request().send(HEAD).trickle("1\r\nx\r\n".repeat(10), 6, Duration::from_millis(40));
+    let slow = Script::new().request().send(HEAD).trickle("1\r\nx\r\n".repeat(10), 6, Duration::from_millis(150));
     let upstream = Upstream::start([slow.send("0\r\n\r\n")]);
-    let client = client(&upstream, Duration::from_millis(250));
+    // Less than all pauses together, much more than any of them.
+    let client = client(&upstream, Duration::from_secs(1));
     assert_eq!(outcome(&client, streamed("{}")).await, "x".repeat(10));
 }
 
 #[actix_web::test]
 async fn a_reader_that_takes_its_time_is_not_the_upstreams_fault() {
-    let script = Script::new().request().send(format!("{HEAD}5\r\nhello\r\n")).pause(SHORT * 3);
-    let upstream = Upstream::start([script.send("4\r\n you\r\n0\r\n\r\n")]);
+    let (go_on, rest_is_out) = (Gate::new(), Gate::new());
+    let script = Script::new().request().send(format!("{HEAD}5\r\nhello\r\n")).wait(&go_on);
+    let upstream = Upstream::start([script.send("4\r\n you\r\n0\r\n\r\n").open(&rest_is_out)]);
     let mut answer = client(&upstream, SHORT * 2).send(streamed("{}")).await.unwrap();
     assert_eq!(answer.body.next().await.unwrap().unwrap(), "hello");
     // Waits once, a little, and leaves the timer behind; then is busy elsewhere for longer than the clock allows.
     assert!(actix_web::rt::time::timeout(Duration::from_millis(10), answer.body.next()).await.is_err());
+    go_on.open();
+    rest_is_out.pass();
     actix_web::rt::time::sleep(SHORT * 5).await;
     assert_eq!(answer.body.next().await.unwrap().unwrap(), " you");
     assert!(answer.body.next().await.is_none());

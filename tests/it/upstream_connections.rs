@@ -1,16 +1,34 @@
 //! Which connections are used again, which never, and that nobody is ever given another call's answer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
+use pointsman::upstream::UpstreamClient;
 
 use crate::{
+    patience::{PATIENCE, takes_less_than},
     scripted::{Gate, Script, Upstream},
     upstream_calls::{client, ok, outcome, plain, streamed, timed},
 };
 
 /// The figure of a cancelled call: the upstream sees the close within this time.
 const AT_ONCE: Duration = Duration::from_millis(200);
+
+/// What was written to a socket of this machine has arrived after this long.
+const LOOPBACK: Duration = Duration::from_millis(50);
+
+/// Fails the test unless the connection to an upstream that says this is closed at once after `leave`.
+async fn closes_at_once(says: impl Into<String>, leave: impl AsyncFn(&Upstream, &UpstreamClient)) {
+    let script = Script::new().request().send(says.into());
+    takes_less_than(AT_ONCE, "the close", async || {
+        let upstream = Upstream::start([script.clone()]);
+        leave(&upstream, &client(&upstream.url("/v1"))).await;
+        let left = Instant::now();
+        assert!(upstream.eventually(PATIENCE, |log| log.closed.len() == 1).await);
+        upstream.log().closed[0].saturating_duration_since(left)
+    })
+    .await;
+}
 
 /// Two calls; the first connection plays `script`, the second answers "two". Says how both went and how many
 /// connections it took.
@@ -89,15 +107,16 @@ async fn bytes_after_an_answer_never_become_the_next_answer() {
 #[actix_web::test]
 async fn bytes_that_arrive_unnoticed_between_two_calls_never_become_the_next_answer() {
     for stray in [ok("LEAK"), "HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n".to_owned()] {
-        let late = Gate::new();
-        let scripts = [Script::new().request().send(ok("one")).wait(&late).send(stray), Script::answering(ok("two"))];
-        let upstream = Upstream::start(scripts);
+        let (late, sent) = (Gate::new(), Gate::new());
+        let strays = Script::new().request().send(ok("one")).wait(&late).send(stray).open(&sent);
+        let upstream = Upstream::start([strays, Script::answering(ok("two"))]);
         let client = client(&upstream.url("/v1"));
         assert_eq!(outcome(&client, plain("one")).await, "one");
 
-        // The thread sleeps, and the runtime with it: when the next call begins, only the kernel has the bytes.
+        // The thread waits, and the runtime with it: when the next call begins, only the kernel has the bytes.
         late.open();
-        std::thread::sleep(Duration::from_millis(100));
+        sent.pass();
+        std::thread::sleep(LOOPBACK);
 
         assert_eq!(outcome(&client, plain("two")).await, "two");
         assert_eq!(upstream.connections(), 2);
@@ -113,8 +132,13 @@ async fn a_cancelled_calls_answer_never_reaches_the_next_call() {
         let upstream = Upstream::start([cancelled, Script::answering(ok("two"))]);
         let client = client(&upstream.url("/v1"));
 
-        let first = actix_web::rt::time::timeout(Duration::from_millis(50), client.send(plain("one"))).await;
-        assert!(first.is_err(), "an interim head is no answer");
+        let mut first = Box::pin(client.send(plain("one")));
+        tokio::select! {
+            _ = &mut first => panic!("an interim head is no answer"),
+            arrived = upstream.eventually(PATIENCE, |log| log.requests.len() == 1) => assert!(arrived),
+        }
+        let answered = actix_web::rt::time::timeout(Duration::from_millis(50), first).await;
+        assert!(answered.is_err(), "an interim head is no answer");
         late.open();
 
         assert_eq!(outcome(&client, plain("two")).await, "two");
@@ -188,33 +212,30 @@ async fn a_kept_connection_that_dies_after_the_first_byte_of_an_answer_is_not_re
 async fn a_body_that_is_dropped_closes_its_connection_at_once() {
     let chunk = "5\r\nhello\r\n";
     let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-    let upstream = Upstream::start([Script::new().request().send(format!("{head}{chunk}"))]);
-    let client = client(&upstream.url("/v1"));
-    let mut answer = client.send(streamed("{}")).await.unwrap();
-    assert_eq!(answer.body.next().await.unwrap().unwrap(), "hello");
-    assert!(upstream.log().closed.is_empty());
-
-    drop(answer);
-
-    assert!(upstream.eventually(AT_ONCE, |log| log.closed.len() == 1).await);
+    closes_at_once(format!("{head}{chunk}"), async |upstream, client| {
+        let mut answer = client.send(streamed("{}")).await.unwrap();
+        assert_eq!(answer.body.next().await.unwrap().unwrap(), "hello");
+        assert!(upstream.log().closed.is_empty());
+        drop(answer);
+    })
+    .await;
 }
 
 #[actix_web::test]
 async fn a_call_that_is_dropped_before_its_answer_closes_its_connection_at_once() {
-    let upstream = Upstream::start([Script::new().request()]);
-    let client = client(&upstream.url("/v1"));
-    let call = actix_web::rt::time::timeout(Duration::from_millis(50), client.send(streamed("{}")));
-    assert!(call.await.is_err());
-    assert!(upstream.eventually(AT_ONCE, |log| log.closed.len() == 1).await);
+    closes_at_once("", async |upstream, client| {
+        tokio::select! {
+            _ = client.send(streamed("{}")) => panic!("nobody answered"),
+            arrived = upstream.eventually(PATIENCE, |log| log.requests.len() == 1) => assert!(arrived),
+        }
+    })
+    .await;
 }
 
 #[actix_web::test]
 async fn a_refused_encoding_closes_its_connection_at_once() {
     let answer = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 1000000\r\n\r\n";
-    let upstream = Upstream::start([Script::new().request().send(answer)]);
-    let client = client(&upstream.url("/v1"));
-    assert_eq!(outcome(&client, plain("{}")).await, "malformed 200");
-    assert!(upstream.eventually(AT_ONCE, |log| log.closed.len() == 1).await);
+    closes_at_once(answer, async |_, client| assert_eq!(outcome(client, plain("{}")).await, "malformed 200")).await;
 }
 
 #[actix_web::test]

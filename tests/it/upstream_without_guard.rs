@@ -41,19 +41,20 @@ async fn awc_alone_takes_a_cut_body_for_a_whole_one() {
 
 #[actix_web::test]
 async fn awc_alone_takes_bytes_after_a_body_for_the_next_answer() {
-    let late = Gate::new();
+    let (late, sent) = (Gate::new(), Gate::new());
     let upstream = Upstream::start([Script::new()
         .request()
         .send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfirst")
         .wait(&late)
-        .send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstale")]);
+        .send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstale")
+        .open(&sent)]);
     let client = bare_client();
 
     let mut first = client.post(upstream.url("/")).send_body("{}").await.unwrap();
     assert_eq!(first.body().await.unwrap(), "first");
     // The bytes reach the kernel without the runtime having looked at the socket in between.
     late.open();
-    std::thread::sleep(Duration::from_millis(100));
+    sent.pass();
 
     let mut second = client.post(upstream.url("/")).send_body("{}").await.unwrap();
     assert_eq!(second.body().await.unwrap(), "stale");

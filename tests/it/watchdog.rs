@@ -2,8 +2,6 @@
 //!
 //! The message that kills them exists in this file alone: whoever has an address may teach its actor a message.
 
-use std::time::{Duration, Instant};
-
 use actix::{Actor, Addr, Context, Handler, Message};
 use pointsman_actors::{
     catalog::CatalogActor,
@@ -15,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
-    world::{Model, PATIENCE, World, ask, saying},
+    patience::{eventually, until},
+    world::{Model, World, ask, saying},
 };
 
 #[derive(Message)]
@@ -42,20 +41,13 @@ where
     A: Actor<Context = Context<A>> + Handler<Die>,
 {
     assert!(actor.send(Die).await.is_err());
-    let begun = Instant::now();
-    while actor.connected() {
-        assert!(begun.elapsed() < PATIENCE, "it lives");
-        actix_web::rt::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("it is dead", || !actor.connected()).await;
 }
 
 /// Waits until an actor was replaced and the gateway is ready again.
 async fn recovers(gateway: &TestGateway, actor: &str) {
-    let begun = Instant::now();
-    while restarts(gateway, actor).await == 0 || gateway.get("/health/ready").await.status != 200 {
-        assert!(begun.elapsed() < PATIENCE, "nobody took its place");
-        actix_web::rt::time::sleep(Duration::from_millis(5)).await;
-    }
+    let state = async || (restarts(gateway, actor).await, gateway.get("/health/ready").await.status);
+    eventually("another one takes its place", state, |(restarts, ready)| *restarts > 0 && *ready == 200).await;
 }
 
 async fn restarts(gateway: &TestGateway, actor: &str) -> u64 {

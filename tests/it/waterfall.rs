@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use crate::{
     harness::{Reply, TestGateway},
     hostile::{CHUNKED, body, chunk, delta, events, gateway, ok, status, stream_of},
+    patience::PATIENCE,
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream, refused_address},
-    world::{Model, PATIENCE, World, and, ask, completion, http},
+    world::{Model, World, and, ask, completion, http},
 };
 
 /// The metrics of a `Server-Timing` header: name, description, milliseconds. Panics where the grammar is not kept.

@@ -4,6 +4,7 @@
 //! off: which endpoint serves follows from prices and measured figures alone.
 
 use std::{
+    borrow::Borrow,
     fmt::Write as _,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
@@ -14,11 +15,9 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Reply, TestGateway},
+    patience::PATIENCE,
     scripted::{Gate, Script, Upstream},
 };
-
-/// How long a test waits for something that is bound to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A configuration under construction.
 #[derive(Clone, Default)]
@@ -193,6 +192,11 @@ pub(crate) fn http(status: u16, body: &Value) -> String {
     http_with(status, "", body)
 }
 
+/// A whole refusal of an upstream in OpenAI's form.
+pub(crate) fn refusal(status: u16) -> String {
+    http(status, &json!({"error": {"message": "Refused.", "type": "some_error", "code": null}}))
+}
+
 /// A whole HTTP answer with further header lines, each ended with CR LF.
 pub(crate) fn http_with(status: u16, headers: &str, body: &Value) -> String {
     let body = body.to_string();
@@ -231,10 +235,16 @@ pub(crate) fn ask(model: &str) -> Value {
 }
 
 /// The same request with the members of `more` in addition.
-pub(crate) fn and(mut request: Value, more: Value) -> Value {
-    let Value::Object(more) = more else { panic!("not an object") };
+pub(crate) fn and(mut request: Value, more: impl Borrow<Value>) -> Value {
+    let more = more.borrow().as_object().expect("an object").clone();
     request.as_object_mut().unwrap().extend(more);
     request
+}
+
+/// The members of an array of objects, under this name.
+pub(crate) fn column<'a>(list: &'a Value, name: &str) -> Vec<&'a str> {
+    let items = list.as_array().unwrap_or_else(|| panic!("no list: {list}"));
+    items.iter().map(|item| item[name].as_str().unwrap_or_else(|| panic!("no {name}: {item}"))).collect()
 }
 
 impl Upstream {
@@ -290,7 +300,7 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let (mut got, mut buffer) = (Vec::new(), [0; 16 * 1024]);
     while let Ok(read @ 1..) = socket.read(&mut buffer) {
         got.extend_from_slice(&buffer[..read]);
-        socket.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
     }
     String::from_utf8_lossy(&got).into_owned()
 }

@@ -43,7 +43,7 @@ pub use naming::order_leads_nowhere;
 pub use patience::{first_byte_clock, hedge_after, overdue_after};
 pub use reason::reason_sentence;
 pub use reference::reference_scores;
-pub use replay::{Difference, Lost, Recomputed, Replay, replay, rescore};
+pub use replay::{Difference, Lost, Recomputed, Replay, replay};
 pub use score::{score_unit, term_names};
 pub use what_if::{Imagination, ImaginedWorld};
 pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_in};

@@ -121,14 +121,6 @@ pub fn replay(decision: &Decision, policy: &RoutingPolicy) -> Replay {
     }
 }
 
-/// The scores of a decision's candidates, in their order, as its own seed gives them: bit for bit those that were
-/// recorded, under the same policy.
-#[must_use]
-pub fn rescore(decision: &Decision, policy: &RoutingPolicy) -> Vec<f64> {
-    let contest = Contest::of(decision, policy);
-    decision.candidates.iter().map(|candidate| contest.score(candidate)).collect()
-}
-
 /// A recorded candidate with what came out for it.
 struct Remade<'a> {
     candidate: &'a Candidate,
