@@ -249,7 +249,19 @@ mod tests {
 
     #[actix_web::test]
     async fn a_name_that_does_not_resolve_is_a_connect_failure() {
-        let fault = target("no-such-host.invalid:80", Duration::from_secs(5)).open().await.unwrap_err();
-        assert_eq!(fault.kind(), FailureKind::Connect, "{fault}");
+        // Longer than any name may be, so that no name server is asked.
+        let target = Target { host: "x".repeat(64), port: 80, tls: None, timeout: Duration::from_secs(5) };
+        let fault = target.open().await.unwrap_err();
+        assert_eq!((fault.kind(), cause(&fault)), (FailureKind::Connect, "name_unknown"), "{fault}");
+    }
+
+    #[test]
+    fn certificates_that_do_not_fit_are_told_apart() {
+        let refused = |fault| cause(&ConnectFault::Tls(io::Error::other(rustls::Error::InvalidCertificate(fault))));
+        assert_eq!(refused(CertificateError::NotValidForName), "tls_name_mismatch");
+        assert_eq!(refused(CertificateError::UnknownIssuer), "tls_unknown_issuer");
+        assert_eq!(refused(CertificateError::Expired), "tls_expired");
+        assert_eq!(refused(CertificateError::Revoked), "tls_certificate");
+        assert_eq!(cause(&ConnectFault::Tls(io::ErrorKind::UnexpectedEof.into())), "tls_handshake");
     }
 }

@@ -64,21 +64,6 @@ async fn the_log_says_where_and_why_nobody_was_reached_and_the_client_hears_why_
 }
 
 #[actix_web::test]
-async fn a_name_that_nobody_knows_is_called_so() {
-    // Longer than any name may be, so that no name server is asked.
-    let host = "x".repeat(64);
-    let (mut process, _file) = process(&format!("http://{host}/v1"), "");
-    let gateway = process.gateway();
-    let reply = gateway.chat(&ask("acme/small")).await;
-    let id = reply.header("x-generation-id").unwrap().to_owned();
-    let explained = gateway.get(&format!("/api/v1/route/explain?generation_id={id}")).await.expect(200);
-    assert_eq!(explained["attempts"][0]["cause"], json!("name_unknown"), "{explained}");
-    process.signal("TERM");
-    process.end().await;
-    line(&process.stderr(), &[&format!("{host}:80: name_unknown: ")]);
-}
-
-#[actix_web::test]
 async fn as_long_as_a_circuit_lets_calls_pass_the_wait_is_a_second() {
     let failing = always(500, &json!({"error": {"message": "down"}}));
     let (process, _file) = process(&failing.url("/v1"), "[routing.breaker]\nconsecutive = 9\n");
