@@ -151,11 +151,10 @@ impl FirstToken {
         self.fit.map(|fit| Fit { intercept: fit.intercept - self.returned(&fit, now, policy), ..fit })
     }
 
-    /// Observations it rests on, as they count at `now`: the recent ones, and as these fade the long run instead.
+    /// Observations it rests on, as they count at `now`.
     #[must_use]
     pub fn weight(&self, now: Tick, policy: &StatsPolicy) -> f64 {
-        let left = remaining_since(self.at, now, policy.half_life);
-        left * self.weight + (1.0 - left) * self.long_run.weight.min(LONG_RUN_WEIGHT)
+        self.weight * remaining_since(self.at, now, policy.half_life)
     }
 
     /// What the intercept would be without an observation of this kind that is already in it.
@@ -362,9 +361,8 @@ mod tests {
         let model = fed((0..500).map(|_| (0.2, 1)));
         let now = Tick(500 * 1_000_000);
         assert!(model.weight(now, &policy()) <= 40.0);
-        let weight = |half_lives: u64| model.weight(Tick((500 + 60 * half_lives) * 1_000_000), &policy());
-        let fading = |half_lives: u64| weight(half_lives) - LONG_RUN_WEIGHT;
-        assert!((fading(1) / fading(0) - 0.5).abs() < 1e-9, "down to what the long run counts for");
+        let later = Tick(560 * 1_000_000);
+        assert!((model.weight(later, &policy()) / model.weight(now, &policy()) - 0.5).abs() < 1e-9);
     }
 
     #[test]
