@@ -296,6 +296,18 @@ fn three_failures_open_the_breaker_one_probe_closes_it() {
 }
 
 #[test]
+fn answers_to_requests_from_before_an_outage_do_not_make_its_failures_usual() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
+    (0..40).for_each(|second| rig.attempt("acme/a", f64::from(second), OK));
+    let before: Vec<Claim> = (0..2).map(|_| rig.claim("acme/a", 40.0).unwrap()).collect();
+    rig.attempt("acme/a", 40.5, server_error());
+    rig.attempt("acme/a", 40.6, server_error());
+    before.into_iter().for_each(|claim| _ = rig.finish(claim, 40.7, OK));
+    rig.attempt("acme/a", 40.8, server_error());
+    assert_eq!(rig.circuit("acme/a", 41.0), "open", "the third failure in a row opens it, as ever");
+}
+
+#[test]
 fn a_cancelled_probe_frees_its_slot_and_a_failed_one_opens_for_longer() {
     let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
     rig.attempt("acme/a", 0.0, refused());

@@ -13,6 +13,10 @@ use crate::{
 const STILL_LATER: f64 = 0.3;
 /// ... and that much is known about it, in observations.
 const LATE_WEIGHT: f64 = 4.0;
+/// What the long-run mean, to which an estimate returns as it ages, counts for in its doubt, in observations ...
+const LONG_RUN_WEIGHT: f64 = 3.0;
+/// ... and half-lives without an observation until it counts for so much.
+const RETURNED: f64 = 2.0;
 /// Load (ln) from which a request delays those behind it.
 const QUEUEING: f64 = 0.05;
 /// Half-lives after which an estimate gets no staler.
@@ -29,6 +33,8 @@ pub(super) struct Rules {
     /// Variance per second without an observation.
     staleness: f64,
     stalest: f64,
+    /// Share of the way back to the long-run mean, per second without an observation.
+    return_rate: f64,
     doubt: f64,
     failure_doubt: f64,
     streamed: bool,
@@ -51,6 +57,7 @@ impl Rules {
             exploration: policy.exploration,
             staleness: policy.staleness / half_life,
             stalest: STALEST * half_life,
+            return_rate: 1.0 / (RETURNED * half_life),
             doubt: if swift { 1.0 } else { TIMID },
             failure_doubt: if reliable { policy.exploration } else { 0.0 },
             streamed,
@@ -64,7 +71,8 @@ impl Rules {
     /// Standard deviation of what the noise doubts: the mean, more so the fewer and older its observations.
     fn uncertainty(&self, inputs: &Inputs) -> f64 {
         let weight = if inputs.late > 0.0 { inputs.weight.max(LATE_WEIGHT) } else { inputs.weight };
-        let of_mean = self.exploration * self.exploration * inputs.variance / (weight + 0.5);
+        let usual = LONG_RUN_WEIGHT.min(inputs.successes) * (self.return_rate * inputs.age).min(1.0);
+        let of_mean = self.exploration * self.exploration * inputs.variance / (weight + usual + 0.5);
         (of_mean + self.staleness * inputs.age.min(self.stalest)).sqrt()
     }
 

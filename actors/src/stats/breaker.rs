@@ -24,6 +24,9 @@ const FAULT_MOST: Duration = Duration::from_secs(15 * 60);
 const COOLING_MOST: Duration = Duration::from_secs(60);
 /// How long a 429 without a date is honoured.
 const COOLING_DEFAULT: Duration = Duration::from_secs(1);
+/// Answers in a row after which earlier openings are forgotten: the next outage is another one, and short again until it
+/// proves long. One that fails a tenth of the time hardly ever gives so many.
+const SOUND: u32 = 30;
 
 /// As what a request passed; its verdict is read accordingly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +62,8 @@ enum State {
 pub struct Breaker {
     state: State,
     failures: u32,
+    /// Answers in a row.
+    answers: u32,
     opens: u32,
     faults: u32,
     last: Option<Cause>,
@@ -118,6 +123,10 @@ impl Breaker {
     /// The request was answered well. Gives whether that closed the breaker.
     pub fn succeed(&mut self, caller: Caller) -> bool {
         self.failures = 0;
+        self.answers = self.answers.saturating_add(1);
+        if self.answers >= SOUND && self.state == State::Closed {
+            self.opens = 0;
+        }
         let closes = match (self.state, caller) {
             (State::Probing { .. }, Caller::Probe | Caller::Panic) => true,
             (State::Open { .. }, Caller::Panic) => true,
@@ -132,6 +141,7 @@ impl Breaker {
     /// Counts a failure; [`Breaker::trip`] decides what follows.
     pub fn count(&mut self, cause: Cause) {
         self.failures = self.failures.saturating_add(1);
+        self.answers = 0;
         self.last = Some(cause);
     }
 
@@ -306,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn each_opening_lasts_longer_up_to_the_fifth() {
+    fn each_opening_lasts_longer_up_to_the_sixth() {
         let mut breaker = Breaker::default();
         let mut now = at(0.0);
         let mut lengths = Vec::new();
@@ -318,7 +328,17 @@ mod tests {
             assert_eq!(breaker.admit(now, true, false), Ok(Caller::Probe));
             breaker.trip(now, Caller::Probe, false, &policy(), |_| 1.0);
         }
-        assert_eq!(lengths, [5, 10, 20, 40, 80, 80, 80, 80]);
+        assert_eq!(lengths, [5, 10, 20, 40, 80, 160, 160, 160]);
+    }
+
+    #[test]
+    fn thirty_answers_in_a_row_make_the_next_outage_a_first_one() {
+        let after = |answers: usize| {
+            let again = format!("0 refused, 6 probe, 7 probe-fail, 18 probe, 19 probe-ok{}", ", 20 ok".repeat(answers));
+            played(&format!("{again}, 30 refused"))
+        };
+        assert_eq!(after(28), "open until 40", "the probe's answer is one of them");
+        assert_eq!(after(29), "open until 35");
     }
 
     #[test]

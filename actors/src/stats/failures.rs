@@ -107,6 +107,11 @@ impl Outcomes {
         if self.suspicion <= 0.0 {
             self.lasting.failures += std::mem::take(&mut self.suspects);
         }
+    }
+
+    /// Ends a run of failures: what is believed now is what the next one is held against. Not after an answer to what
+    /// was asked before the run began, which would pass the run itself off as usual.
+    pub fn settle(&mut self, now: Tick, half_life: Duration) {
         let (failures, successes) = self.read(now, half_life);
         self.believed = Outcomes::probability(failures, successes, Outcomes::USUAL);
     }
@@ -212,7 +217,8 @@ mod tests {
             if attempt % one_in == one_in - 1 {
                 outcomes.fail(now, HALF_LIFE)
             } else {
-                outcomes.succeed(now, HALF_LIFE)
+                outcomes.succeed(now, HALF_LIFE);
+                outcomes.settle(now, HALF_LIFE);
             }
         }
         outcomes

@@ -4,8 +4,9 @@
 //! knee is searched among [`KNEES`] by least squares on sums that forget, so an observation costs a few
 //! hundred flops and no allocation. Failures never come here: an instant refusal must not look fast.
 //!
-//! Beside it stand what a prompt adds ([`PromptModel`]) and the endpoint's long-run mean, to which an estimate
-//! returns as it ages: what was seen last, during trouble, is not believed for ever.
+//! Beside it stand what a prompt adds ([`PromptModel`]) and what the endpoint is in the long run ([`LongRun`]). To its
+//! mean an estimate returns as it ages: what was seen last, during trouble, is not believed for ever. To it belongs, too,
+//! what may well be chance: an estimate that lies off by less than it is accurate is no news.
 
 mod state;
 
@@ -39,6 +40,11 @@ const LONG_RUN: f64 = 20.0;
 /// What the long-run mean counts for against the ageing estimate, in observations: half of the way back takes about
 /// two half-lives, whatever trouble was seen last.
 const LONG_RUN_WEIGHT: f64 = 3.0;
+/// What the long-run variance counts for against the present one, in observations: how much an endpoint scatters is a
+/// trait that outlasts its level, and a mean is half a variance above its median.
+const LONG_RUN_VARIANCE_WEIGHT: f64 = 80.0;
+/// Standard deviations beyond which an observation is a change of level rather than scatter.
+const SCATTER_MOST: f64 = 3.0;
 
 /// What the sums say: ln seconds = `intercept` + ln (1 + `prompt_slope` · prompt tokens)
 /// + `load_exponent` · ln max(1, in flight / `knee`) ± √`variance`.
@@ -85,11 +91,14 @@ struct LoadSums {
     xy: f64,
 }
 
-/// The mean over a long time, of ln seconds with load and prompt taken out.
+/// Mean and scatter over a long time, of ln seconds with load and prompt taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct LongRun {
     mean: f64,
     weight: f64,
+    /// Sum of squares around what was expected at the time, and how many observations it holds.
+    squares: f64,
+    evidence: f64,
 }
 
 /// One first token.
@@ -133,8 +142,13 @@ impl FirstToken {
     /// The fit as it is believed at `now`, if anything was measured.
     #[must_use]
     pub(super) fn measured(&self, now: Tick, policy: &StatsPolicy) -> Option<Fit> {
-        let returned = |fit: Fit| Fit { intercept: fit.intercept - self.returned(&fit, now, policy), ..fit };
-        self.fit.map(returned)
+        let left = remaining_since(self.at, now, policy.half_life);
+        self.aged(now, policy).map(|fit| Fit { intercept: fit.intercept - self.chance(&fit, left), ..fit })
+    }
+
+    /// The fit as it has aged. Sums are corrected by this alone: chance averages out in them by itself.
+    fn aged(&self, now: Tick, policy: &StatsPolicy) -> Option<Fit> {
+        self.fit.map(|fit| Fit { intercept: fit.intercept - self.returned(&fit, now, policy), ..fit })
     }
 
     /// Observations it rests on, as they count at `now`.
@@ -163,7 +177,7 @@ impl FirstToken {
             return;
         }
         let in_flight = f64::from(sample.in_flight.max(1));
-        let fit = self.fit(sample.at, prior, policy);
+        let fit = self.aged(sample.at, policy).unwrap_or(Fit::cold(prior));
         self.lower(self.fit.map_or(0.0, |known| known.intercept - fit.intercept));
         let by_time = remaining_since(self.at, sample.at, policy.half_life);
         let remembered = by_time.min(1.0 - 1.0 / policy.max_weight.max(1.0));
@@ -178,7 +192,11 @@ impl FirstToken {
         if !sample.guessed {
             let left = remaining_since(self.at, sample.at, policy.half_life.mul_f64(LONG_RUN));
             let slope = self.prompt.slope(prior.prompt_slope);
-            self.long_run.observe(unloaded - effect(slope, sample.prompt_tokens), left);
+            // Against what was expected before anything was seen it does not scatter.
+            let scatter = self.fit.map(|_| residual.abs().min(SCATTER_MOST * fit.variance.sqrt()));
+            let known = self.weight - 1.0 + PRIOR_WEIGHT;
+            let square = scatter.map(|off| off * off * known / (known + 1.0));
+            self.long_run.observe(unloaded - effect(slope, sample.prompt_tokens), square, left);
         }
         self.at = self.at.max(Some(sample.at));
         self.fit = Some(self.fitted(prior));
@@ -193,6 +211,18 @@ impl FirstToken {
         let left = remaining_since(self.at, now, policy.half_life);
         let kept = left * (self.weight + LONG_RUN_WEIGHT) / (left * self.weight + LONG_RUN_WEIGHT);
         (1.0 - kept) * (fit.intercept - self.long_run.mean)
+    }
+
+    /// How much (ln) of its distance from the long-run mean is chance. A mean of so much fading evidence varies by
+    /// its variance over twice its weight; of a distance d beyond that, d² / (d² + variance of the mean) is real.
+    fn chance(&self, fit: &Fit, left: f64) -> f64 {
+        let evidence = 2.0 * left * self.weight;
+        if self.long_run.weight <= 0.0 || evidence <= 0.0 {
+            return 0.0;
+        }
+        let off = fit.intercept - self.long_run.mean;
+        let noise = fit.variance / evidence;
+        off * noise / (off * off + noise)
     }
 
     /// Subtracts so much from every observation in the sums.
@@ -244,7 +274,8 @@ impl FirstToken {
             let knee = UNSEEN_KNEE.max(BEYOND_TRIED * self.highest_load);
             (flat_rss, Fit { intercept: flat, knee, ..Fit::cold(prior) })
         });
-        let variance = (rss + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (w + PRIOR_VARIANCE_WEIGHT);
+        let (usual, counts) = self.long_run.variance();
+        let variance = (rss + counts * usual) / (w + counts);
         let prompt_slope = self.prompt.slope(prior.prompt_slope);
         Fit { prompt_slope, variance: variance.max(LEAST_VARIANCE), ..fit }
     }
@@ -268,9 +299,18 @@ impl FirstToken {
 }
 
 impl LongRun {
-    fn observe(&mut self, y: f64, left: f64) {
+    /// `square` is that of its distance from what was expected, where something was.
+    fn observe(&mut self, y: f64, square: Option<f64>, left: f64) {
         self.weight = left * self.weight + 1.0;
         self.mean += (y - self.mean) / self.weight;
+        self.squares = left * self.squares + square.unwrap_or(0.0);
+        self.evidence = left * self.evidence + f64::from(u8::from(square.is_some()));
+    }
+
+    /// The variance that is usual, and for how many observations it counts.
+    fn variance(&self) -> (f64, f64) {
+        let usual = (self.squares + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (self.evidence + PRIOR_VARIANCE_WEIGHT);
+        (usual, PRIOR_VARIANCE_WEIGHT + self.evidence.min(LONG_RUN_VARIANCE_WEIGHT))
     }
 }
 
@@ -323,6 +363,26 @@ mod tests {
         assert!(model.weight(now, &policy()) <= 40.0);
         let later = Tick(560 * 1_000_000);
         assert!((model.weight(later, &policy()) / model.weight(now, &policy()) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_may_be_chance_is_left_to_the_long_run() {
+        let steady = fed((0..1200).map(|second| (if second % 2 == 0 { 0.15 } else { 0.3 }, 1)));
+        let usual = fit(&steady).intercept;
+        let off = |answers: u64, seconds: f64| {
+            let mut model = steady.clone();
+            (1201..=1200 + answers).for_each(|second| model.observe(sample(seconds, 1, second), PRIOR, &policy()));
+            (fit(&model).intercept - usual) / (model.fit.unwrap().intercept - usual)
+        };
+        assert!(off(3, 0.3) < 0.5, "three slow answers say little: {}", off(3, 0.3));
+        assert!(off(60, 0.3) > 0.9, "sixty are another level: {}", off(60, 0.3));
+    }
+
+    #[test]
+    fn how_much_an_endpoint_scatters_is_known_from_longer_ago_than_its_level() {
+        let scattering = (0..1200).map(|second| (if second % 2 == 0 { 0.1 } else { 0.4 }, 1));
+        let model = fed(scattering.chain((0..100).map(|_| (0.2, 1))));
+        assert!(fit(&model).variance > 0.2, "{:?}", fit(&model));
     }
 
     #[test]

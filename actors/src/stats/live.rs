@@ -319,8 +319,11 @@ impl EndpointState {
                 self.outcomes.succeed(now, policy.stats.half_life);
                 // What was under way before a failure ends no run of them, unless it was sent past the breaker.
                 let is_news = self.failed.is_none_or(|failed| failed <= claim.dispatched);
-                if (is_news || claim.caller != Caller::Ordinary) && self.breaker.succeed(claim.caller) {
-                    self.outcomes.recover();
+                if is_news || claim.caller != Caller::Ordinary {
+                    self.outcomes.settle(now, policy.stats.half_life);
+                    if self.breaker.succeed(claim.caller) {
+                        self.outcomes.recover();
+                    }
                 }
             }
             EventKind::Failed { failure, .. } => self.fail(claim, now, failure, policy, jitter),

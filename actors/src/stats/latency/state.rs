@@ -30,6 +30,8 @@ pub(in crate::stats) struct FirstTokenState {
     prompt: PromptState,
     /// Mean and weight.
     long_run: [f64; 2],
+    /// Sum of squares around what was expected, and its weight.
+    scatter: [f64; 2],
     /// Seconds since the last observation.
     idle_s: f64,
 }
@@ -48,13 +50,14 @@ impl FirstToken {
             highest_load: *highest_load,
             prompt: prompt.export(),
             long_run: [long_run.mean, long_run.weight],
+            scatter: [long_run.squares, long_run.evidence],
         })
     }
 
     /// The model as it was, resting on fewer observations.
     pub(in crate::stats) fn restored(state: &FirstTokenState, restart: Restart) -> Result<FirstToken, Absurd> {
-        let FirstTokenState { weight: w, y, yy, ref by_knee, highest_load, ref prompt, long_run, idle_s } = *state;
-        let [usual, usual_weight] = long_run;
+        let FirstTokenState { weight: w, y, yy, ref by_knee, highest_load, ref prompt, long_run, scatter, idle_s } =
+            *state;
         if weight(w)? == 0.0 {
             return Ok(FirstToken::default());
         }
@@ -65,7 +68,7 @@ impl FirstToken {
             yy: within(yy, LARGEST * w)?,
             highest_load: weight(highest_load)?,
             prompt: PromptModel::restored(prompt, trusted(w) * w)?,
-            long_run: LongRun { mean: ln_mean(usual)?, weight: weight(usual_weight)?.min(LONG_RUN_TRUST) },
+            long_run: LongRun::restored(long_run, scatter)?,
             at: Some(restart.moment(idle(idle_s)?)),
             ..FirstToken::default()
         };
@@ -93,5 +96,15 @@ impl FirstToken {
         for sums in &mut self.by_knee {
             *sums = LoadSums { x: share * sums.x, xx: share * sums.xx, xy: share * sums.xy };
         }
+    }
+}
+
+impl LongRun {
+    fn restored([mean, usual]: [f64; 2], [squares, evidence]: [f64; 2]) -> Result<LongRun, Absurd> {
+        let evidence = weight(evidence)?;
+        let kept = evidence.min(LONG_RUN_TRUST);
+        let squares = within(squares, LARGEST * evidence)?;
+        let squares = if evidence > 0.0 { squares * kept / evidence } else { 0.0 };
+        Ok(LongRun { mean: ln_mean(mean)?, weight: weight(usual)?.min(LONG_RUN_TRUST), squares, evidence: kept })
     }
 }
