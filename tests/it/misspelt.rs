@@ -101,6 +101,9 @@ async fn a_call_is_served_in_spite_of_an_unknown_member_and_says_so_in_a_header(
     let reply = gateway.chat(&and(ask("acme/small"), misspelt)).await;
     reply.expect(200);
     assert_eq!(reply.header("x-route-ignored"), Some("metadata.provider_policy.srot,provider.onyl"));
+    let long = "x".repeat(5000);
+    let odd = json!({"provider": {"a\r\nset-cookie: b": 1, "é": 1, long: 1, "onyl": []}});
+    assert_eq!(gateway.chat(&and(ask("acme/small"), odd)).await.header("x-route-ignored"), Some("provider.onyl"));
     let plain = gateway.chat(&and(ask("acme/small"), json!({"provider": {"only": ["acme"]}}))).await;
     plain.expect(200);
     assert_eq!(plain.header("x-route-ignored"), None);

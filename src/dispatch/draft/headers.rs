@@ -31,7 +31,6 @@ impl Draft {
         let readable = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
         let attempts = record.attempts.len() + self.running.iter().flatten().count();
         let dropped = Some(&record.dropped_parameters).filter(|names| !names.is_empty());
-        let ignored = Some(&self.ignored).filter(|paths| !paths.is_empty());
         let told = [
             (header::CACHE_CONTROL, Some(HeaderValue::from_static("no-store"))),
             (GENERATION_ID, header_value(record.id.as_str())),
@@ -41,7 +40,7 @@ impl Draft {
             (REASON, Some(HeaderValue::from_static(record.decision_code().as_str()))),
             (ATTEMPTS, Some(HeaderValue::from(attempts.max(1)))),
             (DROPPED_PARAMETERS, dropped.and_then(|names| header_value(&names.join(",")))),
-            (IGNORED, ignored.and_then(|paths| header_value(&paths.join(",")))),
+            (IGNORED, listed(&self.ignored)),
             (USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated"))),
         ];
         for (name, value) in told.into_iter().filter_map(|(name, value)| Some((name, value?))) {
@@ -75,6 +74,15 @@ impl Draft {
             _ => error,
         }
     }
+}
+
+/// Names the client made up, as one header. What no header holds, or is too long for a slip of the finger, is left out:
+/// it must take neither the others nor the answer with it.
+fn listed(names: &[String]) -> Option<HeaderValue> {
+    const LONGEST: usize = 100;
+    let fits = |name: &&str| name.len() <= LONGEST && header_value(name).is_some();
+    let names: Vec<&str> = names.iter().map(String::as_str).filter(fits).collect();
+    header_value(&names.join(",")).filter(|value| !value.is_empty())
 }
 
 /// `text` as a header, if it is printable ASCII: other bytes are allowed there, but clients read them differently.
