@@ -30,12 +30,7 @@ impl<'a> Subject<'a> {
 
     /// Whether an entry of a provider list names it: slug, display name, or `slug/variant`.
     pub(super) fn is_named(&self, entry: &str) -> bool {
-        let provider = |name: &str| {
-            name.eq_ignore_ascii_case(self.provider.slug.as_str()) || name.eq_ignore_ascii_case(&self.provider.name)
-        };
-        let variant =
-            |(name, variant): (&str, &str)| provider(name) && variant.eq_ignore_ascii_case(&self.endpoint.variant);
-        provider(entry) || entry.rsplit_once('/').is_some_and(variant)
+        self.provider.is_named(entry, &self.endpoint.variant)
     }
 
     fn matches(&self, patterns: &'a [ModelPattern]) -> Option<&'a ModelPattern> {

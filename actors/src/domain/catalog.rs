@@ -47,6 +47,19 @@ impl Provider {
     pub fn is_on(&self) -> bool {
         self.state == ProviderState::On
     }
+
+    /// Whether it is called so: by its slug or its display name.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        name.eq_ignore_ascii_case(self.slug.as_str()) || name.eq_ignore_ascii_case(&self.name)
+    }
+
+    /// Whether an entry of a provider list names what it serves as `variant`: by its own names, or as `slug/variant`.
+    #[must_use]
+    pub fn is_named(&self, entry: &str, variant: &str) -> bool {
+        let both = |(name, of)| self.is_called(name) && variant.eq_ignore_ascii_case(of);
+        self.is_called(entry) || entry.rsplit_once('/').is_some_and(both)
+    }
 }
 
 /// What a model is made of, for the catalog.
@@ -329,16 +342,9 @@ impl Catalog {
     /// Whether an entry of a provider list names somebody: a slug, a display name, or `slug/variant`.
     #[must_use]
     pub fn names_provider(&self, entry: &str) -> bool {
-        let is = |provider: &Provider, name: &str| {
-            name.eq_ignore_ascii_case(provider.slug.as_str()) || name.eq_ignore_ascii_case(&provider.name)
-        };
-        let whole = self.providers.iter().any(|provider| is(provider, entry));
-        whole
-            || entry.rsplit_once('/').is_some_and(|(name, variant)| {
-                let mut variants =
-                    self.endpoints.iter().filter(|endpoint| endpoint.variant.eq_ignore_ascii_case(variant));
-                variants.any(|endpoint| self.provider_of(endpoint).is_some_and(|provider| is(provider, name)))
-            })
+        let names =
+            |endpoint| self.provider_of(endpoint).is_some_and(|provider| provider.is_named(entry, &endpoint.variant));
+        self.providers.iter().any(|provider| provider.is_called(entry)) || self.endpoints.iter().any(names)
     }
 
     /// Whether an entry of a list of models matches one.
