@@ -17,7 +17,7 @@ use std::{
 
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::config::{Config, Environment, Fault};
+use crate::config::{Config, Environment, Fault, Loaded};
 
 pub use keygen::NewKey;
 pub use replay::ReplayOrder;
@@ -213,7 +213,7 @@ fn once<T>(slot: &mut Option<T>, value: T, option: &str) -> Result<(), UsageFaul
 #[derive(Debug)]
 pub enum Next {
     /// Start the server with this configuration.
-    Serve(Box<Config>),
+    Serve(Box<Loaded>),
     /// Print the answer and exit.
     Finish(Answer),
 }
@@ -250,7 +250,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             Err(answer) => answer,
         },
         Ok(Command::Check { config }) => {
-            load(config.as_deref(), environment).map_or_else(|answer| answer, |config| result(summary(&config)))
+            load(config.as_deref(), environment).map_or_else(|answer| answer, |loaded| result(summary(&loaded.config)))
         }
         Ok(Command::Keygen { name }) => result(NewKey::random().report(&name)),
         Ok(Command::Replay(order)) => replay::answer(&order, environment),
@@ -260,7 +260,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
     Next::Finish(answer)
 }
 
-fn load(path: Option<&Path>, environment: &Environment) -> Result<Config, Answer> {
+fn load(path: Option<&Path>, environment: &Environment) -> Result<Loaded, Answer> {
     Config::load(path, environment).map_err(|faults| refusal(report(&faults)))
 }
 

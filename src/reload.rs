@@ -12,7 +12,7 @@ use pointsman_actors::{catalog::ReplaceCatalog, ledger::SetBounds, provider_heal
 
 use crate::{
     clock,
-    config::{Config, Pending, Reading},
+    config::{Config, Loaded, Pending, Reading},
     events,
     gateway::Shared,
     setup::{Draft, Setup, SetupError},
@@ -59,20 +59,14 @@ pub(crate) async fn reload(shared: &Shared, cause: Cause) -> (Reload, Vec<PathBu
     let _alone = shared.reloads.alone().await;
     let running = shared.setup.load_full();
     let (read, files) = read(Arc::clone(&running)).await;
-    let mut changes = Vec::new();
-    let (outcome, pending) = match read.and_then(|config| follow(config, &running.config)) {
-        Err(faults) => (Outcome::Refused(faults), Vec::new()),
-        Ok((config, pending)) if config == running.config => (Outcome::Unchanged, pending),
-        Ok((config, pending)) => {
-            let waits = |key: &String| pending.iter().any(|pending| key.starts_with(pending.key));
-            let mut changed = config.changes_since(&running.config);
-            changed.retain(|key| !waits(key));
-            match adopt_alone(shared, config).await {
-                Ok(_) => {
-                    changes = changed;
-                    (Outcome::Changed, pending)
-                }
-                Err(error) => (Outcome::Refused(vec![error.to_string()]), pending),
+    let (outcome, changes, pending) = match read.and_then(|loaded| follow(loaded, &running.config)) {
+        Err(faults) => (Outcome::Refused(faults), Vec::new(), Vec::new()),
+        Ok((loaded, pending)) if loaded.config == running.config => (Outcome::Unchanged, Vec::new(), pending),
+        Ok((loaded, pending)) => {
+            let changes = changes(&loaded, &running, &pending);
+            match adopt_alone(shared, loaded).await {
+                Ok(_) => (Outcome::Changed, changes, pending),
+                Err(error) => (Outcome::Refused(vec![error.to_string()]), Vec::new(), pending),
             }
         }
     };
@@ -84,7 +78,7 @@ pub(crate) async fn reload(shared: &Shared, cause: Cause) -> (Reload, Vec<PathBu
 }
 
 /// Reads it on a thread that may wait for files: the configuration or its faults, and the files.
-async fn read(running: Arc<Setup>) -> (Result<Config, Vec<String>>, Vec<PathBuf>) {
+async fn read(running: Arc<Setup>) -> (Result<Loaded, Vec<String>>, Vec<PathBuf>) {
     let given = "it was given to this gateway as text, and can only be replaced by its program";
     match actix_rt::task::spawn_blocking(move || running.config.read_again()).await {
         Ok(Some(Reading { config, files })) => {
@@ -96,22 +90,28 @@ async fn read(running: Arc<Setup>) -> (Result<Config, Vec<String>>, Vec<PathBuf>
 }
 
 /// The configuration as it can follow the one that runs, and what it has to leave to a restart.
-fn follow(mut config: Config, running: &Config) -> Result<(Config, Vec<Pending>), Vec<String>> {
-    let pending = config.follow(running).map_err(|why| vec![why])?;
-    Ok((config, pending))
+fn follow(mut loaded: Loaded, running: &Config) -> Result<(Loaded, Vec<Pending>), Vec<String>> {
+    let pending = loaded.config.follow(running).map_err(|why| vec![why])?;
+    Ok((loaded, pending))
 }
 
-/// Takes over `config`, and gives the version it is in force under.
+/// The keys it changes of what is in force; none where either was given by the program and not read.
+fn changes(loaded: &Loaded, running: &Setup, pending: &[Pending]) -> Vec<String> {
+    let both = loaded.written.as_ref().zip(running.written.as_ref());
+    both.map(|(new, old)| new.changes_since(old, pending)).unwrap_or_default()
+}
+
+/// Takes over a configuration, and gives the version it is in force under.
 ///
 /// # Errors
 /// See [`AdoptError`]; nothing has changed then.
-pub(crate) async fn adopt(shared: &Shared, mut config: Config) -> Result<u64, AdoptError> {
+pub(crate) async fn adopt(shared: &Shared, mut loaded: Loaded) -> Result<u64, AdoptError> {
     let _alone = shared.reloads.alone().await;
     let running = shared.setup.load_full();
-    for pending in config.follow(&running.config).map_err(AdoptError::Unsafe)? {
+    for pending in loaded.config.follow(&running.config).map_err(AdoptError::Unsafe)? {
         log::warn!("{pending}");
     }
-    adopt_alone(shared, config).await
+    adopt_alone(shared, loaded).await
 }
 
 /// Notes the configuration that the gateway begins with.
@@ -125,12 +125,12 @@ fn in_force(shared: &Shared, version: u64) {
     events::ConfigInForce { version, at_ms }.emit(&shared.metrics);
 }
 
-async fn adopt_alone(shared: &Shared, config: Config) -> Result<u64, AdoptError> {
+async fn adopt_alone(shared: &Shared, loaded: Loaded) -> Result<u64, AdoptError> {
     let before = shared.setup.load_full();
     let version = before.version + 1;
     let beside = Arc::clone(&before);
     // Reads certificates and starts simulated providers: not on a thread that serves.
-    let drafted = actix_rt::task::spawn_blocking(move || Draft::new(config, version, Some(&beside))).await;
+    let drafted = actix_rt::task::spawn_blocking(move || Draft::new(loaded, version, Some(&beside))).await;
     let draft = drafted.map_err(|_| AdoptError::Broke)?.map_err(AdoptError::Impossible)?;
     let (catalog, policy) = (Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let question = Adopt { catalog: Arc::clone(&catalog), policy, live: draft.live(&before) };

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    config::Config,
+    config::Loaded,
     reload::Cause,
     server::{Gateway, Server, StartError},
 };
@@ -61,7 +61,7 @@ impl From<StartError> for ServeError {
 ///
 /// # Errors
 /// When the gateway cannot start, or its listener breaks.
-pub async fn serve(config: Config) -> Result<(), ServeError> {
+pub async fn serve(config: impl Into<Loaded>) -> Result<(), ServeError> {
     // Listened for before anybody is told that we are here: who stops us then must not kill us.
     let mut signals = Signals::listen();
     raise_descriptor_limit();

@@ -35,7 +35,7 @@ use pointsman_actors::{
 use crate::{
     budget::Budgets,
     clock,
-    config::{AdminConfig, Config, MemoryConfig, RoutingConfig},
+    config::{AdminConfig, Config, Loaded, MemoryConfig, RoutingConfig},
     control::{Control, Keeping},
     drain::Drain,
     events::Metrics,
@@ -115,10 +115,10 @@ impl Gateway {
     ///
     /// # Errors
     /// When a provider's TLS settings or the simulation fail.
-    pub async fn start(config: Config) -> Result<Gateway, StartError> {
+    pub async fn start(config: impl Into<Loaded>) -> Result<Gateway, StartError> {
         clock::start();
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
-        let draft = Draft::new(config, 1, None)?;
+        let draft = Draft::new(config.into(), 1, None)?;
         // Nothing fails from here on: a thread that was started would stay. Simulated providers stop when dropped.
         let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
         let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
@@ -169,8 +169,8 @@ impl Gateway {
     ///
     /// # Errors
     /// When it cannot be put to work; the configuration in force then goes on.
-    pub async fn adopt(&self, config: Config) -> Result<u64, AdoptError> {
-        reload::adopt(&self.shared, config).await
+    pub async fn adopt(&self, config: impl Into<Loaded>) -> Result<u64, AdoptError> {
+        reload::adopt(&self.shared, config.into()).await
     }
 
     /// Reads the configuration again from where it came from, and takes it over if it is whole and says anything new.
@@ -251,10 +251,11 @@ impl Server {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn bind(config: Config) -> Result<Server, StartError> {
+    pub async fn bind(config: impl Into<Loaded>) -> Result<Server, StartError> {
         // First, so that an address that is taken leaves nothing behind that runs.
-        let sockets = Sockets::listen(&config)?;
-        let gateway = Gateway::start(config).await?;
+        let loaded = config.into();
+        let sockets = Sockets::listen(&loaded.config)?;
+        let gateway = Gateway::start(loaded).await?;
         match sockets.serve(&gateway) {
             Ok(server) => Ok(server),
             Err(error) => {

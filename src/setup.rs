@@ -16,7 +16,7 @@ use pointsman_actors::{
 use crate::{
     admission::Admission,
     body::BodyLimits,
-    config::Config,
+    config::{Config, Loaded, Written},
     keys::KeyTable,
     permits::{Permits, Places},
     providers::{Callable, Providers},
@@ -29,6 +29,8 @@ pub struct Setup {
     pub version: u64,
     /// The configuration itself.
     pub config: Config,
+    /// The keys it sets, where that is known.
+    pub(crate) written: Option<Written>,
     /// The models and who serves them: all positions refer to it.
     pub catalog: Arc<Catalog>,
     /// The constants decisions are made with.
@@ -94,6 +96,7 @@ pub struct Draft {
     version: u64,
     /// The configuration.
     pub config: Config,
+    written: Option<Written>,
     /// The catalog it would bring.
     pub catalog: Arc<Catalog>,
     /// The constants it would bring.
@@ -103,18 +106,19 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Prepares what `config` needs, beside the setup that is in force. Blocks: certificates are read, simulated
+    /// Prepares what a configuration needs, beside the setup that is in force. Blocks: certificates are read, simulated
     /// providers started.
     ///
     /// # Errors
     /// When a provider's TLS settings or the simulation fail.
-    pub fn new(config: Config, version: u64, before: Option<&Setup>) -> Result<Draft, SetupError> {
+    pub fn new(loaded: Loaded, version: u64, before: Option<&Setup>) -> Result<Draft, SetupError> {
+        let Loaded { config, written } = loaded;
         let (catalog, policy) = (Arc::new(config.catalog(version)), Arc::new(config.routing_policy(version)));
         let simulation = play(&config, before).map_err(SetupError::Simulation)?;
         let running: Vec<_> = simulation.iter().map(|simulated| &*simulated.running).collect();
         let providers = Providers::new(&config, &catalog, &running, before.map(|setup| &setup.providers));
         let providers = providers.map_err(SetupError::Provider)?;
-        Ok(Draft { version, config, catalog, policy, providers, simulation })
+        Ok(Draft { version, config, written, catalog, policy, providers, simulation })
     }
 
     /// The fast cells over its catalog; those that `before` knows are carried over.
@@ -132,7 +136,7 @@ impl Draft {
                 simulated.running.become_like(simulated.character.clone());
             }
         }
-        let Draft { version, config, catalog, policy, providers, simulation } = self;
+        let Draft { version, config, written, catalog, policy, providers, simulation } = self;
         let keys = KeyTable::new(config.auth.mode, &config.keys, before.map(|setup| &setup.keys));
         Setup {
             admission: Admission::new(&config.limits, keys.callers(), before.map(|setup| &setup.admission)),
@@ -140,6 +144,7 @@ impl Draft {
             permits: permits(&providers, before),
             version,
             config,
+            written,
             catalog,
             policy,
             providers,

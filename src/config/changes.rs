@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Config,
+    Pending,
     tree::{Node, Table, Value},
 };
 
@@ -18,14 +18,7 @@ const MOST_TOLD: usize = 20;
 /// Every key of a configuration with the digest of its value. Of lists of tables, the entries are told apart by what
 /// identifies them, so that a new one in the middle is one change.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Written(BTreeMap<String, u64>);
-
-/// How a key is written says nothing about what it does: a configuration that spells out a default is the same.
-impl PartialEq for Written {
-    fn eq(&self, _: &Written) -> bool {
-        true
-    }
-}
+pub(crate) struct Written(BTreeMap<String, u64>);
 
 impl Written {
     /// The keys of a configuration as it was read, those of the environment included.
@@ -33,6 +26,25 @@ impl Written {
         let mut written = Written::default();
         written.table("", root);
         written
+    }
+
+    /// The keys that it sets otherwise than `before`, without those that are `waiting` for a restart: at most a few of
+    /// them and a count of the others. To be asked only of configurations that differ: a difference in none of the keys
+    /// is one of order, or lies in a file or a variable that they name.
+    pub(crate) fn changes_since(&self, before: &Written, waiting: &[Pending]) -> Vec<String> {
+        let (new, old) = (&self.0, &before.0);
+        let changed = new.iter().filter(|(key, digest)| old.get(*key) != Some(*digest)).map(|(key, _)| key);
+        let gone = old.keys().filter(|key| !new.contains_key(*key));
+        let waits = |key: &String| waiting.iter().any(|pending| lies_in(pending.key, key));
+        let mut keys: Vec<String> = changed.chain(gone).filter(|key| !waits(key)).cloned().collect();
+        keys.sort_unstable();
+        if keys.is_empty() {
+            return vec!["the order of a list, or what a file or a variable that it names holds".to_owned()];
+        }
+        let more = keys.len().saturating_sub(MOST_TOLD);
+        keys.truncate(MOST_TOLD);
+        keys.extend((more > 0).then(|| format!("{more} more")));
+        keys
     }
 
     fn table(&mut self, path: &str, table: &Table) {
@@ -89,47 +101,58 @@ fn plain(value: &Value) -> String {
     }
 }
 
-impl Config {
-    /// The keys that this configuration sets otherwise than `before`, at most a few of them and a count of the others. A
-    /// change in none of them is one of order, or lies in a file or a variable that the configuration names.
-    #[must_use]
-    pub fn changes_since(&self, before: &Config) -> Vec<String> {
-        let (new, old) = (&self.written.0, &before.written.0);
-        let changed = new.iter().filter(|(key, digest)| old.get(*key) != Some(*digest)).map(|(key, _)| key);
-        let gone = old.keys().filter(|key| !new.contains_key(*key));
-        let mut keys: Vec<String> = changed.chain(gone).cloned().collect();
-        keys.sort_unstable();
-        if keys.is_empty() && self != before {
-            return vec!["the order of a list, or what a file or a variable that it names holds".to_owned()];
-        }
-        let more = keys.len().saturating_sub(MOST_TOLD);
-        keys.truncate(MOST_TOLD);
-        keys.extend((more > 0).then(|| format!("{more} more")));
-        keys
-    }
+/// Whether `key` is `section` or lies in it: `server.tls` holds `server.tls.cert_file`, and not `server.tls_x`.
+fn lies_in(section: &str, key: &str) -> bool {
+    let within = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+    key.strip_prefix(section).is_some_and(within)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use super::{
+        super::{fault::Faults, tree},
+        *,
+    };
 
-    use super::*;
-
-    fn config(toml: &str) -> Config {
-        let environment = Vec::<(String, String)>::new().into_iter().collect();
-        Config::parse(&format!("{toml}\n[simulation]\nmode = \"off\"\n"), "test", Path::new("."), &environment).unwrap()
+    fn written(toml: &str) -> Written {
+        Written::of(&tree::read(toml, "test", &Faults::default()))
     }
 
     #[track_caller]
     fn check(before: &str, after: &str, changes: &[&str]) {
-        assert_eq!(config(after).changes_since(&config(before)), changes, "{before} -> {after}");
+        check_while_waiting(&[], before, after, changes);
+    }
+
+    #[track_caller]
+    fn check_while_waiting(keys: &[&'static str], before: &str, after: &str, changes: &[&str]) {
+        let pending = |&key: &&'static str| Pending { key, in_force: String::new(), wanted: String::new() };
+        let waiting: Vec<Pending> = keys.iter().map(pending).collect();
+        assert_eq!(written(after).changes_since(&written(before), &waiting), changes, "{before} -> {after}");
     }
 
     #[test]
     fn changed_new_and_vanished_keys_are_named_and_nothing_else() {
-        check("[limits]\nmax_n = 4", "[limits]\nmax_n  = 4 # the same", &[]);
-        check("[limits]\nmax_n = 4", "[limits]\nmax_n = 5", &["limits.max_n"]);
+        check("[limits]\nmax_n = 4\na = 1", "[limits]\nmax_n = 5\na  = 1 # the same", &["limits.max_n"]);
         check("[limits]\nmax_n = 4", "[limits]\nmax_tools = 5", &["limits.max_n", "limits.max_tools"]);
+    }
+
+    #[test]
+    fn what_no_key_tells_is_told_as_that() {
+        check("a = 1", "a = 1", &["the order of a list, or what a file or a variable that it names holds"]);
+    }
+
+    #[test]
+    fn a_key_that_waits_for_a_restart_hides_itself_and_no_key_that_begins_as_it_does() {
+        let before = "[server]\nbind = 1\nbind_x = 1\n[server_x]\na = 1";
+        let after = "[server]\nbind = 2\nbind_x = 2\n[server_x]\na = 2";
+        check_while_waiting(&["server.bind"], before, after, &["server.bind_x", "server_x.a"]);
+    }
+
+    #[test]
+    fn a_section_that_waits_for_a_restart_hides_what_it_holds() {
+        let after = "[server.tls]\ncert_file = 1\n[[server.tls.clients]]\nname = \"a\"\n[server.tls_x]\na = 1";
+        check_while_waiting(&["server.tls"], "", after, &["server.tls_x.a"]);
+        check_while_waiting(&["server.tls.clients"], "", after, &["server.tls.cert_file", "server.tls_x.a"]);
     }
 
     #[test]
@@ -143,7 +166,7 @@ mod tests {
     #[test]
     fn many_changes_are_counted() {
         let many: String = (0..30).map(|n| format!("[[aliases]]\nname = \"service/a{n}\"\n")).collect();
-        let changes = config(&many).changes_since(&config(""));
+        let changes = written(&many).changes_since(&written(""), &[]);
         assert_eq!((changes.len(), changes.last().map(String::as_str)), (21, Some("10 more")));
     }
 }

@@ -45,12 +45,13 @@ use pointsman_actors::domain::{Catalog, RoutingPolicy};
 pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
+pub(crate) use changes::Written;
 pub use environment::Environment;
 pub use fault::{Fault, Place};
 pub use keys::{Key, Scope, digest_of, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
-pub use origin::Reading;
+pub use origin::{Loaded, Reading};
 pub use providers::{ProviderConfig, WireDialect};
 pub use reload::ReloadConfig;
 pub use restart::Pending;
@@ -62,7 +63,6 @@ pub use tls::{Identity, TlsConfig};
 
 use aliases::Aliases;
 use assemble::{Assembly, Tables, assemble};
-use changes::Written;
 use fault::Faults;
 use files::{Files, NamedFiles};
 use keys::{KeyContext, KeyTable};
@@ -125,7 +125,6 @@ pub struct Config {
     notes: Vec<String>,
     origin: Option<Origin>,
     named_files: NamedFiles,
-    written: Written,
 }
 
 impl Config {
@@ -134,7 +133,7 @@ impl Config {
     ///
     /// # Errors
     /// Every fault that was found, in the order of the file, those of the environment last.
-    pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Config, Vec<Fault>> {
+    pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Loaded, Vec<Fault>> {
         Origin::new(path, environment).read().config
     }
 
@@ -144,7 +143,7 @@ impl Config {
     /// # Errors
     /// Every fault that was found.
     pub fn parse(text: &str, name: &str, directory: &Path, environment: &Environment) -> Result<Config, Vec<Fault>> {
-        parse(text, name, directory, environment).0
+        parse(text, name, directory, environment).0.map(|loaded| loaded.config)
     }
 
     /// The models, endpoints, providers and aliases, stamped with `version`.
@@ -175,7 +174,7 @@ fn parse(
     name: &str,
     directory: &Path,
     environment: &Environment,
-) -> (Result<Config, Vec<Fault>>, NamedFiles) {
+) -> (Result<Loaded, Vec<Fault>>, NamedFiles) {
     let (faults, files) = (Faults::default(), Files::default());
     let mut tree = tree::read(text, name, &faults);
     environment::apply(&mut tree, environment, &faults);
@@ -185,7 +184,8 @@ fn parse(
     if !faults.is_empty() {
         return (Err(faults), named_files);
     }
-    (Ok(Config { named_files: named_files.clone(), written: Written::of(&tree), ..config }), named_files)
+    let config = Config { named_files: named_files.clone(), ..config };
+    (Ok(Loaded { config, written: Some(Written::of(&tree)) }), named_files)
 }
 
 /// What a configuration is read with, beside its text.
@@ -250,7 +250,6 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         notes,
         origin: None,
         named_files: NamedFiles::new(),
-        written: Written::default(),
     }
 }
 

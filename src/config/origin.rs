@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BUILT_IN, BUILT_IN_NAME, Config, DEFAULT_FILE, Environment, Fault, parse, read_file};
+use super::{BUILT_IN, BUILT_IN_NAME, Config, DEFAULT_FILE, Environment, Fault, Written, parse, read_file};
 
 /// A place to read a configuration from.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,10 +13,26 @@ pub(super) struct Origin {
     environment: Environment,
 }
 
+/// A configuration, and beside it how it is written: that says nothing about what it does. One that spells out a default
+/// equals one that does not.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// The keys it sets; `None` when only the program that brought it knows.
+    pub(crate) written: Option<Written>,
+}
+
+impl From<Config> for Loaded {
+    fn from(config: Config) -> Loaded {
+        Loaded { config, written: None }
+    }
+}
+
 /// What came of reading a configuration again.
 pub struct Reading {
     /// The configuration, or every fault.
-    pub config: Result<Config, Vec<Fault>>,
+    pub config: Result<Loaded, Vec<Fault>>,
     /// Every file that had a part in it, also when it is faulty.
     pub files: Vec<PathBuf>,
 }
@@ -43,7 +59,10 @@ impl Origin {
 
     fn parse(&self, text: &str, name: &str, directory: &Path) -> Reading {
         let (config, files) = parse(text, name, directory, &self.environment);
-        let config = config.map(|config| Config { origin: Some(self.clone()), ..config });
+        let config = config.map(|Loaded { config, written }| {
+            let config = Config { origin: Some(self.clone()), ..config };
+            Loaded { config, written }
+        });
         Reading { config, files: self.path.iter().cloned().chain(files.into_keys()).collect() }
     }
 }

@@ -29,7 +29,7 @@ impl Scratch {
 
     fn load(&self, toml: &str, environment: &Environment) -> Result<Config, Vec<Fault>> {
         let path = self.write("config.toml", toml, 0o644);
-        Config::load(Some(&path), environment)
+        Config::load(Some(&path), environment).map(|loaded| loaded.config)
     }
 }
 
@@ -151,7 +151,8 @@ fn no_secret_is_in_any_debug_output_summary_or_note() {
 #[test]
 fn a_file_that_cannot_be_read_is_one_fault() {
     let scratch = Scratch::new();
-    let load = |name: &str| Config::load(Some(&scratch.0.join(name)), &Environment::default());
+    let load =
+        |name: &str| Config::load(Some(&scratch.0.join(name)), &Environment::default()).map(|loaded| loaded.config);
     assert!(single_fault(load("none.toml")).contains("none.toml:1:1: configuration: cannot be read"));
     scratch.write("latin.toml", b"[server]\nbind = \"\xe4\"", 0o644);
     assert!(single_fault(load("latin.toml")).contains("latin.toml:2:9: configuration: is not UTF-8"));
