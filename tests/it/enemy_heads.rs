@@ -1,6 +1,7 @@
 //! Hostile heads: bombs, noise, `Expect`.
 
 use actix_web::http::Method;
+use futures_util::future::join_all;
 
 use crate::{
     enemy::{PATH, check, good_body, head},
@@ -86,21 +87,22 @@ async fn odd_but_lawful_requests() {
 #[actix_web::test]
 async fn whoever_expects_to_go_on_without_a_key_is_refused_without_a_100() {
     let (gateway, upstream) = one_model(&completion("x")).await;
-    for path in [PATH, "/api/v1/images/generations", "/api/v1/route/preview", "/nowhere"] {
-        for key in ["", "authorization: Bearer sk-wrong-0123456789abcdef\r\n", "authorization: Basic x\r\n"] {
-            let mut client = RawClient::connect(gateway.address).await;
-            client
-                .say(format!(
-                    "POST {path} HTTP/1.1\r\nhost: x\r\n{key}x-request-id: mine-1\r\nexpect: 100-continue\r\n\
-                     content-type: application/json\r\ncontent-length: 10000000\r\n\r\n"
-                ))
-                .await;
-            let said = client.rest().await;
-            assert_eq!(client.statuses(), [401], "{path} {key}");
-            assert!(said.contains("www-authenticate: Bearer") && said.contains("x-request-id: mine-1"), "{said}");
-            assert!(said.contains("\"request_id\":\"mine-1\"") && said.ends_with("}}}"), "{said}");
-        }
-    }
+    let each = async |path, key| {
+        let mut client = RawClient::connect(gateway.address).await;
+        client
+            .say(format!(
+                "POST {path} HTTP/1.1\r\nhost: x\r\n{key}x-request-id: mine-1\r\nexpect: 100-continue\r\n\
+                 content-type: application/json\r\ncontent-length: 10000000\r\n\r\n"
+            ))
+            .await;
+        let said = client.rest().await;
+        assert_eq!(client.statuses(), [401], "{path} {key}");
+        assert!(said.contains("www-authenticate: Bearer") && said.contains("x-request-id: mine-1"), "{said}");
+        assert!(said.contains("\"request_id\":\"mine-1\"") && said.ends_with("}}}"), "{said}");
+    };
+    let paths = [PATH, "/api/v1/images/generations", "/api/v1/route/preview", "/nowhere"];
+    let keys = ["", "authorization: Bearer sk-wrong-0123456789abcdef\r\n", "authorization: Basic x\r\n"];
+    join_all(paths.iter().flat_map(|path| keys.map(|key| each(path, key)))).await;
     let metrics = gateway.get("/metrics").await.text();
     assert!(metrics.contains("pointsman_requests_total{route=\"none\",status=\"401\"} 12"), "{metrics}");
     assert_eq!(gateway.get("/health/ready").await.expect(200)["checks"]["load"]["buffered_bytes"], 0);

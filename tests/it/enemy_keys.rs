@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+
 use crate::{
     enemy::{Attack, PATH, check, good_body},
     harness::KEY,
@@ -93,17 +95,18 @@ async fn a_caller_without_a_key_is_refused_before_its_body_is_read() {
 #[actix_web::test]
 async fn a_refused_caller_does_not_keep_its_connection_with_a_body_without_end() {
     let (gateway, _upstream) = one_model(&completion("x")).await;
-    for (key, more) in [("wrong", ""), ("wrong", "expect: 100-continue\r\n"), (KEY, "content-encoding: gzip\r\n")] {
-        for framing in ["content-length: 33554432", "transfer-encoding: chunked"] {
-            let mut client = RawClient::connect(gateway.address).await;
-            let head = format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n{more}");
-            client.say(format!("{head}{framing}\r\n\r\n")).await;
-            let said = client.until("}}}").await;
-            assert!(said.starts_with("HTTP/1.1 4") && said.contains("connection: close"), "{said}");
-            let what = format!("{key} {more} {framing}: it is no longer read from");
-            eventually(what, async || client.say("1\r\nx\r\n").await, |taken| !taken).await;
-        }
-    }
+    let each = async |(key, more), framing| {
+        let mut client = RawClient::connect(gateway.address).await;
+        let head = format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n{more}");
+        client.say(format!("{head}{framing}\r\n\r\n")).await;
+        let said = client.until("}}}").await;
+        assert!(said.starts_with("HTTP/1.1 4") && said.contains("connection: close"), "{said}");
+        let what = format!("{key} {more} {framing}: it is no longer read from");
+        eventually(what, async || client.say("1\r\nx\r\n").await, |taken| !taken).await;
+    };
+    let callers = [("wrong", ""), ("wrong", "expect: 100-continue\r\n"), (KEY, "content-encoding: gzip\r\n")];
+    let framings = ["content-length: 33554432", "transfer-encoding: chunked"];
+    join_all(callers.into_iter().flat_map(|caller| framings.map(|framing| each(caller, framing)))).await;
 }
 
 /// A wrong key and no key at all differ in nothing that helps to guess one.

@@ -3,9 +3,10 @@
 //! [`check`] runs a case four ways: plain and streamed, with the upstream alone and with a healthy spare behind
 //! it. What the line does not say holds for every case: see [`Seen::is_in_order`].
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, panic::Location};
 
 use actix_web::http::Method;
+use futures_util::future::{FutureExt as _, LocalBoxFuture, join_all};
 use serde_json::{Value, json};
 
 use crate::{
@@ -150,30 +151,47 @@ impl Case {
         self
     }
 
+    /// Plays it one way, with a spare or without.
+    async fn play(&self, setting: &Setting, streamed: bool, spared: bool, place: &Location<'_>) {
+        let spare = spared.then(|| spare(streamed));
+        let expected = if spared { hidden(setting.expected) } else { setting.expected.to_owned() };
+        let gate = self.gate.clone().unwrap_or_default();
+        let line = play(setting.scripts.as_deref(), spare, (self.config, &gate), streamed).await;
+        assert_eq!(line, expected, "streamed: {streamed}, with a spare: {spared}, {place}");
+    }
+
     fn and_streamed(mut self, script: &Script, expected: &'static str) -> Case {
         self.streamed = Some(Setting { scripts: Some(vec![script.clone()]), expected });
         self
     }
 }
 
-/// Runs a case all ways. A line reads `<what the client got> | <the record's status> | <attempts>`; with a spare it
-/// must be the spare's answer, unless the client had its answer, a part of one, or made the mistake itself.
+/// Runs a case all ways, side by side. A line reads `<what the client got> | <the record's status> | <attempts>`; with a
+/// spare it must be the spare's answer, unless the client had its answer, a part of one, or made the mistake itself.
 #[track_caller]
-pub(crate) fn check(case: Case) -> impl Future<Output = ()> {
-    let place = std::panic::Location::caller();
-    async move {
-        let gate = case.gate.unwrap_or_default();
-        for (streamed, setting) in [(false, case.plain), (true, case.streamed)] {
-            let Some(Setting { scripts, expected }) = setting else { continue };
-            let way = if streamed { "streamed" } else { "plain" };
-            let alone = play(scripts.as_deref(), None, (case.config, &gate), streamed).await;
-            assert_eq!(alone, expected, "{way}, alone, {place}");
-            let spare =
-                Script::answering(if streamed { stream_of(&events("spare")) } else { ok(&completion("spare")) });
-            let together = play(scripts.as_deref(), Some(spare), (case.config, &gate), streamed).await;
-            assert_eq!(together, hidden(expected), "{way}, with a spare, {place}");
+pub(crate) fn check(case: Case) -> LocalBoxFuture<'static, ()> {
+    let place = Location::caller();
+    // Boxed, as each play: many of them at once are too much for the stack of a test.
+    let all = async move {
+        let settings = [(false, &case.plain), (true, &case.streamed)];
+        let settings = settings.into_iter().filter_map(|(streamed, setting)| Some((streamed, setting.as_ref()?)));
+        let ways = settings.flat_map(|(streamed, setting)| [false, true].map(|spared| (setting, streamed, spared)));
+        let plays = ways.map(|(setting, streamed, spared)| case.play(setting, streamed, spared, place).boxed_local());
+        if case.gate.is_none() {
+            join_all(plays).await;
+            return;
         }
-    }
+        // A gate opens for whoever waits: one client at a time.
+        for play in plays {
+            play.await;
+        }
+    };
+    all.boxed_local()
+}
+
+/// A provider that answers.
+fn spare(streamed: bool) -> Script {
+    Script::answering(if streamed { stream_of(&events("spare")) } else { ok(&completion("spare")) })
 }
 
 /// What a line becomes when a healthy endpoint stands behind.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,14 +20,13 @@ const TRUNCATED: &str = "502 provider_unavailable | failed | truncated:200";
 #[actix_web::test]
 async fn a_stream_that_stalls_after_any_number_of_events() {
     let role = delta(&json!({"role": "assistant", "content": ""}));
-    for (events, got) in [
+    let cases = [
         (format!("{role}{}", text("a")), "200 'a' error 504 timeout | failed | timeout:200"),
         (format!("{role}{}{}", text("a"), text("b")), "200 'ab' error 504 timeout | failed | timeout:200"),
         (text("a").repeat(20), "200 'aaaaaaaaaaaaaaaaaaaa' error 504 timeout | failed | timeout:200"),
-    ] {
-        let stalls = Script::new().request().send(format!("{CHUNKED}{}", chunk(&events)));
-        check(Case::streamed(&stalls, got).waiting()).await;
-    }
+    ];
+    let stalls = |events: &str| Script::new().request().send(format!("{CHUNKED}{}", chunk(events)));
+    join_all(cases.map(|(events, got)| check(Case::streamed(&stalls(&events), got).waiting()))).await;
 }
 
 /// Sixty-four megabytes without a line's end, within the shipped limits.

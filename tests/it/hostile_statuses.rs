@@ -53,13 +53,14 @@ async fn a_refusal_without_end() {
         Script::new().request().send(chunked(line)).repeat(more)
     };
     let silent = |line: &str| Script::new().request().send(chunked(line));
-    for script in [endless("500 Oops"), silent("500 Oops")] {
-        same(&script, "502 provider_unavailable | failed | server:500").await;
+    for (line, expected) in [
+        ("500 Oops", "502 provider_unavailable | failed | server:500"),
+        ("429 Slow", "429 rate_limit_exceeded | failed | rate_limited:429"),
+        ("400 Bad Request", "400 invalid_request | failed | bad_request:400"),
+    ] {
+        let (endless, silent) = (endless(line), silent(line));
+        tokio::join!(same(&endless, expected), same(&silent, expected));
     }
-    for script in [endless("429 Slow"), silent("429 Slow")] {
-        same(&script, "429 rate_limit_exceeded | failed | rate_limited:429").await;
-    }
-    same(&endless("400 Bad Request"), "400 invalid_request | failed | bad_request:400").await;
 }
 
 /// Statement 47: what concerns our own account is never shown as if it were the caller's.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::{
@@ -78,10 +79,13 @@ async fn a_stream_cut_behind_its_finish_is_whole() {
 async fn a_stream_that_stalls() {
     let stalls = |body: &str| Script::new().request().send(format!("{CHUNKED}{}", chunk(body)));
     let silent = Script::new().request().send(CHUNKED);
-    check(Case::streamed(&silent, "504 timeout | failed | timeout:200").waiting()).await;
-    check(Case::streamed(&stalls(&role()), "504 timeout | failed | timeout:200").waiting()).await;
+    let before = "504 timeout | failed | timeout:200";
     let after = "200 'Hel' error 504 timeout | failed | timeout:200";
-    check(Case::streamed(&stalls(&text("Hel")), after).waiting()).await;
+    tokio::join!(
+        check(Case::streamed(&silent, before).waiting()),
+        check(Case::streamed(&stalls(&role()), before).waiting()),
+        check(Case::streamed(&stalls(&text("Hel")), after).waiting()),
+    );
 }
 
 /// Comments are a sign of life, not content: they must not keep a dead call alive.
@@ -89,12 +93,14 @@ async fn a_stream_that_stalls() {
 async fn heart_beats_for_ever() {
     let beats = || Script::new().repeat(Script::new().send(chunk(": beat\n\n")).pause(Duration::from_millis(20)));
     let before = Script::new().request().send(CHUNKED).repeat(beats());
-    check(Case::streamed(&before, "504 timeout | failed | timeout:200").waiting()).await;
     let after = Script::new().request().send(format!("{CHUNKED}{}", chunk(&text("Hel")))).repeat(beats());
-    check(Case::streamed(&after, "200 'Hel' error 504 timeout | failed | timeout:200").waiting()).await;
     let empty = Script::new().send(chunk(&delta(&json!({})))).pause(Duration::from_millis(20));
     let roles = Script::new().request().send(CHUNKED).repeat(empty);
-    check(Case::streamed(&roles, "504 timeout | failed | timeout:200").waiting()).await;
+    tokio::join!(
+        check(Case::streamed(&before, "504 timeout | failed | timeout:200").waiting()),
+        check(Case::streamed(&after, "200 'Hel' error 504 timeout | failed | timeout:200").waiting()),
+        check(Case::streamed(&roles, "504 timeout | failed | timeout:200").waiting()),
+    );
 }
 
 /// Bytes of an event that is never whole are no sign of life either.
@@ -103,22 +109,29 @@ async fn an_event_that_never_ends_a_byte_at_a_time() {
     let bytes = || Script::new().repeat(Script::new().send(chunk("x")).pause(Duration::from_millis(20)));
     let begun = chunk("data: {\"choices\":[{\"delta\":{\"content\":\"");
     let before = Script::new().request().send(format!("{CHUNKED}{begun}")).repeat(bytes());
-    check(Case::streamed(&before, "504 timeout | failed | timeout:200").waiting()).await;
     let after = Script::new().request().send(format!("{CHUNKED}{}{begun}", chunk(&text("Hel")))).repeat(bytes());
-    check(Case::streamed(&after, "200 'Hel' error 504 timeout | failed | timeout:200").waiting()).await;
+    tokio::join!(
+        check(Case::streamed(&before, "504 timeout | failed | timeout:200").waiting()),
+        check(Case::streamed(&after, "200 'Hel' error 504 timeout | failed | timeout:200").waiting()),
+    );
 }
 
 /// Events without anything in them are comments by another name.
 #[actix_web::test]
 async fn empty_events_for_ever() {
-    for nothing in ["data:\n\n", "data: {}\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n", "\n", &text("")] {
+    let each = async |nothing: &str| {
         let again = || Script::new().repeat(Script::new().send(chunk(nothing)).pause(Duration::from_millis(20)));
         let before = Script::new().request().send(CHUNKED).repeat(again());
-        check(Case::streamed(&before, "504 timeout | failed | timeout:200").waiting()).await;
         let after = Script::new().request().send(format!("{CHUNKED}{}", chunk(&text("Hel")))).repeat(again());
-        check(Case::streamed(&after, "200 'Hel' error 504 timeout | failed | timeout:200").waiting()).await;
-        streamed(&format!("{nothing}{}", events("Hello")), HELLO).await;
-    }
+        let whole = format!("{nothing}{}", events("Hello"));
+        tokio::join!(
+            check(Case::streamed(&before, "504 timeout | failed | timeout:200").waiting()),
+            check(Case::streamed(&after, "200 'Hel' error 504 timeout | failed | timeout:200").waiting()),
+            streamed(&whole, HELLO),
+        );
+    };
+    let nothings = ["data:\n\n", "data: {}\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n", "\n", &text("")];
+    join_all(nothings.map(each)).await;
 }
 
 /// Behind the finish nothing is waited for that a client could want.

@@ -118,7 +118,8 @@ async fn targets_are_metrics_with_bounded_labels() {
     let (gateway, _upstreams) = cheap_slow_and_dear_quick().await;
     stream(&gateway, "service/quick", json!({})).await;
     for bound in 1..=100 {
-        stream(&gateway, "service/quick", json!({"preferred_max_latency": 10 + bound})).await;
+        let wanted = json!({"preferred_max_latency": 10 + bound, "provider": {"only": ["quick"]}});
+        stream(&gateway, "service/quick", wanted).await;
     }
     let text = gateway.get("/metrics").await.text();
     let labels = "bound_seconds=\"0.4\",objective=\"cheapest\",percentile=\"p95\",target=\"service/quick\"";

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::join_all;
 use pointsman::config::{Config, Environment};
 use serde_json::{Value, json};
 
@@ -325,7 +326,7 @@ fn lay(path: &Path, bytes: &[u8]) {
 
 #[actix_web::test]
 async fn a_file_that_is_no_use_is_a_cold_start_and_is_replaced() {
-    for Obstacle { what, lay, said } in OBSTACLES {
+    let each = async |Obstacle { what, lay, said }| {
         let directory = Directory::new();
         let path = directory.path("state.json");
         lay(&path);
@@ -336,7 +337,8 @@ async fn a_file_that_is_no_use_is_a_cold_start_and_is_replaced() {
         memory_until(&gateway, |shown| shown["saves"].as_u64() > Some(0)).await;
         assert!(told(&path, "acme/small@slow").is_some(), "{what}");
         gateway.stop().await;
-    }
+    };
+    join_all(OBSTACLES.map(each)).await;
 }
 
 #[actix_web::test]
@@ -450,10 +452,11 @@ async fn seeds(routing: &str) -> Vec<String> {
 #[actix_web::test]
 async fn replicas_with_one_configuration_make_different_noise_unless_they_are_told_otherwise() {
     for routing in ["", "seed = 7"] {
-        let (one, other) = (seeds(routing).await, seeds(routing).await);
+        let (one, other) = tokio::join!(seeds(routing), seeds(routing));
         assert!(one.iter().all(|seed| !other.contains(seed)), "{routing}: {one:?} {other:?}");
     }
     let repeatable = "seed = 7\ninstance_id = 3";
-    assert_eq!(seeds(repeatable).await, seeds(repeatable).await);
-    assert_ne!(seeds(repeatable).await, seeds("seed = 7\ninstance_id = 4").await);
+    let (one, again, another) = tokio::join!(seeds(repeatable), seeds(repeatable), seeds("seed = 7\ninstance_id = 4"));
+    assert_eq!(one, again);
+    assert_ne!(one, another);
 }

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::join_all;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -121,7 +122,7 @@ async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_no
 async fn a_refusal_arrives_although_a_body_was_sent() {
     let upstream = saying("x");
     let encrypted = Encrypted::new(world(&upstream)).await;
-    for _ in 0..5 {
+    let refused = async || {
         let client = encrypted.client().await;
         let (mut reader, mut writer) = tokio::io::split(client);
         let head = format!(
@@ -137,7 +138,8 @@ async fn a_refusal_arrives_although_a_body_was_sent() {
         let _ = futures_util::future::join(writing, reading).await;
         let said = String::from_utf8_lossy(&said);
         assert!(said.starts_with("HTTP/1.1 401") && said.ends_with("}}}"), "{said}");
-    }
+    };
+    join_all((0..5).map(|_| refused())).await;
     assert_eq!(upstream.connections(), 0);
 }
 
@@ -147,7 +149,7 @@ async fn clients_that_do_not_say_hello_keep_nobody_out_and_are_closed() {
     let upstream = saying("x");
     let encrypted = Encrypted::new(world(&upstream)).await;
     let address = encrypted.gateway.address;
-    let silent = futures_util::future::join_all((0..400).map(|_| RawClient::connect(address))).await;
+    let silent = join_all((0..400).map(|_| RawClient::connect(address))).await;
     let begun = Instant::now();
     let mut client = encrypted.client().await;
     send_chat(&mut client, false).await;
@@ -190,7 +192,7 @@ async fn connections_beyond_the_limit_wait_until_one_leaves() {
     waiting.until(ALIVE).await;
 
     let encrypted = Encrypted::new(few()).await;
-    let mut inside = futures_util::future::join_all((0..3).map(|_| encrypted.client())).await;
+    let mut inside = join_all((0..3).map(|_| encrypted.client())).await;
     let mut waiting = Box::pin(encrypted.client());
     assert!(timeout(A_WHILE, &mut waiting).await.is_err(), "a fourth connection was taken in");
     inside.pop();
