@@ -2,6 +2,7 @@
 //! it, writes its log line. Labels come from closed sets: configured slugs and model ids, codes of our
 //! own. No key, no prompt and no provider's words pass through here.
 
+mod instruments;
 mod life;
 
 use std::time::Duration;
@@ -11,12 +12,13 @@ use pointsman_actors::{
     stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
-    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder, core::Collector, proto::MetricFamily,
+    Encoder as _, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
+    proto::MetricFamily,
 };
 
 use crate::{clock, load::LoadReading};
 
+use instruments::Instruments;
 use life::LifeMetrics;
 pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce, ConfigReloaded};
 
@@ -37,11 +39,17 @@ pub struct Metrics {
     overhead: Histogram,
     prompt_tokens: IntCounter,
     completion_tokens: IntCounter,
-    /// Dollars as a float: good for a graph, not for a bill. The ledger holds the exact amounts.
     cost: prometheus::Counter,
     hedges: IntCounterVec,
     hedge_cost: prometheus::Counter,
     budget_spent: IntCounterVec,
+    panics: IntCounter,
+    gauges: Gauges,
+    life: LifeMetrics,
+}
+
+/// How things stand.
+struct Gauges {
     circuit: IntGaugeVec,
     in_flight: IntGauge,
     mailbox_depth: IntGaugeVec,
@@ -50,8 +58,24 @@ pub struct Metrics {
     body_bytes: IntGauge,
     connections: IntGauge,
     shed: IntGaugeVec,
-    panics: IntCounter,
-    life: LifeMetrics,
+}
+
+impl Gauges {
+    fn new(make: &Instruments<'_>) -> Result<Gauges, prometheus::Error> {
+        let circuit = "1 while the breaker of an endpoint is not closed";
+        let depth = "Batches waiting in the mailbox of a control actor";
+        let shed = "Calls turned away since the start because the gateway was full";
+        Ok(Gauges {
+            circuit: make.gauges("circuit_open", circuit, &["provider", "model"])?,
+            in_flight: make.gauge("in_flight_requests", "Inference calls in progress")?,
+            mailbox_depth: make.gauges("mailbox_depth", depth, &["actor"])?,
+            ledger_records: make.gauge("ledger_records", "Generations in the ledger")?,
+            dropped_events: make.gauge("dropped_events", "Statistics events dropped because a tray was full")?,
+            body_bytes: make.gauge("buffered_body_bytes", "Bytes that request bodies count for, three times each")?,
+            connections: make.gauge("client_connections", "Client connections")?,
+            shed: make.gauges("shed_requests", shed, &["reason"])?,
+        })
+    }
 }
 
 /// What nobody counts along the way, because it is read off when `/metrics` is asked for.
@@ -77,90 +101,51 @@ impl Metrics {
     /// Never with the names below; the registry's own check is passed on.
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
-        let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
-        let histogram = |name: &str, help: &str| {
-            HistogramVec::new(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()), &["provider", "model"])
-        };
-        let tokens = counter("tokens_total", "Tokens billed", &["kind"])?;
-        registry.register(Box::new(tokens.clone()))?;
-        let metrics = Metrics {
-            requests: counter("requests_total", "Answered calls", &["route", "status"])?,
-            attempts: counter("upstream_attempts_total", "Upstream attempts", &["provider", "model", "outcome"])?,
-            first_token: histogram("ttft_seconds", "Dispatch to first content; for plain answers to the head")?,
-            duration: histogram("generation_seconds", "Dispatch to the last byte of a whole answer")?,
-            overhead: Histogram::with_opts(
-                HistogramOpts::new("overhead_seconds", "The gateway's own time per answered call")
-                    .buckets(OVERHEAD.to_vec()),
+        let make = Instruments(&registry);
+        let tokens = make.counters("tokens_total", "Tokens billed", &["kind"])?;
+        let first_token = "Dispatch to first content; for plain answers to the head";
+        let late = "Attempts that raced a late one, and what became of them";
+        Ok(Metrics {
+            requests: make.counters("requests_total", "Answered calls", &["route", "status"])?,
+            attempts: make.counters(
+                "upstream_attempts_total",
+                "Upstream attempts",
+                &["provider", "model", "outcome"],
             )?,
+            first_token: make.times_of_endpoints("ttft_seconds", first_token, &SECONDS)?,
+            duration: make.times_of_endpoints(
+                "generation_seconds",
+                "Dispatch to the last byte of a whole answer",
+                &SECONDS,
+            )?,
+            overhead: make.times("overhead_seconds", "The gateway's own time per answered call", &OVERHEAD)?,
             prompt_tokens: tokens.with_label_values(&["prompt"]),
             completion_tokens: tokens.with_label_values(&["completion"]),
-            cost: prometheus::Counter::new("cost_usd_total", "Dollars billed, lost and failed attempts included")?,
-            hedges: counter("hedges_total", "Attempts that raced a late one, and what became of them", &["outcome"])?,
-            hedge_cost: prometheus::Counter::new("hedge_cost_usd_total", "Dollars of attempts that lost a race")?,
-            budget_spent: counter("budget_spent_total", "Attempts not made for want of a token", &["budget"])?,
-            circuit: IntGaugeVec::new(
-                Opts::new("circuit_open", "1 while the breaker of an endpoint is not closed"),
-                &["provider", "model"],
-            )?,
-            in_flight: IntGauge::new("in_flight_requests", "Inference calls in progress")?,
-            mailbox_depth: IntGaugeVec::new(
-                Opts::new("mailbox_depth", "Batches waiting in the mailbox of a control actor"),
-                &["actor"],
-            )?,
-            ledger_records: IntGauge::new("ledger_records", "Generations in the ledger")?,
-            dropped_events: IntGauge::new("dropped_events", "Statistics events dropped because a tray was full")?,
-            body_bytes: IntGauge::new("buffered_body_bytes", "Bytes that request bodies count for, three times each")?,
-            connections: IntGauge::new("client_connections", "Client connections")?,
-            shed: IntGaugeVec::new(
-                Opts::new("shed_requests", "Calls turned away since the start because the gateway was full"),
-                &["reason"],
-            )?,
-            panics: IntCounter::new("panics_total", "Handlers that panicked")?,
-            life: LifeMetrics::new(&registry)?,
+            cost: make.dollars("cost_usd_total", "Dollars billed, lost and failed attempts included")?,
+            hedges: make.counters("hedges_total", late, &["outcome"])?,
+            hedge_cost: make.dollars("hedge_cost_usd_total", "Dollars of attempts that lost a race")?,
+            budget_spent: make.counters("budget_spent_total", "Attempts not made for want of a token", &["budget"])?,
+            panics: make.counter("panics_total", "Handlers that panicked")?,
+            gauges: Gauges::new(&make)?,
+            life: LifeMetrics::new(&make)?,
             registry,
-        };
-        metrics.register()?;
-        Ok(metrics)
-    }
-
-    fn register(&self) -> Result<(), prometheus::Error> {
-        let collectors: [Box<dyn Collector>; 18] = [
-            Box::new(self.requests.clone()),
-            Box::new(self.attempts.clone()),
-            Box::new(self.first_token.clone()),
-            Box::new(self.duration.clone()),
-            Box::new(self.overhead.clone()),
-            Box::new(self.cost.clone()),
-            Box::new(self.hedges.clone()),
-            Box::new(self.hedge_cost.clone()),
-            Box::new(self.budget_spent.clone()),
-            Box::new(self.circuit.clone()),
-            Box::new(self.in_flight.clone()),
-            Box::new(self.mailbox_depth.clone()),
-            Box::new(self.ledger_records.clone()),
-            Box::new(self.dropped_events.clone()),
-            Box::new(self.body_bytes.clone()),
-            Box::new(self.connections.clone()),
-            Box::new(self.shed.clone()),
-            Box::new(self.panics.clone()),
-        ];
-        collectors.into_iter().try_for_each(|collector| self.registry.register(collector))
+        })
     }
 
     /// Shows in the gauges how things stand now.
     pub fn observe(&self, standing: &Standing) {
-        self.in_flight.set(i64::from(standing.in_flight));
-        self.dropped_events.set(i64::try_from(standing.dropped_events).unwrap_or(i64::MAX));
-        self.body_bytes.set(gauged(standing.load.body_bytes));
-        self.connections.set(gauged(standing.load.connections));
+        self.gauges.in_flight.set(i64::from(standing.in_flight));
+        self.gauges.dropped_events.set(i64::try_from(standing.dropped_events).unwrap_or(i64::MAX));
+        self.gauges.body_bytes.set(gauged(standing.load.body_bytes));
+        self.gauges.connections.set(gauged(standing.load.connections));
         for (why, count) in standing.load.shed {
-            self.shed.with_label_values(&[why.as_str()]).set(i64::try_from(count).unwrap_or(i64::MAX));
+            self.gauges.shed.with_label_values(&[why.as_str()]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         for (actor, depth) in [("health", standing.health_depth), ("ledger", standing.ledger_depth)] {
-            self.mailbox_depth.with_label_values(&[actor]).set(gauged(depth));
+            self.gauges.mailbox_depth.with_label_values(&[actor]).set(gauged(depth));
         }
         if let Some(records) = standing.ledger_records {
-            self.ledger_records.set(gauged(records));
+            self.gauges.ledger_records.set(gauged(records));
         }
     }
 
@@ -388,11 +373,11 @@ impl BreakerMoved<'_> {
         let Some(endpoint) = self.catalog.endpoint(self.change.index) else { return };
         let [provider, model] = labels(self.catalog, endpoint);
         if let Some(gate) = self.change.endpoint_gate {
-            metrics.circuit.with_label_values(&[provider, model]).set(i64::from(gate.to != Gate::Passing));
+            metrics.gauges.circuit.with_label_values(&[provider, model]).set(i64::from(gate.to != Gate::Passing));
             self.log(&format!("{model} at {provider}"), gate);
         }
         if let Some(gate) = self.change.provider_gate {
-            metrics.circuit.with_label_values(&[provider, ""]).set(i64::from(gate.to != Gate::Passing));
+            metrics.gauges.circuit.with_label_values(&[provider, ""]).set(i64::from(gate.to != Gate::Passing));
             self.log(provider, gate);
         }
     }

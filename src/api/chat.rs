@@ -39,28 +39,10 @@ pub async fn create(
     let mut chat = ChatRequest::parse(body, Form::Chat, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
-    let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
+    let opening = opening(&chat, &request, caller.owner);
     let (intents, now) = (&worker.shared.intents, clock::tick(accepted));
-    let intent = intents.of(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, now);
-    let opening = Opening {
-        api_type: ApiType::Completions,
-        owner: caller.owner,
-        requested_model: asked_first(&chat.model, &chat.models).into(),
-        streamed: chat.stream,
-        external_user: chat.user.clone(),
-        session_id,
-        tags: chat.tags.clone(),
-        trace: chat.trace.clone(),
-        media_prompt: u64::from(chat.images),
-    };
-    let measure = Measure {
-        prompt_tokens: chat.prompt_tokens,
-        images: chat.images,
-        max_tokens: chat.max_tokens,
-        answers: chat.n,
-        streamed: chat.stream,
-        may_be_raced: true,
-    };
+    let intent = intents.of(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
+    let measure = measure(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.strangers);
     let work = Work::Chat(chat);
@@ -78,6 +60,33 @@ pub async fn create(
         Some((requested, routed)) => route_metadata::add_to_error(error, requested, routed),
         None => error,
     })
+}
+
+/// What the record begins with.
+fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> Opening {
+    Opening {
+        api_type: ApiType::Completions,
+        owner,
+        requested_model: asked_first(&chat.model, &chat.models).into(),
+        streamed: chat.stream,
+        external_user: chat.user.clone(),
+        session_id: chat.session_id.clone().or_else(|| header_text(request, "x-session-id")),
+        tags: chat.tags.clone(),
+        trace: chat.trace.clone(),
+        media_prompt: u64::from(chat.images),
+    }
+}
+
+/// What an attempt is measured and paid by.
+fn measure(chat: &ChatRequest) -> Measure {
+    Measure {
+        prompt_tokens: chat.prompt_tokens,
+        images: chat.images,
+        max_tokens: chat.max_tokens,
+        answers: chat.n,
+        streamed: chat.stream,
+        may_be_raced: true,
+    }
 }
 
 /// An answer in one piece; with `told`, it also says how it was routed.

@@ -34,27 +34,7 @@ pub async fn create(
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
-    let opening = Opening {
-        api_type: ApiType::Image,
-        owner: caller.owner,
-        requested_model: asked_first(&image.model, &image.models).into(),
-        streamed: false,
-        external_user: image.user.clone(),
-        session_id: image.session_id.clone().or_else(|| header_text(&request, "x-session-id")),
-        tags: image.tags.clone(),
-        trace: image.trace.clone(),
-        media_prompt: u64::from(image.references),
-    };
-    let measure = Measure {
-        prompt_tokens: image.prompt_tokens,
-        // The price of an image is that of one made.
-        images: 0,
-        max_tokens: None,
-        answers: 1,
-        streamed: false,
-        // Each one made is paid for, and none is half made.
-        may_be_raced: false,
-    };
+    let (opening, measure) = (opening(&image, &request, caller.owner), measure(&image));
     let ignored = std::mem::take(&mut image.strangers);
     let work = Work::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
@@ -65,6 +45,35 @@ pub async fn create(
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
     Ok(response.insert_header(header::ContentType::json()).body(answer.body))
+}
+
+/// What the record begins with.
+fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> Opening {
+    Opening {
+        api_type: ApiType::Image,
+        owner,
+        requested_model: asked_first(&image.model, &image.models).into(),
+        streamed: false,
+        external_user: image.user.clone(),
+        session_id: image.session_id.clone().or_else(|| header_text(request, "x-session-id")),
+        tags: image.tags.clone(),
+        trace: image.trace.clone(),
+        media_prompt: u64::from(image.references),
+    }
+}
+
+/// What an attempt is measured and paid by.
+fn measure(image: &ImageRequest) -> Measure {
+    Measure {
+        prompt_tokens: image.prompt_tokens,
+        // The price of an image is that of one made.
+        images: 0,
+        max_tokens: None,
+        answers: 1,
+        streamed: false,
+        // Each one made is paid for, and none is half made.
+        may_be_raced: false,
+    }
 }
 
 /// Shows an image behind a link: whoever knows it may look.

@@ -179,7 +179,9 @@ fn parse(
     let mut tree = tree::read(text, name, &faults);
     environment::apply(&mut tree, environment, &faults);
     let surroundings = Surroundings { directory, environment, files: &files };
-    let config = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
+    let mut config = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
+    let warnings = warnings(&config);
+    config.notes.extend(warnings);
     let (faults, named_files) = (faults.into_sorted(), files.into_named());
     if !faults.is_empty() {
         return (Err(faults), named_files);
@@ -198,10 +200,7 @@ struct Surroundings<'s> {
 /// Reads every section. Asks for all of them even when some are wrong: unknown ones are what is left.
 fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Config {
     let &Surroundings { directory, environment, files } = surroundings;
-    let (server, tls) = root.section("server", |section| {
-        let tls = section.optional("tls", |section| TlsConfig::read(section, directory, files));
-        (ServerConfig::read(section), tls.flatten())
-    });
+    let (server, tls) = root.section("server", |section| read_server(section, surroundings));
     let service = root.section("service", ServiceConfig::read);
     let auth = root.section("auth", |section| AuthConfig::read(section, &server));
     let admin = root.section("admin", |section| AdminConfig::read(section, &server, &auth));
@@ -210,22 +209,11 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let stream = root.section("stream", StreamConfig::read);
     let mut routing = root.section("routing", |section| RoutingConfig::read(section, directory));
     routing.policy.clocks = timeouts.phases(&stream);
-    let key_context = KeyContext { environment, server: &server, auth: &auth, limits: &limits };
-    let keys = KeyTable::read(root, &key_context);
-    let tables = Tables {
-        aliases: Aliases::read(root, &service, &routing),
-        simulation: root.section("simulation", SimulationTable::read),
-        providers: ProviderTable::read_all(
-            root,
-            &ProviderContext { environment, directory, files, server: &server, admin: &admin },
-        ),
-        models: models::read_all(root),
-    };
-    let Assembly { catalog: models, providers, simulation, mut notes } = assemble(root, tables);
-    notes.extend(open_doors(&server, &auth, &keys));
-    notes.extend(unguarded(&admin, tls.is_some()));
-    notes.extend(providers.iter().filter_map(|provider| in_the_way(&admin, provider)));
-    notes.extend(tls.iter().flat_map(|tls| tls.notes(Utc::now())));
+    let keys = KeyTable::read(root, &KeyContext { environment, server: &server, auth: &auth, limits: &limits });
+    let aliases = Aliases::read(root, &service, &routing);
+    let providers = ProviderContext { environment, directory, files, server: &server, admin: &admin };
+    let Assembly { catalog: models, providers, simulation, mut notes } = read_catalog(root, aliases, &providers);
+    notes.extend(keys.absent);
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
@@ -253,21 +241,44 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     }
 }
 
+fn read_server(section: &Section<'_>, surroundings: &Surroundings<'_>) -> (ServerConfig, Option<TlsConfig>) {
+    let &Surroundings { directory, files, .. } = surroundings;
+    let tls = section.optional("tls", |section| TlsConfig::read(section, directory, files));
+    (ServerConfig::read(section), tls.flatten())
+}
+
+/// Reads every model and who serves it, and puts them together.
+fn read_catalog(root: &Section<'_>, aliases: Aliases, providers: &ProviderContext<'_>) -> Assembly {
+    let simulation = root.section("simulation", SimulationTable::read);
+    let providers = ProviderTable::read_all(root, providers);
+    assemble(root, Tables { aliases, simulation, providers, models: models::read_all(root) })
+}
+
+/// What is allowed, and yet hardly wanted.
+fn warnings(config: &Config) -> Vec<String> {
+    let taken = config.providers.iter().filter_map(|provider| in_the_way(&config.admin, provider));
+    let certificate = config.tls.iter().flat_map(|tls| tls.notes(Utc::now()));
+    open_doors(config).into_iter().chain(unguarded(config)).chain(taken).chain(certificate).collect()
+}
+
 /// What may let in nobody, or everybody.
-fn open_doors(server: &ServerConfig, auth: &AuthConfig, keys: &KeyTable) -> Vec<String> {
-    let mut notes = keys.absent.clone();
-    if auth.mode == AuthMode::None && !server.is_loopback() {
-        notes.push(format!("auth.mode is \"none\": everybody who reaches {} may spend your money.", server.bind));
+fn open_doors(config: &Config) -> Option<String> {
+    let Config { server, auth, keys, .. } = config;
+    match auth.mode {
+        AuthMode::None if !server.is_loopback() => {
+            Some(format!("auth.mode is \"none\": everybody who reaches {} may spend your money.", server.bind))
+        }
+        AuthMode::Keys if keys.iter().all(|key| key.disabled) => {
+            Some("No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned())
+        }
+        AuthMode::None | AuthMode::Keys => None,
     }
-    if auth.mode == AuthMode::Keys && keys.entries.iter().all(|key| key.disabled) {
-        notes.push("No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned());
-    }
-    notes
 }
 
 /// Where keys of administrators travel in clear.
-fn unguarded(admin: &AdminConfig, encrypted: bool) -> Option<String> {
-    let open = admin.bind.filter(|_| !encrypted && !admin.is_loopback())?;
+fn unguarded(config: &Config) -> Option<String> {
+    let admin = &config.admin;
+    let open = admin.bind.filter(|_| config.tls.is_none() && !admin.is_loopback())?;
     Some(format!("admin.bind is {open}: keys with the scope admin travel there unencrypted."))
 }
 

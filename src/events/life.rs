@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec};
 
-use super::Metrics;
+use super::{Metrics, instruments::Instruments};
 use crate::standing::{Outcome, Reload};
 
 /// The actors that are watched.
@@ -25,48 +25,23 @@ pub(super) struct LifeMetrics {
 }
 
 impl LifeMetrics {
-    pub(super) fn new(registry: &Registry) -> Result<LifeMetrics, prometheus::Error> {
+    pub(super) fn new(make: &Instruments<'_>) -> Result<LifeMetrics, prometheus::Error> {
+        let loaded = "When the configuration in force was taken over";
+        let waiting = "Settings of the configuration on disk that wait for a restart";
+        let replaced = "Actors that were replaced because they panicked";
+        let silent = "Times an actor did not answer the watchdog in time";
         let metrics = LifeMetrics {
-            reloads: IntCounterVec::new(
-                Opts::new("config_reload_total", "Attempts to read the configuration again"),
-                &["result"],
-            )?,
-            config_version: IntGauge::new("config_version", "Version of the configuration in force")?,
-            config_loaded: Gauge::new(
-                "config_last_success_timestamp_seconds",
-                "When the configuration in force was taken over",
-            )?,
-            last_reload_good: IntGauge::new(
-                "config_last_reload_successful",
-                "0 while the configuration on disk is refused",
-            )?,
-            restart_pending: IntGauge::new(
-                "config_restart_pending",
-                "Settings of the configuration on disk that wait for a restart",
-            )?,
-            replaced: IntCounterVec::new(
-                Opts::new("actor_restarts_total", "Actors that were replaced because they panicked"),
-                &["actor"],
-            )?,
-            silent: IntCounterVec::new(
-                Opts::new("actor_silent_total", "Times an actor did not answer the watchdog in time"),
-                &["actor"],
-            )?,
-            places: IntGaugeVec::new(Opts::new("provider_places", "Calls a provider gets at a time"), &["provider"])?,
-            places_taken: IntGaugeVec::new(
-                Opts::new("provider_places_taken", "Calls that a provider has now"),
-                &["provider"],
-            )?,
+            reloads: make.counters("config_reload_total", "Attempts to read the configuration again", &["result"])?,
+            config_version: make.gauge("config_version", "Version of the configuration in force")?,
+            config_loaded: make.moment("config_last_success_timestamp_seconds", loaded)?,
+            last_reload_good: make
+                .gauge("config_last_reload_successful", "0 while the configuration on disk is refused")?,
+            restart_pending: make.gauge("config_restart_pending", waiting)?,
+            replaced: make.counters("actor_restarts_total", replaced, &["actor"])?,
+            silent: make.counters("actor_silent_total", silent, &["actor"])?,
+            places: make.gauges("provider_places", "Calls a provider gets at a time", &["provider"])?,
+            places_taken: make.gauges("provider_places_taken", "Calls that a provider has now", &["provider"])?,
         };
-        registry.register(Box::new(metrics.places.clone()))?;
-        registry.register(Box::new(metrics.places_taken.clone()))?;
-        registry.register(Box::new(metrics.replaced.clone()))?;
-        registry.register(Box::new(metrics.silent.clone()))?;
-        registry.register(Box::new(metrics.reloads.clone()))?;
-        registry.register(Box::new(metrics.config_version.clone()))?;
-        registry.register(Box::new(metrics.config_loaded.clone()))?;
-        registry.register(Box::new(metrics.last_reload_good.clone()))?;
-        registry.register(Box::new(metrics.restart_pending.clone()))?;
         metrics.last_reload_good.set(1);
         for actor in ACTORS {
             let _ = (metrics.replaced.with_label_values(&[actor]), metrics.silent.with_label_values(&[actor]));
