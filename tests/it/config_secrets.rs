@@ -3,25 +3,22 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
 };
 
 use pointsman::config::{Config, Environment, Fault};
 
-/// A directory of its own for one test, removed afterwards.
-struct Scratch(PathBuf);
+use crate::folder::Folder;
+
+/// A directory that configurations and the files they name are written to.
+struct Scratch(Folder);
 
 impl Scratch {
     fn new() -> Scratch {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("pointsman-config-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Scratch(path)
+        Scratch(Folder::new())
     }
 
     fn write(&self, name: &str, text: impl AsRef<[u8]>, mode: u32) -> PathBuf {
-        let path = self.0.join(name);
+        let path = self.0.at(name);
         fs::write(&path, text).unwrap();
         set_mode(&path, mode);
         path
@@ -30,12 +27,6 @@ impl Scratch {
     fn load(&self, toml: &str, environment: &Environment) -> Result<Config, Vec<Fault>> {
         let path = self.write("config.toml", toml, 0o644);
         Config::load(Some(&path), environment).map(|loaded| loaded.config)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -122,7 +113,7 @@ fn a_certificate_file_must_hold_certificates() {
     assert!(single_fault(scratch.load(toml, &Environment::default())).contains("ca.pem holds no certificate"));
     scratch.write("ca.pem", "-----BEGIN CERTIFICATE-----\n…", 0o644);
     let config = scratch.load(toml, &Environment::default()).unwrap();
-    assert_eq!(config.providers[0].ca_file, Some(scratch.0.join("ca.pem")));
+    assert_eq!(config.providers[0].ca_file, Some(scratch.0.at("ca.pem")));
 }
 
 #[test]
@@ -152,7 +143,7 @@ fn no_secret_is_in_any_debug_output_summary_or_note() {
 fn a_file_that_cannot_be_read_is_one_fault() {
     let scratch = Scratch::new();
     let load =
-        |name: &str| Config::load(Some(&scratch.0.join(name)), &Environment::default()).map(|loaded| loaded.config);
+        |name: &str| Config::load(Some(&scratch.0.at(name)), &Environment::default()).map(|loaded| loaded.config);
     assert!(single_fault(load("none.toml")).contains("none.toml:1:1: configuration: cannot be read"));
     scratch.write("latin.toml", b"[server]\nbind = \"\xe4\"", 0o644);
     assert!(single_fault(load("latin.toml")).contains("latin.toml:2:9: configuration: is not UTF-8"));

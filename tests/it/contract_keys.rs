@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     harness::{KEY, Reply, TestGateway},
     patience::PATIENCE,
+    process::ConfigFile,
     scripted::Script,
     world::{Model, World, and, ask, error_of, http, http_with, provider_key, raw, saying, stream_of},
 };
@@ -172,13 +173,12 @@ struct Program {
 }
 
 impl Program {
-    fn start(world: &World, name: &str) -> Program {
-        let path = std::env::temp_dir().join(format!("pointsman-{name}-{}.toml", std::process::id()));
+    fn start(world: &World) -> Program {
         let preamble = "[server]\nbind = \"127.0.0.1:0\"\nworkers = 1\n[simulation]\nmode = \"off\"\n\
                         [[keys]]\nname = \"test\"\nenv = \"TEST_KEY\"\n";
-        std::fs::write(&path, format!("{preamble}{}", world.toml())).unwrap();
+        let config = ConfigFile::new(&format!("{preamble}{}", world.toml()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
-        command.args(["--config".as_ref(), path.as_os_str()]).env("RUST_LOG", "trace").env("TEST_KEY", KEY);
+        command.args(["--config", config.path()]).env("RUST_LOG", "trace").env("TEST_KEY", KEY);
         command.envs(world.environment().iter().map(|(name, value)| (name, value)));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (mut stderr, (told, log)) = (child.stderr.take().unwrap(), mpsc::channel());
@@ -191,7 +191,6 @@ impl Program {
         while !greeting.contains("Try it") {
             assert_ne!(stdout.read_line(&mut greeting).unwrap(), 0, "the program ended: {greeting}");
         }
-        let _ = std::fs::remove_file(path);
         let address = greeting.split("http://").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
         Program { child, address, log, greeting }
     }
@@ -237,7 +236,7 @@ async fn no_providers_key_appears_in_any_answer_log_line_metric_or_record() {
     let world = World::new().with("[routing.breaker]\nconsecutive = 50\n[routing.retry]\nbudget_ratio = 1");
     let world = world.provider("acme", upstreams[0].address()).provider("bolt", upstreams[1].address());
     let world = world.model(&Model::new("acme/small").at("acme", "0", "0"));
-    let program = Program::start(&world.model(&Model::new("bolt/small").at("bolt", "0", "0")), "secrets");
+    let program = Program::start(&world.model(&Model::new("bolt/small").at("bolt", "0", "0")));
     let mut answers = vec![program.greeting.clone()];
     for model in ["acme/small", "bolt/small"] {
         // In the order of the script: a false 200, an answer, a stream, then refusals of both kinds.

@@ -77,6 +77,8 @@ mod enemy_paths;
 #[cfg(test)]
 mod enemy_slow;
 #[cfg(test)]
+mod folder;
+#[cfg(test)]
 mod fuzz_corpus;
 #[cfg(test)]
 #[path = "../../fuzz/properties/mod.rs"]

@@ -3,9 +3,8 @@
 use std::{
     fs,
     os::unix::fs::{MetadataExt as _, symlink},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
-    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -14,6 +13,7 @@ use pointsman::config::{Config, Environment};
 use serde_json::{Value, json};
 
 use crate::{
+    folder::Folder,
     harness::{KEY, TestGateway},
     keyless::{model, provider},
     patience::{PATIENCE, eventually, until},
@@ -21,37 +21,6 @@ use crate::{
     scripted::{Script, Upstream},
     world::{and, ask, completion, http},
 };
-
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> Directory {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("memory-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Directory(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// The names in it.
-    fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// One model at a slow provider and at a quick one, which differ in nothing else.
 struct World {
@@ -134,9 +103,9 @@ async fn tells_of_both(path: &Path) {
 
 #[actix_web::test]
 async fn the_first_decision_after_an_orderly_restart_is_the_learned_one() {
-    let directory = Directory::new();
+    let directory = Folder::new();
     // So rarely that only the end writes it.
-    let path = directory.path("deep/in/state.json");
+    let path = directory.at("deep/in/state.json");
     let world = World::new(&format!("path = {:?}\nsave_interval_s = 3600", path.to_str().unwrap()));
     let (_config, mut first) = world.process();
     assert_eq!(memory(&first.gateway()).await["restored"], Value::Null);
@@ -158,8 +127,8 @@ async fn the_first_decision_after_an_orderly_restart_is_the_learned_one() {
 
 #[actix_web::test]
 async fn a_kill_loses_at_most_what_was_learned_since_the_last_interval() {
-    let directory = Directory::new();
-    let path = directory.path("state.json");
+    let directory = Folder::new();
+    let path = directory.at("state.json");
     let world = World::at(&path);
     let (_config, mut first) = world.process();
     learn(&first.gateway()).await;
@@ -176,8 +145,8 @@ async fn a_kill_loses_at_most_what_was_learned_since_the_last_interval() {
 #[actix_web::test]
 async fn what_was_learned_is_believed_although_the_clock_was_set_meanwhile() {
     const HOUR_MS: i64 = 3_600_000;
-    let directory = Directory::new();
-    let path = directory.path("state.json");
+    let directory = Folder::new();
+    let path = directory.at("state.json");
     let world = World::at(&path);
     let (_config, mut first) = world.process();
     learn(&first.gateway()).await;
@@ -202,8 +171,8 @@ async fn what_was_learned_is_believed_although_the_clock_was_set_meanwhile() {
 
 #[actix_web::test]
 async fn kills_at_any_moment_leave_a_whole_file() {
-    let directory = Directory::new();
-    let path = directory.path("state.json");
+    let directory = Folder::new();
+    let path = directory.at("state.json");
     let world = World::new(&format!("path = {:?}\nsave_interval_s = 0.1", path.to_str().unwrap()));
     for round in 0..6_u64 {
         let (_config, mut process) = world.process();
@@ -223,10 +192,10 @@ async fn kills_at_any_moment_leave_a_whole_file() {
 
 #[actix_web::test]
 async fn the_file_is_for_its_owner_and_nothing_is_left_beside_it() {
-    let directory = Directory::new();
-    let path = directory.path("state.json");
+    let directory = Folder::new();
+    let path = directory.at("state.json");
     // Left over from a crash, or laid there by somebody.
-    symlink(directory.path("elsewhere"), directory.path("state.json.tmp")).unwrap();
+    symlink(directory.at("elsewhere"), directory.at("state.json.tmp")).unwrap();
     let gateway = World::at(&path).gateway().await;
     learn(&gateway).await;
     let shown = memory_until(&gateway, |shown| shown["saves"].as_u64() > Some(0)).await;
@@ -243,8 +212,8 @@ async fn the_file_is_for_its_owner_and_nothing_is_left_beside_it() {
 
 #[actix_web::test]
 async fn without_news_nothing_is_written() {
-    let directory = Directory::new();
-    let gateway = World::at(&directory.path("state.json")).gateway().await;
+    let directory = Folder::new();
+    let gateway = World::at(&directory.at("state.json")).gateway().await;
     learn(&gateway).await;
     memory_until(&gateway, |shown| shown["saves"].as_u64() > Some(0)).await;
     // What the last answer told may wait for one more interval; after that it stays as it is.
@@ -268,8 +237,8 @@ async fn by_default_nothing_is_kept_and_the_page_says_so() {
 
 #[actix_web::test]
 async fn simulated_providers_are_remembered_too() {
-    let directory = Directory::new();
-    let path = directory.path("state.json");
+    let directory = Folder::new();
+    let path = directory.at("state.json");
     let environment = [
         ("POINTSMAN__SERVER__BIND", "127.0.0.1:0"),
         ("POINTSMAN__SIMULATION__MODE", "on"),
@@ -327,8 +296,8 @@ fn lay(path: &Path, bytes: &[u8]) {
 #[actix_web::test]
 async fn a_file_that_is_no_use_is_a_cold_start_and_is_replaced() {
     let each = async |Obstacle { what, lay, said }| {
-        let directory = Directory::new();
-        let path = directory.path("state.json");
+        let directory = Folder::new();
+        let path = directory.at("state.json");
         lay(&path);
         let gateway = World::at(&path).gateway().await;
         let shown = memory(&gateway).await;
@@ -343,8 +312,8 @@ async fn a_file_that_is_no_use_is_a_cold_start_and_is_replaced() {
 
 #[actix_web::test]
 async fn one_entry_that_cannot_be_true_costs_only_that_endpoint() {
-    let directory = Directory::new();
-    let path = directory.path("state.json");
+    let directory = Folder::new();
+    let path = directory.at("state.json");
     let nimble = json!({"first_token": {"weight": 9, "y": -36, "yy": 144.2}, "throughput": {"mean": -7, "weight": 9}});
     let endpoints = json!({"acme/small@nimble": nimble, "acme/small@slow": {"throughput": {"mean": 1, "weight": -1}}});
     let text = json!({"format": "pointsman routing memory", "version": 1, "learned_at_ms": 1, "endpoints": endpoints});
@@ -358,10 +327,10 @@ async fn one_entry_that_cannot_be_true_costs_only_that_endpoint() {
 
 #[actix_web::test]
 async fn a_place_that_cannot_be_written_is_said_once_shown_and_tried_again() {
-    let directory = Directory::new();
+    let directory = Folder::new();
     // A file where a directory is needed: not even root gets past it.
-    fs::write(directory.path("place"), "").unwrap();
-    let (_config, mut process) = World::at(&directory.path("place/state.json")).process();
+    fs::write(directory.at("place"), "").unwrap();
+    let (_config, mut process) = World::at(&directory.at("place/state.json")).process();
     let gateway = process.gateway();
     learn(&gateway).await;
     let failing = memory_until(&gateway, |shown| shown["failures"].as_u64() > Some(3)).await;
@@ -374,7 +343,7 @@ async fn a_place_that_cannot_be_written_is_said_once_shown_and_tried_again() {
     assert!(metrics.contains("\npointsman_memory_failing 1\n"), "{metrics}");
     assert_eq!(gateway.get("/health/ready").await.status, 200);
 
-    fs::remove_file(directory.path("place")).unwrap();
+    fs::remove_file(directory.at("place")).unwrap();
     let fine = memory_until(&gateway, |shown| shown["state"] == "ok").await;
     assert!(fine["saves"].as_u64() > Some(0) && fine["last_error"].is_null(), "{fine}");
     assert!(gateway.get("/metrics").await.text().contains("\npointsman_memory_failing 0\n"));
@@ -387,8 +356,8 @@ async fn a_place_that_cannot_be_written_is_said_once_shown_and_tried_again() {
 
 #[actix_web::test]
 async fn of_two_processes_with_one_file_the_second_waits_for_the_first_to_leave() {
-    let directory = Directory::new();
-    let path = directory.path("state.json");
+    let directory = Folder::new();
+    let path = directory.at("state.json");
     let world = World::at(&path);
     let (_config, mut first) = world.process();
     learn(&first.gateway()).await;

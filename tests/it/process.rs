@@ -3,16 +3,14 @@
 use std::{
     io::{BufRead, BufReader, Read},
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Output, Stdio},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex},
     thread::{self, JoinHandle},
 };
 
 use crate::{
+    folder::Folder,
     harness::{NO_ADMIN, TestGateway},
     patience::{eventually, on_this_thread},
 };
@@ -21,28 +19,22 @@ use crate::{
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A configuration file that goes with the test.
-pub(crate) struct ConfigFile(PathBuf);
+pub(crate) struct ConfigFile {
+    path: PathBuf,
+    _folder: Folder,
+}
 
 impl ConfigFile {
-    /// Writes one under a name of its own.
+    /// Writes one in a directory of its own.
     pub(crate) fn new(text: &str) -> ConfigFile {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("process-{}-{number}.toml", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::write(&path, text).unwrap();
-        ConfigFile(path)
+        let folder = Folder::new();
+        folder.put("config.toml", text);
+        ConfigFile { path: folder.at("config.toml"), _folder: folder }
     }
 
     /// Its path, for the command line.
     pub(crate) fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for ConfigFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        self.path.to_str().unwrap()
     }
 }
 

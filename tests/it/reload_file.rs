@@ -1,52 +1,19 @@
 //! The configuration is read again when its file changes: what is good comes into force, what is broken does not, and
 //! nobody who is being served notices.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::{fs, path::Path};
 
 use pointsman::reload::{Cause, Outcome};
 use serde_json::{Value, json};
 
 use crate::{
+    folder::Folder,
     harness::{TestGateway, preamble},
     patience::eventually,
     raw_client::RawClient,
     scripted::{Gate, Script, Upstream},
     world::{Model, World, and, ask, saying, stream_of},
 };
-
-/// A directory that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("reload-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// Puts a file there as careful editors do: beside it first, then in its place.
-    fn put(&self, name: &str, text: &str) {
-        let beside = self.at(&format!("{name}.new"));
-        fs::write(&beside, text).unwrap();
-        fs::rename(beside, self.at(name)).unwrap();
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// The whole file of a world, read again shortly after it changed.
 fn text(world: &World) -> String {

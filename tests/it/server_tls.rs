@@ -1,14 +1,6 @@
 //! HTTPS: what is spoken, and certificates that change while requests run.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc};
 
 use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
 use pointsman::reload::Cause;
@@ -27,6 +19,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
+    folder::Folder,
     harness::{KEY, TestGateway, preamble},
     patience::{self, PATIENCE, eventually},
     process::{Process, run},
@@ -54,28 +47,25 @@ fn pair_until(end: DateTime<Utc>) -> Pair {
 }
 
 /// Certificate, key and configuration in a directory that goes with the test.
-struct Folder(PathBuf);
+struct Files(Folder);
 
-impl Folder {
-    fn new(pair: &Pair) -> Folder {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("tls-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let folder = Folder(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
-        fs::create_dir_all(&folder.0).unwrap();
-        folder.put(&pair.pem, &pair.key);
-        folder
+impl Files {
+    fn new(pair: &Pair) -> Files {
+        let files = Files(Folder::new());
+        files.put(&pair.pem, &pair.key);
+        files
     }
 
     fn put(&self, certificate: &str, key: &str) {
-        fs::write(self.0.join("server.pem"), certificate).unwrap();
-        fs::write(self.0.join("server.key"), key).unwrap();
-        fs::set_permissions(self.0.join("server.key"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(self.0.at("server.pem"), certificate).unwrap();
+        fs::write(self.0.at("server.key"), key).unwrap();
+        fs::set_permissions(self.0.at("server.key"), fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     fn config(&self, world: &World) -> PathBuf {
         let tls = "[server.tls]\ncertificate = \"server.pem\"\nkey = \"server.key\"\n";
         let text = preamble().replace("[simulation]", &format!("{tls}[simulation]"));
-        let path = self.0.join("config.toml");
+        let path = self.0.at("config.toml");
         fs::write(&path, format!("{text}\n[reload]\ndebounce_ms = 20\n{}", world.toml())).unwrap();
         path
     }
@@ -84,12 +74,6 @@ impl Folder {
         let environment: Vec<(&str, &str)> =
             world.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         TestGateway::load(&self.config(world), &environment).await
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -144,14 +128,14 @@ pub(crate) async fn until(stream: &mut TlsStream<TcpStream>, wanted: &str) -> St
 pub(crate) struct Encrypted {
     pub(crate) gateway: TestGateway,
     pub(crate) pair: Pair,
-    folder: Folder,
+    files: Files,
 }
 
 impl Encrypted {
     pub(crate) async fn new(world: World) -> Encrypted {
         let pair = pair();
-        let folder = Folder::new(&pair);
-        Encrypted { gateway: folder.start(&world).await, pair, folder }
+        let files = Files::new(&pair);
+        Encrypted { gateway: files.start(&world).await, pair, files }
     }
 
     pub(crate) async fn client(&self) -> TlsStream<TcpStream> {
@@ -194,11 +178,11 @@ async fn a_new_certificate_is_shown_to_new_connections_while_a_stream_runs_on_th
     let gate = Gate::new();
     let upstream = Upstream::start([held_stream(&["one ", "two "], &gate)]);
     let new = pair();
-    let Encrypted { gateway, pair: old, folder } = Encrypted::new(world(&upstream)).await;
+    let Encrypted { gateway, pair: old, files } = Encrypted::new(world(&upstream)).await;
     let mut running = running_stream(&gateway, &old).await;
 
     // The files are watched: nobody asks for it.
-    folder.put(&new.pem, &new.key);
+    files.put(&new.pem, &new.key);
     is_shown(&gateway, &new).await;
     assert!(connect(&gateway, &old, ANY).await.is_err(), "the old certificate is no longer shown");
 
@@ -212,15 +196,15 @@ async fn the_binary_changes_its_certificate_at_a_signal_while_a_stream_runs_and_
     let gate = Gate::new();
     let upstream = Upstream::start([held_stream(&["one ", "two "], &gate)]);
     let (old, new) = (pair(), pair());
-    let folder = Folder::new(&old);
-    let config = folder.config(&world(&upstream));
+    let files = Files::new(&old);
+    let config = files.config(&world(&upstream));
     let acme = provider_key("acme");
     let environment = [("TEST_KEY", KEY), ("ACME_KEY", acme.as_str())];
     let mut process = Process::start(&["serve", "--config", config.to_str().unwrap()], &environment);
     let gateway = process.gateway();
     let mut running = running_stream(&gateway, &old).await;
 
-    folder.put(&new.pem, &new.key);
+    files.put(&new.pem, &new.key);
     process.signal("HUP");
     is_shown(&gateway, &new).await;
     process.signal("TERM");
@@ -236,14 +220,14 @@ async fn the_binary_changes_its_certificate_at_a_signal_while_a_stream_runs_and_
 async fn a_broken_certificate_changes_nothing() {
     let upstream = crate::world::saying("Hello");
     let other = pair();
-    let Encrypted { gateway, pair: good, folder } = Encrypted::new(world(&upstream)).await;
+    let Encrypted { gateway, pair: good, files } = Encrypted::new(world(&upstream)).await;
     for (certificate, key, fault) in [
         ("no certificate", good.key.as_str(), "server.tls.certificate: holds no certificate"),
         (&good.pem, "no key", "server.tls.key: holds no private key"),
         (&good.pem, &other.key, "server.tls.key: belongs to another certificate"),
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &good.key, "server.tls."),
     ] {
-        folder.put(certificate, key);
+        files.put(certificate, key);
         let attempt = gateway.inner().reload(Cause::Signal).await;
         assert!(attempt.outcome.faults().iter().any(|it| it.contains(fault)), "{fault}: {attempt}");
         assert!(attempt.to_string().contains("config.toml:"), "{attempt}");
@@ -269,8 +253,8 @@ async fn a_client_that_reads_nothing_is_dropped_on_tls_too() {
 }
 
 /// What `pointsman check` says of what lies in the folder.
-fn checked(folder: &Folder) -> String {
-    let path = folder.0.join("config.toml");
+fn checked(files: &Files) -> String {
+    let path = files.0.at("config.toml");
     fs::write(&path, "[server.tls]\ncertificate = \"server.pem\"\nkey = \"server.key\"\n").unwrap();
     let output = run(&["check", "--config", path.to_str().unwrap()], &[]);
     assert!(output.status.success(), "{output:?}");
@@ -281,8 +265,8 @@ fn checked(folder: &Folder) -> String {
 fn a_certificate_that_ended_or_soon_will_is_noted() {
     let days = |days| Utc::now() + TimeDelta::days(days);
     for (end, noted) in [(days(-1), Some("ended on")), (days(3), Some("ends on")), (days(30), None)] {
-        let folder = Folder::new(&pair_until(end));
-        let text = checked(&folder);
+        let files = Files::new(&pair_until(end));
+        let text = checked(&files);
         match noted {
             Some(words) => assert!(text.contains(&format!("server.pem {words} {}-", end.year())), "{text}"),
             None => assert!(!text.contains("server.tls.certificate"), "{text}"),
@@ -293,9 +277,9 @@ fn a_certificate_that_ended_or_soon_will_is_noted() {
 #[test]
 fn a_key_that_others_may_read_is_noted() {
     let pair = pair();
-    let folder = Folder::new(&pair);
-    fs::set_permissions(folder.0.join("server.key"), fs::Permissions::from_mode(0o644)).unwrap();
-    let text = checked(&folder);
+    let files = Files::new(&pair);
+    fs::set_permissions(files.0.at("server.key"), fs::Permissions::from_mode(0o644)).unwrap();
+    let text = checked(&files);
     assert!(text.contains("server.key has mode 0644: others may read it"), "{text}");
     assert!(!text.contains("PRIVATE KEY"), "{text}");
 }

@@ -11,6 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer};
 
 use crate::{
+    folder::Folder,
     scripted::{Script, Upstream},
     upstream_calls::{ok, outcome, plain, streamed, timed},
 };
@@ -19,10 +20,10 @@ use crate::{
 struct Authority {
     ca_file: PathBuf,
     server: Arc<ServerConfig>,
+    _folder: Folder,
 }
 
-/// `name` keeps the files of tests that run at the same time apart.
-fn authority(name: &str) -> Authority {
+fn authority() -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -30,8 +31,8 @@ fn authority(name: &str) -> Authority {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
 
-    let ca_file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.pem", std::process::id()));
-    std::fs::write(&ca_file, issuer.pem()).unwrap();
+    let folder = Folder::new();
+    folder.put("ca.pem", issuer.pem());
     let mut server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -39,13 +40,7 @@ fn authority(name: &str) -> Authority {
         .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
         .unwrap();
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Authority { ca_file, server: Arc::new(server) }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.ca_file);
-    }
+    Authority { ca_file: folder.at("ca.pem"), server: Arc::new(server), _folder: folder }
 }
 
 fn client(base_url: &str, ca_file: Option<&Path>) -> UpstreamClient {
@@ -60,7 +55,7 @@ fn url(upstream: &Upstream) -> String {
 
 #[actix_web::test]
 async fn linked_images_are_fetched_over_tls_from_the_provider_itself() {
-    let authority = authority("images");
+    let authority = authority();
     let image = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nimage";
     let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::new().request().send(image)]);
     let client = client(&url(&upstream), Some(&authority.ca_file));
@@ -73,7 +68,7 @@ async fn linked_images_are_fetched_over_tls_from_the_provider_itself() {
 
 #[actix_web::test]
 async fn a_server_vouched_for_by_the_ca_file_is_called_and_its_connection_used_again() {
-    let authority = authority("vouched");
+    let authority = authority();
     let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
     let client = client(&url(&upstream), Some(&authority.ca_file));
     for round in 0..5 {
@@ -88,7 +83,7 @@ async fn a_server_vouched_for_by_the_ca_file_is_called_and_its_connection_used_a
 
 #[actix_web::test]
 async fn an_address_is_verified_like_a_name() {
-    let authority = authority("address");
+    let authority = authority();
     let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
     let client = client(&format!("https://{}", upstream.address()), Some(&authority.ca_file));
     assert_eq!(outcome(&client, plain("{}")).await, "hello");
@@ -96,7 +91,7 @@ async fn an_address_is_verified_like_a_name() {
 
 #[actix_web::test]
 async fn a_server_nobody_vouches_for_is_refused_before_it_sees_the_request() {
-    let authority = authority("unknown");
+    let authority = authority();
     let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
     assert_eq!(outcome(&client(&url(&upstream), None), plain("{}")).await, "tls");
     assert!(upstream.requests().is_empty());
@@ -104,7 +99,7 @@ async fn a_server_nobody_vouches_for_is_refused_before_it_sees_the_request() {
 
 #[actix_web::test]
 async fn a_server_vouched_for_under_another_name_is_refused() {
-    let authority = authority("name");
+    let authority = authority();
     let upstream = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
     let other = format!("https://127.0.0.2:{}/v1", upstream.address().port());
     // Linux answers on all of 127.0.0.0/8 only where somebody listens: the name is refused either way.
@@ -116,7 +111,7 @@ async fn a_server_vouched_for_under_another_name_is_refused() {
 /// In a word that names no host, for clients; the log has the rest.
 #[actix_web::test]
 async fn why_a_handshake_failed_is_said_in_a_word() {
-    let authority = authority("cause");
+    let authority = authority();
     let stranger = Upstream::start_tls(Arc::clone(&authority.server), [Script::answering(ok("hello"))]);
     let plain_http = Upstream::start([Script::new().send("HTTP/1.1 400 Bad Request\r\n\r\n").fin()]);
     for (upstream, cause) in [(&stranger, "tls_unknown_issuer"), (&plain_http, "tls_handshake")] {
@@ -134,7 +129,7 @@ async fn a_server_that_speaks_no_tls_is_refused() {
 
 #[actix_web::test]
 async fn the_guard_sees_plain_bytes_under_tls_too() {
-    let authority = authority("guard");
+    let authority = authority();
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
     let interim = "HTTP/1.1 100 Continue\r\n\r\n";
     let cases = [
@@ -157,7 +152,7 @@ async fn the_guard_sees_plain_bytes_under_tls_too() {
 
 #[actix_web::test]
 async fn an_early_refusal_is_kept_under_tls_too() {
-    let authority = authority("early");
+    let authority = authority();
     let answer = "HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\n{}";
     let early = Script::new().head().send(answer).pause(Duration::from_secs(3));
     let upstream = Upstream::start_tls(Arc::clone(&authority.server), [early]);
