@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pointsman_actors::{
     domain::{
-        Alias, Architecture, Catalog, DefaultParameters, Endpoint, EndpointId, EndpointLimits, FailureKind, Modalities,
-        Modality, Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState, Tick, Usd,
+        Alias, Catalog, DefaultParameters, Endpoint, EndpointId, FailureKind, Modalities, Modality, Model,
+        ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState, Tick, Usd,
     },
     stats::{EndpointFigures, ErrorCounts, Figures, LastError, LiveView, Quantiles, Summary},
 };
@@ -99,19 +99,7 @@ fn providers() -> Vec<Provider> {
 }
 
 fn provider(slug: &str, name: &str, state: ProviderState) -> Provider {
-    Provider {
-        slug: ProviderSlug::new(slug).unwrap(),
-        name: name.into(),
-        state,
-        simulated: false,
-        collects_data: false,
-        zero_data_retention: false,
-        privacy_policy_url: None,
-        terms_of_service_url: None,
-        status_page_url: None,
-        headquarters: None,
-        datacenters: Vec::new(),
-    }
+    Provider { name: name.into(), state, ..Provider::ordinary(ProviderSlug::new(slug).unwrap()) }
 }
 
 fn alias(id: &str, free_only: bool) -> Alias {
@@ -181,21 +169,9 @@ impl Parts {
     }
 
     fn model(&mut self, id: &str, created: i64, input: Modalities, output: Modalities) -> &mut Model {
-        let architecture = Architecture { input, output, tokenizer: "Other".to_owned(), instruct_type: None };
-        self.models.push(Model {
-            id: id.parse().unwrap(),
-            canonical_slug: id.to_owned(),
-            name: id.to_owned(),
-            created,
-            description: String::new(),
-            architecture,
-            default_parameters: None,
-            expiration_date: None,
-            hugging_face_id: None,
-            knowledge_cutoff: None,
-            image_sizes: Vec::new(),
-            endpoints: Vec::new(),
-        });
+        let mut model = Model { created, ..Model::ordinary(id.parse().unwrap(), Vec::new()) };
+        (model.architecture.input, model.architecture.output) = (input, output);
+        self.models.push(model);
         self.models.last_mut().unwrap()
     }
 
@@ -206,23 +182,11 @@ impl Parts {
         let served = self.models.last_mut().unwrap();
         served.endpoints.push(position);
         let parameters = parameters.iter().map(|name| self.parameters.intern(name).unwrap());
-        self.endpoints.push(Endpoint {
-            id: EndpointId::of(served.id.as_str(), &provider.to_string(), ""),
-            model,
-            provider,
-            variant: String::new(),
-            upstream_model: "upstream-name".into(),
-            pricing: Arc::default(),
-            limits: EndpointLimits { context_length, max_completion_tokens: None, max_prompt_tokens: None },
-            parameters: parameters.fold(ParameterSet::default(), ParameterSet::union),
-            quantization: None,
-            is_moderated: false,
-            disabled: false,
-            wants_max_completion_tokens: false,
-            knows_developer_role: true,
-            forwards_unknown_fields: true,
-            images_through_chat: false,
-        });
+        let id = EndpointId::of(served.id.as_str(), &provider.to_string(), "");
+        let mut endpoint = Endpoint::ordinary(id, model, provider, "upstream-name");
+        endpoint.parameters = parameters.fold(ParameterSet::default(), ParameterSet::union);
+        endpoint.limits.context_length = context_length;
+        self.endpoints.push(endpoint);
         self.endpoints.last_mut().unwrap()
     }
 }

@@ -15,6 +15,7 @@ mod invalid;
 mod modality;
 mod money;
 mod objective;
+mod ordinary;
 mod parameter;
 mod pattern;
 mod policy;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use pointsman_actors::{
     dialect::{ChatRequest, Form, ImageRequest, OutgoingBody, RequestLimits},
     domain::{
-        Architecture, Catalog, DefaultParameters, Endpoint, EndpointId, EndpointLimits, Invalid, Modalities, Modality,
-        Model, ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState,
+        Catalog, DefaultParameters, Endpoint, EndpointId, Invalid, Modalities, Modality, Model, ParameterNames,
+        ParameterSet, Provider, ProviderSlug,
     },
 };
 
@@ -74,56 +74,19 @@ impl Build<'_> {
 }
 
 fn provider() -> Provider {
-    Provider {
-        slug: ProviderSlug::new("acme").unwrap(),
-        name: "Acme".into(),
-        state: ProviderState::On,
-        simulated: false,
-        collects_data: false,
-        zero_data_retention: true,
-        privacy_policy_url: None,
-        terms_of_service_url: None,
-        status_page_url: None,
-        headquarters: None,
-        datacenters: Vec::new(),
-    }
+    let acme = Provider::ordinary(ProviderSlug::new("acme").unwrap());
+    Provider { name: "Acme".into(), zero_data_retention: true, ..acme }
 }
 
 fn model(id: &str, position: u32, input: Modalities, output: Modalities) -> Model {
-    Model {
-        id: id.parse().unwrap(),
-        canonical_slug: id.to_owned(),
-        name: id.to_owned(),
-        created: 0,
-        description: String::new(),
-        architecture: Architecture { input, output, tokenizer: "Other".to_owned(), instruct_type: None },
-        default_parameters: None,
-        expiration_date: None,
-        hugging_face_id: None,
-        knowledge_cutoff: None,
-        image_sizes: Vec::new(),
-        endpoints: vec![position],
-    }
+    let mut model = Model::ordinary(id.parse().unwrap(), vec![position]);
+    (model.architecture.input, model.architecture.output) = (input, output);
+    model
 }
 
 fn endpoint(id: &str, position: u32, parameters: ParameterSet) -> Endpoint {
-    Endpoint {
-        id: EndpointId::of(id, "acme", ""),
-        model: position,
-        provider: 0,
-        variant: String::new(),
-        upstream_model: id.replace("acme/", "up-").into(),
-        pricing: Arc::default(),
-        limits: EndpointLimits { context_length: 128_000, max_completion_tokens: None, max_prompt_tokens: None },
-        parameters,
-        quantization: None,
-        is_moderated: false,
-        disabled: false,
-        wants_max_completion_tokens: false,
-        knows_developer_role: true,
-        forwards_unknown_fields: true,
-        images_through_chat: false,
-    }
+    let upstream_model = id.replace("acme/", "up-");
+    Endpoint { parameters, ..Endpoint::ordinary(EndpointId::of(id, "acme", ""), position, 0, &upstream_model) }
 }
 
 pub(crate) fn model_named<'c>(catalog: &'c Catalog, id: &str) -> &'c Model {

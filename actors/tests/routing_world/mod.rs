@@ -24,10 +24,10 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::decide,
     domain::{
-        Alias, ApiType, Architecture, Candidate, Catalog, Cause, Decision, Endpoint, EndpointId, EndpointLimits,
-        FailureKind, Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider,
-        ProviderSlug, ProviderState, Query, RouteError, RoutingParameters, RoutingPolicy, Source, Sourced, Target,
-        Tick, Usd, Weights,
+        Alias, ApiType, Candidate, Catalog, Cause, Decision, Endpoint, EndpointId, EndpointLimits, FailureKind,
+        Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
+        ProviderState, Query, RouteError, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd,
+        Weights,
     },
     stats::{EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, Snapshot, TokensLeft},
 };
@@ -99,53 +99,30 @@ impl Entry {
 
     fn model(&self, endpoints: Vec<u32>) -> Model {
         let output = self.modalities("out:");
-        Model {
-            id: self.model.parse().expect("a model id"),
-            canonical_slug: format!("{}-2026", self.model),
-            name: self.model.clone(),
-            created: 0,
-            description: String::new(),
-            architecture: Architecture {
-                input: self.modalities("in:").with(Modality::Text),
-                output: if output.is_empty() { Modalities::TEXT } else { output },
-                tokenizer: "Other".to_owned(),
-                instruct_type: None,
-            },
-            default_parameters: None,
-            expiration_date: self.has("expired").then(|| "2026-01-31".parse().expect("a date")),
-            hugging_face_id: None,
-            knowledge_cutoff: None,
-            image_sizes: Vec::new(),
-            endpoints,
-        }
+        let mut model = Model::ordinary(self.model.parse().expect("a model id"), endpoints);
+        model.canonical_slug = format!("{}-2026", self.model);
+        model.architecture.input = self.modalities("in:").with(Modality::Text);
+        model.architecture.output = if output.is_empty() { Modalities::TEXT } else { output };
+        model.expiration_date = self.has("expired").then(|| "2026-01-31".parse().expect("a date"));
+        model
     }
 
     fn provider(&self) -> Provider {
         let state =
             if self.has("off") { ProviderState::Off("its key is not set".to_owned()) } else { ProviderState::On };
         Provider {
-            slug: ProviderSlug::new(&self.provider).expect("a slug"),
-            name: self.provider.as_str().into(),
             state,
-            simulated: false,
             collects_data: self.has("collects"),
             zero_data_retention: self.has("zdr"),
-            privacy_policy_url: None,
-            terms_of_service_url: None,
-            status_page_url: None,
-            headquarters: None,
-            datacenters: Vec::new(),
+            ..Provider::ordinary(ProviderSlug::new(&self.provider).expect("a slug"))
         }
     }
 
     fn endpoint(&self, model: u32, provider: u32) -> Endpoint {
         let whole = |prefix| self.number(prefix, "").map(|number| number as u32);
+        let id = EndpointId::of(&self.model, &self.provider, &self.variant);
         Endpoint {
-            id: EndpointId::of(&self.model, &self.provider, &self.variant),
-            model,
-            provider,
             variant: self.variant.clone(),
-            upstream_model: self.model.as_str().into(),
             pricing: self.pricing().into(),
             limits: EndpointLimits {
                 context_length: whole("ctx").unwrap_or(100_000),
@@ -154,12 +131,8 @@ impl Entry {
             },
             parameters: parameters(self.words.iter().map(String::as_str)),
             quantization: self.has("fp8").then(|| "fp8".to_owned()),
-            is_moderated: false,
             disabled: self.has("disabled"),
-            wants_max_completion_tokens: false,
-            knows_developer_role: true,
-            forwards_unknown_fields: true,
-            images_through_chat: false,
+            ..Endpoint::ordinary(id, model, provider, &self.model)
         }
     }
 
