@@ -81,3 +81,22 @@ impl Config {
         origin.path.iter().chain(self.named_files.keys()).cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(toml: &str) -> Loaded {
+        let text = format!("{toml}\n[simulation]\nmode = \"off\"\n");
+        parse(&text, "test", Path::new("."), &Environment::default()).0.unwrap()
+    }
+
+    #[test]
+    fn a_configuration_that_spells_out_a_default_does_the_same_and_is_written_otherwise() {
+        let silent = loaded("");
+        let outspoken = loaded(&format!("[limits]\nmax_n = {}", silent.config.limits.request.max_n));
+        assert_eq!(silent.config, outspoken.config);
+        let (new, old) = (outspoken.written.unwrap(), silent.written.unwrap());
+        assert_eq!(new.changes_since(&old, &[]), ["limits.max_n"]);
+    }
+}

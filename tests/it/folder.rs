@@ -25,7 +25,7 @@ impl Folder {
     }
 
     /// Puts a file there as careful editors do: beside it first, then in its place.
-    pub(crate) fn put(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn put(&self, name: &str, text: &str) {
         let beside = self.at(&format!("{name}.new"));
         fs::write(&beside, text).unwrap();
         fs::rename(beside, self.at(name)).unwrap();

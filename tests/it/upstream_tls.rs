@@ -32,7 +32,7 @@ fn authority() -> Authority {
     let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
 
     let folder = Folder::new();
-    folder.put("ca.pem", issuer.pem());
+    folder.put("ca.pem", &issuer.pem());
     let mut server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()

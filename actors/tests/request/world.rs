@@ -1,7 +1,5 @@
 //! A small catalog, and the shortest ways to read a body and to write it for an endpoint.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use pointsman_actors::{
     dialect::{ChatRequest, Form, ImageRequest, OutgoingBody, RequestLimits},
