@@ -16,6 +16,10 @@ pub(super) struct Case<'a> {
     pub now: Tick,
     pub rules: Rules,
     pub length: LengthClass,
+    /// Of the query, as numbers to reckon with.
+    pub prompt_tokens: f64,
+    pub answers: f64,
+    pub images: f64,
     /// Load (ln) above which an endpoint counts as saturated.
     pub saturation: f64,
     /// Whether anything but scores ranks endpoints of one target.
@@ -49,6 +53,9 @@ impl<'a> Case<'a> {
             now,
             rules: Rules::of(policy, query.objective.value, query.streamed),
             length: LengthClass::of(query.max_tokens),
+            prompt_tokens: f64::from(query.prompt_tokens),
+            answers: f64::from(query.answers),
+            images: f64::from(query.images),
             saturation: libm::log(policy.hot_inflation.max(1.0)),
             has_wishes: has_wishes(&query.routing),
             weight_left: libm::exp2(-half_lives),
@@ -63,7 +70,9 @@ impl Case<'_> {
     /// Prompt tokens that an endpoint may hold in its cache.
     #[inline]
     pub(super) fn cached_at(&self, endpoint: EndpointId) -> u32 {
-        let sticky = self.query.sticky.filter(|sticky| sticky.endpoint == endpoint);
-        sticky.map_or(0, |sticky| sticky.cached_tokens.min(self.query.prompt_tokens))
+        match &self.query.sticky {
+            Some(sticky) if sticky.endpoint == endpoint => sticky.cached_tokens.min(self.query.prompt_tokens),
+            _ => 0,
+        }
     }
 }

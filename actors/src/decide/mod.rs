@@ -17,6 +17,7 @@ mod field;
 mod filter;
 mod gates;
 mod hint;
+mod moment;
 mod naming;
 mod noise;
 mod patience;
@@ -27,6 +28,7 @@ mod record;
 mod reference;
 mod replay;
 mod retarget;
+mod row;
 mod score;
 mod standby;
 mod what_if;
@@ -53,8 +55,9 @@ pub use wishes::place_and_grade;
 use self::{
     case::Case,
     extent::Extent,
-    field::{Field, Role, Row},
+    field::Field,
     plan::Plan,
+    row::{Role, Row},
     score::{Scoring, Yardsticks},
 };
 pub use crate::stats::splitmix64;
@@ -105,7 +108,7 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
         gates::admit_probe(case, &mut field.rows, &scoring);
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
-    plan::rank(&mut field.rows, |row| scoring.scores(&row.forecast, row.cost));
+    plan::rank(&mut field.rows, |row| scoring.scores(&row.forecast, row.moment.cost));
     let order = plan::ordered(&field.rows, attempts);
     let calm_best = calm_best(case, &field.rows, &order);
     let kept = is_kept(case, &order, &scoring);

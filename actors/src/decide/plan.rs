@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use super::{
-    field::{Role, Row},
+    row::{Role, Row},
     wishes::GRADE_BITS,
 };
 use crate::domain::EndpointId;
@@ -60,11 +60,11 @@ impl Ranked for Row<'_> {
     }
 
     fn cost(&self) -> f64 {
-        self.cost
+        self.moment.cost
     }
 
     fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.moment.in_flight
     }
 
     fn endpoint(&self) -> EndpointId {
@@ -156,10 +156,13 @@ fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> (Vec<&'r Row<'a>>, bool) {
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
 pub(super) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
-    let class = scored.clone().map(|(row, _)| row.class()).min()?;
-    let of_class = scored.filter(|(row, _)| row.class() == class);
-    let least = of_class.clone().map(|(_, score)| score).fold(f64::INFINITY, f64::min);
-    let tied = of_class.filter(|(_, score)| is_tie(least, *score));
+    let better = |best: (u64, f64), next: (u64, f64)| match next.0.cmp(&best.0) {
+        Ordering::Less => next,
+        Ordering::Equal => (best.0, best.1.min(next.1)),
+        Ordering::Greater => best,
+    };
+    let (class, least) = scored.clone().map(|(row, score)| (row.class(), score)).reduce(better)?;
+    let tied = scored.filter(|(row, score)| is_tie(least, *score) && row.class() == class);
     tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
 }
 

@@ -73,7 +73,9 @@ impl Rules {
         let weight = if inputs.late > 0.0 { inputs.weight.max(LATE_WEIGHT) } else { inputs.weight };
         let usual = LONG_RUN_WEIGHT.min(inputs.successes) * (self.return_rate * inputs.age).min(1.0);
         let of_mean = self.exploration * self.exploration * inputs.variance / (weight + usual + 0.5);
-        (of_mean + self.staleness * inputs.age.min(self.stalest)).sqrt()
+        // Not `f64::min`, which takes five instructions to mind what is no number.
+        let age = if inputs.age < self.stalest { inputs.age } else { self.stalest };
+        (of_mean + self.staleness * age).sqrt()
     }
 
     /// The same of the time per token, whose age is in its weight.
@@ -174,9 +176,25 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// The forecast under such a doubt. Inlined, so that neither its inputs nor itself pass through memory.
-    #[inline(always)]
+    /// Nothing.
+    pub(super) const NONE: Forecast = Forecast {
+        load: 0.0,
+        first_token: 0.0,
+        noisy: Guess::NONE,
+        calm: Guess::NONE,
+        saved: 0.0,
+        queueing: 0.0,
+    };
+
+    /// The forecast under such a doubt.
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Option<Doubt>) -> Forecast {
+        let calm = Forecast::calm(inputs, curve, rules);
+        doubt.map_or(calm, |doubt| calm.doubted(inputs, rules, doubt))
+    }
+
+    /// The forecast without any. Inlined, so that its inputs do not pass through memory.
+    #[inline(always)]
+    pub(super) fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Forecast {
         let in_flight = f64::from(inputs.in_flight) + 1.0;
         let overload = in_flight > inputs.knee;
         let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
@@ -187,15 +205,20 @@ impl Forecast {
         let first_token = (curve.first_token + curve.prompt_token * f64::from(fresh)) * slowed;
         let generation = inputs.output_tokens * curve.per_token * stretch;
         let calm = Guess::calm(inputs, curve, rules, first_token, generation);
-        let noisy = if let Some(doubt) = doubt { calm.doubted(inputs, rules, doubt) } else { calm };
         Forecast {
             load,
             first_token,
-            noisy,
+            noisy: calm,
             calm,
             saved: curve.prompt_token * f64::from(inputs.prompt_tokens - fresh) * slowed * curve.mean,
             queueing: if rules.queueing && load > QUEUEING { inputs.load_exponent } else { 0.0 },
         }
+    }
+
+    /// The same under such a doubt.
+    #[inline(always)]
+    pub(super) fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Forecast {
+        Forecast { noisy: self.calm.doubted(inputs, rules, doubt), ..self }
     }
 
     /// Seconds until a sign of life is expected. Lateness is left out: what others wait for must not teach the
@@ -249,12 +272,15 @@ impl Forecast {
 }
 
 impl Guess {
+    const NONE: Guess = Guess { first_token: 0.0, generation: 0.0, failure: 0.0, slow: 0.0 };
+
     #[inline(always)]
     fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules, median: f64, generation: f64) -> Guess {
         let first_token = median * curve.mean;
         let runs_out = rules.runs_out(if rules.streamed { median } else { first_token + generation }, curve);
         let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
-        let failure = (1.0 - (1.0 - fails) * (1.0 - runs_out)).max(inputs.floor);
+        let failure = 1.0 - (1.0 - fails) * (1.0 - runs_out);
+        let failure = if failure > inputs.floor { failure } else { inputs.floor };
         Guess { first_token, generation, failure, slow: rules.slow(inputs, first_token, generation) }
     }
 
@@ -272,16 +298,25 @@ impl Guess {
     }
 }
 
+/// What unanswered requests tell: their lateness, and whether the endpoint has gone silent. `ratios` holds the two largest
+/// of age to expectation.
+#[inline]
+pub(super) fn overdue(ratios: [f64; 2], curve: &Curve) -> (f64, bool) {
+    let [first, _] = ratios;
+    // Almost everybody is done with here: one alone has to be later than each of two.
+    if first > curve.late_together { (lateness(ratios, curve), is_silent(ratios, curve)) } else { (0.0, false) }
+}
+
 /// The surprise (ln) of the most overdue unanswered request, if it is evidence: one that is very late, or two
-/// that are late. `overdue` holds the two largest ratios of age to expectation.
-pub(super) fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
+/// that are late.
+fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
     let evidence = first > curve.late_alone || (first > curve.late_together && second > curve.late_together);
     if evidence { libm::log(first) } else { 0.0 }
 }
 
 /// Whether unanswered requests are so late that it is no longer slowness but a failure as likely as not: the clock is
 /// far away, and until it runs out every further request would be lost, too.
-pub(super) fn is_silent([first, second]: [f64; 2], curve: &Curve) -> bool {
+fn is_silent([first, second]: [f64; 2], curve: &Curve) -> bool {
     const ALONE: f64 = 3.0;
     const TOGETHER: f64 = 2.0;
     // The logarithm only of what is late at all.

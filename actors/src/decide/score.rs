@@ -132,6 +132,7 @@ impl Scoring {
     }
 
     /// The score with noise, and without.
+    #[inline]
     pub(super) fn scores(&self, forecast: &Forecast, cost: f64) -> (f64, f64) {
         (self.score(forecast, cost), self.calm_score(forecast, cost))
     }
@@ -152,6 +153,7 @@ impl Scoring {
     }
 
     /// Unused values are 0, which leaves the sum as it is.
+    #[inline(always)]
     fn values(&self, guess: &Guess, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MOST] {
         let Guess { first_token, generation, failure, slow } = *guess;
         let Yardsticks { time: typical_time, next, cost: typical_cost, dearest } = self.yardsticks;

@@ -76,10 +76,13 @@ impl Gate {
 
     /// The stricter of two gates that both stand in the way; of equally strict ones the one that opens later.
     #[must_use]
+    #[inline]
     pub fn and(self, other: Gate) -> Gate {
-        if other.is_passing() {
-            return self;
-        }
+        if other.is_passing() { self } else { self.or_stricter(other) }
+    }
+
+    #[inline(never)]
+    fn or_stricter(self, other: Gate) -> Gate {
         let strictness = |gate: Gate| (gate.strictness(), gate.until());
         if strictness(other) > strictness(self) { other } else { self }
     }

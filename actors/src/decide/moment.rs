@@ -1,0 +1,104 @@
+//! What a forecast takes from the moment and the request, and the inputs that makes with the slow statistics.
+
+use super::{case::Case, predict};
+use crate::{
+    domain::{Inputs, Tick},
+    stats::{EndpointStats, Gate, LiveEndpoint},
+};
+
+/// Lower bound on the failure probability behind a gate that is not open, and of an endpoint gone silent.
+const UNSURE: f64 = 0.5;
+
+/// What a forecast takes from the moment and the request, beside the slow statistics.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    /// Its own gate, or its provider's where that is stricter.
+    pub gate: Gate,
+    pub in_flight: u32,
+    pub late: f64,
+    /// Whether it has gone silent.
+    pub silent: bool,
+    /// Requests as good as failed.
+    pub stuck: u32,
+    /// When a paced endpoint, or one whose quota this request exceeds, takes it.
+    pub due: Option<Tick>,
+    /// Seconds since its last observation.
+    pub age: f64,
+    pub output_tokens: f64,
+    pub output_variance: f64,
+    /// Prompt tokens in its cache.
+    pub cached_tokens: u32,
+    /// Dollars these save ...
+    pub saving: f64,
+    /// ... and what the request costs after that.
+    pub cost: f64,
+}
+
+impl Moment {
+    #[inline(always)]
+    pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
+        let facts = &stats.facts;
+        let (output_tokens, output_variance) =
+            case.snapshot.lengths.expected(facts.model, facts.longest_answer, case.length);
+        let cached_tokens = case.cached_at(facts.id);
+        let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
+        let cost = stats.prices.cost(case.prompt_tokens, output_tokens * case.answers, case.images);
+        let (late, silent) = predict::overdue(live.overdue, &stats.curve);
+        Moment {
+            gate: live.gate.and(case.live.provider(facts.provider).gate),
+            in_flight: live.in_flight,
+            late,
+            silent,
+            stuck: live.stuck,
+            due: due(live, case.query.prompt_tokens, output_tokens),
+            age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
+            output_tokens,
+            output_variance,
+            cached_tokens,
+            saving,
+            cost: cost - saving,
+        }
+    }
+}
+
+/// When an endpoint takes such a request, if not at once: its pace, and its quota of tokens.
+#[inline]
+fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Tick> {
+    let Some(quota) = live.tokens else { return live.due };
+    let tokens = u64::from(prompt_tokens) + output_tokens as u64;
+    live.due.max((quota.left < tokens).then_some(quota.until))
+}
+
+/// The recorded inputs of a forecast; what only a candidate has (`expected`, `spread`, `tier`, `until`) is left at 0.
+#[inline(always)]
+pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
+    let estimates = &stats.estimates;
+    let passing = moment.gate.is_passing();
+    Inputs {
+        intercept: estimates.fit.intercept,
+        load_exponent: estimates.fit.load_exponent,
+        knee: estimates.fit.knee,
+        variance: estimates.fit.variance,
+        prompt_slope: stats.curve.prompt_token,
+        prompt_tokens: case.query.prompt_tokens,
+        cached_tokens: moment.cached_tokens,
+        weight: estimates.weight * case.weight_left,
+        per_token: estimates.per_token,
+        pace_variance: estimates.per_token_variance,
+        pace_weight: estimates.pace_weight * case.weight_left,
+        failures: estimates.failures * case.counts_left + f64::from(moment.stuck),
+        successes: estimates.successes * case.counts_left,
+        usual_failure: estimates.usual_failure,
+        age: moment.age,
+        in_flight: moment.in_flight,
+        late: moment.late,
+        output_tokens: moment.output_tokens,
+        output_variance: moment.output_variance,
+        cost: moment.cost,
+        floor: if passing && !moment.silent { 0.0 } else { UNSURE },
+        expected: 0.0,
+        spread: 0.0,
+        tier: 0,
+        until: Tick(0),
+    }
+}
