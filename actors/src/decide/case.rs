@@ -67,12 +67,16 @@ impl<'a> Case<'a> {
 }
 
 impl Case<'_> {
+    /// Whether an endpoint may hold any of the prompt in its cache.
+    #[inline]
+    pub(super) fn may_be_cached_at(&self, endpoint: EndpointId) -> bool {
+        self.query.sticky.as_ref().is_some_and(|sticky| sticky.endpoint == endpoint)
+    }
+
     /// Prompt tokens that an endpoint may hold in its cache.
     #[inline]
     pub(super) fn cached_at(&self, endpoint: EndpointId) -> u32 {
-        match &self.query.sticky {
-            Some(sticky) if sticky.endpoint == endpoint => sticky.cached_tokens.min(self.query.prompt_tokens),
-            _ => 0,
-        }
+        let sticky = self.query.sticky.filter(|sticky| sticky.endpoint == endpoint);
+        sticky.map_or(0, |sticky| sticky.cached_tokens.min(self.query.prompt_tokens))
     }
 }

@@ -44,7 +44,7 @@ fn elsewhere(
     let mut known = Providers::none_of(providers);
     best.iter().for_each(|row| _ = known.add(row.provider));
     let mut calm_best = plan.calm_best.filter(|id| best.iter().all(|row| row.endpoint() != *id));
-    let mut room = OTHER_PROVIDERS;
+    let mut room = OTHER_PROVIDERS.min(known.missing);
     for (place, row) in (best.len()..).zip(others) {
         if room == 0 && calm_best.is_none() {
             return;
@@ -59,16 +59,22 @@ fn elsewhere(
 }
 
 /// A set of positions of providers.
-struct Providers(Vec<bool>);
+struct Providers {
+    known: Vec<bool>,
+    /// How many are not in it.
+    missing: usize,
+}
 
 impl Providers {
     /// With nobody of so many in it.
     fn none_of(providers: usize) -> Providers {
-        Providers(vec![false; providers])
+        Providers { known: vec![false; providers], missing: providers }
     }
 
     /// Whether it was not in it yet.
     fn add(&mut self, provider: u32) -> bool {
-        self.0.get_mut(provider as usize).is_some_and(|known| !std::mem::replace(known, true))
+        let is_new = self.known.get_mut(provider as usize).is_some_and(|known| !std::mem::replace(known, true));
+        self.missing -= usize::from(is_new);
+        is_new
     }
 }

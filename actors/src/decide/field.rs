@@ -2,16 +2,16 @@
 
 use super::{
     case::Case,
-    filter::{Refusal, Screen, Subject, purpose},
+    filter::{Screen, purpose},
     gates,
-    moment::{Moment, inputs},
+    moment::{Moment, gate, inputs},
     predict::Forecast,
     row::{Role, Row},
     wishes::tier,
 };
 use crate::{
     domain::{Cause, Excluded, Target, Tick},
-    stats::{EndpointStats, Facts, Gate},
+    stats::{EndpointStats, Facts, Gate, LiveEndpoint},
 };
 
 /// The endpoints of a request's pool, sorted into those that may serve and those that may not.
@@ -41,6 +41,7 @@ impl<'a> Field<'a> {
     /// The pool of the case's query, forecast.
     pub(super) fn of(case: &Case<'a>) -> Field<'a> {
         let mut field = Field::screened(case);
+        field.meet(case);
         field.forecast(case);
         field.doubt(case);
         if case.has_wishes {
@@ -62,8 +63,9 @@ impl<'a> Field<'a> {
                     let endpoints = case.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
                     for &index in endpoints {
                         let Some(stats) = case.snapshot.endpoints.get(index as usize) else { continue };
-                        let passes = screen.passes(&stats.facts);
-                        field.enter(case, &screen, target, (index, stats, passes), &mut seen);
+                        if screen.passes(&stats.facts) && !several || field.admits(&screen, index, stats, &mut seen) {
+                            field.pass(case, target, index, stats);
+                        }
                     }
                 }
                 Target::Alias(position) => {
@@ -71,9 +73,10 @@ impl<'a> Field<'a> {
                     let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, alias);
                     field.reserve(case.snapshot.endpoints.len());
                     for (index, stats) in (0_u32..).zip(&case.snapshot.endpoints) {
-                        let passes = screen.passes(&stats.facts);
-                        if passes || is_in_pool(case, &stats.facts) {
-                            field.enter(case, &screen, target, (index, stats, passes), &mut seen);
+                        if screen.passes(&stats.facts) && !several
+                            || is_in_pool(case, &stats.facts) && field.admits(&screen, index, stats, &mut seen)
+                        {
+                            field.pass(case, target, index, stats);
                         }
                     }
                 }
@@ -87,69 +90,80 @@ impl<'a> Field<'a> {
         self.costs.reserve(endpoints);
     }
 
-    /// An endpoint of the pool, and whether its facts alone let it pass.
-    #[inline(always)]
-    fn enter(
-        &mut self,
-        case: &Case<'a>,
-        screen: &Screen<'a>,
-        target: u32,
-        (index, stats, passes): (u32, &'a EndpointStats, bool),
-        seen: &mut [Seen],
-    ) {
+    /// Whether an endpoint of the pool passes the hard filters, and for the first time. If it is refused, it is excluded.
+    #[cold]
+    #[inline(never)]
+    fn admits(&mut self, screen: &Screen<'a>, index: u32, stats: &EndpointStats, seen: &mut [Seen]) -> bool {
         let before = seen.get(index as usize).copied().unwrap_or(Seen::Never);
         if before == Seen::Passed {
-            return;
+            return false;
         }
-        let refusal = if passes { None } else { refusal(case, screen, index) };
+        let refusal = screen.refusal_of(index, &stats.facts);
+        let refused = refusal.is_some();
         if let Some(seen) = seen.get_mut(index as usize) {
-            *seen = if refusal.is_some() { Seen::Excluded } else { Seen::Passed };
+            *seen = if refused { Seen::Excluded } else { Seen::Passed };
         }
-        match refusal {
-            None => {
-                if before == Seen::Excluded {
-                    self.excluded.retain(|excluded| excluded.index != index);
-                }
-                self.pass(case, target, index, stats);
-            }
-            Some((reason, detail)) if before == Seen::Never => {
+        match (before, refusal) {
+            (Seen::Never, Some((reason, detail))) => {
                 self.excluded.push(Excluded { index, endpoint: stats.facts.id, reason, detail });
             }
-            Some(_) => {}
+            (Seen::Excluded, None) => self.excluded.retain(|excluded| excluded.index != index),
+            _ => {}
         }
+        !refused
     }
 
     /// An endpoint that no hard filter refuses. Behind a gate that lets nobody pass it only counts for the costs.
     #[inline(always)]
     fn pass(&mut self, case: &Case<'a>, target: u32, index: u32, stats: &'a EndpointStats) {
-        let moment = Moment::of(case, stats, case.live.endpoint(index));
-        self.costs.push(moment.cost + moment.saving);
-        if let Gate::Cooling { until } | Gate::ConfigFault { until } = moment.gate {
-            self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
-            let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
-            self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
+        let live = case.live.endpoint(index);
+        let gate = gate(case, stats, live);
+        if matches!(gate, Gate::Cooling { .. } | Gate::ConfigFault { .. }) {
+            self.shut_out(case, (index, stats, live), gate);
             return;
         }
-        // Models that compete are of one class.
-        let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
         self.rows.push(Row {
             stats,
+            live,
             index,
             provider: stats.facts.provider,
             target,
             role: Role::Out,
-            class,
-            moment,
+            // Models that compete are of one class.
+            class: if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 },
+            moment: Moment { gate, ..Moment::NONE },
             forecast: Forecast::NONE,
             rank: 0.0,
             calm: 0.0,
         });
     }
 
+    #[cold]
+    #[inline(never)]
+    fn shut_out(&mut self, case: &Case<'_>, (index, stats, live): (u32, &EndpointStats, &LiveEndpoint), gate: Gate) {
+        let moment = Moment::of(case, stats, live);
+        self.costs.push(moment.cost + moment.saving);
+        let until = gate.until().unwrap_or_default();
+        self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
+        let (failures, last) = behind(case, index, stats.facts.provider, gate);
+        self.excluded.push(gates::shut((index, stats.facts.id), gate, case.now, failures, last));
+    }
+
+    /// How each row stands, and what the request costs there.
+    fn meet(&mut self, case: &Case<'_>) {
+        for row in &mut self.rows {
+            let at_ease = Moment::at_ease(case, row.stats, row.live, row.moment.gate);
+            row.moment = at_ease.unwrap_or_else(|| Moment::of(case, row.stats, row.live));
+        }
+        self.costs.extend(self.rows.iter().map(|row| row.moment.cost + row.moment.saving));
+    }
+
     /// What is expected of each row, and with that whether it may serve, unless more is let in.
     fn forecast(&mut self, case: &Case<'_>) {
         for row in &mut self.rows {
-            row.forecast = Forecast::calm(&inputs(case, row.stats, &row.moment), &row.stats.curve, &case.rules);
+            let inputs = inputs(case, row.stats, &row.moment);
+            let at_ease = Forecast::at_ease(&inputs, &row.stats.curve, &case.rules);
+            row.forecast = at_ease.unwrap_or_else(|| strained(case, row));
             if row.is_open() {
                 let free = row.forecast.load <= case.saturation;
                 row.role = if free { Role::Candidate } else { Role::Out };
@@ -169,10 +183,11 @@ impl<'a> Field<'a> {
     }
 }
 
-// A call of its own: almost nobody who passes needs it, and everybody would pay for its registers.
+// Makes its inputs itself: were it given those at hand, they would have to be in memory.
+#[cold]
 #[inline(never)]
-fn refusal(case: &Case<'_>, screen: &Screen<'_>, index: u32) -> Option<Refusal> {
-    screen.refusal(Subject::of(case.catalog, case.catalog.endpoint(index)?)?)
+fn strained(case: &Case<'_>, row: &Row<'_>) -> Forecast {
+    Forecast::calm(&inputs(case, row.stats, &row.moment), &row.stats.curve, &case.rules)
 }
 
 /// An alias stands for every endpoint of a model that gives what the call is for, at a provider that is on.

@@ -161,6 +161,12 @@ impl<'a> Screen<'a> {
         self.asked.as_ref().is_some_and(|asked| asked.is_met_by(facts))
     }
 
+    /// The first reason against the endpoint of this position and these facts.
+    pub(super) fn refusal_of(&self, index: u32, facts: &Facts) -> Option<Refusal> {
+        let endpoint = || self.catalog.endpoint(index);
+        if self.passes(facts) { None } else { self.refusal(Subject::of(self.catalog, endpoint()?)?) }
+    }
+
     /// The first reason against it.
     pub(super) fn refusal(&self, subject: Subject<'_>) -> Option<Refusal> {
         self.active.iter().map_while(|check| *check).find_map(|check| (check.refuses)(self, subject))

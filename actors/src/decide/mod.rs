@@ -108,7 +108,7 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
         gates::admit_probe(case, &mut field.rows, &scoring);
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
-    plan::rank(&mut field.rows, |row| scoring.scores(&row.forecast, row.moment.cost));
+    scoring.rank(&mut field.rows);
     let order = plan::ordered(&field.rows, attempts);
     let calm_best = calm_best(case, &field.rows, &order);
     let kept = is_kept(case, &order, &scoring);

@@ -1,6 +1,9 @@
 //! What a forecast takes from the moment and the request, and the inputs that makes with the slow statistics.
 
-use super::{case::Case, predict};
+use super::{
+    case::Case,
+    predict::{self, is_evidence},
+};
 use crate::{
     domain::{Inputs, Tick},
     stats::{EndpointStats, Gate, LiveEndpoint},
@@ -35,30 +38,70 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    #[inline(always)]
+    /// That of an endpoint nothing is known of.
+    pub(super) const NONE: Moment = Moment {
+        gate: Gate::Passing,
+        in_flight: 0,
+        late: 0.0,
+        silent: false,
+        stuck: 0,
+        due: None,
+        age: f64::INFINITY,
+        output_tokens: 0.0,
+        output_variance: 0.0,
+        cached_tokens: 0,
+        saving: 0.0,
+        cost: 0.0,
+    };
+
+    #[inline(never)]
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
+        let cached_tokens = case.cached_at(stats.facts.id);
+        let moment = Moment::of_calm(case, stats, live, cached_tokens);
+        let (late, silent) = predict::overdue(live.overdue, &stats.curve);
+        Moment {
+            gate: gate(case, stats, live),
+            late,
+            silent,
+            due: due(live, case.query.prompt_tokens, moment.output_tokens),
+            ..moment
+        }
+    }
+
+    /// The same, unless there is more to it than that requests are in flight: a gate, a pace, a quota, requests that are
+    /// late, a cache. Of most endpoints there is not. `gate` is the one that is in force.
+    #[inline(always)]
+    pub(super) fn at_ease(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint, gate: Gate) -> Option<Moment> {
+        let passes = gate.is_passing() && live.due.is_none() && live.tokens.is_none();
+        let at_ease = passes && !is_evidence(live.overdue, &stats.curve) && !case.may_be_cached_at(stats.facts.id);
+        at_ease.then(|| Moment::of_calm(case, stats, live, 0))
+    }
+
+    #[inline(always)]
+    fn of_calm(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint, cached_tokens: u32) -> Moment {
         let facts = &stats.facts;
         let (output_tokens, output_variance) =
             case.snapshot.lengths.expected(facts.model, facts.longest_answer, case.length);
-        let cached_tokens = case.cached_at(facts.id);
         let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
         let cost = stats.prices.cost(case.prompt_tokens, output_tokens * case.answers, case.images);
-        let (late, silent) = predict::overdue(live.overdue, &stats.curve);
         Moment {
-            gate: live.gate.and(case.live.provider(facts.provider).gate),
             in_flight: live.in_flight,
-            late,
-            silent,
             stuck: live.stuck,
-            due: due(live, case.query.prompt_tokens, output_tokens),
             age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
             output_tokens,
             output_variance,
             cached_tokens,
             saving,
             cost: cost - saving,
+            ..Moment::NONE
         }
     }
+}
+
+/// An endpoint's own gate, or its provider's where that is stricter.
+#[inline]
+pub(super) fn gate(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Gate {
+    live.gate.and(case.live.provider(stats.facts.provider).gate)
 }
 
 /// When an endpoint takes such a request, if not at once: its pace, and its quota of tokens.

@@ -85,17 +85,24 @@ impl Ranked for Row<'_> {
 }
 
 /// Gives every row that takes part its rank within its class. `score` gives it with noise and without.
+#[inline(always)]
 pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> (f64, f64)) {
     for row in rows.iter_mut().filter(|row| row.role != Role::Out) {
         if row.role == Role::Panic {
-            // Past shut gates the one that opens soonest goes first, whatever it would score, and missed
-            // preferences count for nothing.
-            row.class = row.wish() << GRADE_BITS;
-            row.rank = row.until().0 as f64;
+            rank_past_gate(row);
         } else {
             (row.rank, row.calm) = score(row);
         }
     }
+}
+
+/// Past shut gates the one that opens soonest goes first, whatever it would score, and missed preferences count for
+/// nothing.
+#[cold]
+#[inline(never)]
+fn rank_past_gate(row: &mut Row<'_>) {
+    row.class = row.wish() << GRADE_BITS;
+    row.rank = row.until().0 as f64;
 }
 
 /// The rows that take part, in the order they are tried.
@@ -156,12 +163,11 @@ fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> (Vec<&'r Row<'a>>, bool) {
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
 pub(super) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
-    let better = |best: (u64, f64), next: (u64, f64)| match next.0.cmp(&best.0) {
-        Ordering::Less => next,
-        Ordering::Equal => (best.0, best.1.min(next.1)),
-        Ordering::Greater => best,
+    let better = |(class, least): (u64, f64), (row, score): (&R, f64)| {
+        let is_better = row.class() < class || (row.class() == class && score < least);
+        if is_better { (row.class(), score) } else { (class, least) }
     };
-    let (class, least) = scored.clone().map(|(row, score)| (row.class(), score)).reduce(better)?;
+    let (class, least) = scored.clone().fold((u64::MAX, f64::INFINITY), better);
     let tied = scored.filter(|(row, score)| is_tie(least, *score) && row.class() == class);
     tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
 }

@@ -93,14 +93,20 @@ impl Rules {
         (fails * noise::stretch(self.failure_doubt * doubt.failure * sigma)).min(1.0)
     }
 
-    fn runs_out(&self, median: f64, curve: &Curve) -> f64 {
-        if median * curve.far <= self.clock {
+    /// The probability that the clock runs out on what takes so many seconds.
+    fn runs_out(&self, waited: f64, curve: &Curve) -> f64 {
+        if self.is_far_from_clock(waited, curve) {
             return 0.0;
         }
-        if median >= self.clock * curve.far {
+        if waited >= self.clock * curve.far {
             return 1.0;
         }
-        normal_share((libm::log(median) - self.ln_clock) / curve.sigma)
+        normal_share((libm::log(waited) - self.ln_clock) / curve.sigma)
+    }
+
+    #[inline]
+    fn is_far_from_clock(&self, waited: f64, curve: &Curve) -> bool {
+        waited * curve.far <= self.clock
     }
 
     /// The probability that an answer is too slow.
@@ -177,14 +183,8 @@ pub(super) struct Forecast {
 
 impl Forecast {
     /// Nothing.
-    pub(super) const NONE: Forecast = Forecast {
-        load: 0.0,
-        first_token: 0.0,
-        noisy: Guess::NONE,
-        calm: Guess::NONE,
-        saved: 0.0,
-        queueing: 0.0,
-    };
+    pub(super) const NONE: Forecast =
+        Forecast { load: 0.0, first_token: 0.0, noisy: Guess::NONE, calm: Guess::NONE, saved: 0.0, queueing: 0.0 };
 
     /// The forecast under such a doubt.
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Option<Doubt>) -> Forecast {
@@ -192,26 +192,53 @@ impl Forecast {
         doubt.map_or(calm, |doubt| calm.doubted(inputs, rules, doubt))
     }
 
-    /// The forecast without any. Inlined, so that its inputs do not pass through memory.
-    #[inline(always)]
+    /// The forecast without any.
     pub(super) fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Forecast {
-        let in_flight = f64::from(inputs.in_flight) + 1.0;
-        let overload = in_flight > inputs.knee;
-        let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
-        let stretch = if overload { libm::exp(load) } else { 1.0 };
-        let lateness = if inputs.late > 0.0 { libm::exp(inputs.late + STILL_LATER) } else { 1.0 };
-        let slowed = stretch * lateness;
-        let fresh = inputs.prompt_tokens.saturating_sub(inputs.cached_tokens);
-        let first_token = (curve.first_token + curve.prompt_token * f64::from(fresh)) * slowed;
-        let generation = inputs.output_tokens * curve.per_token * stretch;
-        let calm = Guess::calm(inputs, curve, rules, first_token, generation);
+        Forecast::under(&Strain::of(inputs), inputs, curve, rules, |waited, first_token, generation| {
+            (rules.runs_out(waited, curve), rules.slow(inputs, first_token, generation))
+        })
+    }
+
+    /// The same, unless there is more to it: load beyond the knee, requests that are late, a clock that may run out, slow
+    /// answers that count. Of most endpoints there is not, and this costs half as much: it is arithmetic from one end to
+    /// the other, without a call around which all figures at hand would have to be put aside.
+    #[inline(always)]
+    pub(super) fn at_ease(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Option<Forecast> {
+        let mut far_from_clock = false;
+        let forecast = Forecast::under(&Strain::NONE, inputs, curve, rules, |waited, _, _| {
+            far_from_clock = rules.is_far_from_clock(waited, curve);
+            (0.0, 0.0)
+        });
+        let at_ease = far_from_clock && rules.ln_slow.is_none() && !Strain::is_in(inputs);
+        at_ease.then_some(forecast)
+    }
+
+    /// The forecast under a strain. `risks` gives the probabilities that a clock runs out and that the answer is too slow,
+    /// from the seconds that the clock sees and the means of both parts of the answer.
+    #[inline(always)]
+    fn under(
+        strain: &Strain,
+        inputs: &Inputs,
+        curve: &Curve,
+        rules: &Rules,
+        risks: impl FnOnce(f64, f64, f64) -> (f64, f64),
+    ) -> Forecast {
+        let slowed = strain.stretch * strain.lateness;
+        let cached = f64::from(inputs.cached_tokens.min(inputs.prompt_tokens));
+        let fresh = f64::from(inputs.prompt_tokens) - cached;
+        let median = (curve.first_token + curve.prompt_token * fresh) * slowed;
+        let first_token = median * curve.mean;
+        let generation = inputs.output_tokens * curve.per_token * strain.stretch;
+        let waited = if rules.streamed { median } else { first_token + generation };
+        let (runs_out, slow) = risks(waited, first_token, generation);
+        let calm = Guess { first_token, generation, failure: failure(inputs, runs_out), slow };
         Forecast {
-            load,
-            first_token,
+            load: strain.load,
+            first_token: median,
             noisy: calm,
             calm,
-            saved: curve.prompt_token * f64::from(inputs.prompt_tokens - fresh) * slowed * curve.mean,
-            queueing: if rules.queueing && load > QUEUEING { inputs.load_exponent } else { 0.0 },
+            saved: curve.prompt_token * cached * slowed * curve.mean,
+            queueing: if rules.queueing && strain.load > QUEUEING { inputs.load_exponent } else { 0.0 },
         }
     }
 
@@ -225,8 +252,7 @@ impl Forecast {
     /// next request patience.
     #[inline]
     pub(super) fn expected(&self, inputs: &Inputs, rules: &Rules) -> f64 {
-        let lateness = if inputs.late > 0.0 { libm::exp(inputs.late + STILL_LATER) } else { 1.0 };
-        self.first_token / lateness + if rules.streamed { 0.0 } else { self.calm.generation }
+        self.first_token / slowdown(inputs.late) + if rules.streamed { 0.0 } else { self.calm.generation }
     }
 
     /// Standard deviation of ln of that. A plain answer shows itself when it is whole: how long it is and how fast it
@@ -275,16 +301,6 @@ impl Guess {
     const NONE: Guess = Guess { first_token: 0.0, generation: 0.0, failure: 0.0, slow: 0.0 };
 
     #[inline(always)]
-    fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules, median: f64, generation: f64) -> Guess {
-        let first_token = median * curve.mean;
-        let runs_out = rules.runs_out(if rules.streamed { median } else { first_token + generation }, curve);
-        let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
-        let failure = 1.0 - (1.0 - fails) * (1.0 - runs_out);
-        let failure = if failure > inputs.floor { failure } else { inputs.floor };
-        Guess { first_token, generation, failure, slow: rules.slow(inputs, first_token, generation) }
-    }
-
-    #[inline(always)]
     fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Guess {
         let stretch = |z: f64, sigma: f64| noise::stretch(rules.doubt * z * sigma);
         let first_token = self.first_token * stretch(doubt.first_token, rules.uncertainty(inputs));
@@ -298,13 +314,56 @@ impl Guess {
     }
 }
 
+/// What stretches an answer.
+struct Strain {
+    /// ln by which load does.
+    load: f64,
+    /// Times by which load does.
+    stretch: f64,
+    /// Times by which the first token is later, because others still wait for theirs.
+    lateness: f64,
+}
+
+impl Strain {
+    const NONE: Strain = Strain { load: 0.0, stretch: 1.0, lateness: 1.0 };
+
+    fn of(inputs: &Inputs) -> Strain {
+        let in_flight = f64::from(inputs.in_flight) + 1.0;
+        let overload = in_flight > inputs.knee;
+        let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
+        let stretch = if overload { libm::exp(load) } else { 1.0 };
+        Strain { load, stretch, lateness: slowdown(inputs.late) }
+    }
+
+    /// Whether there is any.
+    fn is_in(inputs: &Inputs) -> bool {
+        f64::from(inputs.in_flight) + 1.0 > inputs.knee || inputs.late > 0.0
+    }
+}
+
+/// The probability that the attempt fails or runs out of time.
+#[inline(always)]
+fn failure(inputs: &Inputs, runs_out: f64) -> f64 {
+    let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
+    let failure = 1.0 - (1.0 - fails) * (1.0 - runs_out);
+    if failure > inputs.floor { failure } else { inputs.floor }
+}
+
+/// By how much unanswered requests stretch the first token.
+fn slowdown(late: f64) -> f64 {
+    if late > 0.0 { libm::exp(late + STILL_LATER) } else { 1.0 }
+}
+
 /// What unanswered requests tell: their lateness, and whether the endpoint has gone silent. `ratios` holds the two largest
 /// of age to expectation.
-#[inline]
 pub(super) fn overdue(ratios: [f64; 2], curve: &Curve) -> (f64, bool) {
-    let [first, _] = ratios;
-    // Almost everybody is done with here: one alone has to be later than each of two.
-    if first > curve.late_together { (lateness(ratios, curve), is_silent(ratios, curve)) } else { (0.0, false) }
+    if is_evidence(ratios, curve) { (lateness(ratios, curve), is_silent(ratios, curve)) } else { (0.0, false) }
+}
+
+/// Whether unanswered requests may tell anything. One alone has to be later than each of two.
+#[inline]
+pub(super) fn is_evidence([first, _]: [f64; 2], curve: &Curve) -> bool {
+    first > curve.late_together
 }
 
 /// The surprise (ln) of the most overdue unanswered request, if it is evidence: one that is very late, or two

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{EndpointId, Inputs, Tick},
-    stats::{EndpointStats, Gate},
+    stats::{EndpointStats, Gate, LiveEndpoint},
 };
 
 /// When a gate opens whose probe is out: nobody knows, so after every date; and no float rounds it.
@@ -33,6 +33,7 @@ pub(super) enum Role {
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub stats: &'a EndpointStats,
+    pub live: &'a LiveEndpoint,
     pub index: u32,
     /// Position of its provider.
     pub provider: u32,

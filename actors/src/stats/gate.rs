@@ -81,6 +81,8 @@ impl Gate {
         if other.is_passing() { self } else { self.or_stricter(other) }
     }
 
+    // Rare, and marked as such: whoever looks at many gates is to have its figures at hand between two of them.
+    #[cold]
     #[inline(never)]
     fn or_stricter(self, other: Gate) -> Gate {
         let strictness = |gate: Gate| (gate.strictness(), gate.until());
