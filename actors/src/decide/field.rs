@@ -4,14 +4,14 @@ use super::{
     case::Case,
     filter::{Screen, purpose},
     gates,
-    moment::{Moment, gate, inputs},
+    moment::{Moment, inputs},
     predict::Forecast,
     row::{Role, Row},
     wishes::tier,
 };
 use crate::{
     domain::{Cause, Excluded, Target, Tick},
-    stats::{EndpointStats, Facts, Gate, LiveEndpoint},
+    stats::{EndpointStats, Facts, Gate},
 };
 
 /// The endpoints of a request's pool, sorted into those that may serve and those that may not.
@@ -57,6 +57,8 @@ impl<'a> Field<'a> {
         let several = case.query.targets.len() > 1;
         let mut seen = if several { vec![Seen::Never; case.catalog.endpoints.len()] } else { Vec::new() };
         for (target, asked) in (0_u32..).zip(&case.query.targets) {
+            // Models that compete are of one class.
+            let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
             match *asked {
                 Target::Model(position) => {
                     let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, None);
@@ -64,7 +66,7 @@ impl<'a> Field<'a> {
                     for &index in endpoints {
                         let Some(stats) = case.snapshot.endpoints.get(index as usize) else { continue };
                         if screen.passes(&stats.facts) && !several || field.admits(&screen, index, stats, &mut seen) {
-                            field.pass(case, target, index, stats);
+                            field.pass(case, (target, class), index, stats);
                         }
                     }
                 }
@@ -76,7 +78,7 @@ impl<'a> Field<'a> {
                         if screen.passes(&stats.facts) && !several
                             || is_in_pool(case, &stats.facts) && field.admits(&screen, index, stats, &mut seen)
                         {
-                            field.pass(case, target, index, stats);
+                            field.pass(case, (target, class), index, stats);
                         }
                     }
                 }
@@ -113,47 +115,53 @@ impl<'a> Field<'a> {
         !refused
     }
 
-    /// An endpoint that no hard filter refuses. Behind a gate that lets nobody pass it only counts for the costs.
+    /// An endpoint that no hard filter refuses, of this class.
     #[inline(always)]
-    fn pass(&mut self, case: &Case<'a>, target: u32, index: u32, stats: &'a EndpointStats) {
+    fn pass(&mut self, case: &Case<'a>, (target, class): (u32, u64), index: u32, stats: &'a EndpointStats) {
         let live = case.live.endpoint(index);
-        let gate = gate(case, stats, live);
-        if matches!(gate, Gate::Cooling { .. } | Gate::ConfigFault { .. }) {
-            self.shut_out(case, (index, stats, live), gate);
-            return;
-        }
-        self.rows.push(Row {
+        let provider = stats.facts.provider;
+        let row = Row {
             stats,
             live,
             index,
-            provider: stats.facts.provider,
+            provider,
             target,
             role: Role::Out,
-            // Models that compete are of one class.
-            class: if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 },
-            moment: Moment { gate, ..Moment::NONE },
+            class,
+            moment: Moment::NONE,
             forecast: Forecast::NONE,
             rank: 0.0,
             calm: 0.0,
-        });
+        };
+        if live.gate.is_passing() && case.live.provider(provider).gate.is_passing() {
+            self.rows.push(row);
+        } else {
+            self.pass_gate(case, row);
+        }
     }
 
+    /// An endpoint behind a gate. If that lets nobody pass, it only counts for the costs.
     #[cold]
     #[inline(never)]
-    fn shut_out(&mut self, case: &Case<'_>, (index, stats, live): (u32, &EndpointStats, &LiveEndpoint), gate: Gate) {
-        let moment = Moment::of(case, stats, live);
+    fn pass_gate(&mut self, case: &Case<'a>, row: Row<'a>) {
+        let moment = Moment::of(case, row.stats, row.live);
+        let (Gate::Cooling { until } | Gate::ConfigFault { until }) = moment.gate else {
+            self.rows.push(Row { moment, ..row });
+            return;
+        };
         self.costs.push(moment.cost + moment.saving);
-        let until = gate.until().unwrap_or_default();
         self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
-        let (failures, last) = behind(case, index, stats.facts.provider, gate);
-        self.excluded.push(gates::shut((index, stats.facts.id), gate, case.now, failures, last));
+        let (failures, last) = behind(case, row.index, row.provider, moment.gate);
+        self.excluded.push(gates::shut((row.index, row.endpoint()), moment.gate, case.now, failures, last));
     }
 
     /// How each row stands, and what the request costs there.
     fn meet(&mut self, case: &Case<'_>) {
         for row in &mut self.rows {
-            let at_ease = Moment::at_ease(case, row.stats, row.live, row.moment.gate);
-            row.moment = at_ease.unwrap_or_else(|| Moment::of(case, row.stats, row.live));
+            match Moment::at_ease(case, row.stats, row.live, row.moment.gate) {
+                Some(moment) => row.moment = moment,
+                None => meet_in_full(case, row),
+            }
         }
         self.costs.extend(self.rows.iter().map(|row| row.moment.cost + row.moment.saving));
     }
@@ -161,9 +169,10 @@ impl<'a> Field<'a> {
     /// What is expected of each row, and with that whether it may serve, unless more is let in.
     fn forecast(&mut self, case: &Case<'_>) {
         for row in &mut self.rows {
-            let inputs = inputs(case, row.stats, &row.moment);
-            let at_ease = Forecast::at_ease(&inputs, &row.stats.curve, &case.rules);
-            row.forecast = at_ease.unwrap_or_else(|| strained(case, row));
+            match Forecast::at_ease(&inputs(case, row.stats, &row.moment), &row.stats.curve, &case.rules) {
+                Some(forecast) => row.forecast = forecast,
+                None => forecast_in_full(case, row),
+            }
             if row.is_open() {
                 let free = row.forecast.load <= case.saturation;
                 row.role = if free { Role::Candidate } else { Role::Out };
@@ -183,11 +192,19 @@ impl<'a> Field<'a> {
     }
 }
 
-// Makes its inputs itself: were it given those at hand, they would have to be in memory.
+// The rare cases are calls of their own and fill in the row themselves: were anything that is at hand given to them, or
+// anything given back, it would pass through memory in the common case, too.
+
 #[cold]
 #[inline(never)]
-fn strained(case: &Case<'_>, row: &Row<'_>) -> Forecast {
-    Forecast::calm(&inputs(case, row.stats, &row.moment), &row.stats.curve, &case.rules)
+fn meet_in_full(case: &Case<'_>, row: &mut Row<'_>) {
+    row.moment = Moment::of(case, row.stats, row.live);
+}
+
+#[cold]
+#[inline(never)]
+fn forecast_in_full(case: &Case<'_>, row: &mut Row<'_>) {
+    row.forecast = Forecast::calm(&inputs(case, row.stats, &row.moment), &row.stats.curve, &case.rules);
 }
 
 /// An alias stands for every endpoint of a model that gives what the call is for, at a provider that is on.

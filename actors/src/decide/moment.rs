@@ -38,7 +38,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// That of an endpoint nothing is known of.
+    /// That of an endpoint nobody has looked at.
     pub(super) const NONE: Moment = Moment {
         gate: Gate::Passing,
         in_flight: 0,
@@ -46,7 +46,7 @@ impl Moment {
         silent: false,
         stuck: 0,
         due: None,
-        age: f64::INFINITY,
+        age: 0.0,
         output_tokens: 0.0,
         output_variance: 0.0,
         cached_tokens: 0,
@@ -99,8 +99,7 @@ impl Moment {
 }
 
 /// An endpoint's own gate, or its provider's where that is stricter.
-#[inline]
-pub(super) fn gate(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Gate {
+fn gate(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Gate {
     live.gate.and(case.live.provider(stats.facts.provider).gate)
 }
 

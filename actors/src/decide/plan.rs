@@ -145,12 +145,12 @@ fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> (Vec<&'r Row<'a>>, bool) {
     let Some(any) = rows.iter().find(playing).filter(|_| rows.len() as u64 <= POSITION) else {
         return (rows.iter().filter(playing).collect(), false);
     };
-    let mut alike = true;
+    let (class, mut alike) = (any.class, true);
     let key = |(position, row): (u64, &Row<'_>)| {
         if row.role == Role::Out {
             return OUT;
         }
-        alike &= row.class == any.class;
+        alike &= row.class == class;
         row.rank.to_bits() & !POSITION | position
     };
     let mut keys: Vec<u64> = (0..).zip(rows).map(key).collect();

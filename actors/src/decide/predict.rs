@@ -182,7 +182,7 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// Nothing.
+    /// That of an endpoint nobody has looked at.
     pub(super) const NONE: Forecast =
         Forecast { load: 0.0, first_token: 0.0, noisy: Guess::NONE, calm: Guess::NONE, saved: 0.0, queueing: 0.0 };
 
