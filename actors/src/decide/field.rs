@@ -6,13 +6,17 @@ use super::{
     gates,
     moment::{Moment, inputs},
     predict::Forecast,
-    row::{Role, Row},
+    row::{Place, Role, Row},
     wishes::tier,
 };
 use crate::{
     domain::{Cause, Excluded, Target, Tick},
     stats::{EndpointStats, Facts, Gate},
 };
+
+/// Rows that go through all that is found out about each before the next are looked at: few enough that they stay in the
+/// cache of the core meanwhile, with all that is read of them.
+const AT_ONCE: usize = 32;
 
 /// The endpoints of a request's pool, sorted into those that may serve and those that may not.
 #[derive(Debug, Default)]
@@ -23,7 +27,13 @@ pub(super) struct Field<'a> {
     pub costs: Vec<f64>,
     /// When the earliest gate that lets nobody pass will open.
     pub opens: Option<Tick>,
-    /// Rows that may serve already, that are only saturated, and that are half-open: saves looking for them.
+    /// Saves looking for rows that need more thought.
+    pub counts: Counts,
+}
+
+/// How many rows may serve already, are only saturated, or are half-open.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
     pub free: usize,
     pub saturated: usize,
     pub half_open: usize,
@@ -41,9 +51,12 @@ impl<'a> Field<'a> {
     /// The pool of the case's query, forecast.
     pub(super) fn of(case: &Case<'a>) -> Field<'a> {
         let mut field = Field::screened(case);
-        field.meet(case);
-        field.forecast(case);
-        field.doubt(case);
+        for rows in field.rows.chunks_mut(AT_ONCE) {
+            meet(case, rows);
+            forecast(case, rows, &mut field.counts);
+            doubt(case, rows);
+        }
+        field.costs.extend(field.rows.iter().map(|row| row.moment.cost + row.moment.saving));
         if case.has_wishes {
             field.rows.iter_mut().for_each(|row| row.class |= u64::from(tier(case, row)));
         }
@@ -57,8 +70,7 @@ impl<'a> Field<'a> {
         let several = case.query.targets.len() > 1;
         let mut seen = if several { vec![Seen::Never; case.catalog.endpoints.len()] } else { Vec::new() };
         for (target, asked) in (0_u32..).zip(&case.query.targets) {
-            // Models that compete are of one class.
-            let class = if case.query.routing.provider.across_models { 0 } else { u64::from(target) << 32 };
+            let place = Place::of(target, case.query.routing.provider.across_models);
             match *asked {
                 Target::Model(position) => {
                     let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, None);
@@ -66,7 +78,7 @@ impl<'a> Field<'a> {
                     for &index in endpoints {
                         let Some(stats) = case.snapshot.endpoints.get(index as usize) else { continue };
                         if screen.passes(&stats.facts) && !several || field.admits(&screen, index, stats, &mut seen) {
-                            field.pass(case, (target, class), index, stats);
+                            field.pass(case, place, index, stats);
                         }
                     }
                 }
@@ -78,7 +90,7 @@ impl<'a> Field<'a> {
                         if screen.passes(&stats.facts) && !several
                             || is_in_pool(case, &stats.facts) && field.admits(&screen, index, stats, &mut seen)
                         {
-                            field.pass(case, (target, class), index, stats);
+                            field.pass(case, place, index, stats);
                         }
                     }
                 }
@@ -93,7 +105,6 @@ impl<'a> Field<'a> {
     }
 
     /// Whether an endpoint of the pool passes the hard filters, and for the first time. If it is refused, it is excluded.
-    #[cold]
     #[inline(never)]
     fn admits(&mut self, screen: &Screen<'a>, index: u32, stats: &EndpointStats, seen: &mut [Seen]) -> bool {
         let before = seen.get(index as usize).copied().unwrap_or(Seen::Never);
@@ -115,80 +126,66 @@ impl<'a> Field<'a> {
         !refused
     }
 
-    /// An endpoint that no hard filter refuses, of this class.
+    /// An endpoint that no hard filter refuses.
     #[inline(always)]
-    fn pass(&mut self, case: &Case<'a>, (target, class): (u32, u64), index: u32, stats: &'a EndpointStats) {
+    fn pass(&mut self, case: &Case<'a>, place: Place, index: u32, stats: &'a EndpointStats) {
         let live = case.live.endpoint(index);
-        let provider = stats.facts.provider;
-        let row = Row {
-            stats,
-            live,
-            index,
-            provider,
-            target,
-            role: Role::Out,
-            class,
-            moment: Moment::NONE,
-            forecast: Forecast::NONE,
-            rank: 0.0,
-            calm: 0.0,
-        };
-        if live.gate.is_passing() && case.live.provider(provider).gate.is_passing() {
-            self.rows.push(row);
+        if live.gate.is_passing() && case.live.provider(stats.facts.provider).gate.is_passing() {
+            self.rows.push(Row::blank(place, index, stats, live));
         } else {
-            self.pass_gate(case, row);
+            self.pass_gate(case, place, index, stats);
         }
     }
 
-    /// An endpoint behind a gate. If that lets nobody pass, it only counts for the costs.
+    /// The same behind a gate. If that lets nobody pass, it only counts for the costs.
     #[cold]
     #[inline(never)]
-    fn pass_gate(&mut self, case: &Case<'a>, row: Row<'a>) {
-        let moment = Moment::of(case, row.stats, row.live);
+    fn pass_gate(&mut self, case: &Case<'a>, place: Place, index: u32, stats: &'a EndpointStats) {
+        let live = case.live.endpoint(index);
+        let moment = Moment::of(case, stats, live);
         let (Gate::Cooling { until } | Gate::ConfigFault { until }) = moment.gate else {
-            self.rows.push(Row { moment, ..row });
+            self.rows.push(Row { moment, ..Row::blank(place, index, stats, live) });
             return;
         };
         self.costs.push(moment.cost + moment.saving);
         self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
-        let (failures, last) = behind(case, row.index, row.provider, moment.gate);
-        self.excluded.push(gates::shut((row.index, row.endpoint()), moment.gate, case.now, failures, last));
+        let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
+        self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
     }
+}
 
-    /// How each row stands, and what the request costs there.
-    fn meet(&mut self, case: &Case<'_>) {
-        for row in &mut self.rows {
-            match Moment::at_ease(case, row.stats, row.live, row.moment.gate) {
-                Some(moment) => row.moment = moment,
-                None => meet_in_full(case, row),
-            }
-        }
-        self.costs.extend(self.rows.iter().map(|row| row.moment.cost + row.moment.saving));
-    }
-
-    /// What is expected of each row, and with that whether it may serve, unless more is let in.
-    fn forecast(&mut self, case: &Case<'_>) {
-        for row in &mut self.rows {
-            match Forecast::at_ease(&inputs(case, row.stats, &row.moment), &row.stats.curve, &case.rules) {
-                Some(forecast) => row.forecast = forecast,
-                None => forecast_in_full(case, row),
-            }
-            if row.is_open() {
-                let free = row.forecast.load <= case.saturation;
-                row.role = if free { Role::Candidate } else { Role::Out };
-                *(if free { &mut self.free } else { &mut self.saturated }) += 1;
-            } else {
-                self.half_open += usize::from(matches!(row.moment.gate, Gate::HalfOpen { .. }));
-            }
+/// How each row stands, and what the request costs there.
+fn meet(case: &Case<'_>, rows: &mut [Row<'_>]) {
+    for row in rows {
+        match Moment::at_ease(case, row.stats, row.live, row.moment.gate) {
+            Some(moment) => row.moment = moment,
+            None => meet_in_full(case, row),
         }
     }
+}
 
-    /// What the noise makes of that.
-    fn doubt(&mut self, case: &Case<'_>) {
-        for row in &mut self.rows {
-            let Some(doubt) = case.noise.at(row.stats.facts.id) else { return };
-            row.forecast = row.forecast.doubted(&inputs(case, row.stats, &row.moment), &case.rules, doubt);
+/// What is expected of each row, and with that whether it may serve, unless more is let in.
+fn forecast(case: &Case<'_>, rows: &mut [Row<'_>], counts: &mut Counts) {
+    for row in rows {
+        match Forecast::at_ease(&inputs(case, row.stats, &row.moment), &row.stats.curve, &case.rules) {
+            Some(forecast) => row.forecast = forecast,
+            None => forecast_in_full(case, row),
         }
+        if row.is_open() {
+            let free = row.forecast.load <= case.saturation;
+            row.role = if free { Role::Candidate } else { Role::Out };
+            *(if free { &mut counts.free } else { &mut counts.saturated }) += 1;
+        } else {
+            counts.half_open += usize::from(matches!(row.moment.gate, Gate::HalfOpen { .. }));
+        }
+    }
+}
+
+/// What the noise makes of that.
+fn doubt(case: &Case<'_>, rows: &mut [Row<'_>]) {
+    for row in rows {
+        let Some(doubt) = case.noise.at(row.stats.facts.id) else { return };
+        row.forecast = row.forecast.doubted(&inputs(case, row.stats, &row.moment), &case.rules, doubt);
     }
 }
 

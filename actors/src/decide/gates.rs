@@ -24,9 +24,9 @@ const RELIABLE_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Gives every row that may serve its role, beyond those that are simply free. Tells whether any does.
 pub(super) fn admit(case: &Case<'_>, field: &mut Field<'_>) -> bool {
-    if field.saturated > 0 {
+    if field.counts.saturated > 0 {
         admit_saturated(&mut field.rows);
-    } else if field.free == 0 {
+    } else if field.counts.free == 0 {
         relax(case, &mut field.rows);
     }
     !field.rows.is_empty()

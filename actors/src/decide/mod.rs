@@ -104,7 +104,7 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
         return Err(record::refused(case, field));
     }
     let scoring = scoring(case, &mut field);
-    if field.half_open > 0 {
+    if field.counts.half_open > 0 {
         gates::admit_probe(case, &mut field.rows, &scoring);
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };

@@ -19,8 +19,8 @@ pub(super) struct Moment {
     pub gate: Gate,
     pub in_flight: u32,
     pub late: f64,
-    /// Whether it has gone silent.
-    pub silent: bool,
+    /// Lower bound on its failure probability.
+    pub floor: f64,
     /// Requests as good as failed.
     pub stuck: u32,
     /// When a paced endpoint, or one whose quota this request exceeds, takes it.
@@ -43,7 +43,7 @@ impl Moment {
         gate: Gate::Passing,
         in_flight: 0,
         late: 0.0,
-        silent: false,
+        floor: 0.0,
         stuck: 0,
         due: None,
         age: 0.0,
@@ -59,10 +59,11 @@ impl Moment {
         let cached_tokens = case.cached_at(stats.facts.id);
         let moment = Moment::of_calm(case, stats, live, cached_tokens);
         let (late, silent) = predict::overdue(live.overdue, &stats.curve);
+        let gate = live.gate.and(case.live.provider(stats.facts.provider).gate);
         Moment {
-            gate: gate(case, stats, live),
+            gate,
             late,
-            silent,
+            floor: if gate.is_passing() && !silent { 0.0 } else { UNSURE },
             due: due(live, case.query.prompt_tokens, moment.output_tokens),
             ..moment
         }
@@ -98,11 +99,6 @@ impl Moment {
     }
 }
 
-/// An endpoint's own gate, or its provider's where that is stricter.
-fn gate(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Gate {
-    live.gate.and(case.live.provider(stats.facts.provider).gate)
-}
-
 /// When an endpoint takes such a request, if not at once: its pace, and its quota of tokens.
 #[inline]
 fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Tick> {
@@ -115,7 +111,6 @@ fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Ti
 #[inline(always)]
 pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
     let estimates = &stats.estimates;
-    let passing = moment.gate.is_passing();
     Inputs {
         intercept: estimates.fit.intercept,
         load_exponent: estimates.fit.load_exponent,
@@ -137,7 +132,7 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         output_tokens: moment.output_tokens,
         output_variance: moment.output_variance,
         cost: moment.cost,
-        floor: if passing && !moment.silent { 0.0 } else { UNSURE },
+        floor: moment.floor,
         expected: 0.0,
         spread: 0.0,
         tier: 0,

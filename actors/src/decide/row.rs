@@ -50,7 +50,39 @@ pub(super) struct Row<'a> {
     pub calm: f64,
 }
 
-impl Row<'_> {
+/// Where among the query's targets a row belongs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    target: u32,
+    class: u64,
+}
+
+impl Place {
+    /// That of a target. Models that compete are of one class.
+    pub(super) fn of(target: u32, compete: bool) -> Place {
+        Place { target, class: if compete { 0 } else { u64::from(target) << 32 } }
+    }
+}
+
+impl<'a> Row<'a> {
+    /// An endpoint of which is known who it is, no more.
+    #[inline(always)]
+    pub(super) fn blank(place: Place, index: u32, stats: &'a EndpointStats, live: &'a LiveEndpoint) -> Row<'a> {
+        Row {
+            stats,
+            live,
+            index,
+            provider: stats.facts.provider,
+            target: place.target,
+            role: Role::Out,
+            class: place.class,
+            moment: Moment::NONE,
+            forecast: Forecast::NONE,
+            rank: 0.0,
+            calm: 0.0,
+        }
+    }
+
     /// Its stable id.
     pub(super) fn endpoint(&self) -> EndpointId {
         self.stats.facts.id
