@@ -14,8 +14,8 @@ use crate::{
     stats::{EndpointStats, Facts, Gate},
 };
 
-/// Rows that go through all that is found out about each before the next are looked at: few enough that they stay in the
-/// cache of the core meanwhile, with all that is read of them.
+/// Endpoints that go through everything before the next are looked at: few enough that all that is read of them, again and
+/// again, stays in the cache of the core meanwhile.
 const AT_ONCE: usize = 32;
 
 /// The endpoints of a request's pool, sorted into those that may serve and those that may not.
@@ -48,60 +48,65 @@ enum Seen {
 }
 
 impl<'a> Field<'a> {
-    /// The pool of the case's query, forecast.
-    pub(super) fn of(case: &Case<'a>) -> Field<'a> {
-        let mut field = Field::screened(case);
-        for rows in field.rows.chunks_mut(AT_ONCE) {
-            meet(case, rows);
-            forecast(case, rows, &mut field.counts);
-            doubt(case, rows);
-        }
-        field.costs.extend(field.rows.iter().map(|row| row.moment.cost + row.moment.saving));
-        if case.has_wishes {
-            field.rows.iter_mut().for_each(|row| row.class |= u64::from(tier(case, row)));
-        }
-        field
-    }
-
     /// The pool of the case's query, target by target. An endpoint that several targets stand for belongs to the
     /// first for which it passes.
-    fn screened(case: &Case<'a>) -> Field<'a> {
+    pub(super) fn of(case: &Case<'a>) -> Field<'a> {
         let mut field = Field::default();
         let several = case.query.targets.len() > 1;
         let mut seen = if several { vec![Seen::Never; case.catalog.endpoints.len()] } else { Vec::new() };
         for (target, asked) in (0_u32..).zip(&case.query.targets) {
             let place = Place::of(target, case.query.routing.provider.across_models);
             match *asked {
-                Target::Model(position) => {
-                    let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, None);
-                    let endpoints = case.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
-                    for &index in endpoints {
-                        let Some(stats) = case.snapshot.endpoints.get(index as usize) else { continue };
-                        if screen.passes(&stats.facts) && !several || field.admits(&screen, index, stats, &mut seen) {
-                            field.pass(case, place, index, stats);
-                        }
-                    }
-                }
-                Target::Alias(position) => {
-                    let alias = case.catalog.alias(position);
-                    let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, alias);
-                    field.reserve(case.snapshot.endpoints.len());
-                    for (index, stats) in (0_u32..).zip(&case.snapshot.endpoints) {
-                        if screen.passes(&stats.facts) && !several
-                            || is_in_pool(case, &stats.facts) && field.admits(&screen, index, stats, &mut seen)
-                        {
-                            field.pass(case, place, index, stats);
-                        }
-                    }
-                }
+                Target::Model(position) => field.enter_model(case, place, position, &mut seen),
+                Target::Alias(position) => field.enter_alias(case, place, position, &mut seen),
             }
+        }
+        if case.has_wishes {
+            field.rows.iter_mut().for_each(|row| row.class |= u64::from(tier(case, row)));
         }
         field
     }
 
-    fn reserve(&mut self, endpoints: usize) {
-        self.rows.reserve(endpoints);
-        self.costs.reserve(endpoints);
+    fn enter_model(&mut self, case: &Case<'a>, place: Place, position: u32, seen: &mut [Seen]) {
+        let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, None);
+        let endpoints = case.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
+        for block in endpoints.chunks(AT_ONCE) {
+            let known = self.rows.len();
+            for &index in block {
+                let Some(stats) = case.snapshot.endpoints.get(index as usize) else { continue };
+                if screen.passes(&stats.facts) && seen.is_empty() || self.admits(&screen, index, stats, seen) {
+                    self.pass(case, place, index, stats);
+                }
+            }
+            self.look_into(case, known);
+        }
+    }
+
+    fn enter_alias(&mut self, case: &Case<'a>, place: Place, position: u32, seen: &mut [Seen]) {
+        let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, case.catalog.alias(position));
+        let endpoints = &case.snapshot.endpoints;
+        self.rows.reserve(endpoints.len());
+        self.costs.reserve(endpoints.len());
+        for (first, block) in (0_u32..).step_by(AT_ONCE).zip(endpoints.chunks(AT_ONCE)) {
+            let known = self.rows.len();
+            for (index, stats) in (first..).zip(block) {
+                if screen.passes(&stats.facts) && seen.is_empty()
+                    || is_in_pool(case, &stats.facts) && self.admits(&screen, index, stats, seen)
+                {
+                    self.pass(case, place, index, stats);
+                }
+            }
+            self.look_into(case, known);
+        }
+    }
+
+    /// Finds out what is to be known of every row from this one on.
+    fn look_into(&mut self, case: &Case<'_>, first: usize) {
+        let rows = self.rows.get_mut(first..).unwrap_or_default();
+        meet(case, rows);
+        self.costs.extend(rows.iter().map(|row| row.moment.cost + row.moment.saving));
+        forecast(case, rows, &mut self.counts);
+        doubt(case, rows);
     }
 
     /// Whether an endpoint of the pool passes the hard filters, and for the first time. If it is refused, it is excluded.

@@ -4,9 +4,9 @@
 //! ([`Snapshot`]), one copy of the fast cells ([`LiveView`]), the request ([`Query`]), the moment and a seed;
 //! it changes nothing, and the same arguments give the same bits.
 //!
-//! How it goes: the pool behind the targets is screened by hard filters (`filter`), what passes is forecast
-//! (`predict`) and meets the gates of the moment (`gates`), what remains is scored (`score`) and put in
-//! order (`plan`). What is told about it afterwards lives in `reason` and `hint`.
+//! How it goes: the pool behind the targets (`field`) is screened by hard filters (`filter`); what passes is a row
+//! (`row`), of which is found out how it stands (`moment`) and what to expect (`predict`). It meets the gates of the
+//! moment (`gates`), what remains is scored (`score`) and put in order (`plan`). What is told about it afterwards lives in `reason` and `hint`.
 
 mod case;
 mod chance;

@@ -54,6 +54,7 @@ impl Moment {
         cost: 0.0,
     };
 
+    /// That of an endpoint at which anything may be the matter.
     #[inline(never)]
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
         let cached_tokens = case.cached_at(stats.facts.id);
@@ -78,6 +79,7 @@ impl Moment {
         at_ease.then(|| Moment::of_calm(case, stats, live, 0))
     }
 
+    /// What is read of every endpoint alike.
     #[inline(always)]
     fn of_calm(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint, cached_tokens: u32) -> Moment {
         let facts = &stats.facts;

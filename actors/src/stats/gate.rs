@@ -76,15 +76,10 @@ impl Gate {
 
     /// The stricter of two gates that both stand in the way; of equally strict ones the one that opens later.
     #[must_use]
-    #[inline]
     pub fn and(self, other: Gate) -> Gate {
-        if other.is_passing() { self } else { self.or_stricter(other) }
-    }
-
-    // Rare, and marked as such: whoever looks at many gates is to have its figures at hand between two of them.
-    #[cold]
-    #[inline(never)]
-    fn or_stricter(self, other: Gate) -> Gate {
+        if other.is_passing() {
+            return self;
+        }
         let strictness = |gate: Gate| (gate.strictness(), gate.until());
         if strictness(other) > strictness(self) { other } else { self }
     }
