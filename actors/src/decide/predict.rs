@@ -200,7 +200,7 @@ impl Forecast {
     }
 
     /// The same, unless there is more to it: load beyond the knee, requests that are late, a clock that may run out, slow
-    /// answers that count. Of most endpoints there is not, and this costs half as much: it is arithmetic from one end to
+    /// answers that count. Of most endpoints there is not, and then this costs less: it is arithmetic from one end to
     /// the other, without a call around which all figures at hand would have to be put aside.
     #[inline(always)]
     pub(super) fn at_ease(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Option<Forecast> {
