@@ -16,6 +16,10 @@ pub(super) struct Case<'a> {
     pub now: Tick,
     pub rules: Rules,
     pub length: LengthClass,
+    /// Of the query, as numbers to reckon with.
+    pub prompt_tokens: f64,
+    pub answers: f64,
+    pub images: f64,
     /// Load (ln) above which an endpoint counts as saturated.
     pub saturation: f64,
     /// Whether anything but scores ranks endpoints of one target.
@@ -49,6 +53,9 @@ impl<'a> Case<'a> {
             now,
             rules: Rules::of(policy, query.objective.value, query.streamed),
             length: LengthClass::of(query.max_tokens),
+            prompt_tokens: f64::from(query.prompt_tokens),
+            answers: f64::from(query.answers),
+            images: f64::from(query.images),
             saturation: libm::log(policy.hot_inflation.max(1.0)),
             has_wishes: has_wishes(&query.routing),
             weight_left: libm::exp2(-half_lives),
@@ -60,6 +67,12 @@ impl<'a> Case<'a> {
 }
 
 impl Case<'_> {
+    /// Whether an endpoint may hold any of the prompt in its cache.
+    #[inline]
+    pub(super) fn may_be_cached_at(&self, endpoint: EndpointId) -> bool {
+        self.query.sticky.as_ref().is_some_and(|sticky| sticky.endpoint == endpoint)
+    }
+
     /// Prompt tokens that an endpoint may hold in its cache.
     #[inline]
     pub(super) fn cached_at(&self, endpoint: EndpointId) -> u32 {

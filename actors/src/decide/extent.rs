@@ -3,7 +3,7 @@
 //! A preview shows everybody. A decision that serves holds who may be called and what its record keeps, and of the
 //! others only who they are: writing down a hundred candidates takes as long as judging them.
 
-use super::{field::Row, plan::Plan};
+use super::{plan::Plan, row::Row};
 
 /// How much of a plan is written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,44 +20,61 @@ const KEPT: usize = 8;
 /// Providers beside those of the best ones.
 const OTHER_PROVIDERS: usize = 8;
 
-/// The places of those who are written out, ascending.
-pub(super) fn written_out(plan: &Plan<'_, '_>, extent: Extent) -> Vec<usize> {
+/// The places of those who are written out, ascending. There are so many providers.
+pub(super) fn written_out(plan: &Plan<'_, '_>, extent: Extent, providers: usize) -> Vec<usize> {
     // One more than may be tried: only then does the order of those that are kept follow from them alone.
     let room = KEPT.max(plan.attempts as usize + 1).min(plan.order.len());
-    let mut places: Vec<usize> = (0..room).collect();
+    let mut places = Vec::with_capacity(room + OTHER_PROVIDERS + 1);
+    places.extend(0..room);
     let Some((best, others)) = plan.order.split_at_checked(room) else { return places };
     match extent {
         Extent::Whole => places.extend(room..plan.order.len()),
-        Extent::Best => places.extend(elsewhere(plan, best, others).map(|place| room + place)),
+        Extent::Best => elsewhere(plan, (best, others), providers, &mut places),
     }
     places
 }
 
-/// The positions among `others` of those who are written out beside the best ones.
-fn elsewhere<'p>(plan: &Plan<'_, '_>, best: &[&Row<'_>], others: &'p [&Row<'_>]) -> impl Iterator<Item = usize> + 'p {
-    let calm_best = plan.calm_best;
-    let mut known = Providers::default();
+/// Adds the places among `others` of those who are written out beside the best ones.
+fn elsewhere(
+    plan: &Plan<'_, '_>,
+    (best, others): (&[&Row<'_>], &[&Row<'_>]),
+    providers: usize,
+    places: &mut Vec<usize>,
+) {
+    let mut known = Providers::none_of(providers);
     best.iter().for_each(|row| _ = known.add(row.provider));
-    let mut room = OTHER_PROVIDERS;
-    let is_kept = move |row: &Row<'_>| {
+    let mut calm_best = plan.calm_best.filter(|id| best.iter().all(|row| row.endpoint() != *id));
+    let mut room = OTHER_PROVIDERS.min(known.missing);
+    for (place, row) in (best.len()..).zip(others) {
+        if room == 0 && calm_best.is_none() {
+            return;
+        }
         let is_new = room > 0 && known.add(row.provider);
         room -= usize::from(is_new);
-        is_new || calm_best == Some(row.endpoint())
-    };
-    others.iter().map(|row| &**row).map(is_kept).enumerate().filter_map(|(place, kept)| kept.then_some(place))
+        let is_calm_best = calm_best.take_if(|id| row.endpoint() == *id).is_some();
+        if is_new || is_calm_best {
+            places.push(place);
+        }
+    }
 }
 
 /// A set of positions of providers.
-#[derive(Default)]
-struct Providers(Vec<bool>);
+struct Providers {
+    known: Vec<bool>,
+    /// How many are not in it.
+    missing: usize,
+}
 
 impl Providers {
+    /// With nobody of so many in it.
+    fn none_of(providers: usize) -> Providers {
+        Providers { known: vec![false; providers], missing: providers }
+    }
+
     /// Whether it was not in it yet.
     fn add(&mut self, provider: u32) -> bool {
-        let position = provider as usize;
-        if position >= self.0.len() {
-            self.0.resize(position + 1, false);
-        }
-        self.0.get_mut(position).is_some_and(|known| !std::mem::replace(known, true))
+        let is_new = self.known.get_mut(provider as usize).is_some_and(|known| !std::mem::replace(known, true));
+        self.missing -= usize::from(is_new);
+        is_new
     }
 }

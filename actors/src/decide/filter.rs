@@ -102,8 +102,8 @@ struct Asked {
     output: Modalities,
     input: Modalities,
     parameters: ParameterSet,
-    any_parameter: ParameterSet,
-    /// Least context window, in quarters of a token, and longest prompt.
+    any_parameter: Option<ParameterSet>,
+    /// Least context window, and longest prompt, tokens.
     context: u64,
     prompt: u64,
 }
@@ -115,22 +115,21 @@ impl Asked {
             output: needs.output.with(purpose(query.api)),
             input: needs.input,
             parameters: needs.parameters,
-            any_parameter: needs.any_parameter,
-            context: quarters(query.prompt_tokens, output_tokens(query)),
-            prompt: quarters(query.prompt_tokens, 0),
+            any_parameter: Some(needs.any_parameter).filter(|any| !any.is_empty()),
+            context: quarters(query.prompt_tokens, output_tokens(query)).div_ceil(4),
+            prompt: quarters(query.prompt_tokens, 0).div_ceil(4),
         }
     }
 
     #[inline]
     fn is_met_by(&self, facts: &Facts) -> bool {
-        let any = self.any_parameter;
         facts.plain
             && facts.output.covers(self.output)
             && facts.input.covers(self.input)
             && facts.parameters.covers(self.parameters)
-            && (any.is_empty() || any.without(facts.parameters) != any)
-            && self.context <= 4 * u64::from(facts.context_length)
-            && self.prompt <= 4 * u64::from(facts.longest_prompt)
+            && self.any_parameter.is_none_or(|any| any.without(facts.parameters) != any)
+            && self.context <= u64::from(facts.context_length)
+            && self.prompt <= u64::from(facts.longest_prompt)
     }
 }
 
@@ -154,6 +153,12 @@ impl<'a> Screen<'a> {
     #[inline]
     pub(super) fn passes(&self, facts: &Facts) -> bool {
         self.asked.as_ref().is_some_and(|asked| asked.is_met_by(facts))
+    }
+
+    /// The first reason against the endpoint of this position and these facts.
+    pub(super) fn refusal_of(&self, index: u32, facts: &Facts) -> Option<Refusal> {
+        let endpoint = || self.catalog.endpoint(index);
+        if self.passes(facts) { None } else { self.refusal(Subject::of(self.catalog, endpoint()?)?) }
     }
 
     /// The first reason against it.

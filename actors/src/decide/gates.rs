@@ -6,7 +6,8 @@
 
 use super::{
     case::Case,
-    field::{Field, Role, Row, behind},
+    field::{Field, behind},
+    row::{Role, Row},
     score::Scoring,
 };
 use crate::{
@@ -23,9 +24,9 @@ const RELIABLE_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Gives every row that may serve its role, beyond those that are simply free. Tells whether any does.
 pub(super) fn admit(case: &Case<'_>, field: &mut Field<'_>) -> bool {
-    if field.saturated > 0 {
+    if field.counts.saturated > 0 {
         admit_saturated(&mut field.rows);
-    } else if field.free == 0 {
+    } else if field.counts.free == 0 {
         relax(case, &mut field.rows);
     }
     !field.rows.is_empty()
@@ -56,8 +57,8 @@ fn relax(case: &Case<'_>, rows: &mut [Row<'_>]) {
         }
         any
     };
-    let relaxed = enter(rows, Role::Panic, |row| row.gate.is_passing())
-        || enter(rows, Role::Probe, |row| matches!(row.gate, Gate::HalfOpen { .. }));
+    let relaxed = enter(rows, Role::Panic, |row| row.moment.gate.is_passing())
+        || enter(rows, Role::Probe, |row| matches!(row.moment.gate, Gate::HalfOpen { .. }));
     if !relaxed {
         let mut soonest: Vec<_> = rows.iter_mut().collect();
         soonest.sort_unstable_by_key(|row| (row.until(), row.endpoint()));
@@ -76,13 +77,13 @@ pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scori
         return;
     }
     let of_best = rows.iter().filter(served).filter(|row| row.class == best_class);
-    let best = of_best.map(|row| scoring.score(&row.forecast, row.cost)).fold(f64::INFINITY, f64::min);
-    let score = |row: &Row<'_>| scoring.score_if(RECOVERED, &row.forecast, row.cost);
+    let best = of_best.map(|row| scoring.score(&row.forecast, row.moment.cost)).fold(f64::INFINITY, f64::min);
+    let score = |row: &Row<'_>| scoring.score_if(RECOVERED, &row.forecast, row.moment.cost);
     let wanted = |row: &&mut Row<'_>| {
-        let Gate::HalfOpen { since } = row.gate else { return false };
+        let Gate::HalfOpen { since } = row.moment.gate else { return false };
         let early = case.query.objective.value == Objective::Reliable && case.now - since < RELIABLE_WAIT;
         let worth = row.class < best_class || (row.class == best_class && score(row) <= WANTED * best);
-        row.role == Role::Out && !early && worth && row.due.is_none()
+        row.role == Role::Out && !early && worth && row.moment.due.is_none()
     };
     let rank = |row: &Row<'_>| (row.class, score(row), row.endpoint());
     let better = |a: &&mut Row<'_>, b: &&mut Row<'_>| {
@@ -97,17 +98,17 @@ pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scori
 /// Why a row takes no part.
 pub(super) fn excluded(case: &Case<'_>, row: &Row<'_>) -> Excluded {
     let (index, endpoint) = (row.index, row.endpoint());
-    if !row.gate.is_passing() {
-        let (failures, last) = behind(case, index, row.provider, row.gate);
-        return shut((index, endpoint), row.gate, case.now, failures, last);
+    if !row.moment.gate.is_passing() {
+        let (failures, last) = behind(case, index, row.provider, row.moment.gate);
+        return shut((index, endpoint), row.moment.gate, case.now, failures, last);
     }
-    match row.due {
+    match row.moment.due {
         Some(due) => {
             let detail = Detail::Paced { wait: due - case.now };
             Excluded { index, endpoint, reason: ExclusionReason::Paced, detail }
         }
         None => {
-            let detail = Detail::Saturated { in_flight: row.in_flight, knee: row.stats.estimates.fit.knee };
+            let detail = Detail::Saturated { in_flight: row.moment.in_flight, knee: row.stats.estimates.fit.knee };
             Excluded { index, endpoint, reason: ExclusionReason::Saturated, detail }
         }
     }

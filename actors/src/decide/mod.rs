@@ -4,9 +4,9 @@
 //! ([`Snapshot`]), one copy of the fast cells ([`LiveView`]), the request ([`Query`]), the moment and a seed;
 //! it changes nothing, and the same arguments give the same bits.
 //!
-//! How it goes: the pool behind the targets is screened by hard filters (`filter`), what passes is forecast
-//! (`predict`) and meets the gates of the moment (`gates`), what remains is scored (`score`) and put in
-//! order (`plan`). What is told about it afterwards lives in `reason` and `hint`.
+//! How it goes: the pool behind the targets (`field`) is screened by hard filters (`filter`); what passes is a row
+//! (`row`), of which is found out how it stands (`moment`) and what to expect (`predict`). It meets the gates of the
+//! moment (`gates`), what remains is scored (`score`) and put in order (`plan`). What is told about it afterwards lives in `reason` and `hint`.
 
 mod case;
 mod chance;
@@ -17,6 +17,7 @@ mod field;
 mod filter;
 mod gates;
 mod hint;
+mod moment;
 mod naming;
 mod noise;
 mod patience;
@@ -27,6 +28,7 @@ mod record;
 mod reference;
 mod replay;
 mod retarget;
+mod row;
 mod score;
 mod standby;
 mod what_if;
@@ -53,8 +55,9 @@ pub use wishes::place_and_grade;
 use self::{
     case::Case,
     extent::Extent,
-    field::{Field, Role, Row},
+    field::Field,
     plan::Plan,
+    row::{Role, Row},
     score::{Scoring, Yardsticks},
 };
 pub use crate::stats::splitmix64;
@@ -101,11 +104,11 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
         return Err(record::refused(case, field));
     }
     let scoring = scoring(case, &mut field);
-    if field.half_open > 0 {
+    if field.counts.half_open > 0 {
         gates::admit_probe(case, &mut field.rows, &scoring);
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
-    plan::rank(&mut field.rows, |row| scoring.scores(&row.forecast, row.cost));
+    scoring.rank(&mut field.rows);
     let order = plan::ordered(&field.rows, attempts);
     let calm_best = calm_best(case, &field.rows, &order);
     let kept = is_kept(case, &order, &scoring);

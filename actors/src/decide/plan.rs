@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use super::{
-    field::{Role, Row},
+    row::{Role, Row},
     wishes::GRADE_BITS,
 };
 use crate::domain::EndpointId;
@@ -60,11 +60,11 @@ impl Ranked for Row<'_> {
     }
 
     fn cost(&self) -> f64 {
-        self.cost
+        self.moment.cost
     }
 
     fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.moment.in_flight
     }
 
     fn endpoint(&self) -> EndpointId {
@@ -85,17 +85,24 @@ impl Ranked for Row<'_> {
 }
 
 /// Gives every row that takes part its rank within its class. `score` gives it with noise and without.
+#[inline(always)]
 pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> (f64, f64)) {
     for row in rows.iter_mut().filter(|row| row.role != Role::Out) {
         if row.role == Role::Panic {
-            // Past shut gates the one that opens soonest goes first, whatever it would score, and missed
-            // preferences count for nothing.
-            row.class = row.wish() << GRADE_BITS;
-            row.rank = row.until().0 as f64;
+            rank_past_gate(row);
         } else {
             (row.rank, row.calm) = score(row);
         }
     }
+}
+
+/// Past shut gates the one that opens soonest goes first, whatever it would score, and missed preferences count for
+/// nothing.
+#[cold]
+#[inline(never)]
+fn rank_past_gate(row: &mut Row<'_>) {
+    row.class = row.wish() << GRADE_BITS;
+    row.rank = row.until().0 as f64;
 }
 
 /// The rows that take part, in the order they are tried.
@@ -138,12 +145,12 @@ fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> (Vec<&'r Row<'a>>, bool) {
     let Some(any) = rows.iter().find(playing).filter(|_| rows.len() as u64 <= POSITION) else {
         return (rows.iter().filter(playing).collect(), false);
     };
-    let mut alike = true;
+    let (class, mut alike) = (any.class, true);
     let key = |(position, row): (u64, &Row<'_>)| {
         if row.role == Role::Out {
             return OUT;
         }
-        alike &= row.class == any.class;
+        alike &= row.class == class;
         row.rank.to_bits() & !POSITION | position
     };
     let mut keys: Vec<u64> = (0..).zip(rows).map(key).collect();
@@ -156,10 +163,12 @@ fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> (Vec<&'r Row<'a>>, bool) {
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
 pub(super) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
-    let class = scored.clone().map(|(row, _)| row.class()).min()?;
-    let of_class = scored.filter(|(row, _)| row.class() == class);
-    let least = of_class.clone().map(|(_, score)| score).fold(f64::INFINITY, f64::min);
-    let tied = of_class.filter(|(_, score)| is_tie(least, *score));
+    let better = |(class, least): (u64, f64), (row, score): (&R, f64)| {
+        let is_better = row.class() < class || (row.class() == class && score < least);
+        if is_better { (row.class(), score) } else { (class, least) }
+    };
+    let (class, least) = scored.clone().fold((u64::MAX, f64::INFINITY), better);
+    let tied = scored.filter(|(row, score)| is_tie(least, *score) && row.class() == class);
     tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
 }
 

@@ -73,7 +73,9 @@ impl Rules {
         let weight = if inputs.late > 0.0 { inputs.weight.max(LATE_WEIGHT) } else { inputs.weight };
         let usual = LONG_RUN_WEIGHT.min(inputs.successes) * (self.return_rate * inputs.age).min(1.0);
         let of_mean = self.exploration * self.exploration * inputs.variance / (weight + usual + 0.5);
-        (of_mean + self.staleness * inputs.age.min(self.stalest)).sqrt()
+        // Not `f64::min`, which takes five instructions to mind what is no number.
+        let age = if inputs.age < self.stalest { inputs.age } else { self.stalest };
+        (of_mean + self.staleness * age).sqrt()
     }
 
     /// The same of the time per token, whose age is in its weight.
@@ -91,14 +93,20 @@ impl Rules {
         (fails * noise::stretch(self.failure_doubt * doubt.failure * sigma)).min(1.0)
     }
 
-    fn runs_out(&self, median: f64, curve: &Curve) -> f64 {
-        if median * curve.far <= self.clock {
+    /// The probability that the clock runs out on what takes so many seconds.
+    fn runs_out(&self, waited: f64, curve: &Curve) -> f64 {
+        if self.is_far_from_clock(waited, curve) {
             return 0.0;
         }
-        if median >= self.clock * curve.far {
+        if waited >= self.clock * curve.far {
             return 1.0;
         }
-        normal_share((libm::log(median) - self.ln_clock) / curve.sigma)
+        normal_share((libm::log(waited) - self.ln_clock) / curve.sigma)
+    }
+
+    #[inline]
+    fn is_far_from_clock(&self, waited: f64, curve: &Curve) -> bool {
+        waited * curve.far <= self.clock
     }
 
     /// The probability that an answer is too slow.
@@ -174,36 +182,77 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// The forecast under such a doubt. Inlined, so that neither its inputs nor itself pass through memory.
-    #[inline(always)]
+    /// That of an endpoint nobody has looked at.
+    pub(super) const NONE: Forecast =
+        Forecast { load: 0.0, first_token: 0.0, noisy: Guess::NONE, calm: Guess::NONE, saved: 0.0, queueing: 0.0 };
+
+    /// The forecast under such a doubt.
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Option<Doubt>) -> Forecast {
-        let in_flight = f64::from(inputs.in_flight) + 1.0;
-        let overload = in_flight > inputs.knee;
-        let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
-        let stretch = if overload { libm::exp(load) } else { 1.0 };
-        let lateness = if inputs.late > 0.0 { libm::exp(inputs.late + STILL_LATER) } else { 1.0 };
-        let slowed = stretch * lateness;
-        let fresh = inputs.prompt_tokens.saturating_sub(inputs.cached_tokens);
-        let first_token = (curve.first_token + curve.prompt_token * f64::from(fresh)) * slowed;
-        let generation = inputs.output_tokens * curve.per_token * stretch;
-        let calm = Guess::calm(inputs, curve, rules, first_token, generation);
-        let noisy = if let Some(doubt) = doubt { calm.doubted(inputs, rules, doubt) } else { calm };
+        let calm = Forecast::calm(inputs, curve, rules);
+        doubt.map_or(calm, |doubt| calm.doubted(inputs, rules, doubt))
+    }
+
+    /// The forecast without any.
+    pub(super) fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Forecast {
+        Forecast::under(&Strain::of(inputs), inputs, curve, rules, |waited, first_token, generation| {
+            (rules.runs_out(waited, curve), rules.slow(inputs, first_token, generation))
+        })
+    }
+
+    /// The same, unless there is more to it: load beyond the knee, requests that are late, a clock that may run out, slow
+    /// answers that count. Of most endpoints there is not, and then this costs less: it is arithmetic from one end to
+    /// the other, without a call around which all figures at hand would have to be put aside.
+    #[inline(always)]
+    pub(super) fn at_ease(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Option<Forecast> {
+        let mut far_from_clock = false;
+        let forecast = Forecast::under(&Strain::NONE, inputs, curve, rules, |waited, _, _| {
+            far_from_clock = rules.is_far_from_clock(waited, curve);
+            (0.0, 0.0)
+        });
+        let at_ease = far_from_clock && rules.ln_slow.is_none() && !Strain::is_in(inputs);
+        at_ease.then_some(forecast)
+    }
+
+    /// The forecast under a strain. `risks` gives the probabilities that a clock runs out and that the answer is too slow,
+    /// from the seconds that the clock sees and the means of both parts of the answer.
+    #[inline(always)]
+    fn under(
+        strain: &Strain,
+        inputs: &Inputs,
+        curve: &Curve,
+        rules: &Rules,
+        risks: impl FnOnce(f64, f64, f64) -> (f64, f64),
+    ) -> Forecast {
+        let slowed = strain.stretch * strain.lateness;
+        let cached = f64::from(inputs.cached_tokens.min(inputs.prompt_tokens));
+        let fresh = f64::from(inputs.prompt_tokens) - cached;
+        let median = (curve.first_token + curve.prompt_token * fresh) * slowed;
+        let first_token = median * curve.mean;
+        let generation = inputs.output_tokens * curve.per_token * strain.stretch;
+        let waited = if rules.streamed { median } else { first_token + generation };
+        let (runs_out, slow) = risks(waited, first_token, generation);
+        let calm = Guess { first_token, generation, failure: failure(inputs, runs_out), slow };
         Forecast {
-            load,
-            first_token,
-            noisy,
+            load: strain.load,
+            first_token: median,
+            noisy: calm,
             calm,
-            saved: curve.prompt_token * f64::from(inputs.prompt_tokens - fresh) * slowed * curve.mean,
-            queueing: if rules.queueing && load > QUEUEING { inputs.load_exponent } else { 0.0 },
+            saved: curve.prompt_token * cached * slowed * curve.mean,
+            queueing: if rules.queueing && strain.load > QUEUEING { inputs.load_exponent } else { 0.0 },
         }
+    }
+
+    /// The same under such a doubt.
+    #[inline(always)]
+    pub(super) fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Forecast {
+        Forecast { noisy: self.calm.doubted(inputs, rules, doubt), ..self }
     }
 
     /// Seconds until a sign of life is expected. Lateness is left out: what others wait for must not teach the
     /// next request patience.
     #[inline]
     pub(super) fn expected(&self, inputs: &Inputs, rules: &Rules) -> f64 {
-        let lateness = if inputs.late > 0.0 { libm::exp(inputs.late + STILL_LATER) } else { 1.0 };
-        self.first_token / lateness + if rules.streamed { 0.0 } else { self.calm.generation }
+        self.first_token / slowdown(inputs.late) + if rules.streamed { 0.0 } else { self.calm.generation }
     }
 
     /// Standard deviation of ln of that. A plain answer shows itself when it is whole: how long it is and how fast it
@@ -249,14 +298,7 @@ impl Forecast {
 }
 
 impl Guess {
-    #[inline(always)]
-    fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules, median: f64, generation: f64) -> Guess {
-        let first_token = median * curve.mean;
-        let runs_out = rules.runs_out(if rules.streamed { median } else { first_token + generation }, curve);
-        let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
-        let failure = (1.0 - (1.0 - fails) * (1.0 - runs_out)).max(inputs.floor);
-        Guess { first_token, generation, failure, slow: rules.slow(inputs, first_token, generation) }
-    }
+    const NONE: Guess = Guess { first_token: 0.0, generation: 0.0, failure: 0.0, slow: 0.0 };
 
     #[inline(always)]
     fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Guess {
@@ -272,16 +314,68 @@ impl Guess {
     }
 }
 
+/// What stretches an answer.
+struct Strain {
+    /// ln by which load does.
+    load: f64,
+    /// Times by which load does.
+    stretch: f64,
+    /// Times by which the first token is later, because others still wait for theirs.
+    lateness: f64,
+}
+
+impl Strain {
+    const NONE: Strain = Strain { load: 0.0, stretch: 1.0, lateness: 1.0 };
+
+    fn of(inputs: &Inputs) -> Strain {
+        let in_flight = f64::from(inputs.in_flight) + 1.0;
+        let overload = in_flight > inputs.knee;
+        let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
+        let stretch = if overload { libm::exp(load) } else { 1.0 };
+        Strain { load, stretch, lateness: slowdown(inputs.late) }
+    }
+
+    /// Whether there is any.
+    fn is_in(inputs: &Inputs) -> bool {
+        f64::from(inputs.in_flight) + 1.0 > inputs.knee || inputs.late > 0.0
+    }
+}
+
+/// The probability that the attempt fails or runs out of time.
+#[inline(always)]
+fn failure(inputs: &Inputs, runs_out: f64) -> f64 {
+    let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
+    let failure = 1.0 - (1.0 - fails) * (1.0 - runs_out);
+    if failure > inputs.floor { failure } else { inputs.floor }
+}
+
+/// By how much unanswered requests stretch the first token.
+fn slowdown(late: f64) -> f64 {
+    if late > 0.0 { libm::exp(late + STILL_LATER) } else { 1.0 }
+}
+
+/// What unanswered requests tell: their lateness, and whether the endpoint has gone silent. `ratios` holds the two largest
+/// of age to expectation.
+pub(super) fn overdue(ratios: [f64; 2], curve: &Curve) -> (f64, bool) {
+    if is_evidence(ratios, curve) { (lateness(ratios, curve), is_silent(ratios, curve)) } else { (0.0, false) }
+}
+
+/// Whether unanswered requests may tell anything. One alone has to be later than each of two.
+#[inline]
+pub(super) fn is_evidence([first, _]: [f64; 2], curve: &Curve) -> bool {
+    first > curve.late_together
+}
+
 /// The surprise (ln) of the most overdue unanswered request, if it is evidence: one that is very late, or two
-/// that are late. `overdue` holds the two largest ratios of age to expectation.
-pub(super) fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
+/// that are late.
+fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
     let evidence = first > curve.late_alone || (first > curve.late_together && second > curve.late_together);
     if evidence { libm::log(first) } else { 0.0 }
 }
 
 /// Whether unanswered requests are so late that it is no longer slowness but a failure as likely as not: the clock is
 /// far away, and until it runs out every further request would be lost, too.
-pub(super) fn is_silent([first, second]: [f64; 2], curve: &Curve) -> bool {
+fn is_silent([first, second]: [f64; 2], curve: &Curve) -> bool {
     const ALONE: f64 = 3.0;
     const TOGETHER: f64 = 2.0;
     // The logarithm only of what is late at all.

@@ -3,9 +3,11 @@
 use super::{
     case::Case,
     extent::{Extent, written_out},
-    field::{Field, Moment, Role, Row},
+    field::Field,
     gates,
+    moment::Moment,
     plan::Plan,
+    row::{Role, Row},
     score::Scoring,
     standby::standby,
 };
@@ -32,7 +34,7 @@ pub(super) fn decided(
 ) -> Decision {
     let fallbacks = case.query.routing.provider.allow_fallbacks;
     let planned = if fallbacks { plan.order.len() } else { 1 };
-    let places = written_out(plan, extent);
+    let places = written_out(plan, extent, case.catalog.providers.len());
     let mut candidates = candidates(case, plan, &places, scoring);
     let rivals = candidates.split_off(planned.min(candidates.len()));
     excluded.extend(plan.order.iter().skip(planned).map(|row| without_fallbacks(row)));
@@ -81,17 +83,19 @@ fn candidates(case: &Case<'_>, plan: &Plan<'_, '_>, places: &[usize], scoring: &
 /// Whoever stands at the other places, in the order of the plan.
 fn omitted(plan: &Plan<'_, '_>, places: &[usize]) -> Vec<EndpointId> {
     let mut omitted = Vec::with_capacity(plan.order.len() - places.len().min(plan.order.len()));
-    let mut kept = places.iter().copied().peekable();
-    let left_out = |(place, _): &(usize, &&Row<'_>)| kept.next_if_eq(place).is_none();
-    omitted.extend(plan.order.iter().enumerate().filter(left_out).map(|(_, row)| row.endpoint()));
+    let mut from = 0;
+    for place in places.iter().copied().chain([plan.order.len()]) {
+        let between = plan.order.get(from..place).unwrap_or_default();
+        omitted.extend(between.iter().map(|row| row.endpoint()));
+        from = place + 1;
+    }
     omitted
 }
 
 // Inlined, a candidate is written where it stays instead of being copied there.
 #[inline]
 pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &Scoring) -> Candidate {
-    let moment = row.moment(case);
-    let inputs = row.inputs(case, &moment);
+    let inputs = row.inputs(case);
     let terms = scoring.terms(&row.forecast, inputs.cost);
     let answers = inputs.failures + inputs.successes;
     Candidate {
@@ -107,13 +111,13 @@ pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &
         selection_probability: None,
         predicted: row.forecast.published(&inputs, row.stats),
         health: Health {
-            circuit: row.gate.circuit(),
+            circuit: row.moment.gate.circuit(),
             success_rate: (answers > 0.0).then(|| inputs.successes / answers),
             samples: (answers + 0.5) as u64,
             in_flight: inputs.in_flight,
         },
         output: output_spread(case, row),
-        saving: saving(row, &moment),
+        saving: saving(row),
         inputs,
         probe: row.role == Role::Probe,
         panic: row.role == Role::Panic,
@@ -129,8 +133,8 @@ fn output_spread(case: &Case<'_>, row: &Row<'_>) -> OutputSpread {
     }
 }
 
-fn saving(row: &Row<'_>, moment: &Moment) -> Option<Saving> {
-    let Moment { cached_tokens, saving: usd, .. } = *moment;
+fn saving(row: &Row<'_>) -> Option<Saving> {
+    let Moment { cached_tokens, saving: usd, .. } = row.moment;
     (cached_tokens > 0).then_some(Saving { cached_tokens, usd, seconds: row.forecast.saved })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     case::Case,
-    field::{Moment, inputs},
+    moment::{Moment, inputs},
     predict::Forecast,
     score::{Scoring, Yardsticks},
 };
@@ -45,7 +45,7 @@ fn scores_under(case: &Case<'_>) -> Vec<(usize, f64)> {
 }
 
 fn forecast(case: &Case<'_>, index: u32, stats: &EndpointStats) -> (usize, Forecast, f64) {
-    let cost = stats.prices.cost(PROMPT_TOKENS, OUTPUT_TOKENS, 0);
+    let cost = stats.prices.cost(f64::from(PROMPT_TOKENS), OUTPUT_TOKENS, 0.0);
     let moment = Moment::of(case, stats, case.live.endpoint(index));
     let inputs = inputs(case, stats, &Moment { output_tokens: OUTPUT_TOKENS, cost, ..moment });
     (index as usize, Forecast::of(&inputs, &stats.curve, &case.rules, None), cost)

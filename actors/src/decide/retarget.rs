@@ -2,7 +2,7 @@
 
 use super::{
     case::Case,
-    field::{Moment, inputs},
+    moment::{Moment, inputs},
     predict::Forecast,
 };
 use crate::{

@@ -2,7 +2,11 @@
 //!
 //! A score is the sum of the terms an explanation shows, added in their order.
 
-use super::predict::{Forecast, Guess};
+use super::{
+    plan,
+    predict::{Forecast, Guess},
+    row::Row,
+};
 use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 
 /// Nothing costs less than this when costs are compared.
@@ -131,9 +135,23 @@ impl Scoring {
         self.values(&forecast.noisy, forecast, cost).iter().sum()
     }
 
-    /// The score with noise, and without.
-    pub(super) fn scores(&self, forecast: &Forecast, cost: f64) -> (f64, f64) {
-        (self.score(forecast, cost), self.calm_score(forecast, cost))
+    /// Gives the rows that take part their scores, with noise and without.
+    pub(super) fn rank(&self, rows: &mut [Row<'_>]) {
+        // A loop for each objective, so that none asks row by row which it is.
+        match self.objective {
+            Objective::Fastest => plan::rank(rows, |row| self.scores_under(Objective::Fastest, row)),
+            Objective::Cheapest => plan::rank(rows, |row| self.scores_under(Objective::Cheapest, row)),
+            Objective::Reliable => plan::rank(rows, |row| self.scores_under(Objective::Reliable, row)),
+            Objective::Balanced => plan::rank(rows, |row| self.scores_under(Objective::Balanced, row)),
+        }
+    }
+
+    #[inline(always)]
+    fn scores_under(&self, objective: Objective, row: &Row<'_>) -> (f64, f64) {
+        let (forecast, cost) = (&row.forecast, row.moment.cost);
+        let noisy = self.values_under(objective, &forecast.noisy, forecast, cost);
+        let calm = self.values_under(objective, &forecast.calm, forecast, cost);
+        (noisy.iter().sum(), calm.iter().sum())
     }
 
     /// The score it would have without noise.
@@ -151,8 +169,19 @@ impl Scoring {
         ScoreTerms::new(term_names(self.objective), self.values(&forecast.noisy, forecast, cost))
     }
 
-    /// Unused values are 0, which leaves the sum as it is.
     fn values(&self, guess: &Guess, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MOST] {
+        self.values_under(self.objective, guess, forecast, cost)
+    }
+
+    /// Unused values are 0, which leaves the sum as it is.
+    #[inline(always)]
+    fn values_under(
+        &self,
+        objective: Objective,
+        guess: &Guess,
+        forecast: &Forecast,
+        cost: f64,
+    ) -> [f64; ScoreTerms::MOST] {
         let Guess { first_token, generation, failure, slow } = *guess;
         let Yardsticks { time: typical_time, next, cost: typical_cost, dearest } = self.yardsticks;
         let own = first_token + generation;
@@ -160,7 +189,7 @@ impl Scoring {
         let time = own + queueing;
         // An attempt that fails generates nothing.
         let retry = failure * (self.failure_time + (next - generation).max(0.0));
-        match self.objective {
+        match objective {
             Objective::Fastest => [first_token, generation, queueing, retry],
             Objective::Cheapest => {
                 [(1.0 - failure) * cost, failure * dearest, self.time_value * typical_cost * time, 0.0]

@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 
 use super::{
     case::Case,
-    field::{Role, Row},
     plan::Plan,
     record,
+    row::{Role, Row},
     score::Scoring,
 };
 use crate::{domain::Candidate, stats::Gate};
@@ -36,8 +36,8 @@ pub(super) fn standby(case: &Case<'_>, rows: &[Row<'_>], scoring: &Scoring, plan
 
 impl Obstacle {
     fn of(row: &Row<'_>) -> Obstacle {
-        match row.gate {
-            Gate::Passing if row.due.is_none() => Obstacle::Saturated,
+        match row.moment.gate {
+            Gate::Passing if row.moment.due.is_none() => Obstacle::Saturated,
             Gate::Passing => Obstacle::Paced,
             Gate::HalfOpen { .. } => Obstacle::HalfOpen,
             _ => Obstacle::Open,
@@ -48,7 +48,7 @@ impl Obstacle {
 /// What it is ordered by among those with the same obstacle: the moment that ends it, else its score.
 fn rank(row: &Row<'_>, obstacle: Obstacle, scoring: &Scoring) -> f64 {
     match obstacle {
-        Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&row.forecast, row.cost),
+        Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&row.forecast, row.moment.cost),
         Obstacle::Paced | Obstacle::Open => row.until().0 as f64,
     }
 }

@@ -9,7 +9,7 @@
 //! Who was never observed is given the benefit of the doubt, and so is who was out of sight for long while the target
 //! is kept, one request at a time: otherwise nobody would ever learn that it could serve.
 
-use super::{case::Case, field::Row, filter::Subject};
+use super::{case::Case, filter::Subject, row::Row};
 use crate::{
     domain::{Decision, Inputs, Percentile, Prediction, Preference, RoutingParameters},
     stats::Curve,
@@ -46,7 +46,7 @@ fn grade(case: &Case<'_>, row: &Row<'_>) -> u32 {
     let (routing, estimates) = (&case.query.routing, &row.stats.estimates);
     let margin = case.query.latency_margin.max(f64::MIN_POSITIVE);
     let forgotten = estimates.weight * case.weight_left < FORGOTTEN && margin < AT_EASE;
-    if row.in_flight == 0 && (estimates.observed.is_none() || forgotten) {
+    if row.moment.in_flight == 0 && (estimates.observed.is_none() || forgotten) {
         return 0;
     }
     let first_token = (row.forecast.first_token * margin, row.stats.curve.sigma);

@@ -62,7 +62,9 @@ impl OutputLengths {
         let Length { mean, weight, variance, .. } = known.copied().unwrap_or_default();
         // One pseudo-observation of the cold value keeps a single odd answer from ruling.
         let mean = (mean * weight + class.cold) / (weight + 1.0);
-        (mean.min(class.most).min(f64::from(longest_answer)), variance)
+        let longest = f64::from(longest_answer);
+        let most = if class.most < longest { class.most } else { longest };
+        (if mean < most { mean } else { most }, variance)
     }
 
     /// Takes in that an answer of the model took this many tokens.

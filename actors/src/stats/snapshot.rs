@@ -211,11 +211,8 @@ impl Prices {
 
     /// Expected dollars of a request.
     #[must_use]
-    pub fn cost(&self, prompt_tokens: u32, output_tokens: f64, images: u32) -> f64 {
-        f64::from(prompt_tokens) * self.prompt
-            + output_tokens * self.completion
-            + self.request
-            + f64::from(images) * self.image
+    pub fn cost(&self, prompt_tokens: f64, output_tokens: f64, images: f64) -> f64 {
+        prompt_tokens * self.prompt + output_tokens * self.completion + self.request + images * self.image
     }
 }
 

@@ -1,0 +1,143 @@
+//! What a forecast takes from the moment and the request, and the inputs that makes with the slow statistics.
+
+use super::{
+    case::Case,
+    predict::{self, is_evidence},
+};
+use crate::{
+    domain::{Inputs, Tick},
+    stats::{EndpointStats, Gate, LiveEndpoint},
+};
+
+/// Lower bound on the failure probability behind a gate that is not open, and of an endpoint gone silent.
+const UNSURE: f64 = 0.5;
+
+/// What a forecast takes from the moment and the request, beside the slow statistics.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    /// Its own gate, or its provider's where that is stricter.
+    pub gate: Gate,
+    pub in_flight: u32,
+    pub late: f64,
+    /// Lower bound on its failure probability.
+    pub floor: f64,
+    /// Requests as good as failed.
+    pub stuck: u32,
+    /// When a paced endpoint, or one whose quota this request exceeds, takes it.
+    pub due: Option<Tick>,
+    /// Seconds since its last observation.
+    pub age: f64,
+    pub output_tokens: f64,
+    pub output_variance: f64,
+    /// Prompt tokens in its cache.
+    pub cached_tokens: u32,
+    /// Dollars these save ...
+    pub saving: f64,
+    /// ... and what the request costs after that.
+    pub cost: f64,
+}
+
+impl Moment {
+    /// That of an endpoint nobody has looked at.
+    pub(super) const NONE: Moment = Moment {
+        gate: Gate::Passing,
+        in_flight: 0,
+        late: 0.0,
+        floor: 0.0,
+        stuck: 0,
+        due: None,
+        age: 0.0,
+        output_tokens: 0.0,
+        output_variance: 0.0,
+        cached_tokens: 0,
+        saving: 0.0,
+        cost: 0.0,
+    };
+
+    /// That of an endpoint at which anything may be the matter.
+    #[inline(never)]
+    pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
+        let cached_tokens = case.cached_at(stats.facts.id);
+        let moment = Moment::of_calm(case, stats, live, cached_tokens);
+        let (late, silent) = predict::overdue(live.overdue, &stats.curve);
+        let gate = live.gate.and(case.live.provider(stats.facts.provider).gate);
+        Moment {
+            gate,
+            late,
+            floor: if gate.is_passing() && !silent { 0.0 } else { UNSURE },
+            due: due(live, case.query.prompt_tokens, moment.output_tokens),
+            ..moment
+        }
+    }
+
+    /// The same, unless there is more to it than that requests are in flight: a gate, a pace, a quota, requests that are
+    /// late, a cache. Of most endpoints there is not. `gate` is the one that is in force.
+    #[inline(always)]
+    pub(super) fn at_ease(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint, gate: Gate) -> Option<Moment> {
+        let passes = gate.is_passing() && live.due.is_none() && live.tokens.is_none();
+        let at_ease = passes && !is_evidence(live.overdue, &stats.curve) && !case.may_be_cached_at(stats.facts.id);
+        at_ease.then(|| Moment::of_calm(case, stats, live, 0))
+    }
+
+    /// What is read of every endpoint alike.
+    #[inline(always)]
+    fn of_calm(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint, cached_tokens: u32) -> Moment {
+        let facts = &stats.facts;
+        let (output_tokens, output_variance) =
+            case.snapshot.lengths.expected(facts.model, facts.longest_answer, case.length);
+        let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
+        let cost = stats.prices.cost(case.prompt_tokens, output_tokens * case.answers, case.images);
+        Moment {
+            in_flight: live.in_flight,
+            stuck: live.stuck,
+            age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
+            output_tokens,
+            output_variance,
+            cached_tokens,
+            saving,
+            cost: cost - saving,
+            ..Moment::NONE
+        }
+    }
+}
+
+/// When an endpoint takes such a request, if not at once: its pace, and its quota of tokens.
+#[inline]
+fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Tick> {
+    let Some(quota) = live.tokens else { return live.due };
+    let tokens = u64::from(prompt_tokens) + output_tokens as u64;
+    live.due.max((quota.left < tokens).then_some(quota.until))
+}
+
+/// The recorded inputs of a forecast; what only a candidate has (`expected`, `spread`, `tier`, `until`) is left at 0.
+#[inline(always)]
+pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) -> Inputs {
+    let estimates = &stats.estimates;
+    Inputs {
+        intercept: estimates.fit.intercept,
+        load_exponent: estimates.fit.load_exponent,
+        knee: estimates.fit.knee,
+        variance: estimates.fit.variance,
+        prompt_slope: stats.curve.prompt_token,
+        prompt_tokens: case.query.prompt_tokens,
+        cached_tokens: moment.cached_tokens,
+        weight: estimates.weight * case.weight_left,
+        per_token: estimates.per_token,
+        pace_variance: estimates.per_token_variance,
+        pace_weight: estimates.pace_weight * case.weight_left,
+        failures: estimates.failures * case.counts_left + f64::from(moment.stuck),
+        successes: estimates.successes * case.counts_left,
+        usual_failure: estimates.usual_failure,
+        age: moment.age,
+        in_flight: moment.in_flight,
+        late: moment.late,
+        output_tokens: moment.output_tokens,
+        output_variance: moment.output_variance,
+        cost: moment.cost,
+        floor: moment.floor,
+        expected: 0.0,
+        spread: 0.0,
+        tier: 0,
+        until: Tick(0),
+    }
+}
