@@ -427,6 +427,23 @@ fn a_timeout_of_an_overloaded_but_living_endpoint_is_no_fault() {
 }
 
 #[test]
+fn a_time_out_opens_the_breaker_at_once_if_nothing_was_heard_of_what_was_asked_since() {
+    let asked = |others: &[(f64, f64)]| {
+        let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
+        let candidate = rig.candidate("acme/a", 0.0);
+        let claim = |seconds| rig.board.claim(candidate.index, at(seconds), &candidate).unwrap();
+        let (late, others): (_, Vec<_>) =
+            (claim(10.0), others.iter().map(|(asked, answered)| (claim(*asked), *answered)).collect());
+        others.into_iter().for_each(|(claim, answered)| _ = rig.finish(claim, answered, OK));
+        _ = rig.finish(late, 25.0, failed(FailureKind::Timeout, 0, None));
+        rig.circuit("acme/a", 25.0)
+    };
+    assert_eq!(asked(&[]), "open");
+    assert_eq!(asked(&[(9.0, 12.0)]), "open", "it answered what was asked before");
+    assert_eq!(asked(&[(11.0, 12.0)]), "closed", "a slow answer among others");
+}
+
+#[test]
 fn a_provider_opens_when_two_of_its_endpoints_lose_their_connection() {
     let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | a/3@x 220ms | a/4@x 230ms | b/5@y 300ms");
     rig.attempt("a/1@x", 0.0, refused());

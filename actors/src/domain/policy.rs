@@ -165,7 +165,7 @@ impl Default for RoutingPolicy {
             fingerprint: fingerprint(1),
             stats: StatsPolicy {
                 half_life: Duration::from_secs(60),
-                max_weight: 40.0,
+                max_weight: 100.0,
                 prior_first_token: Duration::from_millis(500),
                 prior_per_token: Duration::from_millis(15),
             },

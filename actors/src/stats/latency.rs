@@ -30,6 +30,13 @@ const SURPRISE: f64 = 2.3;
 const CHANGE: f64 = 6.0;
 /// What one surprise adds at most: one alone never is.
 const GREATEST: f64 = 4.0;
+/// Answers over which residuals are averaged: a level that moves leaves them on one side of what is expected.
+const DRIFT_SPAN: f64 = 12.0;
+/// So many times the square that chance gives such a mean are still taken for chance. Beyond, the memory shrinks in
+/// proportion ...
+const DRIFT_CHANCE: f64 = 2.0;
+/// ... but never below so many observations.
+const DRIFT_WEIGHT: f64 = 15.0;
 /// Knee assumed as long as no effect of load was seen, at least.
 const UNSEEN_KNEE: f64 = 4.0;
 /// ... and relative to the highest load that was tried.
@@ -126,6 +133,8 @@ pub struct FirstToken {
     highest_load: f64,
     /// Sum of the surprises of one sign in a row, in standard deviations.
     shock: f64,
+    /// Mean of the latest residuals, in standard deviations.
+    drift: f64,
     prompt: PromptModel,
     long_run: LongRun,
     fit: Option<Fit>,
@@ -180,8 +189,8 @@ impl FirstToken {
         let fit = self.aged(sample.at, policy).unwrap_or(Fit::cold(prior));
         self.lower(self.fit.map_or(0.0, |known| known.intercept - fit.intercept));
         let by_time = remaining_since(self.at, sample.at, policy.half_life);
-        let remembered = by_time.min(1.0 - 1.0 / policy.max_weight.max(1.0));
         let residual = sample.ln_seconds - fit.expected(in_flight, sample.prompt_tokens);
+        let remembered = by_time.min(1.0 - 1.0 / self.memory(residual, &fit, policy));
         let kept = remembered * self.kept_after_surprise(residual, &fit, by_time);
         self.add(sample.ln_seconds - effect(fit.prompt_slope, sample.prompt_tokens), in_flight, kept);
         self.highest_load = in_flight.max(self.highest_load * by_time);
@@ -264,6 +273,16 @@ impl FirstToken {
         (1.0 / self.weight).min(1.0)
     }
 
+    /// How many observations the past may count for: fewer, the more the latest ones err to one side.
+    fn memory(&mut self, residual: f64, fit: &Fit, policy: &StatsPolicy) -> f64 {
+        let error = (residual / fit.variance.sqrt()).clamp(-SCATTER_MOST, SCATTER_MOST);
+        self.drift += (error - self.drift) / DRIFT_SPAN;
+        let by_chance = 1.0 / (2.0 * DRIFT_SPAN - 1.0);
+        let most = policy.max_weight.max(1.0);
+        let trusted = most * DRIFT_CHANCE * by_chance / (self.drift * self.drift);
+        trusted.max(DRIFT_WEIGHT).min(most)
+    }
+
     fn fitted(&self, prior: Prior) -> Fit {
         let w = self.weight;
         let flat = (self.y + PRIOR_WEIGHT * prior.first_token) / (w + PRIOR_WEIGHT);
@@ -318,6 +337,7 @@ impl LongRun {
 mod tests {
     use super::*;
     use crate::domain::RoutingPolicy;
+    use std::time::Duration;
 
     const PRIOR: Prior = Prior { first_token: -0.7, prompt_slope: 0.0, per_token: -4.0, failure: 0.01 };
 
@@ -360,9 +380,27 @@ mod tests {
     fn weight_never_exceeds_the_cap_and_fades_with_the_half_life() {
         let model = fed((0..500).map(|_| (0.2, 1)));
         let now = Tick(500 * 1_000_000);
-        assert!(model.weight(now, &policy()) <= 40.0);
+        assert!(model.weight(now, &policy()) <= policy().max_weight);
         let later = Tick(560 * 1_000_000);
         assert!((model.weight(later, &policy()) / model.weight(now, &policy()) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_level_that_moves_slowly_is_followed_with_a_shorter_memory() {
+        let often = StatsPolicy { half_life: Duration::from_secs(3600), ..policy() };
+        let after = |rise: f64| {
+            let mut model = FirstToken::default();
+            for second in 0..360_u64 {
+                let scatter = if second % 2 == 0 { 0.8 } else { 1.25 };
+                let level = libm::exp(rise * (second as f64 - 300.0).max(0.0));
+                model.observe(sample(0.2 * scatter * level, 1, second), PRIOR, &often);
+            }
+            (model.weight(Tick(360_000_000), &often), model.fit.unwrap().intercept - 0.2_f64.ln())
+        };
+        let ((steady, _), (moving, followed)) = (after(0.0), after(0.01));
+        assert!(steady > 0.9 * often.max_weight, "chance shortens nothing: {steady}");
+        assert!(moving < 0.5 * steady, "{moving}");
+        assert!(followed > 0.5 * 0.59, "of a rise by 0.59 so much is believed: {followed}");
     }
 
     #[test]

@@ -350,6 +350,7 @@ impl EndpointState {
                 self.breaker.count(cause);
                 self.failed = self.failed.max(Some(claim.dispatched));
                 let trips = verdict == Verdict::Refused
+                    || (verdict == Verdict::Late && self.is_mute_since(claim.dispatched))
                     || self.breaker.failures() >= self.outcomes.coincidence(policy.breaker.consecutive)
                     || self.outcomes.is_failing(now, policy.stats.half_life);
                 self.breaker.trip(now, claim.caller, trips, &policy.breaker, jitter);
@@ -366,6 +367,11 @@ impl EndpointState {
             Verdict::UnknownModel => self.breaker.fault(now, claim.caller, cause),
             Verdict::Account | Verdict::Forbidden | Verdict::Silent => self.breaker.release(claim.caller),
         }
+    }
+
+    /// Whether nothing was heard of it that was asked then or later. A time-out is then no slow answer among others.
+    fn is_mute_since(&self, dispatched: Tick) -> bool {
+        self.heard < Some(dispatched)
     }
 
     /// A time-out beyond the knee of an endpoint that gave a sign of life meanwhile is our own load, not a fault.

@@ -40,7 +40,8 @@ impl FirstToken {
     /// What a later process should know; nothing when nothing was observed.
     pub(in crate::stats) fn export(&self, now: Tick) -> Option<FirstTokenState> {
         // A fit follows from the sums; surprises are of the moment.
-        let FirstToken { weight, y, yy, by_knee, highest_load, shock: _, prompt, long_run, fit: _, at } = self;
+        let FirstToken { weight, y, yy, by_knee, highest_load, shock: _, drift: _, prompt, long_run, fit: _, at } =
+            self;
         Some(FirstTokenState {
             idle_s: now.seconds_since((*at)?),
             weight: *weight,
