@@ -82,6 +82,13 @@ fn the_last_of_three_attempts_goes_where_failure_is_least_likely() {
 }
 
 #[test]
+fn the_last_of_three_attempts_goes_to_nobody_who_may_have_died_in_silence() {
+    let world = |idle: &str| format!("acme/a 100ms | bolt/b 200ms | core/c 300ms ok200 {idle} | dawn/d 600ms ok60");
+    check(Fastest, &world(""), "", "acme/a bolt/b core/c dawn/d");
+    check(Fastest, &world("idle300"), "", "acme/a bolt/b dawn/d core/c");
+}
+
+#[test]
 fn after_a_doubtful_choice_a_sound_one_comes_second() {
     let world = "acme/a 50ms 900tps ok20 bad8 | bolt/b 60ms 900tps ok20 bad8 | core/c 900ms ok60";
     check(Fastest, world, "", "acme/a core/c bolt/b");

@@ -3,7 +3,7 @@
 //! First the request that probes, if any; then by target unless models compete, by the caller's wishes, by score.
 //! Ties fall to the lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so
 //! that the order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
-//! were not tried yet, and the last of three or more goes to the one that is least likely to fail.
+//! were not tried yet, and the last of three or more goes to the one that is least likely to fail and was heard of lately.
 
 use std::cmp::Ordering;
 
@@ -17,6 +17,10 @@ use crate::domain::EndpointId;
 const TIE: f64 = 1e-9;
 /// Failure probability from which an endpoint is doubtful.
 const DOUBTFUL: f64 = 0.1;
+/// Failure probability that silence adds in the end: what nobody asked for long may be down without anybody knowing ...
+const UNHEARD: f64 = 0.05;
+/// ... and the seconds of silence that add half of it.
+const HALF_HEARD: f64 = 60.0;
 
 /// A settled plan.
 pub(super) struct Plan<'r, 'a> {
@@ -37,6 +41,8 @@ pub(super) trait Ranked {
     /// What it is ordered by within its class: its score, or past a shut gate the moment that opens. Never negative.
     fn rank(&self) -> f64;
     fn failure(&self) -> f64;
+    /// Seconds since its last answer; infinite before the first.
+    fn silence(&self) -> f64;
     fn cost(&self) -> f64;
     fn in_flight(&self) -> u32;
     fn endpoint(&self) -> EndpointId;
@@ -57,6 +63,10 @@ impl Ranked for Row<'_> {
 
     fn failure(&self) -> f64 {
         self.forecast.calm.failure
+    }
+
+    fn silence(&self) -> f64 {
+        self.moment.age
     }
 
     fn cost(&self) -> f64 {
@@ -219,6 +229,11 @@ fn alternate<R: Ranked>(order: &mut [&R]) {
     move_to_front(open, sound);
 }
 
+/// How likely it fails, as far as can be told of an endpoint that was silent for so long, or for ever.
+fn risk<R: Ranked>(row: &R) -> f64 {
+    row.failure() + UNHEARD / (1.0 + HALF_HEARD / row.silence())
+}
+
 /// Makes the last of three or more attempts the one that is least likely to fail: what it misses, the caller sees.
 /// Among candidates of its class that are tried after it, at providers not tried yet where it is at one.
 fn secure<R: Ranked>(order: &mut [&R], attempts: usize) {
@@ -230,8 +245,9 @@ fn secure<R: Ranked>(order: &mut [&R], attempts: usize) {
     let needs_fresh = is_fresh(next);
     let (mut safest, mut least) = (None, f64::INFINITY);
     for (place, row) in open.iter().enumerate().take_while(|(_, row)| row.class() == class) {
-        if row.failure() < least && row.is_candidate() && (!needs_fresh || is_fresh(row)) {
-            (safest, least) = (Some(place), row.failure());
+        let risk = risk(*row);
+        if risk < least && row.is_candidate() && (!needs_fresh || is_fresh(row)) {
+            (safest, least) = (Some(place), risk);
         }
     }
     move_to_front(open, safest);

@@ -24,8 +24,8 @@ oracle replay [options]                    makes recorded decisions again and co
 oracle sockets [options]                   Pointsman's binary between real processes, and the rules beside it
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
-  --seeds N         seeds per scenario (8)
-  --from-seed S     the first of them (1000; seeds below 1000 are for tuning)
+  --seeds N         seeds per scenario (16)
+  --from-seed S     the first of them (2000; seeds below 1000 are for tuning)
   --scenario X      only this scenario; may be repeated
   --objective Y     only this objective, or mixed; may be repeated
   --rule Z          only this rule; may be repeated
