@@ -68,7 +68,7 @@ struct Estimate {
 struct Yardsticks {
     median_time_s: Exact,
     median_cost_usd: Exact,
-    dearest_cost_usd: Exact,
+    failed_cost_usd: Exact,
     second_time_s: Exact,
 }
 
@@ -84,7 +84,7 @@ impl Recorded {
     /// The record of a decision; `catalog` gives the names, as far as it still knows them.
     #[must_use]
     pub fn new(decision: &Decision, policy: &RoutingPolicy, catalog: &Catalog) -> Recorded {
-        let [time, cost, dearest, second] = decision.yardsticks;
+        let [time, cost, failed, second] = decision.yardsticks;
         let candidate = |candidate| RecordedCandidate::new(candidate, catalog);
         Recorded {
             objective: decision.objective.value.as_str().to_owned(),
@@ -99,7 +99,7 @@ impl Recorded {
             yardsticks: Yardsticks {
                 median_time_s: Exact(time),
                 median_cost_usd: Exact(cost),
-                dearest_cost_usd: Exact(dearest),
+                failed_cost_usd: Exact(failed),
                 second_time_s: Exact(second),
             },
             versions: Versions {
@@ -147,7 +147,7 @@ impl Recorded {
             yardsticks: [
                 self.yardsticks.median_time_s.0,
                 self.yardsticks.median_cost_usd.0,
-                self.yardsticks.dearest_cost_usd.0,
+                self.yardsticks.failed_cost_usd.0,
                 self.yardsticks.second_time_s.0,
             ],
         };

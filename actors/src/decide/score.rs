@@ -11,6 +11,8 @@ use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 
 /// Nothing costs less than this when costs are compared.
 const LEAST_COST: f64 = 1e-9;
+/// Share that the dearest candidate has in what a failed attempt costs.
+const DEAREST_SHARE: f64 = 0.3;
 /// No time is shorter than this when times are compared.
 const LEAST_TIME: f64 = 1e-6;
 
@@ -50,8 +52,9 @@ pub(super) struct Yardsticks {
     pub next: f64,
     /// Median cost of everything that passed the hard filters, dollars.
     pub cost: f64,
-    /// Highest of these costs, dollars.
-    pub dearest: f64,
+    /// What a failed attempt costs, dollars: for the most part the second least of these costs, which takes over; for
+    /// the rest the highest, because whoever takes over may fail, too.
+    pub failed: f64,
 }
 
 impl Yardsticks {
@@ -59,19 +62,21 @@ impl Yardsticks {
     pub(super) fn of(times: &mut [f64], costs: &mut [f64]) -> Yardsticks {
         let cost = median(costs).unwrap_or(0.0).max(LEAST_COST);
         let dearest = costs.iter().fold(cost, |dearest, cost| if *cost > dearest { *cost } else { dearest });
+        let second = second_least(costs).unwrap_or(dearest);
+        let failed = DEAREST_SHARE * dearest + (1.0 - DEAREST_SHARE) * second;
         let time = median(times).unwrap_or(0.0).max(LEAST_TIME);
         let next = second_least(times).unwrap_or(0.0).max(LEAST_TIME);
-        Yardsticks { time, next, cost, dearest }
+        Yardsticks { time, next, cost, failed }
     }
 
     /// As recorded in a decision.
     pub(super) const fn recorded(&self) -> [f64; 4] {
-        [self.time, self.cost, self.dearest, self.next]
+        [self.time, self.cost, self.failed, self.next]
     }
 
     /// From what was recorded.
-    pub(super) const fn of_record([time, cost, dearest, next]: [f64; 4]) -> Yardsticks {
-        Yardsticks { time, next, cost, dearest }
+    pub(super) const fn of_record([time, cost, failed, next]: [f64; 4]) -> Yardsticks {
+        Yardsticks { time, next, cost, failed }
     }
 }
 
@@ -183,23 +188,25 @@ impl Scoring {
         cost: f64,
     ) -> [f64; ScoreTerms::MOST] {
         let Guess { first_token, generation, failure, slow } = *guess;
-        let Yardsticks { time: typical_time, next, cost: typical_cost, dearest } = self.yardsticks;
+        let Yardsticks { time: typical_time, next, cost: typical_cost, failed } = self.yardsticks;
         let own = first_token + generation;
         let queueing = forecast.queueing * own;
         let time = own + queueing;
+        // To fail is never a saving, not even where whoever takes over is cheaper.
+        let failed = failed.max(cost);
         // An attempt that fails generates nothing.
         let retry = failure * (self.failure_time + (next - generation).max(0.0));
         match objective {
             Objective::Fastest => [first_token, generation, queueing, retry],
             Objective::Cheapest => {
-                [(1.0 - failure) * cost, failure * dearest, self.time_value * typical_cost * time, 0.0]
+                [(1.0 - failure) * cost, failure * failed, self.time_value * typical_cost * time, 0.0]
             }
             Objective::Reliable => [failure, slow, self.time_share * time / typical_time, 0.0],
             Objective::Balanced => [
                 self.weights.latency * time / typical_time,
                 self.weights.latency * retry / typical_time,
                 self.weights.cost * (1.0 - failure) * cost / typical_cost,
-                self.weights.cost * failure * dearest / typical_cost,
+                self.weights.cost * failure * failed / typical_cost,
             ],
         }
     }

@@ -47,7 +47,8 @@ pub struct Decision {
     pub explored: bool,
     /// How many attempts the request may take.
     pub max_attempts: u32,
-    /// The yardsticks of the scores: T̃, C̃, C_max and the second least time (seconds, dollars, dollars, seconds).
+    /// The yardsticks of the scores: T̃, C̃, what a failed attempt costs, and the second least time (seconds,
+    /// dollars, dollars, seconds).
     pub yardsticks: [f64; 4],
     /// How much stricter than its bounds `preferred_max_latency` was read: a bound of 1 s counted as 1 s by this.
     pub latency_margin: f64,
