@@ -39,6 +39,11 @@ fn cheapest_takes_the_lowest_expected_cost() {
 }
 
 #[test]
+fn cheapest_leaves_an_endpoint_gone_silent_however_cheap_it_is() {
+    check(Cheapest, "acme/a $0.1/0.2 k2 late20,15 | bolt/b $1/2 | core/c $1/2 900ms", "", "bolt/b core/c acme/a");
+}
+
+#[test]
 fn cheapest_among_equals_takes_the_faster_one() {
     check(Cheapest, "acme/a 300ms | bolt/b 100ms", "", "bolt/b acme/a");
     check(Cheapest, "acme/a $0/0 300ms | bolt/b $0/0 100ms", "service/free", "bolt/b acme/a");

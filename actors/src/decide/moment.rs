@@ -9,8 +9,10 @@ use crate::{
     stats::{EndpointStats, Gate, LiveEndpoint},
 };
 
-/// Lower bound on the failure probability behind a gate that is not open, and of an endpoint gone silent.
+/// Lower bound on the failure probability behind a gate that is not open ...
 const UNSURE: f64 = 0.5;
+/// ... and of an endpoint gone silent: however cheap it is, nobody bets on its answering after all.
+const SILENT: f64 = 1.0;
 
 /// What a forecast takes from the moment and the request, beside the slow statistics.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +66,7 @@ impl Moment {
         Moment {
             gate,
             late,
-            floor: if gate.is_passing() && !silent { 0.0 } else { UNSURE },
+            floor: floor(gate, silent),
             due: due(live, case.query.prompt_tokens, moment.output_tokens),
             ..moment
         }
@@ -98,6 +100,14 @@ impl Moment {
             cost: cost - saving,
             ..Moment::NONE
         }
+    }
+}
+
+fn floor(gate: Gate, silent: bool) -> f64 {
+    match (gate.is_passing(), silent) {
+        (true, false) => 0.0,
+        (false, false) => UNSURE,
+        (_, true) => SILENT,
     }
 }
 
