@@ -3,16 +3,13 @@
 //! `cargo bench -p pointsman-actors --bench request`. The bodies are what agents send: a few fields, a tool,
 //! a conversation with line breaks and code in it; 1 KB and 100 KB.
 
-use std::{hint::black_box, sync::Arc};
+use std::hint::black_box;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pointsman_actors::{
     dialect::{ChatRequest, Form, RequestLimits},
-    domain::{
-        Architecture, Catalog, Endpoint, EndpointId, EndpointLimits, Modalities, Model, ModelId, ParameterNames,
-        ParameterSet, Provider, ProviderSlug, ProviderState,
-    },
+    domain::{Catalog, Endpoint, EndpointId, Model, ModelId, ParameterNames, ParameterSet, Provider, ProviderSlug},
 };
 use serde_json::Value;
 
@@ -74,55 +71,10 @@ fn catalog() -> Option<Catalog> {
     let listed = ["tools", "max_tokens", "temperature"].iter().filter_map(|name| names.intern(name).ok());
     let parameters = listed.fold(ParameterSet::default(), ParameterSet::union);
     let id: ModelId = "acme/able".parse().ok()?;
-    let provider = Provider {
-        slug: ProviderSlug::new("acme")?,
-        name: "Acme".into(),
-        state: ProviderState::On,
-        simulated: false,
-        collects_data: false,
-        zero_data_retention: true,
-        privacy_policy_url: None,
-        terms_of_service_url: None,
-        status_page_url: None,
-        headquarters: None,
-        datacenters: Vec::new(),
-    };
-    let model = Model {
-        id: id.clone(),
-        canonical_slug: id.to_string(),
-        name: "Able".to_owned(),
-        created: 0,
-        description: String::new(),
-        architecture: Architecture {
-            input: Modalities::TEXT,
-            output: Modalities::TEXT,
-            tokenizer: "Other".to_owned(),
-            instruct_type: None,
-        },
-        default_parameters: None,
-        expiration_date: None,
-        hugging_face_id: None,
-        knowledge_cutoff: None,
-        image_sizes: Vec::new(),
-        endpoints: vec![0],
-    };
-    let endpoint = Endpoint {
-        id: EndpointId::of(id.as_str(), "acme", ""),
-        model: 0,
-        provider: 0,
-        variant: String::new(),
-        upstream_model: "up-able".into(),
-        pricing: Arc::default(),
-        limits: EndpointLimits { context_length: 128_000, max_completion_tokens: None, max_prompt_tokens: None },
-        parameters,
-        quantization: None,
-        is_moderated: false,
-        disabled: false,
-        wants_max_completion_tokens: false,
-        knows_developer_role: true,
-        forwards_unknown_fields: true,
-        images_through_chat: false,
-    };
+    let provider = Provider::ordinary(ProviderSlug::new("acme")?);
+    let endpoint =
+        Endpoint { parameters, ..Endpoint::ordinary(EndpointId::of(id.as_str(), "acme", ""), 0, 0, "up-able") };
+    let model = Model::ordinary(id, vec![0]);
     Catalog::new(1, vec![provider], vec![model], vec![endpoint], Vec::new(), &[], names).ok()
 }
 

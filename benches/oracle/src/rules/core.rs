@@ -7,9 +7,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::{decide_to_serve, first_byte_clock, hedge_after, splitmix64},
     domain::{
-        ApiType, Architecture, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, Event, EventKind,
-        Failure, Modalities, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
-        ProviderState, Query, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
+        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, Event, EventKind, Failure, Model, Needs,
+        Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query, RoutingParameters, RoutingPolicy, Source,
+        Sourced, Target, Tick, Usd, Weights,
     },
     news::News as Tray,
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
@@ -324,68 +324,16 @@ const MODEL: &str = "acme/chat";
 fn catalog(world: &World) -> Catalog {
     let slugs: Vec<String> = (0..world.endpoints.len()).map(|position| format!("p{position}")).collect();
     let endpoints = (0_u32..).zip(&world.endpoints).zip(&slugs).map(|((provider, endpoint), slug)| Endpoint {
-        id: EndpointId::of(MODEL, slug, ""),
-        model: 0,
-        provider,
-        variant: String::new(),
-        upstream_model: MODEL.into(),
         pricing: Arc::new(Pricing {
             prompt: Usd::from_f64(endpoint.price_in).unwrap_or_default(),
             completion: Usd::from_f64(endpoint.price_out).unwrap_or_default(),
             ..Pricing::default()
         }),
-        limits: EndpointLimits { context_length: 100_000, max_completion_tokens: None, max_prompt_tokens: None },
-        parameters: ParameterSet::default(),
-        quantization: None,
-        is_moderated: false,
-        disabled: false,
-        wants_max_completion_tokens: false,
-        knows_developer_role: true,
-        forwards_unknown_fields: true,
-        images_through_chat: false,
+        ..Endpoint::ordinary(EndpointId::of(MODEL, slug, ""), 0, provider, MODEL)
     });
     let endpoints = endpoints.collect();
-    let providers = slugs.iter().map(|slug| provider(slug)).collect();
-    let models = vec![model((0..world.endpoints.len() as u32).collect())];
+    let provider = |slug| Provider::ordinary(ProviderSlug::new(slug).expect("a slug"));
+    let providers = slugs.iter().map(|slug| provider(slug.as_str())).collect();
+    let models = vec![Model::ordinary(MODEL.parse().expect("a model id"), (0..world.endpoints.len() as u32).collect())];
     Catalog::new(1, providers, models, endpoints, Vec::new(), &[], ParameterNames::published()).expect("a catalog")
-}
-
-fn model(endpoints: Vec<u32>) -> Model {
-    Model {
-        #[expect(clippy::expect_used, reason = "a name made here")]
-        id: MODEL.parse().expect("a model id"),
-        canonical_slug: format!("{MODEL}-1"),
-        name: MODEL.to_owned(),
-        created: 0,
-        description: String::new(),
-        architecture: Architecture {
-            input: Modalities::TEXT,
-            output: Modalities::TEXT,
-            tokenizer: "Other".to_owned(),
-            instruct_type: None,
-        },
-        default_parameters: None,
-        expiration_date: None,
-        hugging_face_id: None,
-        knowledge_cutoff: None,
-        image_sizes: Vec::new(),
-        endpoints,
-    }
-}
-
-fn provider(slug: &str) -> Provider {
-    Provider {
-        #[expect(clippy::expect_used, reason = "a name made here")]
-        slug: ProviderSlug::new(slug).expect("a slug"),
-        name: slug.into(),
-        state: ProviderState::On,
-        simulated: true,
-        collects_data: false,
-        zero_data_retention: false,
-        privacy_policy_url: None,
-        terms_of_service_url: None,
-        status_page_url: None,
-        headquarters: None,
-        datacenters: Vec::new(),
-    }
 }
