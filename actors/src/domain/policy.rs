@@ -179,7 +179,7 @@ impl Default for RoutingPolicy {
             balanced: BalancedPolicy { latency: 0.5, cost: 0.5 },
             hedge: HedgePolicy { objectives: vec![super::Objective::Fastest], sigma: 1.9, budget: 0.02 },
             retry: RetryPolicy { max_attempts: 3, budget_ratio: 0.2 },
-            breaker: BreakerPolicy { consecutive: 3, base: Duration::from_secs(5), factor: 2.0, max_steps: 6 },
+            breaker: BreakerPolicy { consecutive: 3, base: Duration::from_secs(5), factor: 2.25, max_steps: 5 },
             pacing: true,
             sticky: StickyPolicy {
                 enabled: true,

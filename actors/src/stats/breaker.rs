@@ -24,8 +24,8 @@ const FAULT_MOST: Duration = Duration::from_secs(15 * 60);
 const COOLING_MOST: Duration = Duration::from_secs(60);
 /// How long a 429 without a date is honoured.
 const COOLING_DEFAULT: Duration = Duration::from_secs(1);
-/// Answers in a row after which earlier openings are forgotten: the next outage is another one, and short again until it
-/// proves long. One that fails a tenth of the time hardly ever gives so many.
+/// Answers in a row that show an endpoint to be sound. Earlier openings are forgotten then: the next outage is another one,
+/// and short again until it proves long. One that fails a tenth of the time hardly ever gives so many.
 const SOUND: u32 = 30;
 
 /// As what a request passed; its verdict is read accordingly.
@@ -64,6 +64,8 @@ pub struct Breaker {
     failures: u32,
     /// Answers in a row.
     answers: u32,
+    /// Answers in a row before the failures in a row.
+    before: u32,
     opens: u32,
     faults: u32,
     last: Option<Cause>,
@@ -89,6 +91,12 @@ impl Breaker {
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.state == State::Closed
+    }
+
+    /// Whether the failures in a row came after many answers in a row.
+    #[must_use]
+    pub fn failed_suddenly(&self) -> bool {
+        self.before >= SOUND
     }
 
     /// Failures in a row.
@@ -140,6 +148,9 @@ impl Breaker {
 
     /// Counts a failure; [`Breaker::trip`] decides what follows.
     pub fn count(&mut self, cause: Cause) {
+        if self.failures == 0 {
+            self.before = self.answers;
+        }
         self.failures = self.failures.saturating_add(1);
         self.answers = 0;
         self.last = Some(cause);
@@ -282,7 +293,7 @@ mod tests {
             ("0 refused, 6 probe", "probing since 5"),
             ("0 refused, 6 probe, 6.5 probe", "probing since 5"),
             ("0 refused, 6 probe, 7 probe-ok", "passing"),
-            ("0 refused, 6 probe, 7 probe-fail", "open until 17"),
+            ("0 refused, 6 probe, 7 probe-fail", "open until 18.25"),
             ("0 refused, 6 probe, 7 probe-429:2", "cooling until 9"),
             ("0 refused, 6 probe, 7 probe-404", "config fault until 67"),
             ("0 refused, 6 probe, 7 probe-gone", "half-open since 5"),
@@ -316,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn each_opening_lasts_longer_up_to_the_sixth() {
+    fn each_opening_lasts_longer_up_to_the_fifth() {
         let mut breaker = Breaker::default();
         let mut now = at(0.0);
         let mut lengths = Vec::new();
@@ -328,16 +339,16 @@ mod tests {
             assert_eq!(breaker.admit(now, true, false), Ok(Caller::Probe));
             breaker.trip(now, Caller::Probe, false, &policy(), |_| 1.0);
         }
-        assert_eq!(lengths, [5, 10, 20, 40, 80, 160, 160, 160]);
+        assert_eq!(lengths, [5, 11, 25, 57, 128, 128, 128, 128]);
     }
 
     #[test]
     fn thirty_answers_in_a_row_make_the_next_outage_a_first_one() {
         let after = |answers: usize| {
-            let again = format!("0 refused, 6 probe, 7 probe-fail, 18 probe, 19 probe-ok{}", ", 20 ok".repeat(answers));
+            let again = format!("0 refused, 6 probe, 7 probe-fail, 19 probe, 20 probe-ok{}", ", 21 ok".repeat(answers));
             played(&format!("{again}, 30 refused"))
         };
-        assert_eq!(after(28), "open until 40", "the probe's answer is one of them");
+        assert_eq!(after(28), "open until 41.25", "the probe's answer is one of them");
         assert_eq!(after(29), "open until 35");
     }
 

@@ -18,6 +18,9 @@ use crate::domain::{
     RoutingPolicy, Tick,
 };
 
+/// Failures in a row that are no coincidence right after many answers in a row.
+const SUDDEN: u32 = 2;
+
 /// The fast cells of every endpoint and provider. Shared by all workers.
 #[derive(Debug)]
 pub struct LiveBoard {
@@ -352,7 +355,7 @@ impl EndpointState {
                 self.failed = self.failed.max(Some(claim.dispatched));
                 let trips = verdict == Verdict::Refused
                     || (verdict == Verdict::Late && self.is_mute_since(claim.dispatched))
-                    || self.breaker.failures() >= self.outcomes.coincidence(policy.breaker.consecutive)
+                    || self.breaker.failures() >= self.enough(verdict, policy.breaker.consecutive)
                     || self.outcomes.is_failing(now, policy.stats.half_life);
                 self.breaker.trip(now, claim.caller, trips, &policy.breaker, jitter);
                 if failure.retry_after.is_some() {
@@ -368,6 +371,12 @@ impl EndpointState {
             Verdict::UnknownModel => self.breaker.fault(now, claim.caller, cause),
             Verdict::Account | Verdict::Forbidden | Verdict::Silent => self.breaker.release(claim.caller),
         }
+    }
+
+    /// How many failures in a row open the breaker. Time-outs come in runs where an endpoint is merely slow.
+    fn enough(&self, verdict: Verdict, consecutive: u32) -> u32 {
+        let usual = self.outcomes.coincidence(consecutive);
+        if verdict == Verdict::Fault && self.breaker.failed_suddenly() { usual.min(SUDDEN) } else { usual }
     }
 
     /// Whether nothing was heard of it that was asked then or later. A time-out is then no slow answer among others.
