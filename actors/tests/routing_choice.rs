@@ -35,7 +35,7 @@ fn cheapest_takes_the_lowest_expected_cost() {
     check(Cheapest, "acme/a $1/2 | bolt/b $0.9/40", "", "acme/a bolt/b");
     check(Cheapest, "acme/a $1/2 | bolt/b $0.5/1 +0.01", "", "acme/a bolt/b");
     // A list price is no bargain when two of three answers fail.
-    check(Cheapest, "acme/a $1/2 | bolt/b $0.5/1 ok5 bad20 | core/c $2/4", "", "acme/a bolt/b core/c");
+    check(Cheapest, "acme/a $1/2 | bolt/b $0.5/1 ok5 bad40 | core/c $2/4", "", "acme/a bolt/b core/c");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn the_cheapest_of_several_models_leads_with_its_price() {
         (0, 1),
         expect![[r#"
             cheapest: acme/small on acme, $0.00021, failure 0.14 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s);
-            score $0.000213, next best beta/medium on beta $0.000595 (+180 %);
+            score $0.000212, next best beta/medium on beta $0.000584 (+175 %);
             3 candidates;
             excluded: context_length×1;
             explored: no;

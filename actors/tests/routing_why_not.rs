@@ -63,8 +63,8 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "core/c",
         expect![[r#"
             lost: score of 1, rank 2
-            core/c on core lost to bolt/b on bolt by $0.00115 (+91 %), most of it in expected_cost. It would win with prices that make it $0.00125 instead of $0.0024 (−48 %), everything else equal.
-              price 0.0024000000000000002 -> 0.001251 (-47.9 %)
+            core/c on core lost to bolt/b on bolt by $0.00115 (+92 %), most of it in expected_cost. It would win with prices that make it $0.00125 instead of $0.0024 (−48 %), everything else equal.
+              price 0.0024000000000000002 -> 0.001245 (-48.1 %)
         "#]],
     );
     check(
@@ -83,9 +83,9 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "acme/a@acme",
         expect![[r#"
             lost: score of 1, rank 3
-            acme/a on acme lost to bolt/b on bolt by 0.619 (+81 %), most of it in expected_cost. It would win with prices that make it $0.00182 instead of $0.0048 (−62 %), or with a latency weight of 0.861 instead of 0.5 (+72 %), everything else equal.
-              price 0.0048000000000000004 -> 0.001824 (-62.0 %)
-              weights.latency 0.5 -> 0.8614 (+72.3 %)
+            acme/a on acme lost to bolt/b on bolt by 0.621 (+81 %), most of it in expected_cost. It would win with prices that make it $0.00182 instead of $0.0048 (−62 %), or with a latency weight of 0.862 instead of 0.5 (+72 %), everything else equal.
+              price 0.0048000000000000004 -> 0.001818 (-62.1 %)
+              weights.latency 0.5 -> 0.8616 (+72.3 %)
         "#]],
     );
 }

@@ -12,7 +12,7 @@ use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 /// Nothing costs less than this when costs are compared.
 const LEAST_COST: f64 = 1e-9;
 /// Share that the dearest candidate has in what a failed attempt costs.
-const DEAREST_SHARE: f64 = 0.3;
+const DEAREST_SHARE: f64 = 0.2;
 /// No time is shorter than this when times are compared.
 const LEAST_TIME: f64 = 1e-6;
 
