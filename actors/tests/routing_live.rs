@@ -307,7 +307,7 @@ fn answers_to_requests_from_before_an_outage_do_not_make_its_failures_usual() {
 }
 
 #[test]
-fn two_failures_in_a_row_open_the_breaker_after_thirty_answers_in_a_row_and_three_otherwise() {
+fn one_failure_less_in_a_row_opens_the_breaker_after_thirty_answers_in_a_row() {
     let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
     let answers = |from: u64, number: u64| {
         (from..from + number).for_each(|second| rig.attempt("acme/a", second as f64, OK));

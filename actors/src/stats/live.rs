@@ -18,9 +18,6 @@ use crate::domain::{
     RoutingPolicy, Tick,
 };
 
-/// Failures in a row that are no coincidence right after many answers in a row.
-const SUDDEN: u32 = 2;
-
 /// The fast cells of every endpoint and provider. Shared by all workers.
 #[derive(Debug)]
 pub struct LiveBoard {
@@ -373,10 +370,12 @@ impl EndpointState {
         }
     }
 
-    /// How many failures in a row open the breaker. Time-outs come in runs where an endpoint is merely slow.
+    /// How many failures in a row open the breaker: one less right after many answers in a row, but a single one never
+    /// does. Time-outs come in runs where an endpoint is merely slow.
     fn enough(&self, verdict: Verdict, consecutive: u32) -> u32 {
         let usual = self.outcomes.coincidence(consecutive);
-        if verdict == Verdict::Fault && self.breaker.failed_suddenly() { usual.min(SUDDEN) } else { usual }
+        let sudden = verdict == Verdict::Fault && self.breaker.failed_suddenly() && consecutive > 2;
+        if sudden { usual.min(consecutive - 1) } else { usual }
     }
 
     /// Whether nothing was heard of it that was asked then or later. A time-out is then no slow answer among others.
