@@ -13,6 +13,7 @@ use std::{
 };
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use tokio::net::TcpSocket;
 
 use crate::patience::PATIENCE;
 
@@ -243,9 +244,11 @@ impl Upstream {
     }
 }
 
-/// A port on which nobody listens.
+/// A port on which nobody listens, now or later: it is taken until the process ends, or a test beside this one might get it.
 pub(crate) fn refused_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    Box::leak(Box::new(taken)).local_addr().unwrap()
 }
 
 enum Socket {
