@@ -193,6 +193,25 @@ fn an_unanswered_request_becomes_evidence_and_its_first_token_ends_that() {
 }
 
 #[test]
+fn many_that_wait_a_little_too_long_say_together_that_nobody_is_answered() {
+    let silent = |requests: usize, now: f64| {
+        let rig = Rig::of("acme/a 100ms | bolt/b 300ms");
+        let candidate = rig.candidate("acme/a", 0.0);
+        let starts = (0..requests).map(|request| 0.0001 * request as f64);
+        let claims: Vec<_> = starts.map(|start| rig.board.claim(0, at(start), &candidate).unwrap()).collect();
+        let silent = rig.board.view(at(now)).endpoint(0).silent;
+        rig.board.first_token(claims.last().unwrap(), at(now));
+        assert!(!rig.board.view(at(now)).endpoint(0).silent, "a first token ends it");
+        silent
+    };
+    let later = |share: f64| 0.1 * share;
+    assert!(!silent(20, later(0.99)), "none of them is late yet");
+    assert!(!silent(1, later(1.4)) && !silent(2, later(1.4)), "two may be late by chance");
+    assert!(silent(5, later(1.4)), "five are not");
+    assert!(silent(1, later(6.0)), "nor is one that is very late");
+}
+
+#[test]
 fn a_request_that_later_ones_overtook_says_nothing_about_the_next() {
     let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
     let lost = rig.claim("acme/a", 0.0).unwrap();

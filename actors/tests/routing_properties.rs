@@ -48,6 +48,7 @@ fn obstacle() -> impl Strategy<Value = &'static str> {
         "tools",
         "tools",
         "late9",
+        "silent",
         "stuck3",
         "quota900,5",
     ])

@@ -104,7 +104,7 @@ impl<'a> Field<'a> {
     fn look_into(&mut self, case: &Case<'_>, first: usize) {
         let rows = self.rows.get_mut(first..).unwrap_or_default();
         meet(case, rows);
-        self.costs.extend(rows.iter().map(|row| row.moment.cost + row.moment.saving));
+        self.costs.extend(rows.iter().map(|row| row.moment.uncached_cost()));
         forecast(case, rows, &mut self.counts);
         doubt(case, rows);
     }
@@ -152,7 +152,7 @@ impl<'a> Field<'a> {
             self.rows.push(Row { moment, ..Row::blank(place, index, stats, live) });
             return;
         };
-        self.costs.push(moment.cost + moment.saving);
+        self.costs.push(moment.uncached_cost());
         self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
         let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
         self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));

@@ -58,7 +58,7 @@ use self::{
     field::Field,
     plan::Plan,
     row::{Role, Row},
-    score::{Scoring, Yardsticks},
+    score::{Scoring, Yardsticks, second_least},
 };
 pub use crate::stats::splitmix64;
 use crate::{
@@ -118,9 +118,10 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
 
 fn scoring(case: &Case<'_>, field: &mut Field<'_>) -> Scoring {
     let playing = field.rows.iter().filter(|row| row.role != Role::Out);
+    let taking_over = second_least(playing.clone().map(|row| row.moment.uncached_cost()));
     let mut times = Vec::with_capacity(field.rows.len());
     times.extend(playing.map(|row| row.forecast.uncached_time()));
-    let yardsticks = Yardsticks::of(&mut times, &mut field.costs);
+    let yardsticks = Yardsticks::of(&mut times, &mut field.costs, taking_over);
     Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks)
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     case::Case,
-    predict::{self, is_evidence},
+    predict::{is_evidence, lateness},
 };
 use crate::{
     domain::{Inputs, Tick},
@@ -61,15 +61,19 @@ impl Moment {
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
         let cached_tokens = case.cached_at(stats.facts.id);
         let moment = Moment::of_calm(case, stats, live, cached_tokens);
-        let (late, silent) = predict::overdue(live.overdue, &stats.curve);
         let gate = live.gate.and(case.live.provider(stats.facts.provider).gate);
         Moment {
             gate,
-            late,
-            floor: floor(gate, silent),
+            late: lateness(live.overdue, &stats.curve),
+            floor: floor(gate, live.silent),
             due: due(live, case.query.prompt_tokens, moment.output_tokens),
             ..moment
         }
+    }
+
+    /// What the request would cost, were nothing in the cache.
+    pub(super) fn uncached_cost(&self) -> f64 {
+        self.cost + self.saving
     }
 
     /// The same, unless there is more to it than that requests are in flight: a gate, a pace, a quota, requests that are
@@ -77,7 +81,7 @@ impl Moment {
     #[inline(always)]
     pub(super) fn at_ease(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint, gate: Gate) -> Option<Moment> {
         let passes = gate.is_passing() && live.due.is_none() && live.tokens.is_none();
-        let at_ease = passes && !is_evidence(live.overdue, &stats.curve) && !case.may_be_cached_at(stats.facts.id);
+        let at_ease = passes && !live.silent && !is_evidence(live.overdue, &stats.curve) && !case.may_be_cached_at(stats.facts.id);
         at_ease.then(|| Moment::of_calm(case, stats, live, 0))
     }
 

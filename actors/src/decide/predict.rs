@@ -354,12 +354,6 @@ fn slowdown(late: f64) -> f64 {
     if late > 0.0 { libm::exp(late + STILL_LATER) } else { 1.0 }
 }
 
-/// What unanswered requests tell: their lateness, and whether the endpoint has gone silent. `ratios` holds the two largest
-/// of age to expectation.
-pub(super) fn overdue(ratios: [f64; 2], curve: &Curve) -> (f64, bool) {
-    if is_evidence(ratios, curve) { (lateness(ratios, curve), is_silent(ratios, curve)) } else { (0.0, false) }
-}
-
 /// Whether unanswered requests may tell anything. One alone has to be later than each of two.
 #[inline]
 pub(super) fn is_evidence([first, _]: [f64; 2], curve: &Curve) -> bool {
@@ -368,19 +362,9 @@ pub(super) fn is_evidence([first, _]: [f64; 2], curve: &Curve) -> bool {
 
 /// The surprise (ln) of the most overdue unanswered request, if it is evidence: one that is very late, or two
 /// that are late.
-fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
+pub(super) fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
     let evidence = first > curve.late_alone || (first > curve.late_together && second > curve.late_together);
     if evidence { libm::log(first) } else { 0.0 }
-}
-
-/// Whether unanswered requests are so late that it is no longer slowness but a failure as likely as not: the clock is
-/// far away, and until it runs out every further request would be lost, too.
-fn is_silent([first, second]: [f64; 2], curve: &Curve) -> bool {
-    const ALONE: f64 = 3.0;
-    const TOGETHER: f64 = 2.0;
-    // The logarithm only of what is late at all.
-    first > curve.late_alone
-        && (libm::log(first) > ALONE * curve.sigma || (second > 1.0 && libm::log(second) > TOGETHER * curve.sigma))
 }
 
 #[cfg(test)]
@@ -482,17 +466,6 @@ mod tests {
         let at_clock = forecast(Inputs { intercept: 60.0_f64.ln(), ..INPUTS }, 0.0).calm.failure;
         assert!((at_clock - 0.5).abs() < 0.01, "{at_clock}");
         assert!((forecast(Inputs { intercept: 9.0, ..INPUTS }, 0.0).calm.failure - 1.0).abs() < 1e-12);
-    }
-
-    #[test]
-    fn silence_is_one_request_late_by_3_sigma_or_two_by_2() {
-        let curve = Curve::of(0.0, 0.25, -4.0, 0.0);
-        let sigmas = |s: f64| (s * 0.5).exp();
-        for ([first, second], silent) in
-            [([2.9, 0.0], false), ([3.1, 0.0], true), ([2.9, 1.9], false), ([2.1, 2.1], true)]
-        {
-            assert_eq!(is_silent([sigmas(first), sigmas(second)], &curve), silent, "{first} {second}");
-        }
     }
 
     #[test]

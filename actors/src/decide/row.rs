@@ -120,7 +120,7 @@ impl<'a> Row<'a> {
     /// Its score, were nothing in its cache.
     pub(super) fn uncached_score(&self, case: &Case<'_>, scoring: &Scoring) -> f64 {
         let moment = self.moment;
-        let moment = Moment { cached_tokens: 0, saving: 0.0, cost: moment.cost + moment.saving, ..moment };
+        let moment = Moment { cached_tokens: 0, saving: 0.0, cost: moment.uncached_cost(), ..moment };
         let inputs = inputs(case, self.stats, &moment);
         let forecast = Forecast::of(&inputs, &self.stats.curve, &case.rules, case.noise.at(self.endpoint()));
         scoring.score(&forecast, moment.cost)

@@ -52,20 +52,19 @@ pub(super) struct Yardsticks {
     pub next: f64,
     /// Median cost of everything that passed the hard filters, dollars.
     pub cost: f64,
-    /// What a failed attempt costs, dollars: for the most part the second least of these costs, which takes over; for
-    /// the rest the highest, because whoever takes over may fail, too.
+    /// What a failed attempt costs, dollars: for the most part the second least cost among the scored candidates, which
+    /// takes over; for the rest the highest of all, because whoever takes over may fail, too.
     pub failed: f64,
 }
 
 impl Yardsticks {
-    /// The yardsticks of these times and costs, which it reorders.
-    pub(super) fn of(times: &mut [f64], costs: &mut [f64]) -> Yardsticks {
+    /// The yardsticks of these times and costs, which it reorders, and of what it costs where somebody takes over.
+    pub(super) fn of(times: &mut [f64], costs: &mut [f64], taking_over: Option<f64>) -> Yardsticks {
         let cost = median(costs).unwrap_or(0.0).max(LEAST_COST);
         let dearest = costs.iter().fold(cost, |dearest, cost| if *cost > dearest { *cost } else { dearest });
-        let second = second_least(costs).unwrap_or(dearest);
-        let failed = DEAREST_SHARE * dearest + (1.0 - DEAREST_SHARE) * second;
+        let failed = DEAREST_SHARE * dearest + (1.0 - DEAREST_SHARE) * taking_over.unwrap_or(dearest);
         let time = median(times).unwrap_or(0.0).max(LEAST_TIME);
-        let next = second_least(times).unwrap_or(0.0).max(LEAST_TIME);
+        let next = second_least(times.iter().copied()).unwrap_or(0.0).max(LEAST_TIME);
         Yardsticks { time, next, cost, failed }
     }
 
@@ -88,8 +87,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
 }
 
 /// The second least value; of a single one that.
-fn second_least(values: &[f64]) -> Option<f64> {
-    let mut all = values.iter().copied();
+pub(super) fn second_least(mut all: impl Iterator<Item = f64>) -> Option<f64> {
     let first = all.next()?;
     let ranked = |(least, second): (f64, f64), value: f64| match value {
         _ if value >= second => (least, second),

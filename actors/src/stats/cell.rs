@@ -14,6 +14,9 @@ use crate::domain::{BreakerPolicy, Cause, EndpointId, ProviderSlug, Tick};
 
 /// Unanswered requests looked at, the oldest first. Beyond it an endpoint is in trouble enough.
 const PENDING_SEEN: usize = 64;
+/// How improbable (−ln) it is that an endpoint which answers as usual lets all who wait for it wait that long, when it
+/// counts as silent: it would happen once in a hundred and fifty times.
+const SILENT: f64 = 5.0;
 /// Standard deviations above what was expected at which a request that others overtook hardly comes any more ...
 const STUCK: f64 = 3.0;
 /// ... and from which one that was given up is evidence.
@@ -45,6 +48,8 @@ pub(super) struct Pending {
 pub(super) struct Lost {
     /// The two largest ratios of age to expectation, larger first.
     overdue: [f64; 2],
+    /// Standard deviation of the expectation, in ln.
+    sigma: f64,
     /// When the last of them began.
     start: Tick,
     /// Until when they count.
@@ -117,6 +122,7 @@ impl EndpointState {
         LiveEndpoint {
             in_flight: self.in_flight,
             overdue: self.overdue(now),
+            silent: self.is_silent(now),
             stuck: self.stuck(now),
             gate: self.breaker.gate(now),
             due: self.due(now),
@@ -128,8 +134,25 @@ impl EndpointState {
     }
 
     fn overdue(&self, now: Tick) -> [f64; 2] {
-        let waiting = self.pending.iter().take(PENDING_SEEN).filter(|pending| !self.is_overtaken(pending.start));
-        waiting.fold(self.lost.overdue(now), |largest, pending| ranked(largest, pending.overdue(now)))
+        self.waiting().fold(self.lost.overdue(now), |largest, pending| ranked(largest, pending.overdue(now)))
+    }
+
+    /// Whether its unanswered requests say together that it answers nobody. One may be late by chance, and so may each of
+    /// several; that all of them are is less and less likely.
+    fn is_silent(&self, now: Tick) -> bool {
+        // The oldest come first: of those who wait for a silent endpoint few are looked at.
+        let given_up = self.lost.overdue(now).map(|ratio| improbability(ratio, self.lost.sigma));
+        let waiting = self.waiting().map(|pending| improbability(pending.overdue(now), pending.sigma));
+        let mut sum = 0.0;
+        given_up.into_iter().chain(waiting).any(|each| {
+            sum += each;
+            sum > SILENT
+        })
+    }
+
+    /// The unanswered requests that no later one overtook.
+    fn waiting(&self) -> impl Iterator<Item = &Pending> {
+        self.pending.iter().take(PENDING_SEEN).filter(|pending| !self.is_overtaken(pending.start))
     }
 
     fn stuck(&self, now: Tick) -> u32 {
@@ -166,6 +189,7 @@ impl EndpointState {
         let lost = &mut self.lost;
         lost.count = (lost.count + 1).min(policy.max_steps.max(1));
         lost.overdue = ranked(lost.overdue, ratio);
+        lost.sigma = pending.sigma;
         lost.start = lost.start.max(pending.start);
         lost.until = now.plus(policy.open_for(lost.count));
     }
@@ -189,6 +213,16 @@ impl Pending {
     fn is_late_by(&self, sigmas: f64, now: Tick) -> bool {
         self.overdue(now) > libm::exp(sigmas * self.sigma)
     }
+}
+
+/// How improbable (−ln) it is that what is expected with this standard deviation (ln) takes longer than so many times the
+/// expectation: the normal tail, within a tenth up to three deviations. What is not late at all counts for nothing.
+fn improbability(ratio: f64, sigma: f64) -> f64 {
+    if ratio <= 1.0 {
+        return 0.0;
+    }
+    let z = libm::log(ratio) / sigma.max(1e-3);
+    std::f64::consts::LN_2 + z * (0.7507 + 0.3972 * z)
 }
 
 /// The two largest of three.
@@ -265,5 +299,22 @@ impl ProviderState {
 
     pub(super) fn gate(&self, now: Tick) -> Gate {
         self.breaker.gate(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn improbability_is_that_of_the_normal_tail() {
+        for tenths in 0..=30 {
+            let z = 0.1 * f64::from(tenths) + 1e-9;
+            let tail = -libm::log(0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2));
+            let own = improbability(libm::exp(0.7 * z), 0.7);
+            assert!((own - tail).abs() < 0.1, "{z}: {own}, not {tail}");
+        }
+        assert!(improbability(1.0, 0.7) == 0.0 && improbability(0.2, 0.7) == 0.0);
+        assert!(improbability(f64::MAX, 0.0).is_finite());
     }
 }

@@ -12,6 +12,8 @@ pub struct LiveEndpoint {
     /// The two largest ratios of age to expectation among its unanswered requests, larger first; 0 for none. Those
     /// that later ones overtook are not among them: they are lost, but the endpoint answers.
     pub overdue: [f64; 2],
+    /// Whether these requests say that it answers nobody.
+    pub silent: bool,
     /// Overtaken requests that are far too late: as good as failed.
     pub stuck: u32,
     /// Whether requests pass. Its provider's gate stands beside it.
@@ -33,6 +35,7 @@ impl LiveEndpoint {
     pub const UNUSED: LiveEndpoint = LiveEndpoint {
         in_flight: 0,
         overdue: [0.0; 2],
+        silent: false,
         stuck: 0,
         gate: Gate::Passing,
         due: None,

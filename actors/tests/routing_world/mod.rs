@@ -11,7 +11,7 @@
 //! | `$1/2`, `+0.01`, `img0.04` | prices per million prompt/completion tokens, per request, per image |
 //! | `w30`, `unseen`, `idle60` | observations, none at all, seconds since the last |
 //! | `ok30`, `bad2` | successes and failures |
-//! | `k3`, `knee4`, `late3`, `late2,2` | in flight, learned knee, overdue ratios of unanswered requests |
+//! | `k3`, `knee4`, `late3`, `late2,2`, `silent` | in flight, learned knee, overdue ratios of unanswered requests, and what they say together |
 //! | `stuck2`, `quota900,5` | requests as good as failed; tokens left, for so many seconds |
 //! | `open5`, `half7`, `probing`, `cool2`, `fault40`, `paced1` | gates, with the seconds left (or past, for `half`) |
 //! | `off`, `disabled`, `expired`, `ctx8000`, `prompt100`, `most500` | switches and limits |
@@ -183,6 +183,7 @@ impl Entry {
         LiveEndpoint {
             in_flight: self.number("k", "").unwrap_or(0.0) as u32,
             overdue: [first, second],
+            silent: self.has("silent"),
             gate,
             due: self.number("paced", "").map(soon),
             failures: if cause.is_some() { 3 } else { 0 },

@@ -118,7 +118,7 @@ impl Core {
         for endpoint in &mut self.view.endpoints {
             match self.without {
                 Without::Load => endpoint.in_flight = 0,
-                Without::Pending => endpoint.overdue = [0.0; 2],
+                Without::Pending => (endpoint.overdue, endpoint.silent) = ([0.0; 2], false),
                 Without::Nothing | Without::Exploration => {}
             }
         }
