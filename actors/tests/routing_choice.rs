@@ -40,7 +40,12 @@ fn cheapest_takes_the_lowest_expected_cost() {
 
 #[test]
 fn cheapest_leaves_an_endpoint_gone_silent_however_cheap_it_is() {
-    check(Cheapest, "acme/a $0.1/0.2 k2 late20,15 silent | bolt/b $1/2 | core/c $1/2 900ms", "", "bolt/b core/c acme/a");
+    check(
+        Cheapest,
+        "acme/a $0.1/0.2 k2 late20,15 silent | bolt/b $1/2 | core/c $1/2 900ms",
+        "",
+        "bolt/b core/c acme/a",
+    );
     // Nobody waits very long yet, but together for too long.
     check(Cheapest, "acme/a $0.1/0.2 k5 late1.6,1.5 silent | bolt/b $1/2 | core/c $9/18", "", "bolt/b acme/a core/c");
 }
@@ -48,7 +53,12 @@ fn cheapest_leaves_an_endpoint_gone_silent_however_cheap_it_is() {
 #[test]
 fn what_a_failure_costs_is_reckoned_with_those_who_can_take_over() {
     // However cheap the second is: behind its gate it takes nothing over.
-    check(Cheapest, "acme/a $1/2 silent | bolt/b $1.1/2.2 open9 | core/c $4/8 | dart/d $5/9", "", "core/c acme/a dart/d");
+    check(
+        Cheapest,
+        "acme/a $1/2 silent | bolt/b $1.1/2.2 open9 | core/c $4/8 | dart/d $5/9",
+        "",
+        "core/c acme/a dart/d",
+    );
 }
 
 #[test]

@@ -81,7 +81,10 @@ impl Moment {
     #[inline(always)]
     pub(super) fn at_ease(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint, gate: Gate) -> Option<Moment> {
         let passes = gate.is_passing() && live.due.is_none() && live.tokens.is_none();
-        let at_ease = passes && !live.silent && !is_evidence(live.overdue, &stats.curve) && !case.may_be_cached_at(stats.facts.id);
+        let at_ease = passes
+            && !live.silent
+            && !is_evidence(live.overdue, &stats.curve)
+            && !case.may_be_cached_at(stats.facts.id);
         at_ease.then(|| Moment::of_calm(case, stats, live, 0))
     }
 
