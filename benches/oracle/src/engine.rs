@@ -11,7 +11,7 @@ use crate::{
     bucket::Bucket,
     loss::{Served, Yardsticks},
     request::Request,
-    rule::{ATTEMPTS, Ask, Begin, Calibration, News, Patience, Report, Rule, TOTAL},
+    rule::{ATTEMPTS, Ask, Begin, Calibration, Late, News, Patience, Report, Rule, TOTAL},
     world::{ENDPOINTS, Fate, Fault, Truth, World},
 };
 
@@ -39,12 +39,14 @@ pub struct Tried {
     pub first: bool,
     /// Whether it was a breaker's probe.
     pub probe: bool,
-    /// Whether it was a hedge.
+    /// Whether it raced another one.
     pub hedge: bool,
     /// Whether nothing was wrong with the endpoint.
     pub healthy: bool,
     /// When it failed, if it did, seconds.
     pub failed: Option<f64>,
+    /// Whether it was taken away because another one won the race.
+    pub outrun: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +54,7 @@ enum Due {
     Arrival(usize),
     FirstToken(usize),
     End(usize),
-    Hedge(usize),
+    Race(usize, Late),
 }
 
 /// An attempt under way.
@@ -131,8 +133,8 @@ impl Engine<'_> {
             }
             Due::FirstToken(attempt) if self.attempts[attempt].live => self.first_token(now, attempt, rule),
             Due::End(attempt) if self.attempts[attempt].live => self.end(now, attempt, rule),
-            Due::Hedge(attempt) if self.attempts[attempt].live => self.hedge(now, attempt, rule),
-            Due::FirstToken(_) | Due::End(_) | Due::Hedge(_) => {}
+            Due::Race(attempt, late) if self.attempts[attempt].live => self.race(now, attempt, late, rule),
+            Due::FirstToken(_) | Due::End(_) | Due::Race(..) => {}
         }
     }
 
@@ -197,7 +199,7 @@ impl Engine<'_> {
         }
         let first = walk.attempts == 1;
         let (probe, healthy) = (patience.probe, truth.is_healthy(request));
-        let tried = Tried { at: now, endpoint, request: id, first, probe, hedge, healthy, failed: None };
+        let tried = Tried { at: now, endpoint, request: id, first, probe, hedge, healthy, failed: None, outrun: false };
         self.run.attempts.push(tried);
         let (first, total, end) = self.future(now, id, endpoint, &truth, patience);
         self.attempts.push(Attempt { request: id, endpoint, started: now, first: None, total, end, live: true });
@@ -205,8 +207,10 @@ impl Engine<'_> {
         if let Some(first) = first {
             self.at(first, Due::FirstToken(attempt));
         }
-        if let Some(after) = patience.hedge_after {
-            self.at(now + after, Due::Hedge(attempt));
+        for (after, late) in [(patience.hedge_after, Late::Unusually), (patience.overdue_after, Late::Overdue)] {
+            if let Some(after) = after {
+                self.at(now + after, Due::Race(attempt, late));
+            }
         }
         self.at(total, Due::End(attempt));
     }
@@ -301,12 +305,12 @@ impl Engine<'_> {
         self.world.cost(endpoint, request, generated)
     }
 
-    fn hedge(&mut self, now: f64, attempt: usize, rule: &mut dyn Rule) {
+    fn race(&mut self, now: f64, attempt: usize, late: Late, rule: &mut dyn Rule) {
         let Attempt { request: id, first, .. } = self.attempts[attempt];
         let walk = &self.walks[id];
         let alone = walk.live.len() == 1 && first.is_none();
         let may = alone && !walk.raced && walk.attempts < ATTEMPTS && walk.position < walk.order.len();
-        if may && rule.may_hedge(id, walk.order[walk.position]) {
+        if may && rule.may_race(id, walk.order[walk.position], late) {
             self.walks[id].raced = true;
             self.go_on(now, id, true, rule);
         }
@@ -317,6 +321,7 @@ impl Engine<'_> {
         for other in self.walks[id].live.clone() {
             if other != winner {
                 self.leave(other);
+                self.run.attempts[other].outrun = true;
                 self.walks[id].cost += self.taken_in(now, other);
                 self.tell(now, other, News::Cancelled, rule);
             }

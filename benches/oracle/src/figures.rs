@@ -49,7 +49,7 @@ pub struct Figures {
 pub struct Outage {
     /// Failed first attempts dispatched after the first failure was read, probes left out.
     pub after_first: usize,
-    /// All failed first attempts, probes included.
+    /// All first attempts that failed or lost a race, probes included.
     pub wasted: usize,
     /// Of these, sent before anybody could know: before the first of them had failed, or was later than the
     /// endpoint's first token is in 95 of 100 cases.
@@ -165,11 +165,12 @@ fn outage(world: &World, run: &Run, oracle: &Run, event: &Event) -> Option<Outag
         windows.find(|window| enough(share(window, endpoint))).map_or(f64::INFINITY, |window| window[0].at - since)
     };
     let is_wanted = share(Firsts::of(oracle).between(to, to + 2.0 * BEFORE), endpoint) >= LEAST_SHARE;
-    let wasted = || during.iter().filter(|attempt| attempt.endpoint == endpoint && attempt.failed.is_some());
+    let is_lost = |attempt: &Tried| attempt.failed.is_some() || attempt.outrun;
+    let wasted = || during.iter().filter(|attempt| attempt.endpoint == endpoint && is_lost(attempt));
     let read = wasted().filter_map(|attempt| attempt.failed).fold(f64::INFINITY, f64::min);
     let known = wasted().next().map_or(read, |first| read.min(first.at + usual_most(world, endpoint)));
     Some(Outage {
-        after_first: wasted().filter(|attempt| !attempt.probe && attempt.at > read).count(),
+        after_first: wasted().filter(|attempt| !attempt.probe && attempt.failed.is_some() && attempt.at > read).count(),
         wasted: wasted().count(),
         unaware: wasted().filter(|attempt| attempt.at <= known).count(),
         detected: until(during, from, &|share| share <= 0.5 * former),

@@ -24,8 +24,8 @@ pub trait Rule {
         Some(Patience::default())
     }
 
-    /// Whether a hedge may start at this endpoint now that [`Patience::hedge_after`] has passed. Once per request.
-    fn may_hedge(&mut self, _request: usize, _endpoint: usize) -> bool {
+    /// Whether an attempt at this endpoint may race one that is so late. Once per request.
+    fn may_race(&mut self, _request: usize, _endpoint: usize, _late: Late) -> bool {
         false
     }
 
@@ -80,16 +80,27 @@ pub struct Begin<'a> {
 pub struct Patience {
     /// Until a stream's first token.
     pub first_byte: f64,
-    /// Until a second attempt may race it.
+    /// Until it is unusually late, and a hedge may race it.
     pub hedge_after: Option<f64>,
+    /// Until it is overdue, and another attempt may race it under any objective.
+    pub overdue_after: Option<f64>,
     /// Whether it is a breaker's probe.
     pub probe: bool,
 }
 
 impl Default for Patience {
     fn default() -> Patience {
-        Patience { first_byte: FIRST_BYTE, hedge_after: None, probe: false }
+        Patience { first_byte: FIRST_BYTE, hedge_after: None, overdue_after: None, probe: false }
     }
+}
+
+/// How late an attempt is when another one may race it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Late {
+    /// Later than usual.
+    Unusually,
+    /// As late as a plain answer never is.
+    Overdue,
 }
 
 /// Something that happened to an attempt.
@@ -128,7 +139,7 @@ pub enum News {
         /// How long the endpoint asked to be left alone.
         retry_after: Option<Duration>,
     },
-    /// It lost against a hedge.
+    /// It lost a race.
     Cancelled,
 }
 

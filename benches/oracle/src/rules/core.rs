@@ -5,7 +5,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    decide::{decide_to_serve, first_byte_clock, hedge_after, splitmix64},
+    decide::{decide_to_serve, first_byte_clock, hedge_after, overdue_after, splitmix64},
     domain::{
         ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, Event, EventKind, Failure, Model, Needs,
         Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query, RoutingParameters, RoutingPolicy, Source,
@@ -17,7 +17,7 @@ use pointsman_actors::{
 
 use crate::{
     engine,
-    rule::{Ask, Begin, Calibration, FIRST_BYTE, News, Patience, Report, Rule, TOTAL},
+    rule::{Ask, Begin, Calibration, FIRST_BYTE, Late, News, Patience, Report, Rule, TOTAL},
     world::World,
 };
 
@@ -222,19 +222,25 @@ impl Rule for Core {
         }
         let claim = self.board.claim(candidate.index, tick(begin.now), candidate).ok()?;
         let hedges = self.hedges(begin.request.objective);
-        let hedge_after = hedges.then(|| hedge_after(candidate, begin.request.streamed, &self.policy).as_secs_f64());
+        let streamed = begin.request.streamed;
+        let hedge_after = hedges.then(|| hedge_after(candidate, streamed, &self.policy).as_secs_f64());
+        let overdue_after = (!streamed).then(|| overdue_after(candidate, &self.policy).as_secs_f64());
         let learned = candidate.predicted.measured && begin.another;
         let first_byte = if learned { first_byte_clock(candidate, &self.policy).as_secs_f64() } else { FIRST_BYTE };
         self.retries -= f64::from(u8::from(costs_a_token));
         self.claims.insert(begin.attempt, (claim, begin.before == 0));
-        Some(Patience { first_byte, hedge_after, probe: claim.probe })
+        Some(Patience { first_byte, hedge_after, overdue_after, probe: claim.probe })
     }
 
-    fn may_hedge(&mut self, request: usize, endpoint: usize) -> bool {
+    fn may_race(&mut self, request: usize, endpoint: usize, late: Late) -> bool {
         // What stands in the plan for want of anything better is no help to a request that is only late.
         let sound = self.candidate(request, endpoint).is_some_and(|candidate| !candidate.panic && !candidate.probe);
-        let may = sound && self.hedges >= 1.0;
-        self.hedges -= f64::from(u8::from(may));
+        let budget = match late {
+            Late::Unusually => &mut self.hedges,
+            Late::Overdue => &mut self.retries,
+        };
+        let may = sound && *budget >= 1.0;
+        *budget -= f64::from(u8::from(may));
         may
     }
 
