@@ -371,6 +371,17 @@ fn a_cancelled_probe_frees_its_slot_and_a_failed_one_opens_for_longer() {
 }
 
 #[test]
+fn a_probe_that_is_taken_away_when_it_is_late_has_failed() {
+    let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
+    rig.attempt("acme/a", 0.0, refused());
+    let raced = rig.claim("acme/a", 10.0).unwrap();
+    rig.finish(raced, 12.0, LEFT);
+    assert_eq!(rig.circuit("acme/a", 12.1), "open");
+    assert_eq!(rig.plan(17.0), "bolt/b", "11 s, a little less or more");
+    assert_eq!(rig.plan(26.0), "acme/a? bolt/b");
+}
+
+#[test]
 fn a_brown_out_opens_the_breaker_without_three_failures_in_a_row() {
     let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
     for (n, end) in [server_error(), server_error(), OK, server_error()].into_iter().enumerate() {

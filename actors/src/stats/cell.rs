@@ -179,12 +179,11 @@ impl EndpointState {
         Some(self.pending.remove(position))
     }
 
-    /// The request was given up. Each further one without a sign of life in between counts for longer.
-    pub(super) fn give_up(&mut self, serial: u64, now: Tick, policy: &BreakerPolicy) {
-        let Some(pending) = self.answered(serial).filter(|pending| !self.is_overtaken(pending.start)) else { return };
-        if !pending.is_late_by(GIVEN_UP, now) {
-            return;
-        }
+    /// The request was given up. Tells whether it was late, and so is evidence; each further one without a sign of life in
+    /// between counts for longer.
+    pub(super) fn give_up(&mut self, serial: u64, now: Tick, policy: &BreakerPolicy) -> bool {
+        let waited = self.answered(serial).filter(|pending| !self.is_overtaken(pending.start));
+        let Some(pending) = waited.filter(|pending| pending.is_late_by(GIVEN_UP, now)) else { return false };
         let ratio = pending.overdue(now);
         let lost = &mut self.lost;
         lost.count = (lost.count + 1).min(policy.max_steps.max(1));
@@ -192,6 +191,7 @@ impl EndpointState {
         lost.sigma = pending.sigma;
         lost.start = lost.start.max(pending.start);
         lost.until = now.plus(policy.open_for(lost.count));
+        true
     }
 }
 

@@ -14,8 +14,8 @@ use super::{
     mix,
 };
 use crate::domain::{
-    Candidate, Catalog, Cause, EndpointId, Event, EventKind, ExclusionReason, Failure, GateNews, Prediction, Provider,
-    RoutingPolicy, Tick,
+    Candidate, Catalog, Cause, EndpointId, Event, EventKind, ExclusionReason, Failure, FailureKind, GateNews,
+    Prediction, Provider, RoutingPolicy, Tick,
 };
 
 /// The fast cells of every endpoint and provider. Shared by all workers.
@@ -310,9 +310,7 @@ impl EndpointState {
         jitter: impl Fn(u32) -> f64,
     ) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        if is_given_up(end) {
-            self.give_up(claim.serial, now, &policy.breaker);
-        }
+        let overdue = is_given_up(end) && self.give_up(claim.serial, now, &policy.breaker);
         self.answered(claim.serial);
         match end {
             EventKind::Completed { .. } => {
@@ -328,6 +326,11 @@ impl EndpointState {
                 }
             }
             EventKind::Failed { failure, .. } => self.fail(claim, now, failure, policy, jitter),
+            // Taken away while it was late, a probe has told enough: freed, its slot would cost the next request as much.
+            EventKind::Cancelled { .. } if overdue && claim.caller == Caller::Probe => {
+                self.breaker.count(Cause { kind: FailureKind::Timeout, status: None });
+                self.breaker.trip(now, claim.caller, true, &policy.breaker, jitter);
+            }
             _ => self.breaker.release(claim.caller),
         }
     }
