@@ -192,10 +192,10 @@ impl LiveBoard {
     pub fn finish(&self, claim: Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> Option<BreakerChange> {
         let slot = self.slot(&claim)?;
         let jitter = |opens| self.jitter(claim.endpoint.0, opens);
-        let endpoint_gate = slot.cell.change(|state| {
+        let (endpoint_gate, last) = slot.cell.change(|state| {
             let from = state.breaker.gate(now);
             state.finish(&claim, now, &end, policy, jitter);
-            moved(from, state.breaker.gate(now))
+            (moved(from, state.breaker.gate(now)), state.breaker.last())
         });
         let opened = matches!(endpoint_gate, Some(Move { to: Gate::Open { .. }, .. }));
         let provider_gate = self.tell_provider(slot.provider, &claim, now, &end, opened, policy);
@@ -204,7 +204,7 @@ impl LiveBoard {
             provider: slot.provider,
             endpoint_gate,
             provider_gate,
-            cause: cause(&end),
+            cause: cause(&end).or(last.filter(|_| opened)),
         };
         (endpoint_gate.is_some() || provider_gate.is_some()).then_some(change)
     }
