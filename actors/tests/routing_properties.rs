@@ -278,7 +278,16 @@ proptest! {
             let ([low, high], cost) = (candidate.cost_range(), candidate.inputs.cost);
             prop_assert!(0.0 <= low && low <= cost && cost <= high && high.is_finite(), "{} {} {}", low, cost, high);
         }
-        prop_assert!(decision.yardsticks.iter().all(|yardstick| yardstick.is_finite() && *yardstick > 0.0));
+        let [time, cost, failed, next] = decision.yardsticks;
+        let used = match asked.objective {
+            Objective::Fastest => vec![next],
+            Objective::Cheapest => vec![cost, failed],
+            Objective::Reliable => vec![time],
+            Objective::Balanced => vec![time, cost, failed, next],
+        };
+        prop_assert!(used.iter().all(|yardstick| yardstick.is_finite() && *yardstick > 0.0));
+        let worked_out = decision.yardsticks.iter().filter(|yardstick| **yardstick != 0.0).count();
+        prop_assert_eq!(worked_out, used.len(), "no other is worked out");
         let sentence = reason_sentence(&decision, world.catalog(), 1);
         prop_assert!(sentence.ends_with("attempts: 1.") && !sentence.contains('?'), "{}", sentence);
     }

@@ -62,7 +62,7 @@ struct Estimate {
     completion_tokens: u32,
 }
 
-/// What times and costs were compared with.
+/// What times and costs were compared with; 0 where the objective's scores compare with nothing of the kind.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Yardsticks {

@@ -3,7 +3,7 @@
 use super::{noise::Noise, predict::Rules, wishes::has_wishes};
 use crate::{
     domain::{Catalog, EndpointId, Query, RoutingPolicy, Tick},
-    stats::{LengthClass, LiveView, Snapshot},
+    stats::{ClassLengths, LengthClass, LiveView, Snapshot},
 };
 
 /// One decision to make.
@@ -15,7 +15,9 @@ pub(super) struct Case<'a> {
     pub query: &'a Query,
     pub now: Tick,
     pub rules: Rules,
-    pub length: LengthClass,
+    pub lengths: ClassLengths<'a>,
+    /// Prompt tokens of the query, copied out: while rows are written they would be read anew for each.
+    pub counted_tokens: u32,
     /// Of the query, as numbers to reckon with.
     pub prompt_tokens: f64,
     pub answers: f64,
@@ -52,7 +54,8 @@ impl<'a> Case<'a> {
             query,
             now,
             rules: Rules::of(policy, query.objective.value, query.streamed),
-            length: LengthClass::of(query.max_tokens),
+            lengths: snapshot.lengths.of(LengthClass::of(query.max_tokens)),
+            counted_tokens: query.prompt_tokens,
             prompt_tokens: f64::from(query.prompt_tokens),
             answers: f64::from(query.answers),
             images: f64::from(query.images),

@@ -42,14 +42,14 @@ fn elsewhere(
     places: &mut Vec<usize>,
 ) {
     let mut known = Providers::none_of(providers);
-    best.iter().for_each(|row| _ = known.add(row.provider));
+    best.iter().for_each(|row| _ = known.add(row.provider()));
     let mut calm_best = plan.calm_best.filter(|id| best.iter().all(|row| row.endpoint() != *id));
     let mut room = OTHER_PROVIDERS.min(known.missing);
     for (place, row) in (best.len()..).zip(others) {
         if room == 0 && calm_best.is_none() {
             return;
         }
-        let is_new = room > 0 && known.add(row.provider);
+        let is_new = room > 0 && known.add(row.provider());
         room -= usize::from(is_new);
         let is_calm_best = calm_best.take_if(|id| row.endpoint() == *id).is_some();
         if is_new || is_calm_best {

@@ -4,8 +4,7 @@ use super::{
     case::Case,
     filter::{Screen, purpose},
     gates,
-    moment::{Moment, inputs},
-    predict::Forecast,
+    moment::Moment,
     row::{Place, Role, Row},
     wishes::tier,
 };
@@ -14,16 +13,12 @@ use crate::{
     stats::{EndpointStats, Facts, Gate},
 };
 
-/// Endpoints that go through everything before the next are looked at: few enough that all that is read of them, again and
-/// again, stays in the cache of the core meanwhile.
-const AT_ONCE: usize = 32;
-
 /// The endpoints of a request's pool, sorted into those that may serve and those that may not.
 #[derive(Debug, Default)]
 pub(super) struct Field<'a> {
     pub rows: Vec<Row<'a>>,
     pub excluded: Vec<Excluded>,
-    /// Expected cost of everything that passed the hard filters, rows or not.
+    /// Expected cost of what passed the hard filters and is no row.
     pub costs: Vec<f64>,
     /// When the earliest gate that lets nobody pass will open.
     pub opens: Option<Tick>,
@@ -31,10 +26,10 @@ pub(super) struct Field<'a> {
     pub counts: Counts,
 }
 
-/// How many rows may serve already, are only saturated, or are half-open.
+/// How many rows do not serve as things are, and how many of them are only saturated, or half-open.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    pub free: usize,
+    pub held: usize,
     pub saturated: usize,
     pub half_open: usize,
 }
@@ -70,15 +65,11 @@ impl<'a> Field<'a> {
     fn enter_model(&mut self, case: &Case<'a>, place: Place, position: u32, seen: &mut [Seen]) {
         let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, None);
         let endpoints = case.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
-        for block in endpoints.chunks(AT_ONCE) {
-            let known = self.rows.len();
-            for &index in block {
-                let Some(stats) = case.snapshot.endpoints.get(index as usize) else { continue };
-                if screen.passes(&stats.facts) && seen.is_empty() || self.admits(&screen, index, stats, seen) {
-                    self.pass(case, place, index, stats);
-                }
+        for &index in endpoints {
+            let Some(stats) = case.snapshot.endpoints.get(index as usize) else { continue };
+            if screen.passes(&stats.facts) && seen.is_empty() || self.admits(&screen, index, stats, seen) {
+                self.pass(case, place, index, stats);
             }
-            self.look_into(case, known);
         }
     }
 
@@ -86,27 +77,13 @@ impl<'a> Field<'a> {
         let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, case.catalog.alias(position));
         let endpoints = &case.snapshot.endpoints;
         self.rows.reserve(endpoints.len());
-        self.costs.reserve(endpoints.len());
-        for (first, block) in (0_u32..).step_by(AT_ONCE).zip(endpoints.chunks(AT_ONCE)) {
-            let known = self.rows.len();
-            for (index, stats) in (first..).zip(block) {
-                if screen.passes(&stats.facts) && seen.is_empty()
-                    || is_in_pool(case, &stats.facts) && self.admits(&screen, index, stats, seen)
-                {
-                    self.pass(case, place, index, stats);
-                }
+        for (index, stats) in (0_u32..).zip(endpoints) {
+            if screen.passes(&stats.facts) && seen.is_empty()
+                || is_in_pool(case, &stats.facts) && self.admits(&screen, index, stats, seen)
+            {
+                self.pass(case, place, index, stats);
             }
-            self.look_into(case, known);
         }
-    }
-
-    /// Finds out what is to be known of every row from this one on.
-    fn look_into(&mut self, case: &Case<'_>, first: usize) {
-        let rows = self.rows.get_mut(first..).unwrap_or_default();
-        meet(case, rows);
-        self.costs.extend(rows.iter().map(|row| row.moment.uncached_cost()));
-        forecast(case, rows, &mut self.counts);
-        doubt(case, rows);
     }
 
     /// Whether an endpoint of the pool passes the hard filters, and for the first time. If it is refused, it is excluded.
@@ -134,79 +111,35 @@ impl<'a> Field<'a> {
     /// An endpoint that no hard filter refuses.
     #[inline(always)]
     fn pass(&mut self, case: &Case<'a>, place: Place, index: u32, stats: &'a EndpointStats) {
-        let live = case.live.endpoint(index);
-        if live.gate.is_passing() && case.live.provider(stats.facts.provider).gate.is_passing() {
-            self.rows.push(Row::blank(place, index, stats, live));
-        } else {
-            self.pass_gate(case, place, index, stats);
+        match Row::at_ease(case, place, index, stats) {
+            Some(row) => self.rows.push(row),
+            None => self.pass_in_full(case, place, index, stats),
         }
     }
 
-    /// The same behind a gate. If that lets nobody pass, it only counts for the costs.
-    #[cold]
+    /// The same where anything may be the matter. Behind a gate that lets nobody pass it only counts for the costs. A
+    /// call of its own: most endpoints are spared it.
     #[inline(never)]
-    fn pass_gate(&mut self, case: &Case<'a>, place: Place, index: u32, stats: &'a EndpointStats) {
-        let live = case.live.endpoint(index);
-        let moment = Moment::of(case, stats, live);
-        let (Gate::Cooling { until } | Gate::ConfigFault { until }) = moment.gate else {
-            self.rows.push(Row { moment, ..Row::blank(place, index, stats, live) });
+    fn pass_in_full(&mut self, case: &Case<'a>, place: Place, index: u32, stats: &'a EndpointStats) {
+        let moment = Moment::of(case, stats, case.live.endpoint(index));
+        if let Gate::Cooling { until } | Gate::ConfigFault { until } = moment.gate {
+            self.costs.push(moment.uncached_cost());
+            self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
+            let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
+            self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
             return;
-        };
-        self.costs.push(moment.uncached_cost());
-        self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
-        let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
-        self.excluded.push(gates::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
-    }
-}
-
-/// How each row stands, and what the request costs there.
-fn meet(case: &Case<'_>, rows: &mut [Row<'_>]) {
-    for row in rows {
-        match Moment::at_ease(case, row.stats, row.live, row.moment.gate) {
-            Some(moment) => row.moment = moment,
-            None => meet_in_full(case, row),
         }
-    }
-}
-
-/// What is expected of each row, and with that whether it may serve, unless more is let in.
-fn forecast(case: &Case<'_>, rows: &mut [Row<'_>], counts: &mut Counts) {
-    for row in rows {
-        match Forecast::at_ease(&inputs(case, row.stats, &row.moment), &row.stats.curve, &case.rules) {
-            Some(forecast) => row.forecast = forecast,
-            None => forecast_in_full(case, row),
-        }
-        if row.is_open() {
-            let free = row.forecast.load <= case.saturation;
-            row.role = if free { Role::Candidate } else { Role::Out };
-            *(if free { &mut counts.free } else { &mut counts.saturated }) += 1;
+        let mut row = Row::of(case, place, index, stats, moment);
+        let (open, saturated) = (row.is_open(), row.forecast.load > case.saturation);
+        if open && !saturated {
+            row.role = Role::Candidate;
         } else {
-            counts.half_open += usize::from(matches!(row.moment.gate, Gate::HalfOpen { .. }));
+            self.counts.held += 1;
+            self.counts.saturated += usize::from(open);
+            self.counts.half_open += usize::from(!open && matches!(row.moment.gate, Gate::HalfOpen { .. }));
         }
+        self.rows.push(row);
     }
-}
-
-/// What the noise makes of that.
-fn doubt(case: &Case<'_>, rows: &mut [Row<'_>]) {
-    for row in rows {
-        let Some(doubt) = case.noise.at(row.stats.facts.id) else { return };
-        row.forecast = row.forecast.doubted(&inputs(case, row.stats, &row.moment), &case.rules, doubt);
-    }
-}
-
-// The rare cases are calls of their own and fill in the row themselves: were anything that is at hand given to them, or
-// anything given back, it would pass through memory in the common case, too.
-
-#[cold]
-#[inline(never)]
-fn meet_in_full(case: &Case<'_>, row: &mut Row<'_>) {
-    row.moment = Moment::of(case, row.stats, row.live);
-}
-
-#[cold]
-#[inline(never)]
-fn forecast_in_full(case: &Case<'_>, row: &mut Row<'_>) {
-    row.forecast = Forecast::calm(&inputs(case, row.stats, &row.moment), &row.stats.curve, &case.rules);
 }
 
 /// An alias stands for every endpoint of a model that gives what the call is for, at a provider that is on.

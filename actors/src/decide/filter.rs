@@ -102,7 +102,7 @@ struct Asked {
     output: Modalities,
     input: Modalities,
     parameters: ParameterSet,
-    any_parameter: Option<ParameterSet>,
+    any_parameter: ParameterSet,
     /// Least context window, and longest prompt, tokens.
     context: u64,
     prompt: u64,
@@ -115,7 +115,7 @@ impl Asked {
             output: needs.output.with(purpose(query.api)),
             input: needs.input,
             parameters: needs.parameters,
-            any_parameter: Some(needs.any_parameter).filter(|any| !any.is_empty()),
+            any_parameter: needs.any_parameter,
             context: quarters(query.prompt_tokens, output_tokens(query)).div_ceil(4),
             prompt: quarters(query.prompt_tokens, 0).div_ceil(4),
         }
@@ -127,7 +127,7 @@ impl Asked {
             && facts.output.covers(self.output)
             && facts.input.covers(self.input)
             && facts.parameters.covers(self.parameters)
-            && self.any_parameter.is_none_or(|any| any.without(facts.parameters) != any)
+            && (self.any_parameter.is_empty() || self.any_parameter.without(facts.parameters) != self.any_parameter)
             && self.context <= u64::from(facts.context_length)
             && self.prompt <= u64::from(facts.longest_prompt)
     }
@@ -373,7 +373,7 @@ fn max_cost(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     let (query, pricing) = (screen.query, &subject.endpoint.pricing);
     let limit = query.routing.max_cost?.value;
     let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
-    let (output, _) = screen.lengths.expected(model, longest, LengthClass::of(query.max_tokens));
+    let (output, _) = screen.lengths.of(LengthClass::of(query.max_tokens)).expected(model, longest);
     let price = pricing.prompt * u64::from(query.prompt_tokens)
         + pricing.completion * (output.ceil() as u64).saturating_mul(u64::from(query.answers))
         + pricing.request

@@ -26,7 +26,7 @@ const RELIABLE_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 pub(super) fn admit(case: &Case<'_>, field: &mut Field<'_>) -> bool {
     if field.counts.saturated > 0 {
         admit_saturated(&mut field.rows);
-    } else if field.counts.free == 0 {
+    } else if field.counts.held == field.rows.len() {
         relax(case, &mut field.rows);
     }
     !field.rows.is_empty()
@@ -99,7 +99,7 @@ pub(super) fn admit_probe(case: &Case<'_>, rows: &mut [Row<'_>], scoring: &Scori
 pub(super) fn excluded(case: &Case<'_>, row: &Row<'_>) -> Excluded {
     let (index, endpoint) = (row.index, row.endpoint());
     if !row.moment.gate.is_passing() {
-        let (failures, last) = behind(case, index, row.provider, row.moment.gate);
+        let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
         return shut((index, endpoint), row.moment.gate, case.now, failures, last);
     }
     match row.moment.due {

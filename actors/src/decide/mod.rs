@@ -6,7 +6,7 @@
 //!
 //! How it goes: the pool behind the targets (`field`) is screened by hard filters (`filter`); what passes is a row
 //! (`row`), of which is found out how it stands (`moment`) and what to expect (`predict`). It meets the gates of the
-//! moment (`gates`), what remains is scored (`score`) and put in order (`plan`). What is told about it afterwards lives in `reason` and `hint`.
+//! moment (`gates`), what remains is scored (`score`) and put in order (`ranks`, `plan`). What is told about it afterwards lives in `reason` and `hint`.
 
 mod case;
 mod chance;
@@ -23,6 +23,7 @@ mod noise;
 mod patience;
 mod plan;
 mod predict;
+mod ranks;
 mod reason;
 mod record;
 mod reference;
@@ -57,8 +58,9 @@ use self::{
     extent::Extent,
     field::Field,
     plan::Plan,
+    ranks::Ranks,
     row::{Role, Row},
-    score::{Scoring, Yardsticks, second_least},
+    score::{Scoring, Yardsticks},
 };
 pub use crate::stats::splitmix64;
 use crate::{
@@ -103,33 +105,33 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
     if !gates::admit(case, &mut field) {
         return Err(record::refused(case, field));
     }
-    let scoring = scoring(case, &mut field);
+    let scoring = scoring(case, &field);
     if field.counts.half_open > 0 {
         gates::admit_probe(case, &mut field.rows, &scoring);
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
     scoring.rank(&mut field.rows);
-    let order = plan::ordered(&field.rows, attempts);
-    let calm_best = calm_best(case, &field.rows, &order);
+    let mut ranks = Ranks::of(&field.rows);
+    let order = ranks.ordered(attempts);
+    let calm_best = calm_best(case, &ranks, &order);
     let kept = is_kept(case, &order, &scoring);
     let plan = Plan { order, attempts, calm_best, kept };
     Ok(record::decided(case, &field.rows, field.excluded, &plan, &scoring, extent))
 }
 
-fn scoring(case: &Case<'_>, field: &mut Field<'_>) -> Scoring {
+fn scoring(case: &Case<'_>, field: &Field<'_>) -> Scoring {
     let playing = field.rows.iter().filter(|row| row.role != Role::Out);
-    let taking_over = second_least(playing.clone().map(|row| row.moment.uncached_cost()));
-    let mut times = Vec::with_capacity(field.rows.len());
-    times.extend(playing.map(|row| row.forecast.uncached_time()));
-    let yardsticks = Yardsticks::of(&mut times, &mut field.costs, taking_over);
-    Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks)
+    let times = playing.clone().map(|row| row.forecast.uncached_time());
+    let costs = playing.map(|row| row.moment.uncached_cost());
+    let passed = field.rows.iter().map(|row| row.moment.uncached_cost()).chain(field.costs.iter().copied());
+    let objective = case.query.objective.value;
+    Scoring::new(case.policy, objective, case.query.weights, Yardsticks::of(objective, times, costs, passed))
 }
 
 /// Who would have been chosen without noise, if that is somebody else.
-fn calm_best(case: &Case<'_>, rows: &[Row<'_>], order: &[&Row<'_>]) -> Option<EndpointId> {
+fn calm_best(case: &Case<'_>, ranks: &Ranks<'_, '_>, order: &[&Row<'_>]) -> Option<EndpointId> {
     let choice = order.first().filter(|choice| case.seed != 0 && choice.role == Role::Candidate)?;
-    let playing = rows.iter().filter(|row| row.role == Role::Candidate);
-    let best = plan::best(playing.map(|row| (row, row.calm)))?;
+    let best = ranks.calm_best()?;
     (best.index != choice.index).then(|| best.endpoint())
 }
 

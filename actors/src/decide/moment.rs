@@ -40,33 +40,21 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// That of an endpoint nobody has looked at.
-    pub(super) const NONE: Moment = Moment {
-        gate: Gate::Passing,
-        in_flight: 0,
-        late: 0.0,
-        floor: 0.0,
-        stuck: 0,
-        due: None,
-        age: 0.0,
-        output_tokens: 0.0,
-        output_variance: 0.0,
-        cached_tokens: 0,
-        saving: 0.0,
-        cost: 0.0,
-    };
-
     /// That of an endpoint at which anything may be the matter.
-    #[inline(never)]
+    #[inline]
     pub(super) fn of(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
-        let cached_tokens = case.cached_at(stats.facts.id);
-        let moment = Moment::of_calm(case, stats, live, cached_tokens);
+        let moment = Moment::of_calm(case, stats, live);
         let gate = live.gate.and(case.live.provider(stats.facts.provider).gate);
+        let cached_tokens = case.cached_at(stats.facts.id);
+        let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
         Moment {
             gate,
             late: lateness(live.overdue, &stats.curve),
             floor: floor(gate, live.silent),
             due: due(live, case.query.prompt_tokens, moment.output_tokens),
+            cached_tokens,
+            saving,
+            cost: moment.cost - saving,
             ..moment
         }
     }
@@ -77,35 +65,33 @@ impl Moment {
     }
 
     /// The same, unless there is more to it than that requests are in flight: a gate, a pace, a quota, requests that are
-    /// late, a cache. Of most endpoints there is not. `gate` is the one that is in force.
+    /// late, a cache. Of most endpoints there is not.
     #[inline(always)]
-    pub(super) fn at_ease(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint, gate: Gate) -> Option<Moment> {
-        let passes = gate.is_passing() && live.due.is_none() && live.tokens.is_none();
-        let at_ease = passes
-            && !live.silent
-            && !is_evidence(live.overdue, &stats.curve)
-            && !case.may_be_cached_at(stats.facts.id);
-        at_ease.then(|| Moment::of_calm(case, stats, live, 0))
+    pub(super) fn at_ease(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Option<Moment> {
+        let passes = live.gate.is_passing() && case.live.provider(stats.facts.provider).gate.is_passing();
+        let takes = passes && live.due.is_none() && live.tokens.is_none() && !live.silent;
+        let at_ease = takes && !is_evidence(live.overdue, &stats.curve) && !case.may_be_cached_at(stats.facts.id);
+        at_ease.then(|| Moment::of_calm(case, stats, live))
     }
 
     /// What is read of every endpoint alike.
     #[inline(always)]
-    fn of_calm(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint, cached_tokens: u32) -> Moment {
+    fn of_calm(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Moment {
         let facts = &stats.facts;
-        let (output_tokens, output_variance) =
-            case.snapshot.lengths.expected(facts.model, facts.longest_answer, case.length);
-        let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
-        let cost = stats.prices.cost(case.prompt_tokens, output_tokens * case.answers, case.images);
+        let (output_tokens, output_variance) = case.lengths.expected(facts.model, facts.longest_answer);
         Moment {
+            gate: Gate::Passing,
             in_flight: live.in_flight,
+            late: 0.0,
+            floor: 0.0,
             stuck: live.stuck,
+            due: None,
             age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
             output_tokens,
             output_variance,
-            cached_tokens,
-            saving,
-            cost: cost - saving,
-            ..Moment::NONE
+            cached_tokens: 0,
+            saving: 0.0,
+            cost: stats.prices.cost(case.prompt_tokens, output_tokens * case.answers, case.images),
         }
     }
 }
@@ -136,7 +122,7 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         knee: estimates.fit.knee,
         variance: estimates.fit.variance,
         prompt_slope: stats.curve.prompt_token,
-        prompt_tokens: case.query.prompt_tokens,
+        prompt_tokens: case.counted_tokens,
         cached_tokens: moment.cached_tokens,
         weight: estimates.weight * case.weight_left,
         per_token: estimates.per_token,

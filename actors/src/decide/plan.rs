@@ -82,7 +82,7 @@ impl Ranked for Row<'_> {
     }
 
     fn provider(&self) -> u32 {
-        self.provider
+        self.stats.facts.provider
     }
 
     fn is_probe(&self) -> bool {
@@ -115,60 +115,20 @@ fn rank_past_gate(row: &mut Row<'_>) {
     row.rank = row.until().0 as f64;
 }
 
-/// The rows that take part, in the order they are tried.
-pub(super) fn ordered<'r, 'a>(rows: &'r [Row<'a>], attempts: u32) -> Vec<&'r Row<'a>> {
-    let (mut order, settled) = roughly_ordered(rows);
-    if settled {
-        place(&mut order, attempts);
-    } else {
-        settle(&mut order, attempts);
-    }
-    order
-}
-
 /// Puts whoever takes part in the order in which they are tried, of which so many may be.
 pub(super) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     order.sort_unstable_by_key(|row| (row.class(), row.rank().to_bits()));
     settle_ties(order);
+    let probe = order.iter().position(|row| row.is_probe());
+    move_to_front(order, probe);
     place(order, attempts);
 }
 
-/// What goes beyond rank: the probe first, other providers before the same again, and no row of doubtful ones.
-fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
-    let probe = order.iter().position(|row| row.is_probe());
-    move_to_front(order, probe);
+/// What goes beyond rank where no probe is: other providers before the same again, and no row of doubtful ones.
+pub(super) fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
     spread(order, attempts as usize);
     alternate(order);
     secure(order, attempts as usize);
-}
-
-/// The rows that take part, by rank up to twelve digits; and whether that is their order already, because they are of
-/// one class and no two of them tie. Integers that hold rank and position sort several times faster than rows do, and
-/// what they leave to be sorted is next to nothing.
-fn roughly_ordered<'r, 'a>(rows: &'r [Row<'a>]) -> (Vec<&'r Row<'a>>, bool) {
-    const POSITION: u64 = (1 << 12) - 1;
-    // Bits of a rank, as an integer: so far apart, two of them differ by more than a tie.
-    const APART: u64 = 1 << 26;
-    // Above the bits of every rank.
-    const OUT: u64 = u64::MAX;
-    let playing = |row: &&Row<'_>| row.role != Role::Out;
-    let Some(any) = rows.iter().find(playing).filter(|_| rows.len() as u64 <= POSITION) else {
-        return (rows.iter().filter(playing).collect(), false);
-    };
-    let (class, mut alike) = (any.class, true);
-    let key = |(position, row): (u64, &Row<'_>)| {
-        if row.role == Role::Out {
-            return OUT;
-        }
-        alike &= row.class == class;
-        row.rank.to_bits() & !POSITION | position
-    };
-    let mut keys: Vec<u64> = (0..).zip(rows).map(key).collect();
-    keys.sort_unstable();
-    keys.truncate(keys.partition_point(|key| *key != OUT));
-    let settled = alike && keys.iter().zip(keys.iter().skip(1)).all(|(key, next)| next - key > APART);
-    let order = keys.iter().map(|key| rows.get((key & POSITION) as usize).unwrap_or(any)).collect();
-    (order, settled)
 }
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
@@ -245,6 +205,10 @@ fn secure<R: Ranked>(order: &mut [&R], attempts: usize) {
     let needs_fresh = is_fresh(next);
     let (mut safest, mut least) = (None, f64::INFINITY);
     for (place, row) in open.iter().enumerate().take_while(|(_, row)| row.class() == class) {
+        // What fails more often is not safer, and no risk need be worked out for it.
+        if row.failure() >= least {
+            continue;
+        }
         let risk = risk(*row);
         if risk < least && row.is_candidate() && (!needs_fresh || is_fresh(row)) {
             (safest, least) = (Some(place), risk);

@@ -36,14 +36,21 @@ pub(super) struct Rules {
     /// Share of the way back to the long-run mean, per second without an observation.
     return_rate: f64,
     doubt: f64,
-    failure_doubt: f64,
     streamed: bool,
     queueing: bool,
     /// Seconds after which an attempt is given up.
     clock: f64,
     ln_clock: f64,
-    /// ln of the seconds beyond which an answer is too slow, where that counts.
-    ln_slow: Option<f64>,
+    care: Option<Care>,
+}
+
+/// What `reliable` alone minds.
+#[derive(Debug, Clone, Copy)]
+struct Care {
+    /// Share of its uncertainty by which a failure probability is doubted.
+    doubt: f64,
+    /// ln of the seconds beyond which an answer is too slow.
+    ln_slow: f64,
 }
 
 impl Rules {
@@ -59,12 +66,14 @@ impl Rules {
             stalest: STALEST * half_life,
             return_rate: 1.0 / (RETURNED * half_life),
             doubt: if swift { 1.0 } else { TIMID },
-            failure_doubt: if reliable { policy.exploration } else { 0.0 },
             streamed,
             queueing: swift,
             clock,
             ln_clock: libm::log(clock),
-            ln_slow: reliable.then(|| libm::log(policy.reliable_slow.as_secs_f64().max(1e-3))),
+            care: reliable.then(|| Care {
+                doubt: policy.exploration,
+                ln_slow: libm::log(policy.reliable_slow.as_secs_f64().max(1e-3)),
+            }),
         }
     }
 
@@ -85,12 +94,10 @@ impl Rules {
 
     /// The failure probability as the noise has it. Few failures, counted or usual, are a vague figure.
     fn doubted(&self, fails: f64, inputs: &Inputs, doubt: Doubt) -> f64 {
-        if self.failure_doubt <= 0.0 {
-            return fails;
-        }
+        let Some(care) = self.care else { return fails };
         let failures = inputs.failures + Outcomes::PRIOR_WEIGHT * inputs.usual_failure;
         let sigma = ((1.0 - fails) / failures.max(1e-9)).sqrt().min(FAILURE_DOUBT);
-        (fails * noise::stretch(self.failure_doubt * doubt.failure * sigma)).min(1.0)
+        (fails * noise::stretch(care.doubt * doubt.failure * sigma)).min(1.0)
     }
 
     /// The probability that the clock runs out on what takes so many seconds.
@@ -114,7 +121,7 @@ impl Rules {
     fn slow(&self, inputs: &Inputs, first_token: f64, generation: f64) -> f64 {
         // Copied out: were their address given away, all inputs would have to be in memory.
         let variances = Variances::of(inputs);
-        self.ln_slow.map_or(0.0, |ln_slow| outlasting(ln_slow, variances, first_token, generation))
+        self.care.map_or(0.0, |care| outlasting(care.ln_slow, variances, first_token, generation))
     }
 }
 
@@ -182,18 +189,13 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// That of an endpoint nobody has looked at.
-    pub(super) const NONE: Forecast =
-        Forecast { load: 0.0, first_token: 0.0, noisy: Guess::NONE, calm: Guess::NONE, saved: 0.0, queueing: 0.0 };
-
     /// The forecast under such a doubt.
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Option<Doubt>) -> Forecast {
-        let calm = Forecast::calm(inputs, curve, rules);
-        doubt.map_or(calm, |doubt| calm.doubted(inputs, rules, doubt))
+        Forecast::calm(inputs, curve, rules).doubted(inputs, rules, doubt)
     }
 
     /// The forecast without any.
-    pub(super) fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Forecast {
+    fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Forecast {
         Forecast::under(&Strain::of(inputs), inputs, curve, rules, |waited, first_token, generation| {
             (rules.runs_out(waited, curve), rules.slow(inputs, first_token, generation))
         })
@@ -204,13 +206,15 @@ impl Forecast {
     /// the other, without a call around which all figures at hand would have to be put aside.
     #[inline(always)]
     pub(super) fn at_ease(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Option<Forecast> {
+        if rules.care.is_some() || Strain::is_in(inputs) {
+            return None;
+        }
         let mut far_from_clock = false;
         let forecast = Forecast::under(&Strain::NONE, inputs, curve, rules, |waited, _, _| {
             far_from_clock = rules.is_far_from_clock(waited, curve);
             (0.0, 0.0)
         });
-        let at_ease = far_from_clock && rules.ln_slow.is_none() && !Strain::is_in(inputs);
-        at_ease.then_some(forecast)
+        far_from_clock.then_some(forecast)
     }
 
     /// The forecast under a strain. `risks` gives the probabilities that a clock runs out and that the answer is too slow,
@@ -237,14 +241,15 @@ impl Forecast {
             first_token: median,
             noisy: calm,
             calm,
-            saved: curve.prompt_token * cached * slowed * curve.mean,
+            saved: if cached > 0.0 { curve.prompt_token * cached * slowed * curve.mean } else { 0.0 },
             queueing: if rules.queueing && strain.load > QUEUEING { inputs.load_exponent } else { 0.0 },
         }
     }
 
-    /// The same under such a doubt.
+    /// The same under such a doubt, if there is any.
     #[inline(always)]
-    pub(super) fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Forecast {
+    pub(super) fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Option<Doubt>) -> Forecast {
+        let Some(doubt) = doubt else { return self };
         Forecast { noisy: self.calm.doubted(inputs, rules, doubt), ..self }
     }
 
@@ -298,8 +303,6 @@ impl Forecast {
 }
 
 impl Guess {
-    const NONE: Guess = Guess { first_token: 0.0, generation: 0.0, failure: 0.0, slow: 0.0 };
-
     #[inline(always)]
     fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Guess {
         let stretch = |z: f64, sigma: f64| noise::stretch(rules.doubt * z * sigma);

@@ -104,7 +104,7 @@ pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &
         place: place as u32,
         target: row.target,
         group: row.group(),
-        provider: row.provider,
+        provider: row.provider(),
         score: terms.sum(),
         unit: scoring.unit(),
         terms,

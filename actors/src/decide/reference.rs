@@ -4,7 +4,7 @@ use super::{
     case::Case,
     moment::{Moment, inputs},
     predict::Forecast,
-    score::{Scoring, Yardsticks, second_least},
+    score::{Scoring, Yardsticks},
 };
 use crate::{
     domain::{ApiType, Needs, Objective, Query, RoutingParameters, Source, Sourced, Tick, Weights},
@@ -37,10 +37,9 @@ fn scores_under(case: &Case<'_>) -> Vec<(usize, f64)> {
     let stats = case.snapshot.endpoints.iter().zip(&case.catalog.endpoints);
     let on = (0_u32..).zip(stats).filter(|(_, (stats, endpoint))| stats.facts.on && !endpoint.disabled);
     let forecasts: Vec<(usize, Forecast, f64)> = on.map(|(index, (stats, _))| forecast(case, index, stats)).collect();
-    let mut times: Vec<f64> = forecasts.iter().map(|(_, forecast, _)| forecast.calm_time()).collect();
-    let mut costs: Vec<f64> = forecasts.iter().map(|(_, _, cost)| *cost).collect();
-    let taking_over = second_least(costs.iter().copied());
-    let yardsticks = Yardsticks::of(&mut times, &mut costs, taking_over);
+    let times = forecasts.iter().map(|(_, forecast, _)| forecast.calm_time());
+    let costs = forecasts.iter().map(|(_, _, cost)| *cost);
+    let yardsticks = Yardsticks::of(case.query.objective.value, times, costs.clone(), costs);
     let scoring = Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks);
     forecasts.into_iter().map(|(index, forecast, cost)| (index, scoring.score(&forecast, cost))).collect()
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{EndpointId, Inputs, Tick},
-    stats::{EndpointStats, Gate, LiveEndpoint},
+    stats::{EndpointStats, Gate},
 };
 
 /// When a gate opens whose probe is out: nobody knows, so after every date; and no float rounds it.
@@ -28,15 +28,11 @@ pub(super) enum Role {
     Panic,
 }
 
-/// An endpoint that passed the hard filters. Filled in one walk over all rows after the other: each walk has so few
-/// figures at hand that none has to be put aside, which takes as long as working with it.
+/// An endpoint that passed the hard filters.
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub stats: &'a EndpointStats,
-    pub live: &'a LiveEndpoint,
     pub index: u32,
-    /// Position of its provider.
-    pub provider: u32,
     /// Which of the query's targets it belongs to.
     pub target: u32,
     pub role: Role,
@@ -65,19 +61,35 @@ impl Place {
 }
 
 impl<'a> Row<'a> {
-    /// An endpoint of which is known who it is, no more.
+    /// That of an endpoint at which nothing is the matter, as it is with most of them: arithmetic from one end to the
+    /// other, without a call around which the figures at hand would have to be put aside.
     #[inline(always)]
-    pub(super) fn blank(place: Place, index: u32, stats: &'a EndpointStats, live: &'a LiveEndpoint) -> Row<'a> {
+    pub(super) fn at_ease(case: &Case<'a>, place: Place, index: u32, stats: &'a EndpointStats) -> Option<Row<'a>> {
+        let moment = Moment::at_ease(case, stats, case.live.endpoint(index))?;
+        let inputs = inputs(case, stats, &moment);
+        let calm = Forecast::at_ease(&inputs, &stats.curve, &case.rules)?;
+        let forecast = calm.doubted(&inputs, &case.rules, case.noise.at(stats.facts.id));
+        Some(Row { role: Role::Candidate, ..Row::new(place, index, stats, moment, forecast) })
+    }
+
+    /// That of any endpoint, whose role is still to be found.
+    #[inline]
+    pub(super) fn of(case: &Case<'_>, place: Place, index: u32, stats: &'a EndpointStats, moment: Moment) -> Row<'a> {
+        let inputs = inputs(case, stats, &moment);
+        let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, case.noise.at(stats.facts.id));
+        Row::new(place, index, stats, moment, forecast)
+    }
+
+    #[inline(always)]
+    fn new(place: Place, index: u32, stats: &'a EndpointStats, moment: Moment, forecast: Forecast) -> Row<'a> {
         Row {
             stats,
-            live,
             index,
-            provider: stats.facts.provider,
             target: place.target,
             role: Role::Out,
             class: place.class,
-            moment: Moment::NONE,
-            forecast: Forecast::NONE,
+            moment,
+            forecast,
             rank: 0.0,
             calm: 0.0,
         }
@@ -86,6 +98,11 @@ impl<'a> Row<'a> {
     /// Its stable id.
     pub(super) fn endpoint(&self) -> EndpointId {
         self.stats.facts.id
+    }
+
+    /// Position of its provider.
+    pub(super) fn provider(&self) -> u32 {
+        self.stats.facts.provider
     }
 
     /// Whom it ranks with before anything else: those of its target, or everybody where models compete.

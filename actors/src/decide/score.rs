@@ -58,14 +58,25 @@ pub(super) struct Yardsticks {
 }
 
 impl Yardsticks {
-    /// The yardsticks of these times and costs, which it reorders, and of what it costs where somebody takes over.
-    pub(super) fn of(times: &mut [f64], costs: &mut [f64], taking_over: Option<f64>) -> Yardsticks {
-        let cost = median(costs).unwrap_or(0.0).max(LEAST_COST);
-        let dearest = costs.iter().fold(cost, |dearest, cost| if *cost > dearest { *cost } else { dearest });
-        let failed = DEAREST_SHARE * dearest + (1.0 - DEAREST_SHARE) * taking_over.unwrap_or(dearest);
-        let time = median(times).unwrap_or(0.0).max(LEAST_TIME);
-        let next = second_least(times.iter().copied()).unwrap_or(0.0).max(LEAST_TIME);
-        Yardsticks { time, next, cost, failed }
+    /// Of the times and costs of the scored candidates, and the costs of all that passed the hard filters. Only what the objective's scores use is worked out: a median takes as long as
+    /// scoring everybody does. The rest is 0.
+    pub(super) fn of(
+        objective: Objective,
+        times: impl Iterator<Item = f64> + Clone,
+        costs: impl Iterator<Item = f64>,
+        passed: impl Iterator<Item = f64>,
+    ) -> Yardsticks {
+        let mut yardsticks = Yardsticks { time: 0.0, next: 0.0, cost: 0.0, failed: 0.0 };
+        if matches!(objective, Objective::Fastest | Objective::Balanced) {
+            yardsticks.next = second_least(times.clone()).unwrap_or(0.0).max(LEAST_TIME);
+        }
+        if matches!(objective, Objective::Reliable | Objective::Balanced) {
+            yardsticks.time = median(&mut gathered(times)).unwrap_or(0.0).max(LEAST_TIME);
+        }
+        if matches!(objective, Objective::Cheapest | Objective::Balanced) {
+            (yardsticks.cost, yardsticks.failed) = of_costs(costs, &mut gathered(passed));
+        }
+        yardsticks
     }
 
     /// As recorded in a decision.
@@ -79,6 +90,21 @@ impl Yardsticks {
     }
 }
 
+/// All of them, with room for the most there can be: they need not be moved while they are gathered.
+fn gathered(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut all = Vec::with_capacity(values.size_hint().1.unwrap_or(0));
+    all.extend(values);
+    all
+}
+
+/// Median cost, and what a failed attempt costs.
+fn of_costs(scored: impl Iterator<Item = f64>, passed: &mut [f64]) -> (f64, f64) {
+    let cost = median(passed).unwrap_or(0.0).max(LEAST_COST);
+    let dearest = passed.iter().fold(cost, |dearest, cost| if *cost > dearest { *cost } else { dearest });
+    let second = second_least(scored).unwrap_or(dearest);
+    (cost, DEAREST_SHARE * dearest + (1.0 - DEAREST_SHARE) * second)
+}
+
 /// The lower median, so that of two candidates the better one is the yardstick. Of values that are never
 /// negative, whose bits sort as they do.
 fn median(values: &mut [f64]) -> Option<f64> {
@@ -87,14 +113,14 @@ fn median(values: &mut [f64]) -> Option<f64> {
 }
 
 /// The second least value; of a single one that.
-pub(super) fn second_least(mut all: impl Iterator<Item = f64>) -> Option<f64> {
-    let first = all.next()?;
+fn second_least(mut values: impl Iterator<Item = f64>) -> Option<f64> {
+    let first = values.next()?;
     let ranked = |(least, second): (f64, f64), value: f64| match value {
         _ if value >= second => (least, second),
         _ if value >= least => (least, value),
         _ => (value, least),
     };
-    let (least, second) = all.fold((first, f64::INFINITY), ranked);
+    let (least, second) = values.fold((first, f64::INFINITY), ranked);
     Some(if second.is_finite() { second } else { least })
 }
 

@@ -48,7 +48,7 @@ pub struct Decision {
     /// How many attempts the request may take.
     pub max_attempts: u32,
     /// The yardsticks of the scores: T̃, C̃, what a failed attempt costs, and the second least time (seconds,
-    /// dollars, dollars, seconds).
+    /// dollars, dollars, seconds). 0 for those that the scores of the objective are made without.
     pub yardsticks: [f64; 4],
     /// How much stricter than its bounds `preferred_max_latency` was read: a bound of 1 s counted as 1 s by this.
     pub latency_margin: f64,

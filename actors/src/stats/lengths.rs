@@ -39,37 +39,28 @@ impl Length {
     }
 }
 
-type Classes = [Length; CLASSES.len() + 1];
-
-/// Expected output tokens per model (by position in the catalog) and class of `max_tokens`.
+/// Expected output tokens per class of `max_tokens` and model (by position in the catalog).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OutputLengths {
-    models: Vec<Classes>,
+    classes: [Vec<Length>; CLASSES.len() + 1],
 }
 
 impl OutputLengths {
     /// Room for every model of the catalog, nothing known.
     #[must_use]
     pub fn new(catalog: &Catalog) -> OutputLengths {
-        OutputLengths { models: vec![Classes::default(); catalog.models.len()] }
+        OutputLengths { classes: std::array::from_fn(|_| vec![Length::default(); catalog.models.len()]) }
     }
 
-    /// Expected output tokens of a request of this class at an endpoint of the model whose longest answer is that; and
-    /// the variance of their ln.
+    /// What is known for requests of this class.
     #[must_use]
-    pub fn expected(&self, model: u32, longest_answer: u32, class: LengthClass) -> (f64, f64) {
-        let known = self.models.get(model as usize).and_then(|classes| classes.get(class.position));
-        let Length { mean, weight, variance, .. } = known.copied().unwrap_or_default();
-        // One pseudo-observation of the cold value keeps a single odd answer from ruling.
-        let mean = (mean * weight + class.cold) / (weight + 1.0);
-        let longest = f64::from(longest_answer);
-        let most = if class.most < longest { class.most } else { longest };
-        (if mean < most { mean } else { most }, variance)
+    pub fn of(&self, class: LengthClass) -> ClassLengths<'_> {
+        ClassLengths { models: self.classes.get(class.position).map_or(&[], Vec::as_slice), class }
     }
 
     /// Takes in that an answer of the model took this many tokens.
     pub fn observe(&mut self, model: u32, class: LengthClass, tokens: u32) {
-        let known = self.models.get_mut(model as usize).and_then(|classes| classes.get_mut(class.position));
+        let known = self.classes.get_mut(class.position).and_then(|models| models.get_mut(model as usize));
         let Some(length) = known else { return };
         let weight = (length.weight + 1.0).min(MOST);
         let surprise = f64::from(tokens) - length.mean;
@@ -85,11 +76,34 @@ impl OutputLengths {
     #[must_use]
     pub fn carried(&self, from: &Catalog, to: &Catalog) -> OutputLengths {
         let known = |id: &ModelId| from.models.iter().position(|model| model.id == *id);
-        let models = to
-            .models
-            .iter()
-            .map(|model| known(&model.id).and_then(|position| self.models.get(position)).copied().unwrap_or_default());
-        OutputLengths { models: models.collect() }
+        let positions: Vec<Option<usize>> = to.models.iter().map(|model| known(&model.id)).collect();
+        let carried = |models: &Vec<Length>| {
+            let length = |position: &Option<usize>| position.and_then(|at| models.get(at)).copied().unwrap_or_default();
+            positions.iter().map(length).collect()
+        };
+        OutputLengths { classes: self.classes.each_ref().map(carried) }
+    }
+}
+
+/// What is known of the lengths of answers to one class of requests.
+#[derive(Debug, Clone, Copy)]
+pub struct ClassLengths<'a> {
+    /// By position in the catalog.
+    models: &'a [Length],
+    class: LengthClass,
+}
+
+impl ClassLengths<'_> {
+    /// Expected output tokens at an endpoint of the model whose longest answer is that, and the variance of their ln.
+    #[must_use]
+    pub fn expected(&self, model: u32, longest_answer: u32) -> (f64, f64) {
+        let known = self.models.get(model as usize);
+        let Length { mean, weight, variance, .. } = known.copied().unwrap_or_default();
+        // One pseudo-observation of the cold value keeps a single odd answer from ruling.
+        let mean = (mean * weight + self.class.cold) / (weight + 1.0);
+        let longest = f64::from(longest_answer);
+        let most = if self.class.most < longest { self.class.most } else { longest };
+        (if mean < most { mean } else { most }, variance)
     }
 }
 
@@ -116,11 +130,11 @@ mod tests {
     use super::*;
 
     fn known() -> OutputLengths {
-        OutputLengths { models: vec![Classes::default(); 1] }
+        OutputLengths { classes: std::array::from_fn(|_| vec![Length::default()]) }
     }
 
     fn expected(lengths: &OutputLengths, model: u32, longest_answer: u32, max_tokens: Option<u32>) -> f64 {
-        lengths.expected(model, longest_answer, LengthClass::of(max_tokens)).0
+        lengths.of(LengthClass::of(max_tokens)).expected(model, longest_answer).0
     }
 
     #[test]
@@ -137,11 +151,11 @@ mod tests {
         let variance = |answers: [u32; 2]| {
             let mut lengths = known();
             (0..100).for_each(|i| lengths.observe(0, class, answers[i % 2]));
-            lengths.expected(0, u32::MAX, class).1
+            lengths.of(class).expected(0, u32::MAX).1
         };
         assert!(variance([100, 100]) < 0.02);
         assert!((variance([50, 150]) - 1.25_f64.ln()).abs() < 0.03, "{}", variance([50, 150]));
-        assert!((known().expected(7, u32::MAX, class).1 - 1.3_f64.ln()).abs() < 1e-12, "unknown model");
+        assert!((known().of(class).expected(7, u32::MAX).1 - 1.3_f64.ln()).abs() < 1e-12, "unknown model");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub use failures::Outcomes;
 pub use figures::{EndpointFigures, ErrorClass, ErrorCounts, Figures, LastError, Quantiles, Summary};
 pub use gate::Gate;
 pub use latency::{FirstToken, Fit};
-pub use lengths::{LengthClass, OutputLengths};
+pub use lengths::{ClassLengths, LengthClass, OutputLengths};
 pub use live::{BreakerChange, Claim, LiveBoard, Move};
 pub use mix::{mix, splitmix64};
 pub use pacing::Pacing;

@@ -23,24 +23,28 @@ pub(in crate::stats) struct LengthState {
 impl OutputLengths {
     /// What a later process should know of the model at a position; nothing when it never answered.
     pub(in crate::stats) fn export(&self, model: usize) -> Option<Vec<LengthState>> {
-        let classes = self.models.get(model)?;
-        let used = classes.iter().any(|length| length.weight > 0.0);
+        let known: Option<Vec<&Length>> = self.classes.iter().map(|models| models.get(model)).collect();
+        let known = known.filter(|classes| classes.iter().any(|length| length.weight > 0.0))?;
         let state = |&Length { mean, weight, spread, .. }: &Length| LengthState { mean, weight, spread };
-        used.then(|| classes.iter().map(state).collect())
+        Some(known.into_iter().map(state).collect())
     }
 
     /// Goes on with the lengths of the model at a position as they were.
     pub(in crate::stats) fn restore(&mut self, model: usize, classes: &[LengthState]) -> Result<(), Absurd> {
         // Other classes are told apart now than were then.
-        let Some(known) = self.models.get_mut(model).filter(|_| classes.len() == CLASSES.len() + 1) else {
+        if classes.len() != CLASSES.len() + 1 {
             return Ok(());
-        };
-        let mut fresh = *known;
-        for (length, LengthState { mean, weight: w, spread }) in fresh.iter_mut().zip(classes) {
-            let (mean, spread) = (within(*mean, LONGEST)?, within(*spread, LONGEST)?);
-            *length = Length::known(mean, weight(*w)?.min(MOST), spread);
         }
-        *known = fresh;
+        let known = |LengthState { mean, weight: w, spread }: &LengthState| {
+            Ok(Length::known(within(*mean, LONGEST)?, weight(*w)?.min(MOST), within(*spread, LONGEST)?))
+        };
+        // All or nothing.
+        let fresh: Vec<Length> = classes.iter().map(known).collect::<Result<_, Absurd>>()?;
+        for (models, length) in self.classes.iter_mut().zip(fresh) {
+            if let Some(known) = models.get_mut(model) {
+                *known = length;
+            }
+        }
         Ok(())
     }
 }
