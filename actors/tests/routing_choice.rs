@@ -394,6 +394,20 @@ fn where_chance_has_no_say_the_choice_has_probability_one() {
     assert_eq!(certain("acme/a unseen | bolt/b 1ms", "acme/a, bolt/b"), [1.0, 0.0]);
 }
 
+/// A run of ties begins with somebody who is omitted, so a replay sees only the rest of it.
+#[test]
+fn ties_among_those_behind_the_omitted_are_replayed_as_they_were() {
+    let best = (0..8).map(|i| format!("m{i}/x@p0 {}ms 100000tps", 50 + i));
+    // Each ties with the next, none with the one after that; of two that tie the cheaper goes first.
+    let ms = |i: u32| 200.0 * (1.0 + 7e-10 * f64::from(i));
+    let chain = (0..9).map(|i| format!("c{i}/x@p{i} {}ms 100000tps ${}/9", ms(i), if i % 2 == 0 { 5 } else { 4 }));
+    let world = World::of(&best.chain(chain).collect::<Vec<_>>().join(" | "));
+    let served = decide_to_serve(&world.snapshot, &world.live, &world.query(Fastest, ""), NOW, None).unwrap();
+    let places: Vec<u32> = served.candidates.iter().map(|candidate| candidate.place).collect();
+    assert!(places.windows(2).any(|pair| pair[1] > pair[0] + 1), "somebody between them is omitted: {places:?}");
+    assert_eq!(replay(&served, &world.snapshot.policy).differences, []);
+}
+
 #[test]
 fn the_reference_scores_rank_every_endpoint_that_is_on() {
     let world = World::of("acme/a 90ms $4/8 | bolt/b 300ms $1/2 | core/c off");

@@ -109,6 +109,7 @@ pub fn replay(decision: &Decision, policy: &RoutingPolicy) -> Replay {
     let remade: Vec<Remade<'_>> = recorded(decision).map(|candidate| Remade::of(candidate, &contest)).collect();
     let mut order: Vec<&Remade<'_>> = remade.iter().collect();
     plan::settle(&mut order, decision.max_attempts);
+    keep_recorded_ties(&mut order, &remade);
     let explored = is_explored(decision, &order);
     let differences = differences(decision, &remade, &order, explored);
     Replay {
@@ -118,6 +119,22 @@ pub fn replay(decision: &Decision, policy: &RoutingPolicy) -> Replay {
         explored,
         differences,
         lost: lost(decision, policy),
+    }
+}
+
+/// Where somebody is omitted, ties behind the choice stay as they were recorded: a run of ties may begin with him, so it
+/// takes the whole plan to settle it.
+fn keep_recorded_ties<'r, 'a>(order: &mut [&'r Remade<'a>], recorded: &'r [Remade<'a>]) {
+    let is_whole = recorded.iter().enumerate().all(|(at, remade)| remade.candidate.place as usize == at);
+    let (Some((choice, order)), Some((chosen, recorded))) = (order.split_first_mut(), recorded.split_first()) else {
+        return;
+    };
+    let ties = |(is, was): (&&Remade<'_>, &Remade<'_>)| {
+        let (less, more) = if is.rank() < was.rank() { (is.rank(), was.rank()) } else { (was.rank(), is.rank()) };
+        is.class() == was.class() && plan::is_tie(less, more)
+    };
+    if !is_whole && choice.endpoint() == chosen.endpoint() && order.iter().zip(recorded).all(ties) {
+        order.iter_mut().zip(recorded).for_each(|(is, was)| *is = was);
     }
 }
 
