@@ -80,7 +80,7 @@ fn fastest_counts_its_own_load_and_what_has_not_answered_yet() {
     check(Fastest, "acme/a 90ms k8 knee6 100tps | bolt/b 150ms 100tps", "", "bolt/b acme/a");
     check(Fastest, "acme/a 90ms k1 late9 | bolt/b 300ms", "", "bolt/b acme/a");
     check(Fastest, "acme/a 90ms k1 late1.2 | bolt/b 300ms", "", "acme/a bolt/b");
-    check(Fastest, "acme/a 90ms k2 late1.6,1.6 | bolt/b 120ms", "", "bolt/b acme/a");
+    check(Fastest, "acme/a 90ms k2 late2,2 | bolt/b 120ms", "", "bolt/b acme/a");
 }
 
 #[test]

@@ -443,11 +443,11 @@ mod tests {
     }
 
     #[test]
-    fn late_requests_are_evidence_one_at_1_9_sigma_or_two_at_1_5() {
+    fn late_requests_are_evidence_one_at_2_5_sigma_or_two_at_2() {
         let curve = Curve::of(0.0, 0.25, -4.0, 0.0);
         let sigmas = |s: f64| (s * 0.5).exp();
         let cases =
-            [([1.8, 0.0], false), ([2.0, 0.0], true), ([1.6, 1.6], true), ([1.6, 1.4], false), ([1.4, 1.4], false)];
+            [([2.4, 0.0], false), ([2.6, 0.0], true), ([2.1, 2.1], true), ([2.1, 1.9], false), ([1.9, 1.9], false)];
         for ([first, second], evidence) in cases {
             assert_eq!(lateness([sigmas(first), sigmas(second)], &curve) > 0.0, evidence, "{first} {second}");
         }

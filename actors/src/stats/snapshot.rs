@@ -159,8 +159,8 @@ pub struct Curve {
 
 impl Curve {
     /// Standard deviations at which one unanswered request is evidence, and two are.
-    pub(super) const LATE_ALONE: f64 = 1.9;
-    const LATE_TOGETHER: f64 = 1.5;
+    pub(super) const LATE_ALONE: f64 = 2.5;
+    const LATE_TOGETHER: f64 = 2.0;
     const FAR: f64 = 4.0;
     /// The 95th percentile of the standard normal distribution.
     pub const Z95: f64 = 1.645;
