@@ -6,7 +6,8 @@
 //!
 //! How it goes: the pool behind the targets (`field`) is screened by hard filters (`filter`); what passes is a row
 //! (`row`), of which is found out how it stands (`moment`) and what to expect (`predict`). It meets the gates of the
-//! moment (`gates`), what remains is scored (`score`) and put in order (`ranks`, `plan`). What is told about it afterwards lives in `reason` and `hint`.
+//! moment (`gates`), what remains is scored (`score`) and put in order (`ranks`, `plan`). What is told about it afterwards
+//! lives in `reason` and `hint`.
 
 mod case;
 mod chance;
