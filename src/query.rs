@@ -1,6 +1,6 @@
 //! From a parsed request to the question the router is asked: names resolved, defaults filled in.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use chrono::NaiveDate;
 use pointsman_actors::{
@@ -160,7 +160,7 @@ impl Asked<'_> {
             weights: weights(&routing, config),
             targets,
             needs: self.needs,
-            routing,
+            routing: Arc::new(routing),
             key_allowed: caller.key.allowed_models.clone(),
             key_blocked: caller.key.blocked_models.clone(),
             prompt_tokens: self.prompt_tokens,

@@ -7,12 +7,17 @@ mod routing_world;
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use pointsman_actors::{
     decide::{decide, decide_to_serve, reason_sentence},
     domain::{EventKind, Objective, RoutingPolicy, Tick},
     stats::{LiveBoard, LiveView},
 };
 use routing_world::{NOW, World};
+
+/// As in the server: a decision allocates a table of its candidates.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const SIZES: [usize; 3] = [8, 100, 400];
 

@@ -291,10 +291,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{
-            ApiType, CostBreakdown, Decision, DecisionCode, Objective, RoutingParameters, Source, Sourced, Tick, Usage,
-            Weights,
-        },
+        domain::{ApiType, CostBreakdown, Decision, DecisionCode, Objective, Source, Sourced, Tick, Usage, Weights},
         mailbox::MailboxDepth,
     };
 
@@ -305,7 +302,7 @@ mod tests {
             router: None,
             objective: Sourced { value: Objective::Balanced, source: Source::Default },
             weights: Weights::default(),
-            parameters: RoutingParameters::default(),
+            parameters: Arc::default(),
             code: DecisionCode::FixedModel,
             candidates: Vec::new(),
             rivals: Vec::new(),

@@ -194,7 +194,7 @@ fn whoever_steps_aside_stands_by_the_mildest_obstacle_first() {
 fn without_fallbacks_nobody_stands_by() {
     let world = World::of("acme/a k9 knee4 | bolt/b");
     let mut query = world.query(Fastest, "");
-    query.routing.provider.allow_fallbacks = false;
+    query.routing_mut().provider.allow_fallbacks = false;
     assert_eq!(world.standby(&world.decide(&query).unwrap()), "");
 }
 
@@ -217,7 +217,7 @@ fn later_attempts_prefer_other_providers() {
 fn provider_order_goes_before_any_score() {
     let order = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        move |q: &mut Query| q.routing.provider.order.clone_from(&names)
+        move |q: &mut Query| q.routing_mut().provider.order.clone_from(&names)
     };
     let world = "a/a@x 100ms | a/a@y 200ms | a/a@z 300ms";
     check_with(Fastest, world, "a/a", order(&["Z", "y"]), "a/a@z a/a@y a/a@x");
@@ -229,8 +229,8 @@ fn missed_preferences_move_an_endpoint_behind_the_others_without_excluding_it() 
     let prefer = |latency: Option<Preference>, rate: Option<Preference>| {
         let sourced = |value| Sourced { value, source: Source::Provider };
         move |q: &mut Query| {
-            q.routing.preferred_max_latency = latency.map(sourced);
-            q.routing.preferred_min_throughput = rate.map(sourced);
+            q.routing_mut().preferred_max_latency = latency.map(sourced);
+            q.routing_mut().preferred_min_throughput = rate.map(sourced);
         }
     };
     let world = "acme/a 900ms $1/2 50tps | bolt/b 200ms $3/6 100tps | core/c 200ms $2/4 20tps";
@@ -249,7 +249,7 @@ fn missed_preferences_move_an_endpoint_behind_the_others_without_excluding_it() 
 fn without_fallbacks_there_is_one_candidate_and_one_attempt() {
     let world = World::of("acme/a 90ms | bolt/b 300ms | core/c open5");
     let mut query = world.query(Fastest, "");
-    query.routing.provider.allow_fallbacks = false;
+    query.routing_mut().provider.allow_fallbacks = false;
     let decision = world.decide(&query).unwrap();
     assert_eq!((world.plan(&decision).as_str(), decision.max_attempts), ("acme/a", 1));
     let told: Vec<_> = decision.excluded.iter().map(|e| (world.name(e.index), e.reason.as_str())).collect();
@@ -269,7 +269,7 @@ fn a_half_open_endpoint_is_probed_first_if_anybody_would_want_it_back() {
 
 #[test]
 fn a_request_with_one_attempt_is_not_spent_on_a_probe() {
-    let once = |q: &mut Query| q.routing.provider.allow_fallbacks = false;
+    let once = |q: &mut Query| q.routing_mut().provider.allow_fallbacks = false;
     check_with(Fastest, "acme/a 200ms half1 | bolt/b 200ms", "", once, "bolt/b");
     check_with(Fastest, "acme/a 200ms half1 | bolt/b open5", "", once, "acme/a?");
 }
@@ -459,7 +459,7 @@ fn models_that_compete_are_still_told_apart() {
     let world = "acme/small $0/0 900ms | acme/big $1/2 90ms | bolt/big $1/2 95ms";
     let world = World::aliased(world, RoutingPolicy::default(), vec![free]);
     let mut query = world.query(Fastest, "service/free, acme/big");
-    query.routing.provider.across_models = true;
+    query.routing_mut().provider.across_models = true;
     let decision = world.decide(&query).unwrap();
     assert_eq!(world.plan(&decision), "acme/big acme/small");
     assert_eq!(decision.code, DecisionCode::FastestAvailable, "it is not of the free pool");

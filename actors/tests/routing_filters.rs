@@ -41,29 +41,29 @@ fn check(world: &str, models: &str, ask: impl Fn(&mut Query), reason: &str, deta
 #[test]
 fn each_hard_reason_has_its_word() {
     let pool = "acme/a | bolt/b";
-    check(pool, "", |q| q.routing.blocked = vec![pattern("acme/*")], "blocked_model", "matches acme/*");
+    check(pool, "", |q| q.routing_mut().blocked = vec![pattern("acme/*")], "blocked_model", "matches acme/*");
     check(
         pool,
         "",
-        |q| q.routing.allowed = vec![vec![pattern("bolt/b")]],
+        |q| q.routing_mut().allowed = vec![vec![pattern("bolt/b")]],
         "not_allowed_model",
         "matches no entry of an allowed list",
     );
     check(
         pool,
         "",
-        |q| q.routing.allowed = vec![vec![pattern("*")], vec![pattern("bolt/*")]],
+        |q| q.routing_mut().allowed = vec![vec![pattern("*")], vec![pattern("bolt/*")]],
         "not_allowed_model",
         "matches no entry of an allowed list",
     );
     check(
         pool,
         "",
-        |q| q.routing.provider.only = vec![vec!["BOLT".into()]],
+        |q| q.routing_mut().provider.only = vec![vec!["BOLT".into()]],
         "provider_not_allowed",
         "not among the allowed providers",
     );
-    check(pool, "", |q| q.routing.provider.ignore = vec!["Acme".into()], "provider_ignored", "named by 'Acme'");
+    check(pool, "", |q| q.routing_mut().provider.ignore = vec!["Acme".into()], "provider_ignored", "named by 'Acme'");
     check(pool, "", |q| q.key_blocked = vec![pattern("acme/a")], "key_policy", "matches acme/a");
     check(pool, "", |q| q.key_allowed = vec![pattern("bolt/*")], "key_policy", "not among the models of the key");
     check("acme/a | bolt/b $0/0", "service/free", |_| (), "not_free", "prompt price $0.000001 above $0");
@@ -78,18 +78,18 @@ fn each_hard_reason_has_its_word() {
     check("acme/a | bolt/b out:text out:image", "", draws, "output_modality", "does not give image");
     check("acme/a ctx849 | bolt/b", "", |_| (), "context_length", "needs about 1100 tokens, has 849");
     check("acme/a prompt749 | bolt/b", "", |_| (), "context_length", "needs about 1000 tokens, has 749");
-    let fp8 = |q: &mut Query| q.routing.provider.quantizations = vec!["fp8".into()];
+    let fp8 = |q: &mut Query| q.routing_mut().provider.quantizations = vec!["fp8".into()];
     check("acme/a | bolt/b fp8", "", fp8, "quantization", "does not state its quantization");
     check(
         "acme/a fp8 | bolt/b",
         "",
-        |q| q.routing.provider.quantizations = vec!["unknown".into()],
+        |q| q.routing_mut().provider.quantizations = vec!["unknown".into()],
         "quantization",
         "is fp8",
     );
-    let deny = |q: &mut Query| q.routing.provider.data_collection = DataCollection::Deny;
+    let deny = |q: &mut Query| q.routing_mut().provider.data_collection = DataCollection::Deny;
     check("acme/a collects | bolt/b", "", deny, "data_policy", "the provider may keep prompts");
-    let zdr = |q: &mut Query| q.routing.provider.zero_data_retention = true;
+    let zdr = |q: &mut Query| q.routing_mut().provider.zero_data_retention = true;
     check("acme/a | bolt/b zdr", "", zdr, "data_policy", "the provider does not promise to keep nothing");
     check("acme/a expired | bolt/b", "", |_| (), "model_expired", "retired on 2026-01-31");
     check("acme/a disabled | bolt/b", "", |_| (), "disabled", "switched off in the configuration");
@@ -107,7 +107,7 @@ fn each_hard_reason_has_its_word() {
 #[test]
 fn each_price_has_its_ceiling() {
     let pool = "acme/a $3/15 +0.01 img0.05 | bolt/b";
-    let ceiling = |price: PriceCeiling| move |q: &mut Query| q.routing.provider.max_price = price;
+    let ceiling = |price: PriceCeiling| move |q: &mut Query| q.routing_mut().provider.max_price = price;
     let free = PriceCeiling::default();
     let prompt = PriceCeiling { prompt: Some(usd("0.000001")), ..free };
     check(pool, "", ceiling(prompt), "max_price", "prompt price $0.000003 above $0.000001");
@@ -117,20 +117,20 @@ fn each_price_has_its_ceiling() {
     check(pool, "", ceiling(request), "max_price", "request price $0.01 above $0");
     let image = PriceCeiling { image: Some(usd("0.04")), ..free };
     check(pool, "", ceiling(image), "max_price", "image price $0.05 above $0.04");
-    let per_1k = |q: &mut Query| q.routing.max_cost_per_1k_tokens = sourced(usd("0.002"));
+    let per_1k = |q: &mut Query| q.routing_mut().max_cost_per_1k_tokens = sourced(usd("0.002"));
     check(pool, "", per_1k, "max_cost_per_1k_tokens", "price per 1,000 tokens $0.015 above $0.002");
     // 1,000 prompt tokens, 100 expected: $0.003 + $0.0015 + $0.01.
     let eight_answers = |q: &mut Query| {
         q.answers = 8;
-        q.routing.max_cost = sourced(usd("0.0145"));
+        q.routing_mut().max_cost = sourced(usd("0.0145"));
     };
     check(pool, "", eight_answers, "max_price", "expected cost $0.025 above $0.0145");
-    let max_cost = |q: &mut Query| q.routing.max_cost = sourced(usd("0.0144"));
+    let max_cost = |q: &mut Query| q.routing_mut().max_cost = sourced(usd("0.0144"));
     check(pool, "", max_cost, "max_price", "expected cost $0.0145 above $0.0144");
     // 256 tokens are expected where nothing limits them; 100 are the most that the second gives.
     let no_limit = |q: &mut Query| {
         q.max_tokens = None;
-        q.routing.max_cost = sourced(usd("0.002"));
+        q.routing_mut().max_cost = sourced(usd("0.002"));
     };
     let limits = "acme/a $0/10 | bolt/b $0/10 most100";
     check(limits, "", no_limit, "max_price", "expected cost $0.00256 above $0.002");
@@ -150,15 +150,15 @@ fn each_gate_has_its_word() {
 #[test]
 fn a_model_in_both_lists_is_excluded_as_blocked() {
     let both = |q: &mut Query| {
-        q.routing.allowed = vec![vec![pattern("acme/a"), pattern("bolt/*")]];
-        q.routing.blocked = vec![pattern("acme/a")];
+        q.routing_mut().allowed = vec![vec![pattern("acme/a"), pattern("bolt/*")]];
+        q.routing_mut().blocked = vec![pattern("acme/a")];
     };
     check("acme/a | bolt/b", "", both, "blocked_model", "matches acme/a");
 }
 
 #[test]
 fn a_trailing_wildcard_matches_exactly_the_ids_that_begin_so() {
-    let small = |q: &mut Query| q.routing.blocked = vec![pattern("acme/sm*")];
+    let small = |q: &mut Query| q.routing_mut().blocked = vec![pattern("acme/sm*")];
     check("acme/small | acme/large | acmesm/x", "", small, "blocked_model", "matches acme/sm*");
 }
 
@@ -167,7 +167,7 @@ fn the_canonical_slug_matches_like_the_id() {
     check(
         "acme/a | bolt/b",
         "",
-        |q| q.routing.blocked = vec![pattern("acme/a-2026")],
+        |q| q.routing_mut().blocked = vec![pattern("acme/a-2026")],
         "blocked_model",
         "matches acme/a-2026",
     );
@@ -175,13 +175,13 @@ fn the_canonical_slug_matches_like_the_id() {
 
 #[test]
 fn lists_apply_to_fixed_models_and_to_fallback_models_alike() {
-    let block = |q: &mut Query| q.routing.blocked = vec![pattern("acme/*")];
+    let block = |q: &mut Query| q.routing_mut().blocked = vec![pattern("acme/*")];
     check("acme/a | bolt/b", "acme/a, bolt/b", block, "blocked_model", "matches acme/*");
 }
 
 #[test]
 fn a_variant_is_named_after_a_slash() {
-    let ignore = |q: &mut Query| q.routing.provider.ignore = vec!["x/fast".into()];
+    let ignore = |q: &mut Query| q.routing_mut().provider.ignore = vec!["x/fast".into()];
     check("acme/a@x variant:fast | acme/a@x variant:slow", "acme/a", ignore, "provider_ignored", "named by 'x/fast'");
 }
 
@@ -237,8 +237,8 @@ fn the_nearest_relaxation_is_what_the_fewest_reasons_stand_against() {
     let world = World::of("acme/a tools ctx10 collects | bolt/b ctx10 | core/c disabled");
     let mut query = world.query(Objective::Balanced, "");
     query.needs.parameters = parameters(["tools"]);
-    query.routing.provider.data_collection = DataCollection::Deny;
-    query.routing.blocked = vec![pattern("acme/*")];
+    query.routing_mut().provider.data_collection = DataCollection::Deny;
+    query.routing_mut().blocked = vec![pattern("acme/*")];
     let error = world.decide(&query).unwrap_err();
     let hint = nearest_relaxation(&error, &world.snapshot).unwrap();
     let against: Vec<_> = hint.against.iter().map(|e| e.reason.as_str()).collect();
@@ -256,9 +256,9 @@ fn of_several_that_as_many_reasons_stand_against_the_nearest_to_its_limit_is_hin
     };
     for ceiling in ["0.000001", "0"] {
         let prompt = PriceCeiling { prompt: Some(usd(ceiling)), ..PriceCeiling::default() };
-        check("acme/a $9/9 | bolt/b $3/3 | core/c $5/5", &|query| query.routing.provider.max_price = prompt);
+        check("acme/a $9/9 | bolt/b $3/3 | core/c $5/5", &|query| query.routing_mut().provider.max_price = prompt);
     }
-    check("acme/a $9/9 | bolt/b $3/3", &|query| query.routing.max_cost = sourced(usd("0.000001")));
+    check("acme/a $9/9 | bolt/b $3/3", &|query| query.routing_mut().max_cost = sourced(usd("0.000001")));
     check("acme/a ctx10 | bolt/b ctx500 | core/c ctx90", &|query| query.prompt_tokens = 9000);
 }
 

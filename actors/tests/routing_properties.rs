@@ -135,15 +135,16 @@ impl Asked {
             query.needs.input = Modalities::NONE.with(Modality::Image);
         }
         let patterns = |given: Option<&str>| given.iter().map(|one| one.parse().expect("a pattern")).collect();
-        query.routing.blocked = patterns(self.blocked);
+        query.routing_mut().blocked = patterns(self.blocked);
         query.key_blocked = patterns(self.key_blocked);
         let usd = |cents: u32| Usd::from_f64(f64::from(cents) / 1e4).expect("an amount");
-        query.routing.max_cost = self.max_cost.map(|cents| Sourced { value: usd(cents), source: Source::Metadata });
+        query.routing_mut().max_cost =
+            self.max_cost.map(|cents| Sourced { value: usd(cents), source: Source::Metadata });
         let per_token = |dimes: u32| Usd::from_f64(f64::from(dimes) / 1e7).expect("an amount");
-        query.routing.provider.max_price.completion = self.max_price.map(per_token);
-        query.routing.provider.allow_fallbacks = self.fallbacks;
+        query.routing_mut().provider.max_price.completion = self.max_price.map(per_token);
+        query.routing_mut().provider.allow_fallbacks = self.fallbacks;
         if self.order {
-            query.routing.provider.order = vec!["y".to_owned(), "w".to_owned()];
+            query.routing_mut().provider.order = vec!["y".to_owned(), "w".to_owned()];
         }
         query.streamed = self.streamed;
         Some(query)

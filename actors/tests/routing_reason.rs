@@ -176,7 +176,7 @@ fn probes_and_panic_say_so() {
 fn preferring(first_token: f64, margin: f64) -> impl FnOnce(&mut Query) {
     move |query| {
         let value = Preference { p95: Some(first_token), ..Preference::default() };
-        query.routing.preferred_max_latency = Some(Sourced { value, source: Source::Alias });
+        query.routing_mut().preferred_max_latency = Some(Sourced { value, source: Source::Alias });
         query.latency_margin = margin;
     }
 }
@@ -227,9 +227,9 @@ fn a_preference_is_told_with_its_margin_and_whom_it_passed_over() {
         "#]],
     );
     let both = |query: &mut Query| {
-        query.routing.provider.order = vec!["core".to_owned()];
+        query.routing_mut().provider.order = vec!["core".to_owned()];
         let value = Preference::median(50.0);
-        query.routing.preferred_min_throughput = Some(Sourced { value, source: Source::TopLevel });
+        query.routing_mut().preferred_min_throughput = Some(Sourced { value, source: Source::TopLevel });
     };
     check_with(
         world,

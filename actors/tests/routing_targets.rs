@@ -22,7 +22,7 @@ fn p95(bound: f64) -> Sourced<Preference> {
 fn check(world: &str, bound: f64, margin: f64, expected: &str) {
     let world = World::of(world);
     let mut query = world.query(Objective::Cheapest, "");
-    query.routing.preferred_max_latency = Some(p95(bound));
+    query.routing_mut().preferred_max_latency = Some(p95(bound));
     query.latency_margin = margin;
     let decision = world.decide(&query).expect("candidates");
     assert_eq!(world.plan(&decision), expected, "p95 {bound}, margin {margin}");
@@ -92,7 +92,7 @@ impl Run {
     fn of(world: &str, bound: f64, characters: &[Character], seconds: f64) -> Held {
         let world = World::of(world);
         let mut query = Query { max_tokens: Some(20), prompt_tokens: 100, ..world.query(Objective::Cheapest, "") };
-        query.routing.preferred_max_latency = Some(p95(bound));
+        query.routing_mut().preferred_max_latency = Some(p95(bound));
         let mut statistics = Statistics::new(world.snapshot.catalog.clone(), world.snapshot.policy.clone());
         let mut run = Run {
             snapshot: statistics.snapshot(1),

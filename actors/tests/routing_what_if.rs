@@ -81,7 +81,7 @@ fn another_price_of_an_endpoint_a_model_or_a_provider() {
 fn filters_see_the_imagined_price() {
     let world = World::of(TWO);
     let mut query = world.query(Cheapest, "");
-    query.routing.provider.max_price = PriceCeiling { prompt: Some(usd("0.0000015")), ..PriceCeiling::default() };
+    query.routing_mut().provider.max_price = PriceCeiling { prompt: Some(usd("0.0000015")), ..PriceCeiling::default() };
     let cheaper = OtherPrice { prompt: Some(usd("0.000001")), ..OtherPrice::default() };
     let dearer = OtherPrice { prompt: Some(usd("0.000009")), ..OtherPrice::default() };
     let entry = |name, price| Otherwise { price, ..about(name) };
@@ -225,7 +225,7 @@ fn whoever_misses_a_preference_hears_the_figure_that_would_meet_it() {
     let world = World::of("acme/a 900ms 900tps | bolt/b 90ms 10tps");
     let value = Preference { p50: Some(0.2), ..Preference::default() };
     let mut query = world.query(Fastest, "");
-    query.routing.preferred_max_latency = Some(Sourced { value, source: Source::TopLevel });
+    query.routing_mut().preferred_max_latency = Some(Sourced { value, source: Source::TopLevel });
     let real = ImaginedWorld::real(&world.snapshot, &world.live, &query);
     let answer = why_not_now("acme", &real, &real.decide(NOW, None), NOW, None);
     assert_eq!(answer.reason, "preference_missed");

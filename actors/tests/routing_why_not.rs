@@ -262,7 +262,7 @@ fn what_ranks_before_any_score_is_named() {
         bolt/b on bolt was not chosen: models named before it still had an endpoint to serve.
     "#]],
     );
-    let order = |query: &mut Query| query.routing.provider.order = vec!["acme".to_owned()];
+    let order = |query: &mut Query| query.routing_mut().provider.order = vec!["acme".to_owned()];
     check_with(
         world,
         (Fastest, ""),
@@ -275,7 +275,7 @@ fn what_ranks_before_any_score_is_named() {
     );
     let wish = |query: &mut Query| {
         let value = Preference { p50: Some(0.2), ..Preference::default() };
-        query.routing.preferred_max_latency = Some(Sourced { value, source: Source::TopLevel });
+        query.routing_mut().preferred_max_latency = Some(Sourced { value, source: Source::TopLevel });
     };
     check_with(
         "acme/a 900ms 900tps | bolt/b 90ms 10tps",
@@ -337,7 +337,7 @@ fn probes_panic_and_ties_have_their_own_words() {
         expect![[r#"
             lost: tie of 1, rank 2
             acme/a on acme scored the same as bolt/b on bolt: equal scores fall to the lower failure probability, then cost, then fewer in flight, then the id. Any better figure would make it win.
-              failure_probability 0.0014285714285714457 -> 0.001428 (-0.0 %)
+              failure_probability 0.0014285714285714286 -> 0.001428 (-0.0 %)
               ttft 0.2 -> 0.1999 (-0.1 %)
               tokens_per_second 99.99999999999996 -> 100.1 (+0.1 %)
         "#]],
@@ -346,7 +346,7 @@ fn probes_panic_and_ties_have_their_own_words() {
 
 #[test]
 fn without_fallbacks_the_others_still_hear_their_margin() {
-    let single = |query: &mut Query| query.routing.provider.allow_fallbacks = false;
+    let single = |query: &mut Query| query.routing_mut().provider.allow_fallbacks = false;
     check_with(
         THREE,
         (Fastest, ""),

@@ -102,7 +102,7 @@ struct PriceCeilingBody {
 impl<'a> ParametersBody<'a> {
     /// What a decision was made under.
     pub(crate) fn new(decision: &'a Decision) -> ParametersBody<'a> {
-        let RoutingParameters { allowed, blocked, provider, .. } = &decision.parameters;
+        let RoutingParameters { allowed, blocked, provider, .. } = &*decision.parameters;
         let parameters = &decision.parameters;
         ParametersBody {
             objective: SourcedBody::new(decision.objective, |objective| objective.as_str()),

@@ -20,7 +20,7 @@ pub(crate) fn query() -> Query {
         objective: Sourced { value: Objective::Cheapest, source: Source::Metadata },
         weights: Weights::default(),
         needs: Default::default(),
-        routing: parameters(),
+        routing: Arc::new(parameters()),
         key_allowed: Vec::new(),
         key_blocked: Vec::new(),
         prompt_tokens: 812,

@@ -272,7 +272,7 @@ impl<'a> CandidateBody<'a> {
 impl TierBody {
     fn new(decision: &Decision, candidate: &Candidate) -> Option<TierBody> {
         let RoutingParameters { provider, preferred_max_latency: latency, preferred_min_throughput: rate, .. } =
-            &decision.parameters;
+            &*decision.parameters;
         let (place, grade) = place_and_grade(candidate.inputs.tier);
         let (ordered, wished) = (!provider.order.is_empty(), latency.is_some() || rate.is_some());
         (ordered || wished).then(|| TierBody {

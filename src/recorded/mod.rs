@@ -9,9 +9,10 @@ mod exact;
 mod policy;
 mod verdict;
 
+use std::sync::Arc;
+
 use pointsman_actors::domain::{
-    Catalog, Decision, DecisionCode, EndpointId, Objective, RoutingParameters, RoutingPolicy, Source, Sourced, Tick,
-    Weights,
+    Catalog, Decision, DecisionCode, EndpointId, Objective, RoutingPolicy, Source, Sourced, Tick, Weights,
 };
 use serde::{Deserialize, Serialize};
 
@@ -126,7 +127,7 @@ impl Recorded {
             router: None,
             objective: Sourced { value: objective, source: Source::Default },
             weights: Weights { latency: self.weights.latency.0, cost: self.weights.cost.0 },
-            parameters: RoutingParameters::default(),
+            parameters: Arc::default(),
             code: DecisionCode::OnlyCandidate,
             candidates: self.candidates.iter().map(candidate).collect(),
             rivals: self.rivals.iter().map(candidate).collect(),

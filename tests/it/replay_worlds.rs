@@ -94,19 +94,19 @@ fn query(dice: &mut Dice, world: &World) -> Query {
         let endpoint = endpoints[dice.below(endpoints.len() as u64) as usize].id;
         query.sticky = Some(Sticky { endpoint, cached_tokens: dice.below(30_000) as u32 });
     }
-    query.routing.provider.allow_fallbacks = !dice.one_in(4);
-    query.routing.provider.across_models = dice.one_in(4);
+    query.routing_mut().provider.allow_fallbacks = !dice.one_in(4);
+    query.routing_mut().provider.across_models = dice.one_in(4);
     if dice.one_in(4) {
-        query.routing.provider.order = vec!["p3".to_owned(), "p1".to_owned()];
+        query.routing_mut().provider.order = vec!["p3".to_owned(), "p1".to_owned()];
     }
     let wish = |bound| {
         Some(Sourced { value: Preference { p95: Some(bound), ..Preference::default() }, source: Source::TopLevel })
     };
     if dice.one_in(4) {
-        query.routing.preferred_max_latency = wish(dice.up_to(3.0));
+        query.routing_mut().preferred_max_latency = wish(dice.up_to(3.0));
     }
     if dice.one_in(4) {
-        query.routing.preferred_min_throughput = wish(dice.up_to(100.0));
+        query.routing_mut().preferred_min_throughput = wish(dice.up_to(100.0));
     }
     query
 }

@@ -22,13 +22,8 @@ pub(super) struct Case<'a> {
     pub prompt_tokens: f64,
     pub answers: f64,
     pub images: f64,
-    /// Load (ln) above which an endpoint counts as saturated.
-    pub saturation: f64,
     /// Whether anything but scores ranks endpoints of one target.
     pub has_wishes: bool,
-    /// What is left of the snapshot's weights, and of its failure counts.
-    pub weight_left: f64,
-    pub counts_left: f64,
     /// The seed of the noise; 0 for none.
     pub seed: u64,
     pub noise: Noise,
@@ -43,7 +38,6 @@ impl<'a> Case<'a> {
         seed: Option<u64>,
     ) -> Case<'a> {
         let policy = &*snapshot.policy;
-        let half_lives = now.seconds_since(snapshot.at) / policy.stats.half_life.as_secs_f64().max(1e-3);
         // Without exploration serving is what a preview says it is.
         let seed = if policy.exploration > 0.0 { seed.unwrap_or(0) } else { 0 };
         Case {
@@ -59,10 +53,7 @@ impl<'a> Case<'a> {
             prompt_tokens: f64::from(query.prompt_tokens),
             answers: f64::from(query.answers),
             images: f64::from(query.images),
-            saturation: libm::log(policy.hot_inflation.max(1.0)),
             has_wishes: has_wishes(&query.routing),
-            weight_left: libm::exp2(-half_lives),
-            counts_left: libm::exp2(-half_lives / 2.0),
             seed,
             noise: Noise::of(seed),
         }
@@ -70,6 +61,11 @@ impl<'a> Case<'a> {
 }
 
 impl Case<'_> {
+    /// Whether a load (ln) counts as saturation.
+    pub(super) fn is_saturated(&self, load: f64) -> bool {
+        load > libm::log(self.policy.hot_inflation.max(1.0))
+    }
+
     /// Whether an endpoint may hold any of the prompt in its cache.
     #[inline]
     pub(super) fn may_be_cached_at(&self, endpoint: EndpointId) -> bool {

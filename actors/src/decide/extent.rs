@@ -3,7 +3,10 @@
 //! A preview shows everybody. A decision that serves holds who may be called and what its record keeps, and of the
 //! others only who they are: writing down a hundred candidates takes as long as judging them.
 
-use super::{plan::Plan, row::Row};
+use super::{
+    plan::{Plan, best_ones},
+    row::Row,
+};
 
 /// How much of a plan is written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,15 +18,12 @@ pub(super) enum Extent {
     Best,
 }
 
-/// The best ones; more if more of them may be tried.
-const KEPT: usize = 8;
 /// Providers beside those of the best ones.
 const OTHER_PROVIDERS: usize = 8;
 
 /// The places of those who are written out, ascending. There are so many providers.
 pub(super) fn written_out(plan: &Plan<'_, '_>, extent: Extent, providers: usize) -> Vec<usize> {
-    // One more than may be tried: only then does the order of those that are kept follow from them alone.
-    let room = KEPT.max(plan.attempts as usize + 1).min(plan.order.len());
+    let room = best_ones(plan.attempts as usize).min(plan.order.len());
     let mut places = Vec::with_capacity(room + OTHER_PROVIDERS + 1);
     places.extend(0..room);
     let Some((best, others)) = plan.order.split_at_checked(room) else { return places };

@@ -62,6 +62,12 @@ impl<'a> Field<'a> {
         field
     }
 
+    /// Whether nothing but their scores orders the rows, probes aside.
+    pub(super) fn is_of_one_class(&self, case: &Case<'_>) -> bool {
+        let has_one_target = case.query.targets.len() < 2 && !case.has_wishes;
+        has_one_target || self.rows.is_sorted_by(|row, next| row.class == next.class)
+    }
+
     fn enter_model(&mut self, case: &Case<'a>, place: Place, position: u32, seen: &mut [Seen]) {
         let screen = Screen::new(case.catalog, &case.snapshot.lengths, case.query, None);
         let endpoints = case.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
@@ -130,7 +136,7 @@ impl<'a> Field<'a> {
             return;
         }
         let mut row = Row::of(case, place, index, stats, moment);
-        let (open, saturated) = (row.is_open(), row.forecast.load > case.saturation);
+        let (open, saturated) = (row.is_open(), case.is_saturated(row.forecast.load));
         if open && !saturated {
             row.role = Role::Candidate;
         } else {

@@ -112,7 +112,7 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
     scoring.rank(&mut field.rows);
-    let mut ranks = Ranks::of(&field.rows);
+    let mut ranks = Ranks::of(&field.rows, field.counts.half_open == 0 && field.is_of_one_class(case));
     let order = ranks.ordered(attempts);
     let calm_best = calm_best(case, &ranks, &order);
     let kept = is_kept(case, &order, &scoring);

@@ -27,8 +27,6 @@ pub(super) struct Moment {
     pub stuck: u32,
     /// When a paced endpoint, or one whose quota this request exceeds, takes it.
     pub due: Option<Tick>,
-    /// Seconds since its last observation.
-    pub age: f64,
     pub output_tokens: f64,
     pub output_variance: f64,
     /// Prompt tokens in its cache.
@@ -69,7 +67,7 @@ impl Moment {
     #[inline(always)]
     pub(super) fn at_ease(case: &Case<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> Option<Moment> {
         let passes = live.gate.is_passing() && case.live.provider(stats.facts.provider).gate.is_passing();
-        let takes = passes && live.due.is_none() && live.tokens.is_none() && !live.silent;
+        let takes = passes && live.due.is_none() && live.tokens.is_none() && !live.silent && live.stuck == 0;
         let at_ease = takes && !is_evidence(live.overdue, &stats.curve) && !case.may_be_cached_at(stats.facts.id);
         at_ease.then(|| Moment::of_calm(case, stats, live))
     }
@@ -86,7 +84,6 @@ impl Moment {
             floor: 0.0,
             stuck: live.stuck,
             due: None,
-            age: stats.estimates.observed.map_or(f64::INFINITY, |observed| case.now.seconds_since(observed)),
             output_tokens,
             output_variance,
             cached_tokens: 0,
@@ -124,14 +121,14 @@ pub(super) fn inputs(case: &Case<'_>, stats: &EndpointStats, moment: &Moment) ->
         prompt_slope: stats.curve.prompt_token,
         prompt_tokens: case.counted_tokens,
         cached_tokens: moment.cached_tokens,
-        weight: estimates.weight * case.weight_left,
+        weight: estimates.weight,
         per_token: estimates.per_token,
         pace_variance: estimates.per_token_variance,
-        pace_weight: estimates.pace_weight * case.weight_left,
-        failures: estimates.failures * case.counts_left + f64::from(moment.stuck),
-        successes: estimates.successes * case.counts_left,
+        pace_weight: estimates.pace_weight,
+        failures: estimates.failures + f64::from(moment.stuck),
+        successes: estimates.successes,
         usual_failure: estimates.usual_failure,
-        age: moment.age,
+        age: estimates.age,
         in_flight: moment.in_flight,
         late: moment.late,
         output_tokens: moment.output_tokens,

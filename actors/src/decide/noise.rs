@@ -60,13 +60,12 @@ impl NormalTable {
     }
 }
 
-/// By how much noise of so many ln stretches an estimate: e to the power of `x`, but for a ten-thousandth up to ±1, and
-/// rising everywhere; beyond ±12 as at ±12. How noise is shaped is ours to choose, and every candidate of every decision
-/// needs two.
+/// By how much noise of so many ln stretches an estimate: nearly e to the power of `x`, but for 0.3 % up to ±1, and rising
+/// everywhere; beyond ±8 as at ±8. How noise is shaped is ours to choose, and every candidate of every decision needs two.
 #[inline]
 pub(super) fn stretch(x: f64) -> f64 {
-    let eighth = x.clamp(-12.0, 12.0) / 8.0;
-    let root = 1.0 + eighth * (1.0 + eighth * (0.5 + eighth * (1.0 / 6.0)));
+    let eighth = x.clamp(-8.0, 8.0) / 8.0;
+    let root = 1.0 + eighth * (1.0 + eighth * 0.5);
     let square = root * root;
     let fourth = square * square;
     fourth * fourth
@@ -149,7 +148,7 @@ mod tests {
             let x = f64::from(step) / 1_000.0;
             let here = stretch(x);
             assert!(here > 0.0 && here >= before, "{x}");
-            assert!(x.abs() > 1.0 || (here / libm::exp(x) - 1.0).abs() < 1e-4, "{x}: {here}");
+            assert!(x.abs() > 1.0 || (here / libm::exp(x) - 1.0).abs() < 3e-3, "{x}: {here}");
             before = here;
         }
         assert_eq!(stretch(0.0).to_bits(), 1.0_f64.to_bits(), "no noise changes nothing");

@@ -3,7 +3,8 @@
 //! First the request that probes, if any; then by target unless models compete, by the caller's wishes, by score.
 //! Ties fall to the lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so
 //! that the order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
-//! were not tried yet, and the last of three or more goes to the one that is least likely to fail and was heard of lately.
+//! were not tried yet, and the last of three or more goes to that one of the best eight that is least likely to fail and was
+//! heard of lately.
 
 use std::cmp::Ordering;
 
@@ -21,6 +22,15 @@ const DOUBTFUL: f64 = 0.1;
 const UNHEARD: f64 = 0.05;
 /// ... and the seconds of silence that add half of it.
 const HALF_HEARD: f64 = 60.0;
+
+/// The best ones, of which records keep the figures; more if more of them may be tried. Who is tried follows from them and
+/// the best at other providers alone.
+const BEST: usize = 8;
+
+/// How many those are: one more than may be tried, at least.
+pub(super) const fn best_ones(attempts: usize) -> usize {
+    if attempts < BEST { BEST } else { attempts + 1 }
+}
 
 /// A settled plan.
 pub(super) struct Plan<'r, 'a> {
@@ -66,7 +76,7 @@ impl Ranked for Row<'_> {
     }
 
     fn silence(&self) -> f64 {
-        self.moment.age
+        self.stats.estimates.age
     }
 
     fn cost(&self) -> f64 {
@@ -195,10 +205,12 @@ fn risk<R: Ranked>(row: &R) -> f64 {
 }
 
 /// Makes the last of three or more attempts the one that is least likely to fail: what it misses, the caller sees.
-/// Among candidates of its class that are tried after it, at providers not tried yet where it is at one.
+/// Of its class among the best ones, and at providers not tried yet where it is at one.
 fn secure<R: Ranked>(order: &mut [&R], attempts: usize) {
     let Some(last) = attempts.checked_sub(1).filter(|last| *last >= 2) else { return };
-    let Some((tried, open)) = order.split_at_mut_checked(last) else { return };
+    let near = best_ones(attempts).min(order.len());
+    let near = order.get_mut(..near).unwrap_or_default();
+    let Some((tried, open)) = near.split_at_mut_checked(last) else { return };
     let Some(next) = open.first().filter(|next| next.is_candidate()) else { return };
     let class = next.class();
     let is_fresh = |row: &R| tried.iter().all(|before| before.provider() != row.provider());

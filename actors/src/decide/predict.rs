@@ -6,21 +6,15 @@
 use super::noise::{self, Doubt, normal_share};
 use crate::{
     domain::{Inputs, Objective, Prediction, RoutingPolicy},
-    stats::{Curve, EndpointStats, Outcomes},
+    stats::{Curve, EndpointStats, Evidence, Outcomes, Uncertainty, UncertaintyModel},
 };
 
 /// A late endpoint will be this much later still (ln) ...
 const STILL_LATER: f64 = 0.3;
 /// ... and that much is known about it, in observations.
 const LATE_WEIGHT: f64 = 4.0;
-/// What the long-run mean, to which an estimate returns as it ages, counts for in its doubt, in observations ...
-const LONG_RUN_WEIGHT: f64 = 3.0;
-/// ... and half-lives without an observation until it counts for so much.
-const RETURNED: f64 = 2.0;
 /// Load (ln) from which a request delays those behind it.
 const QUEUEING: f64 = 0.05;
-/// Half-lives after which an estimate gets no staler.
-const STALEST: f64 = 8.0;
 /// Share of its uncertainty that `cheapest` and `reliable` explore.
 const TIMID: f64 = 0.3;
 /// Uncertainty of ln of a failure probability, at most.
@@ -29,18 +23,13 @@ const FAILURE_DOUBT: f64 = 1.0;
 /// The constants of one decision's predictions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
-    exploration: f64,
-    /// Variance per second without an observation.
-    staleness: f64,
-    stalest: f64,
-    /// Share of the way back to the long-run mean, per second without an observation.
-    return_rate: f64,
+    uncertainty: UncertaintyModel,
+    /// Share of the uncertainty that is explored.
     doubt: f64,
     streamed: bool,
     queueing: bool,
     /// Seconds after which an attempt is given up.
     clock: f64,
-    ln_clock: f64,
     care: Option<Care>,
 }
 
@@ -57,19 +46,14 @@ impl Rules {
     pub(super) fn of(policy: &RoutingPolicy, objective: Objective, streamed: bool) -> Rules {
         let swift = matches!(objective, Objective::Fastest | Objective::Balanced);
         let reliable = objective == Objective::Reliable;
-        let half_life = policy.stats.half_life.as_secs_f64().max(1e-3);
         // What is measured is the first content, so its clock is the one that can run out.
         let clock = if streamed { policy.clocks.first_content } else { policy.clocks.total }.as_secs_f64().max(1e-3);
         Rules {
-            exploration: policy.exploration,
-            staleness: policy.staleness / half_life,
-            stalest: STALEST * half_life,
-            return_rate: 1.0 / (RETURNED * half_life),
+            uncertainty: UncertaintyModel::of(policy),
             doubt: if swift { 1.0 } else { TIMID },
             streamed,
             queueing: swift,
             clock,
-            ln_clock: libm::log(clock),
             care: reliable.then(|| Care {
                 doubt: policy.exploration,
                 ln_slow: libm::log(policy.reliable_slow.as_secs_f64().max(1e-3)),
@@ -77,19 +61,16 @@ impl Rules {
         }
     }
 
-    /// Standard deviation of what the noise doubts: the mean, more so the fewer and older its observations.
-    fn uncertainty(&self, inputs: &Inputs) -> f64 {
-        let weight = if inputs.late > 0.0 { inputs.weight.max(LATE_WEIGHT) } else { inputs.weight };
-        let usual = LONG_RUN_WEIGHT.min(inputs.successes) * (self.return_rate * inputs.age).min(1.0);
-        let of_mean = self.exploration * self.exploration * inputs.variance / (weight + usual + 0.5);
-        // Not `f64::min`, which takes five instructions to mind what is no number.
-        let age = if inputs.age < self.stalest { inputs.age } else { self.stalest };
-        (of_mean + self.staleness * age).sqrt()
-    }
-
-    /// The same of the time per token, whose age is in its weight.
-    fn pace_uncertainty(&self, inputs: &Inputs) -> f64 {
-        self.exploration * (inputs.pace_variance / (inputs.pace_weight + 0.5)).sqrt()
+    /// What the noise may doubt: what is published of the endpoint, unless requests there are late.
+    fn uncertainty(&self, inputs: &Inputs) -> Uncertainty {
+        self.uncertainty.uncertainty(&Evidence {
+            variance: inputs.variance,
+            weight: if inputs.late > 0.0 { inputs.weight.max(LATE_WEIGHT) } else { inputs.weight },
+            successes: inputs.successes,
+            age: inputs.age,
+            pace_variance: inputs.pace_variance,
+            pace_weight: inputs.pace_weight,
+        })
     }
 
     /// The failure probability as the noise has it. Few failures, counted or usual, are a vague figure.
@@ -108,7 +89,7 @@ impl Rules {
         if waited >= self.clock * curve.far {
             return 1.0;
         }
-        normal_share((libm::log(waited) - self.ln_clock) / curve.sigma)
+        normal_share(libm::log(waited / self.clock) / curve.sigma)
     }
 
     #[inline]
@@ -191,13 +172,16 @@ pub(super) struct Forecast {
 impl Forecast {
     /// The forecast under such a doubt.
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Option<Doubt>) -> Forecast {
-        Forecast::calm(inputs, curve, rules).doubted(inputs, rules, doubt)
+        let calm = Forecast::calm(inputs, curve, rules);
+        doubt.map_or(calm, |doubt| calm.doubted(inputs, rules, doubt, rules.uncertainty(inputs)))
     }
 
     /// The forecast without any.
     fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Forecast {
+        let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
         Forecast::under(&Strain::of(inputs), inputs, curve, rules, |waited, first_token, generation| {
-            (rules.runs_out(waited, curve), rules.slow(inputs, first_token, generation))
+            let failure = failure(fails, rules.runs_out(waited, curve), inputs.floor);
+            (failure, rules.slow(inputs, first_token, generation))
         })
     }
 
@@ -205,19 +189,30 @@ impl Forecast {
     /// answers that count. Of most endpoints there is not, and then this costs less: it is arithmetic from one end to
     /// the other, without a call around which all figures at hand would have to be put aside.
     #[inline(always)]
-    pub(super) fn at_ease(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Option<Forecast> {
+    pub(super) fn at_ease(
+        inputs: &Inputs,
+        stats: &EndpointStats,
+        rules: &Rules,
+        doubt: impl FnOnce() -> Option<Doubt>,
+    ) -> Option<Forecast> {
         if rules.care.is_some() || Strain::is_in(inputs) {
             return None;
         }
         let mut far_from_clock = false;
-        let forecast = Forecast::under(&Strain::NONE, inputs, curve, rules, |waited, _, _| {
-            far_from_clock = rules.is_far_from_clock(waited, curve);
-            (0.0, 0.0)
+        let forecast = Forecast::under(&Strain::NONE, inputs, &stats.curve, rules, |waited, _, _| {
+            far_from_clock = rules.is_far_from_clock(waited, &stats.curve);
+            (stats.failure, 0.0)
         });
-        far_from_clock.then_some(forecast)
+        if !far_from_clock {
+            return None;
+        }
+        Some(match doubt() {
+            Some(doubt) => forecast.doubted(inputs, rules, doubt, stats.uncertainty),
+            None => forecast,
+        })
     }
 
-    /// The forecast under a strain. `risks` gives the probabilities that a clock runs out and that the answer is too slow,
+    /// The forecast under a strain. `risks` gives the probabilities that the attempt fails and that the answer is too slow,
     /// from the seconds that the clock sees and the means of both parts of the answer.
     #[inline(always)]
     fn under(
@@ -234,8 +229,8 @@ impl Forecast {
         let first_token = median * curve.mean;
         let generation = inputs.output_tokens * curve.per_token * strain.stretch;
         let waited = if rules.streamed { median } else { first_token + generation };
-        let (runs_out, slow) = risks(waited, first_token, generation);
-        let calm = Guess { first_token, generation, failure: failure(inputs, runs_out), slow };
+        let (failure, slow) = risks(waited, first_token, generation);
+        let calm = Guess { first_token, generation, failure, slow };
         Forecast {
             load: strain.load,
             first_token: median,
@@ -246,11 +241,10 @@ impl Forecast {
         }
     }
 
-    /// The same under such a doubt, if there is any.
+    /// The same under such a doubt of what is so uncertain.
     #[inline(always)]
-    pub(super) fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Option<Doubt>) -> Forecast {
-        let Some(doubt) = doubt else { return self };
-        Forecast { noisy: self.calm.doubted(inputs, rules, doubt), ..self }
+    fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt, uncertainty: Uncertainty) -> Forecast {
+        Forecast { noisy: self.calm.doubted(inputs, rules, doubt, uncertainty), ..self }
     }
 
     /// Seconds until a sign of life is expected. Lateness is left out: what others wait for must not teach the
@@ -304,10 +298,10 @@ impl Forecast {
 
 impl Guess {
     #[inline(always)]
-    fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt) -> Guess {
+    fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt, uncertainty: Uncertainty) -> Guess {
         let stretch = |z: f64, sigma: f64| noise::stretch(rules.doubt * z * sigma);
-        let first_token = self.first_token * stretch(doubt.first_token, rules.uncertainty(inputs));
-        let generation = self.generation * stretch(doubt.pace, rules.pace_uncertainty(inputs));
+        let first_token = self.first_token * stretch(doubt.first_token, uncertainty.first_token);
+        let generation = self.generation * stretch(doubt.pace, uncertainty.pace);
         Guess {
             first_token,
             generation,
@@ -346,10 +340,9 @@ impl Strain {
 
 /// The probability that the attempt fails or runs out of time.
 #[inline(always)]
-fn failure(inputs: &Inputs, runs_out: f64) -> f64 {
-    let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
-    let failure = 1.0 - (1.0 - fails) * (1.0 - runs_out);
-    if failure > inputs.floor { failure } else { inputs.floor }
+fn failure(fails: f64, runs_out: f64, floor: f64) -> f64 {
+    let failure = fails + (1.0 - fails) * runs_out;
+    if failure > floor { failure } else { floor }
 }
 
 /// By how much unanswered requests stretch the first token.

@@ -21,16 +21,14 @@ pub(super) struct Ranks<'r, 'a> {
     keys: Vec<u64>,
     /// The two least keys of candidates without noise.
     calm: [u64; 2],
-    /// Whether keys tell everything but ties: all positions fit, and neither class nor probe goes before a score.
+    /// Whether keys tell everything but ties: all positions fit, and nothing goes before a score.
     suffice: bool,
 }
 
 impl<'r, 'a> Ranks<'r, 'a> {
-    /// Those of rows that have theirs.
-    pub(super) fn of(rows: &'r [Row<'a>]) -> Ranks<'r, 'a> {
+    /// Those of rows that have theirs. `by_score` tells that neither class nor probe goes before a score.
+    pub(super) fn of(rows: &'r [Row<'a>], by_score: bool) -> Ranks<'r, 'a> {
         let (mut least, mut next) = (OUT, OUT);
-        // Bits of any class and of every class: the same where all are of one.
-        let (mut any, mut every, mut probes) = (0, u64::MAX, false);
         let ranked = |(position, row): (u64, &Row<'_>)| {
             if row.role == Role::Out {
                 return OUT;
@@ -38,15 +36,11 @@ impl<'r, 'a> Ranks<'r, 'a> {
             if row.role == Role::Candidate {
                 let calm = key(row.calm, position);
                 (least, next) = (least.min(calm), next.min(least.max(calm)));
-            } else {
-                probes |= row.role == Role::Probe;
             }
-            (any, every) = (any | row.class, every & row.class);
             key(row.rank, position)
         };
         let keys = (0..).zip(rows).map(ranked).collect();
-        let suffice = rows.len() as u64 <= POSITION && any == every && !probes;
-        Ranks { rows, keys, calm: [least, next], suffice }
+        Ranks { rows, keys, calm: [least, next], suffice: by_score && rows.len() as u64 <= POSITION }
     }
 
     /// The candidate that would be best without noise.

@@ -1,5 +1,7 @@
 //! Writes down what was decided.
 
+use std::sync::Arc;
+
 use super::{
     case::Case,
     extent::{Extent, written_out},
@@ -50,7 +52,7 @@ pub(super) fn decided(
         router: query.router.clone(),
         objective: query.objective,
         weights: query.weights,
-        parameters: query.routing.clone(),
+        parameters: Arc::clone(&query.routing),
         code: code(case, &candidates, plan),
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,

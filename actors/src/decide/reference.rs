@@ -1,5 +1,7 @@
 //! The scores that `/models/stats` shows: every endpoint on one reference request.
 
+use std::sync::Arc;
+
 use super::{
     case::Case,
     moment::{Moment, inputs},
@@ -7,7 +9,7 @@ use super::{
     score::{Scoring, Yardsticks},
 };
 use crate::{
-    domain::{ApiType, Needs, Objective, Query, RoutingParameters, Source, Sourced, Tick, Weights},
+    domain::{ApiType, Needs, Objective, Query, Source, Sourced, Tick, Weights},
     stats::{EndpointStats, LiveView, Snapshot},
 };
 
@@ -61,7 +63,7 @@ fn query(snapshot: &Snapshot, objective: Objective) -> Query {
         objective: Sourced { value: objective, source: Source::Default },
         weights: Weights::new(balanced.latency, balanced.cost).unwrap_or_default(),
         needs: Needs::default(),
-        routing: RoutingParameters::default(),
+        routing: Arc::default(),
         key_allowed: Vec::new(),
         key_blocked: Vec::new(),
         prompt_tokens: PROMPT_TOKENS,

@@ -42,7 +42,7 @@ pub(super) fn towards(goal: Goal, case: &Case<'_>, index: u32, stats: &EndpointS
         }
     }
     let endpoint = case.catalog.endpoint(index);
-    let remade = |catalog: &Catalog| Some(EndpointStats::new(catalog, endpoint?, estimates));
+    let remade = |catalog: &Catalog| Some(EndpointStats::new(catalog, case.policy, endpoint?, estimates));
     let remade = remade(case.catalog).unwrap_or_else(|| stats.clone());
     EndpointStats { prices: stats.prices, ..remade }
 }

@@ -67,8 +67,7 @@ impl<'a> Row<'a> {
     pub(super) fn at_ease(case: &Case<'a>, place: Place, index: u32, stats: &'a EndpointStats) -> Option<Row<'a>> {
         let moment = Moment::at_ease(case, stats, case.live.endpoint(index))?;
         let inputs = inputs(case, stats, &moment);
-        let calm = Forecast::at_ease(&inputs, &stats.curve, &case.rules)?;
-        let forecast = calm.doubted(&inputs, &case.rules, case.noise.at(stats.facts.id));
+        let forecast = Forecast::at_ease(&inputs, stats, &case.rules, || case.noise.at(stats.facts.id))?;
         Some(Row { role: Role::Candidate, ..Row::new(place, index, stats, moment, forecast) })
     }
 

@@ -145,7 +145,7 @@ impl ImaginedWorld {
         }
         // What statistics keep of the catalog, of all endpoints: a provider that is on is so for all of its own.
         for (stats, endpoint) in self.snapshot.endpoints.iter_mut().zip(&catalog.endpoints) {
-            *stats = EndpointStats::new(&catalog, endpoint, stats.estimates);
+            *stats = EndpointStats::new(&catalog, &self.snapshot.policy, endpoint, stats.estimates);
         }
         self.snapshot.catalog = Arc::new(catalog);
     }

@@ -45,8 +45,8 @@ pub(super) fn tier(case: &Case<'_>, row: &Row<'_>) -> u32 {
 fn grade(case: &Case<'_>, row: &Row<'_>) -> u32 {
     let (routing, estimates) = (&case.query.routing, &row.stats.estimates);
     let margin = case.query.latency_margin.max(f64::MIN_POSITIVE);
-    let forgotten = estimates.weight * case.weight_left < FORGOTTEN && margin < AT_EASE;
-    if row.moment.in_flight == 0 && (estimates.observed.is_none() || forgotten) {
+    let forgotten = estimates.weight < FORGOTTEN && margin < AT_EASE;
+    if row.moment.in_flight == 0 && (estimates.age.is_infinite() || forgotten) {
         return 0;
     }
     let first_token = (row.forecast.first_token * margin, row.stats.curve.sigma);

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::{Circuit, Detail, EndpointId, Objective, Query, RoutingParameters, Sourced, Tick, Weights};
 
 /// What the routing decided for one request, and everything it decided it with.
@@ -12,7 +14,7 @@ pub struct Decision {
     /// The weights of `balanced`.
     pub weights: Weights,
     /// The routing parameters as merged.
-    pub parameters: RoutingParameters,
+    pub parameters: Arc<RoutingParameters>,
     /// Why the first candidate is the first.
     pub code: DecisionCode,
     /// In the order in which they will be tried; the first is the choice.

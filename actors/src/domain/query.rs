@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::{ApiType, Modalities, ModelPattern, Objective, ParameterSet, Sticky, Target, Usd, Weights};
 
 /// Where in a request a routing parameter stood; the order is the order of precedence, strongest first.
@@ -191,7 +193,7 @@ pub struct Query {
     /// What the request cannot do without.
     pub needs: Needs,
     /// Restrictions of the caller, the alias and the key together.
-    pub routing: RoutingParameters,
+    pub routing: Arc<RoutingParameters>,
     /// Models the key may use, any when empty: refusals say `key_policy`.
     pub key_allowed: Vec<ModelPattern>,
     /// Models the key may never use.
@@ -211,4 +213,11 @@ pub struct Query {
     /// How much stricter than its bounds `preferred_max_latency` is to be read: what the target's history asks for. 1 at
     /// first, above after too many misses, somewhat below where much is left of the error budget.
     pub latency_margin: f64,
+}
+
+impl Query {
+    /// The routing parameters, to be changed.
+    pub fn routing_mut(&mut self) -> &mut RoutingParameters {
+        Arc::make_mut(&mut self.routing)
+    }
 }

@@ -68,7 +68,7 @@ impl EndpointStatistics {
         Estimates {
             fit: self.first_token.fit(now, prior, &policy.stats),
             weight: self.first_token.weight(now, &policy.stats),
-            observed: self.first_token.observed(),
+            age: self.first_token.observed().map_or(f64::INFINITY, |observed| now.seconds_since(observed)),
             per_token: self.throughput.mean(prior.per_token),
             pace_weight: self.throughput.weight(now, &policy.stats),
             per_token_variance: self.throughput.variance(),

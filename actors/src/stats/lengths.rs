@@ -22,8 +22,12 @@ struct Length {
     weight: f64,
     /// Mean squared distance from the mean, relative to its square.
     spread: f64,
-    /// Variance of ln tokens, kept ready: every decision needs it, and none computes it.
+    /// Variance of ln tokens. Kept ready like what follows, because every decision needs it.
     variance: f64,
+    /// What the mean adds to what is expected ...
+    known: f64,
+    /// ... and the share of one pseudo-observation of the cold value, which keeps a single odd answer from ruling.
+    cold: f64,
 }
 
 impl Default for Length {
@@ -35,7 +39,8 @@ impl Default for Length {
 impl Length {
     fn known(mean: f64, weight: f64, spread: f64) -> Length {
         let variance = libm::log1p((spread * weight + COLD_SPREAD) / (weight + 1.0));
-        Length { mean, weight, spread, variance }
+        let cold = 1.0 / (weight + 1.0);
+        Length { mean, weight, spread, variance, known: mean * weight * cold, cold }
     }
 }
 
@@ -97,10 +102,9 @@ impl ClassLengths<'_> {
     /// Expected output tokens at an endpoint of the model whose longest answer is that, and the variance of their ln.
     #[must_use]
     pub fn expected(&self, model: u32, longest_answer: u32) -> (f64, f64) {
-        let known = self.models.get(model as usize);
-        let Length { mean, weight, variance, .. } = known.copied().unwrap_or_default();
-        // One pseudo-observation of the cold value keeps a single odd answer from ruling.
-        let mean = (mean * weight + self.class.cold) / (weight + 1.0);
+        let length = self.models.get(model as usize);
+        let Length { known, cold, variance, .. } = length.copied().unwrap_or_default();
+        let mean = known + cold * self.class.cold;
         let longest = f64::from(longest_answer);
         let most = if self.class.most < longest { self.class.most } else { longest };
         (if mean < most { mean } else { most }, variance)

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Fit, OutputLengths};
+use super::{Evidence, Fit, Outcomes, OutputLengths, Uncertainty, UncertaintyModel};
 use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick};
 
 /// Everything slow that a decision reads.
@@ -34,6 +34,10 @@ pub struct EndpointStats {
     pub estimates: Estimates,
     /// What follows from them.
     pub curve: Curve,
+    /// How sure they are.
+    pub uncertainty: Uncertainty,
+    /// Probability that an attempt fails, those that hang now left out.
+    pub failure: f64,
     /// 95th percentile of the total time over its median.
     pub total_p95: f64,
     /// The same of the time to the first token.
@@ -43,15 +47,17 @@ pub struct EndpointStats {
 }
 
 impl EndpointStats {
-    /// The estimates of an endpoint with what follows from them.
+    /// The estimates of an endpoint with what follows from them under a policy.
     #[must_use]
-    pub fn new(catalog: &Catalog, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
+    pub fn new(catalog: &Catalog, policy: &RoutingPolicy, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
         let fit = &estimates.fit;
         let prompt_token = fit.prompt_slope * libm::exp(fit.intercept);
         EndpointStats {
             facts: Facts::of(catalog, endpoint),
             estimates,
             curve: Curve::of(fit.intercept, fit.variance, estimates.per_token, prompt_token),
+            uncertainty: UncertaintyModel::of(policy).uncertainty(&estimates.evidence()),
+            failure: Outcomes::probability(estimates.failures, estimates.successes, estimates.usual_failure),
             total_p95: libm::exp(estimates.tail),
             first_token_p95: libm::exp(estimates.first_tail),
             prices: Prices::of(&endpoint.pricing),
@@ -116,8 +122,8 @@ pub struct Estimates {
     pub fit: Fit,
     /// Observations it rests on.
     pub weight: f64,
-    /// When the last of them came.
-    pub observed: Option<Tick>,
+    /// Seconds since the last of them; infinite before the first.
+    pub age: f64,
     /// Mean ln seconds per output token.
     pub per_token: f64,
     /// Observations that rests on.
@@ -134,6 +140,19 @@ pub struct Estimates {
     pub successes: f64,
     /// The failure probability that is usual among its siblings.
     pub usual_failure: f64,
+}
+
+impl Estimates {
+    fn evidence(&self) -> Evidence {
+        Evidence {
+            variance: self.fit.variance,
+            weight: self.weight,
+            successes: self.successes,
+            age: self.age,
+            pace_variance: self.per_token_variance,
+            pace_weight: self.pace_weight,
+        }
+    }
 }
 
 /// What follows from an endpoint's estimates alone.

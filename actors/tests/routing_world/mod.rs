@@ -26,8 +26,7 @@ use pointsman_actors::{
     domain::{
         Alias, ApiType, Candidate, Catalog, Cause, Decision, Endpoint, EndpointId, EndpointLimits, FailureKind,
         Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
-        ProviderState, Query, RouteError, RoutingParameters, RoutingPolicy, Source, Sourced, Target, Tick, Usd,
-        Weights,
+        ProviderState, Query, RouteError, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
     },
     stats::{EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, Snapshot, TokensLeft},
 };
@@ -146,11 +145,10 @@ impl Entry {
             knee: self.number("knee", "").unwrap_or(16.0),
             variance: 0.09,
         };
-        let idle = Duration::from_secs_f64(self.number("idle", "").unwrap_or(0.0));
         let estimates = Estimates {
             fit,
             weight: seen(self.number("w", "").unwrap_or(30.0)),
-            observed: (!unseen).then(|| NOW.before(idle)),
+            age: if unseen { f64::INFINITY } else { self.number("idle", "").unwrap_or(0.0) },
             per_token: (1.0 / self.number("", "tps").unwrap_or(100.0)).ln(),
             pace_weight: seen(30.0),
             per_token_variance: 0.04,
@@ -160,7 +158,7 @@ impl Entry {
             successes: seen(self.number("ok", "").unwrap_or(30.0)),
             usual_failure: 0.01,
         };
-        EndpointStats::new(catalog, endpoint, estimates)
+        EndpointStats::new(catalog, &RoutingPolicy::default(), endpoint, estimates)
     }
 
     fn live(&self) -> LiveEndpoint {
@@ -289,7 +287,7 @@ impl World {
             objective: Sourced { value: objective, source: Source::Metadata },
             weights: Weights::default(),
             needs: Needs::default(),
-            routing: RoutingParameters::default(),
+            routing: Arc::default(),
             key_allowed: Vec::new(),
             key_blocked: Vec::new(),
             prompt_tokens: 1000,
