@@ -378,8 +378,8 @@ fn a_probe_that_is_taken_away_when_it_is_late_has_failed() {
     let change = rig.finish(raced, 12.0, LEFT).unwrap();
     assert_eq!(change.cause.map(|cause| cause.kind), Some(FailureKind::Timeout));
     assert_eq!(rig.circuit("acme/a", 12.1), "open");
-    assert_eq!(rig.plan(17.0), "bolt/b", "11 s, a little less or more");
-    assert_eq!(rig.plan(26.0), "acme/a? bolt/b");
+    assert_eq!(rig.plan(35.0), "bolt/b", "25 s, a little less or more");
+    assert_eq!(rig.plan(42.0), "acme/a? bolt/b");
 }
 
 #[test]

@@ -197,6 +197,7 @@ fn breaker_policy(section: &Section<'_>, default: BreakerPolicy) -> BreakerPolic
         base: section.seconds("base_s", 0.001..=3600.0).unwrap_or(default.base),
         factor: section.number("factor", 1.0..=4.0).unwrap_or(default.factor),
         max_steps: section.integer("max_steps", 1..=20).unwrap_or(default.max_steps),
+        timeout_step: section.integer("timeout_step", 1..=20).unwrap_or(default.timeout_step),
     }
 }
 

@@ -94,6 +94,8 @@ pub struct BreakerPolicy {
     pub factor: f64,
     /// Openings after which the time no longer grows.
     pub max_steps: u32,
+    /// As the how manyth an opening counts at least when the last failure was a time-out.
+    pub timeout_step: u32,
 }
 
 /// When it is worth knowing where a conversation was served last.
@@ -179,7 +181,13 @@ impl Default for RoutingPolicy {
             balanced: BalancedPolicy { latency: 0.5, cost: 0.5 },
             hedge: HedgePolicy { objectives: vec![super::Objective::Fastest], sigma: 1.9, budget: 0.02 },
             retry: RetryPolicy { max_attempts: 3, budget_ratio: 0.2 },
-            breaker: BreakerPolicy { consecutive: 3, base: Duration::from_secs(5), factor: 2.25, max_steps: 5 },
+            breaker: BreakerPolicy {
+                consecutive: 3,
+                base: Duration::from_secs(5),
+                factor: 2.25,
+                max_steps: 5,
+                timeout_step: 3,
+            },
             pacing: true,
             sticky: StickyPolicy {
                 enabled: true,

@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::Gate;
-use crate::domain::{BreakerPolicy, Cause, ExclusionReason, Tick};
+use crate::domain::{BreakerPolicy, Cause, ExclusionReason, FailureKind, Tick};
 
 /// First and longest time that a configuration fault closes something.
 const FAULT_BASE: Duration = Duration::from_secs(60);
@@ -172,7 +172,10 @@ impl Breaker {
             (State::Probing { since }, Caller::Probe) => since,
             _ => return,
         };
-        self.opens = (self.opens + 1).min(policy.max_steps.max(1));
+        // Whoever asks a hanging endpoint has to wait for nothing, so it is asked less often.
+        let hangs = self.last.is_some_and(|last| last.kind == FailureKind::Timeout);
+        let least = if hangs { policy.timeout_step } else { 1 };
+        self.opens = (self.opens + 1).max(least).min(policy.max_steps.max(1));
         let time = policy.open_for(self.opens).as_secs_f64() * jitter(self.opens);
         let until = now.plus(Duration::try_from_secs_f64(time).unwrap_or(policy.base));
         self.state = State::Open { until: until.max(held) };
@@ -219,9 +222,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{FailureKind, RoutingPolicy};
+    use crate::domain::RoutingPolicy;
 
     const SERVER: Cause = Cause { kind: FailureKind::Server, status: Some(500) };
+    const TIMEOUT: Cause = Cause { kind: FailureKind::Timeout, status: None };
 
     fn policy() -> BreakerPolicy {
         RoutingPolicy::default().breaker
@@ -232,7 +236,7 @@ mod tests {
     }
 
     /// Plays a script of `<seconds> <event>` steps on one breaker and gives the gate at its end.
-    /// Events: `fail`, `refused`, `ok`, `429:<seconds>`, `404`, `probe` (admit as one), `panic` (admit in panic),
+    /// Events: `fail`, `refused`, `timeout` (those two open at once), `ok`, `429:<seconds>`, `404`, `probe` (admit as one), `panic` (admit in panic),
     /// `probe-ok`, `probe-fail`, `probe-429:<seconds>`, `probe-404`, `probe-gone`, `panic-ok`, `panic-fail`, `look`.
     fn played(script: &str) -> String {
         let mut breaker = Breaker::default();
@@ -262,9 +266,9 @@ mod tests {
         };
         let seconds = number.map(Duration::from_secs_f64);
         match event {
-            "fail" | "refused" => {
-                breaker.count(SERVER);
-                let trips = event == "refused" || breaker.failures() >= policy().consecutive;
+            "fail" | "refused" | "timeout" => {
+                breaker.count(if event == "timeout" { TIMEOUT } else { SERVER });
+                let trips = event != "fail" || breaker.failures() >= policy().consecutive;
                 breaker.trip(now, caller, trips, &policy(), |_| 1.0);
             }
             "ok" => _ = breaker.succeed(caller),
@@ -289,6 +293,11 @@ mod tests {
             ("0 refused, 1 refused, 2 fail", "open until 5"),
             ("0 refused, 1 ok", "open until 5"),
             ("0 refused, 5 look", "half-open since 5"),
+            // a time-out counts as the third opening at least
+            ("0 timeout", "open until 25.3125"),
+            ("0 timeout, 26 probe, 28 probe-timeout", "open until 84.953125"),
+            ("0 refused, 6 probe, 8 probe-timeout", "open until 33.3125"),
+            ("0 timeout, 26 probe, 27 probe-ok, 28 refused", "open until 53.3125"),
             // half-open: one probe, and each verdict of it
             ("0 refused, 6 probe", "probing since 5"),
             ("0 refused, 6 probe, 6.5 probe", "probing since 5"),
@@ -362,7 +371,7 @@ mod tests {
     }
 
     fn any_event() -> impl Strategy<Value = String> {
-        let ends = ["fail", "refused", "ok", "429:2", "429:40", "404", "gone"];
+        let ends = ["fail", "refused", "timeout", "ok", "429:2", "429:40", "404", "gone"];
         let callers = ["", "probe-", "panic-"];
         prop_oneof![
             (prop::sample::select(ends.to_vec()), prop::sample::select(callers.to_vec()))
