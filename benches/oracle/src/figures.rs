@@ -47,7 +47,7 @@ pub struct Figures {
 /// A dead endpoint that used to be chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outage {
-    /// Failed first attempts dispatched after the first failure was read, probes left out.
+    /// First attempts that failed or lost a race, dispatched after the first failure was read, probes left out.
     pub after_first: usize,
     /// All first attempts that failed or lost a race, probes included.
     pub wasted: usize,
@@ -170,7 +170,7 @@ fn outage(world: &World, run: &Run, oracle: &Run, event: &Event) -> Option<Outag
     let read = wasted().filter_map(|attempt| attempt.failed).fold(f64::INFINITY, f64::min);
     let known = wasted().next().map_or(read, |first| read.min(first.at + usual_most(world, endpoint)));
     Some(Outage {
-        after_first: wasted().filter(|attempt| !attempt.probe && attempt.failed.is_some() && attempt.at > read).count(),
+        after_first: wasted().filter(|attempt| !attempt.probe && attempt.at > read).count(),
         wasted: wasted().count(),
         unaware: wasted().filter(|attempt| attempt.at <= known).count(),
         detected: until(during, from, &|share| share <= 0.5 * former),

@@ -111,7 +111,7 @@ fn outages(cells: &[Cell]) -> Sheet {
     let header = [
         "outages",
         "number",
-        "failed after the first, mean / most",
+        "lost after the first, mean / most",
         "wasted, mean / most",
         "of these unaware, mean / most",
         "left after s, median / most",
