@@ -15,7 +15,7 @@ pub struct Goal {
 
 /// Attempts per request where nothing is wrong.
 pub const ATTEMPTS_PER_REQUEST: f64 = 1.06;
-/// Failed first attempts dispatched after the first failure of a dead endpoint was read.
+/// First attempts lost after the first failure of a dead endpoint was read.
 pub const AFTER_FIRST: usize = 3;
 /// Failed first attempts in an outage, probes included.
 pub const WASTED: usize = 10;
