@@ -42,7 +42,7 @@ fn decisions(c: &mut Criterion) {
     let mut group = c.benchmark_group("decide");
     for size in SIZES {
         let world = world(size);
-        for objective in [Objective::Fastest, Objective::Cheapest] {
+        for objective in Objective::ALL {
             let query = world.query(objective, "");
             let mut seed = 0;
             group.bench_function(BenchmarkId::new(objective.as_str(), size), |b| {

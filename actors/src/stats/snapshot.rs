@@ -19,7 +19,7 @@ pub struct Snapshot {
     pub policy: Arc<RoutingPolicy>,
     /// The moment up to which everything was decayed: that of the newest event, or later while nothing happens.
     pub at: Tick,
-    /// By position in the catalog.
+    /// By position in the catalog; worked out under `policy`.
     pub endpoints: Vec<EndpointStats>,
     /// Expected output tokens.
     pub lengths: OutputLengths,

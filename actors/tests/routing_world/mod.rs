@@ -135,7 +135,7 @@ impl Entry {
         }
     }
 
-    fn stats(&self, catalog: &Catalog, endpoint: &Endpoint) -> EndpointStats {
+    fn stats(&self, catalog: &Catalog, policy: &RoutingPolicy, endpoint: &Endpoint) -> EndpointStats {
         let unseen = self.has("unseen");
         let seen = |otherwise: f64| if unseen { 0.0 } else { otherwise };
         let fit = Fit {
@@ -158,7 +158,7 @@ impl Entry {
             successes: seen(self.number("ok", "").unwrap_or(30.0)),
             usual_failure: 0.01,
         };
-        EndpointStats::new(catalog, &RoutingPolicy::default(), endpoint, estimates)
+        EndpointStats::new(catalog, policy, endpoint, estimates)
     }
 
     fn live(&self) -> LiveEndpoint {
@@ -252,12 +252,13 @@ impl World {
             ParameterNames::published(),
         );
         let catalog = Arc::new(catalog.expect("a catalog"));
-        let stats = entries.iter().zip(&catalog.endpoints).map(|(entry, endpoint)| entry.stats(&catalog, endpoint));
+        let stats = entries.iter().zip(&catalog.endpoints);
+        let stats = stats.map(|(entry, endpoint)| entry.stats(&catalog, &policy, endpoint)).collect();
         let snapshot = Snapshot {
             version: 7,
             policy: Arc::new(policy),
             at: NOW,
-            endpoints: stats.collect(),
+            endpoints: stats,
             lengths: OutputLengths::new(&catalog),
             catalog,
         };
