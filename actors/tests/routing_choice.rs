@@ -3,7 +3,7 @@
 
 mod routing_world;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use pointsman_actors::{
     decide::{decide, decide_to_serve, fill_selection_probabilities, reason_sentence, reference_scores, replay},
@@ -109,6 +109,27 @@ fn the_last_of_three_attempts_goes_to_nobody_who_may_have_died_in_silence() {
     let world = |idle: &str| format!("acme/a 100ms | bolt/b 200ms | core/c 300ms ok200 {idle} | dawn/d 600ms ok60");
     check(Fastest, &world(""), "", "acme/a bolt/b core/c dawn/d");
     check(Fastest, &world("idle300"), "", "acme/a bolt/b dawn/d core/c");
+}
+
+#[test]
+fn the_last_of_three_attempts_goes_to_one_of_the_eight_best() {
+    let world = |safe_ms: u32| {
+        let others = (1..=8).map(|n| format!("m{n}/x {n}00ms ok200 bad2"));
+        others.chain([format!("safe/s {safe_ms}ms ok200")]).collect::<Vec<_>>().join(" | ")
+    };
+    check(Fastest, &world(750), "", "m1/x m2/x safe/s m3/x m4/x m5/x m6/x m7/x m8/x");
+    check(Fastest, &world(1000), "", "m1/x m2/x m3/x m4/x m5/x m6/x m7/x m8/x safe/s");
+}
+
+#[test]
+fn estimates_are_those_of_the_last_publication_whenever_they_are_read() {
+    let world = World::of("acme/a 100ms w3 idle90 | bolt/b 120ms w30");
+    let inputs = |now| {
+        let query = world.query(Fastest, "");
+        let decision = decide(&world.snapshot, &world.live, &query, now, Some(7)).unwrap();
+        decision.candidates.iter().map(|candidate| (candidate.endpoint, candidate.inputs)).collect::<Vec<_>>()
+    };
+    assert_eq!(inputs(NOW), inputs(NOW.plus(Duration::from_secs(60))), "publishing again is what ages them");
 }
 
 #[test]
