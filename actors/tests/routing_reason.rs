@@ -78,7 +78,7 @@ fn the_most_reliable_leads_with_its_failures() {
         (0, 1),
         expect![[r#"
             reliable: acme/a on acme, failure 2.9 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012;
-            score 12.6 %, next best bolt/b on bolt 22.5 % (+78 %);
+            score 12.4 %, next best bolt/b on bolt 22.3 % (+81 %);
             2 candidates;
             explored: no;
             attempts: 1.

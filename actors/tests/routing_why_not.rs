@@ -73,8 +73,8 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "bolt/b",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 10.2 % (+131 %), most of it in slow. It would win with 139 instead of 100 tokens per second (+39 %), everything else equal.
-              tokens_per_second 99.99999999999996 -> 138.6 (+38.6 %)
+            bolt/b on bolt lost to acme/a on acme by 9.9 % (+129 %), most of it in slow. It would win with 136 instead of 100 tokens per second (+36 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 136.4 (+36.4 %)
         "#]],
     );
     check(
@@ -98,7 +98,7 @@ fn a_single_figure_may_not_be_enough() {
         "bolt/b",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 36.6 % (+467 %), most of it in failure. No change of a single figure would be enough.
+            bolt/b on bolt lost to acme/a on acme by 36.6 % (+475 %), most of it in failure. No change of a single figure would be enough.
         "#]],
     );
     check(

@@ -59,6 +59,9 @@ impl<'a> Field<'a> {
         if case.has_wishes {
             field.rows.iter_mut().for_each(|row| row.class |= u64::from(tier(case, row)));
         }
+        if case.rules.minds_slowness() {
+            add_slowness(case, &mut field.rows);
+        }
         field
     }
 
@@ -145,6 +148,15 @@ impl<'a> Field<'a> {
             self.counts.half_open += usize::from(!open && matches!(row.moment.gate, Gate::HalfOpen { .. }));
         }
         self.rows.push(row);
+    }
+}
+
+/// Adds how likely answers are too slow. A call of its own: as a loop without anything beside it, it is worked off two rows at
+/// a time.
+#[inline(never)]
+fn add_slowness(case: &Case<'_>, rows: &mut [Row<'_>]) {
+    for row in rows {
+        row.add_slowness(case);
     }
 }
 

@@ -9,6 +9,7 @@
 //! moment (`gates`), what remains is scored (`score`) and put in order (`ranks`, `plan`). What is told about it afterwards
 //! lives in `reason` and `hint`.
 
+mod approx;
 mod case;
 mod chance;
 mod change;

@@ -71,50 +71,9 @@ pub(super) fn stretch(x: f64) -> f64 {
     fourth * fourth
 }
 
-/// e to the power of `x`, to eight digits; beyond ±690 as at ±690. Without a branch or a division, and several times
-/// faster for that where arguments vary.
-#[inline]
-pub(super) fn exp(x: f64) -> f64 {
-    // Adding it rounds to a whole number, which is then found in the lowest bits of the sum.
-    const ROUNDING: f64 = 6_755_399_441_055_744.0;
-    // ln 2 in two parts; the first has so few digits that a power of two times it is exact.
-    const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
-    const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    let x = x.clamp(-690.0, 690.0);
-    let shifted = x * std::f64::consts::LOG2_E + ROUNDING;
-    let power = shifted - ROUNDING;
-    let rest = x - power * LN_2_HIGH - power * LN_2_LOW;
-    let scale = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
-    scale * taylor(rest)
-}
-
-/// The series of e to the power of `x`, exact enough below ½ ln 2. Its terms are gathered in pairs, so that they need
-/// not wait for each other.
-#[inline]
-fn taylor(x: f64) -> f64 {
-    const fn over(divisor: u64) -> f64 {
-        1.0 / divisor as f64
-    }
-    let x2 = x * x;
-    let pair = |low: f64, high: f64| low + x * high;
-    let first = pair(1.0, 1.0) + x2 * pair(over(2), over(6));
-    let last = pair(over(24), over(120)) + x2 * pair(over(720), over(5_040));
-    first + x2 * x2 * last
-}
-
 /// The share of the standard normal distribution below `z`.
 pub(super) fn normal_share(z: f64) -> f64 {
     0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
-}
-
-/// The same to seven digits after the point, several times faster: the approximation of Abramowitz and Stegun, 26.2.17.
-pub(super) fn share(z: f64) -> f64 {
-    const SERIES: [f64; 5] = [1.330_274_429, -1.821_255_978, 1.781_477_937, -0.356_563_782, 0.319_381_530];
-    /// 1 ÷ √(2π)
-    const PEAK: f64 = 0.398_942_280_401_432_7;
-    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
-    let beyond = PEAK * exp(-0.5 * z * z) * SERIES.iter().fold(0.0, |sum, factor| (sum + factor) * t);
-    if z > 0.0 { 1.0 - beyond } else { beyond }
 }
 
 /// By bisection: slow, needs no magic numbers, and runs once.
@@ -156,31 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn the_exponential_is_right_to_eight_digits() {
-        for step in -40_000..=40_000 {
-            let x = f64::from(step) / 1_000.0;
-            let (here, there) = (exp(x), libm::exp(x));
-            assert!((here / there - 1.0).abs() < 1e-8, "{x}: {here} {there}");
-        }
-        for far in [690.0, 1e9, f64::INFINITY] {
-            assert!(exp(far).is_finite() && exp(-far) > 0.0);
-        }
-    }
-
-    #[test]
     fn quantiles_are_the_known_ones() {
         assert!((quantile(0.95) - 1.644_853_627).abs() < 1e-8);
         assert!(quantile(0.5).abs() < 1e-12);
         assert!((normal_share(1.0) - 0.841_344_746).abs() < 1e-8);
-    }
-
-    #[test]
-    fn the_fast_share_is_right_to_seven_digits_and_never_leaves_its_bounds() {
-        for step in -4_000..=4_000 {
-            let z = f64::from(step) / 100.0;
-            assert!((share(z) - normal_share(z)).abs() < 1e-7, "{z}");
-            assert!((0.0..=1.0).contains(&share(z)), "{z}");
-        }
     }
 
     #[test]

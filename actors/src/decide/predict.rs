@@ -3,7 +3,10 @@
 //! Made from a candidate's recorded [`Inputs`] and nothing else that is not policy, so that a replay of the
 //! record finds the same bits.
 
-use super::noise::{self, Doubt, normal_share};
+use super::{
+    approx,
+    noise::{self, Doubt},
+};
 use crate::{
     domain::{Inputs, Objective, Prediction, RoutingPolicy},
     stats::{Curve, EndpointStats, Evidence, Outcomes, Uncertainty, UncertaintyModel},
@@ -17,8 +20,10 @@ const LATE_WEIGHT: f64 = 4.0;
 const QUEUEING: f64 = 0.05;
 /// Share of its uncertainty that `cheapest` and `reliable` explore.
 const TIMID: f64 = 0.3;
-/// Uncertainty of ln of a failure probability, at most.
-const FAILURE_DOUBT: f64 = 1.0;
+/// No answer is expected sooner, seconds ...
+const LEAST_TIME: f64 = 1e-9;
+/// ... or with less spread, ln.
+const LEAST_SIGMA: f64 = 1e-3;
 
 /// The constants of one decision's predictions.
 #[derive(Debug, Clone, Copy)]
@@ -30,16 +35,9 @@ pub(super) struct Rules {
     queueing: bool,
     /// Seconds after which an attempt is given up.
     clock: f64,
-    care: Option<Care>,
-}
-
-/// What `reliable` alone minds.
-#[derive(Debug, Clone, Copy)]
-struct Care {
-    /// Share of its uncertainty by which a failure probability is doubted.
-    doubt: f64,
-    /// ln of the seconds beyond which an answer is too slow.
-    ln_slow: f64,
+    /// ln of the seconds beyond which an answer is too slow. That, and how sure it is how often an endpoint fails, matters to
+    /// `reliable` alone.
+    ln_slow: Option<f64>,
 }
 
 impl Rules {
@@ -54,11 +52,13 @@ impl Rules {
             streamed,
             queueing: swift,
             clock,
-            care: reliable.then(|| Care {
-                doubt: policy.exploration,
-                ln_slow: libm::log(policy.reliable_slow.as_secs_f64().max(1e-3)),
-            }),
+            ln_slow: reliable.then(|| libm::log(policy.reliable_slow.as_secs_f64().max(1e-3))),
         }
+    }
+
+    /// Whether it matters how likely an answer is too slow.
+    pub(super) fn minds_slowness(&self) -> bool {
+        self.ln_slow.is_some()
     }
 
     /// What the noise may doubt: what is published of the endpoint, unless requests there are late.
@@ -70,15 +70,9 @@ impl Rules {
             age: inputs.age,
             pace_variance: inputs.pace_variance,
             pace_weight: inputs.pace_weight,
+            failures: inputs.failures,
+            usual_failure: inputs.usual_failure,
         })
-    }
-
-    /// The failure probability as the noise has it. Few failures, counted or usual, are a vague figure.
-    fn doubted(&self, fails: f64, inputs: &Inputs, doubt: Doubt) -> f64 {
-        let Some(care) = self.care else { return fails };
-        let failures = inputs.failures + Outcomes::PRIOR_WEIGHT * inputs.usual_failure;
-        let sigma = ((1.0 - fails) / failures.max(1e-9)).sqrt().min(FAILURE_DOUBT);
-        (fails * noise::stretch(care.doubt * doubt.failure * sigma)).min(1.0)
     }
 
     /// The probability that the clock runs out on what takes so many seconds.
@@ -89,30 +83,13 @@ impl Rules {
         if waited >= self.clock * curve.far {
             return 1.0;
         }
-        normal_share(libm::log(waited / self.clock) / curve.sigma)
+        noise::normal_share(libm::log(waited / self.clock) / curve.sigma)
     }
 
     #[inline]
     fn is_far_from_clock(&self, waited: f64, curve: &Curve) -> bool {
         waited * curve.far <= self.clock
     }
-
-    /// The probability that an answer is too slow.
-    #[inline]
-    fn slow(&self, inputs: &Inputs, first_token: f64, generation: f64) -> f64 {
-        // Copied out: were their address given away, all inputs would have to be in memory.
-        let variances = Variances::of(inputs);
-        self.care.map_or(0.0, |care| outlasting(care.ln_slow, variances, first_token, generation))
-    }
-}
-
-/// The probability that a whole answer takes longer than a time given as ln of its seconds. A call of its own, so that
-/// objectives to which it does not matter are spared its code.
-#[inline(never)]
-fn outlasting(ln_slow: f64, variances: Variances, first_token: f64, generation: f64) -> f64 {
-    let variance = variances.of_whole(first_token, generation);
-    let ln_median = libm::log((first_token + generation).max(1e-9)) - 0.5 * variance;
-    noise::share((ln_median - ln_slow) / variance.sqrt().max(1e-3))
 }
 
 /// Variances of ln of the two parts of an answer: up to its first token, and from there on.
@@ -127,15 +104,13 @@ impl Variances {
         Variances { first_token: inputs.variance, generation: inputs.pace_variance + inputs.output_variance }
     }
 
-    /// Variance of ln of what a whole answer takes: that of the log-normal with mean and variance of the sum of its two
-    /// parts, both given by their mean.
+    /// Variance of ln of what a whole answer takes, of whose two parts these are the means: where one of them is a share of
+    /// it, the whole has that share of its ln.
+    #[inline]
     fn of_whole(self, first_token: f64, generation: f64) -> f64 {
-        let relative = |variance: f64| noise::exp(variance) - 1.0;
-        let sum = (first_token + generation).max(1e-9);
-        let (first, rest) = (first_token / sum, generation / sum);
-        let first = first * first * relative(self.first_token);
-        let rest = rest * rest * relative(self.generation);
-        libm::log(1.0 + first + rest)
+        let sum = (first_token + generation).max(LEAST_TIME);
+        let parts = first_token * first_token * self.first_token + generation * generation * self.generation;
+        parts / (sum * sum)
     }
 }
 
@@ -172,22 +147,17 @@ pub(super) struct Forecast {
 impl Forecast {
     /// The forecast under such a doubt.
     pub(super) fn of(inputs: &Inputs, curve: &Curve, rules: &Rules, doubt: Option<Doubt>) -> Forecast {
-        let calm = Forecast::calm(inputs, curve, rules);
-        doubt.map_or(calm, |doubt| calm.doubted(inputs, rules, doubt, rules.uncertainty(inputs)))
-    }
-
-    /// The forecast without any.
-    fn calm(inputs: &Inputs, curve: &Curve, rules: &Rules) -> Forecast {
         let fails = Outcomes::probability(inputs.failures, inputs.successes, inputs.usual_failure);
-        Forecast::under(&Strain::of(inputs), inputs, curve, rules, |waited, first_token, generation| {
-            let failure = failure(fails, rules.runs_out(waited, curve), inputs.floor);
-            (failure, rules.slow(inputs, first_token, generation))
-        })
+        let calm = Forecast::under(&Strain::of(inputs), inputs, curve, rules, |waited| {
+            failure(fails, rules.runs_out(waited, curve), inputs.floor)
+        });
+        let forecast = doubt.map_or(calm, |doubt| calm.doubted(rules, doubt, rules.uncertainty(inputs)));
+        forecast.with_slowness(inputs, rules)
     }
 
-    /// The same, unless there is more to it: load beyond the knee, requests that are late, a clock that may run out, slow
-    /// answers that count. Of most endpoints there is not, and then this costs less: it is arithmetic from one end to
-    /// the other, without a call around which all figures at hand would have to be put aside.
+    /// The same but for slowness, unless there is more to it: load beyond the knee, requests that are late, a clock that may
+    /// run out. Of most endpoints there is not, and then this costs less: it is arithmetic from one end to the other, without
+    /// a call around which all figures at hand would have to be put aside.
     #[inline(always)]
     pub(super) fn at_ease(
         inputs: &Inputs,
@@ -195,32 +165,32 @@ impl Forecast {
         rules: &Rules,
         doubt: impl FnOnce() -> Option<Doubt>,
     ) -> Option<Forecast> {
-        if rules.care.is_some() || Strain::is_in(inputs) {
+        if Strain::is_in(inputs) {
             return None;
         }
         let mut far_from_clock = false;
-        let forecast = Forecast::under(&Strain::NONE, inputs, &stats.curve, rules, |waited, _, _| {
+        let calm = Forecast::under(&Strain::NONE, inputs, &stats.curve, rules, |waited| {
             far_from_clock = rules.is_far_from_clock(waited, &stats.curve);
-            (stats.failure, 0.0)
+            stats.failure
         });
         if !far_from_clock {
             return None;
         }
         Some(match doubt() {
-            Some(doubt) => forecast.doubted(inputs, rules, doubt, stats.uncertainty),
-            None => forecast,
+            Some(doubt) => calm.doubted(rules, doubt, stats.uncertainty),
+            None => calm,
         })
     }
 
-    /// The forecast under a strain. `risks` gives the probabilities that the attempt fails and that the answer is too slow,
-    /// from the seconds that the clock sees and the means of both parts of the answer.
+    /// The forecast under a strain. `failure` gives the probability that the attempt fails, from the seconds that the clock
+    /// sees.
     #[inline(always)]
     fn under(
         strain: &Strain,
         inputs: &Inputs,
         curve: &Curve,
         rules: &Rules,
-        risks: impl FnOnce(f64, f64, f64) -> (f64, f64),
+        failure: impl FnOnce(f64) -> f64,
     ) -> Forecast {
         let slowed = strain.stretch * strain.lateness;
         let cached = f64::from(inputs.cached_tokens.min(inputs.prompt_tokens));
@@ -229,8 +199,7 @@ impl Forecast {
         let first_token = median * curve.mean;
         let generation = inputs.output_tokens * curve.per_token * strain.stretch;
         let waited = if rules.streamed { median } else { first_token + generation };
-        let (failure, slow) = risks(waited, first_token, generation);
-        let calm = Guess { first_token, generation, failure, slow };
+        let calm = Guess { first_token, generation, failure: failure(waited), slow: 0.0 };
         Forecast {
             load: strain.load,
             first_token: median,
@@ -243,8 +212,23 @@ impl Forecast {
 
     /// The same under such a doubt of what is so uncertain.
     #[inline(always)]
-    fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt, uncertainty: Uncertainty) -> Forecast {
-        Forecast { noisy: self.calm.doubted(inputs, rules, doubt, uncertainty), ..self }
+    fn doubted(self, rules: &Rules, doubt: Doubt, uncertainty: Uncertainty) -> Forecast {
+        Forecast { noisy: self.calm.doubted(rules, doubt, uncertainty), ..self }
+    }
+
+    /// The same with how likely its answer is too slow, where that matters. Noise doubts how long it takes, not how much that
+    /// varies.
+    #[inline(always)]
+    pub(super) fn with_slowness(self, inputs: &Inputs, rules: &Rules) -> Forecast {
+        let Some(ln_slow) = rules.ln_slow else { return self };
+        let Forecast { noisy, calm, .. } = self;
+        let variance = Variances::of(inputs).of_whole(calm.first_token, calm.generation);
+        let by_sigma = 1.0 / variance.sqrt().max(LEAST_SIGMA);
+        let slow = |guess: Guess| {
+            let ln_median = approx::ln((guess.first_token + guess.generation).max(LEAST_TIME)) - 0.5 * variance;
+            approx::normal_share((ln_median - ln_slow) * by_sigma)
+        };
+        Forecast { noisy: Guess { slow: slow(noisy), ..noisy }, calm: Guess { slow: slow(calm), ..calm }, ..self }
     }
 
     /// Seconds until a sign of life is expected. Lateness is left out: what others wait for must not teach the
@@ -298,16 +282,20 @@ impl Forecast {
 
 impl Guess {
     #[inline(always)]
-    fn doubted(self, inputs: &Inputs, rules: &Rules, doubt: Doubt, uncertainty: Uncertainty) -> Guess {
+    fn doubted(self, rules: &Rules, doubt: Doubt, uncertainty: Uncertainty) -> Guess {
         let stretch = |z: f64, sigma: f64| noise::stretch(rules.doubt * z * sigma);
-        let first_token = self.first_token * stretch(doubt.first_token, uncertainty.first_token);
-        let generation = self.generation * stretch(doubt.pace, uncertainty.pace);
+        let doubts_failure = rules.ln_slow.is_some();
         Guess {
-            first_token,
-            generation,
-            failure: rules.doubted(self.failure, inputs, doubt),
-            slow: rules.slow(inputs, first_token, generation),
+            first_token: self.first_token * stretch(doubt.first_token, uncertainty.first_token),
+            generation: self.generation * stretch(doubt.pace, uncertainty.pace),
+            failure: if doubts_failure { self.doubted_failure(doubt, uncertainty) } else { self.failure },
+            slow: self.slow,
         }
+    }
+
+    #[inline(always)]
+    fn doubted_failure(self, doubt: Doubt, uncertainty: Uncertainty) -> f64 {
+        (self.failure * noise::stretch(doubt.failure * uncertainty.failure)).min(1.0)
     }
 }
 

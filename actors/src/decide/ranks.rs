@@ -29,17 +29,17 @@ impl<'r, 'a> Ranks<'r, 'a> {
     /// Those of rows that have theirs. `by_score` tells that neither class nor probe goes before a score.
     pub(super) fn of(rows: &'r [Row<'a>], by_score: bool) -> Ranks<'r, 'a> {
         let (mut least, mut next) = (OUT, OUT);
-        let ranked = |(position, row): (u64, &Row<'_>)| {
+        let ranked = |(position, row): (usize, &Row<'_>)| {
             if row.role == Role::Out {
                 return OUT;
             }
             if row.role == Role::Candidate {
-                let calm = key(row.calm, position);
+                let calm = key(row.calm, position as u64);
                 (least, next) = (least.min(calm), next.min(least.max(calm)));
             }
-            key(row.rank, position)
+            key(row.rank, position as u64)
         };
-        let keys = (0..).zip(rows).map(ranked).collect();
+        let keys = rows.iter().enumerate().map(ranked).collect();
         Ranks { rows, keys, calm: [least, next], suffice: by_score && rows.len() as u64 <= POSITION }
     }
 

@@ -142,6 +142,13 @@ impl<'a> Row<'a> {
         scoring.score(&forecast, moment.cost)
     }
 
+    /// Adds how likely its answer is too slow.
+    #[inline(always)]
+    pub(super) fn add_slowness(&mut self, case: &Case<'_>) {
+        let inputs = inputs(case, self.stats, &self.moment);
+        self.forecast = self.forecast.with_slowness(&inputs, &case.rules);
+    }
+
     /// Everything its score was made from.
     #[inline]
     pub(super) fn inputs(&self, case: &Case<'_>) -> Inputs {

@@ -128,11 +128,12 @@ fn second_least(mut values: impl Iterator<Item = f64>) -> Option<f64> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scoring {
     objective: Objective,
-    weights: Weights,
     pub yardsticks: Yardsticks,
     failure_time: f64,
-    time_value: f64,
-    time_share: f64,
+    /// What a second adds to a score ...
+    per_second: f64,
+    /// ... and what a dollar adds to a balanced one.
+    per_dollar: f64,
 }
 
 impl Scoring {
@@ -144,14 +145,18 @@ impl Scoring {
     ) -> Scoring {
         // Only the ratio of the weights matters.
         let sum = weights.latency + weights.cost;
-        let weights = Weights { latency: weights.latency / sum, cost: weights.cost / sum };
+        let Yardsticks { time, cost, .. } = yardsticks;
         Scoring {
             objective,
-            weights,
             yardsticks,
             failure_time: policy.failure_time.as_secs_f64(),
-            time_value: policy.cheapest_time_value,
-            time_share: policy.reliable_time_share,
+            per_second: match objective {
+                Objective::Fastest => 1.0,
+                Objective::Cheapest => policy.cheapest_time_value * cost,
+                Objective::Reliable => policy.reliable_time_share / time,
+                Objective::Balanced => weights.latency / sum / time,
+            },
+            per_dollar: if objective == Objective::Balanced { weights.cost / sum / cost } else { 1.0 },
         }
     }
 
@@ -212,26 +217,22 @@ impl Scoring {
         cost: f64,
     ) -> [f64; ScoreTerms::MOST] {
         let Guess { first_token, generation, failure, slow } = *guess;
-        let Yardsticks { time: typical_time, next, cost: typical_cost, failed } = self.yardsticks;
+        let Yardsticks { next, failed, .. } = self.yardsticks;
         let own = first_token + generation;
         let queueing = forecast.queueing * own;
-        let time = own + queueing;
+        let time = self.per_second * (own + queueing);
         // To fail is never a saving, not even where whoever takes over is cheaper.
-        let failed = failed.max(cost);
+        let failed = failure * failed.max(cost);
+        let answered = (1.0 - failure) * cost;
         // An attempt that fails generates nothing.
         let retry = failure * (self.failure_time + (next - generation).max(0.0));
         match objective {
             Objective::Fastest => [first_token, generation, queueing, retry],
-            Objective::Cheapest => {
-                [(1.0 - failure) * cost, failure * failed, self.time_value * typical_cost * time, 0.0]
+            Objective::Cheapest => [answered, failed, time, 0.0],
+            Objective::Reliable => [failure, slow, time, 0.0],
+            Objective::Balanced => {
+                [time, self.per_second * retry, self.per_dollar * answered, self.per_dollar * failed]
             }
-            Objective::Reliable => [failure, slow, self.time_share * time / typical_time, 0.0],
-            Objective::Balanced => [
-                self.weights.latency * time / typical_time,
-                self.weights.latency * retry / typical_time,
-                self.weights.cost * (1.0 - failure) * cost / typical_cost,
-                self.weights.cost * failure * failed / typical_cost,
-            ],
         }
     }
 }

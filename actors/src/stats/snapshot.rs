@@ -151,6 +151,8 @@ impl Estimates {
             age: self.age,
             pace_variance: self.per_token_variance,
             pace_weight: self.pace_weight,
+            failures: self.failures,
+            usual_failure: self.usual_failure,
         }
     }
 }

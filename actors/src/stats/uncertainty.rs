@@ -3,6 +3,7 @@
 //! What little or nothing is known of is tried now and then; how far the noise of a decision may stray is said here. It
 //! follows from the estimates alone, so it is published with them.
 
+use super::Outcomes;
 use crate::domain::RoutingPolicy;
 
 /// What the long-run mean, to which an estimate returns as it ages, counts for in its doubt, in observations ...
@@ -11,6 +12,8 @@ const LONG_RUN_WEIGHT: f64 = 3.0;
 const RETURNED: f64 = 2.0;
 /// Half-lives after which an estimate gets no staler.
 const STALEST: f64 = 8.0;
+/// ln of a failure probability is never less certain than this.
+const FAILURE_DOUBT: f64 = 1.0;
 
 /// Standard deviations of ln of what is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,6 +22,8 @@ pub struct Uncertainty {
     pub first_token: f64,
     /// Of the time per output token, whose age is in its weight.
     pub pace: f64,
+    /// Of how often it fails: few failures, counted or usual, are a vague figure.
+    pub failure: f64,
 }
 
 /// What estimates rest on.
@@ -36,6 +41,10 @@ pub struct Evidence {
     pub pace_variance: f64,
     /// Observations of that.
     pub pace_weight: f64,
+    /// Failures.
+    pub failures: f64,
+    /// The failure probability that is usual among its siblings.
+    pub usual_failure: f64,
 }
 
 /// The constants that make uncertainty of evidence.
@@ -71,6 +80,14 @@ impl UncertaintyModel {
         Uncertainty {
             first_token: (of_mean + self.staleness * evidence.age.min(self.stalest)).sqrt(),
             pace: self.exploration * (evidence.pace_variance / (evidence.pace_weight + 0.5)).sqrt(),
+            failure: self.exploration * of_failure(evidence),
         }
     }
+}
+
+fn of_failure(evidence: &Evidence) -> f64 {
+    let Evidence { failures, successes, usual_failure, .. } = *evidence;
+    let counted = failures + Outcomes::PRIOR_WEIGHT * usual_failure;
+    let answered = 1.0 - Outcomes::probability(failures, successes, usual_failure);
+    (answered / counted.max(1e-9)).sqrt().min(FAILURE_DOUBT)
 }
