@@ -51,6 +51,7 @@ pub struct Metrics {
 /// How things stand.
 struct Gauges {
     circuit: IntGaugeVec,
+    silent: IntGaugeVec,
     in_flight: IntGauge,
     mailbox_depth: IntGaugeVec,
     ledger_records: IntGauge,
@@ -63,10 +64,12 @@ struct Gauges {
 impl Gauges {
     fn new(make: &Instruments<'_>) -> Result<Gauges, prometheus::Error> {
         let circuit = "1 while the breaker of an endpoint is not closed";
+        let silent = "1 while the unanswered requests of an endpoint say that it answers nobody";
         let depth = "Batches waiting in the mailbox of a control actor";
         let shed = "Calls turned away since the start because the gateway was full";
         Ok(Gauges {
             circuit: make.gauges("circuit_open", circuit, &["provider", "model"])?,
+            silent: make.gauges("endpoint_silent", silent, &["provider", "model"])?,
             in_flight: make.gauge("in_flight_requests", "Inference calls in progress")?,
             mailbox_depth: make.gauges("mailbox_depth", depth, &["actor"])?,
             ledger_records: make.gauge("ledger_records", "Generations in the ledger")?,
@@ -146,6 +149,14 @@ impl Metrics {
         }
         if let Some(records) = standing.ledger_records {
             self.gauges.ledger_records.set(gauged(records));
+        }
+    }
+
+    /// Shows which endpoints are silent now, by their labels; those that are gone are no longer shown.
+    pub fn observe_silence<'e>(&self, endpoints: impl Iterator<Item = ([&'e str; 2], bool)>) {
+        self.gauges.silent.reset();
+        for (labels, silent) in endpoints {
+            self.gauges.silent.with_label_values(&labels).set(i64::from(silent));
         }
     }
 

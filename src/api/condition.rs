@@ -7,7 +7,7 @@ use pointsman_actors::{domain::Circuit, stats::Standing};
 pub(crate) enum Condition {
     /// It answers.
     Healthy,
-    /// It answers, but too often not; or it cools; or it is being tried again.
+    /// It answers, but too often not; or it cools; or it is being tried again; or its requests wait in vain so far.
     Degraded,
     /// Its breaker is open, or it refuses our key.
     Down,
@@ -39,7 +39,9 @@ impl Condition {
             return Condition::Down;
         }
         match Condition::of(standing.circuit, success_rate) {
-            Condition::Healthy | Condition::Unknown if standing.cooldown_until.is_some() => Condition::Degraded,
+            Condition::Healthy | Condition::Unknown if standing.cooldown_until.is_some() || standing.silent => {
+                Condition::Degraded
+            }
             condition => condition,
         }
     }
@@ -81,15 +83,19 @@ mod tests {
     }
 
     #[test]
-    fn a_cooling_endpoint_is_degraded_and_one_that_refuses_our_key_is_down() {
+    fn a_cooling_or_silent_endpoint_is_degraded_and_one_that_refuses_our_key_is_down() {
         let standing = Standing {
             circuit: Circuit::Closed,
             open_until: None,
-            cooldown_until: Some(Tick(1)),
+            cooldown_until: None,
             config_fault: false,
+            silent: false,
             in_flight: 0,
         };
-        assert_eq!(Condition::of_standing(standing, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::of_standing(standing, Some(1.0)), Condition::Healthy);
+        let cooling = Standing { cooldown_until: Some(Tick(1)), ..standing };
+        assert_eq!(Condition::of_standing(cooling, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::of_standing(Standing { silent: true, ..standing }, Some(1.0)), Condition::Degraded);
         assert_eq!(Condition::of_standing(Standing { config_fault: true, ..standing }, None), Condition::Down);
     }
 }

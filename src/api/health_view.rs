@@ -41,6 +41,7 @@ struct MeasuredBody {
     circuit: &'static str,
     open_until: Option<String>,
     cooldown_until: Option<String>,
+    silent: bool,
     in_flight: u32,
     window_secs: u64,
     requests: u64,
@@ -137,13 +138,14 @@ impl<'a> EndpointHealthBody<'a> {
 impl MeasuredBody {
     fn new(reading: Reading<'_>, clocks: Clocks) -> MeasuredBody {
         let Reading { summary, standing, condition } = reading;
-        let Standing { circuit, open_until, cooldown_until, in_flight, .. } = standing;
+        let Standing { circuit, open_until, cooldown_until, silent, in_flight, .. } = standing;
         let Summary { latency, first_token, throughput, .. } = summary;
         MeasuredBody {
             state: condition.as_str(),
             circuit: circuit.as_str(),
             open_until: open_until.map(|moment| clocks.show(moment)),
             cooldown_until: cooldown_until.map(|moment| clocks.show(moment)),
+            silent,
             in_flight,
             window_secs: summary.window_seconds,
             requests: summary.requests,
@@ -211,6 +213,7 @@ mod tests {
               "circuit": "closed",
               "open_until": null,
               "cooldown_until": null,
+              "silent": false,
               "in_flight": 0,
               "window_secs": 300,
               "requests": 10,

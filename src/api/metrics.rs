@@ -1,10 +1,17 @@
 //! `GET /metrics`: Prometheus text format 0.0.4.
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
-use pointsman_actors::ledger::CountRecords;
+use pointsman_actors::{domain::Catalog, ledger::CountRecords, stats::LiveView};
 
 use super::{calibration_metrics, memory, slo_metrics};
-use crate::{ask::ask, clock, config::Scope, error::ApiError, events::Standing, gateway::Worker};
+use crate::{
+    ask::ask,
+    clock,
+    config::Scope,
+    error::ApiError,
+    events::{Standing, labels},
+    gateway::Worker,
+};
 
 /// Who can reach the listener that the page is asked for on.
 #[derive(Debug, Clone, Copy)]
@@ -37,9 +44,17 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         load: setup.admission.load().read(),
     });
     shared.metrics.observe_places(setup.places_standing());
+    let live = setup.published.live.view(clock::now());
+    shared.metrics.observe_silence(called(&setup.catalog, &live));
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(slo_metrics::read(&worker));
     others.extend(memory::families(&worker));
     let text = shared.metrics.render(&others).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
+}
+
+/// The labels of every endpoint that was called since the start, and whether it is silent now.
+fn called<'c>(catalog: &'c Catalog, live: &'c LiveView) -> impl Iterator<Item = ([&'c str; 2], bool)> {
+    let cells = (0_u32..).zip(&catalog.endpoints).map(|(index, endpoint)| (endpoint, live.endpoint(index)));
+    cells.filter(|(_, cell)| cell.used).map(|(endpoint, cell)| (labels(catalog, endpoint), cell.silent))
 }

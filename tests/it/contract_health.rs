@@ -210,6 +210,7 @@ async fn the_health_pages_have_their_fields_and_an_off_provider_says_why() {
             "circuit",
             "open_until",
             "cooldown_until",
+            "silent",
             "in_flight",
             "window_secs",
             "requests",

@@ -418,6 +418,32 @@ async fn a_plain_answer_that_is_overdue_is_raced_under_every_objective() {
     }
 }
 
+/// Nothing shuts its circuit: the attempts that were taken away from it have not failed.
+#[actix_web::test]
+async fn an_endpoint_that_answers_nobody_is_shown_as_silent_until_it_answers() {
+    let config = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.6\n[routing.breaker]\nbase_s = 60\n";
+    let hangs = Script::new().request().send(says("known", false)).request();
+    let back = Script::new().repeat(Script::new().request().send(says("back", false)));
+    let setting = Setting::with(config, [hangs, back], [Script::answering(says("quick", false))]).await;
+    let shown = async |slug: &str| {
+        let page = setting.gateway.get(&format!("/api/v1/health/providers/{slug}")).await.expect(200);
+        ["circuit", "silent", "state"].map(|name| page["data"][0][name].clone())
+    };
+    let ask = and(fastest(false), json!({"objective": "cheapest", "max_tokens": 4}));
+    setting.measure(&ask).await;
+    assert_eq!(shown("slow").await, [json!("closed"), json!(false), json!("healthy")]);
+
+    assert_eq!(heard(&setting.gateway.chat(&ask).await), "quick");
+    assert_eq!(shown("slow").await, [json!("closed"), json!(true), json!("degraded")]);
+    assert_eq!(shown("quick").await[1], json!(false));
+    assert!(setting.metric("pointsman_endpoint_silent{model=\"acme/small\",provider=\"slow\"} 1").await);
+    assert!(setting.metric("pointsman_endpoint_silent{model=\"acme/small\",provider=\"quick\"} 0").await);
+
+    let only = and(ask, json!({"provider": {"only": ["slow"]}}));
+    assert_eq!(heard(&setting.gateway.chat(&only).await), "back");
+    assert_eq!(shown("slow").await, [json!("closed"), json!(false), json!("healthy")]);
+}
+
 #[actix_web::test]
 async fn an_answer_that_takes_long_wins_although_it_was_raced() {
     let overdue = "[routing]\nexploration = 0\n[timeouts]\nfirst_byte_secs = 0.6\n";

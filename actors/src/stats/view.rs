@@ -82,6 +82,8 @@ pub struct Standing {
     pub cooldown_until: Option<Tick>,
     /// Whether our account or model name there is wrong.
     pub config_fault: bool,
+    /// Whether its unanswered requests say that it answers nobody, though nothing shut its circuit yet.
+    pub silent: bool,
     /// Requests in flight.
     pub in_flight: u32,
 }
@@ -104,28 +106,31 @@ impl LiveView {
     pub fn standing(&self, catalog: &Catalog, index: u32) -> Standing {
         let cell = self.endpoint(index);
         let provider = catalog.endpoint(index).map_or(Gate::Passing, |endpoint| self.provider(endpoint.provider).gate);
-        Standing::new(cell.gate.and(provider), cell.in_flight)
+        Standing::new(cell.gate.and(provider), cell.silent, cell.in_flight)
     }
 
-    /// What a provider shows: its own gate, or the mildest one when every endpoint that was ever called is shut.
+    /// What a provider shows: its own gate, or the mildest one when every endpoint that was ever called is shut; and
+    /// silence, when all of them are silent.
     #[must_use]
     pub fn provider_standing(&self, catalog: &Catalog, provider: u32) -> Standing {
         let of_provider = (0_u32..).zip(&catalog.endpoints).filter(|(_, endpoint)| endpoint.provider == provider);
         let cells: Vec<_> = of_provider.map(|(index, _)| self.endpoint(index)).filter(|cell| cell.used).collect();
         let in_flight = cells.iter().map(|cell| cell.in_flight).sum();
         let mildest = cells.iter().map(|cell| cell.gate).reduce(|a, b| if a.and(b) == a { b } else { a });
-        Standing::new(self.provider(provider).gate.and(mildest.unwrap_or_default()), in_flight)
+        let silent = !cells.is_empty() && cells.iter().all(|cell| cell.silent);
+        Standing::new(self.provider(provider).gate.and(mildest.unwrap_or_default()), silent, in_flight)
     }
 }
 
 impl Standing {
-    fn new(gate: Gate, in_flight: u32) -> Standing {
+    fn new(gate: Gate, silent: bool, in_flight: u32) -> Standing {
         let shut = gate.until();
         Standing {
             circuit: gate.circuit(),
             open_until: shut.filter(|_| gate.circuit() == Circuit::Open),
             cooldown_until: shut.filter(|_| matches!(gate, Gate::Cooling { .. })),
             config_fault: matches!(gate, Gate::ConfigFault { .. }),
+            silent,
             in_flight,
         }
     }
