@@ -35,7 +35,7 @@ fn cheapest_takes_the_lowest_expected_cost() {
     check(Cheapest, "acme/a $1/2 | bolt/b $0.9/40", "", "acme/a bolt/b");
     check(Cheapest, "acme/a $1/2 | bolt/b $0.5/1 +0.01", "", "acme/a bolt/b");
     // A list price is no bargain when most answers fail.
-    check(Cheapest, "acme/a $1/2 | bolt/b $0.5/1 ok5 bad40 | core/c $2/4", "", "acme/a bolt/b core/c");
+    check(Cheapest, "acme/a $1/2 | bolt/b $0.5/1 ok5 bad40 | core/c $2/4", "", "acme/a core/c bolt/b");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn cheapest_leaves_an_endpoint_gone_silent_however_cheap_it_is() {
         "bolt/b core/c acme/a",
     );
     // Nobody waits very long yet, but together for too long.
-    check(Cheapest, "acme/a $0.1/0.2 k5 late1.6,1.5 silent | bolt/b $1/2 | core/c $9/18", "", "bolt/b acme/a core/c");
+    check(Cheapest, "acme/a $0.1/0.2 k5 late1.6,1.5 silent | bolt/b $1/2 | core/c $9/18", "", "bolt/b core/c acme/a");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn what_a_failure_costs_is_reckoned_with_those_who_can_take_over() {
         Cheapest,
         "acme/a $1/2 silent | bolt/b $1.1/2.2 open9 | core/c $4/8 | dart/d $5/9",
         "",
-        "core/c acme/a dart/d",
+        "core/c dart/d acme/a",
     );
 }
 
@@ -96,6 +96,34 @@ fn reliable_weighs_a_likely_slow_answer_against_a_failure() {
     let decision = world.decide(&world.query(Reliable, "")).unwrap();
     let slow = |rank: usize| decision.candidates[rank].terms.iter().find(|term| term.name == "slow").unwrap().value;
     assert!(slow(0) < 0.1 && slow(1) > 0.5, "{} {}", slow(0), slow(1));
+}
+
+#[test]
+fn the_second_attempt_goes_to_a_safer_endpoint_that_scores_little_worse() {
+    let world = |safer: &str| format!("acme/a 100ms | bolt/b 200ms ok50 bad2 | core/c {safer} | dawn/d 900ms ok999");
+    check(Fastest, &world("250ms ok200"), "", "acme/a core/c dawn/d bolt/b");
+    check(Fastest, &world("850ms ok200"), "", "acme/a bolt/b dawn/d core/c");
+}
+
+#[test]
+fn the_second_attempt_goes_to_nobody_who_may_have_died_in_silence() {
+    let world = |idle: &str| format!("acme/a 100ms | bolt/b 200ms {idle} | core/c 300ms | dawn/d 900ms ok999");
+    check(Fastest, &world(""), "", "acme/a bolt/b dawn/d core/c");
+    check(Fastest, &world("idle300"), "", "acme/a core/c dawn/d bolt/b");
+}
+
+#[test]
+fn the_second_of_two_attempts_weighs_its_risk_as_well() {
+    let policy =
+        RoutingPolicy { retry: RetryPolicy { max_attempts: 2, budget_ratio: 0.2 }, ..RoutingPolicy::default() };
+    let world = World::under("acme/a 100ms | bolt/b 200ms ok20 bad3 | core/c 250ms ok200", policy);
+    assert_eq!(world.plan(&world.decide(&world.query(Fastest, "")).unwrap()), "acme/a core/c bolt/b");
+}
+
+#[test]
+fn a_safer_second_attempt_leaves_the_third_at_a_provider_not_tried_yet() {
+    let world = "a/1@x 100ms | a/2@y 200ms ok20 bad3 | a/3@z 220ms ok20 bad3 | a/4@y 230ms ok200";
+    check(Fastest, world, "", "a/1@x a/4@y a/3@z a/2@y");
 }
 
 #[test]
@@ -472,6 +500,27 @@ fn a_serving_decision_holds_the_best_candidates_of_the_whole_one_and_names_the_o
         explored += u32::from(served.explored);
     }
     assert!(explored > 20, "the choice without noise was kept, too: {explored}");
+}
+
+/// Providers, failures and silence move who comes second and third; the record holds all that this takes.
+#[test]
+fn whoever_is_preferred_for_safety_is_preferred_again_in_a_replay() {
+    let mut moved = 0;
+    for seed in 1..400_usize {
+        let entry = |i: usize| {
+            let at = |of: usize| (i * 37 + seed * of) % 101;
+            let (provider, ms, bad) = (at(13) % (1 + seed % 7), 80 + at(29), (at(41) % 9).saturating_sub(3));
+            format!("m{i}/x@p{provider} {ms}ms ok{} bad{bad} idle{} $1/{}", at(7), at(61) * at(3), 1 + at(17))
+        };
+        let world = World::of(&(0..20).map(entry).collect::<Vec<_>>().join(" | "));
+        let objective = Objective::ALL[seed % 4];
+        let served = decide_to_serve(&world.snapshot, &world.live, &world.query(objective, ""), NOW, Some(seed as u64));
+        let served = served.unwrap();
+        let scores = |place: usize| served.candidates[place].score;
+        moved += u32::from(scores(1) > scores(3) && served.candidates[1].provider != served.candidates[3].provider);
+        assert!(replay(&served, &world.snapshot.policy).is_identical(), "seed {seed}");
+    }
+    assert!(moved > 100, "safety had a say: {moved}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! First the request that probes, if any; then by target unless models compete, by the caller's wishes, by score.
 //! Ties fall to the lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so
 //! that the order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
-//! were not tried yet, and the last of three or more goes to that one of the best eight that is least likely to fail and was
-//! heard of lately.
+//! were not tried yet. The second goes to that one of the best eight whose score is least once its risk to fail is added,
+//! and the last of three or more to the one with the least risk: what nobody asked for long counts as riskier.
 
 use std::cmp::Ordering;
 
@@ -22,6 +22,9 @@ const DOUBTFUL: f64 = 0.1;
 const UNHEARD: f64 = 0.05;
 /// ... and the seconds of silence that add half of it.
 const HALF_HEARD: f64 = 60.0;
+/// How many times its score a second attempt that is sure to fail would cost more than one that is sure to answer. Its score
+/// holds what a failure costs who may still ask two others; by then there is one.
+const SECOND_RISK: f64 = 10.0;
 
 /// The best ones, of which records keep the figures; more if more of them may be tried. Who is tried follows from them and
 /// the best at other providers alone.
@@ -134,11 +137,15 @@ pub(super) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     place(order, attempts);
 }
 
-/// What goes beyond rank where no probe is: other providers before the same again, and no row of doubtful ones.
+/// What goes beyond rank where no probe is: other providers before the same again, no row of doubtful ones, and the less
+/// risk the fewer attempts are left.
 pub(super) fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
-    spread(order, attempts as usize);
-    alternate(order);
-    secure(order, attempts as usize);
+    let attempts = attempts as usize;
+    spread(order, attempts);
+    if !alternate(order) {
+        back_up(order, attempts);
+    }
+    secure(order, attempts);
 }
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
@@ -184,19 +191,20 @@ fn move_to_front<T>(order: &mut [T], place: Option<usize>) {
 }
 
 /// Lets no two doubtful endpoints follow each other, if a sound one ranks with them: two that fail now and then
-/// leave a single attempt for the rest.
-fn alternate<R: Ranked>(order: &mut [&R]) {
+/// leave a single attempt for the rest. Gives whether that changed the second.
+fn alternate<R: Ranked>(order: &mut [&R]) -> bool {
     let Some((first, open)) = order.split_first_mut().filter(|(first, _)| first.is_candidate()) else {
-        return;
+        return false;
     };
     let is_doubtful = |row: &R| row.failure() >= DOUBTFUL;
     let Some(class) = open.first().filter(|next| is_doubtful(first) && is_doubtful(next)).map(|next| next.class())
     else {
-        return;
+        return false;
     };
     let mut rivals = open.iter().take_while(|row| row.class() == class);
     let sound = rivals.position(|row| row.is_candidate() && !is_doubtful(row));
     move_to_front(open, sound);
+    sound.is_some()
 }
 
 /// How likely it fails, as far as can be told of an endpoint that was silent for so long, or for ever.
@@ -204,29 +212,49 @@ fn risk<R: Ranked>(row: &R) -> f64 {
     row.failure() + UNHEARD / (1.0 + HALF_HEARD / row.silence())
 }
 
+/// Makes the second attempt the one whose rank is least once its risk counts.
+fn back_up<R: Ranked>(order: &mut [&R], attempts: usize) {
+    let near = near(order, attempts);
+    let Some((tried, open)) = near.split_at_mut_checked(1).filter(|_| attempts > 1) else { return };
+    let second = least(tried, open, |row| row.rank(), |row| row.rank() * (1.0 + SECOND_RISK * risk(row)));
+    if second.is_some_and(|second| second > 0) {
+        move_to_front(open, second);
+        // Whoever comes after it may be at its provider.
+        spread(near, attempts);
+    }
+}
+
 /// Makes the last of three or more attempts the one that is least likely to fail: what it misses, the caller sees.
-/// Of its class among the best ones, and at providers not tried yet where it is at one.
 fn secure<R: Ranked>(order: &mut [&R], attempts: usize) {
     let Some(last) = attempts.checked_sub(1).filter(|last| *last >= 2) else { return };
+    let Some((tried, open)) = near(order, attempts).split_at_mut_checked(last) else { return };
+    let safest = least(tried, open, |row| row.failure(), risk);
+    move_to_front(open, safest);
+}
+
+/// The best ones.
+fn near<'o, 'r, R: Ranked>(order: &'o mut [&'r R], attempts: usize) -> &'o mut [&'r R] {
     let near = best_ones(attempts).min(order.len());
-    let near = order.get_mut(..near).unwrap_or_default();
-    let Some((tried, open)) = near.split_at_mut_checked(last) else { return };
-    let Some(next) = open.first().filter(|next| next.is_candidate()) else { return };
-    let class = next.class();
+    order.get_mut(..near).unwrap_or_default()
+}
+
+/// The place of whom of `open` it costs least to try next: of the class of the first of them, and at a provider not tried
+/// yet where that one is at one. It costs `bound` at least, which is quicker to tell.
+fn least<R: Ranked>(tried: &[&R], open: &[&R], bound: impl Fn(&R) -> f64, cost: impl Fn(&R) -> f64) -> Option<usize> {
+    let next = open.first().filter(|next| next.is_candidate())?;
     let is_fresh = |row: &R| tried.iter().all(|before| before.provider() != row.provider());
     let needs_fresh = is_fresh(next);
-    let (mut safest, mut least) = (None, f64::INFINITY);
-    for (place, row) in open.iter().enumerate().take_while(|(_, row)| row.class() == class) {
-        // What fails more often is not safer, and no risk need be worked out for it.
-        if row.failure() >= least {
+    let (mut place, mut least) = (None, f64::INFINITY);
+    for (at, row) in open.iter().enumerate().take_while(|(_, row)| row.class() == next.class()) {
+        if bound(row) >= least {
             continue;
         }
-        let risk = risk(*row);
-        if risk < least && row.is_candidate() && (!needs_fresh || is_fresh(row)) {
-            (safest, least) = (Some(place), risk);
+        let cost = cost(row);
+        if cost < least && row.is_candidate() && (!needs_fresh || is_fresh(row)) {
+            (place, least) = (Some(at), cost);
         }
     }
-    move_to_front(open, safest);
+    place
 }
 
 /// Fills the attempts after the first with providers not tried yet, as long as their class has one.
