@@ -162,7 +162,7 @@ fn estimates_are_those_of_the_last_publication_whenever_they_are_read() {
 
 #[test]
 fn after_a_doubtful_choice_a_sound_one_comes_second() {
-    let world = "acme/a 50ms 900tps ok20 bad8 | bolt/b 60ms 900tps ok20 bad8 | core/c 900ms ok60";
+    let world = "acme/a 50ms 900tps ok20 bad8 | bolt/b 60ms 900tps ok20 bad8 | core/c 300ms 900tps ok60";
     check(Fastest, world, "", "acme/a core/c bolt/b");
 }
 

@@ -16,8 +16,6 @@ use crate::domain::EndpointId;
 
 /// Scores this close, relatively, are equal.
 const TIE: f64 = 1e-9;
-/// Failure probability from which an endpoint is doubtful.
-const DOUBTFUL: f64 = 0.1;
 /// Failure probability that silence adds in the end: what nobody asked for long may be down without anybody knowing ...
 const UNHEARD: f64 = 0.05;
 /// ... and the seconds of silence that add half of it.
@@ -137,14 +135,12 @@ pub(super) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     place(order, attempts);
 }
 
-/// What goes beyond rank where no probe is: other providers before the same again, no row of doubtful ones, and the less
-/// risk the fewer attempts are left.
+/// What goes beyond rank where no probe is: other providers before the same again, and the less risk the fewer attempts are
+/// left.
 pub(super) fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
     let attempts = attempts as usize;
     spread(order, attempts);
-    if !alternate(order) {
-        back_up(order, attempts);
-    }
+    back_up(order, attempts);
     secure(order, attempts);
 }
 
@@ -188,23 +184,6 @@ fn move_to_front<T>(order: &mut [T], place: Option<usize>) {
     if let Some(upto) = place.and_then(|place| order.get_mut(..=place)) {
         upto.rotate_right(1);
     }
-}
-
-/// Lets no two doubtful endpoints follow each other, if a sound one ranks with them: two that fail now and then
-/// leave a single attempt for the rest. Gives whether that changed the second.
-fn alternate<R: Ranked>(order: &mut [&R]) -> bool {
-    let Some((first, open)) = order.split_first_mut().filter(|(first, _)| first.is_candidate()) else {
-        return false;
-    };
-    let is_doubtful = |row: &R| row.failure() >= DOUBTFUL;
-    let Some(class) = open.first().filter(|next| is_doubtful(first) && is_doubtful(next)).map(|next| next.class())
-    else {
-        return false;
-    };
-    let mut rivals = open.iter().take_while(|row| row.class() == class);
-    let sound = rivals.position(|row| row.is_candidate() && !is_doubtful(row));
-    move_to_front(open, sound);
-    sound.is_some()
 }
 
 /// How likely it fails, as far as can be told of an endpoint that was silent for so long, or for ever.
