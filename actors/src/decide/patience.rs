@@ -13,8 +13,6 @@ const CLOCK_FACTOR: f64 = 4.0;
 const CLOCK_SIGMA: f64 = 2.0;
 /// ... and never less than this.
 const CLOCK_FLOOR: Duration = Duration::from_secs(2);
-/// A plain answer is not overdue before this.
-const OVERDUE_FLOOR: Duration = Duration::from_secs(5);
 
 /// After how long without a sign of life a second attempt may race this one: `hedge.sigma` standard deviations
 /// above the expected first token, and for a plain answer 1.2 times the predicted generation more.
@@ -36,7 +34,7 @@ pub fn first_byte_clock(candidate: &Candidate, policy: &RoutingPolicy) -> Durati
 }
 
 /// After how long a plain answer is overdue, whatever the objective: four times what the whole of it is expected to take
-/// at two standard deviations above that, at least 5 s. Its head comes last, so no clock tells a hanging upstream from
+/// at two standard deviations above that, at least 2 s. Its head comes last, so no clock tells a hanging upstream from
 /// one at work: that is why it may be raced then, and is not ended. Where nothing was measured yet it is what a stream
 /// would have had to its first content.
 #[must_use]
@@ -46,7 +44,7 @@ pub fn overdue_after(candidate: &Candidate, policy: &RoutingPolicy) -> Duration 
         return clocks.first_byte.saturating_add(clocks.first_content);
     }
     let late = libm::exp(CLOCK_SIGMA * candidate.inputs.spread);
-    seconds(CLOCK_FACTOR * candidate.inputs.expected * late).max(OVERDUE_FLOOR.min(clocks.first_byte))
+    seconds(CLOCK_FACTOR * candidate.inputs.expected * late).max(CLOCK_FLOOR.min(clocks.first_byte))
 }
 
 fn generation(candidate: &Candidate) -> f64 {
