@@ -1,11 +1,11 @@
 //! What attempts beyond the ordinary ones may cost: token buckets that all workers of the process share.
 //!
-//! A plan may name three endpoints behind open circuits, and every late attempt may be raced; the buckets see to it
-//! that neither multiplies the traffic. How much a request brings in is policy and comes as an argument.
+//! A plan may name three endpoints behind open circuits, every late attempt may be raced, and further ones may follow those
+//! that failed; the buckets see to it that nothing of it multiplies the traffic. How much a request brings in is policy and comes as an argument.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Attempts past open circuits that may be saved up: a short outage of everything is tried through.
+/// Attempts past open circuits that may be saved up, and so many of last resort: a short outage is tried through.
 const RETRIES_SAVED: i64 = 20;
 /// Hedges that may be saved up: few, because an upstream that slows down is late for everybody at once.
 const HEDGES_SAVED: i64 = 5;
@@ -18,15 +18,18 @@ const TOKEN: i64 = 1_000_000;
 /// The buckets of a process.
 #[derive(Debug)]
 pub struct Budgets {
-    /// For attempts at endpoints whose circuit is open.
+    /// For attempts at endpoints whose circuit is open, and beside overdue ones.
     pub retry: Budget,
+    /// For those of last resort: apart, so that a request which nobody can answer takes nothing from others.
+    pub last_resort: Budget,
     /// For attempts that race another.
     pub hedge: Budget,
 }
 
 impl Default for Budgets {
     fn default() -> Budgets {
-        Budgets { retry: Budget::new(RETRIES_SAVED, RETRIES_SAVED), hedge: Budget::new(HEDGES_AT_FIRST, HEDGES_SAVED) }
+        let full = || Budget::new(RETRIES_SAVED, RETRIES_SAVED);
+        Budgets { retry: full(), last_resort: full(), hedge: Budget::new(HEDGES_AT_FIRST, HEDGES_SAVED) }
     }
 }
 
@@ -77,7 +80,7 @@ mod tests {
     #[test]
     fn retries_start_full_and_hedges_with_one() {
         let budgets = Budgets::default();
-        assert_eq!((taken(&budgets.retry), taken(&budgets.hedge)), (20, 1));
+        assert_eq!([&budgets.retry, &budgets.last_resort, &budgets.hedge].map(taken), [20, 20, 1]);
     }
 
     #[test]

@@ -353,10 +353,12 @@ impl Hedged {
 /// Something was not tried because its budget was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetSpent {
-    /// An endpoint behind an open circuit.
+    /// An endpoint behind an open circuit, or a second attempt beside an overdue one.
     Retry,
     /// A second attempt beside a late one.
     Hedge,
+    /// One more attempt when all that need no budget have failed.
+    LastResort,
 }
 
 impl BudgetSpent {
@@ -365,6 +367,7 @@ impl BudgetSpent {
         let budget = match self {
             BudgetSpent::Retry => "retry",
             BudgetSpent::Hedge => "hedge",
+            BudgetSpent::LastResort => "last_resort",
         };
         metrics.budget_spent.with_label_values(&[budget]).inc();
     }

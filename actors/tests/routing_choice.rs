@@ -114,8 +114,10 @@ fn the_second_attempt_goes_to_nobody_who_may_have_died_in_silence() {
 
 #[test]
 fn the_second_of_two_attempts_weighs_its_risk_as_well() {
-    let policy =
-        RoutingPolicy { retry: RetryPolicy { max_attempts: 2, budget_ratio: 0.2 }, ..RoutingPolicy::default() };
+    let policy = RoutingPolicy {
+        retry: RetryPolicy { max_attempts: 2, ..RoutingPolicy::default().retry },
+        ..RoutingPolicy::default()
+    };
     let world = World::under("acme/a 100ms | bolt/b 200ms ok20 bad3 | core/c 250ms ok200", policy);
     assert_eq!(world.plan(&world.decide(&world.query(Fastest, "")).unwrap()), "acme/a core/c bolt/b");
 }
@@ -256,8 +258,10 @@ fn later_attempts_prefer_other_providers() {
         "a/1@x a/4@y a/5@z a/2@x a/3@x",
     );
     // Only as many places as the request has attempts.
-    let policy =
-        RoutingPolicy { retry: RetryPolicy { max_attempts: 2, budget_ratio: 0.2 }, ..RoutingPolicy::default() };
+    let policy = RoutingPolicy {
+        retry: RetryPolicy { max_attempts: 2, ..RoutingPolicy::default().retry },
+        ..RoutingPolicy::default()
+    };
     let world = World::under("a/1@x 100ms | a/2@x 110ms | a/4@y 200ms | a/5@z 300ms", policy);
     assert_eq!(world.plan(&world.decide(&world.query(Fastest, "")).unwrap()), "a/1@x a/4@y a/2@x a/5@z");
 }

@@ -1,7 +1,9 @@
-//! The walk through a plan: which candidate is tried next, which one may race a late attempt, and how long each is
-//! waited for. What the client is told when none is left stands in `give_up`.
+//! The walk through a plan: which candidate is tried next, and how long each is waited for. Attempts that are not free, the
+//! one that races a late one and those of last resort, stand in `paid`, what the client is told when none is left in
+//! `give_up`.
 
 mod give_up;
+mod paid;
 
 use std::time::{Duration, Instant};
 
@@ -30,8 +32,8 @@ pub struct Walk {
     pub deadline: Instant,
     measure: Measure,
     position: usize,
-    /// A candidate beyond the position that was taken out of its turn.
-    taken: Option<usize>,
+    /// Candidates beyond the position that were taken out of their turn.
+    taken: Vec<usize>,
     attempts: u32,
     /// Whether an attempt of this request may still be raced.
     may_race: bool,
@@ -80,6 +82,7 @@ impl Walk {
         let (decision, policy) = (&routed.decision, &routed.policy);
         let budgets = &worker.shared.budgets;
         budgets.retry.earn(policy.retry.budget_ratio);
+        budgets.last_resort.earn(policy.retry.budget_ratio);
         let may_race = measure.may_be_raced
             && decision.max_attempts > 1
             && decision.candidates.len() > 1
@@ -95,7 +98,7 @@ impl Walk {
             routed,
             measure,
             position: 0,
-            taken: None,
+            taken: Vec::new(),
             attempts: 0,
             may_race,
             may_hedge,
@@ -106,13 +109,14 @@ impl Walk {
         }
     }
 
-    /// The next candidate, with its place claimed; `None` when the plan, the attempts or the time are used up.
+    /// The next candidate, with its place claimed; `None` when the plan, the attempts or the time are used up, or all they
+    /// leave would be of last resort and must not be.
     pub async fn next(&mut self) -> Option<Attempt> {
         while self.attempts < self.routed.decision.max_attempts && Instant::now() < self.deadline {
             let position = self.position;
             let candidate = self.routed.decision.at(position)?;
             self.position += 1;
-            if self.taken == Some(position) || !self.has_room(candidate) {
+            if self.taken.contains(&position) || !self.has_room(candidate) {
                 continue;
             }
             let index = candidate.index;
@@ -121,7 +125,7 @@ impl Walk {
                 Err(reason) => self.passed_over.push((index, reason)),
             }
         }
-        None
+        self.last_resort()
     }
 
     /// When another candidate may race the attempt at `position`, counted from its start.
@@ -130,44 +134,14 @@ impl Walk {
         let (policy, streamed) = (&self.routed.policy, self.measure.streamed);
         let never = !self.may_race || (streamed && !self.may_hedge);
         let candidate = self.routed.decision.at(position);
-        let may = |_: &&Candidate| {
-            !never && self.attempts < self.routed.decision.max_attempts && self.rivals(position).next().is_some()
-        };
+        let may = |_: &&Candidate| !never && self.rivals(position).next().is_some();
         let Some(candidate) = candidate.filter(may) else { return [None, None] };
         let left = self.deadline.saturating_duration_since(Instant::now());
-        let hedge = self.may_hedge.then(|| (decide::hedge_after(candidate, streamed, policy), Late::Unusually));
-        let overdue = (!streamed).then(|| (decide::overdue_after(candidate, policy), Late::Overdue));
+        let may_hedge = self.may_hedge && self.attempts < self.routed.decision.max_attempts;
+        let may_outrun = !streamed && self.attempts < self.most_attempts();
+        let hedge = may_hedge.then(|| (decide::hedge_after(candidate, streamed, policy), Late::Unusually));
+        let overdue = may_outrun.then(|| (decide::overdue_after(candidate, policy), Late::Overdue));
         [hedge, overdue].map(|moment| moment.filter(|(after, _)| *after < left))
-    }
-
-    /// Starts the one attempt that races the one at `position`, if the budget and the endpoints allow it.
-    /// It waits for nothing: a provider without a free place is passed by.
-    pub fn hedge(&mut self, position: usize, late: Late) -> Option<Attempt> {
-        let budgets = &self.worker.shared.budgets;
-        let (budget, spent) = match late {
-            Late::Unusually => (&budgets.hedge, BudgetSpent::Hedge),
-            Late::Overdue => (&budgets.retry, BudgetSpent::Retry),
-        };
-        if !budget.take() {
-            spent.emit(&self.worker.shared.metrics);
-            return None;
-        }
-        let started = self.rivals(position).find_map(|rival| {
-            let candidate = self.routed.decision.candidates.get(rival)?;
-            let place = match self.permits(candidate) {
-                Some(permits) => Some(permits.places.take_now()?),
-                None => None,
-            };
-            let attempt = self.claimed(rival, AttemptReason::Hedge, (place, Duration::ZERO)).ok()?;
-            Some((rival, attempt))
-        });
-        let Some((rival, attempt)) = started else {
-            budget.give_back();
-            return None;
-        };
-        (self.taken, self.may_race) = (Some(rival), false);
-        self.attempts += 1;
-        Some(attempt)
     }
 
     /// Takes note of a failed attempt; `raced` says that another still runs.
@@ -252,21 +226,9 @@ impl Walk {
         Ok(Attempt::new(&self.worker, &self.routed, turn, self.measure, claim, place))
     }
 
-    /// Who may race the attempt at `position`, in order: what is left of the plan for the same target and free to
-    /// all, other providers first.
-    fn rivals(&self, position: usize) -> impl Iterator<Item = usize> {
-        let candidates = &self.routed.decision.candidates;
-        let late = candidates.get(position);
-        let calm = move |rival: &&(usize, &Candidate)| {
-            let (at, candidate) = **rival;
-            let ranks_with_it = late.is_some_and(|late| late.group == candidate.group);
-            ranks_with_it && !candidate.probe && !candidate.panic && self.taken != Some(at) && self.has_room(candidate)
-        };
-        let provider = |candidate: &Candidate| Some(self.routed.catalog.endpoint(candidate.index)?.provider);
-        let elsewhere = move |candidate: &Candidate| late.and_then(provider) != provider(candidate);
-        let open = move || candidates.iter().enumerate().skip(self.position);
-        let of = move |wanted: bool| open().filter(move |rival| calm(&rival) && elsewhere(rival.1) == wanted);
-        of(true).chain(of(false)).map(|(at, _)| at)
+    /// Position of an endpoint's provider.
+    fn provider(&self, endpoint: u32) -> Option<u32> {
+        Some(self.routed.catalog.endpoint(endpoint)?.provider)
     }
 
     /// A place at the candidate's provider, waited for no longer than configured.
@@ -282,8 +244,7 @@ impl Walk {
 
     /// `None` for a provider whose calls nobody counts.
     fn permits(&self, candidate: &Candidate) -> Option<&Permits> {
-        let provider = self.routed.catalog.endpoint(candidate.index)?.provider;
-        self.worker.setup.permits.get(provider as usize)
+        self.worker.setup.permits.get(self.provider(candidate.index)? as usize)
     }
 
     fn note(&mut self, position: usize, kind: FailureKind, status: Option<u16>, wait: Option<Duration>) {
@@ -308,7 +269,7 @@ impl Walk {
         let mut open = decision.plan().enumerate().skip(self.position);
         let is_hope = |at, candidate: &Candidate| at < decision.candidates.len() || !candidate.is_past_open_circuit();
         self.attempts < decision.max_attempts
-            && open.any(|(at, next)| self.taken != Some(at) && is_hope(at, next) && self.has_room(next))
+            && open.any(|(at, next)| !self.taken.contains(&at) && is_hope(at, next) && self.has_room(next))
     }
 
     fn has_room(&self, candidate: &Candidate) -> bool {

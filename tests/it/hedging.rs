@@ -259,7 +259,7 @@ async fn when_both_fail_the_walk_goes_on_and_a_hedge_counts_among_the_attempts()
     let failing = |gate: &Gate| Script::new().request().wait(gate).send(http(500, &json!({}))).fin();
     for most in [3, 2] {
         let gate = Gate::new();
-        let config = format!("{HEDGING}[routing.retry]\nmax_attempts = {most}\n");
+        let config = format!("{HEDGING}[routing.retry]\nmax_attempts = {most}\nlast_resort = 0\n");
         let setting = Setting::with(&config, [failing(&gate)], [failing(&gate)]).await;
         let body = fastest(false);
         let reply = meanwhile(setting.gateway.chat(&body), async {

@@ -106,6 +106,7 @@ mod introspection;
 #[cfg(test)]
 mod keyless;
 #[cfg(test)]
+mod last_resort;
 mod latency_targets;
 #[cfg(test)]
 mod lifecycle;

@@ -11,6 +11,8 @@ pub enum AttemptReason {
     Fallback,
     /// An earlier one was late: it races that one.
     Hedge,
+    /// All that need no budget failed, and somebody who may answer was left.
+    LastResort,
     /// Every circuit was open, and something had to be tried.
     Panic,
     /// It is the one probe of a half-open breaker.
@@ -25,6 +27,7 @@ impl AttemptReason {
             AttemptReason::First => "first",
             AttemptReason::Fallback => "fallback",
             AttemptReason::Hedge => "hedge",
+            AttemptReason::LastResort => "last_resort",
             AttemptReason::Panic => "panic",
             AttemptReason::Probe => "probe",
         }

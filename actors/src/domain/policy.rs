@@ -79,7 +79,9 @@ pub struct HedgePolicy {
 pub struct RetryPolicy {
     /// Attempts per request, the first included.
     pub max_attempts: u32,
-    /// Panic attempts per request, on average.
+    /// Further ones before a caller is shown a failure, out of a budget.
+    pub last_resort: u32,
+    /// Attempts out of each budget but that of hedges, per request on average.
     pub budget_ratio: f64,
 }
 
@@ -180,7 +182,7 @@ impl Default for RoutingPolicy {
             reliable_slow: Duration::from_secs(2),
             balanced: BalancedPolicy { latency: 0.5, cost: 0.5 },
             hedge: HedgePolicy { objectives: vec![super::Objective::Fastest], sigma: 1.9, budget: 0.02 },
-            retry: RetryPolicy { max_attempts: 3, budget_ratio: 0.2 },
+            retry: RetryPolicy { max_attempts: 3, last_resort: 2, budget_ratio: 0.2 },
             breaker: BreakerPolicy {
                 consecutive: 3,
                 base: Duration::from_secs(5),

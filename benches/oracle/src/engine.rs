@@ -169,11 +169,8 @@ impl Engine<'_> {
     /// Tries the next endpoint of the plan; without one, and nothing else under way, the request has failed.
     fn go_on(&mut self, now: f64, id: usize, hedge: bool, rule: &mut dyn Rule) {
         let request = &self.world.requests[id];
-        while self.walks[id].attempts < ATTEMPTS && now < request.at + TOTAL {
-            let walk = &mut self.walks[id];
-            let Some(&endpoint) = walk.order.get(walk.position) else { break };
-            walk.position += 1;
-            let attempt = self.attempts.len();
+        while let Some(endpoint) = self.next(now, id, rule) {
+            let (attempt, walk) = (self.attempts.len(), &self.walks[id]);
             let another = walk.attempts + 1 < ATTEMPTS && walk.position < walk.order.len();
             let begin = Begin { now, request, attempt, before: walk.attempts, endpoint, another };
             if let Some(patience) = rule.begin(&begin) {
@@ -183,6 +180,18 @@ impl Engine<'_> {
         if self.walks[id].live.is_empty() {
             self.conclude(now, id, false, rule);
         }
+    }
+
+    /// The next endpoint of the plan, while attempts and time are left.
+    fn next(&mut self, now: f64, id: usize, rule: &dyn Rule) -> Option<usize> {
+        let walk = &mut self.walks[id];
+        let endpoint = *walk.order.get(walk.position)?;
+        let may = walk.attempts < ATTEMPTS || rule.may_go_on(id, endpoint, walk.attempts);
+        if !may || now >= self.world.requests[id].at + TOTAL {
+            return None;
+        }
+        walk.position += 1;
+        Some(endpoint)
     }
 
     fn dispatch(&mut self, now: f64, id: usize, endpoint: usize, patience: Patience, hedge: bool, rule: &mut dyn Rule) {
@@ -309,8 +318,8 @@ impl Engine<'_> {
         let Attempt { request: id, first, .. } = self.attempts[attempt];
         let walk = &self.walks[id];
         let alone = walk.live.len() == 1 && first.is_none();
-        let may = alone && !walk.raced && walk.attempts < ATTEMPTS && walk.position < walk.order.len();
-        if may && rule.may_race(id, walk.order[walk.position], late) {
+        let may = alone && !walk.raced && walk.position < walk.order.len();
+        if may && rule.may_race(id, walk.order[walk.position], walk.attempts, late) {
             self.walks[id].raced = true;
             self.go_on(now, id, true, rule);
         }

@@ -11,7 +11,7 @@ pub const FIRST_BYTE: f64 = 15.0;
 /// Seconds that a request may take altogether. As long as another endpoint may take over, a plain answer gets half
 /// of what is left of it: its head comes last, so no other clock tells a hang from a thinker.
 pub const TOTAL: f64 = 120.0;
-/// Attempts per request, at most.
+/// Attempts per request that everybody has.
 pub const ATTEMPTS: u32 = 3;
 
 /// A way to route.
@@ -24,8 +24,13 @@ pub trait Rule {
         Some(Patience::default())
     }
 
-    /// Whether an attempt at this endpoint may race one that is so late. Once per request.
-    fn may_race(&mut self, _request: usize, _endpoint: usize, _late: Late) -> bool {
+    /// Whether an attempt at this endpoint, after so many others, may race one that is so late. Once per request.
+    fn may_race(&mut self, _request: usize, _endpoint: usize, _attempts: u32, _late: Late) -> bool {
+        false
+    }
+
+    /// Whether one more attempt, at this endpoint, may follow so many that failed: beyond those that everybody has.
+    fn may_go_on(&self, _request: usize, _endpoint: usize, _attempts: u32) -> bool {
         false
     }
 

@@ -17,13 +17,13 @@ use pointsman_actors::{
 
 use crate::{
     engine,
-    rule::{Ask, Begin, Calibration, FIRST_BYTE, Late, News, Patience, Report, Rule, TOTAL},
+    rule::{ATTEMPTS, Ask, Begin, Calibration, FIRST_BYTE, Late, News, Patience, Report, Rule, TOTAL},
     world::World,
 };
 
 /// Shortest time between two snapshots.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Most tokens in the budgets of panic attempts, which starts full, and of hedges, which starts with one.
+/// Most tokens in the budgets of panic attempts and of last resorts, which start full, and of hedges, which starts with one.
 const RETRY_CAP: f64 = 20.0;
 const HEDGE_CAP: f64 = 5.0;
 
@@ -67,6 +67,7 @@ pub struct Core {
     decisions: HashMap<usize, Decision>,
     claims: HashMap<usize, (Claim, bool)>,
     retries: f64,
+    resorts: f64,
     hedges: f64,
     calibration: Calibration,
     without: Without,
@@ -96,6 +97,7 @@ impl Core {
             decisions: HashMap::new(),
             claims: HashMap::new(),
             retries: RETRY_CAP,
+            resorts: RETRY_CAP,
             hedges: 1.0,
             calibration: Calibration::default(),
             without,
@@ -194,7 +196,9 @@ impl Rule for Core {
     fn choose(&mut self, ask: &Ask<'_>) -> Vec<usize> {
         let now = tick(ask.now);
         self.catch_up(now);
-        self.retries = (self.retries + self.policy.retry.budget_ratio).min(RETRY_CAP);
+        for budget in [&mut self.retries, &mut self.resorts] {
+            *budget = (*budget + self.policy.retry.budget_ratio).min(RETRY_CAP);
+        }
         if self.hedges(ask.request.objective) {
             self.hedges = (self.hedges + self.policy.hedge.budget).min(HEDGE_CAP);
         }
@@ -216,8 +220,9 @@ impl Rule for Core {
 
     fn begin(&mut self, begin: &Begin<'_>) -> Option<Patience> {
         let candidate = self.candidate(begin.request.id, begin.endpoint)?;
-        let costs_a_token = candidate.is_past_open_circuit();
-        if costs_a_token && self.retries < 1.0 {
+        let past = f64::from(u8::from(candidate.is_past_open_circuit()));
+        let resort = f64::from(u8::from(begin.before >= ATTEMPTS));
+        if self.retries < past || self.resorts < resort {
             return None;
         }
         let claim = self.board.claim(candidate.index, tick(begin.now), candidate).ok()?;
@@ -227,14 +232,19 @@ impl Rule for Core {
         let overdue_after = (!streamed).then(|| overdue_after(candidate, &self.policy).as_secs_f64());
         let learned = candidate.predicted.measured && begin.another;
         let first_byte = if learned { first_byte_clock(candidate, &self.policy).as_secs_f64() } else { FIRST_BYTE };
-        self.retries -= f64::from(u8::from(costs_a_token));
+        self.retries -= past;
+        self.resorts -= resort;
         self.claims.insert(begin.attempt, (claim, begin.before == 0));
         Some(Patience { first_byte, hedge_after, overdue_after, probe: claim.probe })
     }
 
-    fn may_race(&mut self, request: usize, endpoint: usize, late: Late) -> bool {
+    fn may_race(&mut self, request: usize, endpoint: usize, attempts: u32, late: Late) -> bool {
         // What stands in the plan for want of anything better is no help to a request that is only late.
         let sound = self.candidate(request, endpoint).is_some_and(|candidate| !candidate.panic && !candidate.probe);
+        if attempts >= ATTEMPTS {
+            // It takes its token as it begins.
+            return sound && late == Late::Overdue && self.may_go_on(request, endpoint, attempts);
+        }
         let budget = match late {
             Late::Unusually => &mut self.hedges,
             Late::Overdue => &mut self.retries,
@@ -242,6 +252,11 @@ impl Rule for Core {
         let may = sound && *budget >= 1.0;
         *budget -= f64::from(u8::from(may));
         may
+    }
+
+    fn may_go_on(&self, request: usize, endpoint: usize, attempts: u32) -> bool {
+        let open = self.candidate(request, endpoint).is_some_and(|candidate| !candidate.is_past_open_circuit());
+        open && self.resorts >= 1.0 && attempts < ATTEMPTS + self.policy.retry.last_resort
     }
 
     fn heard(&mut self, report: &Report<'_>) {
