@@ -107,6 +107,7 @@ mod introspection;
 mod keyless;
 #[cfg(test)]
 mod last_resort;
+#[cfg(test)]
 mod latency_targets;
 #[cfg(test)]
 mod lifecycle;

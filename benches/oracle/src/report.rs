@@ -34,7 +34,7 @@ pub fn write(plan: &Plan, directory: &Path) -> Result<(), ReportError> {
     let cells = table::run(plan);
     let (mut tables, mut picture) = (String::new(), String::new());
     // Writing to a string cannot fail.
-    for sheet in sheets::all(plan, &cells).into_iter().chain([worth(plan)]) {
+    for sheet in sheets::all(plan, &cells).into_iter().chain(worth(plan)) {
         _ = sheet.markdown(&mut tables);
     }
     _ = plot::write(plan, &cells, &mut picture);
@@ -44,10 +44,12 @@ pub fn write(plan: &Plan, directory: &Path) -> Result<(), ReportError> {
 }
 
 /// What Pointsman's own ideas are worth.
-fn worth(plan: &Plan) -> Sheet {
+fn worth(plan: &Plan) -> [Sheet; 2] {
     let rules = [Kind::Pointsman].into_iter().chain(Kind::CRIPPLED).collect();
     let plan = Plan { rules, ..plan.clone() };
-    sheets::summary("Pointsman without some of its senses", &plan, &table::run(&plan))
+    let cells = table::run(&plan);
+    let what = "Pointsman without something of its own";
+    [sheets::summary(what, &plan, &cells), sheets::failures(&format!("Failures shown, {what}"), &cells)]
 }
 
 /// Puts a text between the marks of this name.

@@ -15,7 +15,7 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Vec<Sheet> {
     let mut sheets = vec![summary("All rules", plan, cells)];
     let of = |aim: Aim| cells.iter().filter(move |cell| cell.aim == aim).collect::<Vec<&Cell>>();
     sheets.extend(plan.aims.iter().map(|aim| regrets(*aim, &of(*aim))));
-    sheets.push(failures(cells));
+    sheets.push(failures("Failures shown, all objectives and scenarios", cells));
     if plan.rules.contains(&Kind::Pointsman) {
         sheets.extend(plan.aims.iter().map(|aim| traffic(*aim, &of(*aim))));
         sheets.push(outages(cells));
@@ -60,10 +60,11 @@ fn regrets(aim: Aim, cells: &[&Cell]) -> Sheet {
 }
 
 /// Failures that callers were shown, by rule, over everything that ran.
-fn failures(cells: &[Cell]) -> Sheet {
+#[must_use]
+pub fn failures(title: &str, cells: &[Cell]) -> Sheet {
     let header =
         ["rule", "requests", "failures shown", "with a healthy endpoint there", "of these: tried healthy ones only"];
-    let mut sheet = Sheet::new("Failures shown, all objectives and scenarios", header);
+    let mut sheet = Sheet::new(title, header);
     let kinds = cells.first().map_or(&[][..], |cell| &cell.entries[..]).iter().map(|entry| entry.kind);
     for kind in kinds {
         let mut sum = Figures::default();

@@ -47,6 +47,8 @@ pub enum Without {
     Pending,
     /// It does not try what it is not sure of.
     Exploration,
+    /// It shows a failure when three attempts failed, like everybody.
+    LastResort,
 }
 
 /// The routing core.
@@ -78,8 +80,10 @@ pub struct Core {
 
 impl Core {
     pub fn new(world: &World, mut policy: RoutingPolicy, without: Without) -> Core {
-        if without == Without::Exploration {
-            policy.exploration = 0.0;
+        match without {
+            Without::Exploration => policy.exploration = 0.0,
+            Without::LastResort => policy.retry.last_resort = 0,
+            Without::Nothing | Without::Load | Without::Pending => {}
         }
         let catalog = Arc::new(catalog(world));
         let mut statistics = Statistics::new(Arc::clone(&catalog), Arc::new(policy.clone()));
@@ -121,7 +125,7 @@ impl Core {
             match self.without {
                 Without::Load => endpoint.in_flight = 0,
                 Without::Pending => (endpoint.overdue, endpoint.silent) = ([0.0; 2], false),
-                Without::Nothing | Without::Exploration => {}
+                Without::Nothing | Without::Exploration | Without::LastResort => {}
             }
         }
     }

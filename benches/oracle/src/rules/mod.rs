@@ -57,8 +57,12 @@ impl Kind {
     ];
 
     /// Pointsman without each of the things that are said to matter.
-    pub const CRIPPLED: [Kind; 3] =
-        [Kind::Crippled(Without::Load), Kind::Crippled(Without::Pending), Kind::Crippled(Without::Exploration)];
+    pub const CRIPPLED: [Kind; 4] = [
+        Kind::Crippled(Without::Load),
+        Kind::Crippled(Without::Pending),
+        Kind::Crippled(Without::Exploration),
+        Kind::Crippled(Without::LastResort),
+    ];
 
     /// Its name in tables.
     #[must_use]
@@ -77,6 +81,7 @@ impl Kind {
             Kind::Crippled(Without::Load) => "no load",
             Kind::Crippled(Without::Pending) => "no pending",
             Kind::Crippled(Without::Exploration) => "no trying",
+            Kind::Crippled(Without::LastResort) => "no last resort",
         }
     }
 
