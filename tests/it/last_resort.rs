@@ -6,20 +6,27 @@ use serde_json::{Value, json};
 use crate::{
     harness::{Reply, TestGateway},
     hostile::{events, gateway, record_line, stream_of},
-    patience::PATIENCE,
+    patience::{PATIENCE, eventually},
     scripted::{Gate, Script, Upstream},
     world::{completion, error_of, http},
 };
 
-const CALM: &str = "[routing]\nexploration = 0\n";
+/// Plain answer or stream.
+fn answer(streamed: bool) -> Vec<u8> {
+    if streamed { stream_of(&events("here")).into() } else { http(200, &completion("here")).into() }
+}
 
-fn failing() -> Upstream {
-    Upstream::start([Script::answering(http(500, &json!({"error": {"message": "down"}})))])
+/// Answers one request and then plays the script.
+fn once_sound(streamed: bool, then: Script) -> Upstream {
+    Upstream::start([Script::new().request().send(answer(streamed)).fin(), then])
 }
 
 fn sound(streamed: bool) -> Upstream {
-    let answer = if streamed { stream_of(&events("here")) } else { http(200, &completion("here")) };
-    Upstream::start([Script::answering(answer)])
+    once_sound(streamed, Script::answering(answer(streamed)))
+}
+
+fn failing(streamed: bool) -> Upstream {
+    once_sound(streamed, Script::answering(http(500, &json!({"error": {"message": "down"}}))))
 }
 
 /// A request that tries the providers in their order.
@@ -29,9 +36,22 @@ fn body(streamed: bool) -> Value {
         "provider": {"order": order}})
 }
 
-async fn before(upstreams: &[Upstream], further: &str) -> TestGateway {
+/// A gateway that had an answer of each of them.
+async fn before(upstreams: &[Upstream], further: &str, streamed: bool) -> TestGateway {
     let urls: Vec<_> = upstreams.iter().map(|upstream| upstream.url("")).collect();
-    gateway(&urls, &format!("{CALM}{further}")).await
+    let gateway = gateway(&urls, &format!("[routing]\nexploration = 0\n{further}")).await;
+    for number in 0..upstreams.len() {
+        let mut body = body(streamed);
+        body["provider"] = json!({"only": [format!("p{number}")]});
+        assert_eq!(gateway.chat(&body).await.status, 200);
+    }
+    let preview = async || gateway.post("/api/v1/route/preview", &body(streamed)).await.expect(200);
+    let is_measured = |preview: &Value| {
+        let mut candidates = preview["candidates"].as_array().unwrap().iter();
+        candidates.all(|candidate| candidate["predicted"]["measured"] == true)
+    };
+    eventually("all are measured", preview, is_measured).await;
+    gateway
 }
 
 async fn record(gateway: &TestGateway, reply: &Reply) -> Value {
@@ -39,15 +59,17 @@ async fn record(gateway: &TestGateway, reply: &Reply) -> Value {
     gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200)["data"].clone()
 }
 
+/// How often they were asked, the first answer left out.
 fn asked(upstreams: &[Upstream]) -> Vec<usize> {
-    upstreams.iter().map(|upstream| upstream.log().requests.len()).collect()
+    upstreams.iter().map(|upstream| upstream.log().requests.len() - 1).collect()
 }
 
 #[actix_web::test]
 async fn when_three_attempts_failed_whoever_is_left_is_asked_before_a_failure_is_shown() {
     for streamed in [false, true] {
+        let failing = || failing(streamed);
         let upstreams = [failing(), failing(), failing(), failing(), sound(streamed)];
-        let gateway = before(&upstreams, "").await;
+        let gateway = before(&upstreams, "", streamed).await;
         let reply = gateway.chat(&body(streamed)).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
         assert!(reply.text().contains("here"), "{}", reply.text());
@@ -64,8 +86,8 @@ async fn when_three_attempts_failed_whoever_is_left_is_asked_before_a_failure_is
 #[actix_web::test]
 async fn there_are_as_many_last_resorts_as_configured_and_none_where_a_request_is_tried_once() {
     for (retry, tried) in [("last_resort = 0", 3), ("last_resort = 1", 4), ("max_attempts = 1", 1), ("", 5)] {
-        let upstreams = [(); 6].map(|()| failing());
-        let gateway = before(&upstreams, &format!("[routing.retry]\n{retry}\n")).await;
+        let upstreams = [(); 6].map(|()| failing(false));
+        let gateway = before(&upstreams, &format!("[routing.retry]\n{retry}\n"), false).await;
         let error = error_of(&gateway.chat(&body(false)).await, 502);
         assert_eq!(error["metadata"]["previous_errors"].as_array().unwrap().len(), tried, "{retry}: {error}");
         assert_eq!(asked(&upstreams).iter().sum::<usize>(), tried, "{retry}");
@@ -74,8 +96,8 @@ async fn there_are_as_many_last_resorts_as_configured_and_none_where_a_request_i
 
 #[actix_web::test]
 async fn without_fallbacks_there_is_no_last_resort_either() {
-    let upstreams = [failing(), failing(), failing(), sound(false)];
-    let gateway = before(&upstreams, "").await;
+    let upstreams = [failing(false), failing(false), failing(false), sound(false)];
+    let gateway = before(&upstreams, "", false).await;
     let mut body = body(false);
     body["provider"]["allow_fallbacks"] = json!(false);
     assert_eq!(gateway.chat(&body).await.status, 502);
@@ -84,9 +106,9 @@ async fn without_fallbacks_there_is_no_last_resort_either() {
 
 #[actix_web::test]
 async fn a_last_resort_that_refuses_the_request_itself_has_the_last_word() {
-    let refusing = || Upstream::start([Script::answering(http(400, &json!({"error": {"message": "no"}})))]);
-    let upstreams = [failing(), failing(), failing(), refusing(), sound(false)];
-    let gateway = before(&upstreams, "").await;
+    let refusing = once_sound(false, Script::answering(http(400, &json!({"error": {"message": "no"}}))));
+    let upstreams = [failing(false), failing(false), failing(false), refusing, sound(false)];
+    let gateway = before(&upstreams, "", false).await;
     assert_eq!(gateway.chat(&body(false)).await.status, 400);
     assert_eq!(asked(&upstreams), [1, 1, 1, 1, 0]);
 }
@@ -94,8 +116,9 @@ async fn a_last_resort_that_refuses_the_request_itself_has_the_last_word() {
 /// Twenty are saved up. Two requests take ten each, and the next one finds what these brought in: less than one.
 #[actix_web::test]
 async fn last_resorts_come_out_of_a_budget_of_their_own() {
-    let upstreams = [(); 12].map(|()| failing());
-    let gateway = before(&upstreams, "[routing.retry]\nmax_attempts = 2\nlast_resort = 10\n").await;
+    let upstreams = [(); 12].map(|()| failing(false));
+    let retry = "[routing.retry]\nmax_attempts = 2\nlast_resort = 10\n";
+    let gateway = before(&upstreams, retry, false).await;
     for tried in [12, 24, 26] {
         assert_eq!(gateway.chat(&body(false)).await.status, 502);
         assert_eq!(asked(&upstreams).iter().sum::<usize>(), tried);
@@ -108,10 +131,9 @@ async fn last_resorts_come_out_of_a_budget_of_their_own() {
 #[actix_web::test]
 async fn a_plain_answer_that_hangs_at_the_third_attempt_is_raced_as_a_last_resort() {
     let gate = Gate::new();
-    let hanging = Upstream::start([Script::new().request().wait(&gate)]);
-    let upstreams = [failing(), failing(), hanging, sound(false)];
-    let clocks = "[timeouts]\nfirst_byte_secs = 0.2\nfirst_content_secs = 0.2\n";
-    let gateway = before(&upstreams, clocks).await;
+    let hanging = once_sound(false, Script::new().request().wait(&gate));
+    let upstreams = [failing(false), failing(false), hanging, sound(false)];
+    let gateway = before(&upstreams, "", false).await;
     let reply = tokio::time::timeout(PATIENCE, gateway.chat(&body(false))).await.unwrap();
     assert_eq!(reply.expect(200)["choices"][0]["message"]["content"], "here");
     let record = record(&gateway, &reply).await;

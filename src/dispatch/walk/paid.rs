@@ -20,8 +20,8 @@ impl Walk {
         self.taken(attempt)
     }
 
-    /// One more attempt when all that need no budget have failed, at whoever is left and not behind an open circuit: a
-    /// caller is not shown a failure while somebody else may answer.
+    /// One more attempt when all that need no budget have failed, at whoever is left: a caller is not shown a failure while
+    /// somebody else would answer.
     pub(super) fn last_resort(&mut self) -> Option<Attempt> {
         let may = (self.routed.decision.max_attempts..self.most_attempts()).contains(&self.attempts);
         if !may || Instant::now() >= self.deadline || self.spares().next().is_none() {
@@ -101,14 +101,17 @@ impl Walk {
         self.left(is_open, is_elsewhere)
     }
 
-    /// The positions of whom is left of the plan and may serve: first those who are elsewhere.
+    /// The positions of whom is left of the plan and may serve: first those who are elsewhere. Beyond the attempts that need
+    /// no budget that is nobody but who has answered before.
     fn left(
         &self,
         may: impl Fn(usize, &Candidate) -> bool + Copy,
         is_elsewhere: impl Fn(&Candidate) -> bool + Copy,
     ) -> impl Iterator<Item = usize> {
+        let is_free = self.attempts < self.routed.decision.max_attempts;
         let open = move |(at, candidate): &(usize, &Candidate)| {
-            !self.taken.contains(at) && self.has_room(candidate) && may(*at, candidate)
+            let is_known = is_free || candidate.predicted.measured;
+            is_known && !self.taken.contains(at) && self.has_room(candidate) && may(*at, candidate)
         };
         let left = move || self.routed.decision.plan().enumerate().skip(self.position).filter(open);
         let of = move |elsewhere: bool| left().filter(move |(_, candidate)| is_elsewhere(candidate) == elsewhere);

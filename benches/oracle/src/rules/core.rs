@@ -259,8 +259,10 @@ impl Rule for Core {
     }
 
     fn may_go_on(&self, request: usize, endpoint: usize, attempts: u32) -> bool {
-        let open = self.candidate(request, endpoint).is_some_and(|candidate| !candidate.is_past_open_circuit());
-        open && self.resorts >= 1.0 && attempts < ATTEMPTS + self.policy.retry.last_resort
+        let has_answered = |candidate: &Candidate| candidate.predicted.measured && !candidate.is_past_open_circuit();
+        self.candidate(request, endpoint).is_some_and(has_answered)
+            && self.resorts >= 1.0
+            && attempts < ATTEMPTS + self.policy.retry.last_resort
     }
 
     fn heard(&mut self, report: &Report<'_>) {
