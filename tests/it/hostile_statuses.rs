@@ -184,7 +184,7 @@ async fn several_endpoints_that_all_fail() {
     }
 }
 
-/// At most three endpoints are tried, however many there are that never answered.
+/// At most three endpoints are tried, however many there are, if the first never answered before.
 #[actix_web::test]
 async fn no_more_than_three_attempts() {
     let urls: Vec<String> = (0..5).map(|_| format!("http://{}", refused_address())).collect();

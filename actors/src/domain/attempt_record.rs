@@ -11,7 +11,7 @@ pub enum AttemptReason {
     Fallback,
     /// An earlier one was late: it races that one.
     Hedge,
-    /// All that need no budget failed, and somebody who has answered before was left.
+    /// All that need no budget failed, and somebody was left.
     LastResort,
     /// Every circuit was open, and something had to be tried.
     Panic,

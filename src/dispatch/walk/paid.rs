@@ -31,12 +31,13 @@ impl Walk {
         self.taken(attempt)
     }
 
-    /// How often the request may be tried, those of last resort included. Where it may be tried but once there are none.
+    /// How often the request may be tried, those of last resort included. There are none where it may be tried but once, nor
+    /// where the choice never answered: then it is no chance that nobody does.
     pub(super) fn most_attempts(&self) -> u32 {
-        match self.routed.decision.max_attempts {
-            most if most > 1 => most + self.routed.policy.retry.last_resort,
-            once => once,
-        }
+        let (decision, retry) = (&self.routed.decision, &self.routed.policy.retry);
+        let is_known = decision.candidates.first().is_some_and(|choice| choice.predicted.measured);
+        let further = if is_known && decision.max_attempts > 1 { retry.last_resort } else { 0 };
+        decision.max_attempts + further
     }
 
     /// An attempt at the first of these that has a free place, for a token.
@@ -101,17 +102,14 @@ impl Walk {
         self.left(is_open, is_elsewhere)
     }
 
-    /// The positions of whom is left of the plan and may serve: first those who are elsewhere. Beyond the attempts that need
-    /// no budget that is nobody but who has answered before.
+    /// The positions of whom is left of the plan and may serve: first those who are elsewhere.
     fn left(
         &self,
         may: impl Fn(usize, &Candidate) -> bool + Copy,
         is_elsewhere: impl Fn(&Candidate) -> bool + Copy,
     ) -> impl Iterator<Item = usize> {
-        let is_free = self.attempts < self.routed.decision.max_attempts;
         let open = move |(at, candidate): &(usize, &Candidate)| {
-            let is_known = is_free || candidate.predicted.measured;
-            is_known && !self.taken.contains(at) && self.has_room(candidate) && may(*at, candidate)
+            !self.taken.contains(at) && self.has_room(candidate) && may(*at, candidate)
         };
         let left = move || self.routed.decision.plan().enumerate().skip(self.position).filter(open);
         let of = move |elsewhere: bool| left().filter(move |(_, candidate)| is_elsewhere(candidate) == elsewhere);

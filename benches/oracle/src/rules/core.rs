@@ -259,8 +259,11 @@ impl Rule for Core {
     }
 
     fn may_go_on(&self, request: usize, endpoint: usize, attempts: u32) -> bool {
-        let has_answered = |candidate: &Candidate| candidate.predicted.measured && !candidate.is_past_open_circuit();
-        self.candidate(request, endpoint).is_some_and(has_answered)
+        let choice = self.decisions.get(&request).and_then(|decision| decision.candidates.first());
+        let is_known = choice.is_some_and(|choice| choice.predicted.measured);
+        let is_open = |candidate: &Candidate| !candidate.is_past_open_circuit();
+        is_known
+            && self.candidate(request, endpoint).is_some_and(is_open)
             && self.resorts >= 1.0
             && attempts < ATTEMPTS + self.policy.retry.last_resort
     }
