@@ -90,7 +90,7 @@ pub struct Resembling {
 /// What `name`, which the catalog does not know, resembles there. Looks at every model once, and at the letters of few.
 #[must_use]
 pub fn models(catalog: &Catalog, name: &str, today: NaiveDate) -> Resembling {
-    let is_there = |model: &&Model| catalog.is_served(model) && model.expiration_date.is_none_or(|gone| gone > today);
+    let is_there = |model: &&Model| catalog.is_served(model, today);
     let is_other = |id: &&str| *id != name;
     let aliases = catalog.aliases.iter().map(|alias| alias.id.as_str()).filter(is_other);
     let models = catalog.models.iter().filter(is_there).map(|model| model.id.as_str()).filter(is_other);

@@ -151,7 +151,9 @@ async fn checks(worker: &Worker) -> Checks {
     let published = &worker.setup.catalog;
     let readings = Readings { live: worker.setup.published.live.view(clock::now()), ..Readings::default() };
     Checks {
-        models: catalog.ok().map(|catalog| catalog.models.iter().filter(|model| catalog.is_served(model)).count()),
+        models: catalog
+            .ok()
+            .map(|catalog| catalog.models.iter().filter(|model| catalog.is_served(model, clock::today())).count()),
         health_answers: health.is_ok(),
         providers_available: readings.available_providers(published),
         providers_configured: published.providers.len(),

@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 use pointsman_actors::domain::{Catalog, Model, Provider, ProviderState};
 
-use crate::config::{AuthMode, Config, DEVELOPMENT_KEY, Key, digest_of};
+use crate::{
+    clock,
+    config::{AuthMode, Config, DEVELOPMENT_KEY, Key, digest_of},
+};
 
 /// Models that are named one by one; more are counted.
 const NAMED_MODELS: usize = 60;
@@ -54,7 +57,7 @@ fn provider_line(catalog: &Catalog, index: u32, provider: &Provider) -> String {
 }
 
 fn write_models(page: &mut String, catalog: &Catalog) -> std::fmt::Result {
-    let served: Vec<&Model> = catalog.models.iter().filter(|model| catalog.is_served(model)).collect();
+    let served: Vec<&Model> = catalog.models.iter().filter(|model| catalog.is_served(model, clock::today())).collect();
     writeln!(page, "\nModels: {} can be called now, of {}", served.len(), catalog.models.len())?;
     for model in served.iter().take(NAMED_MODELS) {
         let callable = |endpoint: &pointsman_actors::domain::Endpoint| {

@@ -4,7 +4,10 @@ use std::{fmt::Write as _, net::SocketAddr};
 
 use pointsman_actors::domain::{Catalog, Endpoint, Pricing, ProviderState};
 
-use crate::config::{AuthMode, Config, DEVELOPMENT_KEY};
+use crate::{
+    clock,
+    config::{AuthMode, Config, DEVELOPMENT_KEY},
+};
 
 /// The text for a server at `address`. The line with the base address is stable: scripts read it.
 pub(super) fn text(config: &Config, address: &str, administration: Option<SocketAddr>) -> String {
@@ -33,8 +36,12 @@ fn tell_access(text: &mut String, config: &Config, catalog: &Catalog, base: &str
         AuthMode::Keys => "one of yours, from [[keys]]",
     };
     let aliases: Vec<&str> = catalog.aliases.iter().map(|alias| alias.id.as_str()).collect();
-    let models: Vec<&str> =
-        catalog.models.iter().filter(|model| catalog.is_served(model)).map(|model| model.id.as_str()).collect();
+    let models: Vec<&str> = catalog
+        .models
+        .iter()
+        .filter(|model| catalog.is_served(model, clock::today()))
+        .map(|model| model.id.as_str())
+        .collect();
     writeln!(text, "  Base address  {base}")?;
     writeln!(text, "  Key           {key}")?;
     writeln!(text, "  Aliases       {}", aliases.join(", "))?;
@@ -58,7 +65,7 @@ fn tell_providers(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
 }
 
 fn tell_first_call(text: &mut String, config: &Config, catalog: &Catalog, base: &str) -> std::fmt::Result {
-    if !catalog.models.iter().any(|model| catalog.is_served(model)) {
+    if !catalog.models.iter().any(|model| catalog.is_served(model, clock::today())) {
         return writeln!(
             text,
             "\nNo provider serves: every call will fail. Set a provider's key variable, or POINTSMAN__SIMULATION__MODE=on."

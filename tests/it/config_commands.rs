@@ -47,6 +47,12 @@ id = "acme/far"
 context_length = 1000
 pricing = { prompt = "0", completion = "0" }
 endpoints = [{ provider = "bolt", upstream_model = "s" }]
+[[models]]
+id = "acme/gone"
+context_length = 1000
+expiration_date = 2020-01-31
+pricing = { prompt = "0", completion = "0" }
+endpoints = [{ provider = "acme", upstream_model = "g" }]
 [[keys]]
 name = "team"
 sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -62,10 +68,10 @@ disabled = true
         Aliases: service/auto, service/free
 
         Providers
-          on   acme           1 model
+          on   acme           2 models
           off  bolt           BOLT_API_KEY is not set
 
-        Models: 1 can be called now, of 2
+        Models: 1 can be called now, of 3
           acme/small                       acme
 
         Keys

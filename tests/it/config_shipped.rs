@@ -274,7 +274,8 @@ fn the_simulated_models_show_what_routing_can_do() {
     let config = shipped([]);
     let catalog = config.catalog(1);
     let tools = catalog.parameters.gate("tools").unwrap();
-    let simulated: Vec<_> = catalog.models.iter().filter(|model| catalog.is_served(model)).collect();
+    let simulated: Vec<_> =
+        catalog.models.iter().filter(|model| catalog.is_served(model, pointsman::clock::today())).collect();
     let with = |test: &dyn Fn(&pointsman_actors::domain::Model) -> bool| simulated.iter().any(|model| test(model));
     assert!(with(&|model| model.endpoints.len() >= 3), "one model at three providers");
     assert!(with(&|model| model.architecture.input.contains(Modality::Image)), "one that sees");

@@ -81,6 +81,16 @@ async fn a_plain_answer_tells_its_phases_and_its_attempts() {
 }
 
 #[actix_web::test]
+async fn an_answer_that_was_broken_off_is_not_told_by_its_good_status() {
+    let cut = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{\"id\":";
+    let cutting = Upstream::start([Script::new().request().send(cut).fin()]);
+    let sound = Upstream::start([Script::answering(ok(&crate::hostile::completion("Hi")))]);
+    let gateway = gateway(&[cutting.url(""), sound.url("")], "").await;
+    let reply = gateway.chat(&body(false)).await;
+    assert_eq!(descriptions(&timing(&reply)), ["p0 truncated", "p1 200"]);
+}
+
+#[actix_web::test]
 async fn a_reused_connection_has_no_connect_time() {
     let upstream = Upstream::start([Script::answering(ok(&crate::hostile::completion("Hi")))]);
     let gateway = gateway(&[upstream.url("")], "").await;

@@ -332,11 +332,14 @@ impl Catalog {
         model.endpoints.iter().filter_map(|&index| Some((index, self.endpoint(index)?)))
     }
 
-    /// Whether some endpoint of the model can be called at all: its provider is on and it is not disabled.
+    /// Whether the model can be called at all: it is not retired by `today`, and one of its endpoints is not disabled and at a
+    /// provider that is on.
     #[must_use]
-    pub fn is_served(&self, model: &Model) -> bool {
-        self.endpoints_of(model)
-            .any(|(_, endpoint)| !endpoint.disabled && self.provider_of(endpoint).is_some_and(Provider::is_on))
+    pub fn is_served(&self, model: &Model, today: chrono::NaiveDate) -> bool {
+        let mut endpoints = self.endpoints_of(model);
+        model.expiration_date.is_none_or(|gone| gone > today)
+            && endpoints
+                .any(|(_, endpoint)| !endpoint.disabled && self.provider_of(endpoint).is_some_and(Provider::is_on))
     }
 
     /// Whether an entry of a provider list names somebody: a slug, a display name, or `slug/variant`.

@@ -104,7 +104,8 @@ pub struct Cause {
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.status {
+        // A good status says nothing about an answer that was broken off.
+        match self.status.filter(|status| *status >= 400) {
             Some(status) => write!(f, "{status}"),
             None => f.write_str(self.kind.as_str()),
         }

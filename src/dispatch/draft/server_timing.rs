@@ -58,24 +58,23 @@ impl Draft {
         if !self.runs() {
             list.add("total", now - self.accepted);
         }
-        for attempt in self.record.attempts.iter().take(MOST_ATTEMPTS) {
-            list.add_attempt(
-                attempt.n,
-                &attempt.provider_slug,
-                ended(attempt),
-                Duration::from_millis(attempt.duration_ms),
-            );
-        }
-        for attempt in running {
-            list.add_attempt(attempt.turn.n, &attempt.names().slug, format_args!("running"), now - attempt.started);
+        let count = self.record.attempts.len() + running.clone().count();
+        for n in 1..=count.min(MOST_ATTEMPTS) as u32 {
+            if let Some(ended) = self.record.attempts.iter().find(|attempt| attempt.n == n) {
+                let took = Duration::from_millis(ended.duration_ms);
+                list.add_attempt(n, &ended.provider_slug, end(ended), took);
+            } else if let Some(attempt) = running.clone().find(|attempt| attempt.turn.n == n) {
+                list.add_attempt(n, &attempt.names().slug, format_args!("running"), now - attempt.started);
+            }
         }
         list.0
     }
 }
 
-/// The status of an answer, good or bad, else the word for how the attempt ended.
-fn ended(attempt: &AttemptRecord) -> impl fmt::Display {
-    fmt::from_fn(move |f| match attempt.status {
+/// The status of an answer, good or bad, else the word for how the attempt ended: a good status says nothing about an answer
+/// that was broken off.
+fn end(attempt: &AttemptRecord) -> impl fmt::Display {
+    fmt::from_fn(move |f| match attempt.status.filter(|status| *status >= 400 || attempt.error_type.is_none()) {
         Some(status) => write!(f, "{status}"),
         None => f.write_str(attempt.outcome()),
     })
