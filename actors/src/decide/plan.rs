@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 
 use super::{
+    ranks::Order,
     row::{Role, Row},
     wishes::GRADE_BITS,
 };
@@ -35,8 +36,7 @@ pub(super) const fn best_ones(attempts: usize) -> usize {
 
 /// A settled plan.
 pub(super) struct Plan<'r, 'a> {
-    /// The rows that take part, in the order they are tried.
-    pub order: Vec<&'r Row<'a>>,
+    pub order: Order<'r, 'a>,
     /// How many of them may be tried.
     pub attempts: u32,
     /// Who would have been chosen without noise, where noise made the choice.
@@ -167,7 +167,7 @@ fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
 }
 
 /// Orders every run of tied scores by what breaks ties. A run is what ties with its first.
-fn settle_ties<R: Ranked>(order: &mut [&R]) {
+pub(super) fn settle_ties<R: Ranked>(order: &mut [&R]) {
     let mut rest = order;
     while let Some(first) = rest.first().copied() {
         let tied = |row: &&&R| row.class() == first.class() && is_tie(first.rank(), row.rank());
