@@ -123,7 +123,19 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
 }
 
 fn scoring(case: &Case<'_>, field: &Field<'_>) -> Scoring {
-    let playing = field.rows.iter().filter(|row| row.role != Role::Out);
+    // Mostly all take part: then figures are gathered from several rows at a time.
+    if field.counts.held == 0 {
+        scoring_among(case, field, field.rows.iter())
+    } else {
+        scoring_among(case, field, field.rows.iter().filter(|row| row.role != Role::Out))
+    }
+}
+
+fn scoring_among<'r, 'a: 'r>(
+    case: &Case<'_>,
+    field: &Field<'_>,
+    playing: impl Iterator<Item = &'r Row<'a>> + Clone,
+) -> Scoring {
     let times = playing.clone().map(|row| row.forecast.uncached_time());
     let costs = playing.map(|row| row.moment.uncached_cost());
     let passed = field.rows.iter().map(|row| row.moment.uncached_cost()).chain(field.costs.iter().copied());
