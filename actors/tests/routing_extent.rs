@@ -1,5 +1,11 @@
 //! What serves a request and what a preview shows are one decision, told at different length.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
 
 mod routing_world;
 

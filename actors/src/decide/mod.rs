@@ -157,8 +157,8 @@ fn calm_best(case: &Case<'_>, rows: &[Row<'_>], choice: &Row<'_>) -> Option<Endp
         return None;
     }
     // Few would be as good as the choice is.
-    let may_be = |row: &&Row<'_>| plan::is_tie(choice.calm, row.calm) && row.role == Role::Candidate;
-    let as_good: Vec<_> = rows.iter().filter(may_be).collect();
+    let bound = plan::most_tied(choice.calm);
+    let as_good: Vec<_> = rows.iter().filter(|row| row.calm <= bound && row.role == Role::Candidate).collect();
     let best = plan::best(as_good.iter().map(|row| (*row, row.calm)))?;
     (best.index != choice.index).then(|| best.endpoint())
 }

@@ -155,6 +155,11 @@ pub(super) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + C
     tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
 }
 
+/// No score above this ties with `score`, nor with any below it.
+pub(super) fn most_tied(score: f64) -> f64 {
+    score * (1.0 + 2.0 * TIE)
+}
+
 /// Whether a score counts as the least one.
 pub(super) fn is_tie(least: f64, score: f64) -> bool {
     score - least <= TIE * score

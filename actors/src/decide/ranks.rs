@@ -123,10 +123,14 @@ fn keys(rows: &[Row<'_>]) -> Vec<u64> {
 fn split(rows: &[Row<'_>], bound: u64) -> (Vec<u64>, Vec<(u64, EndpointId)>) {
     let (mut below, mut others) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     for (position, row) in (0..).zip(rows) {
-        match rank(row) {
-            OUT => {}
-            rank if rank < bound => below.push(key(rank, position)),
-            rank => others.push((rank, row.endpoint())),
+        if row.role == Role::Out {
+            continue;
+        }
+        let rank = rank(row);
+        if rank < bound {
+            below.push(key(rank, position));
+        } else {
+            others.push((rank, row.endpoint()));
         }
     }
     (below, others)
