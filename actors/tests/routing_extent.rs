@@ -81,28 +81,38 @@ fn a_serving_decision_holds_the_best_candidates_of_the_whole_one_and_names_the_o
     assert!(explored > 20, "the choice without noise was kept, too: {explored}");
 }
 
+/// Most are at the first providers, all of these good; every tenth is at a provider after that.
+fn provider(i: usize, good: usize) -> usize {
+    if is_late(i) { good + i / 10 % 3 } else { i % good }
+}
+
+fn is_late(i: usize) -> bool {
+    i % 10 == 9
+}
+
 #[test]
 fn the_best_at_a_provider_where_all_are_slow_dear_and_unsound_is_kept_with_its_place() {
-    let figures = |i: usize| match i % 10 {
-        9 => format!("{}ms ok20 bad{} ${}/90", 4000 + i * 37 % 900, 5 + i % 7, 50 + i * 7 % 30),
-        _ => format!("{}ms ${}/9 w{}", 80 + i * 37 % 900, 1 + i * 7 % 30, i % 4),
+    let figures = |i: usize| match is_late(i) {
+        true => format!("{}ms ok20 bad{} ${}/90", 4000 + i * 37 % 900, 5 + i % 7, 50 + i * 7 % 30),
+        false => format!("{}ms ${}/9 w{}", 80 + i * 37 % 900, 1 + i * 7 % 30, i % 4),
     };
-    for count in [100, 300] {
-        let (far, _) =
-            check(|i| format!("m{i}/x@p{} {}", i % 10 / 9 * (1 + i % 3), figures(i)), count, count as u32 / 2);
-        assert!(far > 30, "{far} of {count}");
+    for (count, good) in [(100, 1), (100, 4), (300, 1), (300, 4)] {
+        let (far, _) = check(|i| format!("m{i}/x@p{} {}", provider(i, good), figures(i)), count, count as u32 / 2);
+        assert!(far > 30, "{far} of {count} at {good}");
     }
 }
 
 #[test]
 fn ties_fall_alike_wherever_they_stand() {
     for count in [100, 300] {
-        // All alike; alike by threes; alike where the first eight end; alike at slow providers alone.
+        // All alike; alike by threes; alike where the first eight end; alike at late providers alone.
         check(|i| format!("m{i}/x@p{} 200ms $1/2", i % 12), count, 8);
         check(|i| format!("m{i}/x@p{} {}ms w40", i % 12, 80 + i / 3 * 37 % 900), count, 8);
         check(|i| format!("m{i}/x@p{} {}ms w40", i % 12, 80 + if i < 6 { i } else { 6 + i / 12 }), count, 8);
-        let slow = |i: usize| if i % 10 == 9 { (1 + i % 3, 4000) } else { (0, 80 + i * 37 % 900) };
-        let (far, _) = check(|i| format!("m{i}/x@p{} {}ms w40", slow(i).0, slow(i).1), count, count as u32 / 2);
-        assert!(far > 3, "{far} of {count}");
+        for good in [1, 4] {
+            let ms = |i: usize| if is_late(i) { 4000 } else { 80 + i * 37 % 900 };
+            let (far, _) = check(|i| format!("m{i}/x@p{} {}ms w40", provider(i, good), ms(i)), count, count as u32 / 2);
+            assert!(far > 3, "{far} of {count} at {good}");
+        }
     }
 }
