@@ -291,7 +291,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{ApiType, CostBreakdown, Decision, DecisionCode, Objective, Source, Sourced, Tick, Usage, Weights},
+        domain::{
+            ApiType, CostBreakdown, Decision, DecisionCode, Objective, Omitted, Source, Sourced, Tick, Usage, Weights,
+        },
         mailbox::MailboxDepth,
     };
 
@@ -307,7 +309,7 @@ mod tests {
             candidates: Vec::new(),
             rivals: Vec::new(),
             standby: Vec::new(),
-            omitted: Vec::new(),
+            omitted: Omitted::default(),
             excluded: Vec::new(),
             prompt_tokens: 0,
             streamed: false,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pointsman_actors::domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode, Detail,
-    Excluded, ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective,
+    Excluded, ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, Omitted,
     OutputSpread, Prediction, ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target,
     Usage, Usd, Weights,
 };
@@ -57,7 +57,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         candidates: vec![candidate(catalog, 0, 0.000_005_1), candidate(catalog, 1, 0.000_007_3)],
         rivals: Vec::new(),
         standby: Vec::new(),
-        omitted: Vec::new(),
+        omitted: Omitted::default(),
         excluded: vec![Excluded {
             index: 3,
             endpoint: catalog.endpoint(3).unwrap().id,

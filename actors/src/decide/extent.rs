@@ -5,8 +5,10 @@
 
 use super::{
     plan::{Plan, best_ones},
+    ranks::Order,
     row::Row,
 };
+use crate::domain::{EndpointId, Omitted};
 
 /// How much of a plan is written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,60 +23,91 @@ pub(super) enum Extent {
 /// Providers beside those of the best ones.
 const OTHER_PROVIDERS: usize = 8;
 
-/// The places of those who are written out, ascending. There are so many providers.
-pub(super) fn written_out(plan: &Plan<'_, '_>, extent: Extent, providers: usize) -> Vec<usize> {
-    let room = best_ones(plan.attempts as usize).min(plan.order.len());
-    let mut places = Vec::with_capacity(room + OTHER_PROVIDERS + 1);
-    places.extend(0..room);
-    let Some((best, others)) = plan.order.split_at_checked(room) else { return places };
-    match extent {
-        Extent::Whole => places.extend(room..plan.order.len()),
-        Extent::Best => elsewhere(plan, (best, others), providers, &mut places),
+/// Who of this plan is written out, each with its place, which ascend. There are so many providers.
+pub(super) fn told<'r, 'a>(plan: &mut Plan<'r, 'a>, extent: Extent, providers: usize) -> Vec<(usize, &'r Row<'a>)> {
+    let room = if extent == Extent::Whole { plan.order.len() } else { best_ones(plan.attempts as usize) };
+    let room = room.min(plan.order.len());
+    let mut told = Vec::with_capacity(room + OTHER_PROVIDERS + 1);
+    told.extend(plan.order.first.iter().copied().enumerate().take(room));
+    let wanted = Wanted::beside(&told, plan.calm_best, providers);
+    if add(&mut told, &plan.order, wanted).is_none() {
+        plan.order.complete();
+        return self::told(plan, extent, providers);
     }
-    places
+    told
 }
 
-/// Adds the places among `others` of those who are written out beside the best ones.
-fn elsewhere(
-    plan: &Plan<'_, '_>,
-    (best, others): (&[&Row<'_>], &[&Row<'_>]),
-    providers: usize,
-    places: &mut Vec<usize>,
-) {
-    let mut known = Providers::none_of(providers);
-    best.iter().for_each(|row| _ = known.add(row.provider()));
-    let mut calm_best = plan.calm_best.filter(|id| best.iter().all(|row| row.endpoint() != *id));
-    let mut room = OTHER_PROVIDERS.min(known.missing);
-    for (place, row) in (best.len()..).zip(others) {
-        if room == 0 && calm_best.is_none() {
-            return;
+/// Adds who else is wanted of this order; `None` if it takes the whole of it to tell them from those they tie with.
+fn add<'r, 'a>(told: &mut Vec<(usize, &'r Row<'a>)>, order: &Order<'r, 'a>, mut wanted: Wanted) -> Option<()> {
+    let others = order.first.iter().copied().enumerate().skip(told.len());
+    for (place, row) in others {
+        if wanted.is_nobody() {
+            return Some(());
         }
-        let is_new = room > 0 && known.add(row.provider());
-        room -= usize::from(is_new);
-        let is_calm_best = calm_best.take_if(|id| row.endpoint() == *id).is_some();
-        if is_new || is_calm_best {
-            places.push(place);
+        if wanted.take(row) {
+            told.push((place, row));
         }
     }
+    let mut behind: Vec<_> = order.behind().filter(|row| wanted.has(row)).collect();
+    behind.sort_unstable_by(|a, b| a.rank.total_cmp(&b.rank));
+    for row in behind {
+        if wanted.take(row) {
+            told.push((order.place(row)?, row));
+        }
+    }
+    Some(())
 }
 
-/// A set of positions of providers.
-struct Providers {
+/// Whoever else is in the order.
+pub(super) fn omitted(order: Order<'_, '_>, told: &[(usize, &Row<'_>)]) -> Omitted {
+    let among_first = told.partition_point(|(place, _)| *place < order.first.len());
+    let (among_first, behind) = told.split_at_checked(among_first).unwrap_or_default();
+    let (first, mut omitted) = order.apart();
+    if !behind.is_empty() {
+        omitted.retain(|(_, id)| behind.iter().all(|(_, row)| row.endpoint() != *id));
+    }
+    let mut from = 0;
+    for place in among_first.iter().map(|(place, _)| *place).chain([first.len()]) {
+        let between = first.get(from..place).unwrap_or_default();
+        omitted.extend((from as u64..).zip(between.iter().map(|row| row.endpoint())));
+        from = place + 1;
+    }
+    Omitted::by_rank(omitted)
+}
+
+/// Who is wanted beside those who are told already.
+struct Wanted {
+    /// Who would have been chosen without noise.
+    calm_best: Option<EndpointId>,
+    /// By provider, whether it is no other one any more.
     known: Vec<bool>,
-    /// How many are not in it.
-    missing: usize,
+    /// How many at other providers there is room for.
+    room: usize,
 }
 
-impl Providers {
-    /// With nobody of so many in it.
-    fn none_of(providers: usize) -> Providers {
-        Providers { known: vec![false; providers], missing: providers }
+impl Wanted {
+    fn beside(told: &[(usize, &Row<'_>)], calm_best: Option<EndpointId>, providers: usize) -> Wanted {
+        let mut wanted = Wanted { calm_best, known: vec![false; providers], room: providers };
+        told.iter().for_each(|(_, row)| _ = wanted.take(row));
+        wanted.room = wanted.room.min(OTHER_PROVIDERS);
+        wanted
     }
 
-    /// Whether it was not in it yet.
-    fn add(&mut self, provider: u32) -> bool {
-        let is_new = self.known.get_mut(provider as usize).is_some_and(|known| !std::mem::replace(known, true));
-        self.missing -= usize::from(is_new);
-        is_new
+    fn is_nobody(&self) -> bool {
+        self.room == 0 && self.calm_best.is_none()
+    }
+
+    fn has(&self, row: &Row<'_>) -> bool {
+        let at_other = || self.known.get(row.provider() as usize).is_some_and(|known| !known);
+        self.room > 0 && at_other() || self.calm_best == Some(row.endpoint())
+    }
+
+    /// Whether this one is wanted; then it is no longer, nor is another one at its provider.
+    fn take(&mut self, row: &Row<'_>) -> bool {
+        let known = self.known.get_mut(row.provider() as usize).filter(|known| self.room > 0 && !**known);
+        let is_new = known.is_some_and(|known| !std::mem::replace(known, true));
+        self.room -= usize::from(is_new);
+        let is_calm_best = self.calm_best.take_if(|id| row.endpoint() == *id).is_some();
+        is_new || is_calm_best
     }
 }

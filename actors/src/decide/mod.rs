@@ -60,7 +60,7 @@ use self::{
     extent::Extent,
     field::Field,
     plan::Plan,
-    ranks::Ranks,
+    ranks::Order,
     row::{Role, Row},
     score::{Scoring, Yardsticks},
 };
@@ -113,16 +113,29 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
     scoring.rank(&mut field.rows);
-    let mut ranks = Ranks::of(&field.rows, field.counts.half_open == 0 && field.is_of_one_class(case));
-    let order = ranks.ordered(attempts);
-    let calm_best = calm_best(case, &ranks, &order);
-    let kept = is_kept(case, &order, &scoring);
+    let by_score = field.counts.half_open == 0 && field.is_of_one_class(case);
+    let order = order(case, &field.rows, by_score, attempts, extent);
+    let choice = order.first.first().copied().filter(|choice| choice.role == Role::Candidate);
+    let calm_best = choice.and_then(|choice| calm_best(case, &field.rows, choice));
+    let kept = choice.is_some_and(|choice| is_kept(case, &field.rows, choice, &scoring));
     let plan = Plan { order, attempts, calm_best, kept };
-    Ok(record::decided(case, &field.rows, field.excluded, &plan, &scoring, extent))
+    Ok(record::decided(case, &field.rows, field.excluded, plan, &scoring, extent))
 }
 
 fn scoring(case: &Case<'_>, field: &Field<'_>) -> Scoring {
-    let playing = field.rows.iter().filter(|row| row.role != Role::Out);
+    // Mostly all take part: then figures are gathered from several rows at a time.
+    if field.counts.held == 0 {
+        scoring_among(case, field, field.rows.iter())
+    } else {
+        scoring_among(case, field, field.rows.iter().filter(|row| row.role != Role::Out))
+    }
+}
+
+fn scoring_among<'r, 'a: 'r>(
+    case: &Case<'_>,
+    field: &Field<'_>,
+    playing: impl Iterator<Item = &'r Row<'a>> + Clone,
+) -> Scoring {
     let times = playing.clone().map(|row| row.forecast.uncached_time());
     let costs = playing.map(|row| row.moment.uncached_cost());
     let passed = field.rows.iter().map(|row| row.moment.uncached_cost()).chain(field.costs.iter().copied());
@@ -130,19 +143,33 @@ fn scoring(case: &Case<'_>, field: &Field<'_>) -> Scoring {
     Scoring::new(case.policy, objective, case.query.weights, Yardsticks::of(objective, times, costs, passed))
 }
 
+/// The order in which the rows are tried, as far as a decision of this extent needs it.
+fn order<'r, 'a>(case: &Case<'_>, rows: &'r [Row<'a>], by_score: bool, attempts: u32, extent: Extent) -> Order<'r, 'a> {
+    // Without fallbacks all but the choice are excluded, in their order.
+    let begun = by_score && extent == Extent::Best && case.query.routing.provider.allow_fallbacks;
+    let begun = begun.then(|| Order::begun(rows, attempts, case.catalog.providers.len())).flatten();
+    begun.unwrap_or_else(|| Order::whole(rows, by_score, attempts))
+}
+
 /// Who would have been chosen without noise, if that is somebody else.
-fn calm_best(case: &Case<'_>, ranks: &Ranks<'_, '_>, order: &[&Row<'_>]) -> Option<EndpointId> {
-    let choice = order.first().filter(|choice| case.seed != 0 && choice.role == Role::Candidate)?;
-    let best = ranks.calm_best()?;
+fn calm_best(case: &Case<'_>, rows: &[Row<'_>], choice: &Row<'_>) -> Option<EndpointId> {
+    if case.seed == 0 {
+        return None;
+    }
+    // Few would be as good as the choice is.
+    let bound = plan::most_tied(choice.calm);
+    let as_good: Vec<_> = rows.iter().filter(|row| row.calm <= bound && row.role == Role::Candidate).collect();
+    let best = plan::best(as_good.iter().map(|row| (*row, row.calm)))?;
     (best.index != choice.index).then(|| best.endpoint())
 }
 
 /// Whether the choice differs from what it would be were nothing in its prompt cache.
-fn is_kept(case: &Case<'_>, order: &[&Row<'_>], scoring: &Scoring) -> bool {
-    let kept = |choice: &&&Row<'_>| choice.role == Role::Candidate && case.cached_at(choice.endpoint()) > 0;
-    let Some(choice) = order.first().filter(kept) else { return false };
+fn is_kept(case: &Case<'_>, rows: &[Row<'_>], choice: &Row<'_>, scoring: &Scoring) -> bool {
+    if case.cached_at(choice.endpoint()) == 0 {
+        return false;
+    }
     let uncached = choice.uncached_score(case, scoring);
-    let playing = order.iter().copied().filter(|row| row.role == Role::Candidate);
-    let best = plan::best(playing.map(|row| (row, if row.index == choice.index { uncached } else { row.rank })));
+    let candidates = rows.iter().filter(|row| row.role == Role::Candidate);
+    let best = plan::best(candidates.map(|row| (row, if row.index == choice.index { uncached } else { row.rank })));
     best.is_some_and(|best| best.index != choice.index)
 }

@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 
 use super::{
+    ranks::Order,
     row::{Role, Row},
     wishes::GRADE_BITS,
 };
@@ -35,8 +36,7 @@ pub(super) const fn best_ones(attempts: usize) -> usize {
 
 /// A settled plan.
 pub(super) struct Plan<'r, 'a> {
-    /// The rows that take part, in the order they are tried.
-    pub order: Vec<&'r Row<'a>>,
+    pub order: Order<'r, 'a>,
     /// How many of them may be tried.
     pub attempts: u32,
     /// Who would have been chosen without noise, where noise made the choice.
@@ -155,6 +155,11 @@ pub(super) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + C
     tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
 }
 
+/// No score above this ties with `score`, nor with any below it.
+pub(super) fn most_tied(score: f64) -> f64 {
+    score * (1.0 + 2.0 * TIE)
+}
+
 /// Whether a score counts as the least one.
 pub(super) fn is_tie(least: f64, score: f64) -> bool {
     score - least <= TIE * score
@@ -167,7 +172,7 @@ fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
 }
 
 /// Orders every run of tied scores by what breaks ties. A run is what ties with its first.
-fn settle_ties<R: Ranked>(order: &mut [&R]) {
+pub(super) fn settle_ties<R: Ranked>(order: &mut [&R]) {
     let mut rest = order;
     while let Some(first) = rest.first().copied() {
         let tied = |row: &&&R| row.class() == first.class() && is_tie(first.rank(), row.rank());

@@ -1,87 +1,173 @@
-//! The rows by rank, sorted as integers.
+//! The rows in the order they are tried, by ranks sorted as integers.
 //!
 //! An integer holds a rank up to twelve digits, then the position of its row. Integers sort several times faster than rows
-//! do, and mostly nothing is left to be sorted after that; what is left, ties above all, is for `plan`.
+//! do, and mostly nothing is left to be sorted after that; what is left, ties above all, is for `plan`. Who is tried follows
+//! from the first ones alone, so a decision that serves leaves the others as they come.
 
 use super::{
-    plan::{best, place, settle},
+    plan::{best_ones, place, settle, settle_ties},
     row::{Role, Row},
 };
+use crate::domain::EndpointId;
 
 /// Bits that hold the position.
 const POSITION: u64 = (1 << 12) - 1;
+/// Of so many rows, one is in a sample: a prime, so that what repeats among them does not repeat in it.
+const SAMPLED: usize = 7;
 /// So far apart, two ranks differ by more than a tie.
 const APART: u64 = 1 << 26;
-/// Above every key: that of rows that take no part.
+/// Above every rank: that of rows that take no part.
 const OUT: u64 = u64::MAX;
 
-/// The ranks of all rows.
-pub(super) struct Ranks<'r, 'a> {
+/// The rows that take part, in the order they are tried, as far as that is known.
+pub(super) struct Order<'r, 'a> {
     rows: &'r [Row<'a>],
-    keys: Vec<u64>,
-    /// The two least keys of candidates without noise.
-    calm: [u64; 2],
-    /// Whether keys tell everything but ties: all positions fit, and nothing goes before a score.
-    suffice: bool,
+    /// The first of them, or all.
+    pub first: Vec<&'r Row<'a>>,
+    /// The others, in no order: their ranks, as bits, and who they are. None ties with one of the first.
+    behind: Vec<(u64, EndpointId)>,
+    /// None of them ranks below this.
+    bound: u64,
 }
 
-impl<'r, 'a> Ranks<'r, 'a> {
-    /// Those of rows that have theirs. `by_score` tells that neither class nor probe goes before a score.
-    pub(super) fn of(rows: &'r [Row<'a>], by_score: bool) -> Ranks<'r, 'a> {
-        let (mut least, mut next) = (OUT, OUT);
-        let ranked = |(position, row): (usize, &Row<'_>)| {
-            if row.role == Role::Out {
-                return OUT;
-            }
-            if row.role == Role::Candidate {
-                let calm = key(row.calm, position as u64);
-                (least, next) = (least.min(calm), next.min(least.max(calm)));
-            }
-            key(row.rank, position as u64)
-        };
-        let keys = rows.iter().enumerate().map(ranked).collect();
-        Ranks { rows, keys, calm: [least, next], suffice: by_score && rows.len() as u64 <= POSITION }
-    }
-
-    /// The candidate that would be best without noise.
-    pub(super) fn calm_best(&self) -> Option<&'r Row<'a>> {
-        let [least, next] = self.calm;
-        if self.suffice && least != OUT && next - least > APART {
-            return self.row(least);
-        }
-        let candidates = self.rows.iter().filter(|row| row.role == Role::Candidate);
-        best(candidates.map(|row| (row, row.calm)))
-    }
-
-    /// The rows that take part, in the order they are tried, of which so many may be.
-    pub(super) fn ordered(&mut self, attempts: u32) -> Vec<&'r Row<'a>> {
-        let (mut order, settled) = self.roughly_ordered();
-        if settled {
-            place(&mut order, attempts);
+impl<'r, 'a> Order<'r, 'a> {
+    /// That of rows that have their ranks, of which so many may be tried. `by_score` tells that neither class nor probe goes
+    /// before a score.
+    pub(super) fn whole(rows: &'r [Row<'a>], by_score: bool, attempts: u32) -> Order<'r, 'a> {
+        let (mut first, is_settled) = if by_score && can_be_keyed(rows) {
+            let mut keys = keys(rows);
+            keys.sort_unstable();
+            (rows_of(rows, &keys), are_apart(&keys))
         } else {
-            settle(&mut order, attempts);
-        }
-        order
-    }
-
-    /// The same by their keys; and whether that is their order already, because no two of them tie.
-    fn roughly_ordered(&mut self) -> (Vec<&'r Row<'a>>, bool) {
-        let playing = |row: &&Row<'_>| row.role != Role::Out;
-        let Some(any) = self.rows.iter().find(playing).filter(|_| self.suffice) else {
-            return (self.rows.iter().filter(playing).collect(), false);
+            (rows.iter().filter(|row| row.role != Role::Out).collect(), false)
         };
-        self.keys.sort_unstable();
-        self.keys.truncate(self.keys.partition_point(|key| *key != OUT));
-        let settled = self.keys.iter().zip(self.keys.iter().skip(1)).all(|(key, next)| next - key > APART);
-        (self.keys.iter().map(|key| self.row(*key).unwrap_or(any)).collect(), settled)
+        if is_settled {
+            place(&mut first, attempts);
+        } else {
+            settle(&mut first, attempts);
+        }
+        Order { rows, first, behind: Vec::new(), bound: OUT }
     }
 
-    fn row(&self, key: u64) -> Option<&'r Row<'a>> {
-        self.rows.get((key & POSITION) as usize)
+    /// The same of rows that nothing but their scores orders, as far as it takes to tell who is tried, at so many providers;
+    /// if it can be told from that.
+    pub(super) fn begun(rows: &'r [Row<'a>], attempts: u32, providers: usize) -> Option<Order<'r, 'a>> {
+        if !can_be_keyed(rows) {
+            return None;
+        }
+        let enough = best_ones(attempts as usize);
+        let mut sample: Vec<u64> = rows.iter().step_by(SAMPLED).map(rank).collect();
+        sample.sort_unstable();
+        // Some three times as many are expected below it.
+        let bound = *sample.get(enough / 2 - 1)? & !POSITION;
+        let (mut keys, behind) = split(rows, bound);
+        keys.sort_unstable();
+        let is_apart = are_apart(&keys) && keys.last().is_some_and(|last| bound - last > APART);
+        let mut first = rows_of(rows, &keys);
+        if !is_apart || first.len() < enough || !has_providers(&first, providers.min(attempts as usize)) {
+            return None;
+        }
+        place(&mut first, attempts);
+        Some(Order { rows, first, behind, bound })
+    }
+
+    /// How many they are.
+    pub(super) fn len(&self) -> usize {
+        self.first.len() + self.behind.len()
+    }
+
+    /// Puts everybody in order.
+    pub(super) fn complete(&mut self) {
+        let mut behind: Vec<_> = self.behind().collect();
+        behind.sort_unstable_by_key(|row| rank(row));
+        settle_ties(&mut behind);
+        self.first.append(&mut behind);
+        self.behind.clear();
+        self.bound = OUT;
+    }
+
+    /// Those behind the first, in no order.
+    pub(super) fn behind(&self) -> impl Iterator<Item = &'r Row<'a>> {
+        self.rows.iter().filter(|row| (self.bound..OUT).contains(&rank(row)))
+    }
+
+    /// The place of one of these, unless it ties with anybody.
+    pub(super) fn place(&self, row: &Row<'_>) -> Option<usize> {
+        let below = |bound: u64| self.behind.iter().filter(|(other, _)| *other < bound).count();
+        let before = below(rank(row));
+        let (least, most) = (rank(row).saturating_sub(APART), rank(row).saturating_add(APART));
+        let is_apart = below(least) == before && below(most) == before + 1;
+        is_apart.then_some(self.first.len() + before)
+    }
+
+    /// The first, and the others.
+    pub(super) fn apart(self) -> (Vec<&'r Row<'a>>, Vec<(u64, EndpointId)>) {
+        (self.first, self.behind)
     }
 }
 
-/// Of a rank that is never negative, whose bits sort as it does.
-fn key(rank: f64, position: u64) -> u64 {
-    rank.to_bits() & !POSITION | position
+/// Whether the positions of all rows fit into their keys.
+fn can_be_keyed(rows: &[Row<'_>]) -> bool {
+    rows.len() as u64 <= POSITION
+}
+
+/// Those of the rows that take part.
+fn keys(rows: &[Row<'_>]) -> Vec<u64> {
+    let mut keys = Vec::with_capacity(rows.len());
+    let playing = (0..).zip(rows).filter(|(_, row)| row.role != Role::Out);
+    keys.extend(playing.map(|(position, row)| key(rank(row), position)));
+    keys
+}
+
+/// The keys of the rows that rank below a bound; the ranks of the others, and who they are.
+fn split(rows: &[Row<'_>], bound: u64) -> (Vec<u64>, Vec<(u64, EndpointId)>) {
+    let (mut below, mut others) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+    for (position, row) in (0..).zip(rows) {
+        if row.role == Role::Out {
+            continue;
+        }
+        let rank = rank(row);
+        if rank < bound {
+            below.push(key(rank, position));
+        } else {
+            others.push((rank, row.endpoint()));
+        }
+    }
+    (below, others)
+}
+
+/// What a row is ordered by within its class, as an integer: a rank is never negative, so its bits sort as it does.
+#[inline(always)]
+fn rank(row: &Row<'_>) -> u64 {
+    if row.role == Role::Out { OUT } else { row.rank.to_bits() }
+}
+
+/// That of a rank at a position.
+#[inline(always)]
+fn key(rank: u64, position: u64) -> u64 {
+    rank & !POSITION | position
+}
+
+/// The rows that have these keys.
+fn rows_of<'r, 'a>(rows: &'r [Row<'a>], keys: &[u64]) -> Vec<&'r Row<'a>> {
+    let mut found = Vec::with_capacity(keys.len());
+    found.extend(keys.iter().filter_map(|key| row(rows, *key)));
+    found
+}
+
+fn row<'r, 'a>(rows: &'r [Row<'a>], key: u64) -> Option<&'r Row<'a>> {
+    rows.get((key & POSITION) as usize)
+}
+
+/// Whether no two of these sorted keys may tie.
+fn are_apart(keys: &[u64]) -> bool {
+    keys.iter().zip(keys.iter().skip(1)).all(|(key, next)| next - key > APART)
+}
+
+/// Whether these are at so many providers at least.
+fn has_providers(order: &[&Row<'_>], least: usize) -> bool {
+    let is_new = |(before, row): &(usize, &&Row<'_>)| {
+        order.iter().take(*before).all(|before| before.provider() != row.provider())
+    };
+    order.iter().enumerate().filter(is_new).take(least).count() == least
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     case::Case,
-    extent::{Extent, written_out},
+    extent::{Extent, omitted, told},
     field::Field,
     gates,
     moment::Moment,
@@ -14,7 +14,7 @@ use super::{
     standby::standby,
 };
 use crate::domain::{
-    Candidate, Decision, DecisionCode, Detail, EndpointId, Excluded, ExclusionReason, Health, Objective, OutputSpread,
+    Candidate, Decision, DecisionCode, Detail, Excluded, ExclusionReason, Health, Objective, Omitted, OutputSpread,
     RouteError, Saving, Target,
 };
 
@@ -30,20 +30,20 @@ pub(super) fn decided(
     case: &Case<'_>,
     rows: &[Row<'_>],
     mut excluded: Vec<Excluded>,
-    plan: &Plan<'_, '_>,
+    mut plan: Plan<'_, '_>,
     scoring: &Scoring,
     extent: Extent,
 ) -> Decision {
     let fallbacks = case.query.routing.provider.allow_fallbacks;
     let planned = if fallbacks { plan.order.len() } else { 1 };
-    let places = written_out(plan, extent, case.catalog.providers.len());
-    let mut candidates = candidates(case, plan, &places, scoring);
+    let told = told(&mut plan, extent, case.catalog.providers.len());
+    let mut candidates = candidates(case, &told, scoring);
     let rivals = candidates.split_off(planned.min(candidates.len()));
-    excluded.extend(plan.order.iter().skip(planned).map(|row| without_fallbacks(row)));
+    excluded.extend(plan.order.first.iter().skip(planned).map(|row| without_fallbacks(row)));
     let mut on_standby = Vec::new();
     if plan.order.len() < rows.len() {
         if fallbacks {
-            on_standby = standby(case, rows, scoring, plan);
+            on_standby = standby(case, rows, scoring, &plan);
         }
         excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| gates::excluded(case, row)));
     }
@@ -53,12 +53,12 @@ pub(super) fn decided(
         objective: query.objective,
         weights: query.weights,
         parameters: Arc::clone(&query.routing),
-        code: code(case, &candidates, plan),
+        code: code(case, &candidates, &plan),
         completion_tokens: candidates.first().map_or(0, |first| first.inputs.output_tokens.round() as u32),
         candidates,
         rivals,
         standby: on_standby,
-        omitted: if fallbacks { omitted(plan, &places) } else { Vec::new() },
+        omitted: if fallbacks { omitted(plan.order, &told) } else { Omitted::default() },
         excluded,
         prompt_tokens: query.prompt_tokens,
         streamed: query.streamed,
@@ -74,28 +74,15 @@ pub(super) fn decided(
     }
 }
 
-/// The candidates at these places of the plan.
-fn candidates(case: &Case<'_>, plan: &Plan<'_, '_>, places: &[usize], scoring: &Scoring) -> Vec<Candidate> {
-    let mut candidates = Vec::with_capacity(places.len());
-    let at = |place: &usize| plan.order.get(*place).map(|row| (*place, row));
-    candidates.extend(places.iter().filter_map(at).map(|(place, row)| candidate(case, row, place, scoring)));
+/// The candidates that are written out.
+fn candidates(case: &Case<'_>, told: &[(usize, &Row<'_>)], scoring: &Scoring) -> Vec<Candidate> {
+    let mut candidates = Vec::with_capacity(told.len());
+    candidates.extend(told.iter().map(|(place, row)| candidate(case, row, *place, scoring)));
     candidates
 }
 
-/// Whoever stands at the other places, in the order of the plan.
-fn omitted(plan: &Plan<'_, '_>, places: &[usize]) -> Vec<EndpointId> {
-    let mut omitted = Vec::with_capacity(plan.order.len() - places.len().min(plan.order.len()));
-    let mut from = 0;
-    for place in places.iter().copied().chain([plan.order.len()]) {
-        let between = plan.order.get(from..place).unwrap_or_default();
-        omitted.extend(between.iter().map(|row| row.endpoint()));
-        from = place + 1;
-    }
-    omitted
-}
-
 // Inlined, a candidate is written where it stays instead of being copied there.
-#[inline]
+#[inline(always)]
 pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &Scoring) -> Candidate {
     let inputs = row.inputs(case);
     let terms = scoring.terms(&row.forecast, inputs.cost);

@@ -62,21 +62,26 @@ impl Yardsticks {
     /// scoring everybody does. The rest is 0.
     pub(super) fn of(
         objective: Objective,
-        times: impl Iterator<Item = f64> + Clone,
+        times: impl Iterator<Item = f64>,
         costs: impl Iterator<Item = f64>,
         passed: impl Iterator<Item = f64>,
     ) -> Yardsticks {
-        let mut yardsticks = Yardsticks { time: 0.0, next: 0.0, cost: 0.0, failed: 0.0 };
-        if matches!(objective, Objective::Fastest | Objective::Balanced) {
-            yardsticks.next = second_least(times.clone()).unwrap_or(0.0).max(LEAST_TIME);
+        let time = |time: Option<f64>| time.unwrap_or(0.0).max(LEAST_TIME);
+        let none = Yardsticks { time: 0.0, next: 0.0, cost: 0.0, failed: 0.0 };
+        match objective {
+            Objective::Fastest => Yardsticks { next: time(second_least(times)), ..none },
+            Objective::Reliable => Yardsticks { time: time(median(&mut gathered(times))), ..none },
+            Objective::Cheapest => {
+                let (cost, failed) = of_costs(costs, &mut gathered(passed));
+                Yardsticks { cost, failed, ..none }
+            }
+            Objective::Balanced => {
+                let mut times = gathered(times);
+                let next = time(second_least(times.iter().copied()));
+                let (cost, failed) = of_costs(costs, &mut gathered(passed));
+                Yardsticks { time: time(median(&mut times)), next, cost, failed }
+            }
         }
-        if matches!(objective, Objective::Reliable | Objective::Balanced) {
-            yardsticks.time = median(&mut gathered(times)).unwrap_or(0.0).max(LEAST_TIME);
-        }
-        if matches!(objective, Objective::Cheapest | Objective::Balanced) {
-            (yardsticks.cost, yardsticks.failed) = of_costs(costs, &mut gathered(passed));
-        }
-        yardsticks
     }
 
     /// As recorded in a decision.
@@ -222,7 +227,7 @@ impl Scoring {
         let queueing = forecast.queueing * own;
         let time = self.per_second * (own + queueing);
         // To fail is never a saving, not even where whoever takes over is cheaper.
-        let failed = failure * failed.max(cost);
+        let failed = failure * if failed > cost { failed } else { cost };
         let answered = (1.0 - failure) * cost;
         // An attempt that fails generates nothing.
         let retry = failure * (self.failure_time + (next - generation).max(0.0));

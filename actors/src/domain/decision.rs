@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Circuit, Detail, EndpointId, Objective, Query, RoutingParameters, Sourced, Tick, Weights};
+use super::{Circuit, Detail, EndpointId, Objective, Omitted, Query, RoutingParameters, Sourced, Tick, Weights};
 
 /// What the routing decided for one request, and everything it decided it with.
 ///
@@ -25,8 +25,8 @@ pub struct Decision {
     /// Who is called once the candidates are used up and attempts are left, in this order, although saturated, paced or
     /// behind a shut gate; they stand among the excluded too.
     pub standby: Vec<Candidate>,
-    /// Who else is in the plan, in its order, but without figures: they stand at the places that `candidates` leaves open.
-    pub omitted: Vec<EndpointId>,
+    /// Who else is in the plan, but without figures: they stand at the places that `candidates` leaves open.
+    pub omitted: Omitted,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<Excluded>,
     /// Estimated prompt tokens.
@@ -266,7 +266,7 @@ impl Decision {
     /// Who is in the plan without figures, each with its place, from 0.
     pub fn omitted_places(&self) -> impl Iterator<Item = (usize, EndpointId)> + '_ {
         let is_open = |place: &usize| self.candidates.iter().all(|candidate| candidate.place as usize != *place);
-        (0..).filter(is_open).zip(self.omitted.iter().copied())
+        (0..).filter(is_open).zip(self.omitted.in_order())
     }
 
     /// Who is called at this place of the plan, counted from 0.

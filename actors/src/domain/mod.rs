@@ -15,6 +15,7 @@ mod invalid;
 mod modality;
 mod money;
 mod objective;
+mod omitted;
 mod ordinary;
 mod parameter;
 mod pattern;
@@ -44,6 +45,7 @@ pub use invalid::{Invalid, InvalidReason, PromptFault};
 pub use modality::{Modalities, Modality};
 pub use money::{Price, Usd, UsdFault};
 pub use objective::{Objective, Weights};
+pub use omitted::Omitted;
 pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
 pub use pattern::{ModelPattern, PatternFault};
 pub use policy::{
