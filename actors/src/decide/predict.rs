@@ -123,8 +123,6 @@ pub(super) struct Guess {
     pub generation: f64,
     /// Probability that the attempt fails or runs out of time.
     pub failure: f64,
-    /// Probability that the answer is too slow; 0 where that does not count.
-    pub slow: f64,
 }
 
 /// What to expect, in seconds and probabilities.
@@ -138,6 +136,8 @@ pub(super) struct Forecast {
     pub noisy: Guess,
     /// Without.
     pub calm: Guess,
+    /// Probability that the answer is too slow; 0 where that does not count.
+    pub slow: f64,
     /// What the prompt cache takes off the mean time to the first token, already taken off.
     pub saved: f64,
     /// Share by which it delays the requests behind it.
@@ -199,12 +199,13 @@ impl Forecast {
         let first_token = median * curve.mean;
         let generation = inputs.output_tokens * curve.per_token * strain.stretch;
         let waited = if rules.streamed { median } else { first_token + generation };
-        let calm = Guess { first_token, generation, failure: failure(waited), slow: 0.0 };
+        let calm = Guess { first_token, generation, failure: failure(waited) };
         Forecast {
             load: strain.load,
             first_token: median,
             noisy: calm,
             calm,
+            slow: 0.0,
             saved: if cached > 0.0 { curve.prompt_token * cached * slowed * curve.mean } else { 0.0 },
             queueing: if rules.queueing && strain.load > QUEUEING { inputs.load_exponent } else { 0.0 },
         }
@@ -216,19 +217,16 @@ impl Forecast {
         Forecast { noisy: self.calm.doubted(rules, doubt, uncertainty), ..self }
     }
 
-    /// The same with how likely its answer is too slow, where that matters. Noise doubts how long it takes, not how much that
-    /// varies.
+    /// The same with how likely its answer is too slow, where that matters. Noise doubts how long it takes, not that: it is a
+    /// matter of how much that varies from one answer to the next.
     #[inline(always)]
     pub(super) fn with_slowness(self, inputs: &Inputs, rules: &Rules) -> Forecast {
         let Some(ln_slow) = rules.ln_slow else { return self };
-        let Forecast { noisy, calm, .. } = self;
-        let variance = Variances::of(inputs).of_whole(calm.first_token, calm.generation);
-        let by_sigma = 1.0 / variance.sqrt().max(LEAST_SIGMA);
-        let slow = |guess: Guess| {
-            let ln_median = approx::ln((guess.first_token + guess.generation).max(LEAST_TIME)) - 0.5 * variance;
-            approx::normal_share((ln_median - ln_slow) * by_sigma)
-        };
-        Forecast { noisy: Guess { slow: slow(noisy), ..noisy }, calm: Guess { slow: slow(calm), ..calm }, ..self }
+        let Guess { first_token, generation, .. } = self.calm;
+        let variance = Variances::of(inputs).of_whole(first_token, generation);
+        let ln_median = approx::ln((first_token + generation).max(LEAST_TIME)) - 0.5 * variance;
+        let slow = approx::normal_share((ln_median - ln_slow) / variance.sqrt().max(LEAST_SIGMA));
+        Forecast { slow, ..self }
     }
 
     /// Seconds until a sign of life is expected. Lateness is left out: what others wait for must not teach the
@@ -275,7 +273,7 @@ impl Forecast {
             total_p95: total * stats.total_p95,
             cost: inputs.cost,
             failure: self.calm.failure,
-            measured: inputs.weight > 0.0 || inputs.successes > 0.0,
+            measured: inputs.weight > 0.0,
         }
     }
 }
@@ -289,7 +287,6 @@ impl Guess {
             first_token: self.first_token * stretch(doubt.first_token, uncertainty.first_token),
             generation: self.generation * stretch(doubt.pace, uncertainty.pace),
             failure: if doubts_failure { self.doubted_failure(doubt, uncertainty) } else { self.failure },
-            slow: self.slow,
         }
     }
 
@@ -454,7 +451,7 @@ mod tests {
 
     #[test]
     fn reliable_knows_how_likely_a_slow_answer_is() {
-        let slow = |inputs, objective| under(inputs, objective, Doubt::default()).calm.slow;
+        let slow = |inputs, objective| under(inputs, objective, Doubt::default()).slow;
         assert!(slow(INPUTS, Objective::Fastest).abs() < 1e-12, "only where it counts");
         let alone = slow(INPUTS, Objective::Reliable);
         assert!(alone > 0.1 && alone < 0.95, "{alone}");

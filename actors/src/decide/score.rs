@@ -221,7 +221,7 @@ impl Scoring {
         forecast: &Forecast,
         cost: f64,
     ) -> [f64; ScoreTerms::MOST] {
-        let Guess { first_token, generation, failure, slow } = *guess;
+        let Guess { first_token, generation, failure } = *guess;
         let Yardsticks { next, failed, .. } = self.yardsticks;
         let own = first_token + generation;
         let queueing = forecast.queueing * own;
@@ -234,7 +234,7 @@ impl Scoring {
         match objective {
             Objective::Fastest => [first_token, generation, queueing, retry],
             Objective::Cheapest => [answered, failed, time, 0.0],
-            Objective::Reliable => [failure, slow, time, 0.0],
+            Objective::Reliable => [failure, forecast.slow, time, 0.0],
             Objective::Balanced => {
                 [time, self.per_second * retry, self.per_dollar * answered, self.per_dollar * failed]
             }
