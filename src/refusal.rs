@@ -10,7 +10,8 @@ use pointsman_actors::{
     decide::nearest_relaxation,
     dialect::{Restriction, RestrictionKind},
     domain::{
-        ApiType, Catalog, Excluded, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target, Tick,
+        ApiType, Catalog, Detail, Excluded, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target,
+        Tick,
     },
     stats::Snapshot,
 };
@@ -51,7 +52,7 @@ pub fn explain(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError, now:
         }
     }
     if error.excluded.iter().any(|e| e.reason == ExclusionReason::ContextLength)
-        && error.excluded.iter().all(|e| is_context_or_unrelated(e.reason))
+        && !error.excluded.iter().any(|e| is_a_limit_where_it_fits(e.reason))
     {
         return context_length(catalog, error).into();
     }
@@ -77,16 +78,11 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
     Some(NearestRelaxation { model: model.id.to_string(), provider_name: provider.name.to_string(), without, sentence })
 }
 
-/// Whether a reason leaves the context length as what the client should hear of.
-const fn is_context_or_unrelated(reason: ExclusionReason) -> bool {
-    matches!(
-        reason,
-        ExclusionReason::ContextLength
-            | ExclusionReason::ProviderOff
-            | ExclusionReason::Disabled
-            | ExclusionReason::WrongEndpoint
-            | ExclusionReason::OutputModality
-    )
+/// Whether a reason is a limit of the caller's that refuses what has room for the prompt: he may rather lift it than say
+/// less. Whatever else refuses an endpoint does so before its context is looked at: it is no candidate at any length.
+const fn is_a_limit_where_it_fits(reason: ExclusionReason) -> bool {
+    use ExclusionReason::{DataPolicy, MaxCostPer1kTokens, MaxPrice, Quantization};
+    matches!(reason, DataPolicy | MaxCostPer1kTokens | MaxPrice | Quantization)
 }
 
 fn passing(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
@@ -142,14 +138,7 @@ fn lacking(catalog: &Catalog, asker: &impl Asker, error: &RouteError, model: &Mo
 
 fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
     let query = &error.query;
-    let longest = error
-        .excluded
-        .iter()
-        .filter(|excluded| excluded.reason == ExclusionReason::ContextLength)
-        .filter_map(|excluded| catalog.endpoint(excluded.index))
-        .map(|endpoint| endpoint.limits.context_length)
-        .max()
-        .unwrap_or_default();
+    let (longest, of) = widest(catalog, error);
     let (prompt, completion) = (query.prompt_tokens, query.max_tokens.unwrap_or_default());
     let total = u64::from(prompt) + u64::from(completion);
     let field = match query.api {
@@ -157,11 +146,21 @@ fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
         ApiType::Image => "prompt",
     };
     let message = format!(
-        "This model's maximum context length is {longest} tokens, but about {total} tokens were requested \
+        "This model's maximum context length is {longest} tokens{of}, but about {total} tokens were requested \
          ({prompt} in the {field}, {completion} for the completion).{}",
         room_hint(catalog, error)
     );
     Invalid::field(InvalidReason::ContextLength, field, message)
+}
+
+/// The widest of the limits that the request exceeds, tokens, and what it is for where that is not the whole context.
+fn widest(catalog: &Catalog, error: &RouteError) -> (u32, &'static str) {
+    let exceeded = error.excluded.iter().filter_map(|excluded| match excluded.detail {
+        Detail::Tokens { limit, .. } => Some((limit, catalog.endpoint(excluded.index)?.limits.context_length)),
+        _ => None,
+    });
+    let (limit, context) = exceeded.max().unwrap_or_default();
+    (limit, if limit < context { " for the prompt alone" } else { "" })
 }
 
 /// Where the prompt alone would fit, `max_tokens` is what is too large: how large it may be.
