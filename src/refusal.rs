@@ -224,7 +224,8 @@ fn is_to_blame(kind: RestrictionKind, counts: &[(ExclusionReason, usize)]) -> bo
     matches!(kind, Allowed | Only | Order) && counts.iter().any(|(reason, _)| *reason == kind.reason())
 }
 
-/// What stands in the way, by the field it stands in: an entry that names nobody, or the one reason that there is.
+/// What stands in the way, by the field it stands in: an entry that names nobody, or the one
+/// reason of the request's that there is.
 fn constraint(
     error: &RouteError,
     counts: &[(ExclusionReason, usize)],
@@ -235,11 +236,22 @@ fn constraint(
         let (field, detail) = (entry.param.clone().into(), entry.message.clone());
         return Some(Constraint { field, reason: Some(entry.reason.as_str()), detail });
     }
-    let [(reason, _)] = counts else { return None };
-    let last = error.excluded.last()?;
-    let stands = restrictions.iter().find(|one| one.kind.reason() == *reason);
+    let mut of_the_request = counts.iter().map(|(reason, _)| *reason).filter(|reason| !is_a_given(*reason));
+    let reason = match (of_the_request.next(), of_the_request.next(), counts) {
+        (Some(reason), None, _) => reason,
+        (None, _, [(reason, _)]) => *reason,
+        _ => return None,
+    };
+    let last = error.excluded.iter().rfind(|excluded| excluded.reason == reason)?;
+    let stands = restrictions.iter().find(|one| one.kind.reason() == reason);
     let field = stands.map_or(Cow::Borrowed(reason.as_str()), |one| one.path.clone().into());
     Some(Constraint { field, reason: Some(reason.as_str()), detail: last.detail.to_string() })
+}
+
+/// Whether a reason lies in the catalog, the key or the kind of call: no restriction of the request, which it stands beside.
+const fn is_a_given(reason: ExclusionReason) -> bool {
+    use ExclusionReason::{Disabled, KeyPolicy, ModelExpired, NotFree, ProviderOff, WrongEndpoint};
+    matches!(reason, Disabled | KeyPolicy | ModelExpired | NotFree | ProviderOff | WrongEndpoint)
 }
 
 /// Says of each provider that could serve why it is off: usually which variable to set.

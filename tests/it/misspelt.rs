@@ -72,6 +72,34 @@ async fn a_restriction_that_leaves_nothing_is_named_by_where_it_stands() {
     }
 }
 
+/// Whatever the configuration rules out anyway says nothing about the request.
+#[actix_web::test]
+async fn a_restriction_is_named_although_others_are_retired_disabled_or_not_free() {
+    let upstream = saying("a");
+    let disabled = "[[models.endpoints]]\nprovider = \"bolt\"\nupstream_model = \"b\"\ndisabled = true";
+    let shared = format!(
+        "[[models]]\nid = \"acme/shared\"\ncontext_length = 1000\n[[models.endpoints]]\nprovider = \"swift\"\n\
+         upstream_model = \"a\"\npricing = {{ prompt = \"0.001\", completion = \"0.001\" }}\n{disabled}"
+    );
+    let world = World::new()
+        .provider("swift", upstream.address())
+        .provider("bolt", upstream.address())
+        .with(&shared)
+        .model(&Model::new("acme/free").at("swift", "0", "0"))
+        .model(&Model::new("acme/old").with("expiration_date = 2020-01-01").at("swift", "0", "0"));
+    let gateway = world.start().await;
+    for (model, more, field, reason) in [
+        ("acme/shared", json!({"max_cost": 1e-9}), "max_cost", "max_price"),
+        ("acme/shared", json!({"provider": {"zdr": true}}), "provider.zdr", "data_policy"),
+        ("service/auto", json!({"provider": {"only": ["bolt"]}}), "provider.only", "provider_not_allowed"),
+        ("service/free", json!({"blocked_models": ["acme/free"]}), "blocked_models", "blocked_model"),
+    ] {
+        let error = error_of(&gateway.chat(&and(ask(model), more)).await, 404);
+        assert_eq!(constraint(&error)[..2], [&json!(field), &json!(reason)], "{error}");
+        assert!(error["availability"]["excluded_by"].as_array().unwrap().len() > 1, "{error}");
+    }
+}
+
 #[actix_web::test]
 async fn a_preview_warns_of_what_has_no_effect() {
     let (gateway, upstreams) = gateway().await;
