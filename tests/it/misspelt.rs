@@ -117,6 +117,10 @@ async fn a_preview_warns_of_what_has_no_effect() {
              "message": "'provider.ignore[0]': 'blot' is no provider of this catalog; did you mean 'bolt'?"},
         ])
     );
+    let audio = and(ask("acme/small"), json!({"provider": {"max_price": {"audio": 1}}}));
+    let body = gateway.post("/api/v1/route/preview", &audio).await.expect(200);
+    let message = "'provider.max_price.audio' has no effect: no price for audio is known here.";
+    assert_eq!(body["warnings"], json!([{"param": "provider.max_price.audio", "message": message}]));
     let plain = gateway.post("/api/v1/route/preview", &ask("acme/small")).await.expect(200);
     assert_eq!(plain.get("warnings"), None);
     assert!(upstreams.iter().all(|upstream| upstream.connections() == 0), "nobody was called");
