@@ -10,8 +10,8 @@ use pointsman_actors::{
     decide::nearest_relaxation,
     dialect::{Restriction, RestrictionKind},
     domain::{
-        ApiType, Catalog, Detail, Excluded, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target,
-        Tick,
+        Alias, ApiType, Catalog, Detail, Excluded, ExclusionReason, Invalid, InvalidReason, Model, ModelPattern, Query,
+        RouteError, Target, Tick,
     },
     stats::Snapshot,
 };
@@ -69,13 +69,45 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
     let constraint = |excluded: &Excluded| Constraint {
         field: excluded.reason.as_str().into(),
         reason: None,
-        detail: excluded.detail.to_string(),
+        detail: detail(catalog, &error.query, excluded),
     };
     let without: Vec<Constraint> = relaxation.against.iter().map(constraint).collect();
     let named: Vec<String> =
         without.iter().map(|constraint| format!("{} ({})", constraint.field, constraint.detail)).collect();
     let sentence = format!("{} on {} would be left without {}.", model.id, provider.name, named.join(" and "));
     Some(NearestRelaxation { model: model.id.to_string(), provider_name: provider.name.to_string(), without, sentence })
+}
+
+/// What decided an exclusion; of a list that is not the request's own, whose it is.
+fn detail(catalog: &Catalog, query: &Query, excluded: &Excluded) -> String {
+    match alias_to_blame(catalog, query, excluded) {
+        Some(alias) if excluded.reason == ExclusionReason::NotAllowedModel => {
+            format!("matches no entry of 'allowed_models' of the alias {}", alias.id)
+        }
+        Some(alias) => format!("{} in 'blocked_models' of the alias {}", excluded.detail, alias.id),
+        None => excluded.detail.to_string(),
+    }
+}
+
+/// The alias whose own list of models excludes this endpoint, whatever the lists of the request say.
+fn alias_to_blame<'a>(catalog: &'a Catalog, query: &Query, excluded: &Excluded) -> Option<&'a Alias> {
+    let model = catalog.model_of(catalog.endpoint(excluded.index)?)?;
+    let is_in =
+        |list: &[ModelPattern]| list.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug));
+    let excludes = |alias: &&Alias| match excluded.reason {
+        ExclusionReason::NotAllowedModel => !alias.allowed.is_empty() && !is_in(&alias.allowed),
+        ExclusionReason::BlockedModel => is_in(&alias.blocked) && !is_in(&query.routing.blocked),
+        _ => false,
+    };
+    aliases(catalog, query).find(excludes)
+}
+
+/// The aliases that were asked for.
+fn aliases<'a>(catalog: &'a Catalog, query: &Query) -> impl Iterator<Item = &'a Alias> {
+    query.targets.iter().filter_map(|target| match target {
+        Target::Alias(index) => catalog.alias(*index),
+        Target::Model(_) => None,
+    })
 }
 
 /// Whether a reason is a limit of the caller's that refuses what has room for the prompt: he may rather lift it than say
@@ -193,17 +225,12 @@ fn counted(error: &RouteError) -> Vec<(ExclusionReason, usize)> {
 fn no_candidates(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError) -> ApiError {
     let catalog = &*snapshot.catalog;
     let counts = counted(error);
-    let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
-    let message = match error.excluded.len() {
-        _ if counts.iter().all(|(reason, _)| *reason == ExclusionReason::ProviderOff) && !counts.is_empty() => {
-            all_off(catalog, error)
-        }
-        0 => "No model endpoint satisfies the request: the pool is empty.".to_owned(),
-        total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
-    };
     let restrictions = asker.restrictions();
     let misspelt = misspelt::names(catalog, restrictions.iter().filter(|one| is_to_blame(one.kind, &counts)));
-    let message = misspelt.iter().take(MOST_NAMED).fold(message, |told, one| format!("{told} {}", one.message));
+    let message = misspelt
+        .iter()
+        .take(MOST_NAMED)
+        .fold(nothing_left(catalog, error, &counts), |told, one| format!("{told} {}", one.message));
     let availability = Availability {
         code: if error.excluded.is_empty() { "no_endpoints" } else { "constraint_filtered" },
         retryable: false,
@@ -212,10 +239,26 @@ fn no_candidates(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError) ->
         affected_providers: Vec::new(),
         excluded_by: counts.iter().map(|(reason, _)| reason.as_str()).collect(),
         fallback_models: Vec::new(),
-        constraint: constraint(error, &counts, &restrictions, misspelt.first()),
+        constraint: constraint(catalog, error, &restrictions, misspelt.first()),
         nearest_relaxation: nearest(snapshot, error),
     };
     ApiError::no_candidates(message, availability)
+}
+
+/// That nothing is left, with the reasons, and the aliases that nothing could ever be left of.
+fn nothing_left(catalog: &Catalog, error: &RouteError, counts: &[(ExclusionReason, usize)]) -> String {
+    let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
+    let message = match error.excluded.len() {
+        _ if counts.iter().all(|(reason, _)| *reason == ExclusionReason::ProviderOff) && !counts.is_empty() => {
+            all_off(catalog, error)
+        }
+        0 => "No model endpoint satisfies the request: the pool is empty.".to_owned(),
+        total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
+    };
+    let empty = aliases(catalog, &error.query).filter(|alias| catalog.is_emptied_by_lists_of(alias));
+    empty.fold(message, |told, alias| {
+        format!("{told} The lists of models of the alias {} leave no model of this catalog.", alias.id)
+    })
 }
 
 /// Whether a list can leave nothing because it names somebody wrongly: it lets only those serve whom it names.
@@ -227,8 +270,8 @@ fn is_to_blame(kind: RestrictionKind, counts: &[(ExclusionReason, usize)]) -> bo
 /// What stands in the way, by the field it stands in: an entry that names nobody, or the one
 /// reason of the request's that there is.
 fn constraint(
+    catalog: &Catalog,
     error: &RouteError,
-    counts: &[(ExclusionReason, usize)],
     restrictions: &[Restriction],
     misspelt: Option<&Misspelt>,
 ) -> Option<Constraint> {
@@ -236,16 +279,18 @@ fn constraint(
         let (field, detail) = (entry.param.clone().into(), entry.message.clone());
         return Some(Constraint { field, reason: Some(entry.reason.as_str()), detail });
     }
+    let counts = counted(error);
     let mut of_the_request = counts.iter().map(|(reason, _)| *reason).filter(|reason| !is_a_given(*reason));
-    let reason = match (of_the_request.next(), of_the_request.next(), counts) {
+    let reason = match (of_the_request.next(), of_the_request.next(), counts.as_slice()) {
         (Some(reason), None, _) => reason,
         (None, _, [(reason, _)]) => *reason,
         _ => return None,
     };
     let last = error.excluded.iter().rfind(|excluded| excluded.reason == reason)?;
-    let stands = restrictions.iter().find(|one| one.kind.reason() == reason);
+    let is_its_own = alias_to_blame(catalog, &error.query, last).is_none();
+    let stands = restrictions.iter().find(|one| is_its_own && one.kind.reason() == reason);
     let field = stands.map_or(Cow::Borrowed(reason.as_str()), |one| one.path.clone().into());
-    Some(Constraint { field, reason: Some(reason.as_str()), detail: last.detail.to_string() })
+    Some(Constraint { field, reason: Some(reason.as_str()), detail: detail(catalog, &error.query, last) })
 }
 
 /// Whether a reason lies in the catalog, the key or the kind of call: no restriction of the request, which it stands beside.

@@ -100,6 +100,34 @@ async fn a_restriction_is_named_although_others_are_retired_disabled_or_not_free
     }
 }
 
+/// Its caller can lift no list of an alias.
+#[actix_web::test]
+async fn a_list_of_an_alias_that_leaves_nobody_is_told_as_the_alias_s() {
+    let upstream = saying("a");
+    let world = World::new()
+        .with("[[aliases]]\nname = \"empty\"\nallowed_models = [\"zzz/*\"]")
+        .with("[[aliases]]\nname = \"shut\"\nblocked_models = [\"acme/*\"]")
+        .provider("swift", upstream.address())
+        .model(&Model::new("acme/small").at("swift", "0", "0"));
+    let gateway = world.start().await;
+    for (alias, more, reason, detail) in [
+        ("empty", json!({}), "not_allowed_model", "matches no entry of 'allowed_models' of the alias service/empty"),
+        (
+            "empty",
+            json!({"allowed_models": ["acme/*"]}),
+            "not_allowed_model",
+            "matches no entry of 'allowed_models' of the alias service/empty",
+        ),
+        ("shut", json!({}), "blocked_model", "matches acme/* in 'blocked_models' of the alias service/shut"),
+    ] {
+        let error = error_of(&gateway.chat(&and(ask(&format!("service/{alias}")), more)).await, 404);
+        assert_eq!(constraint(&error), [&json!(reason), &json!(reason), &json!(detail)]);
+        assert_eq!(error["availability"]["nearest_relaxation"]["without"][0]["detail"], detail, "{error}");
+        let told = format!("The lists of models of the alias service/{alias} leave no model of this catalog.");
+        assert!(error["message"].as_str().unwrap().contains(&told), "{error}");
+    }
+}
+
 #[actix_web::test]
 async fn a_preview_warns_of_what_has_no_effect() {
     let (gateway, upstreams) = gateway().await;
