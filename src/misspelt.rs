@@ -75,7 +75,11 @@ fn wrong(catalog: &Catalog, kind: RestrictionKind, entry: &str) -> Option<String
 
 fn stranger(path: &str) -> Misspelt {
     let name = path.rsplit('.').next().unwrap_or(path);
-    let message = format!("'{path}' is not known and has no effect{}", meant(name, PROVIDER_MEMBERS));
+    let message = if path.ends_with(".max_price.audio") {
+        format!("'{path}' has no effect: no price for audio is known here.")
+    } else {
+        format!("'{path}' is not known and has no effect{}", meant(name, PROVIDER_MEMBERS))
+    };
     Misspelt { param: path.to_owned(), message, reason: ExclusionReason::ProviderNotAllowed }
 }
 

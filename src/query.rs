@@ -7,8 +7,8 @@ use pointsman_actors::{
     decide::order_leads_nowhere,
     dialect::{ChatRequest, ImageRequest},
     domain::{
-        Alias, ApiType, Catalog, Invalid, InvalidReason, Modalities, Needs, Objective, Query, Resolved,
-        RoutingParameters, Source, Sourced, Target, Weights,
+        Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
+        ProviderPolicy, Query, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
     },
 };
 
@@ -143,11 +143,7 @@ impl Asked<'_> {
     fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
         let today = clock::today();
         let targets = self.names.resolved(catalog, today)?;
-        if order_leads_nowhere(catalog, &self.routing.provider) {
-            let message =
-                "Without fallbacks one of 'provider.order' must serve, and 'provider.only' allows none of them.";
-            return Err(Invalid::field(InvalidReason::InvalidValue, "provider.order", message).into());
-        }
+        refuse_vain_order(catalog, &self.routing.provider)?;
         let alias = targets.iter().find_map(|target| match target {
             Target::Alias(index) => catalog.alias(*index),
             Target::Model(_) => None,
@@ -173,6 +169,35 @@ impl Asked<'_> {
             today,
         })
     }
+}
+
+/// The 400 for an order of providers of whom `provider.only` allows none.
+fn refuse_vain_order(catalog: &Catalog, policy: &ProviderPolicy) -> Result<(), Invalid> {
+    let message = if order_leads_nowhere(catalog, policy) {
+        "Without fallbacks one of 'provider.order' must serve, and 'provider.only' allows none of them."
+    } else if order_has_no_effect(catalog, policy) {
+        "'provider.order' names nobody whom 'provider.only' allows: it would have no effect."
+    } else {
+        return Ok(());
+    };
+    Err(Invalid::field(InvalidReason::InvalidValue, "provider.order", message))
+}
+
+/// Whether `provider.order` and `provider.only` both name providers of the catalog, and none in common: also with
+/// fallbacks that is a contradiction. Names that nobody has contradict nothing; they are told as such.
+fn order_has_no_effect(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
+    let names = |list: &[String], endpoint: &Endpoint| {
+        let is_named = |provider: &Provider| list.iter().any(|entry| provider.is_named(entry, &endpoint.variant));
+        catalog.provider_of(endpoint).is_some_and(is_named)
+    };
+    let is_ordered = |endpoint: &Endpoint| names(&policy.order, endpoint);
+    let is_allowed = |endpoint: &Endpoint| policy.only.iter().all(|list| names(list, endpoint));
+    let endpoints = || catalog.endpoints.iter();
+    let is_told = !policy.order.is_empty() && !policy.only.is_empty();
+    is_told
+        && !endpoints().any(|endpoint| is_ordered(endpoint) && is_allowed(endpoint))
+        && endpoints().any(is_ordered)
+        && endpoints().any(is_allowed)
 }
 
 /// The parameters of a request with what its alias wishes where the request says nothing.

@@ -10,7 +10,8 @@ use pointsman_actors::{
     decide::nearest_relaxation,
     dialect::{Restriction, RestrictionKind},
     domain::{
-        ApiType, Catalog, Excluded, ExclusionReason, Invalid, InvalidReason, Model, Query, RouteError, Target, Tick,
+        Alias, ApiType, Catalog, Detail, Excluded, ExclusionReason, Invalid, InvalidReason, Model, ModelPattern, Query,
+        RouteError, Target, Tick,
     },
     stats::Snapshot,
 };
@@ -51,7 +52,7 @@ pub fn explain(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError, now:
         }
     }
     if error.excluded.iter().any(|e| e.reason == ExclusionReason::ContextLength)
-        && error.excluded.iter().all(|e| is_context_or_unrelated(e.reason))
+        && !error.excluded.iter().any(|e| is_a_limit_where_it_fits(e.reason))
     {
         return context_length(catalog, error).into();
     }
@@ -68,7 +69,7 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
     let constraint = |excluded: &Excluded| Constraint {
         field: excluded.reason.as_str().into(),
         reason: None,
-        detail: excluded.detail.to_string(),
+        detail: detail(catalog, &error.query, excluded),
     };
     let without: Vec<Constraint> = relaxation.against.iter().map(constraint).collect();
     let named: Vec<String> =
@@ -77,16 +78,43 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
     Some(NearestRelaxation { model: model.id.to_string(), provider_name: provider.name.to_string(), without, sentence })
 }
 
-/// Whether a reason leaves the context length as what the client should hear of.
-const fn is_context_or_unrelated(reason: ExclusionReason) -> bool {
-    matches!(
-        reason,
-        ExclusionReason::ContextLength
-            | ExclusionReason::ProviderOff
-            | ExclusionReason::Disabled
-            | ExclusionReason::WrongEndpoint
-            | ExclusionReason::OutputModality
-    )
+/// What decided an exclusion; of a list that is not the request's own, whose it is.
+fn detail(catalog: &Catalog, query: &Query, excluded: &Excluded) -> String {
+    match alias_to_blame(catalog, query, excluded) {
+        Some(alias) if excluded.reason == ExclusionReason::NotAllowedModel => {
+            format!("matches no entry of 'allowed_models' of the alias {}", alias.id)
+        }
+        Some(alias) => format!("{} in 'blocked_models' of the alias {}", excluded.detail, alias.id),
+        None => excluded.detail.to_string(),
+    }
+}
+
+/// The alias whose own list of models excludes this endpoint, whatever the lists of the request say.
+fn alias_to_blame<'a>(catalog: &'a Catalog, query: &Query, excluded: &Excluded) -> Option<&'a Alias> {
+    let model = catalog.model_of(catalog.endpoint(excluded.index)?)?;
+    let is_in =
+        |list: &[ModelPattern]| list.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug));
+    let excludes = |alias: &&Alias| match excluded.reason {
+        ExclusionReason::NotAllowedModel => !alias.allowed.is_empty() && !is_in(&alias.allowed),
+        ExclusionReason::BlockedModel => is_in(&alias.blocked) && !is_in(&query.routing.blocked),
+        _ => false,
+    };
+    aliases(catalog, query).find(excludes)
+}
+
+/// The aliases that were asked for.
+fn aliases<'a>(catalog: &'a Catalog, query: &Query) -> impl Iterator<Item = &'a Alias> {
+    query.targets.iter().filter_map(|target| match target {
+        Target::Alias(index) => catalog.alias(*index),
+        Target::Model(_) => None,
+    })
+}
+
+/// Whether a reason is a limit of the caller's that refuses what has room for the prompt: he may rather lift it than say
+/// less. Whatever else refuses an endpoint does so before its context is looked at: it is no candidate at any length.
+const fn is_a_limit_where_it_fits(reason: ExclusionReason) -> bool {
+    use ExclusionReason::{DataPolicy, MaxCostPer1kTokens, MaxPrice, Quantization};
+    matches!(reason, DataPolicy | MaxCostPer1kTokens | MaxPrice | Quantization)
 }
 
 fn passing(catalog: &Catalog, error: &RouteError, now: Tick) -> ApiError {
@@ -142,14 +170,7 @@ fn lacking(catalog: &Catalog, asker: &impl Asker, error: &RouteError, model: &Mo
 
 fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
     let query = &error.query;
-    let longest = error
-        .excluded
-        .iter()
-        .filter(|excluded| excluded.reason == ExclusionReason::ContextLength)
-        .filter_map(|excluded| catalog.endpoint(excluded.index))
-        .map(|endpoint| endpoint.limits.context_length)
-        .max()
-        .unwrap_or_default();
+    let (longest, of) = widest(catalog, error);
     let (prompt, completion) = (query.prompt_tokens, query.max_tokens.unwrap_or_default());
     let total = u64::from(prompt) + u64::from(completion);
     let field = match query.api {
@@ -157,11 +178,21 @@ fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
         ApiType::Image => "prompt",
     };
     let message = format!(
-        "This model's maximum context length is {longest} tokens, but about {total} tokens were requested \
+        "This model's maximum context length is {longest} tokens{of}, but about {total} tokens were requested \
          ({prompt} in the {field}, {completion} for the completion).{}",
         room_hint(catalog, error)
     );
     Invalid::field(InvalidReason::ContextLength, field, message)
+}
+
+/// The widest of the limits that the request exceeds, tokens, and what it is for where that is not the whole context.
+fn widest(catalog: &Catalog, error: &RouteError) -> (u32, &'static str) {
+    let exceeded = error.excluded.iter().filter_map(|excluded| match excluded.detail {
+        Detail::Tokens { limit, .. } => Some((limit, catalog.endpoint(excluded.index)?.limits.context_length)),
+        _ => None,
+    });
+    let (limit, context) = exceeded.max().unwrap_or_default();
+    (limit, if limit < context { " for the prompt alone" } else { "" })
 }
 
 /// Where the prompt alone would fit, `max_tokens` is what is too large: how large it may be.
@@ -194,17 +225,12 @@ fn counted(error: &RouteError) -> Vec<(ExclusionReason, usize)> {
 fn no_candidates(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError) -> ApiError {
     let catalog = &*snapshot.catalog;
     let counts = counted(error);
-    let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
-    let message = match error.excluded.len() {
-        _ if counts.iter().all(|(reason, _)| *reason == ExclusionReason::ProviderOff) && !counts.is_empty() => {
-            all_off(catalog, error)
-        }
-        0 => "No model endpoint satisfies the request: the pool is empty.".to_owned(),
-        total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
-    };
     let restrictions = asker.restrictions();
     let misspelt = misspelt::names(catalog, restrictions.iter().filter(|one| is_to_blame(one.kind, &counts)));
-    let message = misspelt.iter().take(MOST_NAMED).fold(message, |told, one| format!("{told} {}", one.message));
+    let message = misspelt
+        .iter()
+        .take(MOST_NAMED)
+        .fold(nothing_left(catalog, error, &counts), |told, one| format!("{told} {}", one.message));
     let availability = Availability {
         code: if error.excluded.is_empty() { "no_endpoints" } else { "constraint_filtered" },
         retryable: false,
@@ -213,10 +239,26 @@ fn no_candidates(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError) ->
         affected_providers: Vec::new(),
         excluded_by: counts.iter().map(|(reason, _)| reason.as_str()).collect(),
         fallback_models: Vec::new(),
-        constraint: constraint(error, &counts, &restrictions, misspelt.first()),
+        constraint: constraint(catalog, error, &restrictions, misspelt.first()),
         nearest_relaxation: nearest(snapshot, error),
     };
     ApiError::no_candidates(message, availability)
+}
+
+/// That nothing is left, with the reasons, and the aliases that nothing could ever be left of.
+fn nothing_left(catalog: &Catalog, error: &RouteError, counts: &[(ExclusionReason, usize)]) -> String {
+    let listed: Vec<String> = counts.iter().map(|(reason, count)| format!("{}×{count}", reason.as_str())).collect();
+    let message = match error.excluded.len() {
+        _ if counts.iter().all(|(reason, _)| *reason == ExclusionReason::ProviderOff) && !counts.is_empty() => {
+            all_off(catalog, error)
+        }
+        0 => "No model endpoint satisfies the request: the pool is empty.".to_owned(),
+        total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
+    };
+    let empty = aliases(catalog, &error.query).filter(|alias| catalog.is_emptied_by_lists_of(alias));
+    empty.fold(message, |told, alias| {
+        format!("{told} The lists of models of the alias {} leave no model of this catalog.", alias.id)
+    })
 }
 
 /// Whether a list can leave nothing because it names somebody wrongly: it lets only those serve whom it names.
@@ -225,10 +267,11 @@ fn is_to_blame(kind: RestrictionKind, counts: &[(ExclusionReason, usize)]) -> bo
     matches!(kind, Allowed | Only | Order) && counts.iter().any(|(reason, _)| *reason == kind.reason())
 }
 
-/// What stands in the way, by the field it stands in: an entry that names nobody, or the one reason that there is.
+/// What stands in the way, by the field it stands in: an entry that names nobody, or the one
+/// reason of the request's that there is.
 fn constraint(
+    catalog: &Catalog,
     error: &RouteError,
-    counts: &[(ExclusionReason, usize)],
     restrictions: &[Restriction],
     misspelt: Option<&Misspelt>,
 ) -> Option<Constraint> {
@@ -236,11 +279,24 @@ fn constraint(
         let (field, detail) = (entry.param.clone().into(), entry.message.clone());
         return Some(Constraint { field, reason: Some(entry.reason.as_str()), detail });
     }
-    let [(reason, _)] = counts else { return None };
-    let last = error.excluded.last()?;
-    let stands = restrictions.iter().find(|one| one.kind.reason() == *reason);
+    let counts = counted(error);
+    let mut of_the_request = counts.iter().map(|(reason, _)| *reason).filter(|reason| !is_a_given(*reason));
+    let reason = match (of_the_request.next(), of_the_request.next(), counts.as_slice()) {
+        (Some(reason), None, _) => reason,
+        (None, _, [(reason, _)]) => *reason,
+        _ => return None,
+    };
+    let last = error.excluded.iter().rfind(|excluded| excluded.reason == reason)?;
+    let is_its_own = alias_to_blame(catalog, &error.query, last).is_none();
+    let stands = restrictions.iter().find(|one| is_its_own && one.kind.reason() == reason);
     let field = stands.map_or(Cow::Borrowed(reason.as_str()), |one| one.path.clone().into());
-    Some(Constraint { field, reason: Some(reason.as_str()), detail: last.detail.to_string() })
+    Some(Constraint { field, reason: Some(reason.as_str()), detail: detail(catalog, &error.query, last) })
+}
+
+/// Whether a reason lies in the catalog, the key or the kind of call: no restriction of the request, which it stands beside.
+const fn is_a_given(reason: ExclusionReason) -> bool {
+    use ExclusionReason::{Disabled, KeyPolicy, ModelExpired, NotFree, ProviderOff, WrongEndpoint};
+    matches!(reason, Disabled | KeyPolicy | ModelExpired | NotFree | ProviderOff | WrongEndpoint)
 }
 
 /// Says of each provider that could serve why it is off: usually which variable to set.

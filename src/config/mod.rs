@@ -40,7 +40,7 @@ mod validity;
 use std::{fs, path::Path};
 
 use chrono::Utc;
-use pointsman_actors::domain::{Catalog, RoutingPolicy};
+use pointsman_actors::domain::{Alias, Catalog, RoutingPolicy};
 
 pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
@@ -258,7 +258,16 @@ fn read_catalog(root: &Section<'_>, aliases: Aliases, providers: &ProviderContex
 fn warnings(config: &Config) -> Vec<String> {
     let taken = config.providers.iter().filter_map(|provider| in_the_way(&config.admin, provider));
     let certificate = config.tls.iter().flat_map(|tls| tls.notes(Utc::now()));
-    open_doors(config).into_iter().chain(unguarded(config)).chain(taken).chain(certificate).collect()
+    let empty = config.models.aliases.iter().filter_map(|alias| stands_for_nobody(&config.models, alias));
+    open_doors(config).into_iter().chain(unguarded(config)).chain(taken).chain(certificate).chain(empty).collect()
+}
+
+/// An alias whose lists leave no model: perhaps misspelt, perhaps ahead of the catalog.
+fn stands_for_nobody(catalog: &Catalog, alias: &Alias) -> Option<String> {
+    let id = &alias.id;
+    let note =
+        || format!("{id} stands for nobody: its allowed_models and blocked_models leave no model of the catalog.");
+    catalog.is_emptied_by_lists_of(alias).then(note)
 }
 
 /// What may let in nobody, or everybody.

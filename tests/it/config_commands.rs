@@ -81,6 +81,38 @@ disabled = true
     .assert_eq(&summary(&config));
 }
 
+/// No fault: the catalog may be extended.
+#[test]
+fn an_alias_whose_lists_leave_no_model_is_a_note() {
+    let config = parse(
+        r#"
+[providers.acme]
+base_url = "https://h/v1"
+[[models]]
+id = "acme/small"
+context_length = 1000
+pricing = { prompt = "0", completion = "0" }
+endpoints = [{ provider = "acme", upstream_model = "s" }]
+[[aliases]]
+name = "empty"
+allowed_models = ["zzz/*"]
+[[aliases]]
+name = "shut"
+allowed_models = ["acme/*"]
+blocked_models = ["acme/small"]
+[[aliases]]
+name = "fine"
+allowed_models = ["zzz/*", "acme/s*"]
+"#,
+    );
+    let page = summary(&config);
+    let (_, notes) = page.split_once("Notes\n").unwrap();
+    let told = ["empty", "shut"]
+        .map(|name| format!("service/{name} stands for nobody: its allowed_models and blocked_models"));
+    assert!(told.iter().all(|note| notes.contains(note)), "{notes}");
+    assert!(!notes.contains("service/fine"), "{notes}");
+}
+
 #[test]
 fn the_report_counts_the_faults() {
     let faults = Config::parse("x = 1\ny = 2", "f", Path::new("."), &Environment::default()).unwrap_err();

@@ -33,6 +33,8 @@ mod contract_catalog;
 #[cfg(test)]
 mod contract_chat;
 #[cfg(test)]
+mod contract_context;
+#[cfg(test)]
 mod contract_errors;
 #[cfg(test)]
 mod contract_health;

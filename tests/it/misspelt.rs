@@ -72,6 +72,62 @@ async fn a_restriction_that_leaves_nothing_is_named_by_where_it_stands() {
     }
 }
 
+/// Whatever the configuration rules out anyway says nothing about the request.
+#[actix_web::test]
+async fn a_restriction_is_named_although_others_are_retired_disabled_or_not_free() {
+    let upstream = saying("a");
+    let disabled = "[[models.endpoints]]\nprovider = \"bolt\"\nupstream_model = \"b\"\ndisabled = true";
+    let shared = format!(
+        "[[models]]\nid = \"acme/shared\"\ncontext_length = 1000\n[[models.endpoints]]\nprovider = \"swift\"\n\
+         upstream_model = \"a\"\npricing = {{ prompt = \"0.001\", completion = \"0.001\" }}\n{disabled}"
+    );
+    let world = World::new()
+        .provider("swift", upstream.address())
+        .provider("bolt", upstream.address())
+        .with(&shared)
+        .model(&Model::new("acme/free").at("swift", "0", "0"))
+        .model(&Model::new("acme/old").with("expiration_date = 2020-01-01").at("swift", "0", "0"));
+    let gateway = world.start().await;
+    for (model, more, field, reason) in [
+        ("acme/shared", json!({"max_cost": 1e-9}), "max_cost", "max_price"),
+        ("acme/shared", json!({"provider": {"zdr": true}}), "provider.zdr", "data_policy"),
+        ("service/auto", json!({"provider": {"only": ["bolt"]}}), "provider.only", "provider_not_allowed"),
+        ("service/free", json!({"blocked_models": ["acme/free"]}), "blocked_models", "blocked_model"),
+    ] {
+        let error = error_of(&gateway.chat(&and(ask(model), more)).await, 404);
+        assert_eq!(constraint(&error)[..2], [&json!(field), &json!(reason)], "{error}");
+        assert!(error["availability"]["excluded_by"].as_array().unwrap().len() > 1, "{error}");
+    }
+}
+
+/// Its caller can lift no list of an alias.
+#[actix_web::test]
+async fn a_list_of_an_alias_that_leaves_nobody_is_told_as_the_alias_s() {
+    let upstream = saying("a");
+    let world = World::new()
+        .with("[[aliases]]\nname = \"empty\"\nallowed_models = [\"zzz/*\"]")
+        .with("[[aliases]]\nname = \"shut\"\nblocked_models = [\"acme/*\"]")
+        .provider("swift", upstream.address())
+        .model(&Model::new("acme/small").at("swift", "0", "0"));
+    let gateway = world.start().await;
+    for (alias, more, reason, detail) in [
+        ("empty", json!({}), "not_allowed_model", "matches no entry of 'allowed_models' of the alias service/empty"),
+        (
+            "empty",
+            json!({"allowed_models": ["acme/*"]}),
+            "not_allowed_model",
+            "matches no entry of 'allowed_models' of the alias service/empty",
+        ),
+        ("shut", json!({}), "blocked_model", "matches acme/* in 'blocked_models' of the alias service/shut"),
+    ] {
+        let error = error_of(&gateway.chat(&and(ask(&format!("service/{alias}")), more)).await, 404);
+        assert_eq!(constraint(&error), [&json!(reason), &json!(reason), &json!(detail)]);
+        assert_eq!(error["availability"]["nearest_relaxation"]["without"][0]["detail"], detail, "{error}");
+        let told = format!("The lists of models of the alias service/{alias} leave no model of this catalog.");
+        assert!(error["message"].as_str().unwrap().contains(&told), "{error}");
+    }
+}
+
 #[actix_web::test]
 async fn a_preview_warns_of_what_has_no_effect() {
     let (gateway, upstreams) = gateway().await;
@@ -89,6 +145,10 @@ async fn a_preview_warns_of_what_has_no_effect() {
              "message": "'provider.ignore[0]': 'blot' is no provider of this catalog; did you mean 'bolt'?"},
         ])
     );
+    let audio = and(ask("acme/small"), json!({"provider": {"max_price": {"audio": 1}}}));
+    let body = gateway.post("/api/v1/route/preview", &audio).await.expect(200);
+    let message = "'provider.max_price.audio' has no effect: no price for audio is known here.";
+    assert_eq!(body["warnings"], json!([{"param": "provider.max_price.audio", "message": message}]));
     let plain = gateway.post("/api/v1/route/preview", &ask("acme/small")).await.expect(200);
     assert_eq!(plain.get("warnings"), None);
     assert!(upstreams.iter().all(|upstream| upstream.connections() == 0), "nobody was called");

@@ -132,6 +132,31 @@ async fn an_order_without_fallbacks_lets_nobody_else_serve() {
     assert_eq!(upstreams[0].connections(), 0);
 }
 
+/// With fallbacks, too, an order of nobody who may serve is a contradiction, whichever of its names a provider is given.
+#[actix_web::test]
+async fn an_order_of_nobody_who_is_allowed_is_refused() {
+    let (gateway, upstreams) = shared().await;
+    for member in ["provider", "provider_policy"] {
+        let vain = wanting(&json!({member: {"order": ["acme"], "only": ["cove/eu", "bolt"]}}));
+        for path in ["/api/v1/chat/completions", "/api/v1/route/preview"] {
+            let error = error_of(&gateway.post(path, &vain).await, 400);
+            assert_eq!(error["param"], "provider.order");
+            assert_eq!(
+                error["message"],
+                "'provider.order' names nobody whom 'provider.only' allows: it would have no effect."
+            );
+        }
+    }
+    assert!(upstreams.iter().all(|upstream| upstream.connections() == 0), "nobody was called");
+    for fine in [
+        json!({"order": ["acme", "cove"], "only": ["Cove/eu"]}),
+        json!({"order": ["cove/eu"], "only": ["COVE"]}),
+        json!({"order": ["nobody"], "only": ["cove"]}),
+    ] {
+        assert_eq!(gateway.chat(&wanting(&json!({"provider": fine}))).await.expect(200)["provider"], "Cove", "{fine}");
+    }
+}
+
 #[actix_web::test]
 async fn with_fallbacks_those_after_the_order_take_over() {
     let broken = always(500, &json!({"error": {"message": "broken"}}));

@@ -356,6 +356,17 @@ impl Catalog {
         self.models.iter().any(|model| entry.matches(model.id.as_str(), &model.canonical_slug))
     }
 
+    /// Whether the lists of an alias leave no model, so that it stands for nobody.
+    #[must_use]
+    pub fn is_emptied_by_lists_of(&self, alias: &Alias) -> bool {
+        let is_in = |list: &[ModelPattern], model: &Model| {
+            list.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug))
+        };
+        let is_left =
+            |model: &Model| (alias.allowed.is_empty() || is_in(&alias.allowed, model)) && !is_in(&alias.blocked, model);
+        !self.models.is_empty() && !self.models.iter().any(is_left)
+    }
+
     fn index_names(&mut self, synonyms: &[(String, String)]) -> Result<(), CatalogFault> {
         let mut names = HashMap::new();
         let mut claim = |name: &str, target: Target| match names.insert(name.to_owned(), target) {

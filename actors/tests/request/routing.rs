@@ -276,7 +276,7 @@ fn impossible_bounds_are_refused_with_their_path() {
         (r#""preferred_max_latency":{"p50":1,"p95":0.5}"#, "preferred_max_latency.p95"),
         (r#""provider":{"preferred_max_latency":{"p75":2,"p99":1.5}}"#, "provider.preferred_max_latency.p99"),
         (r#""preferred_max_latency":{}"#, "preferred_max_latency"),
-        (r#""preferred_max_latency":{"p96":1}"#, "preferred_max_latency"),
+        (r#""preferred_max_latency":{"p96":1}"#, "preferred_max_latency.p96"),
         (r#""provider":{"preferred_min_throughput":{"p50":null}}"#, "provider.preferred_min_throughput"),
         (r#""preferred_min_throughput":0"#, "preferred_min_throughput"),
         (r#""provider":{"preferred_min_throughput":{"p50":-1}}"#, "provider.preferred_min_throughput.p50"),
@@ -295,6 +295,47 @@ fn impossible_bounds_are_refused_with_their_path() {
     ] {
         routing(fine);
     }
+}
+
+/// Ignored, it would spend other people's money or drop a promise.
+#[test]
+fn a_misspelt_weight_price_or_percentile_is_refused_with_the_known_ones() {
+    let percentiles = "p50, p75, p90, p95, p99";
+    for (fields, param, parent, known) in [
+        (r#""weights":{"latency":1,"costs":9}"#, "weights.costs", "weights", "latency, cost"),
+        (r#""metadata":{"weights":"{\"price\":1}"}"#, "metadata.weights.price", "metadata.weights", "latency, cost"),
+        (
+            r#""provider":{"max_price":{"promt":0.001}}"#,
+            "provider.max_price.promt",
+            "provider.max_price",
+            "prompt, completion, request, image, audio",
+        ),
+        (
+            r#""preferred_max_latency":{"p50":1,"p96":2}"#,
+            "preferred_max_latency.p96",
+            "preferred_max_latency",
+            percentiles,
+        ),
+        (
+            r#""provider":{"preferred_min_throughput":{"p50":1,"P90":2}}"#,
+            "provider.preferred_min_throughput.P90",
+            "provider.preferred_min_throughput",
+            percentiles,
+        ),
+    ] {
+        let invalid = parse(body(&format!(",{fields}"))).unwrap_err();
+        assert_eq!((invalid.param.as_deref(), invalid.reason.as_str()), (Some(param), "invalid_value"), "{fields}");
+        assert_eq!(invalid.message, format!("'{param}' is not known. '{parent}' may hold {known}."));
+        assert_eq!(invalid.allowed_values.join(", "), known);
+    }
+    routing(r#""weights":{"latency":1,"costs":null}"#);
+}
+
+#[test]
+fn a_price_that_no_endpoint_has_is_let_pass_and_told() {
+    let request = read(body(r#","provider":{"max_price":{"prompt":1,"audio":2}}"#));
+    assert_eq!(request.strangers, ["provider.max_price.audio"]);
+    assert!(request.routing.provider.max_price.prompt.is_some());
 }
 
 #[test]

@@ -253,6 +253,18 @@ impl<'a> Object<'a> {
     }
 }
 
+/// An object that holds nothing but these members, where a misspelt one would pass for a promise or a limit.
+pub(super) fn known<'a>(raw: &'a RawValue, path: &Path<'_>, allowed: &[&'static str]) -> Result<Object<'a>, Invalid> {
+    let object = Object::read(raw, path)?;
+    let is_strange = |member: &&Member<'_>| given(member.value).is_some() && !allowed.contains(&&*member.name);
+    if let Some(stranger) = object.iter().find(is_strange) {
+        let at = path.member(&stranger.name);
+        let message = format!("'{at}' is not known. '{path}' may hold {}.", allowed.join(", "));
+        return Err(fault::refused(&at, message).allowing(allowed.iter().copied()));
+    }
+    Ok(object)
+}
+
 /// Collects the members of an object; gives `None` when there are too many.
 struct Members;
 

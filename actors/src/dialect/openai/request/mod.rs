@@ -114,7 +114,7 @@ pub struct ChatRequest {
     pub n: u32,
     /// Everything that was said about routing.
     pub routing: RoutingParameters,
-    /// Paths of members of `provider` objects that nobody knows, the first few of them: they are ignored.
+    /// Paths of members of `provider` objects that have no effect, the first few of them.
     pub strangers: Vec<String>,
     /// The client's name for its own user.
     pub user: Option<String>,

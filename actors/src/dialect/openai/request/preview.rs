@@ -1,13 +1,13 @@
 //! What only a preview is asked: `why_not` and `what_if`. A chat may carry them and is none the wiser.
 //!
-//! Unlike the rest of a body these are read strictly: a misspelt member would leave somebody believing in an
+//! Unlike most of a body these are read strictly: a misspelt member would leave somebody believing in an
 //! answer to a question that was never asked.
 
 use serde_json::value::RawValue;
 
 use super::{
     fault::{self, Path},
-    json::{self, Kind, Object},
+    json,
     routing::{objective, weights},
 };
 use crate::domain::{Circuit, Invalid, OtherPrice, Otherwise, Usd, WhatIf};
@@ -35,7 +35,6 @@ const ENDPOINT_MEMBERS: [&str; 9] = [
     "failure_probability",
 ];
 const PRICE_MEMBERS: [&str; 5] = ["prompt", "completion", "request", "image", "factor"];
-const WEIGHT_MEMBERS: [&str; 2] = ["latency", "cost"];
 
 /// The name somebody asks about.
 pub(super) fn why_not(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
@@ -44,15 +43,10 @@ pub(super) fn why_not(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid
 
 /// The world that is to be imagined.
 pub(super) fn what_if(raw: &RawValue, path: &Path<'_>) -> Result<WhatIf, Invalid> {
-    let object = known(raw, path, &MEMBERS)?;
-    let weights = object.get("weights").map(|raw| {
-        let path = path.member("weights");
-        known(raw, &path, &WEIGHT_MEMBERS)?;
-        weights(raw, &path)
-    });
+    let object = json::known(raw, path, &MEMBERS)?;
     let imagined = WhatIf {
         objective: object.get("objective").map(|raw| objective(raw, &path.member("objective"))).transpose()?,
-        weights: weights.transpose()?,
+        weights: object.get("weights").map(|raw| weights(raw, &path.member("weights"))).transpose()?,
         endpoints: object.get("endpoints").map_or(Ok(Vec::new()), |raw| endpoints(raw, &path.member("endpoints")))?,
     };
     if imagined == WhatIf::default() {
@@ -68,7 +62,7 @@ fn endpoints(raw: &RawValue, path: &Path<'_>) -> Result<Vec<Otherwise>, Invalid>
 }
 
 fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<Otherwise, Invalid> {
-    let object = known(raw, path, &ENDPOINT_MEMBERS)?;
+    let object = json::known(raw, path, &ENDPOINT_MEMBERS)?;
     let text = |member: &str| object.get(member).map(|raw| name(raw, &path.member(member))).transpose();
     let positive =
         |member: &str, most: f64| object.get(member).map(|raw| above_zero(raw, &path.member(member), most)).transpose();
@@ -100,7 +94,7 @@ fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<Otherwise, Invalid> {
 }
 
 fn price(raw: &RawValue, path: &Path<'_>) -> Result<OtherPrice, Invalid> {
-    let object = known(raw, path, &PRICE_MEMBERS)?;
+    let object = json::known(raw, path, &PRICE_MEMBERS)?;
     let amount = |member: &str| -> Result<Option<Usd>, Invalid> {
         object.get(member).map(|raw| json::dollars(raw, &path.member(member))).transpose()
     };
@@ -130,18 +124,4 @@ fn name(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
     let good = !name.trim().is_empty() && !name.chars().any(char::is_control);
     let message = || format!("'{path}' must name a model, a provider, or model@provider.");
     if good { Ok(name.trim().to_owned()) } else { Err(fault::refused(path, message())) }
-}
-
-/// An object that holds nothing but these members.
-fn known<'a>(raw: &'a RawValue, path: &Path<'_>, allowed: &[&'static str]) -> Result<Object<'a>, Invalid> {
-    if Kind::of(raw) == Kind::Null {
-        return Err(fault::wrong_type(path, "an object", Kind::Null));
-    }
-    let object = Object::read(raw, path)?;
-    if let Some(stranger) = object.iter().find(|member| !allowed.contains(&&*member.name)) {
-        let at = path.member(&stranger.name);
-        let message = format!("'{at}' is not known. '{path}' may hold {}.", allowed.join(", "));
-        return Err(fault::refused(&at, message).allowing(allowed.iter().copied()));
-    }
-    Ok(object)
 }

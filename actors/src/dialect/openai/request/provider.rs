@@ -38,7 +38,10 @@ pub const PROVIDER_MEMBERS: [&str; 12] = [
     "preferred_max_latency",
     "preferred_min_throughput",
 ];
-/// Most members that nobody knows of which is told.
+/// What `max_price` may hold: the prices of the convention. No endpoint has one for audio.
+const PRICES: [&str; 5] = ["prompt", "completion", "request", "image", NO_PRICE];
+const NO_PRICE: &str = "audio";
+/// Most members without effect of which is told.
 const MOST_STRANGERS: usize = 8;
 
 /// What the `provider` objects of one request say, while they are being gathered.
@@ -57,7 +60,7 @@ pub(super) struct ProviderDraft {
     max_price: MaxPrice,
     latency: Option<Sourced<Preference>>,
     throughput: Option<Sourced<Preference>>,
-    /// Paths of members that nobody knows.
+    /// Paths of members that have no effect.
     strangers: Vec<String>,
 }
 
@@ -103,16 +106,29 @@ impl ProviderDraft {
                     offer(&mut self.across_models, across_models, source);
                 }
             }
-            "max_price" => self.max_price.read(raw, path, source)?,
+            "max_price" => self.prices(raw, path, source)?,
             "preferred_max_latency" => offer(&mut self.latency, highest(raw, path)?, source),
             "preferred_min_throughput" => offer(&mut self.throughput, lowest(raw, path)?, source),
-            _ if self.strangers.len() < MOST_STRANGERS => self.strangers.push(path.to_string()),
-            _ => {}
+            _ => self.ignore_member(path),
         }
         Ok(())
     }
 
-    /// The paths of members that nobody knows, in order; only the first few are kept.
+    fn prices(&mut self, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+        let prices = json::known(raw, path, &PRICES)?;
+        if prices.get(NO_PRICE).is_some() {
+            self.ignore_member(&path.member(NO_PRICE));
+        }
+        self.max_price.take(&prices, path, source)
+    }
+
+    fn ignore_member(&mut self, path: &Path<'_>) {
+        if self.strangers.len() < MOST_STRANGERS {
+            self.strangers.push(path.to_string());
+        }
+    }
+
+    /// The paths of members that have no effect, in order; only the first few are kept.
     pub(super) fn take_strangers(&mut self) -> Vec<String> {
         std::mem::take(&mut self.strangers)
     }
@@ -175,8 +191,7 @@ fn covers(entry: &str, name: &str) -> bool {
 }
 
 impl MaxPrice {
-    fn read(&mut self, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
-        let object = Object::read(raw, path)?;
+    fn take(&mut self, object: &Object<'_>, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         let price = |name| object.get(name).map(|raw| json::dollars(raw, &path.member(name))).transpose();
         let per_token = |amount: Usd| Usd::from_femto(amount.femto() / MILLION);
         let offer_some = |slot: &mut Option<Sourced<Usd>>, amount: Option<Usd>| {

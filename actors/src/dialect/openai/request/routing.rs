@@ -26,6 +26,8 @@ const MOST_ENTRIES: usize = 1_000;
 const MOST_PLUGINS: usize = 32;
 /// Most candidates a preview may be asked for.
 const MOST_SHOWN: i64 = 100;
+/// What `weights` may hold.
+const WEIGHTS: [&str; 2] = ["latency", "cost"];
 /// Nesting allowed inside a value that came as a string.
 const INNER_DEPTH: usize = 16;
 
@@ -181,7 +183,7 @@ impl Routing {
         Ok(())
     }
 
-    /// The paths of members that no `provider` object has, as far as they are kept.
+    /// The paths of members of `provider` objects that have no effect, as far as they are kept.
     pub(super) fn take_strangers(&mut self) -> Vec<String> {
         self.provider.as_mut().map_or_else(Vec::new, |draft| draft.take_strangers())
     }
@@ -218,7 +220,7 @@ fn ceiling(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
 }
 
 pub(super) fn weights(raw: &RawValue, path: &Path<'_>) -> Result<Weights, Invalid> {
-    let object = Object::read(raw, path)?;
+    let object = json::known(raw, path, &WEIGHTS)?;
     let weight = |name| object.get(name).map_or(Ok(0.0), |raw| not_negative(raw, &path.member(name)));
     Weights::new(weight("latency")?, weight("cost")?)
         .ok_or_else(|| fault::refused(path, format!("'{path}' must hold numbers of 0 or more, not all of them 0.")))
@@ -257,7 +259,8 @@ fn preference(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
     if Kind::of(raw) != Kind::Object {
         return Ok(Preference { p50: Some(bound(raw, path)?), ..Preference::default() });
     }
-    let object = Object::read(raw, path)?;
+    let names = Percentile::ALL.map(Percentile::as_str);
+    let object = json::known(raw, path, &names)?;
     let percentile = |name| object.get(name).map(|raw| bound(raw, &path.member(name))).transpose();
     let preference = Preference {
         p50: percentile("p50")?,
@@ -268,7 +271,6 @@ fn preference(raw: &RawValue, path: &Path<'_>) -> Result<Preference, Invalid> {
     };
     if preference == Preference::default() {
         // Taken for a bound, it would be kept by everybody, and outrank that of an alias.
-        let names = Percentile::ALL.map(Percentile::as_str);
         return Err(fault::refused(path, format!("'{path}' names none of {}.", names.join(", "))).allowing(names));
     }
     Ok(preference)
