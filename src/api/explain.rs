@@ -44,7 +44,7 @@ async fn explain(
 ) -> Result<HttpResponse, ApiError> {
     let generation = lookup::find(worker, caller, id).await?;
     let catalog = &generation.catalog;
-    let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
+    let reason = reason_sentence(&generation.decision, catalog, &generation.attempts);
     let why_not = asked.map(|asked| why_not(&asked, &generation.decision, &generation.policy, catalog));
     let body = ExplainBody::new(&generation, catalog, &reason).answering(why_not.as_ref(), &generation, catalog);
     Ok(uncached(&body))

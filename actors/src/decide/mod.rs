@@ -14,6 +14,7 @@ mod case;
 mod chance;
 mod change;
 mod contest;
+mod course;
 mod extent;
 mod field;
 mod filter;
