@@ -345,6 +345,74 @@ fn probes_panic_and_ties_have_their_own_words() {
 }
 
 #[test]
+fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
+    let check_plan = |world: &str, plan: &str| {
+        let world = World::of(world);
+        assert_eq!(world.plan(&world.decide(&world.query(Fastest, "")).unwrap()), plan);
+    };
+    let probed = "acme/a half1 | bolt/b 200ms idle600 | core/c 250ms";
+    check_plan(probed, "acme/a? core/c bolt/b");
+    check(
+        probed,
+        (Fastest, ""),
+        "bolt",
+        expect![[r#"
+        lost: probe of 1, rank 3
+        bolt/b on bolt was not chosen: a half-open endpoint is probed first; this one would have been the choice.
+    "#]],
+    );
+    check(
+        probed,
+        (Fastest, ""),
+        "core",
+        expect![[r#"
+        lost: score of 1, rank 2
+        core/c on core lost to bolt/b on bolt by 0.052 s (+4.3 %), most of it in first_token. It would win with 106 instead of 100 tokens per second (+5.6 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 105.6 (+5.6 %)
+          ttft 0.25 -> 0.1999 (-20.0 %)
+    "#]],
+    );
+    let plain = "acme/a 100ms | bolt/b@y 200ms idle600 | core/c@y 250ms";
+    check_plan(plain, "acme/a core/c@y bolt/b@y");
+    check(
+        plain,
+        (Fastest, ""),
+        "core/c",
+        expect![[r#"
+        lost: score of 1, rank 2
+        core/c on y lost to acme/a on acme by 0.16 s (+14 %), most of it in first_token. It would win with 119 instead of 100 tokens per second (+19 %), or with a first token after 0.1 s instead of 0.25 s (−60 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 118.7 (+18.7 %)
+          ttft 0.25 -> 0.09999 (-60.0 %)
+    "#]],
+    );
+    check(
+        plain,
+        (Fastest, ""),
+        "y",
+        expect![[r#"
+        lost: score of 2, rank 3
+        bolt/b on y lost to acme/a on acme by 0.1 s (+9.5 %), most of it in first_token. It would win with 112 instead of 100 tokens per second (+12 %), or with a first token after 0.1 s instead of 0.2 s (−50 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 111.8 (+11.8 %)
+          ttft 0.2 -> 0.09999 (-50.0 %)
+    "#]],
+    );
+    let all = "acme/a half1 250ms | bolt/b half1 200ms";
+    check_plan(all, "bolt/b? acme/a?");
+    check(
+        all,
+        (Fastest, ""),
+        "acme",
+        expect![[r#"
+        lost: score of 1, rank 2
+        acme/a on acme lost to bolt/b on bolt by 0.052 s (+3.8 %), most of it in first_token. It would win with 112 instead of 100 tokens per second (+12 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 111.7 (+11.7 %)
+          ttft 0.25 -> 0.1999 (-20.0 %)
+          failure_probability 0.5 -> 0.3321 (-33.6 %)
+    "#]],
+    );
+}
+
+#[test]
 fn without_fallbacks_the_others_still_hear_their_margin() {
     let single = |query: &mut Query| query.routing_mut().provider.allow_fallbacks = false;
     check_with(

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::{
-    contest::recorded,
+    contest::{best_scored, recorded},
     course::Course,
     wishes::{grade_with, place_and_grade},
     words::{Names, dollars, figure, percent, seconds, significant},
@@ -70,7 +70,7 @@ fn tell_score(text: &mut String, decision: &Decision, names: Names<'_>, choice: 
     }
     let ranks_with = |other: &&Candidate| other.group == choice.group && other.inputs.tier == choice.inputs.tier;
     let rivals = recorded(decision).skip(1).filter(ranks_with);
-    let next = rivals.min_by(|a, b| a.score.total_cmp(&b.score));
+    let next = best_scored(rivals);
     if choice.probe {
         text.push_str("; probes whether it recovered");
         return next.map_or(Ok(()), |next| write!(text, ", else {}", names.short(next.index, next.endpoint)));

@@ -7,7 +7,7 @@ use std::{cmp::Ordering, time::Duration};
 
 use super::{
     change::{Change, Figure, Trial, smallest},
-    contest::{Contest, rank, recorded},
+    contest::{Contest, best_scored, leader, rank, recorded},
     naming::{Named, named, suggestions},
     plan::is_tie,
     why_not_tell::sentence,
@@ -176,8 +176,10 @@ impl WhyNot {
 fn standing<'a>(endpoints: &[u32], decision: &'a Decision, catalog: &Catalog) -> Standing<'a> {
     let ids: Vec<(u32, EndpointId)> =
         endpoints.iter().filter_map(|index| Some((*index, catalog.endpoint(*index)?.id))).collect();
-    let is_meant = |id: EndpointId| ids.iter().any(|(_, meant)| *meant == id);
-    if let Some(candidate) = recorded(decision).find(|candidate| is_meant(candidate.endpoint)) {
+    let meant = recorded(decision).filter(|candidate| ids.iter().any(|(_, meant)| *meant == candidate.endpoint));
+    // The choice, whatever it scores; past shut gates the plan is an order of dates.
+    let first = meant.clone().next().filter(|first| first.place == 0 || first.panic);
+    if let Some(candidate) = first.or_else(|| best_scored(meant)) {
         return Standing::Recorded(candidate.place as usize, candidate);
     }
     let omitted = decision.omitted_places().find_map(|(place, id)| {
@@ -271,7 +273,8 @@ fn lost(place: usize, candidate: &Candidate, decision: &Decision, policy: &Routi
     let (reason, detail) = cause(candidate, decision);
     let about = (candidate.index, candidate.endpoint);
     let answer = WhyNot { rank: Some(place + 1), ..WhyNot::about(Verdict::Lost, about, reason, detail) };
-    let Some(leader) = leader(candidate, decision).filter(|_| matches!(reason, "score" | "tie" | PREFERENCE_MISSED))
+    let Some(leader) =
+        leader(decision, candidate.probe).filter(|_| matches!(reason, "score" | "tie" | PREFERENCE_MISSED))
     else {
         return answer;
     };
@@ -283,14 +286,9 @@ fn lost(place: usize, candidate: &Candidate, decision: &Decision, policy: &Routi
     }
 }
 
-/// Whom a candidate had to beat: the choice, or whoever would be it if nobody were probed.
-fn leader<'a>(candidate: &Candidate, decision: &'a Decision) -> Option<&'a Candidate> {
-    recorded(decision).find(|other| other.probe == candidate.probe)
-}
-
 /// What decided against a candidate, and how.
 fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
-    let Some(leader) = leader(candidate, decision) else { return ("score", String::new()) };
+    let Some(leader) = leader(decision, candidate.probe) else { return ("score", String::new()) };
     let probed = decision.candidates.first().is_some_and(|first| first.probe) && !candidate.probe;
     let place = |candidate: &Candidate| place_and_grade(candidate.inputs.tier).0;
     if probed && leader.endpoint == candidate.endpoint {
