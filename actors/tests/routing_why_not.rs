@@ -5,10 +5,10 @@ mod routing_world;
 
 use expect_test::{Expect, expect};
 use pointsman_actors::{
-    decide::{Change, Figure, Verdict, WhyNot, decide_to_serve, replay, why_not, why_not_in},
+    decide::{Change, Figure, Verdict, WhyNot, decide_to_serve, replay, why_not, why_not_after, why_not_in},
     domain::{Decision, EndpointId, Objective, Objective::*, Preference, Query, Source, Sourced, Weights},
 };
-use routing_world::{NOW, World};
+use routing_world::{NOW, World, attempts};
 
 fn ask(world: &World, query: &Query, seed: u64, asked: &str) -> WhyNot {
     match decide_to_serve(&world.snapshot, &world.live, query, NOW, Some(seed)) {
@@ -123,6 +123,29 @@ fn the_choice_is_told_to_be_it() {
         acme/a on acme is the choice.
     "#]],
     );
+}
+
+#[test]
+fn a_choice_that_did_not_answer_hears_what_became_of_it() {
+    let world = World::of(THREE);
+    let decision = world.decide(&world.query(Fastest, "")).unwrap();
+    let told = |asked, line: &str| {
+        let attempts = attempts::attempts(&world, &decision, line);
+        let answer = why_not_after(asked, &decision, &attempts, &world.snapshot.policy, world.catalog());
+        format!("{line:22} {} {}: {}\n", answer.verdict.as_str(), answer.reason, answer.sentence)
+    };
+    let lines = ["", "ok", "ok, hedge lost_race", "500, ok", "500, timeout, 503", "lost_race, hedge ok", "skip ok"];
+    expect![[r#"
+                               chosen choice: acme/a on acme is the choice.
+        ok                     chosen choice: acme/a on acme is the choice.
+        ok, hedge lost_race    chosen choice: acme/a on acme is the choice.
+        500, ok                chosen choice: acme/a on acme was the choice: it failed (500); bolt/b on bolt answered as fallback.
+        500, timeout, 503      chosen choice: acme/a on acme was the choice: it failed (500); bolt/b on bolt failed (timeout), core/c on core failed (503).
+        lost_race, hedge ok    chosen choice: acme/a on acme was the choice: it was late and lost the race to bolt/b on bolt.
+        skip ok                chosen choice: acme/a on acme was the choice: it was passed over; bolt/b on bolt answered.
+    "#]].assert_eq(&lines.map(|line| told("acme", line)).concat());
+    let plain = ask(&world, &world.query(Fastest, ""), 0, "bolt").sentence;
+    assert!(told("bolt", "500, ok").contains(&plain), "of the others nothing else is said");
 }
 
 #[test]

@@ -96,6 +96,8 @@ async fn an_explanation_says_why_it_was_not_somebody() {
     let chosen = explain("crow").await;
     assert_eq!(chosen["verdict"], "chosen");
     assert_eq!(chosen["tried"], json!([{"n": 1, "status": 500, "error_type": "server"}]));
+    let fate = "crow/cheap on Crow was the choice: it failed (500); acme/small on Acme answered as fallback.";
+    assert_eq!(chosen["sentence"], fate);
     let lost = explain("bolt").await;
     assert_eq!((&lost["verdict"], &lost["rank"]), (&json!("lost"), &json!(3)));
     assert_eq!(lost["margin"]["to"]["model"], "crow/cheap");

@@ -53,6 +53,11 @@ impl Course {
         }
     }
 
+    /// `failed (500); bolt answered as fallback`; `None` where the choice answered.
+    pub(super) fn of_choice(&self) -> Option<String> {
+        (!self.answered).then(|| format!("{}{}", self.choice, self.after("; ")))
+    }
+
     /// The others behind a mark.
     fn after(&self, mark: &str) -> String {
         if self.others.is_empty() { String::new() } else { format!("{mark}{}", self.others.join(", ")) }

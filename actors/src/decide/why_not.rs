@@ -8,15 +8,16 @@ use std::{cmp::Ordering, time::Duration};
 use super::{
     change::{Change, Figure, Trial, smallest},
     contest::{Contest, best_scored, leader, rank, recorded},
+    course::Course,
     naming::{Named, named, suggestions},
     plan::is_tie,
     why_not_tell::sentence,
     wishes::{Missed, grade_with, missed_latency, missed_rate, place_and_grade},
-    words::{seconds, significant},
+    words::{full_name_of, seconds, significant},
 };
 use crate::domain::{
-    Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Objective, Prediction, RouteError,
-    RoutingPolicy, ScoreUnit, Weights,
+    AttemptRecord, Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Objective, Prediction,
+    RouteError, RoutingPolicy, ScoreUnit, Weights,
 };
 
 /// The reason of whoever scored well enough and misses a preference.
@@ -48,6 +49,8 @@ pub struct WhyNot {
     pub would_win_if: Vec<Change>,
     /// Names that resemble an unknown one.
     pub suggestions: Vec<String>,
+    /// What became of the choice that did not answer, and of whoever was called after it.
+    pub fate: Option<String>,
     /// All of it in one or two sentences.
     pub sentence: String,
 }
@@ -134,6 +137,22 @@ pub fn why_not_in(asked: &str, error: &RouteError, catalog: &Catalog) -> WhyNot 
     })
 }
 
+/// The same after the request, whose attempts say what became of the choice.
+#[must_use]
+pub fn why_not_after(
+    asked: &str,
+    decision: &Decision,
+    attempts: &[AttemptRecord],
+    policy: &RoutingPolicy,
+    catalog: &Catalog,
+) -> WhyNot {
+    let answer = why_not(asked, decision, policy, catalog);
+    let choice = answer.about.filter(|_| answer.verdict == Verdict::Chosen);
+    let fate = choice.and_then(|(index, _)| Course::of(attempts, index, full_name_of)?.of_choice());
+    let answer = WhyNot { fate, ..answer };
+    WhyNot { sentence: sentence(&answer, catalog), ..answer }
+}
+
 fn answer(asked: &str, catalog: &Catalog, of: impl FnOnce(&[u32]) -> WhyNot) -> WhyNot {
     let found = match named(catalog, asked) {
         Named::Endpoints(endpoints) => WhyNot { matched: endpoints.len(), ..of(&endpoints) },
@@ -163,6 +182,7 @@ impl WhyNot {
             margin: None,
             would_win_if: Vec::new(),
             suggestions: Vec::new(),
+            fate: None,
             sentence: String::new(),
         }
     }
