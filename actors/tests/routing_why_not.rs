@@ -6,7 +6,7 @@ mod routing_world;
 use expect_test::{Expect, expect};
 use pointsman_actors::{
     decide::{Change, Figure, Verdict, WhyNot, decide_to_serve, replay, why_not, why_not_after, why_not_in},
-    domain::{Decision, EndpointId, Objective, Objective::*, Preference, Query, Source, Sourced, Weights},
+    domain::{ApiType, Decision, EndpointId, Objective, Objective::*, Preference, Query, Source, Sourced, Weights},
 };
 use routing_world::{NOW, World, attempts};
 
@@ -505,6 +505,58 @@ fn an_unknown_name_is_answered_with_similar_ones() {
         expect![[r#"
         not_in_pool: not_in_pool of 1
         bolt/b on bolt did not take part: the request asks for other models.
+    "#]],
+    );
+}
+
+#[test]
+fn under_an_alias_the_output_that_a_model_does_not_give_is_named() {
+    let world = "acme/chat | bolt/paint out:image | core/both out:text out:image | dawn/vectors out:embeddings";
+    check(
+        world,
+        (Fastest, ""),
+        "bolt/paint",
+        expect![[r#"
+        not_in_pool: output_modality of 1
+        bolt/paint on bolt did not take part: it gives image, the request asks for text.
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "dawn",
+        expect![[r#"
+        not_in_pool: output_modality of 1
+        dawn/vectors on dawn did not take part: it gives embeddings, the request asks for text.
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, "acme/chat"),
+        "bolt/paint",
+        expect![[r#"
+        not_in_pool: not_in_pool of 1
+        bolt/paint on bolt did not take part: the request asks for other models.
+    "#]],
+    );
+    let images = |query: &mut Query| query.api = ApiType::Image;
+    check_with(
+        world,
+        (Fastest, ""),
+        images,
+        "acme/chat",
+        expect![[r#"
+        not_in_pool: output_modality of 1
+        acme/chat on acme did not take part: it gives text, the request asks for image.
+    "#]],
+    );
+    check(
+        "acme/chat cool5 | bolt/paint out:image",
+        (Fastest, ""),
+        "bolt",
+        expect![[r#"
+        not_in_pool: output_modality of 1
+        bolt/paint on bolt did not take part: it gives image, the request asks for text.
     "#]],
     );
 }

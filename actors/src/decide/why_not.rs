@@ -9,6 +9,7 @@ use super::{
     change::{Change, Figure, Trial, smallest},
     contest::{Contest, best_scored, leader, rank, recorded},
     course::Course,
+    filter::purpose,
     naming::{Named, named, suggestions},
     plan::is_tie,
     why_not_tell::sentence,
@@ -16,8 +17,8 @@ use super::{
     words::{full_name_of, seconds, significant},
 };
 use crate::domain::{
-    AttemptRecord, Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Objective, Prediction,
-    RouteError, RoutingPolicy, ScoreUnit, Weights,
+    ApiType, AttemptRecord, Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Modalities,
+    Modality, Objective, Prediction, ProviderState, RouteError, RoutingPolicy, ScoreUnit, Weights,
 };
 
 /// The reason of whoever scored well enough and misses a preference.
@@ -120,7 +121,9 @@ pub fn why_not(asked: &str, decision: &Decision, policy: &RoutingPolicy, catalog
             Standing::Recorded(place, candidate) => lost(place, candidate, decision, policy),
             Standing::Omitted(place, index, id) => omitted(place, index, id),
             Standing::Excluded(excluded) => refused(excluded),
-            Standing::Outside(index, id) => outside(index, id, catalog),
+            Standing::Outside(index, id) => {
+                outside(index, id, catalog, |output| output_missed(output, decision, catalog))
+            }
         }
     })
 }
@@ -130,10 +133,13 @@ pub fn why_not(asked: &str, decision: &Decision, policy: &RoutingPolicy, catalog
 pub fn why_not_in(asked: &str, error: &RouteError, catalog: &Catalog) -> WhyNot {
     answer(asked, catalog, |endpoints| match nearest(endpoints, &error.excluded, catalog) {
         Some(excluded) => refused(excluded),
-        None => endpoints
-            .first()
-            .and_then(|index| Some((*index, catalog.endpoint(*index)?.id)))
-            .map_or_else(WhyNot::nobody, |(index, id)| outside(index, id, catalog)),
+        None => endpoints.first().and_then(|index| Some((*index, catalog.endpoint(*index)?.id))).map_or_else(
+            WhyNot::nobody,
+            |(index, id)| {
+                let wanted = error.query.router.as_ref().map(|_| purpose(error.query.api));
+                outside(index, id, catalog, |output| wanted.filter(|wanted| !output.contains(*wanted)))
+            },
+        ),
     })
 }
 
@@ -279,13 +285,35 @@ fn omitted(place: usize, index: u32, id: EndpointId) -> WhyNot {
     WhyNot { rank: Some(place + 1), ..WhyNot::about(Verdict::Lost, (index, id), "score", detail) }
 }
 
-fn outside(index: u32, id: EndpointId, catalog: &Catalog) -> WhyNot {
-    let provider = catalog.endpoint(index).and_then(|endpoint| catalog.provider_of(endpoint));
-    let detail = match provider.map(|provider| &provider.state) {
-        Some(crate::domain::ProviderState::Off(why)) => format!("its provider is off: {why}"),
-        _ => "the request asks for other models".to_owned(),
+/// An endpoint outside the pool. `missed` tells which output a model would have to give for an alias to stand for it.
+fn outside(index: u32, id: EndpointId, catalog: &Catalog, missed: impl Fn(Modalities) -> Option<Modality>) -> WhyNot {
+    let endpoint = catalog.endpoint(index);
+    let provider = endpoint.and_then(|endpoint| catalog.provider_of(endpoint));
+    if let Some(ProviderState::Off(why)) = provider.map(|provider| &provider.state) {
+        return WhyNot::about(Verdict::NotInPool, (index, id), "not_in_pool", format!("its provider is off: {why}"));
+    }
+    let model = endpoint.and_then(|endpoint| catalog.model_of(endpoint));
+    let output = model.map(|model| model.architecture.output);
+    if let Some((output, wanted)) = output.and_then(|output| Some((output, missed(output)?))) {
+        let gives: Vec<&str> = output.iter().map(Modality::as_str).collect();
+        let detail = format!("it gives {}, the request asks for {wanted}", gives.join(" and "));
+        return WhyNot::about(Verdict::NotInPool, (index, id), ExclusionReason::OutputModality.as_str(), detail);
+    }
+    WhyNot::about(Verdict::NotInPool, (index, id), "not_in_pool", "the request asks for other models".to_owned())
+}
+
+/// What all candidates of a decision about an alias give and this output does not hold: what the call is for.
+fn output_missed(output: Modalities, decision: &Decision, catalog: &Catalog) -> Option<Modality> {
+    let given = |candidate: &Candidate| {
+        let endpoint = catalog.find(candidate.index, candidate.endpoint)?;
+        Some(catalog.model_of(endpoint)?.architecture.output)
     };
-    WhyNot::about(Verdict::NotInPool, (index, id), "not_in_pool", detail)
+    let all_give = |wanted: &Modality| {
+        recorded(decision).all(|candidate| given(candidate).is_some_and(|output| output.contains(*wanted)))
+    };
+    let purposes = [ApiType::Completions, ApiType::Image].map(purpose);
+    let is_missed = |wanted: &Modality| decision.router.is_some() && !output.contains(*wanted) && all_give(wanted);
+    purposes.into_iter().find(is_missed)
 }
 
 /// A candidate that is not the choice.
