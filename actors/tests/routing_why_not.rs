@@ -400,17 +400,6 @@ fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
     check(
         plain,
         (Fastest, ""),
-        "core/c",
-        expect![[r#"
-        lost: score of 1, rank 2
-        core/c on y lost to acme/a on acme by 0.16 s (+14 %), most of it in first_token. It would win with 119 instead of 100 tokens per second (+19 %), or with a first token after 0.1 s instead of 0.25 s (−60 %), everything else equal.
-          tokens_per_second 99.99999999999996 -> 118.7 (+18.7 %)
-          ttft 0.25 -> 0.09999 (-60.0 %)
-    "#]],
-    );
-    check(
-        plain,
-        (Fastest, ""),
         "y",
         expect![[r#"
         lost: score of 2, rank 3
