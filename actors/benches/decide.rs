@@ -86,7 +86,7 @@ fn board(c: &mut Criterion) {
 fn sentence(c: &mut Criterion) {
     let world = world(100);
     let decision = world.decide(&world.query(Objective::Fastest, "")).expect("a decision");
-    c.bench_function("reason_sentence", |b| b.iter(|| reason_sentence(&decision, world.catalog(), 1)));
+    c.bench_function("reason_sentence", |b| b.iter(|| reason_sentence(&decision, world.catalog(), &[])));
 }
 
 criterion_group!(benches, decisions, board, sentence);

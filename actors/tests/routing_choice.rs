@@ -514,6 +514,6 @@ fn models_that_compete_are_still_told_apart() {
     assert_eq!(decision.code, DecisionCode::FastestAvailable, "it is not of the free pool");
     let targets: Vec<(u32, u32)> = decision.candidates.iter().map(|c| (c.target, c.group)).collect();
     assert_eq!(targets, [(1, 0), (0, 0)]);
-    let sentence = reason_sentence(&decision, world.catalog(), 1);
+    let sentence = reason_sentence(&decision, world.catalog(), &[]);
     assert!(sentence.contains("next best acme/small on acme"), "{sentence}");
 }

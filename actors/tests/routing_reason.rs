@@ -8,10 +8,11 @@ use pointsman_actors::{
     decide::{decide, reason_sentence},
     domain::{Objective, Objective::*, Preference, Query, Source, Sourced},
 };
-use routing_world::{NOW, World};
+use routing_world::{NOW, World, attempts};
 
-/// The sentence, a line per clause, about a request for `models` in a world, decided with a seed (0 for none).
-fn check(world: &str, objective: Objective, models: &str, (seed, attempts): (u64, usize), sentence: Expect) {
+/// The sentence, a line per clause, about a request for `models` in a world, decided with a seed (0 for none),
+/// after these attempts.
+fn check(world: &str, objective: Objective, models: &str, (seed, attempts): (u64, &str), sentence: Expect) {
     check_with(world, (objective, models), |_| (), (seed, attempts), sentence);
 }
 
@@ -19,14 +20,14 @@ fn check_with(
     world: &str,
     (objective, models): (Objective, &str),
     ask: impl FnOnce(&mut Query),
-    (seed, attempts): (u64, usize),
+    (seed, attempts): (u64, &str),
     sentence: Expect,
 ) {
     let world = World::of(world);
     let mut query = world.query(objective, models);
     ask(&mut query);
-    let decision = decide(&world.snapshot, &world.live, &query, NOW, Some(seed));
-    let told = reason_sentence(&decision.expect("a decision"), world.catalog(), attempts);
+    let decision = decide(&world.snapshot, &world.live, &query, NOW, Some(seed)).expect("a decision");
+    let told = reason_sentence(&decision, world.catalog(), &attempts::attempts(&world, &decision, attempts));
     sentence.assert_eq(&format!("{}\n", told.replace("; ", ";\n")));
 }
 
@@ -38,7 +39,7 @@ fn the_fastest_endpoint_of_a_model_names_its_rivals_by_provider() {
         world,
         Fastest,
         "acme/chat",
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
             fastest: acme/chat on boreal, predicted 0.38 s (first token 0.12 s + 100 tokens at 380 tok/s), failure 0.14 %, $0.00112;
             score 0.39 s, next best delta 0.54 s (+38 %);
@@ -57,7 +58,7 @@ fn the_cheapest_of_several_models_leads_with_its_price() {
         world,
         Cheapest,
         "",
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
             cheapest: acme/small on acme, $0.00021, failure 0.14 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s);
             score $0.000212, next best beta/medium on beta $0.000584 (+175 %);
@@ -75,7 +76,7 @@ fn the_most_reliable_leads_with_its_failures() {
         "acme/a bad1 | bolt/b 90ms bad6",
         Reliable,
         "",
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
             reliable: acme/a on acme, failure 2.9 %, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012;
             score 12.4 %, next best bolt/b on bolt 22.3 % (+81 %);
@@ -92,7 +93,7 @@ fn balanced_names_the_medians_it_was_weighed_against() {
         "acme/a 90ms $4/8 | bolt/b 400ms $1/2 | core/c 300ms $2/4",
         Balanced,
         "",
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
             balanced: bolt/b on bolt, predicted 1.4 s (first token 0.4 s + 100 tokens at 100 tok/s), $0.0012, failure 0.14 %;
             score 0.791 (medians 1.3 s and $0.0024), next best core/c on core 1 (+27 %);
@@ -103,21 +104,120 @@ fn balanced_names_the_medians_it_was_weighed_against() {
     );
 }
 
+/// What is said of attempts after the decision, about requests for one model at four providers or for several models.
+fn check_attempts(world: &str, told: Expect, attempts: &[&str]) {
+    let world = World::of(world);
+    let decision = world.decide(&world.query(Fastest, "")).expect("a decision");
+    let of = |line: &&str| {
+        let told = reason_sentence(&decision, world.catalog(), &attempts::attempts(&world, &decision, line));
+        let (_, end) = told.split_once("; explored: no").expect("an end");
+        format!("{line:40} {end}\n")
+    };
+    told.assert_eq(&attempts.iter().map(of).collect::<String>());
+}
+
+const FIVE: &str = "acme/a 90ms | bolt/b 100ms | core/c 110ms | dawn/d 120ms | echo/e 130ms";
+
 #[test]
-fn attempts_beyond_the_first_get_a_sentence_of_their_own() {
-    check(
-        "acme/a 90ms | bolt/b 100ms",
-        Fastest,
-        "",
-        (0, 3),
+fn attempts_are_told_in_a_sentence_of_their_own_unless_the_choice_alone_was_called_and_answered() {
+    check_attempts(
+        FIVE,
         expect![[r#"
-            fastest: acme/a on acme, predicted 1.1 s (first token 0.09 s + 100 tokens at 100 tok/s), failure 0.14 %, $0.0012;
-            score 1.1 s, next best bolt/b on bolt 1.1 s (+1 %);
-            2 candidates;
-            explored: no;
-            attempts: 3. The choice failed before its first content.
-        "#]],
+                                                 .
+        ok                                       ; attempts: 1.
+    "#]],
+        &["", "ok"],
     );
+}
+
+#[test]
+fn who_answered_in_place_of_the_choice_is_named_and_how() {
+    check_attempts(
+        FIVE,
+        expect![[r#"
+            500, ok                                  ; attempts: 2. The choice failed (500), bolt/b on bolt answered as fallback.
+            connect refused, 503, ok                 ; attempts: 3. The choice failed (refused), bolt/b on bolt failed (503), core/c on core answered as fallback.
+            500, timeout, 503, last_resort ok        ; attempts: 4. The choice failed (500), bolt/b on bolt failed (timeout), core/c on core failed (503), dawn/d on dawn answered as a last resort.
+            truncated, probe ok                      ; attempts: 2. The choice failed (truncated), bolt/b on bolt answered as a probe.
+            500, panic ok                            ; attempts: 2. The choice failed (500), bolt/b on bolt answered past its shut gate.
+            skip ok                                  ; attempts: 1. The choice was passed over, bolt/b on bolt answered.
+            skip 500, ok                             ; attempts: 2. The choice was passed over, bolt/b on bolt failed (500), core/c on core answered as fallback.
+        "#]],
+        &[
+            "500, ok",
+            "connect refused, 503, ok",
+            "500, timeout, 503, last_resort ok",
+            "truncated, probe ok",
+            "500, panic ok",
+            "skip ok",
+            "skip 500, ok",
+        ],
+    );
+}
+
+#[test]
+fn a_race_is_told_by_who_won_it() {
+    check_attempts(
+        FIVE,
+        expect![[r#"
+            ok, hedge lost_race                      ; attempts: 2. The choice answered, the hedge at bolt/b on bolt lost the race.
+            ok, hedge 500                            ; attempts: 2. The choice answered, the hedge at bolt/b on bolt failed (500).
+            lost_race, hedge ok                      ; attempts: 2. The choice was late and lost the race to bolt/b on bolt.
+            lost_race, hedge truncated partly        ; attempts: 2. The choice was late and lost the race to bolt/b on bolt, the hedge at bolt/b on bolt failed after its first content (truncated).
+            500, lost_race, hedge ok                 ; attempts: 3. The choice failed (500), bolt/b on bolt was late and lost the race to core/c on core.
+            500, hedge ok                            ; attempts: 2. The choice failed (500), the hedge at bolt/b on bolt answered.
+            500, hedge 500, ok                       ; attempts: 3. The choice failed (500), the hedge at bolt/b on bolt failed (500), core/c on core answered as fallback.
+            400, hedge lost_race                     ; attempts: 2. The choice failed (400), the hedge at bolt/b on bolt was given up.
+        "#]],
+        &[
+            "ok, hedge lost_race",
+            "ok, hedge 500",
+            "lost_race, hedge ok",
+            "lost_race, hedge truncated partly",
+            "500, lost_race, hedge ok",
+            "500, hedge ok",
+            "500, hedge 500, ok",
+            "400, hedge lost_race",
+        ],
+    );
+}
+
+#[test]
+fn a_request_that_failed_is_said_to_have_failed() {
+    check_attempts(
+        FIVE,
+        expect![[r#"
+            400                                      ; attempts: 1. The choice failed (400).
+            500, 503                                 ; attempts: 2. Both attempts failed: the choice (500), bolt/b on bolt (503).
+            500, connect refused, timeout            ; attempts: 3. All 3 attempts failed: the choice (500), bolt/b on bolt (refused), core/c on core (timeout).
+            truncated partly                         ; attempts: 1. The choice failed after its first content (truncated).
+            500, truncated partly                    ; attempts: 2. The choice failed (500), bolt/b on bolt failed after its first content (truncated).
+            skip 500                                 ; attempts: 1. The choice was passed over, bolt/b on bolt failed (500).
+        "#]],
+        &["400", "500, 503", "500, connect refused, timeout", "truncated partly", "500, truncated partly", "skip 500"],
+    );
+}
+
+#[test]
+fn a_client_that_left_is_no_failure() {
+    check_attempts(
+        FIVE,
+        expect![[r#"
+            cancelled                                ; attempts: 1. The choice was cancelled.
+            cancelled partly                         ; attempts: 1. The choice was cancelled while it answered.
+            cancelled, hedge cancelled               ; attempts: 2. The choice was cancelled, the hedge at bolt/b on bolt was cancelled.
+            500, cancelled                           ; attempts: 2. The choice failed (500), bolt/b on bolt was cancelled.
+        "#]],
+        &["cancelled", "cancelled partly", "cancelled, hedge cancelled", "500, cancelled"],
+    );
+}
+
+#[test]
+fn within_one_model_a_provider_is_name_enough() {
+    let world = World::of("acme/a@x 90ms | acme/a@y 100ms");
+    let decision = world.decide(&world.query(Fastest, "acme/a")).expect("a decision");
+    let told = reason_sentence(&decision, world.catalog(), &attempts::attempts(&world, &decision, "500, ok"));
+    assert!(told.ends_with("; attempts: 2. The choice failed (500), y answered as fallback."), "{told}");
 }
 
 #[test]
@@ -132,7 +232,7 @@ fn a_choice_made_by_noise_says_so() {
         world,
         Fastest,
         "",
-        (seed, 1),
+        (seed, "ok"),
         expect![[r#"
             fastest: bolt/b on bolt, predicted 2.1 s (first token 1.1 s + 100 tokens at 100 tok/s), failure 1 %, $0.0012;
             score 1.9 s, next best acme/a on acme 2.1 s (+6 %);
@@ -149,7 +249,7 @@ fn probes_and_panic_say_so() {
         "acme/a 200ms half1 | bolt/b 200ms",
         Fastest,
         "",
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
         fastest: acme/a on acme, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), failure 50 %, $0.0012;
         probes whether it recovered, else bolt/b on bolt;
@@ -162,7 +262,7 @@ fn probes_and_panic_say_so() {
         "acme/a open5 | bolt/b open2",
         Fastest,
         "",
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
         fastest: bolt/b on bolt, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), failure 50 %, $0.0012;
         no gate is open, the one that opens soonest is tried first;
@@ -188,7 +288,7 @@ fn a_preference_is_told_with_its_margin_and_whom_it_passed_over() {
         world,
         (Cheapest, ""),
         preferring(0.5, 1.25),
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
             cheapest: bolt/b on bolt, $0.0033, failure 0.14 %, predicted 1.1 s (first token 0.09 s + 100 tokens at 100 tok/s);
             score $0.0033, next best core/c on core $0.0044 (+33 %);
@@ -202,7 +302,7 @@ fn a_preference_is_told_with_its_margin_and_whom_it_passed_over() {
         world,
         (Cheapest, ""),
         preferring(0.01, 1.0),
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
             cheapest: bolt/b on bolt, $0.0033, failure 0.14 %, predicted 1.1 s (first token 0.09 s + 100 tokens at 100 tok/s);
             score $0.0033;
@@ -216,7 +316,7 @@ fn a_preference_is_told_with_its_margin_and_whom_it_passed_over() {
         "acme/a 900ms unseen $0.1/0.1 | bolt/b 90ms",
         (Cheapest, ""),
         preferring(0.5, 1.0),
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
             cheapest: acme/a on acme, $0.00011, failure 1 %, predicted 1.9 s (first token 0.9 s + 100 tokens at 100 tok/s);
             score $0.000121, next best bolt/b on bolt $0.0012 (+891 %);
@@ -235,7 +335,7 @@ fn a_preference_is_told_with_its_margin_and_whom_it_passed_over() {
         world,
         (Cheapest, ""),
         both,
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
         cheapest: core/c on core, $0.0044, failure 0.14 %, predicted 1.1 s (first token 0.095 s + 100 tokens at 100 tok/s);
         score $0.0044;
@@ -254,7 +354,7 @@ fn a_single_candidate_has_no_rival() {
         "acme/a",
         Balanced,
         "acme/a",
-        (0, 1),
+        (0, "ok"),
         expect![[r#"
             balanced: acme/a on acme, predicted 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), $0.0012, failure 0.14 %;
             score 1 (medians 1.2 s and $0.0012);

@@ -240,3 +240,29 @@ fn whoever_misses_a_preference_hears_the_figure_that_would_meet_it() {
     let recorded = why_not("acme", &real.decide(NOW, None).unwrap(), &world.snapshot.policy, world.catalog());
     assert_eq!((recorded.would_win_if, recorded.sentence), (answer.would_win_if, answer.sentence));
 }
+
+#[test]
+fn beside_a_probe_every_change_is_an_improvement_that_wins_once_nobody_is_probed() {
+    let text = "acme/a half9 | bolt/b 200ms idle600 $1/2 | core/c 250ms $1.1/2.2";
+    let world = World::of(text);
+    let mut tried = 0;
+    for objective in Objective::ALL {
+        let query = world.query(objective, "");
+        let real = ImaginedWorld::real(&world.snapshot, &world.live, &query);
+        let decided = real.decide(NOW, None);
+        assert_eq!(plan(&world, &decided).split(' ').nth(1), Some("core/c"), "the sounder one is called second");
+        assert_eq!(why_not_now("bolt/b", &real, &decided, NOW, None).reason, "probe");
+        let answer = why_not_now("core/c", &real, &decided, NOW, None);
+        assert!(answer.margin.is_some_and(|margin| margin.difference > 0.0 && margin.to.0 == 1), "{answer:?}");
+        for change in answer.would_win_if {
+            let is_better = if change.figure == Figure::TokensPerSecond { f64::gt } else { f64::lt };
+            assert!(change.figure == Figure::LatencyWeight || is_better(&change.to, &change.from), "{change:?}");
+            let sound = World::of(&text.replace("half9", "cool9"));
+            let what_if = imagine(change.figure, change.from, change.to, "core/c");
+            let imagined = imagined(&sound, &query, what_if);
+            assert!(plan(&sound, &imagined).starts_with("core/c"), "{objective} {change:?}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 5, "{tried}");
+}

@@ -5,10 +5,10 @@ mod routing_world;
 
 use expect_test::{Expect, expect};
 use pointsman_actors::{
-    decide::{Change, Figure, Verdict, WhyNot, decide_to_serve, replay, why_not, why_not_in},
-    domain::{Decision, EndpointId, Objective, Objective::*, Preference, Query, Source, Sourced, Weights},
+    decide::{Change, Figure, Verdict, WhyNot, decide_to_serve, replay, why_not, why_not_after, why_not_in},
+    domain::{ApiType, Decision, EndpointId, Objective, Objective::*, Preference, Query, Source, Sourced, Weights},
 };
-use routing_world::{NOW, World};
+use routing_world::{NOW, World, attempts};
 
 fn ask(world: &World, query: &Query, seed: u64, asked: &str) -> WhyNot {
     match decide_to_serve(&world.snapshot, &world.live, query, NOW, Some(seed)) {
@@ -123,6 +123,29 @@ fn the_choice_is_told_to_be_it() {
         acme/a on acme is the choice.
     "#]],
     );
+}
+
+#[test]
+fn a_choice_that_did_not_answer_hears_what_became_of_it() {
+    let world = World::of(THREE);
+    let decision = world.decide(&world.query(Fastest, "")).unwrap();
+    let told = |asked, line: &str| {
+        let attempts = attempts::attempts(&world, &decision, line);
+        let answer = why_not_after(asked, &decision, &attempts, &world.snapshot.policy, world.catalog());
+        format!("{line:22} {} {}: {}\n", answer.verdict.as_str(), answer.reason, answer.sentence)
+    };
+    let lines = ["", "ok", "ok, hedge lost_race", "500, ok", "500, timeout, 503", "lost_race, hedge ok", "skip ok"];
+    expect![[r#"
+                               chosen choice: acme/a on acme is the choice.
+        ok                     chosen choice: acme/a on acme is the choice.
+        ok, hedge lost_race    chosen choice: acme/a on acme is the choice.
+        500, ok                chosen choice: acme/a on acme was the choice: it failed (500); bolt/b on bolt answered as fallback.
+        500, timeout, 503      chosen choice: acme/a on acme was the choice: it failed (500); bolt/b on bolt failed (timeout), core/c on core failed (503).
+        lost_race, hedge ok    chosen choice: acme/a on acme was the choice: it was late and lost the race to bolt/b on bolt.
+        skip ok                chosen choice: acme/a on acme was the choice: it was passed over; bolt/b on bolt answered.
+    "#]].assert_eq(&lines.map(|line| told("acme", line)).concat());
+    let plain = ask(&world, &world.query(Fastest, ""), 0, "bolt").sentence;
+    assert!(told("bolt", "500, ok").contains(&plain), "of the others nothing else is said");
 }
 
 #[test]
@@ -345,6 +368,63 @@ fn probes_panic_and_ties_have_their_own_words() {
 }
 
 #[test]
+fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
+    let check_plan = |world: &str, plan: &str| {
+        let world = World::of(world);
+        assert_eq!(world.plan(&world.decide(&world.query(Fastest, "")).unwrap()), plan);
+    };
+    let probed = "acme/a half1 | bolt/b 200ms idle600 | core/c 250ms";
+    check_plan(probed, "acme/a? core/c bolt/b");
+    check(
+        probed,
+        (Fastest, ""),
+        "bolt",
+        expect![[r#"
+        lost: probe of 1, rank 3
+        bolt/b on bolt was not chosen: a half-open endpoint is probed first; this one would have been the choice.
+    "#]],
+    );
+    check(
+        probed,
+        (Fastest, ""),
+        "core",
+        expect![[r#"
+        lost: score of 1, rank 2
+        core/c on core lost to bolt/b on bolt by 0.052 s (+4.3 %), most of it in first_token. It would win with 106 instead of 100 tokens per second (+5.6 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 105.6 (+5.6 %)
+          ttft 0.25 -> 0.1999 (-20.0 %)
+    "#]],
+    );
+    let plain = "acme/a 100ms | bolt/b@y 200ms idle600 | core/c@y 250ms";
+    check_plan(plain, "acme/a core/c@y bolt/b@y");
+    check(
+        plain,
+        (Fastest, ""),
+        "y",
+        expect![[r#"
+        lost: score of 2, rank 3
+        bolt/b on y lost to acme/a on acme by 0.1 s (+9.5 %), most of it in first_token. It would win with 112 instead of 100 tokens per second (+12 %), or with a first token after 0.1 s instead of 0.2 s (−50 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 111.8 (+11.8 %)
+          ttft 0.2 -> 0.09999 (-50.0 %)
+    "#]],
+    );
+    let all = "acme/a half1 250ms | bolt/b half1 200ms";
+    check_plan(all, "bolt/b? acme/a?");
+    check(
+        all,
+        (Fastest, ""),
+        "acme",
+        expect![[r#"
+        lost: score of 1, rank 2
+        acme/a on acme lost to bolt/b on bolt by 0.052 s (+3.8 %), most of it in first_token. It would win with 112 instead of 100 tokens per second (+12 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
+          tokens_per_second 99.99999999999996 -> 111.7 (+11.7 %)
+          ttft 0.25 -> 0.1999 (-20.0 %)
+          failure_probability 0.5 -> 0.3321 (-33.6 %)
+    "#]],
+    );
+}
+
+#[test]
 fn without_fallbacks_the_others_still_hear_their_margin() {
     let single = |query: &mut Query| query.routing_mut().provider.allow_fallbacks = false;
     check_with(
@@ -414,6 +494,58 @@ fn an_unknown_name_is_answered_with_similar_ones() {
         expect![[r#"
         not_in_pool: not_in_pool of 1
         bolt/b on bolt did not take part: the request asks for other models.
+    "#]],
+    );
+}
+
+#[test]
+fn under_an_alias_the_output_that_a_model_does_not_give_is_named() {
+    let world = "acme/chat | bolt/paint out:image | core/both out:text out:image | dawn/vectors out:embeddings";
+    check(
+        world,
+        (Fastest, ""),
+        "bolt/paint",
+        expect![[r#"
+        not_in_pool: output_modality of 1
+        bolt/paint on bolt did not take part: it gives image, the request asks for text.
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, ""),
+        "dawn",
+        expect![[r#"
+        not_in_pool: output_modality of 1
+        dawn/vectors on dawn did not take part: it gives embeddings, the request asks for text.
+    "#]],
+    );
+    check(
+        world,
+        (Fastest, "acme/chat"),
+        "bolt/paint",
+        expect![[r#"
+        not_in_pool: not_in_pool of 1
+        bolt/paint on bolt did not take part: the request asks for other models.
+    "#]],
+    );
+    let images = |query: &mut Query| query.api = ApiType::Image;
+    check_with(
+        world,
+        (Fastest, ""),
+        images,
+        "acme/chat",
+        expect![[r#"
+        not_in_pool: output_modality of 1
+        acme/chat on acme did not take part: it gives text, the request asks for image.
+    "#]],
+    );
+    check(
+        "acme/chat cool5 | bolt/paint out:image",
+        (Fastest, ""),
+        "bolt",
+        expect![[r#"
+        not_in_pool: output_modality of 1
+        bolt/paint on bolt did not take part: it gives image, the request asks for text.
     "#]],
     );
 }

@@ -18,7 +18,7 @@ pub async fn show(
     caller.require(Scope::Read)?;
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
     let catalog = &generation.catalog;
-    let reason = reason_sentence(&generation.decision, catalog, generation.attempts.len());
+    let reason = reason_sentence(&generation.decision, catalog, &generation.attempts);
     let body = GenerationBody::new(&generation, catalog, &reason);
     Ok(uncached(&body))
 }

@@ -81,7 +81,7 @@ fn told(foreseen: Foreseen, work: &Work, now: Tick) -> Told {
     let (reason, nearest) = match &mut decided {
         Ok(decision) => {
             fill_selection_probabilities(decision, &snapshot.policy);
-            (reason_sentence(decision, &snapshot.catalog, 0), None)
+            (reason_sentence(decision, &snapshot.catalog, &[]), None)
         }
         Err(error) => {
             let refusal = refusal::explain(&snapshot, work, error, now);

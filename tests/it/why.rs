@@ -75,6 +75,10 @@ async fn whom_nobody_knows_and_who_was_not_asked_for_are_answers_too() {
     assert_eq!((&unknown["verdict"], &unknown["reason"]), (&json!("unknown"), &json!("unknown_name")));
     assert_eq!(unknown["suggestions"], json!(["acme", "acme/small"]));
     assert_eq!(why_not("crow").await["verdict"], "not_in_pool");
+    for alias in ["service/auto", "auto", "Auto", "free"] {
+        let told = why_not(alias).await;
+        assert_eq!((&told["verdict"], &told["reason"]), (&json!("unknown"), &json!("alias")), "{alias}");
+    }
     let blocked = json!({"why_not": "crow/cheap", "blocked_models": ["crow/*"]});
     let refused = preview(&gateway, &blocked).await["why_not"].take();
     assert_eq!((&refused["verdict"], &refused["reason"]), (&json!("refused"), &json!("blocked_model")));
@@ -96,6 +100,8 @@ async fn an_explanation_says_why_it_was_not_somebody() {
     let chosen = explain("crow").await;
     assert_eq!(chosen["verdict"], "chosen");
     assert_eq!(chosen["tried"], json!([{"n": 1, "status": 500, "error_type": "server"}]));
+    let fate = "crow/cheap on Crow was the choice: it failed (500); acme/small on Acme answered as fallback.";
+    assert_eq!(chosen["sentence"], fate);
     let lost = explain("bolt").await;
     assert_eq!((&lost["verdict"], &lost["rank"]), (&json!("lost"), &json!(3)));
     assert_eq!(lost["margin"]["to"]["model"], "crow/cheap");

@@ -5,6 +5,7 @@
 
 use super::{
     noise::Noise,
+    plan::is_tie,
     predict::{Forecast, Rules},
     score::{Scoring, Yardsticks},
 };
@@ -69,6 +70,28 @@ pub(super) fn recorded(decision: &Decision) -> impl Iterator<Item = &Candidate> 
 pub(super) fn rivals(decision: &Decision) -> impl Iterator<Item = &Candidate> + Clone {
     let first = decision.candidates.first().filter(|first| !first.probe && !first.panic);
     recorded(decision).take_while(move |candidate| first.is_some_and(|first| rank(candidate) == rank(first)))
+}
+
+/// Whom a candidate had to beat: the choice, or, where that one only probes, whoever would be it if nobody were probed.
+/// Beyond the choice a plan is no order of scores: who is called second is chosen for soundness too.
+pub(super) fn leader(decision: &Decision, probes: bool) -> Option<&Candidate> {
+    let choice = decision.candidates.first()?;
+    if choice.probe == probes {
+        return Some(choice);
+    }
+    best_scored(recorded(decision).filter(|other| other.probe == probes && !other.panic))
+}
+
+/// The one that ranks and scores best; ties settled as in the plan.
+pub(super) fn best_scored<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> Option<&'a Candidate> {
+    let by_score = |a: &&Candidate, b: &&Candidate| rank(a).cmp(&rank(b)).then(a.score.total_cmp(&b.score));
+    let best = candidates.clone().min_by(by_score)?;
+    let tied = candidates.filter(|other| rank(other) == rank(best) && is_tie(best.score, other.score));
+    tied.min_by(|a, b| {
+        let failure = a.predicted.failure.total_cmp(&b.predicted.failure);
+        let cost = || a.inputs.cost.total_cmp(&b.inputs.cost);
+        failure.then_with(cost).then(a.inputs.in_flight.cmp(&b.inputs.in_flight)).then(a.endpoint.cmp(&b.endpoint))
+    })
 }
 
 /// What ranks before any score: group, then tier.

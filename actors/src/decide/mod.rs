@@ -14,6 +14,7 @@ mod case;
 mod chance;
 mod change;
 mod contest;
+mod course;
 mod extent;
 mod field;
 mod filter;
@@ -51,7 +52,7 @@ pub use reference::reference_scores;
 pub use replay::{Difference, Lost, Recomputed, Replay, replay};
 pub use score::{score_unit, term_names};
 pub use what_if::{Imagination, ImaginedWorld};
-pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_in};
+pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_after, why_not_in};
 pub use why_not_now::why_not_now;
 pub use wishes::place_and_grade;
 

@@ -21,14 +21,14 @@ pub(super) enum Named {
 }
 
 /// What `text` stands for: a model's id or canonical slug, a provider's slug or display name (also `slug/variant`),
-/// or `model@provider`.
+/// or `model@provider`; else any spelling of an alias.
 pub(super) fn named(catalog: &Catalog, text: &str) -> Named {
     let found = |model: Option<&str>, provider: Option<&str>| {
         let endpoints = endpoints(catalog, model, provider);
         (!endpoints.is_empty()).then_some(Named::Endpoints(endpoints))
     };
     let both = || text.rsplit_once('@').and_then(|(model, provider)| found(Some(model), Some(provider)));
-    let alias = || catalog.aliases.iter().any(|alias| alias.id.eq_ignore_ascii_case(text)).then_some(Named::Alias);
+    let alias = || catalog.names_alias(text).then_some(Named::Alias);
     found(Some(text), None).or_else(both).or_else(|| found(None, Some(text))).or_else(alias).unwrap_or(Named::Nobody)
 }
 

@@ -5,21 +5,24 @@
 use std::fmt::Write;
 
 use super::{
-    contest::recorded,
+    contest::{best_scored, recorded},
+    course::Course,
     wishes::{grade_with, place_and_grade},
     words::{Names, dollars, figure, percent, seconds, significant},
 };
 use crate::domain::{
-    Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, Preference, ScoreUnit,
+    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, Preference,
+    ScoreUnit,
 };
 
 /// Skipped endpoints named one by one; the rest is counted.
 const NAMED: usize = 5;
 
 /// Objective and choice with its figures, its score and the next best one, who was skipped and why, whether
-/// chance decided, and how many attempts it took. A second sentence follows when it took more than one.
+/// chance decided, and how many attempts it took. A second sentence says how these went, unless the choice alone was
+/// called and answered. Before a request has ended, and for a preview, there are none.
 #[must_use]
-pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: usize) -> String {
+pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: &[AttemptRecord]) -> String {
     let mut text = String::with_capacity(256);
     let Some(choice) = decision.candidates.first() else {
         return format!("{}: nothing may serve the request.", decision.objective.value);
@@ -31,7 +34,7 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: usize) 
         .and_then(|()| tell_wishes(&mut text, decision, names, choice))
         .and_then(|()| tell_saving(&mut text, decision, choice))
         .and_then(|()| tell_skipped(&mut text, decision, names))
-        .and_then(|()| tell_end(&mut text, decision, attempts));
+        .and_then(|()| tell_end(&mut text, decision, names, attempts));
     text
 }
 
@@ -67,7 +70,7 @@ fn tell_score(text: &mut String, decision: &Decision, names: Names<'_>, choice: 
     }
     let ranks_with = |other: &&Candidate| other.group == choice.group && other.inputs.tier == choice.inputs.tier;
     let rivals = recorded(decision).skip(1).filter(ranks_with);
-    let next = rivals.min_by(|a, b| a.score.total_cmp(&b.score));
+    let next = best_scored(rivals);
     if choice.probe {
         text.push_str("; probes whether it recovered");
         return next.map_or(Ok(()), |next| write!(text, ", else {}", names.short(next.index, next.endpoint)));
@@ -157,15 +160,16 @@ fn tell_skipped(text: &mut String, decision: &Decision, names: Names<'_>) -> std
     Ok(())
 }
 
-fn tell_end(text: &mut String, decision: &Decision, attempts: usize) -> std::fmt::Result {
+fn tell_end(text: &mut String, decision: &Decision, names: Names<'_>, attempts: &[AttemptRecord]) -> std::fmt::Result {
     let explored = if decision.explored { "yes" } else { "no" };
     write!(text, "; explored: {explored}")?;
-    match attempts {
-        // A preview, or a request still on its way.
-        0 => text.write_str("."),
-        1 => text.write_str("; attempts: 1."),
-        _ => write!(text, "; attempts: {attempts}. The choice failed before its first content."),
-    }
+    let choice = decision.candidates.first();
+    let Some(course) = choice.and_then(|choice| Course::of(attempts, choice.index, |attempt| names.tried(attempt)))
+    else {
+        return text.write_str(".");
+    };
+    write!(text, "; attempts: {}.", attempts.len())?;
+    course.sentence().map_or(Ok(()), |sentence| write!(text, " {sentence}"))
 }
 
 /// The most frequent first.

@@ -7,16 +7,18 @@ use std::{cmp::Ordering, time::Duration};
 
 use super::{
     change::{Change, Figure, Trial, smallest},
-    contest::{Contest, rank, recorded},
+    contest::{Contest, best_scored, leader, rank, recorded},
+    course::Course,
+    filter::purpose,
     naming::{Named, named, suggestions},
     plan::is_tie,
     why_not_tell::sentence,
     wishes::{Missed, grade_with, missed_latency, missed_rate, place_and_grade},
-    words::{seconds, significant},
+    words::{full_name_of, seconds, significant},
 };
 use crate::domain::{
-    Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Objective, Prediction, RouteError,
-    RoutingPolicy, ScoreUnit, Weights,
+    ApiType, AttemptRecord, Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Modalities,
+    Modality, Objective, Prediction, ProviderState, RouteError, RoutingPolicy, ScoreUnit, Weights,
 };
 
 /// The reason of whoever scored well enough and misses a preference.
@@ -48,6 +50,8 @@ pub struct WhyNot {
     pub would_win_if: Vec<Change>,
     /// Names that resemble an unknown one.
     pub suggestions: Vec<String>,
+    /// What became of the choice that did not answer, and of whoever was called after it.
+    pub fate: Option<String>,
     /// All of it in one or two sentences.
     pub sentence: String,
 }
@@ -117,7 +121,9 @@ pub fn why_not(asked: &str, decision: &Decision, policy: &RoutingPolicy, catalog
             Standing::Recorded(place, candidate) => lost(place, candidate, decision, policy),
             Standing::Omitted(place, index, id) => omitted(place, index, id),
             Standing::Excluded(excluded) => refused(excluded),
-            Standing::Outside(index, id) => outside(index, id, catalog),
+            Standing::Outside(index, id) => {
+                outside(index, id, catalog, |output| output_missed(output, decision, catalog))
+            }
         }
     })
 }
@@ -127,11 +133,30 @@ pub fn why_not(asked: &str, decision: &Decision, policy: &RoutingPolicy, catalog
 pub fn why_not_in(asked: &str, error: &RouteError, catalog: &Catalog) -> WhyNot {
     answer(asked, catalog, |endpoints| match nearest(endpoints, &error.excluded, catalog) {
         Some(excluded) => refused(excluded),
-        None => endpoints
-            .first()
-            .and_then(|index| Some((*index, catalog.endpoint(*index)?.id)))
-            .map_or_else(WhyNot::nobody, |(index, id)| outside(index, id, catalog)),
+        None => endpoints.first().and_then(|index| Some((*index, catalog.endpoint(*index)?.id))).map_or_else(
+            WhyNot::nobody,
+            |(index, id)| {
+                let wanted = error.query.router.as_ref().map(|_| purpose(error.query.api));
+                outside(index, id, catalog, |output| wanted.filter(|wanted| !output.contains(*wanted)))
+            },
+        ),
     })
+}
+
+/// The same after the request, whose attempts say what became of the choice.
+#[must_use]
+pub fn why_not_after(
+    asked: &str,
+    decision: &Decision,
+    attempts: &[AttemptRecord],
+    policy: &RoutingPolicy,
+    catalog: &Catalog,
+) -> WhyNot {
+    let answer = why_not(asked, decision, policy, catalog);
+    let choice = answer.about.filter(|_| answer.verdict == Verdict::Chosen);
+    let fate = choice.and_then(|(index, _)| Course::of(attempts, index, full_name_of)?.of_choice());
+    let answer = WhyNot { fate, ..answer };
+    WhyNot { sentence: sentence(&answer, catalog), ..answer }
 }
 
 fn answer(asked: &str, catalog: &Catalog, of: impl FnOnce(&[u32]) -> WhyNot) -> WhyNot {
@@ -163,6 +188,7 @@ impl WhyNot {
             margin: None,
             would_win_if: Vec::new(),
             suggestions: Vec::new(),
+            fate: None,
             sentence: String::new(),
         }
     }
@@ -176,8 +202,10 @@ impl WhyNot {
 fn standing<'a>(endpoints: &[u32], decision: &'a Decision, catalog: &Catalog) -> Standing<'a> {
     let ids: Vec<(u32, EndpointId)> =
         endpoints.iter().filter_map(|index| Some((*index, catalog.endpoint(*index)?.id))).collect();
-    let is_meant = |id: EndpointId| ids.iter().any(|(_, meant)| *meant == id);
-    if let Some(candidate) = recorded(decision).find(|candidate| is_meant(candidate.endpoint)) {
+    let meant = recorded(decision).filter(|candidate| ids.iter().any(|(_, meant)| *meant == candidate.endpoint));
+    // The choice, whatever it scores; past shut gates the plan is an order of dates.
+    let first = meant.clone().next().filter(|first| first.place == 0 || first.panic);
+    if let Some(candidate) = first.or_else(|| best_scored(meant)) {
         return Standing::Recorded(candidate.place as usize, candidate);
     }
     let omitted = decision.omitted_places().find_map(|(place, id)| {
@@ -257,13 +285,35 @@ fn omitted(place: usize, index: u32, id: EndpointId) -> WhyNot {
     WhyNot { rank: Some(place + 1), ..WhyNot::about(Verdict::Lost, (index, id), "score", detail) }
 }
 
-fn outside(index: u32, id: EndpointId, catalog: &Catalog) -> WhyNot {
-    let provider = catalog.endpoint(index).and_then(|endpoint| catalog.provider_of(endpoint));
-    let detail = match provider.map(|provider| &provider.state) {
-        Some(crate::domain::ProviderState::Off(why)) => format!("its provider is off: {why}"),
-        _ => "the request asks for other models".to_owned(),
+/// An endpoint outside the pool. `missed` tells which output a model would have to give for an alias to stand for it.
+fn outside(index: u32, id: EndpointId, catalog: &Catalog, missed: impl Fn(Modalities) -> Option<Modality>) -> WhyNot {
+    let endpoint = catalog.endpoint(index);
+    let provider = endpoint.and_then(|endpoint| catalog.provider_of(endpoint));
+    if let Some(ProviderState::Off(why)) = provider.map(|provider| &provider.state) {
+        return WhyNot::about(Verdict::NotInPool, (index, id), "not_in_pool", format!("its provider is off: {why}"));
+    }
+    let model = endpoint.and_then(|endpoint| catalog.model_of(endpoint));
+    let output = model.map(|model| model.architecture.output);
+    if let Some((output, wanted)) = output.and_then(|output| Some((output, missed(output)?))) {
+        let gives: Vec<&str> = output.iter().map(Modality::as_str).collect();
+        let detail = format!("it gives {}, the request asks for {wanted}", gives.join(" and "));
+        return WhyNot::about(Verdict::NotInPool, (index, id), ExclusionReason::OutputModality.as_str(), detail);
+    }
+    WhyNot::about(Verdict::NotInPool, (index, id), "not_in_pool", "the request asks for other models".to_owned())
+}
+
+/// What all candidates of a decision about an alias give and this output does not hold: what the call is for.
+fn output_missed(output: Modalities, decision: &Decision, catalog: &Catalog) -> Option<Modality> {
+    let given = |candidate: &Candidate| {
+        let endpoint = catalog.find(candidate.index, candidate.endpoint)?;
+        Some(catalog.model_of(endpoint)?.architecture.output)
     };
-    WhyNot::about(Verdict::NotInPool, (index, id), "not_in_pool", detail)
+    let all_give = |wanted: &Modality| {
+        recorded(decision).all(|candidate| given(candidate).is_some_and(|output| output.contains(*wanted)))
+    };
+    let purposes = [ApiType::Completions, ApiType::Image].map(purpose);
+    let is_missed = |wanted: &Modality| decision.router.is_some() && !output.contains(*wanted) && all_give(wanted);
+    purposes.into_iter().find(is_missed)
 }
 
 /// A candidate that is not the choice.
@@ -271,7 +321,8 @@ fn lost(place: usize, candidate: &Candidate, decision: &Decision, policy: &Routi
     let (reason, detail) = cause(candidate, decision);
     let about = (candidate.index, candidate.endpoint);
     let answer = WhyNot { rank: Some(place + 1), ..WhyNot::about(Verdict::Lost, about, reason, detail) };
-    let Some(leader) = leader(candidate, decision).filter(|_| matches!(reason, "score" | "tie" | PREFERENCE_MISSED))
+    let Some(leader) =
+        leader(decision, candidate.probe).filter(|_| matches!(reason, "score" | "tie" | PREFERENCE_MISSED))
     else {
         return answer;
     };
@@ -283,14 +334,9 @@ fn lost(place: usize, candidate: &Candidate, decision: &Decision, policy: &Routi
     }
 }
 
-/// Whom a candidate had to beat: the choice, or whoever would be it if nobody were probed.
-fn leader<'a>(candidate: &Candidate, decision: &'a Decision) -> Option<&'a Candidate> {
-    recorded(decision).find(|other| other.probe == candidate.probe)
-}
-
 /// What decided against a candidate, and how.
 fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
-    let Some(leader) = leader(candidate, decision) else { return ("score", String::new()) };
+    let Some(leader) = leader(decision, candidate.probe) else { return ("score", String::new()) };
     let probed = decision.candidates.first().is_some_and(|first| first.probe) && !candidate.probe;
     let place = |candidate: &Candidate| place_and_grade(candidate.inputs.tier).0;
     if probed && leader.endpoint == candidate.endpoint {

@@ -5,6 +5,7 @@
 
 use super::{
     change::{Figure, Trial, smallest},
+    contest::leader,
     retarget::Goal,
     what_if::ImaginedWorld,
     why_not::{PREFERENCE_MISSED, Verdict, WhyNot, figures, why_not, why_not_in},
@@ -40,8 +41,8 @@ pub fn why_not_now(
     ) else {
         return answer;
     };
-    let (stats, cost) = (stats.clone(), candidate.inputs.cost);
-    let mut trial = Imagined { world: world.clone(), index, id, stats, cost, now, seed };
+    let (stats, cost, probes) = (stats.clone(), candidate.inputs.cost, candidate.probe);
+    let mut trial = Imagined { world: world.clone(), index, id, probes, stats, cost, now, seed };
     let answer = WhyNot { would_win_if: smallest(&figures(candidate, decision), &mut trial), ..answer };
     WhyNot { sentence: sentence(&answer, catalog), ..answer }
 }
@@ -56,6 +57,8 @@ struct Imagined {
     world: ImaginedWorld,
     index: u32,
     id: EndpointId,
+    /// Whether it would be a probe itself.
+    probes: bool,
     /// What is known of it, as it is.
     stats: EndpointStats,
     cost: f64,
@@ -67,10 +70,8 @@ impl Imagined {
     /// Whether it would be the choice now; whoever is probed goes first either way.
     fn is_chosen(&self) -> bool {
         let decided = self.world.decide(self.now, self.seed);
-        decided.is_ok_and(|decision| {
-            let first = decision.candidates.iter().chain(&decision.rivals).find(|candidate| !candidate.probe);
-            first.is_some_and(|first| first.endpoint == self.id)
-        })
+        let is_it = |decision| leader(&decision, self.probes).is_some_and(|leader| leader.endpoint == self.id);
+        decided.is_ok_and(is_it)
     }
 
     fn is_chosen_with(&mut self, goal: Goal) -> bool {

@@ -22,7 +22,10 @@ pub(super) fn sentence(answer: &WhyNot, catalog: &Catalog) -> String {
         }
         Verdict::Unknown => unknown(answer),
         Verdict::NotInPool => format!("{who} did not take part: {}.", answer.detail),
-        Verdict::Chosen => format!("{who} is the choice."),
+        Verdict::Chosen => match &answer.fate {
+            Some(fate) => format!("{who} was the choice: it {fate}."),
+            None => format!("{who} is the choice."),
+        },
         Verdict::Refused => refused(answer, &who),
         Verdict::Lost => match &answer.margin {
             Some(margin) => lost(answer, &who, margin, &name(margin.to)),

@@ -1,6 +1,6 @@
 //! How explanations write names and figures.
 
-use crate::domain::{Catalog, Decision, EndpointId, ScoreUnit};
+use crate::domain::{AttemptRecord, Catalog, Decision, EndpointId, ScoreUnit};
 
 /// The names of endpoints that a decision speaks of, as far as the catalog at hand still knows them.
 #[derive(Clone, Copy)]
@@ -26,6 +26,11 @@ impl<'a> Names<'a> {
         full_name(self.catalog, index, id)
     }
 
+    /// An attempt's endpoint, named like [`Names::short`].
+    pub(super) fn tried(self, attempt: &AttemptRecord) -> String {
+        if self.several { full_name_of(attempt) } else { attempt.provider_name.to_string() }
+    }
+
     fn provider(self, index: u32, id: EndpointId) -> &'a str {
         provider(self.catalog, index, id)
     }
@@ -36,6 +41,11 @@ pub(super) fn full_name(catalog: &Catalog, index: u32, id: EndpointId) -> String
     let endpoint = catalog.find(index, id);
     let model = endpoint.and_then(|endpoint| catalog.model_of(endpoint)).map_or("?", |model| model.id.as_str());
     format!("{model} on {}", provider(catalog, index, id))
+}
+
+/// Model and provider of an attempt, which outlive a reload.
+pub(super) fn full_name_of(attempt: &AttemptRecord) -> String {
+    format!("{} on {}", attempt.model, attempt.provider_name)
 }
 
 fn provider(catalog: &Catalog, index: u32, id: EndpointId) -> &str {

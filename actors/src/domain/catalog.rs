@@ -290,6 +290,15 @@ impl Catalog {
         Resolved::Found(target)
     }
 
+    /// Whether `name` is a spelling of an alias, in any case.
+    #[must_use]
+    pub fn names_alias(&self, name: &str) -> bool {
+        let is_it = |(known, target): (&String, &Target)| {
+            matches!(target, Target::Alias(_)) && known.eq_ignore_ascii_case(name)
+        };
+        self.names.iter().any(is_it)
+    }
+
     /// The model at a position.
     #[must_use]
     pub fn model(&self, index: u32) -> Option<&Model> {

@@ -19,6 +19,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of the world")]
 
+pub mod attempts;
+
 use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
