@@ -87,6 +87,7 @@ pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &
     let inputs = row.inputs(case);
     let terms = scoring.terms(&row.forecast, inputs.cost);
     let answers = inputs.failures + inputs.successes;
+    let samples = (answers + 0.5) as u64;
     Candidate {
         index: row.index,
         endpoint: row.endpoint(),
@@ -101,8 +102,8 @@ pub(super) fn candidate(case: &Case<'_>, row: &Row<'_>, place: usize, scoring: &
         predicted: row.forecast.published(&inputs, row.stats),
         health: Health {
             circuit: row.moment.gate.circuit(),
-            success_rate: (answers > 0.0).then(|| inputs.successes / answers),
-            samples: (answers + 0.5) as u64,
+            success_rate: (samples > 0).then(|| inputs.successes / answers),
+            samples,
             in_flight: inputs.in_flight,
         },
         output: output_spread(case, row),
