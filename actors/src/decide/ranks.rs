@@ -56,10 +56,8 @@ impl<'r, 'a> Order<'r, 'a> {
             return None;
         }
         let enough = best_ones(attempts as usize);
-        let mut sample: Vec<u64> = rows.iter().step_by(SAMPLED).map(rank).collect();
-        sample.sort_unstable();
         // Some three times as many are expected below it.
-        let bound = *sample.get(enough / 2 - 1)? & !POSITION;
+        let bound = nth_least(rows.iter().step_by(SAMPLED).map(rank), enough / 2)? & !POSITION;
         let (mut keys, behind) = split(rows, bound);
         keys.sort_unstable();
         let is_apart = are_apart(&keys) && keys.last().is_some_and(|last| bound - last > APART);
@@ -106,6 +104,20 @@ impl<'r, 'a> Order<'r, 'a> {
     }
 }
 
+/// The least of these but for `n` − 1; `None` if they are fewer. Few are looked for among few, so each is held against all
+/// found so far: in a sort of so few, no processor could foresee the branches.
+fn nth_least(values: impl Iterator<Item = u64>, n: usize) -> Option<u64> {
+    let mut least = vec![OUT; n];
+    let mut count = 0;
+    for mut value in values {
+        count += 1;
+        for held in &mut least {
+            (*held, value) = (value.min(*held), value.max(*held));
+        }
+    }
+    least.last().copied().filter(|_| count >= n)
+}
+
 /// Whether the positions of all rows fit into their keys.
 fn can_be_keyed(rows: &[Row<'_>]) -> bool {
     rows.len() as u64 <= POSITION
@@ -119,20 +131,22 @@ fn keys(rows: &[Row<'_>]) -> Vec<u64> {
     keys
 }
 
-/// The keys of the rows that rank below a bound; the ranks of the others, and who they are.
+/// The keys of the rows that rank below a bound; the ranks of the others, and who they are. Each row is written to both and
+/// stays in one: which, no processor could foresee.
 fn split(rows: &[Row<'_>], bound: u64) -> (Vec<u64>, Vec<(u64, EndpointId)>) {
-    let (mut below, mut others) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+    let mut below = vec![0; rows.len()];
+    let mut others = vec![(0, EndpointId(0)); rows.len()];
+    let (mut count_below, mut count_others) = (0, 0);
     for (position, row) in (0..).zip(rows) {
-        if row.role == Role::Out {
-            continue;
-        }
         let rank = rank(row);
-        if rank < bound {
-            below.push(key(rank, position));
-        } else {
-            others.push((rank, row.endpoint()));
+        if let (Some(key_below), Some(other)) = (below.get_mut(count_below), others.get_mut(count_others)) {
+            (*key_below, *other) = (key(rank, position), (rank, row.endpoint()));
         }
+        count_below += usize::from(rank < bound);
+        count_others += usize::from(rank >= bound && rank != OUT);
     }
+    below.truncate(count_below);
+    others.truncate(count_others);
     (below, others)
 }
 
