@@ -14,6 +14,7 @@ use pointsman_actors::{
 use super::{
     connector::{Unreached, cause},
     guard::Fault,
+    shortage::{CAUSE, is_shortage},
 };
 
 /// A failed attempt.
@@ -98,6 +99,7 @@ fn of_connect(error: &ConnectError) -> UpstreamError {
 fn of_head(error: &io::Error) -> UpstreamError {
     match Fault::of(error) {
         Some(fault) => of_fault(fault),
+        None if is_shortage(error) => of_shortage(error),
         None => UpstreamError::new(FailureKind::Reset, format!("before the answer: {error}")),
     }
 }
@@ -113,8 +115,14 @@ pub(super) fn of_body(error: &PayloadError) -> UpstreamError {
         None if error.kind() == io::ErrorKind::UnexpectedEof => {
             UpstreamError::new(FailureKind::Truncated, format!("body: {error}"))
         }
+        None if is_shortage(error) => of_shortage(error),
         None => UpstreamError::new(FailureKind::Reset, format!("body: {error}")),
     }
+}
+
+fn of_shortage(error: &io::Error) -> UpstreamError {
+    let error = UpstreamError::new(FailureKind::Shortage, error.to_string());
+    UpstreamError { cause: Some(CAUSE), ..error }
 }
 
 fn of_fault(fault: Fault) -> UpstreamError {
