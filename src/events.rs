@@ -8,7 +8,10 @@ mod life;
 use std::time::Duration;
 
 use pointsman_actors::{
-    domain::{AttemptRecord, Catalog, Endpoint, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
+    domain::{
+        AttemptRecord, Catalog, Endpoint, EventKind, Failure, FailureKind, Generation, GenerationId, GenerationStatus,
+        Tick,
+    },
     stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
@@ -264,7 +267,7 @@ impl std::fmt::Display for Cause<'_> {
 }
 
 impl AttemptEnded<'_> {
-    /// Counts it; logs a failure at `info`.
+    /// Counts it; logs a failure at `info`, one of our own at `warn`.
     pub fn emit(&self, metrics: &Metrics) {
         let Some(endpoint) = self.catalog.endpoint(self.endpoint) else { return };
         let [provider, model] = labels(self.catalog, endpoint);
@@ -293,7 +296,12 @@ impl AttemptEnded<'_> {
             Ending::Because(cause) => cause.to_string(),
             Ending::Ordinary | Ending::LostRace => String::new(),
         };
-        log::info!("{model} at {provider} failed: {kind}{cause}");
+        if failure.kind == FailureKind::Shortage {
+            // The operator's to mend, and nobody else tells them.
+            log::warn!("{model} at {provider} could not be called, the gateway itself is short{cause}");
+        } else {
+            log::info!("{model} at {provider} failed: {kind}{cause}");
+        }
     }
 }
 

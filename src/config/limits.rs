@@ -107,6 +107,8 @@ pub(super) fn ceiling(section: &Section<'_>, key: &'static str) -> Option<Option
 pub struct TimeoutsConfig {
     /// TCP connection and TLS handshake with a provider.
     pub connect: Duration,
+    /// How long an unused connection to a provider is kept; zero keeps none.
+    pub provider_idle: Duration,
     /// From sending a streamed request to the first byte of its answer.
     pub first_byte: Duration,
     /// From sending a streamed request to its first content event.
@@ -127,6 +129,7 @@ impl Default for TimeoutsConfig {
     fn default() -> TimeoutsConfig {
         TimeoutsConfig {
             connect: Duration::from_secs(2),
+            provider_idle: Duration::from_secs(55),
             first_byte: Duration::from_secs(15),
             first_content: Duration::from_secs(60),
             total: Duration::from_secs(600),
@@ -148,6 +151,7 @@ impl TimeoutsConfig {
         let clock = |key, default| section.seconds(key, SHORTEST..=DAY).unwrap_or(default);
         TimeoutsConfig {
             connect: clock("connect_secs", default.connect),
+            provider_idle: section.seconds("provider_idle_secs", 0.0..=3600.0).unwrap_or(default.provider_idle),
             first_byte: clock("first_byte_secs", default.first_byte),
             first_content: clock("first_content_secs", default.first_content),
             total: clock("total_secs", default.total),

@@ -67,7 +67,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[timeouts]\nmilliseconds = 2",
         expect![[r#"
-            f:2:1: timeouts.milliseconds: unknown key; allowed: connect_secs, first_byte_secs, first_content_secs, total_secs, client_header_secs, client_body_secs, client_body_min_bytes_per_sec, client_body_grace_secs, client_write_stall_secs, drain_grace_secs
+            f:2:1: timeouts.milliseconds: unknown key; allowed: connect_secs, provider_idle_secs, first_byte_secs, first_content_secs, total_secs, client_header_secs, client_body_secs, client_body_min_bytes_per_sec, client_body_grace_secs, client_write_stall_secs, drain_grace_secs
         "#]],
     );
     check(

@@ -150,6 +150,8 @@ mod server_tls;
 #[cfg(test)]
 mod server_tls_clients;
 #[cfg(test)]
+mod shortage;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod smoke;
