@@ -178,6 +178,14 @@ impl OngoingCall {
         OngoingCall { connection: Rc::clone(connection), bytes: 0, last: false }
     }
 
+    /// Lets the server take in what is here already of a body that had to wait for its turn: a call that is refused
+    /// before would end the connection, and with it all that waits behind.
+    pub(crate) async fn take_in(&self) {
+        if self.connection.turn.waited() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// The call was refused, and its connection is to end.
     pub(crate) fn refused(mut self) {
         self.last = true;

@@ -80,6 +80,9 @@ pub async fn frame<B: MessageBody + 'static>(
     put_path_in_order(&mut request);
     request.extensions_mut().insert(id.clone());
     let call = OngoingCall::begin(&request);
+    if let Some(call) = &call {
+        call.take_in().await;
+    }
     let endless = request.headers().contains_key(header::TRANSFER_ENCODING);
     let worker = request.app_data::<LocalData<Desk>>().map(|desk| desk.worker());
     let most = worker.as_ref().map_or(usize::MAX, |worker| worker.setup.config.limits.max_header_bytes);

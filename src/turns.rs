@@ -44,6 +44,7 @@ const LAST_READING: Duration = Duration::from_secs(1);
 pub(crate) struct Turn {
     answered: Cell<bool>,
     last: Cell<bool>,
+    waited: Cell<bool>,
     waiting: Cell<Option<Waker>>,
 }
 
@@ -59,6 +60,11 @@ impl Turn {
         if let Some(waker) = self.waiting.take() {
             waker.wake();
         }
+    }
+
+    /// Whether the request under way had to wait, so that its body may be here already.
+    pub(crate) fn waited(&self) -> bool {
+        self.waited.get()
     }
 
     /// Whether the next request may come.
@@ -198,6 +204,7 @@ impl<T: OnSocket> AsyncRead for InTurn<T> {
                 return this.poll_behind(cx);
             }
             this.turn.answered.set(false);
+            this.turn.waited.set(!this.held.is_empty());
             this.framing = Framing::default();
             drop(this.lookout.take());
         }

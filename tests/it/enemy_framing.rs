@@ -237,11 +237,14 @@ async fn nothing_behind_a_request_with_connection_close_is_looked_at() {
         ("noise", format!("{}\0\0\0", closing("keep-alive, close")), &[200]),
         ("half a request", format!("{}{}", closing("close"), head("content-length: 2\r\n")), &[200]),
         ("behind chunks", format!("{chunks}{}", smuggled()), &[200]),
-        ("behind a page", format!("{}{}", page("GET", "/health", "connection: close\r\n"), smuggled()), &[200]),
         ("behind a refusal", format!("{unread}{}", smuggled()), &[400]),
         ("behind the second", format!("{}{}{}", smuggled(), closing("close"), smuggled()), &[200, 200]),
     ])
     .await;
+    let (gateway, upstream) = one_model(&completion("x")).await;
+    let behind_a_page = format!("{}{}", page("GET", "/health", "connection: close\r\n"), smuggled());
+    assert_eq!(statuses(&raw(gateway.address, behind_a_page).await), [200]);
+    assert_eq!(upstream.connections(), 0);
 }
 
 /// An answer is framed as its own request says, whatever is asked behind it meanwhile.
