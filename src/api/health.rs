@@ -6,7 +6,6 @@ use actix_web::{
         StatusCode,
         header::{self, HeaderValue},
     },
-    web::Path,
 };
 use futures_util::future::join_all;
 use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
@@ -15,6 +14,7 @@ use serde::Serialize;
 use super::{
     answer::{Data, uncached},
     health_view::ProviderHealthBody,
+    named::Named,
     readiness::{Checks, ReadinessBody},
     readings::{Clocks, Readings, rfc_3339},
 };
@@ -60,7 +60,7 @@ pub(crate) async fn providers(Authorized(caller): Authorized, worker: Worker) ->
 pub(crate) async fn provider(
     Authorized(caller): Authorized,
     worker: Worker,
-    slug: Path<String>,
+    slug: Named,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     show(&worker, Some(&slug)).await

@@ -220,7 +220,7 @@ impl TestGateway {
 }
 
 /// The configuration of a test: the preamble and this.
-fn read(config: &str, environment: &[(&str, &str)]) -> Config {
+pub(crate) fn read(config: &str, environment: &[(&str, &str)]) -> Config {
     let text = format!("{}\n{config}", preamble());
     let environment = [NO_ADMIN, ("TEST_KEY", KEY)].into_iter().chain(environment.iter().copied()).collect();
     let config = Config::parse(&text, "test", Path::new("."), &environment);

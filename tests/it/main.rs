@@ -122,6 +122,8 @@ mod memory;
 #[cfg(test)]
 mod misspelt;
 #[cfg(test)]
+mod mounted;
+#[cfg(test)]
 mod patience;
 #[cfg(test)]
 mod process;
