@@ -180,8 +180,8 @@ fn columns_count_characters_not_bytes() {
     check(
         "limits = { max_n = 3, \"größe\" = 1, max_tool = 1 }",
         expect![[r#"
-            f:1:23: limits.größe: unknown key; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, buffered_bytes, upstream_body_bytes
-            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, buffered_bytes, upstream_body_bytes
+            f:1:23: limits.größe: unknown key; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered_bytes, upstream_body_bytes
+            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered_bytes, upstream_body_bytes
         "#]],
     );
 }
