@@ -169,6 +169,14 @@ mod tests {
     }
 
     #[actix_web::test]
+    async fn whoever_hangs_up_while_waiting_leaves_nothing_behind() {
+        let analyses = Analyses { running: Arc::new(Semaphore::new(0)), ..Analyses::default() };
+        let waiting = analyses.run(OWNER, 1, || ());
+        assert!(timeout(Duration::from_millis(5), waiting).await.is_err());
+        assert!(analyses.callers.lock().is_empty());
+    }
+
+    #[actix_web::test]
     async fn a_computation_that_panics_frees_its_places() {
         let analyses = Analyses::default();
         let failed = analyses.run(OWNER, 1, || panic!("on purpose")).await;
