@@ -31,25 +31,26 @@ struct Held {
 }
 
 async fn hold_turn(gateway: &TestGateway) -> Held {
-    let owner = gateway.inner().setup().keys.callers().find(|caller| &*caller.key.name == "test").unwrap().owner;
+    let owner =
+        gateway.inner().setup().keys.callers().find(|caller| &*caller.key.name == "test").expect("the test key").owner;
     let (release, released) = mpsc::channel();
     let (begin, mut begun) = tokio::sync::mpsc::channel(1);
     let shared = gateway.inner().shared().clone();
     let done = actix_web::rt::spawn(async move {
         let wait = move || {
-            begin.blocking_send(()).unwrap();
-            released.recv().unwrap();
+            begin.blocking_send(()).expect("somebody waits for it");
+            released.recv().expect("it is held until it is released");
         };
-        shared.analyses.run(owner, 1, wait).await.unwrap();
+        shared.analyses.run(owner, 1, wait).await.expect("nobody else is there");
     });
-    begun.recv().await.unwrap();
+    begun.recv().await.expect("it begins");
     Held { release, done }
 }
 
 impl Held {
     async fn end(self) {
-        self.release.send(()).unwrap();
-        self.done.await.unwrap();
+        self.release.send(()).expect("it is held");
+        self.done.await.expect("it ends");
     }
 }
 

@@ -645,8 +645,11 @@ name = "auto"
 [[aliases]]
 name = "service/auto"
 "#;
-    check(&format!("{GOOD}{aliases}"), expect![[r#"
+    check(
+        &format!("{GOOD}{aliases}"),
+        expect![[r#"
         f:11:13: aliases[0].free_only: would widen the built-in alias 'free'; allowed: true, or leave it out
         f:15:8: aliases[2].name: is used twice, here and by another alias; allowed: one entry for each built-in alias
-    "#]]);
+    "#]],
+    );
 }
