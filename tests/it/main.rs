@@ -3,6 +3,7 @@
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
 mod admin;
+#[cfg(test)]
 mod analyses;
 #[cfg(test)]
 mod browsers;
