@@ -5,6 +5,7 @@
 //! I/O, is the crate `pointsman_actors`.
 
 mod admission;
+mod analysis;
 mod api;
 mod ask;
 mod auth;

@@ -33,6 +33,7 @@ use pointsman_actors::{
 };
 
 use crate::{
+    analysis::Analyses,
     budget::Budgets,
     clock,
     config::{AdminConfig, Config, Loaded, MemoryConfig, RoutingConfig},
@@ -246,6 +247,7 @@ fn shared(draft: Draft, metrics: Metrics, seeds: Seeds, arbiter: &Arbiter) -> Sh
         intents: Intents::new(rand::random()),
         metrics,
         budgets: Budgets::default(),
+        analyses: Analyses::default(),
         news_room: control.news_room(),
         routers: Routers::default(),
         memory,

@@ -44,7 +44,7 @@ pub(crate) async fn ready(worker: Worker) -> HttpResponse {
     response
 }
 
-/// Shows every provider.
+/// Shows every provider, those that are on first.
 ///
 /// # Errors
 /// 403 without the scope `read`.
@@ -128,8 +128,10 @@ async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiEr
     let catalog = &worker.setup.catalog;
     let wanted = (0_u32..).zip(&catalog.providers);
     let wanted = wanted.filter(|(_, provider)| slug.is_none_or(|slug| provider.slug.as_str() == slug));
+    let (on, off): (Vec<_>, Vec<_>) = wanted.partition(|(_, provider)| provider.is_on());
+    let all = on.into_iter().chain(off);
     let data: Vec<_> =
-        wanted.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, &readings)).collect();
+        all.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, &readings)).collect();
     if slug.is_some() && data.is_empty() {
         return Err(ApiError::no_such("provider"));
     }

@@ -36,6 +36,8 @@ pub struct LimitsConfig {
     pub key_requests_per_minute: Option<u32>,
     /// Requests in progress of a key that names no limit of its own; `None` means no limit.
     pub key_concurrency: Option<u32>,
+    /// Previews, explanations and replays of one key in progress; one of them runs, the others wait.
+    pub key_analyses: u32,
     /// Most bytes that all request bodies together may take, each counted three times.
     pub buffered_bytes: usize,
     /// Largest plain answer of a provider.
@@ -52,6 +54,7 @@ impl Default for LimitsConfig {
             requests_per_minute: None,
             key_requests_per_minute: None,
             key_concurrency: None,
+            key_analyses: 64,
             buffered_bytes: 128 * MIB,
             upstream_body_bytes: 32 * MIB,
         }
@@ -72,6 +75,7 @@ impl LimitsConfig {
             key_requests_per_minute: ceiling(section, "key_requests_per_minute")
                 .unwrap_or(default.key_requests_per_minute),
             key_concurrency: ceiling(section, "key_concurrency").unwrap_or(default.key_concurrency),
+            key_analyses: section.integer("key_analyses", 1..=10_000).unwrap_or(default.key_analyses),
             buffered_bytes: bytes("buffered_bytes", 1024 * GIB, default.buffered_bytes),
             upstream_body_bytes: bytes("upstream_body_bytes", GIB, default.upstream_body_bytes),
         };

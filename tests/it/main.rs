@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod analyses;
+#[cfg(test)]
 mod browsers;
 #[cfg(test)]
 mod calibration;
