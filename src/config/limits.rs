@@ -36,7 +36,8 @@ pub struct LimitsConfig {
     pub key_requests_per_minute: Option<u32>,
     /// Requests in progress of a key that names no limit of its own; `None` means no limit.
     pub key_concurrency: Option<u32>,
-    /// Most bytes that all request bodies together may take, each counted three times.
+    /// Most bytes that request bodies, each counted three times, and answers that wait for their readers may take. A key
+    /// may hold as much of it as is still free, and one largest body in any case.
     pub buffered_bytes: usize,
     /// Largest plain answer of a provider.
     pub upstream_body_bytes: usize,

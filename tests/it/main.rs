@@ -77,6 +77,7 @@ mod enemy_leaving;
 #[cfg(test)]
 mod enemy_paths;
 #[cfg(test)]
+mod enemy_readers;
 mod enemy_slow;
 #[cfg(test)]
 mod folder;
