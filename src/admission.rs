@@ -176,7 +176,7 @@ impl KeyLimits {
             owner: caller.owner,
             rate: Rate::carried(rate, before.and_then(|before| before.rate.as_ref()), informed),
             places: Places::carried(caller.key.concurrency, before.map(|before| &before.places)),
-            share: before.map_or_else(|| load.share(), |before| Arc::clone(&before.share)),
+            share: before.map_or_else(|| Share::of(load), |before| Arc::clone(&before.share)),
         }
     }
 
