@@ -78,6 +78,7 @@ mod enemy_leaving;
 mod enemy_paths;
 #[cfg(test)]
 mod enemy_readers;
+#[cfg(test)]
 mod enemy_slow;
 #[cfg(test)]
 mod folder;
