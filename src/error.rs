@@ -140,8 +140,10 @@ pub enum Overload {
     RequestsInFlight,
     /// All keys together sent as many requests per minute as the gateway takes.
     RequestRate,
-    /// As many bytes of request bodies are held as the gateway may hold.
+    /// As many bytes of requests and answers are held as the gateway may hold.
     BufferedBytes,
+    /// As many of them belong to this key as may belong to one.
+    BufferedBytesOfKey,
     /// Previews, explanations and replays wait for each other.
     Analyses,
     /// The process is about to leave.
@@ -385,7 +387,12 @@ impl ApiError {
         let (reason, message) = match by {
             Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
             Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
-            Overload::BufferedBytes => ("overloaded", "The gateway holds as many request bodies as it has room for."),
+            Overload::BufferedBytes => {
+                ("overloaded", "The gateway holds as many bytes of requests and answers as it has room for.")
+            }
+            Overload::BufferedBytesOfKey => {
+                ("overloaded", "This API key's requests and unread answers take as much room as one key may have.")
+            }
             Overload::Analyses => ("overloaded", "Too many previews, explanations and replays wait at the moment."),
             Overload::Draining => ("draining", "The gateway is shutting down."),
             Overload::EndpointsBusy => {

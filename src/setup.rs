@@ -17,7 +17,8 @@ use crate::{
     admission::Admission,
     body::BodyLimits,
     config::{Config, Loaded, Written},
-    keys::KeyTable,
+    error::ApiError,
+    keys::{Caller, KeyTable},
     permits::{Permits, Places},
     providers::{Callable, Providers},
     simulation::{self, Character, Running as SimulatedProvider},
@@ -56,13 +57,15 @@ struct Simulated {
 
 impl Setup {
     /// The bounds request bodies are read under.
-    #[must_use]
-    pub fn body_limits(&self) -> BodyLimits {
-        BodyLimits {
+    ///
+    /// # Errors
+    /// For a caller of another configuration: none.
+    pub fn body_limits(&self, caller: &Caller) -> Result<BodyLimits, ApiError> {
+        Ok(BodyLimits {
             bytes: self.config.limits.max_body_bytes,
             pace: self.config.timeouts.client_body,
-            load: Arc::clone(self.admission.load()),
-        }
+            share: self.admission.share(caller)?,
+        })
     }
 
     /// The simulated providers it plays.

@@ -79,6 +79,8 @@ mod enemy_leaving;
 #[cfg(test)]
 mod enemy_paths;
 #[cfg(test)]
+mod enemy_readers;
+#[cfg(test)]
 mod enemy_slow;
 #[cfg(test)]
 mod folder;
