@@ -23,6 +23,7 @@ mod events;
 mod expectation;
 mod frame;
 mod gateway;
+mod host;
 mod images;
 mod intent;
 mod keys;

@@ -4,7 +4,7 @@ use crate::enemy::{Attack, PATH, check};
 
 /// A request for a page, without a key.
 fn get<'a>(path: &'a str, expected: &'a [u16]) -> Attack<'a> {
-    (path, format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"), expected)
+    (path, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"), expected)
 }
 
 #[actix_web::test]
@@ -50,7 +50,7 @@ async fn paths_that_are_none_are_a_client_error() {
 
 /// A method at a path, with a body that is none.
 fn method<'a>(method: &'a str, path: &str, expected: &'a [u16]) -> Attack<'a> {
-    (method, format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"), expected)
+    (method, format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"), expected)
 }
 
 #[actix_web::test]
@@ -75,7 +75,7 @@ async fn methods_that_nobody_answers() {
 #[actix_web::test]
 async fn options() {
     let preflight = format!(
-        "OPTIONS {PATH} HTTP/1.1\r\nhost: x\r\nconnection: close\r\norigin: https://evil.example\r\n\
+        "OPTIONS {PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\norigin: https://evil.example\r\n\
          access-control-request-method: POST\r\n\r\n"
     );
     check(&[

@@ -59,7 +59,7 @@ impl RawClient {
     pub(crate) async fn send(gateway: &TestGateway, path: &str, headers: &str, body: &Value) -> RawClient {
         let body = body.to_string();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n\
              {headers}content-length: {}\r\n\r\n",
             body.len()
         );
