@@ -43,7 +43,8 @@ fn listed(item: &Item<'_>) -> Option<Host> {
     let bare = item.text.parse::<Ipv6Addr>().map(IpAddr::from).ok().map(Host::address);
     let host = bare.or_else(|| Host::parse(item.text));
     if host.is_none() {
-        let allowed = "a host name or an address without scheme, port, path and wildcard, such as \"gateway.example.com\"";
+        let allowed =
+            "a host name or an address without scheme, port, path and wildcard, such as \"gateway.example.com\"";
         item.fault("is not a host", allowed);
     }
     host
@@ -168,7 +169,9 @@ mod tests {
     #[test]
     fn a_listed_host_is_admitted_whatever_its_case_port_and_last_dot_and_no_host_below_it() {
         let listed = ["Gateway.Example.com", "192.168.0.1", "[fd00::1]"];
-        for host in ["gateway.example.com", "GATEWAY.example.COM.:443", "192.168.0.1:8080", "[FD00:0::1]:1", "localhost"] {
+        for host in
+            ["gateway.example.com", "GATEWAY.example.COM.:443", "192.168.0.1:8080", "[FD00:0::1]:1", "localhost"]
+        {
             check(&listed, host, true);
         }
         for host in ["a.gateway.example.com", "example.com", "192.168.0.2", "[fd00::2]"] {

@@ -216,7 +216,11 @@ fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Opti
     let administrates = entry.scopes.contains(&Scope::Admin);
     if administrates && digest.as_ref().is_ok_and(|digest| *digest == digest_of(DEVELOPMENT_KEY)) {
         let wrong = "holds admin, but the key is the public development key";
-        section.fault("scopes", wrong, "inference and read; a key of your own for admin ('pointsman keygen' makes one)");
+        section.fault(
+            "scopes",
+            wrong,
+            "inference and read; a key of your own for admin ('pointsman keygen' makes one)",
+        );
     }
     digest.map(|sha256| Key { sha256, ..entry })
 }

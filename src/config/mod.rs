@@ -291,7 +291,14 @@ fn warnings(config: &Config) -> Vec<String> {
     let taken = config.providers.iter().filter_map(|provider| in_the_way(&config.admin, provider));
     let certificate = config.tls.iter().flat_map(|tls| tls.notes(Utc::now()));
     let empty = config.models.aliases.iter().filter_map(|alias| stands_for_nobody(&config.models, alias));
-    open_doors(config).into_iter().chain(public_spending(config)).chain(unguarded(config)).chain(taken).chain(certificate).chain(empty).collect()
+    open_doors(config)
+        .into_iter()
+        .chain(public_spending(config))
+        .chain(unguarded(config))
+        .chain(taken)
+        .chain(certificate)
+        .chain(empty)
+        .collect()
 }
 
 /// An alias whose lists leave no model: perhaps misspelt, perhaps ahead of the catalog.

@@ -19,7 +19,8 @@ impl Config {
         if self.reload.allow_widening {
             return Vec::new();
         }
-        let refused = [self.opens_to_everybody(running), self.takes_public_key(running, now), self.drops_keys(running, now)];
+        let refused =
+            [self.opens_to_everybody(running), self.takes_public_key(running, now), self.drops_keys(running, now)];
         refused.into_iter().flatten().collect()
     }
 
@@ -132,7 +133,11 @@ mod tests {
         let over = key("over", "expires_at = 2020-01-01");
         check(&format!("{CLOSED}{off}{over}"), CLOSED, &[]);
         let one = key("one", "");
-        check(&format!("{CLOSED}{one}{off}"), &format!("{CLOSED}{}{off}{over}", key("one", "disabled = true")), &["keys"]);
+        check(
+            &format!("{CLOSED}{one}{off}"),
+            &format!("{CLOSED}{}{off}{over}", key("one", "disabled = true")),
+            &["keys"],
+        );
         check(&format!("{CLOSED}{one}"), &format!("{CLOSED}{}", key("two", "")), &["keys"]);
     }
 

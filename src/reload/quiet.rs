@@ -67,3 +67,64 @@ async fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
     let looked = actix_rt::task::spawn_blocking(move || files.iter().map(stamp).collect()).await;
     looked.unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        path::Path,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        thread,
+    };
+
+    use super::*;
+
+    fn file(name: &str) -> PathBuf {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join(format!("{name}-{}", std::process::id()));
+        fs::write(&path, "a").unwrap();
+        path
+    }
+
+    #[actix_web::test]
+    async fn a_file_that_was_left_alone_is_quiet_and_one_that_is_missing_too() {
+        let path = file("quiet-alone");
+        let files = [path.clone(), path.with_extension("missing")];
+        let mut quiet = Quiet::new(Duration::from_millis(10));
+        assert!(quiet.wait(&files).await);
+        assert!(quiet.is_still(&files).await);
+        fs::write(&path, "longer").unwrap();
+        assert!(!quiet.is_still(&files).await);
+        fs::remove_file(path).unwrap();
+    }
+
+    #[actix_web::test]
+    async fn a_file_from_a_clock_that_is_ahead_is_quiet_when_it_stays_as_it_is() {
+        let path = file("quiet-ahead");
+        let ahead = SystemTime::now() + Duration::from_secs(3600);
+        fs::File::options().append(true).open(&path).unwrap().set_modified(ahead).unwrap();
+        assert!(Quiet::new(Duration::from_millis(10)).wait(std::slice::from_ref(&path)).await);
+        fs::remove_file(path).unwrap();
+    }
+
+    #[actix_web::test]
+    async fn a_file_that_never_stops_growing_is_given_up() {
+        let path = file("quiet-never");
+        let over = Arc::new(AtomicBool::new(false));
+        let (grown, until) = (path.clone(), Arc::clone(&over));
+        let writer = thread::spawn(move || {
+            let mut text = String::new();
+            while !until.load(Ordering::Relaxed) {
+                text.push('a');
+                fs::write(&grown, &text).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let was_quiet = Quiet::new(Duration::from_millis(150)).wait(std::slice::from_ref(&path)).await;
+        over.store(true, Ordering::Relaxed);
+        writer.join().unwrap();
+        assert!(!was_quiet);
+        fs::remove_file(path).unwrap();
+    }
+}

@@ -17,8 +17,9 @@ use crate::{
 fn keyed<'a>(name: &'a str, lines: &str, expected: &'a [u16]) -> Attack<'a> {
     let body = good_body();
     let length = body.len();
-    let head =
-        format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\n{lines}content-type: application/json\r\ncontent-length: {length}");
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\n{lines}content-type: application/json\r\ncontent-length: {length}"
+    );
     (name, format!("{head}\r\n\r\n{body}"), expected)
 }
 
@@ -80,8 +81,9 @@ async fn a_caller_without_a_key_is_refused_before_its_body_is_read() {
     for framing in ["content-length: 33554432", "content-length: 99999999999", "transfer-encoding: chunked"] {
         let begun = Instant::now();
         let mut client = RawClient::connect(gateway.address).await;
-        let head =
-            format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\ncontent-type: text/html\r\n");
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\ncontent-type: text/html\r\n"
+        );
         client.say(format!("{head}{framing}\r\n\r\n")).await;
         let said = client.until("}}}").await;
         assert!(said.starts_with("HTTP/1.1 401") && said.contains("www-authenticate: Bearer"), "{said}");

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod admin_key;
+#[cfg(test)]
 mod browsers;
 #[cfg(test)]
 mod calibration;
@@ -90,6 +92,8 @@ mod harness;
 #[cfg(test)]
 mod hedging;
 #[cfg(test)]
+mod host_names;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod hostile_answers;
@@ -135,6 +139,8 @@ mod raw_client;
 mod reload;
 #[cfg(test)]
 mod reload_file;
+#[cfg(test)]
+mod reload_guard;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
