@@ -171,6 +171,25 @@ impl Config {
     pub fn start_up_notes(&self) -> &[String] {
         &self.notes
     }
+
+    /// Who may call real providers with what everybody knows or has, in a sentence; `None` where nobody may.
+    #[must_use]
+    pub fn public_spending(&self) -> Option<String> {
+        let real: Vec<&str> = self.providers.iter().map(|provider| provider.slug.as_str()).collect();
+        let who = match self.auth.mode {
+            AuthMode::None => "Nobody needs a key (auth.mode = \"none\")",
+            AuthMode::Keys if self.accepts_public_key(Utc::now()) => "The development key is public",
+            AuthMode::Keys => return None,
+        };
+        (!real.is_empty()).then(|| {
+            format!(
+                "{who}: whatever runs on this machine may call real providers ({}), with the scopes inference and read, \
+                 never admin. 'pointsman keygen' makes a key of your own; then set auth.mode = \"keys\" and \
+                 auth.development_key_enabled = false.",
+                real.join(", ")
+            )
+        })
+    }
 }
 
 /// A configuration as it was found.
@@ -291,14 +310,7 @@ fn warnings(config: &Config) -> Vec<String> {
     let taken = config.providers.iter().filter_map(|provider| in_the_way(&config.admin, provider));
     let certificate = config.tls.iter().flat_map(|tls| tls.notes(Utc::now()));
     let empty = config.models.aliases.iter().filter_map(|alias| stands_for_nobody(&config.models, alias));
-    open_doors(config)
-        .into_iter()
-        .chain(public_spending(config))
-        .chain(unguarded(config))
-        .chain(taken)
-        .chain(certificate)
-        .chain(empty)
-        .collect()
+    open_doors(config).into_iter().chain(unguarded(config)).chain(taken).chain(certificate).chain(empty).collect()
 }
 
 /// An alias whose lists leave no model: perhaps misspelt, perhaps ahead of the catalog.
@@ -314,24 +326,6 @@ fn open_doors(config: &Config) -> Option<String> {
     let Config { auth, keys, .. } = config;
     (auth.mode == AuthMode::Keys && keys.iter().all(|key| key.disabled))
         .then(|| "No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned())
-}
-
-/// Who may spend money although everybody can have what it takes.
-fn public_spending(config: &Config) -> Option<String> {
-    let real: Vec<&str> = config.providers.iter().map(|provider| provider.slug.as_str()).collect();
-    let who = match config.auth.mode {
-        AuthMode::None => "Nobody needs a key (auth.mode = \"none\")",
-        AuthMode::Keys if config.accepts_public_key(Utc::now()) => "The development key is public",
-        AuthMode::Keys => return None,
-    };
-    (!real.is_empty()).then(|| {
-        format!(
-            "{who}: whatever runs on this machine may call real providers ({}) and read how they do, with the scopes \
-             inference and read, never admin. 'pointsman keygen' makes a key of your own; then set \
-             auth.mode = \"keys\" and auth.development_key_enabled = false.",
-            real.join(", ")
-        )
-    })
 }
 
 /// Where keys of administrators travel in clear.

@@ -27,7 +27,7 @@ pub(super) fn text(config: &Config, address: &str, administration: &Administrati
     let _ = tell_access(&mut text, config, &catalog, &base);
     let _ = tell_administration(&mut text, config, administration);
     let _ = tell_providers(&mut text, &catalog);
-    for note in config.start_up_notes() {
+    for note in config.start_up_notes().iter().chain(&config.public_spending()) {
         let _ = writeln!(text, "  Note          {note}");
     }
     let _ = tell_first_call(&mut text, config, &catalog, &base);
@@ -139,6 +139,7 @@ mod tests {
         let config = Config::parse(&toml, "test", Path::new("."), &environment).unwrap();
         let nobody = Administration { address: None, key: None };
         let greeting = text(&config, "127.0.0.1:8080", &nobody);
+        assert!(greeting.contains("The development key is public: whatever runs on this machine"), "{greeting}");
         assert_eq!(greeting.contains("bills you"), bills, "{greeting}");
     }
 

@@ -98,7 +98,8 @@ async fn the_host_may_be_left_out_by_http_1_0_only_and_one_in_the_target_counts(
     for (line, host, expected) in [
         ("GET /health/live HTTP/1.0", "", 200),
         ("GET /health/live HTTP/1.0", "host: evil.example\r\n", 421),
-        ("GET /health/live HTTP/1.1", "", 421),
+        ("GET /health/live HTTP/1.1", "", 400),
+        ("GET /health/live HTTP/1.1", "host: localhost\r\nhost: evil.example\r\n", 400),
         ("GET http://evil.example/health/live HTTP/1.1", "host: localhost\r\n", 421),
         ("GET http://localhost/health/live HTTP/1.1", "host: localhost\r\n", 200),
         ("GET http://localhost/health/live HTTP/1.1", "host: evil.example\r\n", 421),
