@@ -307,6 +307,17 @@ impl ApiError {
             .with_header(header::ALLOW, HeaderValue::from_static(allowed))
     }
 
+    /// 421: the request names a host that the listener does not answer to; `hosts` is the key that lists more.
+    #[must_use]
+    pub fn misdirected(hosts: &str) -> ApiError {
+        let message = format!(
+            "This gateway listens on this machine only and does not answer to the host that this request names. Call it \
+             as localhost or by a loopback address, or add the host to {hosts}."
+        );
+        let status = StatusCode::MISDIRECTED_REQUEST;
+        ApiError::new(status, Kind::InvalidRequest, "invalid_request", message).because("host_not_allowed")
+    }
+
     /// 408: the body did not arrive in time.
     #[must_use]
     pub fn slow_body() -> ApiError {

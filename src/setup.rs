@@ -16,7 +16,7 @@ use pointsman_actors::{
 use crate::{
     admission::Admission,
     body::BodyLimits,
-    config::{Config, Loaded, Written},
+    config::{Config, Key, Loaded, Written},
     error::ApiError,
     keys::{Caller, KeyTable},
     permits::{Permits, Places},
@@ -132,7 +132,9 @@ impl Draft {
 
     /// Puts it together with what was published for it.
     #[must_use]
-    pub fn adopt(self, published: Arc<Published>, before: Option<&Setup>) -> Setup {
+    ///
+    /// `of_this_start` is the administrator's key that the start made, if it made one.
+    pub fn adopt(self, published: Arc<Published>, of_this_start: Option<&Key>, before: Option<&Setup>) -> Setup {
         for simulated in &self.simulation {
             let changed = before.and_then(|setup| setup.simulated(&simulated.character.slug));
             if changed.is_some_and(|known| known.character != simulated.character) {
@@ -140,7 +142,7 @@ impl Draft {
             }
         }
         let Draft { version, config, written, catalog, policy, providers, simulation } = self;
-        let keys = KeyTable::new(config.auth.mode, &config.keys, before.map(|setup| &setup.keys));
+        let keys = KeyTable::new(&config, of_this_start, before.map(|setup| &setup.keys));
         Setup {
             admission: Admission::new(&config.limits, keys.callers(), before.map(|setup| &setup.admission)),
             keys,

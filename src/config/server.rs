@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::section::Section;
+use super::{hosts::Hosts, section::Section};
 
 /// The address when the configuration names none.
 const DEFAULT_BIND: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -28,6 +28,8 @@ pub struct ServerConfig {
     pub drain_notice: Duration,
     /// Whether the routes are also mounted at `/v1`.
     pub mount_v1: bool,
+    /// Hosts that it answers to while it is on loopback, beside those of this machine.
+    pub hosts: Hosts,
 }
 
 impl Default for ServerConfig {
@@ -39,6 +41,7 @@ impl Default for ServerConfig {
             max_connections: 25_000,
             drain_notice: Duration::ZERO,
             mount_v1: true,
+            hosts: Hosts::default(),
         }
     }
 }
@@ -53,6 +56,7 @@ impl ServerConfig {
             max_connections: section.integer("max_connections", 1..=1_000_000).unwrap_or(default.max_connections),
             drain_notice: section.millis("drain_notice_ms", 0.0..=3_600_000.0).unwrap_or(default.drain_notice),
             mount_v1: section.flag("mount_v1").unwrap_or(default.mount_v1),
+            hosts: Hosts::read(section),
         }
     }
 

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod admin_key;
+#[cfg(test)]
 mod analyses;
 #[cfg(test)]
 mod browsers;
@@ -94,6 +96,8 @@ mod harness;
 #[cfg(test)]
 mod hedging;
 #[cfg(test)]
+mod host_names;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod hostile_answers;
@@ -141,6 +145,8 @@ mod raw_client;
 mod reload;
 #[cfg(test)]
 mod reload_file;
+#[cfg(test)]
+mod reload_guard;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]

@@ -173,7 +173,7 @@ impl RawClient {
 fn call(path: &str, key: &str, headers: &str, body: &Value) -> String {
     let body = body.to_string();
     format!(
-        "POST {path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\
          {headers}content-length: {}\r\n\r\n{body}",
         body.len()
     )
