@@ -10,7 +10,8 @@ use crate::{
     rules::Kind,
     sheet::Sheet,
     sheets,
-    table::{self, Plan},
+    table::{self, Cell, Plan},
+    traffic::Traffic,
 };
 
 /// The page, and the picture beside it.
@@ -39,8 +40,22 @@ pub fn write(plan: &Plan, directory: &Path) -> Result<(), ReportError> {
     }
     _ = plot::write(plan, &cells, &mut picture);
     put(directory, "tables", &tables)?;
+    put(directory, "traces", &traces(plan, &cells))?;
     let path = directory.join(PICTURE);
     fs::write(&path, picture).map_err(|error| ReportError::File(path, error))
+}
+
+/// Pointsman on the real hours, beside the tables that ran already.
+fn traces(plan: &Plan, cells: &[Cell]) -> String {
+    let plan = Plan { rules: vec![Kind::Pointsman], ..plan.clone() };
+    let run = |traffic: Traffic| (traffic, table::run(&Plan { traffic, ..plan.clone() }));
+    let first = [(plan.traffic, cells.to_vec())];
+    let all: Vec<(Traffic, Vec<Cell>)> = first.into_iter().chain(Traffic::TRACES.map(run)).collect();
+    let mut text = String::new();
+    for sheet in sheets::traces(&plan, &all) {
+        _ = sheet.markdown(&mut text);
+    }
+    text
 }
 
 /// What Pointsman's own ideas are worth.
