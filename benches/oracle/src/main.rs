@@ -23,6 +23,7 @@ oracle shown [options]                     every failure a caller was shown, of 
 oracle one <scenario> <objective> <seed>   one run over time; --rule names another rule than pointsman
 oracle replay [options]                    makes recorded decisions again and compares them bit for bit; --decisions N
 oracle sockets [options]                   Pointsman's binary between real processes, and the rules beside it
+oracle traces <directory> [options]        Pointsman on drawn requests and on two real hours, into SIMULATION.md there
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
   --seeds N         seeds per scenario (16)
@@ -72,6 +73,7 @@ fn run() -> Result<String, Box<dyn Error>> {
         }
         ["replay"] => text = replay::run(&options.plan(), options.decisions)?.to_string() + "\n",
         ["shown"] => shown::write(&options.plan(), &mut text)?,
+        ["traces", directory] => report::write_traces(&options.plan(), Path::new(directory))?,
         ["report", directory] => report::write(&options.plan(), Path::new(directory))?,
         ["one", of, aim, seed] => {
             let rule = options.rules.first().copied().unwrap_or(Kind::Pointsman);

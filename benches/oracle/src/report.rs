@@ -40,22 +40,24 @@ pub fn write(plan: &Plan, directory: &Path) -> Result<(), ReportError> {
     }
     _ = plot::write(plan, &cells, &mut picture);
     put(directory, "tables", &tables)?;
-    put(directory, "traces", &traces(plan, &cells))?;
+    write_traces(plan, directory)?;
     let path = directory.join(PICTURE);
     fs::write(&path, picture).map_err(|error| ReportError::File(path, error))
 }
 
-/// Pointsman on the real hours, beside the tables that ran already.
-fn traces(plan: &Plan, cells: &[Cell]) -> String {
+/// Runs Pointsman on drawn requests and on the real hours, and writes how it does on each into the page.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_traces(plan: &Plan, directory: &Path) -> Result<(), ReportError> {
     let plan = Plan { rules: vec![Kind::Pointsman], ..plan.clone() };
     let run = |traffic: Traffic| (traffic, table::run(&Plan { traffic, ..plan.clone() }));
-    let first = [(plan.traffic, cells.to_vec())];
-    let all: Vec<(Traffic, Vec<Cell>)> = first.into_iter().chain(Traffic::TRACES.map(run)).collect();
+    let all: Vec<(Traffic, Vec<Cell>)> = [Traffic::Poisson].into_iter().chain(Traffic::TRACES).map(run).collect();
     let mut text = String::new();
     for sheet in sheets::traces(&plan, &all) {
         _ = sheet.markdown(&mut text);
     }
-    text
+    put(directory, "traces", &text)
 }
 
 /// What Pointsman's own ideas are worth.

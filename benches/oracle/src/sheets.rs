@@ -47,7 +47,7 @@ pub fn summary(what: &str, plan: &Plan, cells: &[Cell]) -> Sheet {
 /// Pointsman's regret by scenario and traffic, one table per objective, and what callers saw of it.
 #[must_use]
 pub fn traces(plan: &Plan, all: &[(Traffic, Vec<Cell>)]) -> Vec<Sheet> {
-    let mut sheets: Vec<Sheet> = plan.aims.iter().map(|aim| by_traffic(*aim, all)).collect();
+    let mut sheets: Vec<Sheet> = plan.aims.iter().map(|aim| by_traffic(plan, *aim, all)).collect();
     let header =
         ["requests from", "requests", "failures shown", "with a healthy endpoint there", "wasted, mean / most"];
     let mut sheet = Sheet::new("Pointsman on real traffic, all objectives and scenarios", header);
@@ -70,8 +70,9 @@ pub fn wasted(figures: &Figures) -> String {
     format!("{mean:.1} / {}", wasted().max().unwrap_or(0))
 }
 
-fn by_traffic(aim: Aim, all: &[(Traffic, Vec<Cell>)]) -> Sheet {
-    let title = format!("Pointsman's regret on real traffic, {}", aim.name());
+fn by_traffic(plan: &Plan, aim: Aim, all: &[(Traffic, Vec<Cell>)]) -> Sheet {
+    let seeds = (plan.seeds.first().copied().unwrap_or(0), plan.seeds.last().copied().unwrap_or(0));
+    let title = format!("Pointsman's regret on real traffic, {}, seeds {} to {}", aim.name(), seeds.0, seeds.1);
     let mut sheet = Sheet::new(title, ["scenario"].into_iter().chain(all.iter().map(|(traffic, _)| traffic.name())));
     let of = |cells: &'_ [Cell]| cells.iter().filter(|cell| cell.aim == aim).cloned().collect::<Vec<Cell>>();
     let columns: Vec<Vec<Cell>> = all.iter().map(|(_, cells)| of(cells)).collect();
