@@ -29,7 +29,7 @@ const THRESHOLDS: [(Objective, f64, f64); 4] = [
 ];
 
 /// Highest regret in a scenario with the requests of a real hour.
-const TRACE_LIMIT: f64 = 0.25;
+const TRACE_LIMIT: f64 = 0.16;
 
 fn plan(aims: &[Aim], scenarios: &[Scenario], rules: &[Kind]) -> Plan {
     Plan {
