@@ -9,13 +9,15 @@ use actix::{Actor as _, Addr, Arbiter, ArbiterHandle};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use pointsman_actors::{
-    catalog::CatalogActor,
-    keeping::Keep,
-    ledger::{Books, Ledger, MemoryStore, SetBounds},
-    mailbox::Undelivered,
-    news::NewsRoom,
-    provider_health::ProviderHealth,
-    published::Published,
+    actors::{
+        catalog::CatalogActor,
+        event_batches::EventBatchers,
+        ledger::{Ledger, LedgerState, MemoryStore, SetBounds},
+        mailbox::Undelivered,
+        persistence::StatsStore,
+        provider_health::ProviderHealth,
+        published::Published,
+    },
     stats::Statistics,
 };
 
@@ -31,7 +33,7 @@ pub struct Control {
     health: ArcSwap<Addr<ProviderHealth>>,
     ledger: ArcSwap<Addr<Ledger<MemoryStore>>>,
     statistics: Arc<Mutex<Statistics>>,
-    books: Arc<Books<MemoryStore>>,
+    books: Arc<LedgerState<MemoryStore>>,
     undelivered: Undelivered,
     keeping: Option<Keeping>,
 }
@@ -40,7 +42,7 @@ pub struct Control {
 #[derive(Clone)]
 pub struct Keeping {
     /// The place.
-    pub place: Arc<dyn Keep>,
+    pub place: Arc<dyn StatsStore>,
     /// How often.
     pub interval: Duration,
 }
@@ -57,7 +59,7 @@ impl Control {
     ) -> Control {
         let (arbiter, undelivered) = (arbiter.handle(), Undelivered::default());
         let statistics = Arc::new(Mutex::new(statistics));
-        let books = Arc::new(Books::new(store, undelivered.clone()));
+        let books = Arc::new(LedgerState::new(store, undelivered.clone()));
         let catalog = CatalogActor::new(Arc::clone(&published.snapshot().catalog));
         Control {
             catalog: ArcSwap::from_pointee(CatalogActor::start_in_arbiter(&arbiter, move |_| catalog)),
@@ -73,9 +75,9 @@ impl Control {
 
     /// Where workers put what is for these actors.
     #[must_use]
-    pub fn news_room(&self) -> NewsRoom {
+    pub fn news_room(&self) -> EventBatchers {
         let (health, ledger) = (self.health().as_ref().clone(), self.ledger().as_ref().clone());
-        NewsRoom::new(health.recipient(), ledger.recipient(), self.undelivered.clone())
+        EventBatchers::new(health.recipient(), ledger.recipient(), self.undelivered.clone())
     }
 
     /// Owns model metadata.
@@ -104,7 +106,7 @@ impl Control {
 
     /// Another owner of the statistics, which goes on from what is known, unless it is to `forget`. It takes the side of
     /// `setup`: the one before it may have died between two.
-    pub fn replace_health(&self, setup: &Setup, forget: Forget, news: &NewsRoom) {
+    pub fn replace_health(&self, setup: &Setup, forget: Forget, news: &EventBatchers) {
         let (catalog, policy) = (Arc::clone(&setup.catalog), Arc::clone(&setup.policy));
         let mut statistics = self.statistics.lock();
         match forget {
@@ -121,7 +123,7 @@ impl Control {
     }
 
     /// Another ledger with the same books, under the bounds of `setup`.
-    pub fn replace_ledger(&self, setup: &Setup, news: &NewsRoom) {
+    pub fn replace_ledger(&self, setup: &Setup, news: &EventBatchers) {
         let ledger = open(&self.arbiter, &self.books);
         let bounds = &setup.config.ledger;
         ledger.do_send(SetBounds { capacity: bounds.capacity, max_age: bounds.max_age });
@@ -152,7 +154,7 @@ fn employ(
     ProviderHealth::start_in_arbiter(arbiter, move |_| health)
 }
 
-fn open(arbiter: &ArbiterHandle, books: &Arc<Books<MemoryStore>>) -> Addr<Ledger<MemoryStore>> {
+fn open(arbiter: &ArbiterHandle, books: &Arc<LedgerState<MemoryStore>>) -> Addr<Ledger<MemoryStore>> {
     let ledger = Ledger::of(Arc::clone(books));
     Ledger::start_in_arbiter(arbiter, move |_| ledger)
 }

@@ -19,9 +19,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pointsman_actors::{
+    actors::router::{Route, Routed},
     dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, Restriction, rewrite_answer, spent_in_vain},
     domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
-    router::{Route, Routed},
 };
 
 use self::{

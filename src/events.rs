@@ -12,7 +12,7 @@ use pointsman_actors::{
         AttemptRecord, Catalog, Endpoint, EventKind, Failure, FailureKind, Generation, GenerationId, GenerationStatus,
         Tick,
     },
-    stats::{BreakerChange, Gate, Move},
+    stats::{BreakerChange, Gate, GateChange},
 };
 use prometheus::{
     Encoder as _, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
@@ -410,7 +410,7 @@ impl BreakerMoved<'_> {
         }
     }
 
-    fn log(&self, whose: &str, gate: Move) {
+    fn log(&self, whose: &str, gate: GateChange) {
         let cause = self.change.cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
         match gate.to {
             Gate::Passing => log::info!("{whose}: in service again"),

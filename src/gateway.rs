@@ -16,9 +16,11 @@ use actix::{Actor as _, Addr};
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload};
 use arc_swap::ArcSwap;
 use pointsman_actors::{
+    actors::{
+        event_batches::{EventBatcher, EventBatchers, Timer},
+        router::{Router, Routers, Seeds},
+    },
     decide::splitmix64,
-    news::{News, NewsRoom, Timer},
-    router::{Router, Routers, Seeds},
 };
 
 use crate::{
@@ -45,7 +47,7 @@ pub struct Shared {
     /// The control actors.
     pub control: Control,
     /// The trays of all workers.
-    pub news_room: NewsRoom,
+    pub news_room: EventBatchers,
     /// The routers of all workers.
     pub routers: Routers,
     /// Counters and histograms.
@@ -91,7 +93,7 @@ pub struct AtWork {
     /// One client per provider that is on, by position in the catalog.
     pub clients: Vec<Option<UpstreamClient>>,
     /// This thread's tray.
-    pub news: Arc<News>,
+    pub news: Arc<EventBatcher>,
 }
 
 impl Deref for Worker {
@@ -105,7 +107,12 @@ impl Deref for Worker {
 impl Worker {
     /// The setup in force, at work on the thread of `desk`. Clients, and with them open connections, are kept where
     /// `before` calls the same address in the same way.
-    fn new(shared: &Arc<Shared>, router: &Arc<Addr<Router>>, news: &Arc<News>, before: Option<&Worker>) -> Worker {
+    fn new(
+        shared: &Arc<Shared>,
+        router: &Arc<Addr<Router>>,
+        news: &Arc<EventBatcher>,
+        before: Option<&Worker>,
+    ) -> Worker {
         let setup = shared.setup.load_full();
         Worker(Rc::new(AtWork {
             clients: setup.providers.clients(before.map(|worker| (&worker.setup.providers, &*worker.clients))),
@@ -134,14 +141,14 @@ impl Worker {
         self.shared.analyses.run(caller.owner, self.setup.config.limits.key_analyses, compute).await
     }
 
-    /// Sees to it that fresh news leave within [`News::PATIENCE`].
+    /// Sees to it that fresh news leave within [`EventBatcher::PATIENCE`].
     pub fn post(&self, timer: Timer) {
         if timer == Timer::Needed {
             let news = Arc::clone(&self.news);
             actix_rt::spawn(async move {
                 let mut timer = timer;
                 while timer == Timer::Needed {
-                    actix_rt::time::sleep(News::PATIENCE).await;
+                    actix_rt::time::sleep(EventBatcher::PATIENCE).await;
                     timer = news.flush_when_due();
                 }
             });

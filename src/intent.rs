@@ -11,7 +11,7 @@ use pointsman_actors::{
         AttemptRecord, Catalog, FailureKind, Generation, GenerationStatus, Objective, Preference, Query, RoutingPolicy,
         Sourced, Target, Tick,
     },
-    stats::{LatencyTargets, Sessions, Speaker, Turn, Waited, Wish},
+    stats::{ConversationStart, ConversationTurn, FirstTokenWait, LatencyTargets, RequestedTarget, Sessions},
 };
 
 use crate::{error::ApiError, setup::Setup};
@@ -44,7 +44,7 @@ impl Intents {
     ) -> Intent {
         let policy = &setup.policy;
         let name = first_name(&setup.catalog, query);
-        let speaker = Speaker {
+        let speaker = ConversationStart {
             owner,
             target: name,
             session_id: session_id.filter(|id| !id.is_empty()),
@@ -62,7 +62,7 @@ impl Intents {
 /// What one chat request wants.
 pub struct Intent {
     policy: Arc<RoutingPolicy>,
-    turn: Option<Turn>,
+    turn: Option<ConversationTurn>,
     aim: Option<Aim>,
 }
 
@@ -79,8 +79,8 @@ impl Aim {
         Some(Aim { name: name.into(), objective: query.objective.value, preference })
     }
 
-    fn wish(&self) -> Wish<'_> {
-        Wish { name: &self.name, objective: self.objective, preference: self.preference }
+    fn wish(&self) -> RequestedTarget<'_> {
+        RequestedTarget { name: &self.name, objective: self.objective, preference: self.preference }
     }
 }
 
@@ -88,7 +88,7 @@ impl Intent {
     /// The request was refused before anybody was asked: a miss if that was for lack of capacity.
     pub fn refused(&self, intents: &Intents, error: &ApiError, now: Tick) {
         if error.is_for_want_of_capacity() {
-            self.waited(intents, Waited::Failed(Duration::ZERO), now);
+            self.waited(intents, FirstTokenWait::Failed(Duration::ZERO), now);
         }
     }
 
@@ -97,13 +97,19 @@ impl Intent {
         let first_token = record.latency_ms.map(Duration::from_millis);
         match record.status {
             GenerationStatus::Completed => {
-                self.waited(intents, Waited::FirstToken(first_token.unwrap_or(elapsed)), now);
+                self.waited(intents, FirstTokenWait::FirstToken(first_token.unwrap_or(elapsed)), now);
                 self.served(intents, record, now);
             }
             GenerationStatus::Failed if is_clients_mistake(record) => {}
-            GenerationStatus::Failed => self.waited(intents, Waited::Failed(first_token.unwrap_or(elapsed)), now),
+            GenerationStatus::Failed => {
+                self.waited(intents, FirstTokenWait::Failed(first_token.unwrap_or(elapsed)), now)
+            }
             GenerationStatus::Cancelled => {
-                self.waited(intents, first_token.map_or(Waited::Left(elapsed), Waited::FirstToken), now);
+                self.waited(
+                    intents,
+                    first_token.map_or(FirstTokenWait::Left(elapsed), FirstTokenWait::FirstToken),
+                    now,
+                );
                 // Whoever sent content has read the prompt.
                 self.served(intents, record, now);
             }
@@ -111,7 +117,7 @@ impl Intent {
         }
     }
 
-    fn waited(&self, intents: &Intents, waited: Waited, now: Tick) {
+    fn waited(&self, intents: &Intents, waited: FirstTokenWait, now: Tick) {
         if let Some(aim) = &self.aim {
             intents.targets.observe(&aim.wish(), waited, &self.policy.targets, now);
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, web::Query};
 use pointsman_actors::{
-    decide::fill_selection_probabilities,
+    actors::ledger::Lookup,
     domain::{Generation, GenerationId, Invalid, InvalidReason},
-    ledger::Lookup,
+    explain::fill_selection_probabilities,
 };
 use serde::Deserialize;
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing here ever stops a start or a request. A file that cannot be read is a cold start, one that cannot be
 //! written is tried again; both are said once in the log, and shown at `/health/memory` and in metrics. What the file
-//! says is for [`State`] to know; when it is written, for [`pointsman_actors::keeping`].
+//! says is for [`SavedState`] to know; when it is written, for [`pointsman_actors::actors::persistence`].
 
 pub mod file;
 
@@ -15,8 +15,8 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_actors::{
-    keeping::Keep,
-    stats::{Restored, State, Statistics},
+    actors::persistence::StatsStore,
+    stats::{Restored, SavedState, Statistics},
 };
 
 use self::file::Lock;
@@ -127,8 +127,8 @@ impl Memory {
     }
 }
 
-impl Keep for Memory {
-    fn keep(&self, state: &State) -> bool {
+impl StatsStore for Memory {
+    fn keep(&self, state: &SavedState) -> bool {
         let text = state.to_json();
         let written = self.locked(|lock| file::replace(&self.path, &text, lock));
         let kept = written.is_ok();
@@ -143,7 +143,7 @@ fn recalled(path: &Path, statistics: &mut Statistics) -> Recalled {
         Ok(None) => return Recalled::Nothing,
         Err(error) => return Recalled::Unusable(error.to_string()),
     };
-    match State::parse(&text) {
+    match SavedState::parse(&text) {
         Ok(state) => {
             let at_ms = state.learned_at_ms;
             // The wall's clock may have been set back meanwhile.

@@ -4,12 +4,12 @@ use std::{fmt, sync::Arc};
 
 use chrono::NaiveDate;
 use pointsman_actors::{
-    decide::order_leads_nowhere,
     dialect::{ChatRequest, ImageRequest},
     domain::{
         Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
         ProviderPolicy, Query, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
     },
+    explain::order_leads_nowhere,
 };
 
 use crate::{clock, config::Config, error::ApiError, keys::Caller, misspelt};

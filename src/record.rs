@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use pointsman_actors::{
+    actors::router::Routed,
     domain::{ApiType, CostBreakdown, Generation, GenerationId, GenerationStatus, Usage},
-    router::Routed,
 };
 
 use crate::{body::header_text, clock, frame::RequestId};

@@ -7,12 +7,12 @@ use std::{
 };
 
 use pointsman_actors::{
-    decide::nearest_relaxation,
     dialect::{Restriction, RestrictionKind},
     domain::{
-        Alias, ApiType, Catalog, Detail, Excluded, ExclusionReason, Invalid, InvalidReason, Model, ModelPattern, Query,
-        RouteError, Target, Tick,
+        Alias, ApiType, Catalog, Excluded, ExclusionDetail, ExclusionReason, Invalid, InvalidReason, Model,
+        ModelPattern, Query, RouteError, Target, Tick,
     },
+    explain::nearest_relaxation,
     stats::Snapshot,
 };
 
@@ -188,7 +188,7 @@ fn context_length(catalog: &Catalog, error: &RouteError) -> Invalid {
 /// The widest of the limits that the request exceeds, tokens, and what it is for where that is not the whole context.
 fn widest(catalog: &Catalog, error: &RouteError) -> (u32, &'static str) {
     let exceeded = error.excluded.iter().filter_map(|excluded| match excluded.detail {
-        Detail::Tokens { limit, .. } => Some((limit, catalog.endpoint(excluded.index)?.limits.context_length)),
+        ExclusionDetail::Tokens { limit, .. } => Some((limit, catalog.endpoint(excluded.index)?.limits.context_length)),
         _ => None,
     });
     let (limit, context) = exceeded.max().unwrap_or_default();

@@ -9,7 +9,7 @@ pub(crate) mod watch;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::{
+use pointsman_actors::actors::{
     catalog::ReplaceCatalog,
     ledger::SetBounds,
     provider_health::{self, Unadopted},

@@ -24,11 +24,13 @@ use actix_web::{
 use actix_web_lab::extract::LocalData;
 use arc_swap::ArcSwap;
 use pointsman_actors::{
-    keeping::Keep,
-    ledger::{CountRecords, MemoryStore},
-    provider_health::WriteDown,
-    published::Published,
-    router::{Routers, Seeds},
+    actors::{
+        ledger::{CountRecords, MemoryStore},
+        persistence::StatsStore,
+        provider_health::SaveNow,
+        published::Published,
+        router::{Routers, Seeds},
+    },
     stats::{LiveBoard, Statistics, mix},
 };
 
@@ -150,7 +152,7 @@ impl Gateway {
     ///
     /// ```no_run
     /// # use actix_web::{App, HttpServer, web};
-    /// # async fn run(gateway: pointsman::server::Gateway) -> std::io::Result<()> {
+    /// # async fn run(gateway: crate::server::Gateway) -> std::io::Result<()> {
     /// let mounted = gateway.clone();
     /// let app = move || App::new().service(web::scope("/llm").configure(|app| mounted.mount(app)));
     /// HttpServer::new(app).h1_allow_half_closed(false).bind("127.0.0.1:8088")?.run().await?;
@@ -211,7 +213,7 @@ impl Gateway {
     pub fn begin_drain(&self) {
         self.shared.drain.begin();
         self.shared.news_room.flush();
-        self.shared.control.health().do_send(WriteDown);
+        self.shared.control.health().do_send(SaveNow);
     }
 
     /// From now on nothing runs on: calls without an answer are refused with 503, streams end with an error chunk.
@@ -226,7 +228,7 @@ impl Gateway {
         // Answers only after every record before; a dead actor has nothing left to lose.
         let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(LAST_NEWS).await;
         // Answers only after every event before, and when they are written down.
-        let _ = self.shared.control.health().send(WriteDown).timeout(LAST_NEWS).await;
+        let _ = self.shared.control.health().send(SaveNow).timeout(LAST_NEWS).await;
         self.watchdog.abort();
         self.control.stop();
         for provider in self.setup().simulation() {
@@ -246,7 +248,7 @@ fn shared(draft: Draft, of_this_start: Option<Key>, metrics: Metrics, seeds: See
     let setup = draft.adopt(Arc::clone(&published), of_this_start.as_ref(), None);
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let store = MemoryStore::new(ledger.capacity, ledger.max_age);
-    let place = memory.clone().map(|memory| memory as Arc<dyn Keep>);
+    let place = memory.clone().map(|memory| memory as Arc<dyn StatsStore>);
     let keeping = place.map(|place| Keeping { place, interval });
     let control = Control::start(arbiter, statistics, &published, store, keeping);
     Shared {

@@ -8,8 +8,8 @@
 use std::{fmt, io, sync::Arc};
 
 use pointsman_actors::{
+    actors::published::Published,
     domain::{Catalog, RoutingPolicy},
-    published::Published,
     stats::LiveBoard,
 };
 

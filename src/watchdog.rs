@@ -13,7 +13,7 @@ use std::{
 
 use actix::{Actor, Addr, Handler, MailboxError, Message, dev::ToEnvelope};
 use actix_rt::task::JoinHandle;
-use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping};
+use pointsman_actors::actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping};
 
 use crate::{
     clock,

@@ -9,8 +9,9 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use mimalloc::MiMalloc;
 use pointsman_actors::{
-    decide::{decide, decide_to_serve, reason_sentence},
+    decide::{decide, decide_to_serve},
     domain::{EventKind, Objective, RoutingPolicy, Tick},
+    explain::reason_sentence,
     stats::{LiveBoard, LiveView},
 };
 use routing_world::{NOW, World};

@@ -11,16 +11,9 @@
 //!
 //! Below the actors nothing knows actix, a clock, chance or I/O: those arrive as arguments.
 
-pub mod catalog;
+pub mod actors;
 pub mod decide;
 pub mod dialect;
 pub mod domain;
-pub mod keeping;
-pub mod ledger;
-pub mod mailbox;
-pub mod news;
-pub mod provider_health;
-pub mod published;
-pub mod relay;
-pub mod router;
+pub mod explain;
 pub mod stats;

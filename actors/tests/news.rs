@@ -10,12 +10,14 @@ use std::{
 
 use actix::{Actor, Addr, Arbiter, Context, Handler, Message};
 use pointsman_actors::{
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateNews, Prediction, RoutingPolicy, Tick},
-    ledger::Records,
-    mailbox::Undelivered,
-    news::{NewsRoom, Timer},
-    provider_health::{Ping, ProviderHealth, ReadFigures, Unadopted, adopt},
-    published::Published,
+    actors::{
+        event_batches::{EventBatchers, Timer},
+        ledger::Records,
+        mailbox::Undelivered,
+        provider_health::{Ping, ProviderHealth, ReadFigures, Unadopted, adopt},
+        published::Published,
+    },
+    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy, Tick},
     stats::{LiveBoard, Snapshot, Statistics},
 };
 use routing_world::World;
@@ -40,7 +42,7 @@ struct Rig {
     endpoint: EndpointId,
     health: Addr<ProviderHealth>,
     published: Arc<Published>,
-    room: NewsRoom,
+    room: EventBatchers,
 }
 
 impl Rig {
@@ -56,16 +58,16 @@ impl Rig {
         let mut statistics = Statistics::new(catalog, policy);
         let published = Arc::new(Published::new(statistics.snapshot(1), live));
         let health = ProviderHealth::new(statistics, Arc::clone(&published)).start();
-        let room = NewsRoom::new(health.clone().recipient(), NoLedger.start().recipient(), Undelivered::default());
+        let room = EventBatchers::new(health.clone().recipient(), NoLedger.start().recipient(), Undelivered::default());
         Rig { endpoint, health, published, room }
     }
 
-    fn failure(&self, gate: GateNews) -> Event {
+    fn failure(&self, gate: GateEvent) -> Event {
         failure_at(self.endpoint, gate)
     }
 }
 
-fn failure_at(endpoint: EndpointId, gate: GateNews) -> Event {
+fn failure_at(endpoint: EndpointId, gate: GateEvent) -> Event {
     let failure = Failure { kind: FailureKind::Server, status: Some(500), retry_after: None };
     Event {
         endpoint,
@@ -92,8 +94,8 @@ async fn until(is_so: impl Fn() -> bool) {
 async fn a_gate_that_moved_is_published_without_waiting_for_more_news() {
     let rig = Rig::new();
     let tray = rig.room.join();
-    assert_eq!(tray.event(rig.failure(GateNews::Unmoved)), Timer::Needed, "it may wait");
-    assert_eq!(tray.event(rig.failure(GateNews::Moved)), Timer::Armed, "it left, and took along what waited");
+    assert_eq!(tray.event(rig.failure(GateEvent::Unmoved)), Timer::Needed, "it may wait");
+    assert_eq!(tray.event(rig.failure(GateEvent::Moved)), Timer::Armed, "it left, and took along what waited");
     until(|| rig.published.snapshot().version > 1).await;
     let snapshot = rig.published.snapshot_to_keep();
     assert_eq!(snapshot.version, 2);
@@ -105,7 +107,7 @@ async fn what_is_known_fades_in_what_routers_read_though_nothing_happens() {
     let mut policy = RoutingPolicy::default();
     policy.stats.half_life = Duration::from_millis(100);
     let rig = Rig::with(policy);
-    _ = rig.room.join().event(rig.failure(GateNews::Moved));
+    _ = rig.room.join().event(rig.failure(GateEvent::Moved));
     let begun = Instant::now();
     let failures = || rig.published.snapshot().endpoints.first().unwrap().estimates.failures;
     while rig.published.snapshot().version < 3 || failures() > 0.9 {
@@ -118,7 +120,7 @@ async fn what_is_known_fades_in_what_routers_read_though_nothing_happens() {
 async fn the_tray_of_a_worker_that_went_is_emptied_and_forgotten() {
     let rig = Rig::new();
     let tray = rig.room.join();
-    _ = tray.event(rig.failure(GateNews::Unmoved));
+    _ = tray.event(rig.failure(GateEvent::Unmoved));
     let gone = Arc::downgrade(&tray);
     drop(tray);
     assert_eq!(gone.strong_count(), 0);
@@ -135,7 +137,7 @@ async fn an_actor_that_handles_nothing_is_sent_so_much_and_the_rest_is_dropped_a
     let rig = Rig::new();
     let tray = rig.room.join();
     for _ in 0..EVENTS {
-        _ = tray.event(rig.failure(GateNews::Unmoved));
+        _ = tray.event(rig.failure(GateEvent::Unmoved));
     }
     assert_eq!((rig.room.depths.health.items(), rig.room.depths.health.get()), (SENT, SENT / 128));
     assert_eq!(rig.room.dropped(), u64::try_from(EVENTS - SENT - HELD).unwrap());
@@ -153,12 +155,12 @@ async fn a_tray_that_could_not_be_emptied_asks_for_a_timer_until_it_was() {
     let rig = Rig::new();
     let tray = rig.room.join();
     for _ in 0..65_536 {
-        _ = tray.event(rig.failure(GateNews::Unmoved));
+        _ = tray.event(rig.failure(GateEvent::Unmoved));
     }
     assert_eq!(tray.flush_when_due(), Timer::Armed, "everything was sent");
-    assert_eq!(tray.event(rig.failure(GateNews::Unmoved)), Timer::Needed);
+    assert_eq!(tray.event(rig.failure(GateEvent::Unmoved)), Timer::Needed);
     assert_eq!(tray.flush_when_due(), Timer::Needed, "there was no room for it");
-    assert_eq!(tray.event(rig.failure(GateNews::Moved)), Timer::Armed, "the timer runs");
+    assert_eq!(tray.event(rig.failure(GateEvent::Moved)), Timer::Armed, "the timer runs");
     rig.health.send(Ping).await.unwrap();
     assert_eq!(tray.flush_when_due(), Timer::Armed);
 }
@@ -169,12 +171,12 @@ async fn gates_that_move_all_the_time_are_published_at_a_bounded_rate_and_soon()
     let tray = rig.room.join();
     let begun = Instant::now();
     for _ in 0..2_000 {
-        _ = tray.event(rig.failure(GateNews::Moved));
+        _ = tray.event(rig.failure(GateEvent::Moved));
     }
     rig.health.send(Ping).await.unwrap();
     let handled = Instant::now();
     let known = rig.published.snapshot().version;
-    _ = tray.event(rig.failure(GateNews::Moved));
+    _ = tray.event(rig.failure(GateEvent::Moved));
     until(|| rig.published.snapshot().version > known).await;
     assert!(handled.elapsed() < FEW_MS, "{:?}", handled.elapsed());
     let most = begun.elapsed().as_millis() / 4 + 2;
@@ -214,9 +216,9 @@ async fn a_configuration_that_came_too_late_moves_nothing() {
     assert_eq!(adopted(Duration::from_millis(20)).await.map(drop), Err(Unadopted));
     drop(release);
     health.send(Ping).await.unwrap();
-    let room = NewsRoom::new(health.clone().recipient(), NoLedger.start().recipient(), Undelivered::default());
+    let room = EventBatchers::new(health.clone().recipient(), NoLedger.start().recipient(), Undelivered::default());
     let endpoint = catalog.endpoints.first().unwrap().id;
-    _ = room.join().event(failure_at(endpoint, GateNews::Moved));
+    _ = room.join().event(failure_at(endpoint, GateEvent::Moved));
     until(|| published.snapshot().version > 1).await;
 
     let other = adopted(Duration::from_secs(20)).await.unwrap();

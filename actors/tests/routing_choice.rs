@@ -6,11 +6,13 @@ mod routing_world;
 use std::time::Duration;
 
 use pointsman_actors::{
-    decide::{decide, decide_to_serve, fill_selection_probabilities, reason_sentence, reference_scores, replay},
+    decide::{decide, decide_to_serve, reference_scores},
     domain::{
-        Alias, Decision, DecisionCode, Objective, Objective::*, Preference, Query, RetryPolicy, RoutingPolicy, Source,
-        Sourced, Weights,
+        Alias, Decision, DecisionCode,
+        Objective::{self, *},
+        Preference, Query, RetryPolicy, RoutingPolicy, Source, Sourced, Weights,
     },
+    explain::{fill_selection_probabilities, reason_sentence, replay},
 };
 use routing_world::{NOW, World, alias};
 

@@ -6,8 +6,8 @@ mod routing_world;
 use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateNews, Prediction, RoutingPolicy, Tick},
-    stats::{Estimates, Snapshot, Statistics, Verdict},
+    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy, Tick},
+    stats::{Estimates, FailureEffect, Snapshot, Statistics},
 };
 use routing_world::World;
 
@@ -67,7 +67,7 @@ impl Rig {
             in_flight: 1,
             predicted: Prediction { first_token_p50: 0.25, ..Prediction::NONE },
             expected: 0.25,
-            gate: GateNews::Unmoved,
+            gate: GateEvent::Unmoved,
             kind,
         }
     }
@@ -241,12 +241,12 @@ fn a_client_that_left_teaches_only_what_is_slower_than_expected_of_a_living_endp
 
 #[test]
 fn every_failure_has_a_verdict_and_only_the_providers_own_count() {
-    let verdict = |kind, status| Verdict::of(&Failure { kind, status, retry_after: None });
-    assert_eq!(verdict(FailureKind::Connect, None), Verdict::Refused);
-    assert_eq!(verdict(FailureKind::Overloaded, Some(503)), Verdict::Fault);
-    assert_eq!(verdict(FailureKind::Overloaded, Some(529)), Verdict::Busy);
-    assert_eq!(verdict(FailureKind::Auth, Some(402)), Verdict::Account);
-    assert_eq!(verdict(FailureKind::NotFound, Some(404)), Verdict::UnknownModel);
+    let verdict = |kind, status| FailureEffect::of(&Failure { kind, status, retry_after: None });
+    assert_eq!(verdict(FailureKind::Connect, None), FailureEffect::Refused);
+    assert_eq!(verdict(FailureKind::Overloaded, Some(503)), FailureEffect::Fault);
+    assert_eq!(verdict(FailureKind::Overloaded, Some(529)), FailureEffect::Busy);
+    assert_eq!(verdict(FailureKind::Auth, Some(402)), FailureEffect::Account);
+    assert_eq!(verdict(FailureKind::NotFound, Some(404)), FailureEffect::UnknownModel);
     assert!(!verdict(FailureKind::RateLimited, Some(429)).is_failure());
 }
 
@@ -258,9 +258,9 @@ fn a_probe_that_finds_the_endpoint_well_clears_most_of_its_record() {
     let success = rig.event(12.0, 12.5, plain(0.5, 2));
     rig.statistics.apply(&success);
     assert!(rig.estimates().failures > 3.5, "no breaker was closed by it: nothing is forgiven");
-    rig.statistics.apply(&Event { gate: GateNews::Moved, ..success });
+    rig.statistics.apply(&Event { gate: GateEvent::Moved, ..success });
     assert!(rig.estimates().failures > 3.5, "another gate moved");
-    rig.statistics.apply(&Event { gate: GateNews::Recovered, ..success });
+    rig.statistics.apply(&Event { gate: GateEvent::Recovered, ..success });
     assert!(rig.estimates().failures <= 0.3);
 }
 

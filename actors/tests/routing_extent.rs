@@ -12,8 +12,9 @@ mod routing_world;
 use std::collections::BTreeSet;
 
 use pointsman_actors::{
-    decide::{decide, decide_to_serve, replay},
+    decide::{decide, decide_to_serve},
     domain::{Candidate, Decision, EndpointId, Objective},
+    explain::replay,
 };
 use routing_world::{NOW, World};
 

@@ -4,11 +4,11 @@
 mod routing_world;
 
 use pointsman_actors::{
-    decide::nearest_relaxation,
     domain::{
         Alias, ApiType, DataCollection, ExclusionReason, Modalities, Modality, ModelPattern, Objective, PriceCeiling,
         Query, RoutingPolicy, Source, Sourced, Usd,
     },
+    explain::nearest_relaxation,
 };
 use routing_world::{World, alias, parameters};
 

@@ -8,7 +8,8 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::decide,
     domain::{
-        Candidate, Decision, EventKind, ExclusionReason, Failure, FailureKind, GateNews, Objective, RoutingPolicy, Tick,
+        Candidate, Decision, EventKind, ExclusionReason, Failure, FailureKind, GateEvent, Objective, RoutingPolicy,
+        Tick,
     },
     stats::{BreakerChange, Claim, Gate, LiveBoard, QuotaReport, Remaining, Statistics},
 };
@@ -127,11 +128,11 @@ fn the_end_of_an_attempt_tells_whether_it_moved_a_gate_and_which_success_closed_
         claim.ended(at(seconds + 0.1), end, change).gate
     };
     let steps = [
-        (0.0, OK, GateNews::Unmoved),
-        (1.0, server_error(), GateNews::Unmoved),
-        (2.0, refused(), GateNews::Moved),
-        (10.0, OK, GateNews::Recovered),
-        (11.0, OK, GateNews::Unmoved),
+        (0.0, OK, GateEvent::Unmoved),
+        (1.0, server_error(), GateEvent::Unmoved),
+        (2.0, refused(), GateEvent::Moved),
+        (10.0, OK, GateEvent::Recovered),
+        (11.0, OK, GateEvent::Unmoved),
     ];
     for (seconds, end, expected) in steps {
         assert_eq!(news(seconds, end), expected, "{seconds} s");

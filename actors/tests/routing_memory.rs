@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pointsman_actors::{
     decide::decide,
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateNews, Objective, Prediction, Query, Tick},
-    stats::{EndpointStats, LiveView, Restored, Snapshot, State, StateFault, Statistics},
+    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateEvent, Objective, Prediction, Query, Tick},
+    stats::{EndpointStats, LiveView, Restored, SavedState, SavedStateError, Snapshot, Statistics},
 };
 use proptest::prelude::*;
 use routing_world::World;
@@ -36,7 +36,7 @@ fn endpoint(model: &str, provider: &str, variant: &str) -> EndpointId {
 
 fn tell(statistics: &mut Statistics, endpoint: EndpointId, start: f64, after: f64, kind: EventKind) {
     let (at, dispatched, predicted) = (at(start + after), at(start), Prediction::NONE);
-    let gate = GateNews::Unmoved;
+    let gate = GateEvent::Unmoved;
     statistics.apply(&Event { endpoint, at, dispatched, in_flight: 1, predicted, expected: 0.0, gate, kind });
 }
 
@@ -78,7 +78,7 @@ fn learned() -> Statistics {
 /// A new process with these endpoints that reads this document.
 fn restarted(names: &str, document: &[u8], age: Duration) -> (Statistics, Restored) {
     let mut statistics = fresh(names);
-    let state = State::parse(document).expect("a document");
+    let state = SavedState::parse(document).expect("a document");
     let restored = statistics.import(&state, LATER, age);
     (statistics, restored)
 }
@@ -270,7 +270,7 @@ fn an_absurd_entry_is_rejected_by_name_and_the_others_are_believed() {
     ];
     for absurd in absurd {
         let text = entry(absurd);
-        let Ok(state) = State::parse(text.as_bytes()) else {
+        let Ok(state) = SavedState::parse(text.as_bytes()) else {
             assert_eq!(absurd, "[]x", "only what is not JSON spoils the whole document");
             continue;
         };
@@ -297,14 +297,14 @@ fn other_knees_cost_only_what_was_known_of_load() {
 
 #[test]
 fn documents_of_others_are_told_apart() {
-    let fault = |text: &[u8]| State::parse(text).expect_err("not a document of ours");
-    assert_eq!(fault(&forged("\"version\":1", "\"version\":2")), StateFault::Version(2));
-    assert_eq!(fault(b"{}"), StateFault::Foreign);
-    assert_eq!(fault(br#"{"format":"something","version":1}"#), StateFault::Foreign);
+    let fault = |text: &[u8]| SavedState::parse(text).expect_err("not a document of ours");
+    assert_eq!(fault(&forged("\"version\":1", "\"version\":2")), SavedStateError::Version(2));
+    assert_eq!(fault(b"{}"), SavedStateError::Foreign);
+    assert_eq!(fault(br#"{"format":"something","version":1}"#), SavedStateError::Foreign);
     for torn in [&b""[..], b"null", b"[1,2]", b"\xff\xfe", b"{\"format\":", br#"{"format":7}"#] {
-        assert!(matches!(fault(torn), StateFault::Torn(_)), "{torn:?}");
+        assert!(matches!(fault(torn), SavedStateError::Torn(_)), "{torn:?}");
     }
-    let faults = [StateFault::Torn("eof".to_owned()), StateFault::Foreign, StateFault::Version(2)];
+    let faults = [SavedStateError::Torn("eof".to_owned()), SavedStateError::Foreign, SavedStateError::Version(2)];
     assert!(faults.iter().all(|fault| !fault.to_string().is_empty()));
 }
 
@@ -312,7 +312,7 @@ fn documents_of_others_are_told_apart() {
 fn a_document_torn_anywhere_is_no_document() {
     let whole = document();
     for end in (0..whole.len()).step_by(7) {
-        assert!(State::parse(&whole[..end]).is_err(), "torn at {end}");
+        assert!(SavedState::parse(&whole[..end]).is_err(), "torn at {end}");
     }
 }
 
@@ -336,7 +336,7 @@ fn deep_nesting_and_huge_documents_end_in_an_answer() {
     let deep =
         [br#"{"format":"pointsman routing memory","version":1,"endpoints":{"acme/a@x":"#.to_vec(), vec![b'['; 200_000]]
             .concat();
-    assert!(State::parse(&deep).is_err());
+    assert!(SavedState::parse(&deep).is_err());
     let many: Vec<String> = (0..50_000).map(|n| format!(r#""stranger/{n}@x":{{"tail":7}}"#)).collect();
     let huge = format!(r#"{{"format":"pointsman routing memory","version":1,"endpoints":{{{}}}}}"#, many.join(","));
     let (_, restored) = restarted(NAMES, huge.as_bytes(), Duration::ZERO);
@@ -391,7 +391,7 @@ proptest! {
         let mut text = document();
         let place = place.index(text.len());
         text[place] = byte;
-        if let Ok(state) = State::parse(&text) {
+        if let Ok(state) = SavedState::parse(&text) {
             let mut statistics = fresh(NAMES);
             statistics.import(&state, LATER, minutes(1));
             for known in stats(&mut statistics) {

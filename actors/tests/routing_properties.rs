@@ -6,10 +6,11 @@ mod routing_world;
 use std::collections::HashSet;
 
 use pointsman_actors::{
-    decide::{ImaginedWorld, decide, decide_to_serve, fill_selection_probabilities, reason_sentence, replay},
+    decide::{decide, decide_to_serve},
     domain::{
         Decision, Modalities, Modality, ModelPattern, Objective, Query, RouteError, RoutingPolicy, Source, Sourced, Usd,
     },
+    explain::{WhatIfWorld, fill_selection_probabilities, reason_sentence, replay},
 };
 use proptest::{prelude::*, sample::select};
 use routing_world::{NOW, World, parameters};
@@ -333,7 +334,7 @@ proptest! {
     fn a_preview_is_what_serving_decides_with_the_same_seed_and_snapshot(endpoints in endpoints(), asked in asked()) {
         let world = world(&endpoints);
         let Some(query) = asked.query(&world) else { return Ok(()) };
-        let shown = ImaginedWorld::real(&world.snapshot, &world.live, &query).decide(NOW, asked.seed);
+        let shown = WhatIfWorld::real(&world.snapshot, &world.live, &query).decide(NOW, asked.seed);
         let served = decide_to_serve(&world.snapshot, &world.live, &query, NOW, asked.seed);
         prop_assert_eq!(&shown, &served, "worlds this small are told whole");
         let (Ok(mut shown), Ok(served)) = (shown, served) else { return Ok(()) };

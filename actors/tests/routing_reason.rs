@@ -5,8 +5,12 @@ mod routing_world;
 
 use expect_test::{Expect, expect};
 use pointsman_actors::{
-    decide::{decide, reason_sentence},
-    domain::{Objective, Objective::*, Preference, Query, Source, Sourced},
+    decide::decide,
+    domain::{
+        Objective::{self, *},
+        Preference, Query, Source, Sourced,
+    },
+    explain::reason_sentence,
 };
 use routing_world::{NOW, World, attempts};
 

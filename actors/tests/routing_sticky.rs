@@ -10,8 +10,13 @@
 mod routing_world;
 
 use pointsman_actors::{
-    decide::{decide, reason_sentence, replay},
-    domain::{Decision, DecisionCode, Objective, Objective::*, Query, Sticky},
+    decide::decide,
+    domain::{
+        Decision, DecisionCode,
+        Objective::{self, *},
+        Query, Sticky,
+    },
+    explain::{reason_sentence, replay},
 };
 use routing_world::{NOW, World};
 

@@ -9,7 +9,9 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 use pointsman_actors::{
     decide::decide,
     domain::{EventKind, Objective, Preference, Query, Source, Sourced, TargetPolicy, Tick},
-    stats::{Claim, LatencyTargets, LiveBoard, LiveView, Snapshot, Statistics, Waited, Wish, splitmix64},
+    stats::{
+        Claim, FirstTokenWait, LatencyTargets, LiveBoard, LiveView, RequestedTarget, Snapshot, Statistics, splitmix64,
+    },
 };
 use routing_world::World;
 
@@ -122,8 +124,8 @@ impl Run {
         }
     }
 
-    fn wish(&self) -> Wish<'_> {
-        Wish { name: "service/auto", objective: Objective::Cheapest, preference: p95(self.bound) }
+    fn wish(&self) -> RequestedTarget<'_> {
+        RequestedTarget { name: "service/auto", objective: Objective::Cheapest, preference: p95(self.bound) }
     }
 
     /// First tokens that came until now are known.
@@ -146,7 +148,7 @@ impl Run {
             let change = self.board.finish(claim, at, whole, &self.snapshot.policy);
             self.statistics.apply(&claim.ended(at, whole, change));
             let policy = TargetPolicy { gain: 0.1, max_margin: 4.0, min_margin: 0.5, reserve: 0.2 };
-            self.targets.observe(&self.wish(), Waited::FirstToken(time), &policy, at);
+            self.targets.observe(&self.wish(), FirstTokenWait::FirstToken(time), &policy, at);
         }
         self.snapshot = self.statistics.snapshot(self.snapshot.version + 1);
     }

@@ -4,11 +4,12 @@
 mod routing_world;
 
 use pointsman_actors::{
-    decide::{Figure, Imagination, ImaginedWorld, Verdict, why_not, why_not_now},
     domain::{
-        Circuit, Decision, Invalid, Objective, Objective::*, OtherPrice, Otherwise, Preference, PriceCeiling, Query,
-        RouteError, Source, Sourced, Usd, Weights, WhatIf,
+        Circuit, Decision, EndpointOverride, Invalid,
+        Objective::{self, *},
+        Preference, PriceCeiling, PriceOverride, Query, RouteError, Source, Sourced, Usd, Weights, WhatIf,
     },
+    explain::{Figure, ResolvedWhatIf, Verdict, WhatIfWorld, why_not, why_not_now},
     stats::{Gate, LiveProvider},
 };
 use routing_world::{NOW, World};
@@ -18,23 +19,23 @@ fn usd(text: &str) -> Usd {
 }
 
 /// An entry about a model or, written `@acme`, a provider.
-fn about(name: &str) -> Otherwise {
+fn about(name: &str) -> EndpointOverride {
     match name.split_once('@') {
-        Some((model, provider)) => Otherwise {
+        Some((model, provider)) => EndpointOverride {
             model: Some(model.to_owned()).filter(|model| !model.is_empty()),
             provider: Some(provider.to_owned()),
-            ..Otherwise::default()
+            ..EndpointOverride::default()
         },
-        None => Otherwise { model: Some(name.to_owned()), ..Otherwise::default() },
+        None => EndpointOverride { model: Some(name.to_owned()), ..EndpointOverride::default() },
     }
 }
 
-fn only(entry: Otherwise) -> WhatIf {
+fn only(entry: EndpointOverride) -> WhatIf {
     WhatIf { endpoints: vec![entry], ..WhatIf::default() }
 }
 
 fn imagined(world: &World, query: &Query, what_if: WhatIf) -> Result<Decision, RouteError> {
-    let imagination = Imagination::new(what_if, world.catalog()).expect("known names");
+    let imagination = ResolvedWhatIf::new(what_if, world.catalog()).expect("known names");
     imagination.world(&world.snapshot, &world.live, query, NOW).decide(NOW, None)
 }
 
@@ -68,13 +69,13 @@ fn another_objective_and_other_weights() {
 
 #[test]
 fn another_price_of_an_endpoint_a_model_or_a_provider() {
-    let half = OtherPrice { factor: Some(0.4), ..OtherPrice::default() };
+    let half = PriceOverride { factor: Some(0.4), ..PriceOverride::default() };
     for name in ["acme/a", "@acme", "acme/a@acme"] {
-        let what_if = only(Otherwise { price: half, ..about(name) });
+        let what_if = only(EndpointOverride { price: half, ..about(name) });
         check(TWO, Cheapest, what_if, "bolt/b acme/a", "acme/a bolt/b");
     }
-    let dear = OtherPrice { completion: Some(usd("0.01")), ..OtherPrice::default() };
-    check(TWO, Cheapest, only(Otherwise { price: dear, ..about("bolt/b") }), "bolt/b acme/a", "acme/a bolt/b");
+    let dear = PriceOverride { completion: Some(usd("0.01")), ..PriceOverride::default() };
+    check(TWO, Cheapest, only(EndpointOverride { price: dear, ..about("bolt/b") }), "bolt/b acme/a", "acme/a bolt/b");
 }
 
 #[test]
@@ -82,9 +83,9 @@ fn filters_see_the_imagined_price() {
     let world = World::of(TWO);
     let mut query = world.query(Cheapest, "");
     query.routing_mut().provider.max_price = PriceCeiling { prompt: Some(usd("0.0000015")), ..PriceCeiling::default() };
-    let cheaper = OtherPrice { prompt: Some(usd("0.000001")), ..OtherPrice::default() };
-    let dearer = OtherPrice { prompt: Some(usd("0.000009")), ..OtherPrice::default() };
-    let entry = |name, price| Otherwise { price, ..about(name) };
+    let cheaper = PriceOverride { prompt: Some(usd("0.000001")), ..PriceOverride::default() };
+    let dearer = PriceOverride { prompt: Some(usd("0.000009")), ..PriceOverride::default() };
+    let entry = |name, price| EndpointOverride { price, ..about(name) };
     assert_eq!(plan(&world, &world.decide(&query)), "bolt/b");
     assert_eq!(plan(&world, &imagined(&world, &query, only(entry("acme/a", cheaper)))), "bolt/b acme/a");
     assert_eq!(plan(&world, &imagined(&world, &query, only(entry("bolt/b", dearer)))), "nothing: max_price max_price");
@@ -92,7 +93,7 @@ fn filters_see_the_imagined_price() {
 
 #[test]
 fn another_state_of_the_circuit() {
-    let circuit = |name, circuit| only(Otherwise { circuit: Some(circuit), ..about(name) });
+    let circuit = |name, circuit| only(EndpointOverride { circuit: Some(circuit), ..about(name) });
     check(TWO, Fastest, circuit("acme/a", Circuit::Open), "acme/a bolt/b", "bolt/b");
     check(TWO, Fastest, circuit("acme/a", Circuit::Cooldown), "acme/a bolt/b", "bolt/b");
     check(TWO, Fastest, circuit("acme/a", Circuit::HalfOpen), "acme/a bolt/b", "acme/a? bolt/b");
@@ -108,13 +109,13 @@ fn a_providers_gate_stays_shut_for_its_other_endpoints() {
     world.live.providers = vec![LiveProvider { gate, failures: 2, last: None }];
     let query = world.query(Fastest, "");
     assert_eq!(plan(&world, &world.decide(&query)), "bolt/b");
-    let what_if = only(Otherwise { circuit: Some(Circuit::Closed), ..about("acme/a") });
+    let what_if = only(EndpointOverride { circuit: Some(Circuit::Closed), ..about("acme/a") });
     assert_eq!(plan(&world, &imagined(&world, &query, what_if)), "acme/a bolt/b");
 }
 
 #[test]
 fn switched_off_and_on() {
-    let off = |name, off| only(Otherwise { off: Some(off), ..about(name) });
+    let off = |name, off| only(EndpointOverride { off: Some(off), ..about(name) });
     check(TWO, Fastest, off("@acme", true), "acme/a bolt/b", "bolt/b");
     check("acme/a off | bolt/b 300ms", Fastest, off("acme/a", false), "bolt/b", "acme/a bolt/b");
     check("acme/a disabled | bolt/b 300ms", Fastest, off("acme/a", false), "bolt/b", "acme/a bolt/b");
@@ -122,16 +123,16 @@ fn switched_off_and_on() {
 
 #[test]
 fn load_beyond_the_knee_saturates() {
-    let busy = only(Otherwise { in_flight: Some(80), ..about("acme/a") });
+    let busy = only(EndpointOverride { in_flight: Some(80), ..about("acme/a") });
     check("acme/a 100ms knee4 | bolt/b 300ms", Fastest, busy, "acme/a bolt/b", "bolt/b");
-    let idle = only(Otherwise { in_flight: Some(0), ..about("acme/a") });
+    let idle = only(EndpointOverride { in_flight: Some(0), ..about("acme/a") });
     check("acme/a 100ms knee4 k80 | bolt/b 300ms", Fastest, idle, "bolt/b", "acme/a bolt/b");
 }
 
 #[test]
 fn an_imagined_figure_is_the_predicted_one() {
     let world = World::of("acme/a 100ms 100tps k9 knee3 late3 bad2 | bolt/b 300ms unseen");
-    let entry = |name| Otherwise {
+    let entry = |name| EndpointOverride {
         first_token: Some(0.75),
         tokens_per_second: Some(42.0),
         failure_probability: Some(0.125),
@@ -153,9 +154,11 @@ fn an_imagined_figure_is_the_predicted_one() {
 fn names_that_mean_nobody_are_refused_with_those_there_are() {
     let world = World::of("acme/small@acme | acme/small@bolt | core/large");
     let refused = |name| -> Invalid {
-        let entries =
-            vec![Otherwise { off: Some(true), ..about("core/large") }, Otherwise { off: Some(true), ..about(name) }];
-        Imagination::new(WhatIf { endpoints: entries, ..WhatIf::default() }, world.catalog()).unwrap_err()
+        let entries = vec![
+            EndpointOverride { off: Some(true), ..about("core/large") },
+            EndpointOverride { off: Some(true), ..about(name) },
+        ];
+        ResolvedWhatIf::new(WhatIf { endpoints: entries, ..WhatIf::default() }, world.catalog()).unwrap_err()
     };
     for (name, param, message, allowed) in [
         ("acme/smal", "model", "No model is called 'acme/smal'.", &["acme/small"][..]),
@@ -176,12 +179,13 @@ fn names_that_mean_nobody_are_refused_with_those_there_are() {
 fn imagine(figure: Figure, from: f64, to: f64, name: &str) -> WhatIf {
     let entry = about(name);
     match figure {
-        Figure::Price => {
-            only(Otherwise { price: OtherPrice { factor: Some(to / from), ..OtherPrice::default() }, ..entry })
-        }
-        Figure::FirstToken => only(Otherwise { first_token: Some(to), ..entry }),
-        Figure::TokensPerSecond => only(Otherwise { tokens_per_second: Some(to), ..entry }),
-        Figure::FailureProbability => only(Otherwise { failure_probability: Some(to), ..entry }),
+        Figure::Price => only(EndpointOverride {
+            price: PriceOverride { factor: Some(to / from), ..PriceOverride::default() },
+            ..entry
+        }),
+        Figure::FirstToken => only(EndpointOverride { first_token: Some(to), ..entry }),
+        Figure::TokensPerSecond => only(EndpointOverride { tokens_per_second: Some(to), ..entry }),
+        Figure::FailureProbability => only(EndpointOverride { failure_probability: Some(to), ..entry }),
         Figure::LatencyWeight => WhatIf { weights: Some(Weights { latency: to, cost: 1.0 - to }), ..WhatIf::default() },
     }
 }
@@ -197,7 +201,7 @@ fn what_would_win_wins_when_it_is_imagined_and_a_little_less_does_not() {
     for (text, objective) in worlds.into_iter().flat_map(|text| Objective::ALL.map(|objective| (text, objective))) {
         let world = World::of(text);
         let query = Query { weights: Weights { latency: 1.0, cost: 2.0 }, ..world.query(objective, "") };
-        let real = ImaginedWorld::real(&world.snapshot, &world.live, &query);
+        let real = WhatIfWorld::real(&world.snapshot, &world.live, &query);
         let decided = real.decide(NOW, None);
         for name in ["acme/a", "bolt/b", "core/c"].into_iter().filter(|name| text.contains(name)) {
             let answer = why_not_now(name, &real, &decided, NOW, None);
@@ -226,7 +230,7 @@ fn whoever_misses_a_preference_hears_the_figure_that_would_meet_it() {
     let value = Preference { p50: Some(0.2), ..Preference::default() };
     let mut query = world.query(Fastest, "");
     query.routing_mut().preferred_max_latency = Some(Sourced { value, source: Source::TopLevel });
-    let real = ImaginedWorld::real(&world.snapshot, &world.live, &query);
+    let real = WhatIfWorld::real(&world.snapshot, &world.live, &query);
     let answer = why_not_now("acme", &real, &real.decide(NOW, None), NOW, None);
     assert_eq!(answer.reason, "preference_missed");
     let changes: Vec<_> = answer.would_win_if.iter().map(|change| (change.figure, change.to)).collect();
@@ -248,7 +252,7 @@ fn beside_a_probe_every_change_is_an_improvement_that_wins_once_nobody_is_probed
     let mut tried = 0;
     for objective in Objective::ALL {
         let query = world.query(objective, "");
-        let real = ImaginedWorld::real(&world.snapshot, &world.live, &query);
+        let real = WhatIfWorld::real(&world.snapshot, &world.live, &query);
         let decided = real.decide(NOW, None);
         assert_eq!(plan(&world, &decided).split(' ').nth(1), Some("core/c"), "the sounder one is called second");
         assert_eq!(why_not_now("bolt/b", &real, &decided, NOW, None).reason, "probe");

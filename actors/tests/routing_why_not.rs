@@ -5,8 +5,13 @@ mod routing_world;
 
 use expect_test::{Expect, expect};
 use pointsman_actors::{
-    decide::{Change, Figure, Verdict, WhyNot, decide_to_serve, replay, why_not, why_not_after, why_not_in},
-    domain::{ApiType, Decision, EndpointId, Objective, Objective::*, Preference, Query, Source, Sourced, Weights},
+    decide::decide_to_serve,
+    domain::{
+        ApiType, Decision, EndpointId,
+        Objective::{self, *},
+        Preference, Query, Source, Sourced, Weights,
+    },
+    explain::{Counterfactual, Figure, Verdict, WhyNot, replay, why_not, why_not_after, why_not_in},
 };
 use routing_world::{NOW, World, attempts};
 
@@ -595,7 +600,7 @@ fn every_change_makes_the_loser_win_and_a_little_less_does_not() {
         for answer in ["acme", "bolt", "core"].map(|name| ask(&world, &query, 0, name)) {
             let Some((_, id)) = answer.about.filter(|_| answer.verdict == Verdict::Lost) else { continue };
             assert!(answer.would_win_if.iter().map(|change| change.relative().abs()).is_sorted());
-            for Change { figure, from, to } in answer.would_win_if {
+            for Counterfactual { figure, from, to } in answer.would_win_if {
                 let chosen = |to| replay(&with(&decision, id, figure, from, to), &world.snapshot.policy).choice();
                 let less = to + 0.01 * (from - to);
                 assert_eq!(

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use actix_web::HttpResponse;
-use pointsman_actors::{provider_health::ReadCalibrations, stats::Calibrations};
+use pointsman_actors::{actors::provider_health::ReadCalibrations, stats::Calibrations};
 
 use super::{answer::uncached, calibration_view::CalibrationsBody};
 use crate::{ask::ask, auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};

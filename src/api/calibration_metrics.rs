@@ -96,7 +96,8 @@ mod tests {
     use pointsman_actors::stats::{EndpointCalibration, FailureAccuracy};
     use prometheus::{Encoder as _, TextEncoder};
 
-    use super::{super::samples::catalog, *};
+    use super::*;
+    use crate::api::samples::catalog;
 
     #[test]
     fn gauges_name_the_endpoint_and_the_prediction_and_leave_out_what_was_not_judged() {

@@ -171,7 +171,8 @@ mod tests {
     use expect_test::expect;
     use pointsman_actors::stats::EndpointCalibration;
 
-    use super::{super::samples::catalog, *};
+    use super::*;
+    use crate::api::samples::catalog;
 
     fn calibration() -> Calibration {
         let accuracy =

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Instant};
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
+    actors::router::Routed,
     dialect::{ChatRequest, Form, StreamOptions, UsageChunk},
     domain::ApiType,
-    router::Routed,
 };
 
 use super::route_metadata;

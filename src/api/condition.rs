@@ -1,6 +1,6 @@
 //! One word for how an endpoint or a provider stands.
 
-use pointsman_actors::{domain::Circuit, stats::Standing};
+use pointsman_actors::{domain::Circuit, stats::LiveStatus};
 
 /// How it stands, for people and monitors; the routing reads the numbers instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,7 +34,7 @@ impl Condition {
     }
 
     /// The condition behind what an endpoint or provider shows.
-    pub(crate) fn of_standing(standing: Standing, success_rate: Option<f64>) -> Condition {
+    pub(crate) fn of_standing(standing: LiveStatus, success_rate: Option<f64>) -> Condition {
         if standing.config_fault {
             return Condition::Down;
         }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_cooling_or_silent_endpoint_is_degraded_and_one_that_refuses_our_key_is_down() {
-        let standing = Standing {
+        let standing = LiveStatus {
             circuit: Circuit::Closed,
             open_until: None,
             cooldown_until: None,
@@ -93,9 +93,9 @@ mod tests {
             in_flight: 0,
         };
         assert_eq!(Condition::of_standing(standing, Some(1.0)), Condition::Healthy);
-        let cooling = Standing { cooldown_until: Some(Tick(1)), ..standing };
+        let cooling = LiveStatus { cooldown_until: Some(Tick(1)), ..standing };
         assert_eq!(Condition::of_standing(cooling, Some(1.0)), Condition::Degraded);
-        assert_eq!(Condition::of_standing(Standing { silent: true, ..standing }, Some(1.0)), Condition::Degraded);
-        assert_eq!(Condition::of_standing(Standing { config_fault: true, ..standing }, None), Condition::Down);
+        assert_eq!(Condition::of_standing(LiveStatus { silent: true, ..standing }, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::of_standing(LiveStatus { config_fault: true, ..standing }, None), Condition::Down);
     }
 }

@@ -170,12 +170,10 @@ impl ToolChoiceBody {
 mod tests {
     use expect_test::expect;
 
-    use super::{
-        super::{
-            offer::Names,
-            samples::{catalog, readings, today},
-        },
-        *,
+    use super::*;
+    use crate::api::{
+        offer::Names,
+        samples::{catalog, readings, today},
     };
 
     #[test]

@@ -2,8 +2,8 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
-    decide::{reason_sentence, why_not_after},
     domain::Generation,
+    explain::{reason_sentence, why_not_after},
 };
 
 use super::{answer::uncached, explain_view::ExplainBody, why_not_view};

@@ -2,8 +2,8 @@
 //! every number behind them.
 
 use pointsman_actors::{
-    decide::WhyNot,
     domain::{Catalog, CostBreakdown, Generation, GenerationStatus, Usage},
+    explain::WhyNot,
 };
 use serde::Serialize;
 
@@ -186,10 +186,8 @@ impl UsageBody {
 mod tests {
     use expect_test::expect;
 
-    use super::{
-        super::{route_samples::generation, samples::catalog},
-        *,
-    };
+    use super::*;
+    use crate::api::{route_samples::generation, samples::catalog};
 
     #[test]
     fn an_explanation_has_the_eight_fields_and_the_numbers_behind_them() {

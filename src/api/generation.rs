@@ -1,7 +1,7 @@
 //! `GET /generation`: the whole record of a generation.
 
 use actix_web::{HttpRequest, HttpResponse};
-use pointsman_actors::decide::reason_sentence;
+use pointsman_actors::explain::reason_sentence;
 
 use super::{answer::uncached, generation_view::GenerationBody};
 use crate::{auth::Authorized, config::Scope, error::ApiError, gateway::Worker, lookup};

@@ -177,10 +177,8 @@ mod tests {
     use expect_test::expect;
     use serde_json::Value;
 
-    use super::{
-        super::{route_samples::generation, samples::catalog},
-        *,
-    };
+    use super::*;
+    use crate::api::{route_samples::generation, samples::catalog};
 
     /// The keys of which the absence of any one makes an SDK refuse the record.
     const REQUIRED: [&str; 42] = [

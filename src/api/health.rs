@@ -8,7 +8,7 @@ use actix_web::{
     },
 };
 use futures_util::future::join_all;
-use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
+use pointsman_actors::actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
 use serde::Serialize;
 
 use super::{

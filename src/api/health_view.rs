@@ -2,7 +2,7 @@
 
 use pointsman_actors::{
     domain::{Catalog, Provider, ProviderState},
-    stats::{ErrorCounts, LastError, Quantiles, Standing, Summary},
+    stats::{ErrorCounts, LastError, LiveStatus, Quantiles, Summary},
 };
 use serde::Serialize;
 
@@ -138,7 +138,7 @@ impl<'a> EndpointHealthBody<'a> {
 impl MeasuredBody {
     fn new(reading: Reading<'_>, clocks: Clocks) -> MeasuredBody {
         let Reading { summary, standing, condition } = reading;
-        let Standing { circuit, open_until, cooldown_until, silent, in_flight, .. } = standing;
+        let LiveStatus { circuit, open_until, cooldown_until, silent, in_flight, .. } = standing;
         let Summary { latency, first_token, throughput, .. } = summary;
         MeasuredBody {
             state: condition.as_str(),
@@ -189,10 +189,8 @@ impl LastErrorBody {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::{
-        super::samples::{catalog, readings},
-        *,
-    };
+    use super::*;
+    use crate::api::samples::{catalog, readings};
 
     fn check(body: &impl Serialize, expected: Expect) {
         expected.assert_eq(&serde_json::to_string_pretty(body).unwrap());

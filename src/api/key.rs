@@ -1,7 +1,7 @@
 //! `GET /key` and `GET /credits`: what the calling key may do, and what it has spent.
 
 use actix_web::HttpResponse;
-use pointsman_actors::ledger::{ReadSpending, Spent};
+use pointsman_actors::actors::ledger::{ReadSpending, Spent};
 use serde::Serialize;
 
 use super::{
@@ -51,17 +51,17 @@ mod tests {
 
     use actix::Actor as _;
     use pointsman_actors::{
+        actors::{
+            ledger::{Ledger, MemoryStore, Records},
+            mailbox::{MailboxDepth, Undelivered},
+        },
         domain::{Generation, GenerationStatus},
-        ledger::{Ledger, MemoryStore, Records},
-        mailbox::{MailboxDepth, Undelivered},
     };
 
-    use super::{
-        super::{
-            route_samples::generation,
-            samples::{catalog, usd},
-        },
-        *,
+    use super::*;
+    use crate::api::{
+        route_samples::generation,
+        samples::{catalog, usd},
     };
 
     fn batch(records: Vec<Generation>) -> Records {

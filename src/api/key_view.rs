@@ -2,7 +2,7 @@
 //! there too: nobody brings keys of their own, and nobody has a budget.
 
 use chrono::SecondsFormat;
-use pointsman_actors::ledger::Spent;
+use pointsman_actors::actors::ledger::Spent;
 use serde::Serialize;
 
 use super::{model_entry::Absent, number::Dollars};

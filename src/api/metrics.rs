@@ -1,7 +1,7 @@
 //! `GET /metrics`: Prometheus text format 0.0.4.
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
-use pointsman_actors::{domain::Catalog, ledger::CountRecords, stats::LiveView};
+use pointsman_actors::{actors::ledger::CountRecords, domain::Catalog, stats::LiveView};
 
 use super::{calibration_metrics, memory, slo_metrics};
 use crate::{

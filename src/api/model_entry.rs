@@ -201,12 +201,10 @@ impl DefaultParametersBody {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::{
-        super::{
-            offer::Names,
-            samples::{catalog, today},
-        },
-        *,
+    use super::*;
+    use crate::api::{
+        offer::Names,
+        samples::{catalog, today},
     };
 
     fn check(id: &str, expected: Expect) {

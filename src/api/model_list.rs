@@ -180,12 +180,10 @@ fn missing_last<T>(a: Option<T>, b: Option<T>, compare: impl Fn(&T, &T) -> Order
 mod tests {
     use proptest::prelude::*;
 
-    use super::{
-        super::{
-            offer::Names,
-            samples::{catalog, readings, today},
-        },
-        *,
+    use super::*;
+    use crate::api::{
+        offer::Names,
+        samples::{catalog, readings, today},
     };
     use pointsman_actors::domain::Modalities;
 

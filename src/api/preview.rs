@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
-    decide::{Imagination, fill_selection_probabilities, reason_sentence},
+    actors::router::{Preview, PreviewedDecision},
     dialect::{ChatRequest, Form},
     domain::{Catalog, Tick},
-    router::{Foreseen, Preview},
+    explain::{ResolvedWhatIf, fill_selection_probabilities, reason_sentence},
 };
 
 use super::{
@@ -66,14 +66,14 @@ pub async fn show(
     Ok(uncached(&PreviewBody::new(asked, &actual, imagined.as_ref())))
 }
 
-fn imagination(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<Imagination>>, ApiError> {
-    let resolved = chat.what_if.take().map(|what_if| Imagination::new(*what_if, catalog));
+fn imagination(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<ResolvedWhatIf>>, ApiError> {
+    let resolved = chat.what_if.take().map(|what_if| ResolvedWhatIf::new(*what_if, catalog));
     Ok(resolved.transpose()?.map(Box::new))
 }
 
 /// A decision with everything that is told about it.
-fn told(foreseen: Foreseen, work: &Work, now: Tick) -> Told {
-    let Foreseen { mut decided, snapshot, why_not } = foreseen;
+fn told(foreseen: PreviewedDecision, work: &Work, now: Tick) -> Told {
+    let PreviewedDecision { mut decided, snapshot, why_not } = foreseen;
     let (reason, nearest) = match &mut decided {
         Ok(decision) => {
             fill_selection_probabilities(decision, &snapshot.policy);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pointsman_actors::{
-    decide::WhyNot,
     domain::{Catalog, Decision, EndpointId, RouteError},
+    explain::WhyNot,
 };
 use serde::Serialize;
 
@@ -170,16 +170,14 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use pointsman_actors::domain::{Detail, Excluded, ExclusionReason};
+    use pointsman_actors::domain::{Excluded, ExclusionDetail, ExclusionReason};
 
     use crate::error::Constraint;
 
-    use super::{
-        super::{
-            route_samples::{decision, query},
-            samples::catalog,
-        },
-        *,
+    use super::*;
+    use crate::api::{
+        route_samples::{decision, query},
+        samples::catalog,
     };
 
     const ASKED: Asked<'_> = Asked { model: "auto", at: 1_763_629_500, top_n: None, warnings: &[] };
@@ -197,7 +195,7 @@ mod tests {
             index: 5,
             endpoint: catalog().endpoint(5).unwrap().id,
             reason: ExclusionReason::ProviderOff,
-            detail: Detail::Sentence("ACME_KEY is not set".into()),
+            detail: ExclusionDetail::Sentence("ACME_KEY is not set".into()),
         };
         let error = RouteError { query: Box::new(query()), excluded: vec![off], opens: None };
         let sentence = "beta/old on Beta Cloud would be left without max_price (2 above 1).".to_owned();

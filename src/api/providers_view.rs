@@ -47,7 +47,8 @@ impl<'a> ProviderEntry<'a> {
 mod tests {
     use expect_test::expect;
 
-    use super::{super::samples::catalog, *};
+    use super::*;
+    use crate::api::samples::catalog;
 
     #[test]
     fn the_providers_that_are_on_are_listed_with_every_key() {

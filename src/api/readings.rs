@@ -7,9 +7,9 @@ use std::{
 
 use chrono::{DateTime, SecondsFormat};
 use pointsman_actors::{
+    actors::provider_health::ReadFigures,
     domain::{Catalog, Tick},
-    provider_health::ReadFigures,
-    stats::{Figures, LiveView, Standing, Summary},
+    stats::{Figures, LiveStatus, LiveView, Summary},
 };
 
 use super::condition::Condition;
@@ -27,7 +27,7 @@ pub(crate) struct Readings {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) summary: &'a Summary,
-    pub(crate) standing: Standing,
+    pub(crate) standing: LiveStatus,
     pub(crate) condition: Condition,
 }
 
@@ -89,7 +89,7 @@ impl Readings {
 }
 
 impl<'a> Reading<'a> {
-    fn new(summary: Option<&'a Summary>, standing: Standing) -> Reading<'a> {
+    fn new(summary: Option<&'a Summary>, standing: LiveStatus) -> Reading<'a> {
         let summary = summary.unwrap_or(&NOTHING);
         Reading { summary, standing, condition: Condition::of_standing(standing, summary.success_rate) }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse};
-use pointsman_actors::decide::replay;
+use pointsman_actors::explain::replay;
 use serde::Serialize;
 
 use super::answer::{Data, uncached};

@@ -4,8 +4,8 @@
 use actix_web::HttpRequest;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use pointsman_actors::{
+    actors::router::Routed,
     domain::{AttemptRecord, Catalog, Generation},
-    router::Routed,
 };
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pointsman_actors::domain::{
-    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode, Detail,
-    Excluded, ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs, Objective, Omitted,
-    OutputSpread, Prediction, ProviderPolicy, Query, RoutingParameters, ScoreTerms, ScoreUnit, Source, Sourced, Target,
-    Usage, Usd, Weights,
+    ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode,
+    Excluded, ExclusionDetail, ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs,
+    Objective, OmittedCandidates, OutputSpread, Prediction, ProviderPolicy, Query, RoutingParameters, ScoreTerms,
+    ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use super::samples::{today, usd};
@@ -57,12 +57,12 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         candidates: vec![candidate(catalog, 0, 0.000_005_1), candidate(catalog, 1, 0.000_007_3)],
         rivals: Vec::new(),
         standby: Vec::new(),
-        omitted: Omitted::default(),
+        omitted: OmittedCandidates::default(),
         excluded: vec![Excluded {
             index: 3,
             endpoint: catalog.endpoint(3).unwrap().id,
             reason: ExclusionReason::BlockedModel,
-            detail: Detail::Matches("beta/*".parse().unwrap()),
+            detail: ExclusionDetail::Matches("beta/*".parse().unwrap()),
         }],
         prompt_tokens: 812,
         streamed: true,

@@ -7,8 +7,8 @@
 use pointsman_actors::{
     decide::place_and_grade,
     domain::{
-        AttemptRecord, Candidate, Catalog, Decision, Detail, Endpoint, Excluded, Generation, Health, Price, Pricing,
-        RoutingParameters, Saving, ScoreTerm,
+        AttemptRecord, Candidate, Catalog, Decision, Endpoint, Excluded, ExclusionDetail, Generation, Health, Price,
+        Pricing, RoutingParameters, Saving, ScoreTerm,
     },
 };
 use serde::Serialize;
@@ -156,7 +156,7 @@ pub(crate) struct ExcludedBody<'a> {
     #[serde(flatten)]
     endpoint: Named<'a>,
     reason: &'static str,
-    detail: Text<&'a Detail>,
+    detail: Text<&'a ExclusionDetail>,
     /// When time alone will have lifted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     opens_in_ms: Option<Figure>,
@@ -361,12 +361,10 @@ impl PricePairBody {
 mod tests {
     use expect_test::expect;
 
-    use super::{
-        super::{
-            route_samples::{decision, generation},
-            samples::catalog,
-        },
-        *,
+    use super::*;
+    use crate::api::{
+        route_samples::{decision, generation},
+        samples::catalog,
     };
 
     #[test]

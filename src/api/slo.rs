@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use pointsman_actors::{
     domain::{Alias, Objective, Source, Sourced},
-    stats::{Tally, TargetReport, WINDOWS, Wish},
+    stats::{RequestedTarget, Tally, TargetReport, WINDOWS},
 };
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
 fn configured(alias: &Alias, default: Objective) -> Vec<TargetReport> {
     let Some(value) = alias.preferred_max_latency else { return Vec::new() };
     let preference = Sourced { value, source: Source::Alias };
-    Wish { name: &alias.id, objective: alias.objective.unwrap_or(default), preference }.unasked().collect()
+    RequestedTarget { name: &alias.id, objective: alias.objective.unwrap_or(default), preference }.unasked().collect()
 }
 
 fn is_same(one: &TargetReport, other: &TargetReport) -> bool {

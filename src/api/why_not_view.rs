@@ -2,8 +2,8 @@
 
 use actix_web::{HttpRequest, web::Query};
 use pointsman_actors::{
-    decide::{Change, Figure as Changed, Margin, WhyNot},
     domain::{AttemptRecord, Catalog, EndpointId},
+    explain::{Counterfactual, Figure as Changed, Margin, WhyNot},
 };
 use serde::{Deserialize, Serialize};
 
@@ -135,7 +135,7 @@ impl<'a> MarginBody<'a> {
 
 impl ChangeBody {
     /// In the names and units of `what_if`, so that it can be imagined as it stands.
-    fn new(change: &Change) -> ChangeBody {
+    fn new(change: &Counterfactual) -> ChangeBody {
         let (name, unit, scale) = match change.figure {
             Changed::Price => ("price", "usd", 1.0),
             Changed::FirstToken => ("ttft_ms", "ms", 1e3),

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use pointsman_actors::{decide::replay, domain::GenerationId};
+use pointsman_actors::{domain::GenerationId, explain::replay};
 use serde::Deserialize;
 
 use super::{Answer, EXIT_CONFIGURATION, EXIT_DIFFERENT};

@@ -109,10 +109,8 @@ fn lies_in(section: &str, key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{fault::Faults, tree},
-        *,
-    };
+    use super::*;
+    use crate::config::{fault::Faults, tree};
 
     fn written(toml: &str) -> Written {
         Written::of(&tree::read(toml, "test", &Faults::default()))

@@ -4,9 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
+    actors::router::Routed,
     dialect::Outcome,
     domain::{AttemptReason, AttemptRecord, Endpoint, Event, EventKind, GenerationId, Tick, Usage, Usd},
-    router::Routed,
     stats::{Claim, QuotaReport},
 };
 

@@ -7,9 +7,9 @@ use std::{
 
 use bytes::Bytes;
 use pointsman_actors::{
+    actors::router::Routed,
     dialect::AnswerContext,
     domain::{Endpoint, Generation, Model, Provider},
-    router::Routed,
 };
 
 use crate::{

@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
-use pointsman_actors::router::Routed;
+use pointsman_actors::actors::router::Routed;
 
 use crate::{
     dispatch::{

@@ -12,9 +12,9 @@ use actix_web::{HttpResponse, http::header};
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
+    actors::relay::{Aborted, Ending, Feed, FeedStream, Observer, Opened, Relay, RelayBody, RelayLimits, Unopened},
     dialect::{AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
     domain::Generation,
-    relay::{Aborted, Ending, Feed, FeedStream, Observer, Opened, Relay, RelayBody, RelayLimits, Unopened},
 };
 
 use crate::{

@@ -8,9 +8,9 @@ mod paid;
 use std::time::{Duration, Instant};
 
 use pointsman_actors::{
+    actors::router::Routed,
     decide,
     domain::{AttemptReason, Candidate, ExclusionReason, FailureKind, Next},
-    router::Routed,
 };
 
 use crate::{

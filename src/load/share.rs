@@ -17,7 +17,7 @@ use std::{
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use bytes::Bytes;
-use pointsman_actors::relay::Account;
+use pointsman_actors::actors::relay::Account;
 
 use super::{Load, Shed};
 use crate::{

@@ -2,7 +2,7 @@
 //!
 //! The page `/route/replay` writes it and `pointsman replay` reads it, so that a decision can be made again in another
 //! process, on another machine. What a replay does not use (parameters, refusals, figures shown to people) is not in
-//! it. How a decision is made again is [`pointsman_actors::decide::replay`].
+//! it. How a decision is made again is [`pointsman_actors::explain::replay`].
 
 mod candidate;
 mod exact;

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use pointsman_actors::{
-    decide::{Difference, Lost, Replay},
     domain::EndpointId,
+    explain::{Difference, MissingInput, Replay},
 };
 use serde::Serialize;
 
@@ -120,10 +120,10 @@ impl Differing {
     }
 }
 
-fn lost(lost: &Lost) -> String {
+fn lost(lost: &MissingInput) -> String {
     match lost {
-        Lost::Candidates => "the record holds no candidate".to_owned(),
-        Lost::Policy { recorded, given } => {
+        MissingInput::Candidates => "the record holds no candidate".to_owned(),
+        MissingInput::Policy { recorded, given } => {
             format!("it was made under policy {recorded}, and only policy {given} is at hand")
         }
     }

@@ -255,7 +255,8 @@ fn stop(events: &[Event], after: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tools::ToolCall, *};
+    use super::*;
+    use crate::simulation::tools::ToolCall;
 
     fn answer(choices: Vec<Choice>) -> Answer {
         let (id, model) = ("chatcmpl-1".to_owned(), "hare-1".to_owned());

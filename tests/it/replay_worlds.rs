@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use pointsman::recorded::Recorded;
 use pointsman_actors::{
-    decide::{decide_to_serve, replay, splitmix64},
+    decide::{decide_to_serve, splitmix64},
     domain::{Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, Sticky, Weights},
+    explain::replay,
 };
 use routing_world::{NOW, World};
 

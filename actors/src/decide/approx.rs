@@ -18,7 +18,7 @@ fn exp(x: f64) -> f64 {
 
 /// The natural logarithm of a positive `x`, to five digits after the point.
 #[inline]
-pub(super) fn ln(x: f64) -> f64 {
+pub(crate) fn ln(x: f64) -> f64 {
     // The float of these bits is 2^52, plus whatever stands in the lowest of them.
     const WHOLE: u64 = 1075 << MANTISSA;
     const WHOLE_AND_BIAS: f64 = 4_503_599_627_370_496.0 + 1023.0;
@@ -36,7 +36,7 @@ pub(super) fn ln(x: f64) -> f64 {
 
 /// The share of the standard normal distribution below `z`, to 0.00015 (Bowling et al., 2009).
 #[inline]
-pub(super) fn normal_share(z: f64) -> f64 {
+pub(crate) fn normal_share(z: f64) -> f64 {
     1.0 / (1.0 + exp(-z * (1.5976 + 0.07056 * z * z)))
 }
 

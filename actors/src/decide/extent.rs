@@ -4,15 +4,15 @@
 //! others only who they are: writing down a hundred candidates takes as long as judging them.
 
 use super::{
+    candidate::PoolCandidate,
     plan::{Plan, best_ones},
-    ranks::Order,
-    row::Row,
+    ranking::Ranking,
 };
-use crate::domain::{EndpointId, Omitted};
+use crate::domain::{EndpointId, OmittedCandidates};
 
 /// How much of a plan is written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(crate) enum RecordScope {
     /// Everybody.
     Whole,
     /// The best ones; whoever would have been chosen without noise; and the best at other providers, in case those of
@@ -24,8 +24,12 @@ pub(super) enum Extent {
 const OTHER_PROVIDERS: usize = 8;
 
 /// Who of this plan is written out, each with its place, which ascend. There are so many providers.
-pub(super) fn told<'r, 'a>(plan: &mut Plan<'r, 'a>, extent: Extent, providers: usize) -> Vec<(usize, &'r Row<'a>)> {
-    let room = if extent == Extent::Whole { plan.order.len() } else { best_ones(plan.attempts as usize) };
+pub(crate) fn told<'r, 'a>(
+    plan: &mut Plan<'r, 'a>,
+    extent: RecordScope,
+    providers: usize,
+) -> Vec<(usize, &'r PoolCandidate<'a>)> {
+    let room = if extent == RecordScope::Whole { plan.order.len() } else { best_ones(plan.attempts as usize) };
     let room = room.min(plan.order.len());
     let mut told = Vec::with_capacity(room + OTHER_PROVIDERS + 1);
     told.extend(plan.order.first.iter().copied().enumerate().take(room));
@@ -38,7 +42,11 @@ pub(super) fn told<'r, 'a>(plan: &mut Plan<'r, 'a>, extent: Extent, providers: u
 }
 
 /// Adds who else is wanted of this order; `None` if it takes the whole of it to tell them from those they tie with.
-fn add<'r, 'a>(told: &mut Vec<(usize, &'r Row<'a>)>, order: &Order<'r, 'a>, mut wanted: Wanted) -> Option<()> {
+fn add<'r, 'a>(
+    told: &mut Vec<(usize, &'r PoolCandidate<'a>)>,
+    order: &Ranking<'r, 'a>,
+    mut wanted: Wanted,
+) -> Option<()> {
     let others = order.first.iter().copied().enumerate().skip(told.len());
     for (place, row) in others {
         if wanted.is_nobody() {
@@ -59,7 +67,7 @@ fn add<'r, 'a>(told: &mut Vec<(usize, &'r Row<'a>)>, order: &Order<'r, 'a>, mut 
 }
 
 /// Whoever else is in the order.
-pub(super) fn omitted(order: Order<'_, '_>, told: &[(usize, &Row<'_>)]) -> Omitted {
+pub(crate) fn omitted(order: Ranking<'_, '_>, told: &[(usize, &PoolCandidate<'_>)]) -> OmittedCandidates {
     let among_first = told.partition_point(|(place, _)| *place < order.first.len());
     let (among_first, behind) = told.split_at_checked(among_first).unwrap_or_default();
     let (first, mut omitted) = order.apart();
@@ -72,7 +80,7 @@ pub(super) fn omitted(order: Order<'_, '_>, told: &[(usize, &Row<'_>)]) -> Omitt
         omitted.extend((from as u64..).zip(between.iter().map(|row| row.endpoint())));
         from = place + 1;
     }
-    Omitted::by_rank(omitted)
+    OmittedCandidates::by_rank(omitted)
 }
 
 /// Who is wanted beside those who are told already.
@@ -86,7 +94,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn beside(told: &[(usize, &Row<'_>)], calm_best: Option<EndpointId>, providers: usize) -> Wanted {
+    fn beside(told: &[(usize, &PoolCandidate<'_>)], calm_best: Option<EndpointId>, providers: usize) -> Wanted {
         let mut wanted = Wanted { calm_best, known: vec![false; providers], room: providers };
         told.iter().for_each(|(_, row)| _ = wanted.take(row));
         wanted.room = wanted.room.min(OTHER_PROVIDERS);
@@ -97,13 +105,13 @@ impl Wanted {
         self.room == 0 && self.calm_best.is_none()
     }
 
-    fn has(&self, row: &Row<'_>) -> bool {
+    fn has(&self, row: &PoolCandidate<'_>) -> bool {
         let at_other = || self.known.get(row.provider() as usize).is_some_and(|known| !known);
         self.room > 0 && at_other() || self.calm_best == Some(row.endpoint())
     }
 
     /// Whether this one is wanted; then it is no longer, nor is another one at its provider.
-    fn take(&mut self, row: &Row<'_>) -> bool {
+    fn take(&mut self, row: &PoolCandidate<'_>) -> bool {
         let known = self.known.get_mut(row.provider() as usize).filter(|known| self.room > 0 && !**known);
         let is_new = known.is_some_and(|known| !std::mem::replace(known, true));
         self.room -= usize::from(is_new);

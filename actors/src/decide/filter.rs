@@ -6,30 +6,30 @@
 
 use crate::{
     domain::{
-        Alias, ApiType, Catalog, DataCollection, Detail, Endpoint, ExclusionReason, Modalities, Modality, Model,
-        ModelPattern, ParameterSet, Provider, ProviderState, Query, Usd,
+        Alias, ApiType, Catalog, DataCollection, Endpoint, ExclusionDetail, ExclusionReason, Modalities, Modality,
+        Model, ModelPattern, ParameterSet, Provider, ProviderState, Query, Usd,
     },
     stats::{Facts, LengthClass, OutputLengths},
 };
 
 /// Why, and the figure or pattern behind it.
-pub(super) type Refusal = (ExclusionReason, Detail);
+pub(crate) type Refusal = (ExclusionReason, ExclusionDetail);
 
 /// An endpoint with what it belongs to.
 #[derive(Clone, Copy)]
-pub(super) struct Subject<'a> {
+pub(crate) struct CatalogEndpoint<'a> {
     pub endpoint: &'a Endpoint,
     pub model: &'a Model,
     pub provider: &'a Provider,
 }
 
-impl<'a> Subject<'a> {
-    pub(super) fn of(catalog: &'a Catalog, endpoint: &'a Endpoint) -> Option<Subject<'a>> {
-        Some(Subject { endpoint, model: catalog.model_of(endpoint)?, provider: catalog.provider_of(endpoint)? })
+impl<'a> CatalogEndpoint<'a> {
+    pub(crate) fn of(catalog: &'a Catalog, endpoint: &'a Endpoint) -> Option<CatalogEndpoint<'a>> {
+        Some(CatalogEndpoint { endpoint, model: catalog.model_of(endpoint)?, provider: catalog.provider_of(endpoint)? })
     }
 
     /// Whether an entry of a provider list names it: slug, display name, or `slug/variant`.
-    pub(super) fn is_named(&self, entry: &str) -> bool {
+    pub(crate) fn is_named(&self, entry: &str) -> bool {
         self.provider.is_named(entry, &self.endpoint.variant)
     }
 
@@ -39,66 +39,72 @@ impl<'a> Subject<'a> {
 }
 
 /// One reason for refusal.
-struct Check {
+struct FilterRule {
     /// Whether the request gives it anything to look for.
-    applies: fn(&Screen<'_>) -> bool,
-    refuses: fn(&Screen<'_>, Subject<'_>) -> Option<Refusal>,
-    /// Whether [`Screen::passes`] covers it.
+    applies: fn(&HardFilters<'_>) -> bool,
+    refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
+    /// Whether [`HardFilters::passes`] covers it.
     is_fact: bool,
 }
 
-impl Check {
+impl FilterRule {
     /// A check that the published facts of an endpoint answer.
-    const fn fact(applies: fn(&Screen<'_>) -> bool, refuses: fn(&Screen<'_>, Subject<'_>) -> Option<Refusal>) -> Check {
-        Check { applies, refuses, is_fact: true }
+    const fn fact(
+        applies: fn(&HardFilters<'_>) -> bool,
+        refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
+    ) -> FilterRule {
+        FilterRule { applies, refuses, is_fact: true }
     }
 
     /// A check that needs the endpoint itself, its model or its provider.
-    const fn list(applies: fn(&Screen<'_>) -> bool, refuses: fn(&Screen<'_>, Subject<'_>) -> Option<Refusal>) -> Check {
-        Check { applies, refuses, is_fact: false }
+    const fn list(
+        applies: fn(&HardFilters<'_>) -> bool,
+        refuses: fn(&HardFilters<'_>, CatalogEndpoint<'_>) -> Option<Refusal>,
+    ) -> FilterRule {
+        FilterRule { applies, refuses, is_fact: false }
     }
 }
 
-const ALWAYS: fn(&Screen<'_>) -> bool = |_| true;
+const ALWAYS: fn(&HardFilters<'_>) -> bool = |_| true;
 
-static CHECKS: [Check; 20] = [
-    Check::fact(ALWAYS, expired),
-    Check::fact(ALWAYS, disabled),
-    Check::fact(ALWAYS, provider_off),
-    Check::fact(ALWAYS, wrong_endpoint),
-    Check::list(has_key_lists, key_policy),
-    Check::list(has_blocked, blocked),
-    Check::list(has_allowed, not_allowed),
-    Check::list(|screen| screen.alias.is_some_and(|alias| alias.free_only), not_free),
-    Check::list(|screen| !screen.query.routing.provider.ignore.is_empty(), ignored),
-    Check::list(|screen| !screen.query.routing.provider.only.is_empty(), not_only),
-    Check::list(is_ordered_strictly, not_ordered),
-    Check::fact(|screen| !screen.query.needs.output.is_empty(), output),
-    Check::fact(|screen| !screen.query.needs.input.is_empty(), input),
-    Check::fact(needs_parameters, parameters),
-    Check::fact(ALWAYS, context),
-    Check::list(|screen| !screen.query.routing.provider.quantizations.is_empty(), quantization),
-    Check::list(has_data_policy, data_policy),
-    Check::list(|screen| screen.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
-    Check::list(has_ceilings, ceilings),
-    Check::list(|screen| screen.query.routing.max_cost.is_some(), max_cost),
+static CHECKS: [FilterRule; 20] = [
+    FilterRule::fact(ALWAYS, expired),
+    FilterRule::fact(ALWAYS, disabled),
+    FilterRule::fact(ALWAYS, provider_off),
+    FilterRule::fact(ALWAYS, wrong_endpoint),
+    FilterRule::list(has_key_lists, key_policy),
+    FilterRule::list(has_blocked, blocked),
+    FilterRule::list(has_allowed, not_allowed),
+    FilterRule::list(|screen| screen.alias.is_some_and(|alias| alias.free_only), not_free),
+    FilterRule::list(|screen| !screen.query.routing.provider.ignore.is_empty(), ignored),
+    FilterRule::list(|screen| !screen.query.routing.provider.only.is_empty(), not_only),
+    FilterRule::list(is_ordered_strictly, not_ordered),
+    FilterRule::fact(|screen| !screen.query.needs.output.is_empty(), output),
+    FilterRule::fact(|screen| !screen.query.needs.input.is_empty(), input),
+    FilterRule::fact(needs_parameters, parameters),
+    FilterRule::fact(ALWAYS, context),
+    FilterRule::list(|screen| !screen.query.routing.provider.quantizations.is_empty(), quantization),
+    FilterRule::list(has_data_policy, data_policy),
+    FilterRule::list(|screen| screen.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
+    FilterRule::list(has_ceilings, ceilings),
+    FilterRule::list(|screen| screen.query.routing.max_cost.is_some(), max_cost),
 ];
 
 /// The checks of one target of a request.
-pub(super) struct Screen<'a> {
+pub(crate) struct HardFilters<'a> {
     catalog: &'a Catalog,
     lengths: &'a OutputLengths,
     query: &'a Query,
     /// The alias asked for: its lists apply to what it stands for.
     alias: Option<&'a Alias>,
     /// The checks that have something to look for, in order; the rest is `None`.
-    active: [Option<&'static Check>; CHECKS.len()],
+    active: [Option<&'static FilterRule>; CHECKS.len()],
     /// What an endpoint's facts are asked for, if they answer all of them.
-    asked: Option<Asked>,
+    asked: Option<Requirements>,
 }
 
 /// What a request asks of an endpoint's facts, worked out once.
-struct Asked {
+struct Requirements {
     output: Modalities,
     input: Modalities,
     parameters: ParameterSet,
@@ -108,10 +114,10 @@ struct Asked {
     prompt: u64,
 }
 
-impl Asked {
-    fn of(query: &Query) -> Asked {
+impl Requirements {
+    fn of(query: &Query) -> Requirements {
         let needs = &query.needs;
-        Asked {
+        Requirements {
             output: needs.output.with(purpose(query.api)),
             input: needs.input,
             parameters: needs.parameters,
@@ -133,109 +139,109 @@ impl Asked {
     }
 }
 
-impl<'a> Screen<'a> {
-    pub(super) fn new(
+impl<'a> HardFilters<'a> {
+    pub(crate) fn new(
         catalog: &'a Catalog,
         lengths: &'a OutputLengths,
         query: &'a Query,
         alias: Option<&'a Alias>,
-    ) -> Screen<'a> {
-        let mut screen = Screen { catalog, lengths, query, alias, active: [None; CHECKS.len()], asked: None };
+    ) -> HardFilters<'a> {
+        let mut screen = HardFilters { catalog, lengths, query, alias, active: [None; CHECKS.len()], asked: None };
         let applying = CHECKS.iter().filter(|check| (check.applies)(&screen));
         let mut active = [None; CHECKS.len()];
         active.iter_mut().zip(applying).for_each(|(slot, check)| *slot = Some(check));
-        screen.asked = active.iter().flatten().all(|check| check.is_fact).then(|| Asked::of(query));
+        screen.asked = active.iter().flatten().all(|check| check.is_fact).then(|| Requirements::of(query));
         screen.active = active;
         screen
     }
 
-    /// Whether the facts alone say that nothing is against it. If they do not, [`Screen::refusal`] knows more.
+    /// Whether the facts alone say that nothing is against it. If they do not, [`HardFilters::refusal`] knows more.
     #[inline]
-    pub(super) fn passes(&self, facts: &Facts) -> bool {
+    pub(crate) fn passes(&self, facts: &Facts) -> bool {
         self.asked.as_ref().is_some_and(|asked| asked.is_met_by(facts))
     }
 
     /// The first reason against the endpoint of this position and these facts.
-    pub(super) fn refusal_of(&self, index: u32, facts: &Facts) -> Option<Refusal> {
+    pub(crate) fn refusal_of(&self, index: u32, facts: &Facts) -> Option<Refusal> {
         let endpoint = || self.catalog.endpoint(index);
-        if self.passes(facts) { None } else { self.refusal(Subject::of(self.catalog, endpoint()?)?) }
+        if self.passes(facts) { None } else { self.refusal(CatalogEndpoint::of(self.catalog, endpoint()?)?) }
     }
 
     /// The first reason against it.
-    pub(super) fn refusal(&self, subject: Subject<'_>) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
         self.active.iter().map_while(|check| *check).find_map(|check| (check.refuses)(self, subject))
     }
 
     /// Every reason against it.
-    pub(super) fn refusals(&self, subject: Subject<'_>) -> impl Iterator<Item = Refusal> {
+    pub(crate) fn refusals(&self, subject: CatalogEndpoint<'_>) -> impl Iterator<Item = Refusal> {
         self.active.iter().map_while(|check| *check).filter_map(move |check| (check.refuses)(self, subject))
     }
 }
 
-fn expired(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn expired(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let gone = subject.model.expiration_date.filter(|gone| *gone <= screen.query.today)?;
-    Some((ExclusionReason::ModelExpired, Detail::Retired(gone)))
+    Some((ExclusionReason::ModelExpired, ExclusionDetail::Retired(gone)))
 }
 
-fn disabled(_: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
-    let detail = || Detail::Text("switched off in the configuration");
+fn disabled(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let detail = || ExclusionDetail::Text("switched off in the configuration");
     subject.endpoint.disabled.then(|| (ExclusionReason::Disabled, detail()))
 }
 
-fn provider_off(_: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn provider_off(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let ProviderState::Off(why) = &subject.provider.state else { return None };
-    Some((ExclusionReason::ProviderOff, Detail::Sentence(why.as_str().into())))
+    Some((ExclusionReason::ProviderOff, ExclusionDetail::Sentence(why.as_str().into())))
 }
 
-fn wrong_endpoint(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn wrong_endpoint(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let needed = purpose(screen.query.api);
     let gives = subject.model.architecture.output.contains(needed);
-    (!gives).then_some((ExclusionReason::WrongEndpoint, Detail::DoesNotGive(needed)))
+    (!gives).then_some((ExclusionReason::WrongEndpoint, ExclusionDetail::DoesNotGive(needed)))
 }
 
 /// The output that a kind of call is made for.
-pub(super) const fn purpose(api: ApiType) -> Modality {
+pub(crate) const fn purpose(api: ApiType) -> Modality {
     match api {
         ApiType::Completions => Modality::Text,
         ApiType::Image => Modality::Image,
     }
 }
 
-fn has_key_lists(screen: &Screen<'_>) -> bool {
+fn has_key_lists(screen: &HardFilters<'_>) -> bool {
     !screen.query.key_allowed.is_empty() || !screen.query.key_blocked.is_empty()
 }
 
-fn key_policy(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn key_policy(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     if let Some(pattern) = subject.matches(&screen.query.key_blocked) {
-        return Some((ExclusionReason::KeyPolicy, Detail::Matches(pattern.clone())));
+        return Some((ExclusionReason::KeyPolicy, ExclusionDetail::Matches(pattern.clone())));
     }
     let allowed = &screen.query.key_allowed;
     let outside = !allowed.is_empty() && subject.matches(allowed).is_none();
-    outside.then_some((ExclusionReason::KeyPolicy, Detail::Text("not among the models of the key")))
+    outside.then_some((ExclusionReason::KeyPolicy, ExclusionDetail::Text("not among the models of the key")))
 }
 
-fn has_blocked(screen: &Screen<'_>) -> bool {
+fn has_blocked(screen: &HardFilters<'_>) -> bool {
     !screen.query.routing.blocked.is_empty() || screen.alias.is_some_and(|alias| !alias.blocked.is_empty())
 }
 
-fn blocked(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn blocked(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let by_alias = || screen.alias.and_then(|alias| subject.matches(&alias.blocked));
     let pattern = subject.matches(&screen.query.routing.blocked).or_else(by_alias)?;
-    Some((ExclusionReason::BlockedModel, Detail::Matches(pattern.clone())))
+    Some((ExclusionReason::BlockedModel, ExclusionDetail::Matches(pattern.clone())))
 }
 
-fn has_allowed(screen: &Screen<'_>) -> bool {
+fn has_allowed(screen: &HardFilters<'_>) -> bool {
     !screen.query.routing.allowed.is_empty() || screen.alias.is_some_and(|alias| !alias.allowed.is_empty())
 }
 
-fn not_allowed(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn not_allowed(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let outside = |list: &[ModelPattern]| !list.is_empty() && subject.matches(list).is_none();
     let by_alias = || screen.alias.is_some_and(|alias| outside(&alias.allowed));
     let refused = screen.query.routing.allowed.iter().any(|list| outside(list)) || by_alias();
-    refused.then_some((ExclusionReason::NotAllowedModel, Detail::Text("matches no entry of an allowed list")))
+    refused.then_some((ExclusionReason::NotAllowedModel, ExclusionDetail::Text("matches no entry of an allowed list")))
 }
 
-fn not_free(_: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn not_free(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let pricing = &subject.endpoint.pricing;
     let paid = [
         ("prompt price", pricing.prompt),
@@ -243,47 +249,47 @@ fn not_free(_: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
         ("request price", pricing.request),
     ];
     let (what, price) = paid.into_iter().find(|(_, price)| !price.is_zero())?;
-    Some((ExclusionReason::NotFree, Detail::Above { what, price, limit: Usd::ZERO }))
+    Some((ExclusionReason::NotFree, ExclusionDetail::Above { what, price, limit: Usd::ZERO }))
 }
 
-fn ignored(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn ignored(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let entry = screen.query.routing.provider.ignore.iter().find(|entry| subject.is_named(entry))?;
-    Some((ExclusionReason::ProviderIgnored, Detail::Named(entry.as_str().into())))
+    Some((ExclusionReason::ProviderIgnored, ExclusionDetail::Named(entry.as_str().into())))
 }
 
-fn not_only(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn not_only(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let named = |list: &Vec<String>| list.iter().any(|entry| subject.is_named(entry));
     let outside = !screen.query.routing.provider.only.iter().all(named);
-    outside.then_some((ExclusionReason::ProviderNotAllowed, Detail::Text("not among the allowed providers")))
+    outside.then_some((ExclusionReason::ProviderNotAllowed, ExclusionDetail::Text("not among the allowed providers")))
 }
 
 /// Without fallbacks an order is not only a wish: nobody else may serve.
-fn is_ordered_strictly(screen: &Screen<'_>) -> bool {
+fn is_ordered_strictly(screen: &HardFilters<'_>) -> bool {
     let policy = &screen.query.routing.provider;
     !policy.allow_fallbacks && !policy.order.is_empty()
 }
 
-fn not_ordered(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn not_ordered(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let named = screen.query.routing.provider.order.iter().any(|entry| subject.is_named(entry));
-    let detail = Detail::Text("not in the order given, and fallbacks are off");
+    let detail = ExclusionDetail::Text("not in the order given, and fallbacks are off");
     (!named).then_some((ExclusionReason::ProviderNotAllowed, detail))
 }
 
-fn output(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn output(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let missing = screen.query.needs.output.without(subject.model.architecture.output).iter().next()?;
-    Some((ExclusionReason::OutputModality, Detail::DoesNotGive(missing)))
+    Some((ExclusionReason::OutputModality, ExclusionDetail::DoesNotGive(missing)))
 }
 
-fn input(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn input(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let missing = screen.query.needs.input.without(subject.model.architecture.input).iter().next()?;
-    Some((ExclusionReason::InputModality, Detail::DoesNotTake(missing)))
+    Some((ExclusionReason::InputModality, ExclusionDetail::DoesNotTake(missing)))
 }
 
-fn needs_parameters(screen: &Screen<'_>) -> bool {
+fn needs_parameters(screen: &HardFilters<'_>) -> bool {
     !screen.query.needs.parameters.is_empty() || !screen.query.needs.any_parameter.is_empty()
 }
 
-fn parameters(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn parameters(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (needs, supported) = (&screen.query.needs, subject.endpoint.parameters);
     let mut missing = needs.parameters.without(supported);
     let any = needs.any_parameter;
@@ -291,12 +297,12 @@ fn parameters(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
         missing = any;
     }
     let name = screen.catalog.parameters.names(missing).next()?;
-    Some((ExclusionReason::UnsupportedParameter, Detail::Lacks(name.clone())))
+    Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(name.clone())))
 }
 
-fn context(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn context(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (limits, prompt, output) = (subject.endpoint.limits, screen.query.prompt_tokens, output_tokens(screen.query));
-    let refusal = |needed, limit| Some((ExclusionReason::ContextLength, Detail::Tokens { needed, limit }));
+    let refusal = |needed, limit| Some((ExclusionReason::ContextLength, ExclusionDetail::Tokens { needed, limit }));
     if !fits(prompt, output, limits.context_length) {
         return refusal(u64::from(prompt) + u64::from(output), limits.context_length);
     }
@@ -318,18 +324,18 @@ fn output_tokens(query: &Query) -> u32 {
     query.max_tokens.unwrap_or(1).max(1)
 }
 
-fn quantization(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn quantization(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let format = subject.endpoint.quantization.as_deref();
     let wanted = screen.query.routing.provider.quantizations.iter().any(|wanted| wanted == format.unwrap_or("unknown"));
-    (!wanted).then(|| (ExclusionReason::Quantization, Detail::Quantization(format.map(Into::into))))
+    (!wanted).then(|| (ExclusionReason::Quantization, ExclusionDetail::Quantization(format.map(Into::into))))
 }
 
-fn has_data_policy(screen: &Screen<'_>) -> bool {
+fn has_data_policy(screen: &HardFilters<'_>) -> bool {
     let policy = &screen.query.routing.provider;
     policy.data_collection == DataCollection::Deny || policy.zero_data_retention
 }
 
-fn data_policy(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn data_policy(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let policy = &screen.query.routing.provider;
     let text = if policy.data_collection == DataCollection::Deny && subject.provider.collects_data {
         "the provider may keep prompts"
@@ -338,22 +344,22 @@ fn data_policy(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     } else {
         return None;
     };
-    Some((ExclusionReason::DataPolicy, Detail::Text(text)))
+    Some((ExclusionReason::DataPolicy, ExclusionDetail::Text(text)))
 }
 
-fn per_1k_tokens(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn per_1k_tokens(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let limit = screen.query.routing.max_cost_per_1k_tokens?.value;
     let pricing = &subject.endpoint.pricing;
     let price = pricing.prompt.max(pricing.completion) * 1000;
-    let detail = Detail::Above { what: "price per 1,000 tokens", price, limit };
+    let detail = ExclusionDetail::Above { what: "price per 1,000 tokens", price, limit };
     (price > limit).then_some((ExclusionReason::MaxCostPer1kTokens, detail))
 }
 
-fn has_ceilings(screen: &Screen<'_>) -> bool {
+fn has_ceilings(screen: &HardFilters<'_>) -> bool {
     screen.query.routing.provider.max_price != crate::domain::PriceCeiling::default()
 }
 
-fn ceilings(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn ceilings(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (ceiling, pricing) = (&screen.query.routing.provider.max_price, &subject.endpoint.pricing);
     let prices = [
         ("prompt price", pricing.prompt, ceiling.prompt),
@@ -363,13 +369,13 @@ fn ceilings(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
     ];
     let above = |(what, price, limit): (&'static str, Usd, Option<Usd>)| {
         let limit = limit.filter(|limit| price > *limit)?;
-        Some((ExclusionReason::MaxPrice, Detail::Above { what, price, limit }))
+        Some((ExclusionReason::MaxPrice, ExclusionDetail::Above { what, price, limit }))
     };
     prices.into_iter().find_map(above)
 }
 
 /// In exact money: a ceiling is a promise.
-fn max_cost(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
+fn max_cost(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let (query, pricing) = (screen.query, &subject.endpoint.pricing);
     let limit = query.routing.max_cost?.value;
     let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
@@ -378,6 +384,6 @@ fn max_cost(screen: &Screen<'_>, subject: Subject<'_>) -> Option<Refusal> {
         + pricing.completion * (output.ceil() as u64).saturating_mul(u64::from(query.answers))
         + pricing.request
         + pricing.image * u64::from(query.images);
-    let detail = Detail::Above { what: "expected cost", price, limit };
+    let detail = ExclusionDetail::Above { what: "expected cost", price, limit };
     (price > limit).then_some((ExclusionReason::MaxPrice, detail))
 }

@@ -9,61 +9,41 @@
 //! moment (`gates`), what remains is scored (`score`) and put in order (`ranks`, `plan`). What is told about it afterwards
 //! lives in `reason` and `hint`.
 
-mod approx;
-mod case;
-mod chance;
-mod change;
-mod contest;
-mod course;
-mod extent;
-mod field;
-mod filter;
-mod gates;
-mod hint;
-mod moment;
-mod naming;
-mod noise;
-mod patience;
-mod plan;
-mod predict;
-mod ranks;
-mod reason;
-mod record;
-mod reference;
-mod replay;
-mod retarget;
-mod row;
-mod score;
-mod standby;
-mod what_if;
-mod why_not;
-mod why_not_now;
-mod why_not_tell;
-mod wishes;
-mod words;
+pub(crate) mod admission;
+pub(crate) mod approx;
+pub(crate) mod candidate;
+pub(crate) mod clocks;
+pub(crate) mod context;
+pub(crate) mod extent;
+pub(crate) mod filter;
+pub(crate) mod forecast;
+pub(crate) mod live_state;
+pub(crate) mod noise;
+pub(crate) mod outcome;
+pub(crate) mod plan;
+pub(crate) mod pool;
+pub(crate) mod preferences;
+pub(crate) mod ranking;
+pub(crate) mod reference_scores;
+pub(crate) mod reserve;
+pub(crate) mod score;
 
-pub use chance::fill_selection_probabilities;
-pub use change::{Change, Figure};
-pub use hint::{Relaxation, nearest_relaxation};
-pub use naming::order_leads_nowhere;
-pub use patience::{first_byte_clock, hedge_after, overdue_after};
-pub use reason::reason_sentence;
-pub use reference::reference_scores;
-pub use replay::{Difference, Lost, Recomputed, Replay, replay};
+pub use clocks::{first_byte_clock, hedge_after, overdue_after};
+
+pub use reference_scores::reference_scores;
+
 pub use score::{score_unit, term_names};
-pub use what_if::{Imagination, ImaginedWorld};
-pub use why_not::{Margin, Verdict, WhyNot, why_not, why_not_after, why_not_in};
-pub use why_not_now::why_not_now;
-pub use wishes::place_and_grade;
+
+pub use preferences::place_and_grade;
 
 use self::{
-    case::Case,
-    extent::Extent,
-    field::Field,
+    candidate::{PoolCandidate, Role},
+    context::DecisionContext,
+    extent::RecordScope,
     plan::Plan,
-    ranks::Order,
-    row::{Role, Row},
-    score::{Scoring, Yardsticks},
+    pool::CandidatePool,
+    ranking::Ranking,
+    score::{Baselines, Scoring},
 };
 pub use crate::stats::splitmix64;
 use crate::{
@@ -84,7 +64,7 @@ pub fn decide(
     now: Tick,
     seed: Option<u64>,
 ) -> Result<Decision, RouteError> {
-    settled(&Case::new(snapshot, live, query, now, seed), Extent::Whole)
+    settled(&DecisionContext::new(snapshot, live, query, now, seed), RecordScope::Whole)
 }
 
 /// The same decision for a request that is to be served: with the figures of those only who may be called and whom its
@@ -99,18 +79,18 @@ pub fn decide_to_serve(
     now: Tick,
     seed: Option<u64>,
 ) -> Result<Decision, RouteError> {
-    settled(&Case::new(snapshot, live, query, now, seed), Extent::Best)
+    settled(&DecisionContext::new(snapshot, live, query, now, seed), RecordScope::Best)
 }
 
-fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
+fn settled(case: &DecisionContext<'_>, extent: RecordScope) -> Result<Decision, RouteError> {
     let query = case.query;
-    let mut field = Field::of(case);
-    if !gates::admit(case, &mut field) {
-        return Err(record::refused(case, field));
+    let mut field = CandidatePool::of(case);
+    if !admission::admit(case, &mut field) {
+        return Err(outcome::refused(case, field));
     }
     let scoring = scoring(case, &field);
     if field.counts.half_open > 0 {
-        gates::admit_probe(case, &mut field.rows, &scoring);
+        admission::admit_probe(case, &mut field.rows, &scoring);
     }
     let attempts = if query.routing.provider.allow_fallbacks { case.policy.retry.max_attempts.max(1) } else { 1 };
     scoring.rank(&mut field.rows);
@@ -120,10 +100,10 @@ fn settled(case: &Case<'_>, extent: Extent) -> Result<Decision, RouteError> {
     let calm_best = choice.and_then(|choice| calm_best(case, &field.rows, choice));
     let kept = choice.is_some_and(|choice| is_kept(case, &field.rows, choice, &scoring));
     let plan = Plan { order, attempts, calm_best, kept };
-    Ok(record::decided(case, &field.rows, field.excluded, plan, &scoring, extent))
+    Ok(outcome::decided(case, &field.rows, field.excluded, plan, &scoring, extent))
 }
 
-fn scoring(case: &Case<'_>, field: &Field<'_>) -> Scoring {
+fn scoring(case: &DecisionContext<'_>, field: &CandidatePool<'_>) -> Scoring {
     // Mostly all take part: then figures are gathered from several rows at a time.
     if field.counts.held == 0 {
         scoring_among(case, field, field.rows.iter())
@@ -133,27 +113,33 @@ fn scoring(case: &Case<'_>, field: &Field<'_>) -> Scoring {
 }
 
 fn scoring_among<'r, 'a: 'r>(
-    case: &Case<'_>,
-    field: &Field<'_>,
-    playing: impl Iterator<Item = &'r Row<'a>> + Clone,
+    case: &DecisionContext<'_>,
+    field: &CandidatePool<'_>,
+    playing: impl Iterator<Item = &'r PoolCandidate<'a>> + Clone,
 ) -> Scoring {
     let times = playing.clone().map(|row| row.forecast.uncached_time());
     let costs = playing.map(|row| row.moment.uncached_cost());
     let passed = field.rows.iter().map(|row| row.moment.uncached_cost()).chain(field.costs.iter().copied());
     let objective = case.query.objective.value;
-    Scoring::new(case.policy, objective, case.query.weights, Yardsticks::of(objective, times, costs, passed))
+    Scoring::new(case.policy, objective, case.query.weights, Baselines::of(objective, times, costs, passed))
 }
 
 /// The order in which the rows are tried, as far as a decision of this extent needs it.
-fn order<'r, 'a>(case: &Case<'_>, rows: &'r [Row<'a>], by_score: bool, attempts: u32, extent: Extent) -> Order<'r, 'a> {
+fn order<'r, 'a>(
+    case: &DecisionContext<'_>,
+    rows: &'r [PoolCandidate<'a>],
+    by_score: bool,
+    attempts: u32,
+    extent: RecordScope,
+) -> Ranking<'r, 'a> {
     // Without fallbacks all but the choice are excluded, in their order.
-    let begun = by_score && extent == Extent::Best && case.query.routing.provider.allow_fallbacks;
-    let begun = begun.then(|| Order::begun(rows, attempts, case.catalog.providers.len())).flatten();
-    begun.unwrap_or_else(|| Order::whole(rows, by_score, attempts))
+    let begun = by_score && extent == RecordScope::Best && case.query.routing.provider.allow_fallbacks;
+    let begun = begun.then(|| Ranking::begun(rows, attempts, case.catalog.providers.len())).flatten();
+    begun.unwrap_or_else(|| Ranking::whole(rows, by_score, attempts))
 }
 
 /// Who would have been chosen without noise, if that is somebody else.
-fn calm_best(case: &Case<'_>, rows: &[Row<'_>], choice: &Row<'_>) -> Option<EndpointId> {
+fn calm_best(case: &DecisionContext<'_>, rows: &[PoolCandidate<'_>], choice: &PoolCandidate<'_>) -> Option<EndpointId> {
     if case.seed == 0 {
         return None;
     }
@@ -165,7 +151,12 @@ fn calm_best(case: &Case<'_>, rows: &[Row<'_>], choice: &Row<'_>) -> Option<Endp
 }
 
 /// Whether the choice differs from what it would be were nothing in its prompt cache.
-fn is_kept(case: &Case<'_>, rows: &[Row<'_>], choice: &Row<'_>, scoring: &Scoring) -> bool {
+fn is_kept(
+    case: &DecisionContext<'_>,
+    rows: &[PoolCandidate<'_>],
+    choice: &PoolCandidate<'_>,
+    scoring: &Scoring,
+) -> bool {
     if case.cached_at(choice.endpoint()) == 0 {
         return false;
     }

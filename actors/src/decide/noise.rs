@@ -11,7 +11,7 @@ const ENTRIES: usize = 1024;
 
 /// How one endpoint is doubted, in standard deviations of what is known of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Doubt {
+pub(crate) struct NoiseDraw {
     /// Its time to the first token.
     pub first_token: f64,
     /// Its time per output token.
@@ -22,7 +22,7 @@ pub(super) struct Doubt {
 
 /// The noise of one decision.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Noise {
+pub(crate) struct Noise {
     /// Scattered already, so that each endpoint costs one hash; `None` for no noise.
     seed: Option<u64>,
     table: &'static NormalTable,
@@ -30,16 +30,16 @@ pub(super) struct Noise {
 
 impl Noise {
     /// The noise of this seed; 0 means none.
-    pub(super) fn of(seed: u64) -> Noise {
+    pub(crate) fn of(seed: u64) -> Noise {
         Noise { seed: (seed != 0).then(|| splitmix64(seed)), table: &TABLE }
     }
 
     /// How the decision doubts what is known of an endpoint, if it does: one hash, cut in three.
     #[inline]
-    pub(super) fn at(&self, endpoint: EndpointId) -> Option<Doubt> {
+    pub(crate) fn at(&self, endpoint: EndpointId) -> Option<NoiseDraw> {
         let draw = splitmix64(self.seed? ^ endpoint.0);
         let z = |shift: u32| self.table.at(draw >> shift);
-        Some(Doubt { first_token: z(0), pace: z(20), failure: z(40) })
+        Some(NoiseDraw { first_token: z(0), pace: z(20), failure: z(40) })
     }
 }
 
@@ -63,7 +63,7 @@ impl NormalTable {
 /// By how much noise of so many ln stretches an estimate: nearly e to the power of `x`, but for 0.3 % up to ±1, and rising
 /// everywhere; beyond ±8 as at ±8. How noise is shaped is ours to choose, and every candidate of every decision needs two.
 #[inline]
-pub(super) fn stretch(x: f64) -> f64 {
+pub(crate) fn stretch(x: f64) -> f64 {
     let eighth = x.clamp(-8.0, 8.0) / 8.0;
     let root = 1.0 + eighth * (1.0 + eighth * 0.5);
     let square = root * root;
@@ -72,7 +72,7 @@ pub(super) fn stretch(x: f64) -> f64 {
 }
 
 /// The share of the standard normal distribution below `z`.
-pub(super) fn normal_share(z: f64) -> f64 {
+pub(crate) fn normal_share(z: f64) -> f64 {
     0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
 }
 
@@ -130,7 +130,7 @@ mod tests {
         let mean = (1..4001).map(|seed| noise(seed, 1)).sum::<f64>() / 4000.0;
         assert!(mean.abs() < 0.06, "{mean}");
         let together = |seed| at(seed, 1).unwrap();
-        let product = |doubt: Doubt| doubt.first_token * doubt.pace + doubt.pace * doubt.failure;
+        let product = |doubt: NoiseDraw| doubt.first_token * doubt.pace + doubt.pace * doubt.failure;
         let together = (1..4001).map(|seed| product(together(seed))).sum::<f64>() / 4000.0;
         assert!(together.abs() < 0.1, "one estimate is doubted whatever the others are: {together}");
     }

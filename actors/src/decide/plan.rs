@@ -9,9 +9,9 @@
 use std::cmp::Ordering;
 
 use super::{
-    ranks::Order,
-    row::{Role, Row},
-    wishes::GRADE_BITS,
+    candidate::{PoolCandidate, Role},
+    preferences::GRADE_BITS,
+    ranking::Ranking,
 };
 use crate::domain::EndpointId;
 
@@ -30,13 +30,13 @@ const SECOND_RISK: f64 = 10.0;
 const BEST: usize = 8;
 
 /// How many those are: one more than may be tried, at least.
-pub(super) const fn best_ones(attempts: usize) -> usize {
+pub(crate) const fn best_ones(attempts: usize) -> usize {
     if attempts < BEST { BEST } else { attempts + 1 }
 }
 
 /// A settled plan.
-pub(super) struct Plan<'r, 'a> {
-    pub order: Order<'r, 'a>,
+pub(crate) struct Plan<'r, 'a> {
+    pub order: Ranking<'r, 'a>,
     /// How many of them may be tried.
     pub attempts: u32,
     /// Who would have been chosen without noise, where noise made the choice.
@@ -46,7 +46,7 @@ pub(super) struct Plan<'r, 'a> {
 }
 
 /// What an order is made of. Rows have it when a decision is made, recorded candidates when it is replayed.
-pub(super) trait Ranked {
+pub(crate) trait Ranked {
     /// What ranks before any score: group, then tier.
     fn class(&self) -> u64;
     /// What it is ordered by within its class: its score, or past a shut gate the moment that opens. Never negative.
@@ -63,7 +63,7 @@ pub(super) trait Ranked {
     fn is_candidate(&self) -> bool;
 }
 
-impl Ranked for Row<'_> {
+impl Ranked for PoolCandidate<'_> {
     fn class(&self) -> u64 {
         self.class
     }
@@ -107,7 +107,7 @@ impl Ranked for Row<'_> {
 
 /// Gives every row that takes part its rank within its class. `score` gives it with noise and without.
 #[inline(always)]
-pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> (f64, f64)) {
+pub(crate) fn rank<'a>(rows: &mut [PoolCandidate<'a>], score: impl Fn(&PoolCandidate<'a>) -> (f64, f64)) {
     for row in rows.iter_mut().filter(|row| row.role != Role::Out) {
         if row.role == Role::Panic {
             rank_past_gate(row);
@@ -121,13 +121,13 @@ pub(super) fn rank<'a>(rows: &mut [Row<'a>], score: impl Fn(&Row<'a>) -> (f64, f
 /// nothing.
 #[cold]
 #[inline(never)]
-fn rank_past_gate(row: &mut Row<'_>) {
+fn rank_past_gate(row: &mut PoolCandidate<'_>) {
     row.class = row.wish() << GRADE_BITS;
     row.rank = row.until().0 as f64;
 }
 
 /// Puts whoever takes part in the order in which they are tried, of which so many may be.
-pub(super) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
+pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     order.sort_unstable_by_key(|row| (row.class(), row.rank().to_bits()));
     settle_ties(order);
     let probe = order.iter().position(|row| row.is_probe());
@@ -137,7 +137,7 @@ pub(super) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
 
 /// What goes beyond rank where no probe is: other providers before the same again, and the less risk the fewer attempts are
 /// left.
-pub(super) fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
+pub(crate) fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
     let attempts = attempts as usize;
     spread(order, attempts);
     back_up(order, attempts);
@@ -145,7 +145,7 @@ pub(super) fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
 }
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
-pub(super) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
+pub(crate) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + Clone) -> Option<&'r R> {
     let better = |(class, least): (u64, f64), (row, score): (&R, f64)| {
         let is_better = row.class() < class || (row.class() == class && score < least);
         if is_better { (row.class(), score) } else { (class, least) }
@@ -156,12 +156,12 @@ pub(super) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + C
 }
 
 /// No score above this ties with `score`, nor with any below it.
-pub(super) fn most_tied(score: f64) -> f64 {
+pub(crate) fn most_tied(score: f64) -> f64 {
     score * (1.0 + 2.0 * TIE)
 }
 
 /// Whether a score counts as the least one.
-pub(super) fn is_tie(least: f64, score: f64) -> bool {
+pub(crate) fn is_tie(least: f64, score: f64) -> bool {
     score - least <= TIE * score
 }
 
@@ -172,7 +172,7 @@ fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
 }
 
 /// Orders every run of tied scores by what breaks ties. A run is what ties with its first.
-pub(super) fn settle_ties<R: Ranked>(order: &mut [&R]) {
+pub(crate) fn settle_ties<R: Ranked>(order: &mut [&R]) {
     let mut rest = order;
     while let Some(first) = rest.first().copied() {
         let tied = |row: &&&R| row.class() == first.class() && is_tie(first.rank(), row.rank());

@@ -3,9 +3,9 @@
 //! A score is the sum of the terms an explanation shows, added in their order.
 
 use super::{
+    candidate::PoolCandidate,
+    forecast::{Forecast, PointForecast},
     plan,
-    predict::{Forecast, Guess},
-    row::Row,
 };
 use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 
@@ -45,7 +45,7 @@ pub const fn term_names(objective: Objective) -> &'static [&'static str] {
 
 /// What times and costs are compared with. Made without noise, so that every seed compares alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Yardsticks {
+pub(crate) struct Baselines {
     /// Median time of the scored candidates, seconds.
     pub time: f64,
     /// The second least of these times, seconds: what takes over from the best one when it fails.
@@ -57,41 +57,41 @@ pub(super) struct Yardsticks {
     pub failed: f64,
 }
 
-impl Yardsticks {
+impl Baselines {
     /// Of the times and costs of the scored candidates, and the costs of all that passed the hard filters. Only what the objective's scores use is worked out: a median takes as long as
     /// scoring everybody does. The rest is 0.
-    pub(super) fn of(
+    pub(crate) fn of(
         objective: Objective,
         times: impl Iterator<Item = f64>,
         costs: impl Iterator<Item = f64>,
         passed: impl Iterator<Item = f64>,
-    ) -> Yardsticks {
+    ) -> Baselines {
         let time = |time: Option<f64>| time.unwrap_or(0.0).max(LEAST_TIME);
-        let none = Yardsticks { time: 0.0, next: 0.0, cost: 0.0, failed: 0.0 };
+        let none = Baselines { time: 0.0, next: 0.0, cost: 0.0, failed: 0.0 };
         match objective {
-            Objective::Fastest => Yardsticks { next: time(second_least(times)), ..none },
-            Objective::Reliable => Yardsticks { time: time(median(&mut gathered(times))), ..none },
+            Objective::Fastest => Baselines { next: time(second_least(times)), ..none },
+            Objective::Reliable => Baselines { time: time(median(&mut gathered(times))), ..none },
             Objective::Cheapest => {
                 let (cost, failed) = of_costs(costs, &mut gathered(passed));
-                Yardsticks { cost, failed, ..none }
+                Baselines { cost, failed, ..none }
             }
             Objective::Balanced => {
                 let mut times = gathered(times);
                 let next = time(second_least(times.iter().copied()));
                 let (cost, failed) = of_costs(costs, &mut gathered(passed));
-                Yardsticks { time: time(median(&mut times)), next, cost, failed }
+                Baselines { time: time(median(&mut times)), next, cost, failed }
             }
         }
     }
 
     /// As recorded in a decision.
-    pub(super) const fn recorded(&self) -> [f64; 4] {
+    pub(crate) const fn recorded(&self) -> [f64; 4] {
         [self.time, self.cost, self.failed, self.next]
     }
 
     /// From what was recorded.
-    pub(super) const fn of_record([time, cost, failed, next]: [f64; 4]) -> Yardsticks {
-        Yardsticks { time, next, cost, failed }
+    pub(crate) const fn of_record([time, cost, failed, next]: [f64; 4]) -> Baselines {
+        Baselines { time, next, cost, failed }
     }
 }
 
@@ -131,9 +131,9 @@ fn second_least(mut values: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// The scoring of one decision.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scoring {
+pub(crate) struct Scoring {
     objective: Objective,
-    pub yardsticks: Yardsticks,
+    pub yardsticks: Baselines,
     failure_time: f64,
     /// What a second adds to a score ...
     per_second: f64,
@@ -142,15 +142,15 @@ pub(super) struct Scoring {
 }
 
 impl Scoring {
-    pub(super) fn new(
+    pub(crate) fn new(
         policy: &RoutingPolicy,
         objective: Objective,
         weights: Weights,
-        yardsticks: Yardsticks,
+        yardsticks: Baselines,
     ) -> Scoring {
         // Only the ratio of the weights matters.
         let sum = weights.latency + weights.cost;
-        let Yardsticks { time, cost, .. } = yardsticks;
+        let Baselines { time, cost, .. } = yardsticks;
         Scoring {
             objective,
             yardsticks,
@@ -165,17 +165,17 @@ impl Scoring {
         }
     }
 
-    pub(super) const fn unit(&self) -> ScoreUnit {
+    pub(crate) const fn unit(&self) -> ScoreUnit {
         score_unit(self.objective)
     }
 
     /// The score with noise.
-    pub(super) fn score(&self, forecast: &Forecast, cost: f64) -> f64 {
+    pub(crate) fn score(&self, forecast: &Forecast, cost: f64) -> f64 {
         self.values(&forecast.noisy, forecast, cost).iter().sum()
     }
 
     /// Gives the rows that take part their scores, with noise and without.
-    pub(super) fn rank(&self, rows: &mut [Row<'_>]) {
+    pub(crate) fn rank(&self, rows: &mut [PoolCandidate<'_>]) {
         // A loop for each objective, so that none asks row by row which it is.
         match self.objective {
             Objective::Fastest => plan::rank(rows, |row| self.scores_under(Objective::Fastest, row)),
@@ -186,7 +186,7 @@ impl Scoring {
     }
 
     #[inline(always)]
-    fn scores_under(&self, objective: Objective, row: &Row<'_>) -> (f64, f64) {
+    fn scores_under(&self, objective: Objective, row: &PoolCandidate<'_>) -> (f64, f64) {
         let (forecast, cost) = (&row.forecast, row.moment.cost);
         let noisy = self.values_under(objective, &forecast.noisy, forecast, cost);
         let calm = self.values_under(objective, &forecast.calm, forecast, cost);
@@ -194,21 +194,21 @@ impl Scoring {
     }
 
     /// The score it would have without noise.
-    pub(super) fn calm_score(&self, forecast: &Forecast, cost: f64) -> f64 {
+    pub(crate) fn calm_score(&self, forecast: &Forecast, cost: f64) -> f64 {
         self.values(&forecast.calm, forecast, cost).iter().sum()
     }
 
     /// The score it would have if it failed this often.
-    pub(super) fn score_if(&self, failure: f64, forecast: &Forecast, cost: f64) -> f64 {
-        self.values(&Guess { failure, ..forecast.noisy }, forecast, cost).iter().sum()
+    pub(crate) fn score_if(&self, failure: f64, forecast: &Forecast, cost: f64) -> f64 {
+        self.values(&PointForecast { failure, ..forecast.noisy }, forecast, cost).iter().sum()
     }
 
     /// The addends of the score with noise.
-    pub(super) fn terms(&self, forecast: &Forecast, cost: f64) -> ScoreTerms {
+    pub(crate) fn terms(&self, forecast: &Forecast, cost: f64) -> ScoreTerms {
         ScoreTerms::new(term_names(self.objective), self.values(&forecast.noisy, forecast, cost))
     }
 
-    fn values(&self, guess: &Guess, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MOST] {
+    fn values(&self, guess: &PointForecast, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MOST] {
         self.values_under(self.objective, guess, forecast, cost)
     }
 
@@ -217,12 +217,12 @@ impl Scoring {
     fn values_under(
         &self,
         objective: Objective,
-        guess: &Guess,
+        guess: &PointForecast,
         forecast: &Forecast,
         cost: f64,
     ) -> [f64; ScoreTerms::MOST] {
-        let Guess { first_token, generation, failure } = *guess;
-        let Yardsticks { next, failed, .. } = self.yardsticks;
+        let PointForecast { first_token, generation, failure } = *guess;
+        let Baselines { next, failed, .. } = self.yardsticks;
         let own = first_token + generation;
         let queueing = forecast.queueing * own;
         let time = self.per_second * (own + queueing);

@@ -17,9 +17,9 @@
 //! here and a new directory beside [`openai`], and nothing above this room changes.
 
 mod answer;
+pub mod frame;
 mod json;
 pub mod openai;
-pub mod sse;
 mod text;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};

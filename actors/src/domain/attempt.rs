@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{EndpointId, Prediction, Tick};
+use super::{decision::Prediction, id::EndpointId, tick::Tick};
 
 /// Whose fault a failed attempt is. Only the provider's own faults lower its health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -152,7 +152,7 @@ pub struct Event {
     /// Seconds after which a sign of life was expected: the first token of a stream, the whole of a plain answer.
     pub expected: f64,
     /// Whether a gate moved by it.
-    pub gate: GateNews,
+    pub gate: GateEvent,
     /// What happened.
     pub kind: EventKind,
 }
@@ -161,13 +161,13 @@ impl Event {
     /// Whether routers are to know it at once: a gate moved.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
-        self.gate != GateNews::Unmoved
+        self.gate != GateEvent::Unmoved
     }
 }
 
 /// What the end of an attempt did to the gates it passed. Breakers say so; nobody infers it from the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GateNews {
+pub enum GateEvent {
     /// Nothing.
     #[default]
     Unmoved,

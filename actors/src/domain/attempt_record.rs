@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::Usd;
+use super::money::Usd;
 
 /// Why an attempt was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,8 +1,13 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
-    EndpointId, Modalities, ModelId, ModelPattern, Objective, ParameterNames, ParameterSet, Preference, Pricing,
-    ProviderSlug, Weights,
+    id::{EndpointId, ModelId, ProviderSlug},
+    modality::Modalities,
+    objective::{Objective, Weights},
+    parameter::{ParameterNames, ParameterSet},
+    pattern::ModelPattern,
+    query::Preference,
+    usage::Pricing,
 };
 
 /// Whether a provider may be called.

@@ -1,11 +1,11 @@
-use super::EndpointId;
+use super::id::EndpointId;
 
 /// How a conversation begins, without a word of it: fingerprints of what stays the same from one turn to the next.
 ///
 /// A chat sends everything again with each turn and adds to its end, so what it begins with names it. Made with a
 /// public key; it becomes a name that means something only together with its owner and a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
+pub struct ConversationOpening {
     /// Of the tools and the system and developer messages in front: what many conversations may have in common.
     pub instructions: u128,
     /// Estimated tokens of these.

@@ -1,6 +1,14 @@
 use std::sync::Arc;
 
-use super::{Circuit, Detail, EndpointId, Objective, Omitted, Query, RoutingParameters, Sourced, Tick, Weights};
+use super::{
+    detail::ExclusionDetail,
+    id::EndpointId,
+    objective::{Objective, Weights},
+    omitted::OmittedCandidates,
+    query::{Query, RoutingParameters, Sourced},
+    tick::Tick,
+    what_if::Circuit,
+};
 
 /// What the routing decided for one request, and everything it decided it with.
 ///
@@ -26,7 +34,7 @@ pub struct Decision {
     /// behind a shut gate; they stand among the excluded too.
     pub standby: Vec<Candidate>,
     /// Who else is in the plan, but without figures: they stand at the places that `candidates` leaves open.
-    pub omitted: Omitted,
+    pub omitted: OmittedCandidates,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<Excluded>,
     /// Estimated prompt tokens.
@@ -239,7 +247,7 @@ pub struct Candidate {
     /// Addends of the score.
     pub terms: ScoreTerms,
     /// How often this candidate would be chosen over all seeds, 0 to 1; `None` unless somebody asked
-    /// ([`crate::decide::fill_selection_probabilities`]).
+    /// ([`crate::explain::fill_selection_probabilities`]).
     pub selection_probability: Option<f64>,
     /// What is expected of it.
     pub predicted: Prediction,
@@ -391,7 +399,7 @@ pub struct Excluded {
     /// Why.
     pub reason: ExclusionReason,
     /// The figure or pattern that decided; its `Display` is for a human.
-    pub detail: Detail,
+    pub detail: ExclusionDetail,
 }
 
 /// Why an endpoint may not serve. The vocabulary of preview, explain and errors.

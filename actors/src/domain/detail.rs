@@ -1,13 +1,13 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{FailureKind, Modality, ModelPattern, Usd};
+use super::{attempt::FailureKind, modality::Modality, money::Usd, pattern::ModelPattern};
 
 /// The figure or pattern that excluded an endpoint.
 ///
 /// Kept as data, because a decision may exclude hundreds of endpoints and hardly anybody reads why;
 /// its [`Display`](fmt::Display) is the text for a human.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Detail {
+pub enum ExclusionDetail {
     /// The reason says everything, or this sentence does.
     Text(&'static str),
     /// The sentence of the configuration, such as why a provider is off.
@@ -49,21 +49,21 @@ pub enum Detail {
         /// Failures in a row.
         failures: u32,
         /// The last of them.
-        last: Option<Cause>,
+        last: Option<FailureCause>,
     },
     /// It cools after a 429, or as long as it asked for.
     Cooling {
         /// How much longer.
         wait: Duration,
         /// What it answered.
-        last: Option<Cause>,
+        last: Option<FailureCause>,
     },
     /// Our account or our name for the model is wrong there.
     ConfigFault {
         /// When it is tried again.
         wait: Duration,
         /// What it answered.
-        last: Option<Cause>,
+        last: Option<FailureCause>,
     },
     /// More in flight than it serves well.
     Saturated {
@@ -79,15 +79,15 @@ pub enum Detail {
     },
 }
 
-impl Detail {
+impl ExclusionDetail {
     /// How long what stands in the way will last, from the decision on.
     #[must_use]
     pub const fn wait(&self) -> Option<Duration> {
         match self {
-            Detail::Open { wait, .. }
-            | Detail::Cooling { wait, .. }
-            | Detail::ConfigFault { wait, .. }
-            | Detail::Paced { wait } => Some(*wait),
+            ExclusionDetail::Open { wait, .. }
+            | ExclusionDetail::Cooling { wait, .. }
+            | ExclusionDetail::ConfigFault { wait, .. }
+            | ExclusionDetail::Paced { wait } => Some(*wait),
             _ => None,
         }
     }
@@ -95,14 +95,14 @@ impl Detail {
 
 /// How an attempt failed, as briefly as it can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cause {
+pub struct FailureCause {
     /// How it failed.
     pub kind: FailureKind,
     /// The status the upstream gave, if it gave one.
     pub status: Option<u16>,
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for FailureCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A good status says nothing about an answer that was broken off.
         match self.status.filter(|status| *status >= 400) {
@@ -112,31 +112,33 @@ impl fmt::Display for Cause {
     }
 }
 
-impl fmt::Display for Detail {
+impl fmt::Display for ExclusionDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Detail::Text(text) => f.write_str(text),
-            Detail::Sentence(text) => f.write_str(text),
-            Detail::Matches(pattern) => write!(f, "matches {pattern}"),
-            Detail::Named(entry) => write!(f, "named by '{entry}'"),
-            Detail::Lacks(name) => write!(f, "does not support '{name}'"),
-            Detail::DoesNotTake(modality) => write!(f, "does not take {modality}"),
-            Detail::DoesNotGive(modality) => write!(f, "does not give {modality}"),
-            Detail::Tokens { needed, limit } => write!(f, "needs about {needed} tokens, has {limit}"),
-            Detail::Above { what, price, limit } => write!(f, "{what} ${price} above ${limit}"),
-            Detail::Quantization(Some(format)) => write!(f, "is {format}"),
-            Detail::Quantization(None) => f.write_str("does not state its quantization"),
-            Detail::Retired(day) => write!(f, "retired on {day}"),
-            Detail::Open { wait, failures, last } => open(f, *wait, *failures, *last),
-            Detail::Cooling { wait, last } => waiting(f, *last, "retry", *wait),
-            Detail::ConfigFault { wait, last } => waiting(f, *last, "next try", *wait),
-            Detail::Saturated { in_flight, knee } => write!(f, "saturated: {in_flight} in flight, knee {knee:.0}"),
-            Detail::Paced { wait } => write!(f, "paced, next in {:.1} s", wait.as_secs_f64()),
+            ExclusionDetail::Text(text) => f.write_str(text),
+            ExclusionDetail::Sentence(text) => f.write_str(text),
+            ExclusionDetail::Matches(pattern) => write!(f, "matches {pattern}"),
+            ExclusionDetail::Named(entry) => write!(f, "named by '{entry}'"),
+            ExclusionDetail::Lacks(name) => write!(f, "does not support '{name}'"),
+            ExclusionDetail::DoesNotTake(modality) => write!(f, "does not take {modality}"),
+            ExclusionDetail::DoesNotGive(modality) => write!(f, "does not give {modality}"),
+            ExclusionDetail::Tokens { needed, limit } => write!(f, "needs about {needed} tokens, has {limit}"),
+            ExclusionDetail::Above { what, price, limit } => write!(f, "{what} ${price} above ${limit}"),
+            ExclusionDetail::Quantization(Some(format)) => write!(f, "is {format}"),
+            ExclusionDetail::Quantization(None) => f.write_str("does not state its quantization"),
+            ExclusionDetail::Retired(day) => write!(f, "retired on {day}"),
+            ExclusionDetail::Open { wait, failures, last } => open(f, *wait, *failures, *last),
+            ExclusionDetail::Cooling { wait, last } => waiting(f, *last, "retry", *wait),
+            ExclusionDetail::ConfigFault { wait, last } => waiting(f, *last, "next try", *wait),
+            ExclusionDetail::Saturated { in_flight, knee } => {
+                write!(f, "saturated: {in_flight} in flight, knee {knee:.0}")
+            }
+            ExclusionDetail::Paced { wait } => write!(f, "paced, next in {:.1} s", wait.as_secs_f64()),
         }
     }
 }
 
-fn open(f: &mut fmt::Formatter<'_>, wait: Duration, failures: u32, last: Option<Cause>) -> fmt::Result {
+fn open(f: &mut fmt::Formatter<'_>, wait: Duration, failures: u32, last: Option<FailureCause>) -> fmt::Result {
     write!(f, "breaker open {:.1} s more", wait.as_secs_f64())?;
     match (failures, last) {
         (_, None) => Ok(()),
@@ -145,7 +147,7 @@ fn open(f: &mut fmt::Formatter<'_>, wait: Duration, failures: u32, last: Option<
     }
 }
 
-fn waiting(f: &mut fmt::Formatter<'_>, last: Option<Cause>, what: &str, wait: Duration) -> fmt::Result {
+fn waiting(f: &mut fmt::Formatter<'_>, last: Option<FailureCause>, what: &str, wait: Duration) -> fmt::Result {
     match last {
         Some(cause) => write!(f, "{cause}, {what} in {:.1} s", wait.as_secs_f64()),
         None => write!(f, "{what} in {:.1} s", wait.as_secs_f64()),

@@ -1,8 +1,13 @@
 use std::sync::Arc;
 
 use super::{
-    AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, DecisionCode, GenerationId, RoutingPolicy, Usage,
-    Usd,
+    attempt_record::{AttemptReason, AttemptRecord},
+    catalog::Catalog,
+    decision::{Decision, DecisionCode},
+    id::GenerationId,
+    money::Usd,
+    policy::RoutingPolicy,
+    usage::{CostBreakdown, Usage},
 };
 
 /// What kind of call made a generation.

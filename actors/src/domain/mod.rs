@@ -27,25 +27,25 @@ mod tick;
 mod usage;
 mod what_if;
 
-pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, GateNews, Next};
+pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, GateEvent, Next};
 pub use attempt_record::{AttemptReason, AttemptRecord};
 pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
     ProviderState, Resolved, Target,
 };
-pub use conversation::{Opening, Sticky};
+pub use conversation::{ConversationOpening, Sticky};
 pub use decision::{
     Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, OutputSpread, Prediction, RouteError,
     Saving, ScoreTerm, ScoreTerms, ScoreUnit,
 };
-pub use detail::{Cause, Detail};
+pub use detail::{ExclusionDetail, FailureCause};
 pub use generation::{ApiType, Finish, Generation, GenerationStatus};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
 pub use invalid::{Invalid, InvalidReason, PromptFault};
 pub use modality::{Modalities, Modality};
 pub use money::{Price, Usd, UsdFault};
 pub use objective::{Objective, Weights};
-pub use omitted::Omitted;
+pub use omitted::OmittedCandidates;
 pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
 pub use pattern::{ModelPattern, PatternFault};
 pub use policy::{
@@ -59,4 +59,4 @@ pub use query::{
 pub use spelling::{letters_apart, nearest};
 pub use tick::Tick;
 pub use usage::{CostBreakdown, Pricing, Usage};
-pub use what_if::{Circuit, OtherPrice, Otherwise, WhatIf};
+pub use what_if::{Circuit, EndpointOverride, PriceOverride, WhatIf};

@@ -1,17 +1,17 @@
 //! Who stands in a plan without figures.
 
-use super::EndpointId;
+use super::id::EndpointId;
 
 /// Endpoints of a plan that are only named. Their order is worked out when somebody asks for it: a request that is served
 /// does not need it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Omitted(Vec<(u64, EndpointId)>);
+pub struct OmittedCandidates(Vec<(u64, EndpointId)>);
 
-impl Omitted {
+impl OmittedCandidates {
     /// Endpoints, each with what it is ordered by; of equals the lesser id goes first.
     #[must_use]
-    pub const fn by_rank(endpoints: Vec<(u64, EndpointId)>) -> Omitted {
-        Omitted(endpoints)
+    pub const fn by_rank(endpoints: Vec<(u64, EndpointId)>) -> OmittedCandidates {
+        OmittedCandidates(endpoints)
     }
 
     /// How many they are.
@@ -36,8 +36,8 @@ impl Omitted {
 }
 
 /// Endpoints that are in order already.
-impl FromIterator<EndpointId> for Omitted {
-    fn from_iter<I: IntoIterator<Item = EndpointId>>(endpoints: I) -> Omitted {
-        Omitted((0..).zip(endpoints).collect())
+impl FromIterator<EndpointId> for OmittedCandidates {
+    fn from_iter<I: IntoIterator<Item = EndpointId>>(endpoints: I) -> OmittedCandidates {
+        OmittedCandidates((0..).zip(endpoints).collect())
     }
 }

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use super::{
-    Architecture, Endpoint, EndpointId, EndpointLimits, Modalities, Model, ModelId, ParameterSet, Provider,
-    ProviderSlug, ProviderState,
+    catalog::{Architecture, Endpoint, EndpointLimits, Model, Provider, ProviderState},
+    id::{EndpointId, ModelId, ProviderSlug},
+    modality::Modalities,
+    parameter::ParameterSet,
 };
 
 impl Provider {

@@ -67,7 +67,7 @@ pub struct BalancedPolicy {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HedgePolicy {
     /// Objectives under which hedging is on.
-    pub objectives: Vec<super::Objective>,
+    pub objectives: Vec<super::objective::Objective>,
     /// Standard deviations above the expected first token at which the hedge starts.
     pub sigma: f64,
     /// Hedges per request, on average.
@@ -181,7 +181,7 @@ impl Default for RoutingPolicy {
             reliable_time_share: 0.002,
             reliable_slow: Duration::from_secs(2),
             balanced: BalancedPolicy { latency: 0.5, cost: 0.5 },
-            hedge: HedgePolicy { objectives: vec![super::Objective::Fastest], sigma: 1.9, budget: 0.02 },
+            hedge: HedgePolicy { objectives: vec![super::objective::Objective::Fastest], sigma: 1.9, budget: 0.02 },
             retry: RetryPolicy { max_attempts: 3, last_resort: 2, budget_ratio: 0.2 },
             breaker: BreakerPolicy {
                 consecutive: 3,

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::Preference;
+use super::query::Preference;
 
 /// A percentile that a bound may be set on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

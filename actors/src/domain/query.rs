@@ -1,6 +1,15 @@
 use std::sync::Arc;
 
-use super::{ApiType, Modalities, ModelPattern, Objective, ParameterSet, Sticky, Target, Usd, Weights};
+use super::{
+    catalog::Target,
+    conversation::Sticky,
+    generation::ApiType,
+    modality::Modalities,
+    money::Usd,
+    objective::{Objective, Weights},
+    parameter::ParameterSet,
+    pattern::ModelPattern,
+};
 
 /// Where in a request a routing parameter stood; the order is the order of precedence, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

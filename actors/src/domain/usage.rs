@@ -1,4 +1,4 @@
-use super::{Price, Usd};
+use super::money::{Price, Usd};
 
 /// The eight prices of an endpoint. `None` means that the configuration names no such price.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

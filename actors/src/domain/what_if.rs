@@ -1,4 +1,7 @@
-use super::{Objective, Usd, Weights};
+use super::{
+    money::Usd,
+    objective::{Objective, Weights},
+};
 
 /// What a preview is to imagine otherwise. Whom the names mean is resolved in [`crate::decide`].
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -8,18 +11,18 @@ pub struct WhatIf {
     /// Other weights of `balanced`.
     pub weights: Option<Weights>,
     /// Endpoints that stand otherwise, in the order in which they are changed.
-    pub endpoints: Vec<Otherwise>,
+    pub endpoints: Vec<EndpointOverride>,
 }
 
 /// How the endpoints of a name stand otherwise. What is `None` stays as it is.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Otherwise {
+pub struct EndpointOverride {
     /// Those of this model; of any when absent.
     pub model: Option<String>,
     /// Those at this provider (slug, display name, or `slug/variant`); at any when absent.
     pub provider: Option<String>,
     /// Prices.
-    pub price: OtherPrice,
+    pub price: PriceOverride,
     /// The state of the circuit.
     pub circuit: Option<Circuit>,
     /// Whether it is switched off.
@@ -36,7 +39,7 @@ pub struct Otherwise {
 
 /// Prices that are otherwise, in dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct OtherPrice {
+pub struct PriceOverride {
     /// Per input token.
     pub prompt: Option<Usd>,
     /// Per output token.

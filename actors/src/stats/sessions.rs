@@ -3,7 +3,7 @@
 //! [`Sessions`] is read when a question for the router is formed and written when an answer was whole; what it says
 //! is worth a bonus in the scores ([`crate::decide`]), never a pin. It holds no word of any prompt: a conversation is
 //! known by 128 bits of a hash under a secret key, made from its owner, the model or alias asked for, and either the
-//! caller's `session_id` or the [`Opening`] of the prompt. So callers never share, and nobody can ask for another's.
+//! caller's `session_id` or the [`ConversationOpening`] of the prompt. So callers never share, and nobody can ask for another's.
 //!
 //! Two names are tried: the conversation's own, then that of its instructions (tools and system messages), which
 //! requests that are no conversation have in common. Hashing every message would find longer common beginnings in
@@ -19,7 +19,7 @@ use std::{
 use highway::{HighwayHash as _, HighwayHasher, Key};
 use parking_lot::Mutex;
 
-use crate::domain::{EndpointId, Opening, Sticky, StickyPolicy, Tick, Usage};
+use crate::domain::{ConversationOpening, EndpointId, Sticky, StickyPolicy, Tick, Usage};
 
 /// Locks that conversations are spread over: more than a machine has workers that ask at the same instant.
 const SHARDS: usize = 16;
@@ -37,7 +37,7 @@ pub struct Sessions {
 
 /// Who says something, to whom, and how it begins.
 #[derive(Debug, Clone, Copy)]
-pub struct Speaker<'a> {
+pub struct ConversationStart<'a> {
     /// Whose key it is.
     pub owner: u64,
     /// The model or alias asked for.
@@ -45,14 +45,14 @@ pub struct Speaker<'a> {
     /// The caller's own name for the conversation.
     pub session_id: Option<&'a str>,
     /// How the prompt begins.
-    pub opening: Option<Opening>,
+    pub opening: Option<ConversationOpening>,
     /// Estimated prompt tokens.
     pub prompt_tokens: u32,
 }
 
 /// One turn of a conversation: the names it is looked up under. Kept with the request until it was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
+pub struct ConversationTurn {
     conversation: u128,
     instructions: Option<Shared>,
     prompt_tokens: u32,
@@ -108,13 +108,13 @@ impl Sessions {
 
     /// The turn a request is, if its prompt is long enough for caches to matter.
     #[must_use]
-    pub fn turn(&self, policy: &StickyPolicy, speaker: &Speaker<'_>) -> Option<Turn> {
+    pub fn turn(&self, policy: &StickyPolicy, speaker: &ConversationStart<'_>) -> Option<ConversationTurn> {
         if !policy.enabled || speaker.prompt_tokens < policy.min_prompt_tokens {
             return None;
         }
         let conversation = match (speaker.session_id, speaker.opening) {
             (Some(id), _) => self.name(speaker, Kind::Session, id.as_bytes()),
-            (None, Some(opening)) => self.name(speaker, Kind::Opening, &opening.conversation.to_le_bytes()),
+            (None, Some(opening)) => self.name(speaker, Kind::ConversationOpening, &opening.conversation.to_le_bytes()),
             (None, None) => return None,
         };
         let long = speaker.opening.filter(|opening| opening.instruction_tokens >= policy.min_prompt_tokens);
@@ -122,12 +122,12 @@ impl Sessions {
             name: self.name(speaker, Kind::Instructions, &opening.instructions.to_le_bytes()),
             tokens: opening.instruction_tokens,
         });
-        Some(Turn { conversation, instructions, prompt_tokens: speaker.prompt_tokens })
+        Some(ConversationTurn { conversation, instructions, prompt_tokens: speaker.prompt_tokens })
     }
 
     /// Where the turn's prompt, or its beginning, may still be cached. Changes nothing.
     #[must_use]
-    pub fn sticky(&self, policy: &StickyPolicy, turn: &Turn, now: Tick) -> Option<Sticky> {
+    pub fn sticky(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<Sticky> {
         let held = self.held(policy, turn, now).next()?;
         let share = self.caches.lock().get(&held.endpoint).copied().unwrap_or_default().share();
         let tokens = f64::from(held.tokens.min(turn.prompt_tokens)) * share;
@@ -135,7 +135,14 @@ impl Sessions {
     }
 
     /// The turn was answered by `endpoint`: from now on its cache should hold the prompt and the answer.
-    pub fn served(&self, policy: &StickyPolicy, turn: &Turn, endpoint: EndpointId, usage: &Usage, now: Tick) {
+    pub fn served(
+        &self,
+        policy: &StickyPolicy,
+        turn: &ConversationTurn,
+        endpoint: EndpointId,
+        usage: &Usage,
+        now: Tick,
+    ) {
         let expected = self.held(policy, turn, now).find(|held| held.endpoint == endpoint);
         if let Some(expected) = expected.filter(|_| !usage.estimated) {
             self.learn(policy, expected, usage);
@@ -163,7 +170,7 @@ impl Sessions {
     }
 
     /// What is known under the turn's names and still good, the better first.
-    fn held(&self, policy: &StickyPolicy, turn: &Turn, now: Tick) -> impl Iterator<Item = Held> {
+    fn held(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> impl Iterator<Item = Held> {
         let ttl = policy.ttl;
         let names = [Some(turn.conversation), turn.instructions.map(|shared| shared.name)];
         let found = names.into_iter().flatten().filter_map(|name| self.shard(name)?.lock().get(name));
@@ -195,7 +202,7 @@ impl Sessions {
     }
 
     /// The name of something under the secret: its owner is part of it, so two callers never have one in common.
-    fn name(&self, speaker: &Speaker<'_>, kind: Kind, what: &[u8]) -> u128 {
+    fn name(&self, speaker: &ConversationStart<'_>, kind: Kind, what: &[u8]) -> u128 {
         let mut hasher = HighwayHasher::new(Key(self.secret));
         hasher.append(&speaker.owner.to_le_bytes());
         hasher.append(&[kind as u8]);
@@ -212,7 +219,7 @@ impl Sessions {
 #[repr(u8)]
 enum Kind {
     Session,
-    Opening,
+    ConversationOpening,
     Instructions,
 }
 

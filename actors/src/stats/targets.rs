@@ -16,8 +16,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use self::window::Windows;
-pub use self::window::{Tally, WINDOWS};
 use crate::domain::{Objective, Percentile, Preference, Source, Sourced, TargetPolicy, Tick};
+pub use window::{Tally, WINDOWS};
 
 /// Targets of requests that are kept; those that were not asked for longest leave first. Values come from callers.
 const MOST_ASKED: usize = 64;
@@ -32,7 +32,7 @@ pub struct LatencyTargets(Mutex<Vec<Target>>);
 
 /// A wish as a request has it: every bound of it is a target.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
+pub struct RequestedTarget<'a> {
     /// The alias or model asked for.
     pub name: &'a str,
     /// The objective under which it is held.
@@ -43,7 +43,7 @@ pub struct Wish<'a> {
 
 /// How long a client waited for its first token, and whether it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waited {
+pub enum FirstTokenWait {
     /// It came after this long.
     FirstToken(Duration),
     /// The request failed after this long: a miss, whenever it was.
@@ -89,7 +89,7 @@ struct Target {
 impl LatencyTargets {
     /// How much stricter than its bounds the wish should be read now: the most any of its targets needs.
     #[must_use]
-    pub fn margin(&self, wish: &Wish<'_>, now: Tick) -> f64 {
+    pub fn margin(&self, wish: &RequestedTarget<'_>, now: Tick) -> f64 {
         let targets = self.0.lock();
         let strains = wish.bounds().map(|(percentile, bound)| {
             let known = targets.iter().find(|target| target.is(wish, percentile, bound));
@@ -99,7 +99,7 @@ impl LatencyTargets {
     }
 
     /// Takes in how a request with that wish ended.
-    pub fn observe(&self, wish: &Wish<'_>, waited: Waited, policy: &TargetPolicy, now: Tick) {
+    pub fn observe(&self, wish: &RequestedTarget<'_>, waited: FirstTokenWait, policy: &TargetPolicy, now: Tick) {
         let mut targets = self.0.lock();
         for (percentile, bound) in wish.bounds() {
             let Some(missed) = waited.misses(bound) else { continue };
@@ -120,7 +120,7 @@ impl LatencyTargets {
     }
 }
 
-impl Wish<'_> {
+impl RequestedTarget<'_> {
     /// How its targets stand as long as no request asked for them.
     pub fn unasked(&self) -> impl Iterator<Item = TargetReport> {
         self.bounds()
@@ -138,20 +138,20 @@ impl Wish<'_> {
     }
 }
 
-impl Waited {
+impl FirstTokenWait {
     /// Whether that misses the bound; `None` when it cannot be told.
     fn misses(self, bound: Duration) -> Option<bool> {
         match self {
-            Waited::FirstToken(time) => Some(time > bound),
-            Waited::Failed(_) => Some(true),
-            Waited::Left(time) => (time > bound).then_some(true),
+            FirstTokenWait::FirstToken(time) => Some(time > bound),
+            FirstTokenWait::Failed(_) => Some(true),
+            FirstTokenWait::Left(time) => (time > bound).then_some(true),
         }
     }
 
     /// Whether lateness was the matter; a failure that came at once has other causes than a hopeful prediction.
     fn is_late(self, bound: Duration) -> Option<bool> {
         match self {
-            Waited::Failed(time) => (time > bound).then_some(true),
+            FirstTokenWait::Failed(time) => (time > bound).then_some(true),
             _ => self.misses(bound),
         }
     }
@@ -172,7 +172,7 @@ fn enter(targets: &mut Vec<Target>, target: Target) -> usize {
 }
 
 impl Target {
-    fn new(wish: &Wish<'_>, percentile: Percentile, bound: Duration, now: Tick) -> Target {
+    fn new(wish: &RequestedTarget<'_>, percentile: Percentile, bound: Duration, now: Tick) -> Target {
         Target {
             name: wish.name.into(),
             objective: wish.objective,
@@ -186,7 +186,7 @@ impl Target {
         }
     }
 
-    fn is(&self, wish: &Wish<'_>, percentile: Percentile, bound: Duration) -> bool {
+    fn is(&self, wish: &RequestedTarget<'_>, percentile: Percentile, bound: Duration) -> bool {
         self.percentile == percentile
             && self.bound == bound
             && self.objective == wish.objective

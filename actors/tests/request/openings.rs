@@ -1,16 +1,16 @@
 //! What names a conversation from one turn to the next.
 
-use pointsman_actors::domain::Opening;
+use pointsman_actors::domain::ConversationOpening;
 use serde_json::{Value, json};
 
 use crate::world::read;
 
 /// The opening of a request with these messages and further members.
-fn opening_of(messages: Value, more: &str) -> Option<Opening> {
+fn opening_of(messages: Value, more: &str) -> Option<ConversationOpening> {
     read(format!(r#"{{"model":"acme/able","messages":{messages}{more}}}"#)).opening
 }
 
-fn opening(messages: Value) -> Opening {
+fn opening(messages: Value) -> ConversationOpening {
     opening_of(messages, "").expect("long enough")
 }
 

@@ -1,6 +1,6 @@
 //! What only a preview is asked: `why_not` and `what_if`, read strictly.
 
-use pointsman_actors::domain::{Circuit, Objective, OtherPrice, Otherwise, Weights, WhatIf};
+use pointsman_actors::domain::{Circuit, EndpointOverride, Objective, PriceOverride, Weights, WhatIf};
 
 use crate::world::{body, preview, read};
 
@@ -15,14 +15,14 @@ fn a_world_is_read_whole() {
         "tokens_per_second":80,"failure_probability":0.25}"#;
     let what_if = imagined(&format!(r#"{{"objective":"fastest","weights":{{"latency":2}},"endpoints":[{endpoint}]}}"#));
     let usd = |text: &str| Some(text.parse().expect("an amount"));
-    let price = OtherPrice {
+    let price = PriceOverride {
         prompt: usd("0.000001"),
         completion: usd("0.000002"),
         request: usd("0"),
         image: usd("0.04"),
         factor: Some(0.5),
     };
-    let otherwise = Otherwise {
+    let otherwise = EndpointOverride {
         model: Some("acme/small".to_owned()),
         provider: Some("Acme".to_owned()),
         price,

@@ -26,7 +26,7 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     decide::decide,
     domain::{
-        Alias, ApiType, Candidate, Catalog, Cause, Decision, Endpoint, EndpointId, EndpointLimits, FailureKind,
+        Alias, ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, EndpointLimits, FailureCause, FailureKind,
         Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
         ProviderState, Query, RouteError, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
     },
@@ -176,9 +176,9 @@ impl Entry {
         let (first, second) = self.pair("late", ',').unwrap_or((self.number("late", "").unwrap_or(0.0), 0.0));
         let cause = match gate {
             Gate::Passing => None,
-            Gate::Cooling { .. } => Some(Cause { kind: FailureKind::RateLimited, status: Some(429) }),
-            Gate::ConfigFault { .. } => Some(Cause { kind: FailureKind::NotFound, status: Some(404) }),
-            _ => Some(Cause { kind: FailureKind::Server, status: Some(503) }),
+            Gate::Cooling { .. } => Some(FailureCause { kind: FailureKind::RateLimited, status: Some(429) }),
+            Gate::ConfigFault { .. } => Some(FailureCause { kind: FailureKind::NotFound, status: Some(404) }),
+            _ => Some(FailureCause { kind: FailureKind::Server, status: Some(503) }),
         };
         LiveEndpoint {
             in_flight: self.number("k", "").unwrap_or(0.0) as u32,

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use pointsman_actors::{
-    decide::replay,
     domain::{Decision, RoutingPolicy},
+    explain::replay,
 };
 
 use crate::{request::Aim, rules, scenario::Scenario, table::Plan, world::World};

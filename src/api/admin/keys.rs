@@ -2,7 +2,7 @@
 //! configuration; what is switched here holds until the process ends. No key and no digest is ever shown.
 
 use actix_web::HttpResponse;
-use pointsman_actors::ledger::{Holdings, ReadHoldings, ReadSpending, Spent};
+use pointsman_actors::actors::ledger::{LedgerSize, ReadHoldings, ReadSpending, Spent};
 use serde::Serialize;
 
 use crate::{
@@ -93,7 +93,7 @@ async fn show(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiError
 }
 
 /// What the ledger holds, of what just ended too.
-pub(super) async fn holdings(worker: &Worker) -> Result<Holdings, ApiError> {
+pub(super) async fn holdings(worker: &Worker) -> Result<LedgerSize, ApiError> {
     worker.shared.news_room.flush();
     ask(&worker.shared.control.ledger(), ReadHoldings { now_ms: clock::unix_millis() }).await
 }
@@ -131,7 +131,7 @@ struct UsageBody {
 }
 
 impl<'a> KeyBody<'a> {
-    async fn read(worker: &Worker, caller: &'a Caller, holdings: &Holdings) -> Result<KeyBody<'a>, ApiError> {
+    async fn read(worker: &Worker, caller: &'a Caller, holdings: &LedgerSize) -> Result<KeyBody<'a>, ApiError> {
         let question = ReadSpending { owner: Some(caller.owner), now_ms: clock::unix_millis() };
         let spent = ask(&worker.shared.control.ledger(), question).await?;
         let records = holdings.by_owner.iter().find(|(owner, _)| *owner == caller.owner).map_or(0, |(_, count)| *count);

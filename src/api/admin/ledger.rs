@@ -1,7 +1,7 @@
 //! `/admin/ledger`: how many records are held, of whom, and deleting them.
 
 use actix_web::{HttpResponse, web::Query};
-use pointsman_actors::ledger::{DeleteRecords, Holdings};
+use pointsman_actors::actors::ledger::{DeleteRecords, LedgerSize};
 use serde::{Deserialize, Serialize};
 
 use super::keys::{self, owner_id};
@@ -86,7 +86,7 @@ struct OwnerBody<'a> {
 }
 
 impl<'a> LedgerBody<'a> {
-    fn new(worker: &'a Worker, holdings: &Holdings) -> LedgerBody<'a> {
+    fn new(worker: &'a Worker, holdings: &LedgerSize) -> LedgerBody<'a> {
         let owner = |&(owner, records): &(u64, usize)| OwnerBody {
             key: worker.setup.keys.callers().find(|caller| caller.owner == owner).map(|caller| &*caller.key.name),
             owner: owner_id(owner),

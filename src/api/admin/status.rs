@@ -5,7 +5,7 @@ use std::time::Instant;
 use actix::{Actor, Addr, Handler, Message, dev::ToEnvelope};
 use actix_web::HttpResponse;
 use futures_util::future::join_all;
-use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
+use pointsman_actors::actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
 use serde::Serialize;
 
 use super::config::ConfigBody;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Cursor;
+use super::scan::Cursor;
 
 /// One checked value, as the bytes it was written in.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Passing over JSON: every step checks the grammar.
 
-use super::Raw;
+use super::raw::Raw;
 
 /// How deep values may nest inside the member that is being passed over.
 const MAX_DEPTH: u32 = 128;

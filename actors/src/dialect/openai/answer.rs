@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
+    error,
     finish::{clean_name, normalise},
     member::{Measured, Member},
     tool_call::{CallPart, Introduction},
-    upstream_error,
     usage::{Produced, Reported, push_usage, settle},
 };
 use crate::{
@@ -156,8 +156,8 @@ impl<'a> Rewriter<'a> {
         match name {
             b"id" => self.upstream_id = clean_name(value).map(Cow::into_owned),
             b"system_fingerprint" => self.fingerprint = clean_name(value),
-            b"error" if upstream_error::is_error(value) => {
-                let fault = upstream_error::fault(value);
+            b"error" if error::is_error(value) => {
+                let fault = error::fault(value);
                 return Err(AnswerFault::malformed(fault.detail));
             }
             b"object" | b"created" | b"model" | b"provider" | b"usage" | b"error" => {}

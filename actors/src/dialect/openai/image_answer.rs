@@ -9,8 +9,8 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{
     answer::utf8,
+    error,
     finish::clean_name,
-    upstream_error,
     usage::{ImageDetails, Reported, settle_images},
 };
 use crate::{
@@ -100,8 +100,8 @@ pub fn rewrite_image_answer(
     if !answer.is_object() {
         return Err(AnswerFault::malformed("an answer that is no object"));
     }
-    if let Some(error) = answer.member(b"error").filter(|error| upstream_error::is_error(*error)) {
-        return Err(AnswerFault::malformed(upstream_error::fault(error).detail));
+    if let Some(error) = answer.member(b"error").filter(|error| error::is_error(*error)) {
+        return Err(AnswerFault::malformed(error::fault(error).detail));
     }
     let images = match origin {
         ImageOrigin::Images => images_of_list(answer, body)?,

@@ -1,13 +1,13 @@
 //! The OpenAI chat and image convention, both ways.
 
 mod answer;
+mod error;
 mod finish;
 mod image_answer;
 mod member;
 pub mod request;
 mod stream;
 mod tool_call;
-mod upstream_error;
 mod usage;
 
 pub use answer::{rewrite_answer, spent_in_vain};

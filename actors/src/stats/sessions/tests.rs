@@ -12,9 +12,9 @@ fn sessions() -> Sessions {
 }
 
 /// What somebody says whose prompt begins so, and is this long.
-fn says(instructions: u128, first: u128, prompt_tokens: u32) -> Speaker<'static> {
-    let opening = Opening { instructions, instruction_tokens: 1500, conversation: first };
-    Speaker { owner: 7, target: "service/auto", session_id: None, opening: Some(opening), prompt_tokens }
+fn says(instructions: u128, first: u128, prompt_tokens: u32) -> ConversationStart<'static> {
+    let opening = ConversationOpening { instructions, instruction_tokens: 1500, conversation: first };
+    ConversationStart { owner: 7, target: "service/auto", session_id: None, opening: Some(opening), prompt_tokens }
 }
 
 fn used(prompt_tokens: u64, cached_tokens: u64) -> Usage {
@@ -26,13 +26,13 @@ fn at(seconds: u64) -> Tick {
 }
 
 /// Where this would go, and with how many tokens.
-fn goes(sessions: &Sessions, speaker: &Speaker<'_>, seconds: u64) -> Option<(EndpointId, u32)> {
+fn goes(sessions: &Sessions, speaker: &ConversationStart<'_>, seconds: u64) -> Option<(EndpointId, u32)> {
     let sticky = sessions.sticky(&POLICY, &sessions.turn(&POLICY, speaker)?, at(seconds))?;
     Some((sticky.endpoint, sticky.cached_tokens))
 }
 
 /// It went to that endpoint, which read so much from its cache.
-fn went(sessions: &Sessions, speaker: &Speaker<'_>, endpoint: EndpointId, cached: u64, seconds: u64) {
+fn went(sessions: &Sessions, speaker: &ConversationStart<'_>, endpoint: EndpointId, cached: u64, seconds: u64) {
     let turn = sessions.turn(&POLICY, speaker).expect("long enough");
     sessions.served(&POLICY, &turn, endpoint, &used(u64::from(speaker.prompt_tokens), cached), at(seconds));
 }
@@ -49,10 +49,10 @@ fn the_next_turn_is_expected_to_find_prompt_and_answer_of_the_last() {
 #[test]
 fn a_session_id_names_the_conversation_whatever_the_prompt_says() {
     let sessions = sessions();
-    let named = |first| Speaker { session_id: Some("s-1"), ..says(1, first, 2000) };
+    let named = |first| ConversationStart { session_id: Some("s-1"), ..says(1, first, 2000) };
     went(&sessions, &named(2), A, 0, 0);
     assert_eq!(goes(&sessions, &named(99), 10), Some((A, 2000)));
-    let other = Speaker { session_id: Some("s-2"), opening: None, ..says(1, 2, 2000) };
+    let other = ConversationStart { session_id: Some("s-2"), opening: None, ..says(1, 2, 2000) };
     assert_eq!(goes(&sessions, &other, 10), None);
 }
 
@@ -62,8 +62,12 @@ fn other_requests_with_the_same_instructions_find_these() {
     went(&sessions, &says(1, 2, 3000), A, 0, 0);
     assert_eq!(goes(&sessions, &says(1, 3, 2000), 10), Some((A, 1500)));
     assert_eq!(goes(&sessions, &says(5, 3, 2000), 10), None);
-    let short = Opening { instructions: 1, instruction_tokens: 900, conversation: 3 };
-    assert_eq!(goes(&sessions, &Speaker { opening: Some(short), ..says(1, 3, 2000) }, 10), None, "too short to share");
+    let short = ConversationOpening { instructions: 1, instruction_tokens: 900, conversation: 3 };
+    assert_eq!(
+        goes(&sessions, &ConversationStart { opening: Some(short), ..says(1, 3, 2000) }, 10),
+        None,
+        "too short to share"
+    );
 }
 
 #[test]
@@ -79,11 +83,11 @@ fn callers_and_models_never_share() {
     let sessions = sessions();
     let speaker = says(1, 2, 2000);
     went(&sessions, &speaker, A, 0, 0);
-    assert_eq!(goes(&sessions, &Speaker { owner: 8, ..speaker }, 10), None);
-    assert_eq!(goes(&sessions, &Speaker { target: "acme/small", ..speaker }, 10), None);
-    let named = Speaker { session_id: Some("s"), ..speaker };
+    assert_eq!(goes(&sessions, &ConversationStart { owner: 8, ..speaker }, 10), None);
+    assert_eq!(goes(&sessions, &ConversationStart { target: "acme/small", ..speaker }, 10), None);
+    let named = ConversationStart { session_id: Some("s"), ..speaker };
     went(&sessions, &named, A, 0, 0);
-    let foreign = Speaker { owner: 8, opening: None, ..named };
+    let foreign = ConversationStart { owner: 8, opening: None, ..named };
     assert_eq!(goes(&sessions, &foreign, 10), None);
 }
 
@@ -154,8 +158,8 @@ fn estimated_usage_teaches_nothing() {
 #[test]
 fn the_bound_holds_and_the_quiet_ones_leave() {
     let sessions = sessions();
-    let lone = |first| Speaker {
-        opening: Some(Opening { instructions: 0, instruction_tokens: 0, conversation: first }),
+    let lone = |first| ConversationStart {
+        opening: Some(ConversationOpening { instructions: 0, instruction_tokens: 0, conversation: first }),
         ..says(0, 0, 2000)
     };
     for first in 0..50_000 {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::stats::splitmix64;
+use crate::stats::mix::splitmix64;
 
 const POLICY: TargetPolicy = TargetPolicy { gain: 0.1, max_margin: 4.0, min_margin: 0.5, reserve: 0.2 };
 
@@ -7,13 +7,13 @@ fn at(seconds: f64) -> Tick {
     Tick((seconds * 1e6) as u64)
 }
 
-fn p95(name: &str, bound: f64, source: Source) -> Wish<'_> {
+fn p95(name: &str, bound: f64, source: Source) -> RequestedTarget<'_> {
     let value = Preference { p95: Some(bound), ..Preference::default() };
-    Wish { name, objective: Objective::Cheapest, preference: Sourced { value, source } }
+    RequestedTarget { name, objective: Objective::Cheapest, preference: Sourced { value, source } }
 }
 
-fn first_token(seconds: f64) -> Waited {
-    Waited::FirstToken(Duration::from_secs_f64(seconds))
+fn first_token(seconds: f64) -> FirstTokenWait {
+    FirstTokenWait::FirstToken(Duration::from_secs_f64(seconds))
 }
 
 /// Met and missed in the shortest window, and the margin, of the only target.
@@ -29,9 +29,9 @@ fn what_counts_as_a_miss() {
     for (waited, expected) in [
         (first_token(0.8), Some((1, 0))),
         (first_token(0.801), Some((0, 1))),
-        (Waited::Failed(Duration::ZERO), Some((0, 1))),
-        (Waited::Left(Duration::from_secs(1)), Some((0, 1))),
-        (Waited::Left(Duration::from_millis(300)), None),
+        (FirstTokenWait::Failed(Duration::ZERO), Some((0, 1))),
+        (FirstTokenWait::Left(Duration::from_secs(1)), Some((0, 1))),
+        (FirstTokenWait::Left(Duration::from_millis(300)), None),
     ] {
         let targets = LatencyTargets::default();
         targets.observe(&p95("a", 0.8, Source::Alias), waited, &POLICY, at(0.0));
@@ -70,7 +70,7 @@ fn misses_widen_the_margin_and_success_narrows_it_within_bounds() {
         before = margin;
     }
     assert!((before - 4.0).abs() < 1e-9);
-    let fastest = Wish { objective: Objective::Fastest, ..wish };
+    let fastest = RequestedTarget { objective: Objective::Fastest, ..wish };
     for _ in 0..1000 {
         targets.observe(&wish, first_token(0.1), &POLICY, at(0.0));
         targets.observe(&fastest, first_token(0.1), &POLICY, at(0.0));
@@ -94,9 +94,9 @@ fn a_margin_fades_in_silence() {
 fn a_failure_at_once_is_a_miss_but_no_sign_of_lateness() {
     let targets = LatencyTargets::default();
     let wish = p95("a", 0.8, Source::TopLevel);
-    targets.observe(&wish, Waited::Failed(Duration::from_millis(20)), &POLICY, at(0.0));
+    targets.observe(&wish, FirstTokenWait::Failed(Duration::from_millis(20)), &POLICY, at(0.0));
     assert_eq!(only(&targets, 0.0), (0, 1, 1.0));
-    targets.observe(&wish, Waited::Failed(Duration::from_secs(2)), &POLICY, at(0.0));
+    targets.observe(&wish, FirstTokenWait::Failed(Duration::from_secs(2)), &POLICY, at(0.0));
     assert!(only(&targets, 0.0).2 > 1.05);
 }
 
@@ -116,7 +116,7 @@ fn every_bound_of_a_wish_is_a_target_and_the_strictest_margin_counts() {
     let targets = LatencyTargets::default();
     let value = Preference { p50: Some(0.2), p95: Some(0.8), ..Preference::default() };
     let preference = Sourced { value, source: Source::Alias };
-    let wish = Wish { name: "a", objective: Objective::Cheapest, preference };
+    let wish = RequestedTarget { name: "a", objective: Objective::Cheapest, preference };
     for _ in 0..10 {
         targets.observe(&wish, first_token(0.5), &POLICY, at(0.0));
     }
@@ -131,7 +131,7 @@ fn every_bound_of_a_wish_is_a_target_and_the_strictest_margin_counts() {
 fn targets_are_told_apart_by_everything_that_is_shown() {
     let targets = LatencyTargets::default();
     let wish = p95("a", 0.8, Source::TopLevel);
-    let fastest = Wish { objective: Objective::Fastest, ..wish };
+    let fastest = RequestedTarget { objective: Objective::Fastest, ..wish };
     let others =
         [p95("b", 0.8, Source::TopLevel), p95("a", 0.9, Source::TopLevel), p95("a", 0.8, Source::Alias), fastest];
     for wish in [wish, p95("a", 0.8001, Source::Metadata)].iter().chain(&others) {
@@ -165,7 +165,7 @@ fn held(percentile: f64, believed: f64, late_share: f64, reserve: f64) -> (f64, 
     let value =
         if percentile > 0.9 { p95("a", bound, Source::Alias).preference.value } else { Preference::median(bound) };
     let preference = Sourced { value, source: Source::Alias };
-    let wish = Wish { name: "a", objective: Objective::Cheapest, preference };
+    let wish = RequestedTarget { name: "a", objective: Objective::Cheapest, preference };
     let (mut met, mut cheap) = (0_u32, 0_u32);
     let requests = 20_000_u32;
     for n in 0..requests {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     domain::Tick,
-    stats::ring::{Merge, Ring},
+    stats::observe::ring::{Merge, Ring},
 };
 
 /// How far back each window looks.
@@ -47,7 +47,7 @@ impl Merge for Tally {
 
 /// The same requests in every window. What is old leaves slot by slot, so a window is up to one slot short of its
 /// length.
-pub(super) struct Windows {
+pub(crate) struct Windows {
     minutes: Ring<Tally, 30>,
     hour: Ring<Tally, 60>,
     day: Ring<Tally, 96>,
@@ -61,12 +61,12 @@ impl Default for Windows {
 }
 
 impl Windows {
-    pub(super) fn add(&mut self, now: Tick, missed: bool) {
+    pub(crate) fn add(&mut self, now: Tick, missed: bool) {
         let slots = [self.minutes.slot(now), self.hour.slot(now), self.day.slot(now)];
         slots.into_iter().flatten().for_each(|tally| tally.count(missed));
     }
 
-    pub(super) fn read(&self, now: Tick) -> [Tally; WINDOWS.len()] {
+    pub(crate) fn read(&self, now: Tick) -> [Tally; WINDOWS.len()] {
         [self.minutes.sum(now), self.hour.sum(now), self.day.sum(now)]
     }
 }

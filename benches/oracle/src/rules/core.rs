@@ -5,13 +5,13 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use pointsman_actors::{
+    actors::event_batches::EventBatcher as Tray,
     decide::{decide_to_serve, first_byte_clock, hedge_after, overdue_after, splitmix64},
     domain::{
         ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, Event, EventKind, Failure, Model, Needs,
         Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query, RoutingPolicy, Source, Sourced, Target,
         Tick, Usd, Weights,
     },
-    news::News as Tray,
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
 };
 

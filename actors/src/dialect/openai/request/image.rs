@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::{
-    Call, OutgoingBody, RequestLimits, Restriction,
+    Call, RequestLimits,
     envelope::{Envelope, Member, Place, Reader},
     estimate::Tally,
     fault,
@@ -17,8 +17,9 @@ use super::{
     image_fields::ImageFormat,
     json,
     needs::wrong_endpoint,
-    outgoing::Outgoing,
-    restrictions, saturated, scan,
+    outgoing::{Outgoing, OutgoingBody},
+    restrictions::{self, Restriction},
+    saturated, scan,
     splice::string,
     stored_metadata,
 };

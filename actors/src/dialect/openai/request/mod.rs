@@ -53,7 +53,7 @@ use self::{
     needs::Demands,
     tools::ToolChoice,
 };
-use crate::domain::{Invalid, Opening, RoutingParameters, WhatIf};
+use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
 
 /// How much a request may hold. Everything else that is bounded is bounded by the wire contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +123,7 @@ pub struct ChatRequest {
     /// The conversation this belongs to; a header may name it too, then the body wins.
     pub session_id: Option<String>,
     /// How the conversation begins, where its prompt is long enough for a provider's cache to matter.
-    pub opening: Option<Opening>,
+    pub opening: Option<ConversationOpening>,
     /// The client's own tags from `metadata`: strings as they read, anything else as compact JSON.
     pub tags: Vec<(String, String)>,
     /// `trace`, as JSON.

@@ -7,7 +7,7 @@
 use highway::{HighwayHash as _, HighwayHasher};
 
 use super::estimate::Tally;
-use crate::domain::Opening;
+use crate::domain::ConversationOpening;
 
 /// Prompts of fewer bytes are never cached by anybody, so their hash is not finished.
 const LEAST_BYTES: usize = 1024;
@@ -61,7 +61,7 @@ impl OpeningHash {
     }
 
     /// The opening, if the whole prompt is long enough for anybody to cache it. `tools` is how they are written.
-    pub(super) fn finish(self, tools: Option<&[u8]>, tool_bytes: usize, whole: &Tally) -> Option<Opening> {
+    pub(super) fn finish(self, tools: Option<&[u8]>, tool_bytes: usize, whole: &Tally) -> Option<ConversationOpening> {
         if whole.bytes < LEAST_BYTES {
             return None;
         }
@@ -75,7 +75,7 @@ impl OpeningHash {
             u128::from(high) << 64 | u128::from(low)
         };
         let instructed = Tally { bytes: self.instruction_bytes + tool_bytes, ..Tally::default() };
-        Some(Opening {
+        Some(ConversationOpening {
             instructions: with_tools(self.instructions.unwrap_or_default()),
             instruction_tokens: instructed.tokens(0),
             conversation: with_tools(self.hasher),

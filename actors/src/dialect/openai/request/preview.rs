@@ -10,7 +10,7 @@ use super::{
     json,
     routing::{objective, weights},
 };
-use crate::domain::{Circuit, Invalid, OtherPrice, Otherwise, Usd, WhatIf};
+use crate::domain::{Circuit, EndpointOverride, Invalid, PriceOverride, Usd, WhatIf};
 
 /// Longest name that may be asked about, characters.
 const MOST_NAME_CHARS: usize = 256;
@@ -56,22 +56,22 @@ pub(super) fn what_if(raw: &RawValue, path: &Path<'_>) -> Result<WhatIf, Invalid
     Ok(imagined)
 }
 
-fn endpoints(raw: &RawValue, path: &Path<'_>) -> Result<Vec<Otherwise>, Invalid> {
+fn endpoints(raw: &RawValue, path: &Path<'_>) -> Result<Vec<EndpointOverride>, Invalid> {
     let elements = json::elements(raw, path, MOST_ENDPOINTS)?;
     elements.into_iter().enumerate().map(|(position, raw)| endpoint(raw, &path.item(position))).collect()
 }
 
-fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<Otherwise, Invalid> {
+fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<EndpointOverride, Invalid> {
     let object = json::known(raw, path, &ENDPOINT_MEMBERS)?;
     let text = |member: &str| object.get(member).map(|raw| name(raw, &path.member(member))).transpose();
     let positive =
         |member: &str, most: f64| object.get(member).map(|raw| above_zero(raw, &path.member(member), most)).transpose();
     let probability = |raw: &RawValue| json::number_within(raw, &path.member("failure_probability"), 0.0, 1.0);
     let in_flight = |raw: &RawValue| json::integer_within(raw, &path.member("in_flight"), 0, MOST_IN_FLIGHT);
-    let otherwise = Otherwise {
+    let otherwise = EndpointOverride {
         model: text("model")?,
         provider: text("provider")?,
-        price: object.get("price").map_or(Ok(OtherPrice::default()), |raw| price(raw, &path.member("price")))?,
+        price: object.get("price").map_or(Ok(PriceOverride::default()), |raw| price(raw, &path.member("price")))?,
         circuit: object.get("circuit").map(|raw| circuit(raw, &path.member("circuit"))).transpose()?,
         off: object.get("off").map(|raw| json::flag(raw, &path.member("off"))).transpose()?,
         in_flight: object.get("in_flight").map(in_flight).transpose()?.and_then(|count| u32::try_from(count).ok()),
@@ -84,8 +84,8 @@ fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<Otherwise, Invalid> {
         let message = format!("'{path}' needs a 'model', a 'provider', or both.");
         return Err(Invalid { message, ..fault::required(&at) });
     }
-    let Otherwise { model, provider, .. } = otherwise.clone();
-    if otherwise == (Otherwise { model, provider, ..Otherwise::default() }) {
+    let EndpointOverride { model, provider, .. } = otherwise.clone();
+    if otherwise == (EndpointOverride { model, provider, ..EndpointOverride::default() }) {
         let changes = ENDPOINT_MEMBERS.iter().skip(2).copied();
         let message = format!("'{path}' changes nothing. It may hold {}.", ENDPOINT_MEMBERS.join(", "));
         return Err(fault::refused(path, message).allowing(changes));
@@ -93,13 +93,13 @@ fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<Otherwise, Invalid> {
     Ok(otherwise)
 }
 
-fn price(raw: &RawValue, path: &Path<'_>) -> Result<OtherPrice, Invalid> {
+fn price(raw: &RawValue, path: &Path<'_>) -> Result<PriceOverride, Invalid> {
     let object = json::known(raw, path, &PRICE_MEMBERS)?;
     let amount = |member: &str| -> Result<Option<Usd>, Invalid> {
         object.get(member).map(|raw| json::dollars(raw, &path.member(member))).transpose()
     };
     let factor = |raw: &RawValue| json::number_within(raw, &path.member("factor"), 0.0, MOST_FACTOR);
-    Ok(OtherPrice {
+    Ok(PriceOverride {
         prompt: amount("prompt")?,
         completion: amount("completion")?,
         request: amount("request")?,

@@ -54,7 +54,8 @@ fn nearest(name: &str, fields: &[&'static str]) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::routing::Reserved, *};
+    use super::*;
+    use crate::dialect::openai::request::routing::Reserved;
 
     #[test]
     fn slips_of_the_finger_are_traced_to_the_field_that_was_meant() {

@@ -13,14 +13,14 @@ use super::{
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault},
+        frame::sse::SseEvent,
         json::{Cursor, Raw, push_member, push_string},
         openai::{
             answer::{MAX_CHOICES, push_head, utf8},
+            error,
             finish::clean_name,
-            upstream_error,
             usage::{Produced, Reported},
         },
-        sse::SseEvent,
     },
     domain::FailureKind,
 };
@@ -86,7 +86,7 @@ impl Chat {
         }
         progress.event = true;
         if event.is_error {
-            return Err(upstream_error::fault_of_event(data));
+            return Err(error::fault_of_event(data));
         }
         if data == b"[DONE]" {
             progress.content = true;
@@ -191,7 +191,7 @@ impl Chat {
         }
         let value = cursor.value()?;
         match name {
-            b"error" if upstream_error::is_error(value) => return Err(upstream_error::fault(value)),
+            b"error" if error::is_error(value) => return Err(error::fault(value)),
             b"id" | b"object" | b"created" | b"model" | b"provider" | b"system_fingerprint" | b"usage" | b"error" => {}
             _ => push_member(out, key.inner(), value.bytes()),
         }

@@ -1,6 +1,6 @@
 //! One upstream stream of chunks made into ours: incremental, pure, event by event.
 //!
-//! [`ChatStream`] is what the relay holds. Framing is undone in [`crate::dialect::sse`]; a chunk is respelled
+//! [`ChatStream`] is what the relay holds. Framing is undone in [`crate::dialect::frame::sse`]; a chunk is respelled
 //! in [`chunk`] and [`choice`], calls are put in order in [`calls`], and how a stream ends is written in
 //! [`ending`]. When to give up waiting, when to fall back and when to send the head is the relay's business.
 
@@ -13,14 +13,14 @@ mod memo;
 use bytes::{Bytes, BytesMut};
 
 use self::chunk::Chat;
-pub use self::ending::StreamError;
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
-        sse::{EventTooLong, SseSplitter},
+        frame::sse::{EventTooLong, SseSplitter},
     },
     domain::{FailureKind, Usage},
 };
+pub use ending::StreamError;
 
 /// How usage is told at the end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,120 @@
+//! Records in memory: gone with the process.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque, btree_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{LedgerSize, LedgerStore};
+use crate::domain::{Generation, GenerationId, GenerationStatus};
+
+/// Records forgotten by one call at most: a thousand take well under a millisecond, and no message waits longer
+/// behind a look-up after a quiet night.
+pub(super) const FORGOTTEN_AT_ONCE: usize = 1000;
+
+/// Records in memory: the newest `capacity`, none older than `max_age`.
+pub struct MemoryStore {
+    capacity: usize,
+    max_age: Duration,
+    records: HashMap<GenerationId, Arc<Generation>>,
+    /// Ids in the order they arrived; the front is the next to be forgotten.
+    order: VecDeque<GenerationId>,
+    /// Records of each owner.
+    by_owner: BTreeMap<u64, usize>,
+}
+
+impl MemoryStore {
+    /// An empty store with these bounds.
+    #[must_use]
+    pub fn new(capacity: usize, max_age: Duration) -> MemoryStore {
+        MemoryStore {
+            capacity: capacity.max(1),
+            max_age,
+            records: HashMap::new(),
+            order: VecDeque::new(),
+            by_owner: BTreeMap::new(),
+        }
+    }
+
+    fn count_out(&mut self, owner: u64) {
+        if let Entry::Occupied(mut count) = self.by_owner.entry(owner) {
+            *count.get_mut() = count.get().saturating_sub(1);
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
+    fn is_too_old(&self, record: &Generation, now_ms: i64) -> bool {
+        let max_age_ms = i64::try_from(self.max_age.as_millis()).unwrap_or(i64::MAX);
+        now_ms.saturating_sub(record.created_ms) > max_age_ms
+    }
+}
+
+impl LedgerStore for MemoryStore {
+    fn put(&mut self, record: Arc<Generation>) {
+        let (id, created_ms) = (record.id, record.created_ms);
+        if let Some(known) = self.records.get_mut(&id) {
+            // Batches of two threads may cross: an ended generation never runs again.
+            if record.status != GenerationStatus::Running || known.status == GenerationStatus::Running {
+                *known = record;
+            }
+            return;
+        }
+        *self.by_owner.entry(record.owner).or_default() += 1;
+        self.records.insert(id, record);
+        self.order.push_back(id);
+        self.forget(created_ms);
+    }
+
+    fn forget(&mut self, now_ms: i64) {
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            let Some(oldest) = self.order.front() else { return };
+            let aged = self.records.get(oldest).is_none_or(|record| self.is_too_old(record, now_ms));
+            if self.order.len() <= self.capacity && !aged {
+                return;
+            }
+            let owner = self.records.remove(oldest).map(|record| record.owner);
+            self.order.pop_front();
+            owner.into_iter().for_each(|owner| self.count_out(owner));
+        }
+    }
+
+    fn holdings(&self) -> LedgerSize {
+        let admitted = |id: Option<&GenerationId>| Some(self.records.get(id?)?.created_ms);
+        LedgerSize {
+            records: self.records.len(),
+            capacity: self.capacity,
+            max_age: self.max_age,
+            oldest_ms: admitted(self.order.front()),
+            newest_ms: admitted(self.order.back()),
+            by_owner: self.by_owner.iter().map(|(owner, count)| (*owner, *count)).collect(),
+        }
+    }
+
+    fn delete(&mut self, unwanted: &dyn Fn(&Generation) -> bool) -> usize {
+        let before = self.records.len();
+        let gone = |record: &Arc<Generation>| unwanted(record);
+        for owner in self.records.values().filter(|record| gone(record)).map(|record| record.owner).collect::<Vec<_>>()
+        {
+            self.count_out(owner);
+        }
+        self.records.retain(|_, record| !gone(record));
+        self.order.retain(|id| self.records.contains_key(id));
+        before - self.records.len()
+    }
+
+    fn rebound(&mut self, capacity: usize, max_age: Duration) {
+        self.capacity = capacity.max(1);
+        self.max_age = max_age;
+    }
+
+    fn get(&self, id: GenerationId, now_ms: i64) -> Option<Arc<Generation>> {
+        self.records.get(&id).filter(|record| !self.is_too_old(record, now_ms)).cloned()
+    }
+
+    fn len(&self) -> usize {
+        self.records.len()
+    }
+}

@@ -1,0 +1,81 @@
+//! Everything one decision reads, gathered once.
+
+use super::{forecast::ForecastRules, noise::Noise, preferences::has_wishes};
+use crate::{
+    domain::{Catalog, EndpointId, Query, RoutingPolicy, Tick},
+    stats::{ClassLengths, LengthClass, LiveView, Snapshot},
+};
+
+/// One decision to make.
+pub(crate) struct DecisionContext<'a> {
+    pub snapshot: &'a Snapshot,
+    pub catalog: &'a Catalog,
+    pub policy: &'a RoutingPolicy,
+    pub live: &'a LiveView,
+    pub query: &'a Query,
+    pub now: Tick,
+    pub rules: ForecastRules,
+    pub lengths: ClassLengths<'a>,
+    /// Prompt tokens of the query, copied out: while rows are written they would be read anew for each.
+    pub counted_tokens: u32,
+    /// Of the query, as numbers to reckon with.
+    pub prompt_tokens: f64,
+    pub answers: f64,
+    pub images: f64,
+    /// Whether anything but scores ranks endpoints of one target.
+    pub has_wishes: bool,
+    /// The seed of the noise; 0 for none.
+    pub seed: u64,
+    pub noise: Noise,
+}
+
+impl<'a> DecisionContext<'a> {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        live: &'a LiveView,
+        query: &'a Query,
+        now: Tick,
+        seed: Option<u64>,
+    ) -> DecisionContext<'a> {
+        let policy = &*snapshot.policy;
+        // Without exploration serving is what a preview says it is.
+        let seed = if policy.exploration > 0.0 { seed.unwrap_or(0) } else { 0 };
+        DecisionContext {
+            snapshot,
+            catalog: &snapshot.catalog,
+            policy,
+            live,
+            query,
+            now,
+            rules: ForecastRules::of(policy, query.objective.value, query.streamed),
+            lengths: snapshot.lengths.of(LengthClass::of(query.max_tokens)),
+            counted_tokens: query.prompt_tokens,
+            prompt_tokens: f64::from(query.prompt_tokens),
+            answers: f64::from(query.answers),
+            images: f64::from(query.images),
+            has_wishes: has_wishes(&query.routing),
+            seed,
+            noise: Noise::of(seed),
+        }
+    }
+}
+
+impl DecisionContext<'_> {
+    /// Whether a load (ln) counts as saturation.
+    pub(crate) fn is_saturated(&self, load: f64) -> bool {
+        load > libm::log(self.policy.hot_inflation.max(1.0))
+    }
+
+    /// Whether an endpoint may hold any of the prompt in its cache.
+    #[inline]
+    pub(crate) fn may_be_cached_at(&self, endpoint: EndpointId) -> bool {
+        self.query.sticky.as_ref().is_some_and(|sticky| sticky.endpoint == endpoint)
+    }
+
+    /// Prompt tokens that an endpoint may hold in its cache.
+    #[inline]
+    pub(crate) fn cached_at(&self, endpoint: EndpointId) -> u32 {
+        let sticky = self.query.sticky.filter(|sticky| sticky.endpoint == endpoint);
+        sticky.map_or(0, |sticky| sticky.cached_tokens.min(self.query.prompt_tokens))
+    }
+}

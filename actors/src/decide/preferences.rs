@@ -1,0 +1,144 @@
+//! What ranks before any score: the caller's order of providers, then how well its preferences are kept.
+//!
+//! A preference excludes nobody. Who keeps every bound is of the first grade; who is expected to miss one follows, the
+//! nearer to it the earlier, in steps of a tenth, so that cost decides among those that are alike. So where nobody
+//! keeps a target, the one that comes nearest serves, not the cheapest.
+//!
+//! Bounds on latency are read stricter, or laxer, by the margin that the target's history asks for
+//! (`Query::latency_margin`).
+//! Who was never observed is given the benefit of the doubt, and so is who was out of sight for long while the target
+//! is kept, one request at a time: otherwise nobody would ever learn that it could serve.
+
+use super::{candidate::PoolCandidate, context::DecisionContext, filter::CatalogEndpoint};
+use crate::{
+    domain::{Decision, Inputs, Percentile, Prediction, Preference, RoutingParameters},
+    stats::Curve,
+};
+
+/// Bits of a class that hold the grade.
+pub(crate) const GRADE_BITS: u32 = 8;
+/// Width of a grade, ln.
+const STEP: f64 = 0.1;
+/// The last grade; whatever is farther off is of it too.
+const LAST: f64 = 255.0;
+/// What is left of the observations of an endpoint that was out of sight for long.
+const FORGOTTEN: f64 = 0.5;
+/// Margin up to which a target counts as kept.
+const AT_EASE: f64 = 1.05;
+
+/// Whether anything but scores ranks endpoints of one target.
+pub(crate) fn has_wishes(routing: &RoutingParameters) -> bool {
+    let prefers = routing.preferred_max_latency.is_some() || routing.preferred_min_throughput.is_some();
+    prefers || !routing.provider.order.is_empty()
+}
+
+/// The place in `provider.order`, then the grade.
+pub(crate) fn tier(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
+    let order = &case.query.routing.provider.order;
+    let subject = case.catalog.endpoint(row.index).and_then(|endpoint| CatalogEndpoint::of(case.catalog, endpoint));
+    let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
+    let place = order.iter().position(named).unwrap_or(order.len());
+    u32::try_from(place).unwrap_or(u32::MAX).min(u32::MAX >> GRADE_BITS) << GRADE_BITS | grade(case, row)
+}
+
+/// 0 for who is expected to keep every bound.
+fn grade(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
+    let (routing, estimates) = (&case.query.routing, &row.stats.estimates);
+    let margin = case.query.latency_margin.max(f64::MIN_POSITIVE);
+    let forgotten = estimates.weight < FORGOTTEN && margin < AT_EASE;
+    if row.moment.in_flight == 0 && (estimates.age.is_infinite() || forgotten) {
+        return 0;
+    }
+    let first_token = (row.forecast.first_token * margin, row.stats.curve.sigma);
+    let latency = routing.preferred_max_latency.map_or(0.0, |latency| lateness(&latency.value, first_token));
+    let throughput = routing.preferred_min_throughput.map_or(0.0, |rate| {
+        let per_token = row.stats.curve.per_token * libm::exp(row.forecast.load);
+        shortfall(&rate.value, (per_token, estimates.per_token_variance.sqrt()))
+    });
+    step(latency.max(throughput))
+}
+
+/// How far off ln makes which grade.
+fn step(missed: f64) -> u32 {
+    if missed > 0.0 { libm::floor(1.0 + missed / STEP).min(LAST) as u32 } else { 0 }
+}
+
+/// The place in `provider.order` and the grade that a tier is made of.
+#[must_use]
+pub const fn place_and_grade(tier: u32) -> (u32, u32) {
+    (tier >> GRADE_BITS, tier & ((1 << GRADE_BITS) - 1))
+}
+
+/// The grade that a recorded candidate has with this prediction, when nobody gives it the benefit of the doubt.
+pub(crate) fn grade_with(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> u32 {
+    let (latency, rate) = (decision.parameters.preferred_max_latency, decision.parameters.preferred_min_throughput);
+    let latency = latency.map_or(0.0, |latency| lateness(&latency.value, first_token(decision, inputs, predicted)));
+    let rate = rate.map_or(0.0, |rate| shortfall(&rate.value, per_token(inputs, predicted)));
+    step(latency.max(rate))
+}
+
+/// A bound that is expected to be missed, and by how much.
+pub(crate) struct MissedPreference {
+    pub at: Percentile,
+    /// Seconds, or tokens per second.
+    pub expected: f64,
+    pub bound: f64,
+}
+
+/// The bound on the first token that a recorded candidate is expected to miss by the most.
+pub(crate) fn missed_latency(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> Option<MissedPreference> {
+    let (_, sigma) = first_token(decision, inputs, predicted);
+    let missed = |(at, bound)| {
+        let expected = predicted.first_token_p50 * libm::exp(deviations(at) * sigma);
+        (expected * decision.latency_margin > bound).then_some(MissedPreference { at, expected, bound })
+    };
+    let bounds = decision.parameters.preferred_max_latency?.value;
+    let missed = bounds.bounds().filter_map(missed);
+    missed.max_by(|a, b| (a.expected / a.bound).total_cmp(&(b.expected / b.bound)))
+}
+
+/// The bound on the rate that a recorded candidate is expected to miss by the most.
+pub(crate) fn missed_rate(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> Option<MissedPreference> {
+    let (_, sigma) = per_token(inputs, predicted);
+    let missed = |(at, bound)| {
+        let expected = predicted.tokens_per_second / libm::exp(deviations(at) * sigma);
+        (expected < bound).then_some(MissedPreference { at, expected, bound })
+    };
+    let bounds = decision.parameters.preferred_min_throughput?.value;
+    let missed = bounds.bounds().filter_map(missed);
+    missed.min_by(|a, b| (a.expected / a.bound).total_cmp(&(b.expected / b.bound)))
+}
+
+/// Median, as the margin lets it be read, and spread (ln) of a recorded candidate's first token.
+fn first_token(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> (f64, f64) {
+    (predicted.first_token_p50 * decision.latency_margin.max(f64::MIN_POSITIVE), inputs.variance.sqrt())
+}
+
+/// The same of its time per token.
+fn per_token(inputs: &Inputs, predicted: &Prediction) -> (f64, f64) {
+    (1.0 / predicted.tokens_per_second, inputs.pace_variance.sqrt())
+}
+
+/// How far beyond its bounds a first token of that median and spread is, ln; not above 0 when within all of them.
+fn lateness(latency: &Preference, (median, sigma): (f64, f64)) -> f64 {
+    let late =
+        |(at, bound): (Percentile, f64)| libm::log(median / bound.max(f64::MIN_POSITIVE)) + deviations(at) * sigma;
+    latency.bounds().map(late).fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// How far below its bounds a rate is, ln. A percentile of a rate is what so many answers reach at least.
+fn shortfall(rate: &Preference, (per_token, sigma): (f64, f64)) -> f64 {
+    let short = |(at, bound): (Percentile, f64)| libm::log(bound * per_token) + deviations(at) * sigma;
+    rate.bounds().map(short).fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// Standard deviations above the median at which a percentile lies.
+const fn deviations(at: Percentile) -> f64 {
+    match at {
+        Percentile::P50 => 0.0,
+        Percentile::P75 => 0.6745,
+        Percentile::P90 => 1.2816,
+        Percentile::P95 => Curve::Z95,
+        Percentile::P99 => 2.3263,
+    }
+}

@@ -1,0 +1,3 @@
+//! How events are framed on the wire.
+
+pub mod sse;

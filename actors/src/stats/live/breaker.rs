@@ -1,0 +1,414 @@
+//! When to stop asking an endpoint, and when to try it again.
+//!
+//! A breaker is a plain value: no lock, no timer, no clock. Its cell ([`super::board::LiveBoard`]) passes the moment
+//! in and decides which outcomes count; what a failure means is said in [`crate::stats::model::failure_effect::FailureEffect`]. The same value
+//! serves for a provider, where only refused connections and account faults count.
+//!
+//! ```text
+//! closed --failures--> open --until passed--> half-open --success--> closed
+//!        --429-------> cooling --until passed--> half-open
+//!        --404-------> config fault --until passed--> half-open
+//! half-open --failure--> open (longer) --429--> cooling --401, 404--> config fault --cancelled--> half-open
+//! ```
+//! While a gate is shut its deadline never moves to an earlier moment.
+
+use std::time::Duration;
+
+use super::gate::Gate;
+use crate::domain::{BreakerPolicy, ExclusionReason, FailureCause, FailureKind, Tick};
+
+/// First and longest time that a configuration fault closes something.
+const FAULT_BASE: Duration = Duration::from_secs(60);
+const FAULT_MOST: Duration = Duration::from_secs(15 * 60);
+/// Longest time a 429 may ask for.
+const COOLING_MOST: Duration = Duration::from_secs(60);
+/// How long a 429 without a date is honoured.
+const COOLING_DEFAULT: Duration = Duration::from_secs(1);
+/// Answers in a row that show an endpoint to be sound. Earlier openings are forgotten then: the next outage is another one,
+/// and short again until it proves long. One that fails a tenth of the time hardly ever gives so many.
+const SOUND: u32 = 30;
+
+/// As what a request passed; its verdict is read accordingly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassedAs {
+    /// Through an open gate.
+    Ordinary,
+    /// As the one probe of a half-open breaker.
+    Probe,
+    /// Past a shut gate, because nothing else was left.
+    Panic,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Closed,
+    Cooling {
+        until: Tick,
+    },
+    Open {
+        until: Tick,
+    },
+    ConfigFault {
+        until: Tick,
+    },
+    Probing {
+        since: Tick,
+    },
+}
+
+/// The breaker of an endpoint or provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Breaker {
+    state: State,
+    failures: u32,
+    /// Answers in a row.
+    answers: u32,
+    /// Answers in a row before the failures in a row.
+    before: u32,
+    opens: u32,
+    faults: u32,
+    last: Option<FailureCause>,
+}
+
+impl Breaker {
+    /// Whether requests pass at `now`. Asking changes nothing, so a preview may ask too.
+    #[must_use]
+    pub fn gate(&self, now: Tick) -> Gate {
+        match self.state {
+            State::Closed => Gate::Passing,
+            State::Probing { since } => Gate::Probing { since },
+            State::Cooling { until } | State::Open { until } | State::ConfigFault { until } if now >= until => {
+                Gate::HalfOpen { since: until }
+            }
+            State::Cooling { until } => Gate::Cooling { until },
+            State::Open { until } => Gate::Open { until },
+            State::ConfigFault { until } => Gate::ConfigFault { until },
+        }
+    }
+
+    /// Whether nothing about it needs watching.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// Whether the failures in a row came after many answers in a row.
+    #[must_use]
+    pub fn failed_suddenly(&self) -> bool {
+        self.before >= SOUND
+    }
+
+    /// Failures in a row.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// The last failure.
+    #[must_use]
+    pub fn last(&self) -> Option<FailureCause> {
+        self.last
+    }
+
+    /// Asks to pass: with `probe` as the one probe of a half-open breaker, with `panic` past an open one.
+    /// A cooling or misconfigured endpoint lets nobody pass.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admit(&mut self, now: Tick, probe: bool, panic: bool) -> Result<PassedAs, ExclusionReason> {
+        match self.gate(now) {
+            Gate::Passing => Ok(PassedAs::Ordinary),
+            Gate::HalfOpen { since } if probe || panic => {
+                self.state = State::Probing { since };
+                Ok(PassedAs::Probe)
+            }
+            Gate::Open { .. } | Gate::Probing { .. } if panic => Ok(PassedAs::Panic),
+            gate => Err(gate.refusal().unwrap_or(ExclusionReason::CircuitOpen)),
+        }
+    }
+
+    /// The request was answered well. Gives whether that closed the breaker.
+    pub fn succeed(&mut self, caller: PassedAs) -> bool {
+        self.failures = 0;
+        self.answers = self.answers.saturating_add(1);
+        if self.answers >= SOUND && self.state == State::Closed {
+            self.opens = 0;
+        }
+        let closes = match (self.state, caller) {
+            (State::Probing { .. }, PassedAs::Probe | PassedAs::Panic) => true,
+            (State::Open { .. }, PassedAs::Panic) => true,
+            _ => return false,
+        };
+        self.state = State::Closed;
+        self.opens = self.opens.saturating_sub(1);
+        self.faults = 0;
+        closes
+    }
+
+    /// Counts a failure; [`Breaker::trip`] decides what follows.
+    pub fn count(&mut self, cause: FailureCause) {
+        if self.failures == 0 {
+            self.before = self.answers;
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.answers = 0;
+        self.last = Some(cause);
+    }
+
+    /// A counted failure: opens the breaker when it is one too many (`trips`) or the probe's. A failure of a
+    /// request that was under way when the breaker opened, or that passed in panic, changes nothing.
+    pub fn trip(
+        &mut self,
+        now: Tick,
+        caller: PassedAs,
+        trips: bool,
+        policy: &BreakerPolicy,
+        jitter: impl Fn(u32) -> f64,
+    ) {
+        let held = match (self.state, caller) {
+            (State::Closed, _) if trips => Tick(0),
+            (State::Cooling { until }, _) if trips => until,
+            (State::Probing { since }, PassedAs::Probe) => since,
+            _ => return,
+        };
+        // Whoever asks a hanging endpoint has to wait for nothing, so it is asked less often.
+        let hangs = self.last.is_some_and(|last| last.kind == FailureKind::Timeout);
+        let least = if hangs { policy.timeout_step } else { 1 };
+        self.opens = (self.opens + 1).max(least).min(policy.max_steps.max(1));
+        let time = policy.open_for(self.opens).as_secs_f64() * jitter(self.opens);
+        let until = now.plus(Duration::try_from_secs_f64(time).unwrap_or(policy.base));
+        self.state = State::Open { until: until.max(held) };
+    }
+
+    /// A 429: nobody calls before the date it gave.
+    pub fn cool(&mut self, now: Tick, asked: Option<Duration>, cause: FailureCause) {
+        let until = now.plus(asked.unwrap_or(COOLING_DEFAULT).min(COOLING_MOST));
+        self.state = match self.state {
+            State::Closed | State::Probing { .. } => State::Cooling { until },
+            State::Cooling { until: held } => State::Cooling { until: held.max(until) },
+            State::Open { until: held } if now >= held => State::Cooling { until },
+            State::Open { until: held } => State::Open { until: held.max(until) },
+            State::ConfigFault { until: held } => State::ConfigFault { until: held.max(until) },
+        };
+        self.last = Some(cause);
+    }
+
+    /// Our account or model name is wrong: closed for a minute, then twice as long each time, up to a quarter of
+    /// an hour. Answers to requests that were under way when it closed change nothing.
+    pub fn fault(&mut self, now: Tick, caller: PassedAs, cause: FailureCause) {
+        let held = match (self.state, caller) {
+            (State::ConfigFault { .. }, _) => return,
+            (State::Probing { .. }, PassedAs::Ordinary) => return,
+            (State::Cooling { until } | State::Open { until }, _) => until,
+            (State::Closed | State::Probing { .. }, _) => Tick(0),
+        };
+        let time = FAULT_BASE.saturating_mul(1 << self.faults.min(8)).min(FAULT_MOST);
+        self.faults = self.faults.saturating_add(1);
+        self.last = Some(cause);
+        self.state = State::ConfigFault { until: now.plus(time).max(held) };
+    }
+
+    /// The request ended without a verdict: its probe slot is free again.
+    pub fn release(&mut self, caller: PassedAs) {
+        if let (State::Probing { since }, PassedAs::Probe) = (self.state, caller) {
+            self.state = State::Open { until: since };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::RoutingPolicy;
+
+    const SERVER: FailureCause = FailureCause { kind: FailureKind::Server, status: Some(500) };
+    const TIMEOUT: FailureCause = FailureCause { kind: FailureKind::Timeout, status: None };
+
+    fn policy() -> BreakerPolicy {
+        RoutingPolicy::default().breaker
+    }
+
+    fn at(seconds: f64) -> Tick {
+        Tick((seconds * 1e6) as u64)
+    }
+
+    /// Plays a script of `<seconds> <event>` steps on one breaker and gives the gate at its end.
+    /// Events: `fail`, `refused`, `timeout` (those two open at once), `ok`, `429:<seconds>`, `404`, `probe` (admit as one), `panic` (admit in panic),
+    /// `probe-ok`, `probe-fail`, `probe-429:<seconds>`, `probe-404`, `probe-gone`, `panic-ok`, `panic-fail`, `look`.
+    fn played(script: &str) -> String {
+        let mut breaker = Breaker::default();
+        let mut now = at(0.0);
+        for step in script.split(',') {
+            let (when, event) = step.trim().split_once(' ').unwrap();
+            now = at(when.parse().unwrap());
+            play(&mut breaker, now, event);
+        }
+        let seconds = |tick: Tick| tick.0 as f64 / 1e6;
+        match breaker.gate(now) {
+            Gate::Passing => "passing".to_owned(),
+            Gate::Cooling { until } => format!("cooling until {}", seconds(until)),
+            Gate::Open { until } => format!("open until {}", seconds(until)),
+            Gate::ConfigFault { until } => format!("config fault until {}", seconds(until)),
+            Gate::HalfOpen { since } => format!("half-open since {}", seconds(since)),
+            Gate::Probing { since } => format!("probing since {}", seconds(since)),
+        }
+    }
+
+    fn play(breaker: &mut Breaker, now: Tick, event: &str) {
+        let (event, number) = event.split_once(':').map_or((event, None), |(e, n)| (e, n.parse().ok()));
+        let (caller, event) = match event.split_once('-') {
+            Some(("probe", rest)) => (PassedAs::Probe, rest),
+            Some(("panic", rest)) => (PassedAs::Panic, rest),
+            _ => (PassedAs::Ordinary, event),
+        };
+        let seconds = number.map(Duration::from_secs_f64);
+        match event {
+            "fail" | "refused" | "timeout" => {
+                breaker.count(if event == "timeout" { TIMEOUT } else { SERVER });
+                let trips = event != "fail" || breaker.failures() >= policy().consecutive;
+                breaker.trip(now, caller, trips, &policy(), |_| 1.0);
+            }
+            "ok" => _ = breaker.succeed(caller),
+            "429" => breaker.cool(now, seconds, SERVER),
+            "404" => breaker.fault(now, caller, SERVER),
+            "gone" => breaker.release(caller),
+            "probe" => _ = breaker.admit(now, true, false),
+            "panic" => _ = breaker.admit(now, false, true),
+            "look" => {}
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn the_state_machine_moves_as_designed() {
+        let cases = [
+            // closed -> open
+            ("0 fail, 1 fail", "passing"),
+            ("0 fail, 1 fail, 2 ok, 3 fail, 4 fail", "passing"),
+            ("0 fail, 1 fail, 2 fail", "open until 7"),
+            ("0 refused", "open until 5"),
+            ("0 refused, 1 refused, 2 fail", "open until 5"),
+            ("0 refused, 1 ok", "open until 5"),
+            ("0 refused, 5 look", "half-open since 5"),
+            // a time-out counts as the third opening at least
+            ("0 timeout", "open until 25.3125"),
+            ("0 timeout, 26 probe, 28 probe-timeout", "open until 84.953125"),
+            ("0 refused, 6 probe, 8 probe-timeout", "open until 33.3125"),
+            ("0 timeout, 26 probe, 27 probe-ok, 28 refused", "open until 53.3125"),
+            // half-open: one probe, and each verdict of it
+            ("0 refused, 6 probe", "probing since 5"),
+            ("0 refused, 6 probe, 6.5 probe", "probing since 5"),
+            ("0 refused, 6 probe, 7 probe-ok", "passing"),
+            ("0 refused, 6 probe, 7 probe-fail", "open until 18.25"),
+            ("0 refused, 6 probe, 7 probe-429:2", "cooling until 9"),
+            ("0 refused, 6 probe, 7 probe-404", "config fault until 67"),
+            ("0 refused, 6 probe, 7 probe-gone", "half-open since 5"),
+            ("0 refused, 6 probe, 7 ok", "probing since 5"),
+            ("0 refused, 6 probe, 7 fail", "probing since 5"),
+            ("0 refused, 6 probe, 7 probe-ok, 8 refused", "open until 13"),
+            // cooling
+            ("0 429", "cooling until 1"),
+            ("0 429:3", "cooling until 3"),
+            ("0 429:600", "cooling until 60"),
+            ("0 429:30, 1 429:2", "cooling until 30"),
+            ("0 429:3, 1 ok", "cooling until 3"),
+            ("0 429:3, 3 look", "half-open since 3"),
+            ("0 429:3, 4 probe, 5 probe-ok", "passing"),
+            ("0 429:30, 1 refused", "open until 30"),
+            ("0 refused, 1 429:2", "open until 5"),
+            ("0 refused, 1 429:20", "open until 21"),
+            // config faults double from probe to probe
+            ("0 404", "config fault until 60"),
+            ("0 404, 1 404", "config fault until 60"),
+            ("0 404, 60 probe, 61 probe-404", "config fault until 181"),
+            ("0 404, 60 probe, 61 probe-ok, 62 404", "config fault until 122"),
+            // panic
+            ("0 refused, 1 panic, 2 panic-ok", "passing"),
+            ("0 refused, 1 panic, 2 panic-fail", "open until 5"),
+            ("0 refused, 6 panic", "probing since 5"),
+        ];
+        for (script, expected) in cases {
+            assert_eq!(played(script), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn each_opening_lasts_longer_up_to_the_fifth() {
+        let mut breaker = Breaker::default();
+        let mut now = at(0.0);
+        let mut lengths = Vec::new();
+        breaker.trip(now, PassedAs::Ordinary, true, &policy(), |_| 1.0);
+        for _ in 0..8 {
+            let until = breaker.gate(now).until().unwrap();
+            lengths.push(until.seconds_since(now).round() as u32);
+            now = until;
+            assert_eq!(breaker.admit(now, true, false), Ok(PassedAs::Probe));
+            breaker.trip(now, PassedAs::Probe, false, &policy(), |_| 1.0);
+        }
+        assert_eq!(lengths, [5, 11, 25, 57, 128, 128, 128, 128]);
+    }
+
+    #[test]
+    fn thirty_answers_in_a_row_make_the_next_outage_a_first_one() {
+        let after = |answers: usize| {
+            let again = format!("0 refused, 6 probe, 7 probe-fail, 19 probe, 20 probe-ok{}", ", 21 ok".repeat(answers));
+            played(&format!("{again}, 30 refused"))
+        };
+        assert_eq!(after(28), "open until 41.25", "the probe's answer is one of them");
+        assert_eq!(after(29), "open until 35");
+    }
+
+    #[test]
+    fn cooling_and_misconfigured_endpoints_are_never_called_not_even_in_panic() {
+        for (event, reason) in [("429:5", ExclusionReason::RateLimited), ("404", ExclusionReason::ConfigFault)] {
+            let mut breaker = Breaker::default();
+            play(&mut breaker, at(0.0), event);
+            assert_eq!(breaker.admit(at(1.0), true, true), Err(reason));
+        }
+    }
+
+    fn any_event() -> impl Strategy<Value = String> {
+        let ends = ["fail", "refused", "timeout", "ok", "429:2", "429:40", "404", "gone"];
+        let callers = ["", "probe-", "panic-"];
+        prop_oneof![
+            (prop::sample::select(ends.to_vec()), prop::sample::select(callers.to_vec()))
+                .prop_map(|(end, caller)| format!("{caller}{end}")),
+            Just("probe".to_owned()),
+            Just("panic".to_owned()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn deadlines_never_move_to_an_earlier_moment(steps in prop::collection::vec((0_u64..4_000_000, any_event()), 1..60)) {
+            let mut breaker = Breaker::default();
+            let mut now = Tick(0);
+            for (pause, event) in steps {
+                now = Tick(now.0 + pause);
+                let before = breaker.gate(now);
+                play(&mut breaker, now, &event);
+                let shut = |gate| matches!(gate, Gate::Cooling { .. } | Gate::Open { .. } | Gate::ConfigFault { .. });
+                let after = breaker.gate(now);
+                if shut(before) && shut(after) {
+                    prop_assert!(after.until() >= before.until(), "{before:?} then {event}: {after:?}");
+                }
+                if shut(before) && !shut(after) {
+                    prop_assert!(event == "panic-ok", "{before:?} then {event}: {after:?}");
+                }
+            }
+        }
+
+        #[test]
+        fn half_open_admits_exactly_one(askers in 2_usize..20, late in 0_u64..100_000_000) {
+            let mut breaker = Breaker::default();
+            play(&mut breaker, Tick(0), "refused");
+            let now = Tick(5_000_000 + late);
+            let admitted = (0..askers).filter(|_| breaker.admit(now, true, false).is_ok()).count();
+            prop_assert_eq!(admitted, 1);
+            prop_assert_eq!(breaker.admit(now, false, false), Err(ExclusionReason::ProbeInFlight));
+        }
+    }
+}

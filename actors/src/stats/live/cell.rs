@@ -1,0 +1,327 @@
+//! The fast cells themselves: one per endpoint, one per provider.
+//!
+//! A cell is a small state behind its own lock, held for tens of nanoseconds and never across another cell's,
+//! with one exception: a claim locks its endpoint, then its provider. Beside the lock an atomic word says
+//! whether there is anything to see, because most cells of a large catalog are unused and a decision looks at
+//! all of them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{
+    breaker::Breaker,
+    gate::Gate,
+    pacing::Pacing,
+    quota::Quota,
+    view::{LiveEndpoint, LiveProvider},
+};
+use crate::domain::{BreakerPolicy, EndpointId, FailureCause, ProviderSlug, Tick};
+use crate::stats::model::failures::FailureModel;
+
+/// Unanswered requests looked at, the oldest first. Beyond it an endpoint is in trouble enough.
+const PENDING_SEEN: usize = 64;
+/// How improbable (−ln) it is that an endpoint which answers as usual lets all who wait for it wait that long, when it
+/// counts as silent: it would happen once in a hundred and fifty times.
+const SILENT: f64 = 5.0;
+/// Standard deviations above what was expected at which a request that others overtook hardly comes any more ...
+const STUCK: f64 = 3.0;
+/// ... and from which one that was given up is evidence.
+const GIVEN_UP: f64 = 1.5;
+/// Openings of a provider's endpoints this close together are one event.
+const TOGETHER: std::time::Duration = std::time::Duration::from_secs(5);
+/// 403s in a row, at one provider, that are the account's fault.
+const FORBIDDEN_REPEATED: u32 = 2;
+
+/// Bits of the word beside an endpoint's lock.
+const USED: u32 = 1;
+const ALERT: u32 = 2;
+
+/// A request that gave no sign of life yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    pub serial: u64,
+    pub start: Tick,
+    /// Seconds until a sign of life is expected.
+    pub expected: f64,
+    /// Standard deviation of that, in ln.
+    pub sigma: f64,
+}
+
+/// Requests that were given up without a sign of life: by a clock that ran out, by a client that left, or because
+/// another attempt won the race. They are evidence like those that still wait, for a while, or a hanging endpoint
+/// whose requests are all taken away from it would never look late.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Lost {
+    /// The two largest ratios of age to expectation, larger first.
+    overdue: [f64; 2],
+    /// Standard deviation of the expectation, in ln.
+    sigma: f64,
+    /// When the last of them began.
+    start: Tick,
+    /// Until when they count.
+    until: Tick,
+    /// How many there were without a sign of life in between.
+    count: u32,
+}
+
+/// What the lock of an endpoint's cell guards.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointState {
+    pub in_flight: u32,
+    pub serial: u64,
+    /// In the order of their serials; of their starts but for the microseconds between a clock and this lock.
+    pub pending: Vec<Pending>,
+    pub breaker: Breaker,
+    pub outcomes: FailureModel,
+    pub pacing: Pacing,
+    pub quota: Quota,
+    pub lost: Lost,
+    /// When the latest of the requests began that gave a sign of life. Older ones that gave none were overtaken.
+    pub heard: Option<Tick>,
+    /// When it last gave a first token or a whole answer.
+    pub alive: Option<Tick>,
+    /// When the latest of the requests began that failed.
+    pub failed: Option<Tick>,
+}
+
+#[derive(Debug)]
+pub(crate) struct EndpointCell {
+    pub id: EndpointId,
+    word: AtomicU32,
+    state: Mutex<EndpointState>,
+}
+
+impl EndpointCell {
+    pub(crate) fn new(id: EndpointId) -> EndpointCell {
+        EndpointCell { id, word: AtomicU32::new(0), state: Mutex::default() }
+    }
+
+    /// Changes the state, then says beside the lock whether there is anything to see.
+    pub(crate) fn change<T>(&self, with: impl FnOnce(&mut EndpointState) -> T) -> T {
+        let mut state = self.state.lock();
+        let outcome = with(&mut state);
+        let quiet = state.in_flight == 0 && state.is_quiet();
+        self.word.store(if quiet { USED } else { USED | ALERT }, Ordering::Release);
+        outcome
+    }
+
+    pub(crate) fn view(&self, now: Tick) -> LiveEndpoint {
+        match self.word.load(Ordering::Acquire) {
+            0 => LiveEndpoint::default(),
+            USED => LiveEndpoint { used: true, ..LiveEndpoint::default() },
+            _ => self.state.lock().view(now),
+        }
+    }
+}
+
+impl EndpointState {
+    fn is_quiet(&self) -> bool {
+        self.breaker.is_quiet() && self.pacing.is_quiet() && self.quota.is_quiet() && self.lost.count == 0
+    }
+
+    /// When the next request is due, by the pace and by the quota.
+    pub(crate) fn due(&self, now: Tick) -> Option<Tick> {
+        self.pacing.due(now).max(self.quota.due(now))
+    }
+
+    fn view(&self, now: Tick) -> LiveEndpoint {
+        LiveEndpoint {
+            in_flight: self.in_flight,
+            overdue: self.overdue(now),
+            silent: self.is_silent(now),
+            stuck: self.stuck(now),
+            gate: self.breaker.gate(now),
+            due: self.due(now),
+            tokens: self.quota.tokens(now),
+            failures: self.breaker.failures(),
+            last: self.breaker.last(),
+            used: true,
+        }
+    }
+
+    fn overdue(&self, now: Tick) -> [f64; 2] {
+        self.waiting().fold(self.lost.overdue(now), |largest, pending| ranked(largest, pending.overdue(now)))
+    }
+
+    /// Whether its unanswered requests say together that it answers nobody. One may be late by chance, and so may each of
+    /// several; that all of them are is less and less likely.
+    fn is_silent(&self, now: Tick) -> bool {
+        // The oldest come first: of those who wait for a silent endpoint few are looked at.
+        let given_up = self.lost.overdue(now).map(|ratio| improbability(ratio, self.lost.sigma));
+        let waiting = self.waiting().map(|pending| improbability(pending.overdue(now), pending.sigma));
+        let mut sum = 0.0;
+        given_up.into_iter().chain(waiting).any(|each| {
+            sum += each;
+            sum > SILENT
+        })
+    }
+
+    /// The unanswered requests that no later one overtook.
+    fn waiting(&self) -> impl Iterator<Item = &Pending> {
+        self.pending.iter().take(PENDING_SEEN).filter(|pending| !self.is_overtaken(pending.start))
+    }
+
+    fn stuck(&self, now: Tick) -> u32 {
+        let overtaken = self.pending.iter().take(PENDING_SEEN).take_while(|pending| self.is_overtaken(pending.start));
+        overtaken.filter(|pending| pending.is_late_by(STUCK, now)).count() as u32
+    }
+
+    fn is_overtaken(&self, start: Tick) -> bool {
+        self.heard.is_some_and(|heard| start < heard)
+    }
+
+    /// The request gave a sign of life.
+    pub(crate) fn sign_of_life(&mut self, dispatched: Tick, now: Tick) {
+        self.alive = self.alive.max(Some(now));
+        self.heard = self.heard.max(Some(dispatched));
+        if dispatched > self.lost.start {
+            self.lost = Lost::default();
+        }
+    }
+
+    /// The request gave a sign of life, or will give none.
+    pub(crate) fn answered(&mut self, serial: u64) -> Option<Pending> {
+        let position = self.pending.binary_search_by_key(&serial, |pending| pending.serial).ok()?;
+        Some(self.pending.remove(position))
+    }
+
+    /// The request was given up. Tells whether it was late, and so is evidence; each further one without a sign of life in
+    /// between counts for longer.
+    pub(crate) fn give_up(&mut self, serial: u64, now: Tick, policy: &BreakerPolicy) -> bool {
+        let waited = self.answered(serial).filter(|pending| !self.is_overtaken(pending.start));
+        let Some(pending) = waited.filter(|pending| pending.is_late_by(GIVEN_UP, now)) else { return false };
+        let ratio = pending.overdue(now);
+        let lost = &mut self.lost;
+        lost.count = (lost.count + 1).min(policy.max_steps.max(1));
+        lost.overdue = ranked(lost.overdue, ratio);
+        lost.sigma = pending.sigma;
+        lost.start = lost.start.max(pending.start);
+        lost.until = now.plus(policy.open_for(lost.count));
+        true
+    }
+}
+
+impl Lost {
+    /// The evidence at `now`. Nobody knows how long they would have taken: each further one doubles the guess.
+    fn overdue(&self, now: Tick) -> [f64; 2] {
+        let [first, second] = if now < self.until { self.overdue } else { [0.0; 2] };
+        [first * f64::from(1_u32 << self.count.saturating_sub(1).min(16)), second]
+    }
+}
+
+impl Pending {
+    /// Its age over what was expected.
+    fn overdue(&self, now: Tick) -> f64 {
+        now.seconds_since(self.start) / self.expected
+    }
+
+    /// Whether it is late by so many standard deviations.
+    fn is_late_by(&self, sigmas: f64, now: Tick) -> bool {
+        self.overdue(now) > libm::exp(sigmas * self.sigma)
+    }
+}
+
+/// How improbable (−ln) it is that what is expected with this standard deviation (ln) takes longer than so many times the
+/// expectation: the normal tail, within a tenth up to three deviations. What is not late at all counts for nothing.
+fn improbability(ratio: f64, sigma: f64) -> f64 {
+    if ratio <= 1.0 {
+        return 0.0;
+    }
+    let z = libm::log(ratio) / sigma.max(1e-3);
+    std::f64::consts::LN_2 + z * (0.7507 + 0.3972 * z)
+}
+
+/// The two largest of three.
+fn ranked([first, second]: [f64; 2], ratio: f64) -> [f64; 2] {
+    if ratio > first { [ratio, first] } else { [first, second.max(ratio)] }
+}
+
+/// What the lock of a provider's cell guards.
+#[derive(Debug, Default)]
+pub(crate) struct ProviderState {
+    pub breaker: Breaker,
+    /// 403s in a row.
+    forbidden: u32,
+    /// Endpoints that opened for lack of a connection, and when.
+    refused: Vec<(EndpointId, Tick)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ProviderCell {
+    pub slug: ProviderSlug,
+    /// 1 while there is anything to see.
+    word: AtomicU32,
+    state: Mutex<ProviderState>,
+}
+
+impl ProviderCell {
+    pub(crate) fn new(slug: ProviderSlug) -> ProviderCell {
+        ProviderCell { slug, word: AtomicU32::new(0), state: Mutex::default() }
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.word.load(Ordering::Acquire) == 0
+    }
+
+    pub(crate) fn change<T>(&self, with: impl FnOnce(&mut ProviderState) -> T) -> T {
+        let mut state = self.state.lock();
+        let outcome = with(&mut state);
+        let quiet = state.breaker.is_quiet() && state.forbidden == 0 && state.refused.is_empty();
+        self.word.store(u32::from(!quiet), Ordering::Release);
+        outcome
+    }
+
+    pub(crate) fn view(&self, now: Tick) -> LiveProvider {
+        if self.is_quiet() {
+            return LiveProvider::default();
+        }
+        let state = self.state.lock();
+        let breaker = &state.breaker;
+        LiveProvider { gate: breaker.gate(now), failures: breaker.failures(), last: breaker.last() }
+    }
+}
+
+impl ProviderState {
+    /// Whether the provider as a whole went: two of its endpoints, or more than half of its `endpoints`,
+    /// opened for lack of a connection within seconds.
+    pub(crate) fn refused(&mut self, endpoint: EndpointId, now: Tick, endpoints: usize, cause: FailureCause) -> bool {
+        self.refused.retain(|(other, at)| *other != endpoint && now - *at <= TOGETHER);
+        self.refused.push((endpoint, now));
+        self.breaker.count(cause);
+        self.refused.len() >= 2 || 2 * self.refused.len() > endpoints
+    }
+
+    /// Whether 403s repeat.
+    pub(crate) fn forbidden(&mut self) -> bool {
+        self.forbidden = self.forbidden.saturating_add(1);
+        self.forbidden >= FORBIDDEN_REPEATED
+    }
+
+    /// An answer came: nothing is refused or forbidden.
+    pub(crate) fn answered(&mut self) {
+        self.forbidden = 0;
+        self.refused.clear();
+    }
+
+    pub(crate) fn gate(&self, now: Tick) -> Gate {
+        self.breaker.gate(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn improbability_is_that_of_the_normal_tail() {
+        for tenths in 0..=30 {
+            let z = 0.1 * f64::from(tenths) + 1e-9;
+            let tail = -libm::log(0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2));
+            let own = improbability(libm::exp(0.7 * z), 0.7);
+            assert!((own - tail).abs() < 0.1, "{z}: {own}, not {tail}");
+        }
+        assert!(improbability(1.0, 0.7) == 0.0 && improbability(0.2, 0.7) == 0.0);
+        assert!(improbability(f64::MAX, 0.0).is_finite());
+    }
+}

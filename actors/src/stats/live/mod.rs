@@ -1,0 +1,9 @@
+//! The live board: what all workers share at once, such as requests in flight, breakers, pacing and quotas.
+
+pub(crate) mod board;
+pub(crate) mod breaker;
+pub(crate) mod cell;
+pub(crate) mod gate;
+pub(crate) mod pacing;
+pub(crate) mod quota;
+pub(crate) mod view;

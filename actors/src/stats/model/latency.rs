@@ -1,0 +1,508 @@
+//! How long an endpoint takes to its first token, and how that grows with its own load.
+//!
+//! A decayed log-normal: latency is flat in the requests in flight up to a knee, then a power of them. The
+//! knee is searched among [`KNEES`] by least squares on sums that forget, so an observation costs a few
+//! hundred flops and no allocation. Failures never come here: an instant refusal must not look fast.
+//!
+//! Beside it stand what a prompt adds ([`PromptModel`]) and what the endpoint is in the long run ([`LongRun`]). To its
+//! mean an estimate returns as it ages: what was seen last, during trouble, is not believed for ever. To it belongs, too,
+//! what may well be chance: an estimate that lies off by less than it is accurate is no news.
+
+mod state;
+
+pub(crate) use state::FirstTokenState;
+
+use super::{decay::remaining_since, prior::Prior, prompt::PromptModel, prompt::effect};
+use crate::domain::{StatsPolicy, Tick};
+
+/// Requests in flight at which latency may begin to grow.
+const KNEES: [f64; 12] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 128.0];
+/// Weight of the expectation from outside, in observations.
+const PRIOR_WEIGHT: f64 = 0.5;
+/// Variance of ln seconds assumed before there is evidence, and how many observations it counts as.
+const PRIOR_VARIANCE: f64 = 0.25;
+const PRIOR_VARIANCE_WEIGHT: f64 = 4.0;
+/// No endpoint is steadier than this.
+const LEAST_VARIANCE: f64 = 0.02;
+/// Residual, in standard deviations, that counts as a surprise.
+const SURPRISE: f64 = 2.3;
+/// Surprises of one sign in a row that add up to so many standard deviations are a change: two great ones, or three.
+const CHANGE: f64 = 6.0;
+/// What one surprise adds at most: one alone never is.
+const GREATEST: f64 = 4.0;
+/// Answers over which residuals are averaged: a level that moves leaves them on one side of what is expected.
+const DRIFT_SPAN: f64 = 12.0;
+/// So many times the square that chance gives such a mean are still taken for chance. Beyond, the memory shrinks in
+/// proportion ...
+const DRIFT_CHANCE: f64 = 2.0;
+/// ... but never below so many observations.
+const DRIFT_WEIGHT: f64 = 15.0;
+/// Knee assumed as long as no effect of load was seen, at least.
+const UNSEEN_KNEE: f64 = 4.0;
+/// ... and relative to the highest load that was tried.
+const BEYOND_TRIED: f64 = 2.5;
+
+/// Half-life of the long-run mean, in half-lives of the estimate.
+const LONG_RUN: f64 = 20.0;
+/// What the long-run mean counts for against the ageing estimate, in observations: half of the way back takes about
+/// two half-lives, whatever trouble was seen last.
+const LONG_RUN_WEIGHT: f64 = 3.0;
+/// What the long-run variance counts for against the present one, in observations: how much an endpoint scatters is a
+/// trait that outlasts its level, and a mean is half a variance above its median.
+const LONG_RUN_VARIANCE_WEIGHT: f64 = 80.0;
+/// Standard deviations beyond which an observation is a change of level rather than scatter.
+const SCATTER_MOST: f64 = 3.0;
+
+/// What the sums say: ln seconds = `intercept` + ln (1 + `prompt_slope` · prompt tokens)
+/// + `load_exponent` · ln max(1, in flight / `knee`) ± √`variance`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fit {
+    /// ln seconds at low load, of an empty prompt.
+    pub intercept: f64,
+    /// Seconds per prompt token, relative to those of an empty prompt.
+    pub prompt_slope: f64,
+    /// Power with which latency grows beyond the knee.
+    pub load_exponent: f64,
+    /// Requests in flight up to which latency is flat.
+    pub knee: f64,
+    /// Variance of ln seconds around the fit.
+    pub variance: f64,
+}
+
+impl Fit {
+    /// What is believed of an endpoint that was never measured.
+    #[must_use]
+    pub(crate) const fn cold(prior: Prior) -> Fit {
+        let Prior { first_token: intercept, prompt_slope, .. } = prior;
+        Fit { intercept, prompt_slope, load_exponent: 1.0, knee: UNSEEN_KNEE, variance: PRIOR_VARIANCE }
+    }
+
+    /// ln seconds to expect with so many requests in flight, this one included, and so many prompt tokens.
+    #[must_use]
+    pub fn expected(&self, in_flight: f64, prompt_tokens: f64) -> f64 {
+        self.intercept + self.load(in_flight) + effect(self.prompt_slope, prompt_tokens)
+    }
+
+    /// What load adds to ln seconds with so many requests in flight, the measured one included.
+    #[must_use]
+    pub fn load(&self, in_flight: f64) -> f64 {
+        if in_flight > self.knee { self.load_exponent * libm::log(in_flight / self.knee) } else { 0.0 }
+    }
+}
+
+/// Decayed sums over the logarithms x of overload and y of seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct LoadSums {
+    x: f64,
+    xx: f64,
+    xy: f64,
+}
+
+/// Mean and scatter over a long time, of ln seconds with load and prompt taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct LongRun {
+    mean: f64,
+    weight: f64,
+    /// Sum of squares around what was expected at the time, and how many observations it holds.
+    squares: f64,
+    evidence: f64,
+}
+
+/// One first token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sample {
+    /// ln of the seconds it took.
+    pub ln_seconds: f64,
+    /// Requests in flight, this one included.
+    pub in_flight: u32,
+    /// Length of its prompt.
+    pub prompt_tokens: f64,
+    /// When it came.
+    pub at: Tick,
+    /// Whether nobody waited for it to the end, so that it is a guess.
+    pub guessed: bool,
+}
+
+/// The first-token model of one endpoint.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LatencyModel {
+    weight: f64,
+    y: f64,
+    yy: f64,
+    by_knee: [LoadSums; KNEES.len()],
+    highest_load: f64,
+    /// Sum of the surprises of one sign in a row, in standard deviations.
+    shock: f64,
+    /// Mean of the latest residuals, in standard deviations.
+    drift: f64,
+    prompt: PromptModel,
+    long_run: LongRun,
+    fit: Option<Fit>,
+    at: Option<Tick>,
+}
+
+impl LatencyModel {
+    /// The fit as it is believed at `now`, or what `prior` alone says.
+    #[must_use]
+    pub(crate) fn fit(&self, now: Tick, prior: Prior, policy: &StatsPolicy) -> Fit {
+        self.measured(now, policy).unwrap_or(Fit::cold(prior))
+    }
+
+    /// The fit as it is believed at `now`, if anything was measured.
+    #[must_use]
+    pub(crate) fn measured(&self, now: Tick, policy: &StatsPolicy) -> Option<Fit> {
+        let left = remaining_since(self.at, now, policy.half_life);
+        self.aged(now, policy).map(|fit| Fit { intercept: fit.intercept - self.chance(&fit, left), ..fit })
+    }
+
+    /// The fit as it has aged. Sums are corrected by this alone: chance averages out in them by itself.
+    fn aged(&self, now: Tick, policy: &StatsPolicy) -> Option<Fit> {
+        self.fit.map(|fit| Fit { intercept: fit.intercept - self.returned(&fit, now, policy), ..fit })
+    }
+
+    /// Observations it rests on, as they count at `now`.
+    #[must_use]
+    pub fn weight(&self, now: Tick, policy: &StatsPolicy) -> f64 {
+        self.weight * remaining_since(self.at, now, policy.half_life)
+    }
+
+    /// What the intercept would be without an observation of this kind that is already in it.
+    #[must_use]
+    pub fn intercept_without(&self, fit: &Fit, ln_seconds: f64, in_flight: f64, prompt_tokens: f64) -> f64 {
+        let others = self.weight + PRIOR_WEIGHT - 1.0;
+        let residual = ln_seconds - fit.expected(in_flight, prompt_tokens);
+        if others > PRIOR_WEIGHT { fit.intercept - residual / others } else { fit.intercept }
+    }
+
+    /// When the last observation came.
+    #[must_use]
+    pub fn observed(&self) -> Option<Tick> {
+        self.at
+    }
+
+    /// Takes in a first token.
+    pub(crate) fn observe(&mut self, sample: Sample, prior: Prior, policy: &StatsPolicy) {
+        if !sample.ln_seconds.is_finite() {
+            return;
+        }
+        let in_flight = f64::from(sample.in_flight.max(1));
+        let fit = self.aged(sample.at, policy).unwrap_or(Fit::cold(prior));
+        self.lower(self.fit.map_or(0.0, |known| known.intercept - fit.intercept));
+        let by_time = remaining_since(self.at, sample.at, policy.half_life);
+        let residual = sample.ln_seconds - fit.expected(in_flight, sample.prompt_tokens);
+        let remembered = by_time.min(1.0 - 1.0 / self.memory(residual, &fit, policy));
+        let kept = remembered * self.kept_after_surprise(residual, &fit, by_time);
+        self.add(sample.ln_seconds - effect(fit.prompt_slope, sample.prompt_tokens), in_flight, kept);
+        self.highest_load = in_flight.max(self.highest_load * by_time);
+        let unloaded = sample.ln_seconds - fit.load(in_flight);
+        let more = self.prompt.observe(unloaded, sample.prompt_tokens, kept, remembered, prior.prompt_slope);
+        self.lower(more);
+        self.long_run.mean -= more;
+        if !sample.guessed {
+            let left = remaining_since(self.at, sample.at, policy.half_life.mul_f64(LONG_RUN));
+            let slope = self.prompt.slope(prior.prompt_slope);
+            // Against what was expected before anything was seen it does not scatter.
+            let scatter = self.fit.map(|_| residual.abs().min(SCATTER_MOST * fit.variance.sqrt()));
+            let known = self.weight - 1.0 + PRIOR_WEIGHT;
+            let square = scatter.map(|off| off * off * known / (known + 1.0));
+            self.long_run.observe(unloaded - effect(slope, sample.prompt_tokens), square, left);
+        }
+        self.at = self.at.max(Some(sample.at));
+        self.fit = Some(self.fitted(prior));
+    }
+
+    /// By how much (ln) the estimate has gone back to the long-run mean since the last observation. The weight of
+    /// the one fades, that of the other does not.
+    fn returned(&self, fit: &Fit, now: Tick, policy: &StatsPolicy) -> f64 {
+        if self.long_run.weight <= 0.0 {
+            return 0.0;
+        }
+        let left = remaining_since(self.at, now, policy.half_life);
+        let kept = left * (self.weight + LONG_RUN_WEIGHT) / (left * self.weight + LONG_RUN_WEIGHT);
+        (1.0 - kept) * (fit.intercept - self.long_run.mean)
+    }
+
+    /// How much (ln) of its distance from the long-run mean is chance. A mean of so much fading evidence varies by
+    /// its variance over twice its weight; of a distance d beyond that, d² / (d² + variance of the mean) is real.
+    fn chance(&self, fit: &Fit, left: f64) -> f64 {
+        let evidence = 2.0 * left * self.weight;
+        if self.long_run.weight <= 0.0 || evidence <= 0.0 {
+            return 0.0;
+        }
+        let off = fit.intercept - self.long_run.mean;
+        let noise = fit.variance / evidence;
+        off * noise / (off * off + noise)
+    }
+
+    /// Subtracts so much from every observation in the sums.
+    fn lower(&mut self, by: f64) {
+        self.yy += by * (by * self.weight - 2.0 * self.y);
+        self.y -= by * self.weight;
+        self.by_knee.iter_mut().for_each(|sums| sums.xy -= by * sums.x);
+    }
+
+    fn add(&mut self, y: f64, in_flight: f64, kept: f64) {
+        self.weight = kept * self.weight + 1.0;
+        self.y = kept * self.y + y;
+        self.yy = kept * self.yy + y * y;
+        for (sums, knee) in self.by_knee.iter_mut().zip(KNEES) {
+            let x = if in_flight > knee { libm::log(in_flight / knee) } else { 0.0 };
+            sums.x = kept * sums.x + x;
+            sums.xx = kept * sums.xx + x * x;
+            sums.xy = kept * sums.xy + x * y;
+        }
+    }
+
+    /// The share of the past that survives an observation this far off: all, unless surprises of one sign in a row
+    /// add up to a change. Then one pseudo-observation stays, and the estimate jumps to the new level.
+    fn kept_after_surprise(&mut self, residual: f64, fit: &Fit, by_time: f64) -> f64 {
+        if by_time * self.weight <= 3.0 {
+            return 1.0;
+        }
+        let surprise = residual / fit.variance.sqrt();
+        if surprise.abs() <= SURPRISE {
+            self.shock = 0.0;
+            return 1.0;
+        }
+        let before = if self.shock * surprise > 0.0 { self.shock } else { 0.0 };
+        self.shock = before + surprise.clamp(-GREATEST, GREATEST);
+        if self.shock.abs() < CHANGE {
+            return 1.0;
+        }
+        self.shock = 0.0;
+        (1.0 / self.weight).min(1.0)
+    }
+
+    /// How many observations the past may count for: fewer, the more the latest ones err to one side.
+    fn memory(&mut self, residual: f64, fit: &Fit, policy: &StatsPolicy) -> f64 {
+        let error = (residual / fit.variance.sqrt()).clamp(-SCATTER_MOST, SCATTER_MOST);
+        self.drift += (error - self.drift) / DRIFT_SPAN;
+        let by_chance = 1.0 / (2.0 * DRIFT_SPAN - 1.0);
+        let most = policy.max_weight.max(1.0);
+        let trusted = most * DRIFT_CHANCE * by_chance / (self.drift * self.drift);
+        trusted.max(DRIFT_WEIGHT).min(most)
+    }
+
+    fn fitted(&self, prior: Prior) -> Fit {
+        let w = self.weight;
+        let flat = (self.y + PRIOR_WEIGHT * prior.first_token) / (w + PRIOR_WEIGHT);
+        let flat_rss = (self.yy - 2.0 * flat * self.y + flat * flat * w).max(0.0);
+        let penalty = 2.0 * (flat_rss + 1.0) / (w + 4.0);
+        let best = self.best_knee(prior.first_token).filter(|(rss, _)| rss + penalty < flat_rss);
+        let (rss, fit) = best.unwrap_or_else(|| {
+            let knee = UNSEEN_KNEE.max(BEYOND_TRIED * self.highest_load);
+            (flat_rss, Fit { intercept: flat, knee, ..Fit::cold(prior) })
+        });
+        let (usual, counts) = self.long_run.variance();
+        let variance = (rss + counts * usual) / (w + counts);
+        let prompt_slope = self.prompt.slope(prior.prompt_slope);
+        Fit { prompt_slope, variance: variance.max(LEAST_VARIANCE), ..fit }
+    }
+
+    /// The knee below the highest load with the least sum of squared residuals.
+    fn best_knee(&self, prior: f64) -> Option<(f64, Fit)> {
+        let tried = KNEES.into_iter().zip(&self.by_knee).filter(|(knee, _)| *knee < self.highest_load);
+        tried.map(|(knee, sums)| self.fit_at(knee, sums, prior)).min_by(|(a, _), (b, _)| a.total_cmp(b))
+    }
+
+    fn fit_at(&self, knee: f64, sums: &LoadSums, prior: f64) -> (f64, Fit) {
+        let w = self.weight;
+        let cxx = sums.xx - sums.x * sums.x / w;
+        let cxy = sums.xy - sums.x * self.y / w;
+        // The added ones are one observation's worth of belief in a slope of 1.
+        let b = ((cxy + 1.0) / (cxx + 1.0)).clamp(0.0, 2.0);
+        let a = (self.y - b * sums.x + PRIOR_WEIGHT * prior) / (w + PRIOR_WEIGHT);
+        let rss = self.yy - 2.0 * a * self.y - 2.0 * b * sums.xy + a * a * w + 2.0 * a * b * sums.x + b * b * sums.xx;
+        (rss.max(0.0), Fit { intercept: a, prompt_slope: 0.0, load_exponent: b, knee, variance: 0.0 })
+    }
+}
+
+impl LongRun {
+    /// `square` is that of its distance from what was expected, where something was.
+    fn observe(&mut self, y: f64, square: Option<f64>, left: f64) {
+        self.weight = left * self.weight + 1.0;
+        self.mean += (y - self.mean) / self.weight;
+        self.squares = left * self.squares + square.unwrap_or(0.0);
+        self.evidence = left * self.evidence + f64::from(u8::from(square.is_some()));
+    }
+
+    /// The variance that is usual, and for how many observations it counts.
+    fn variance(&self) -> (f64, f64) {
+        let usual = (self.squares + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (self.evidence + PRIOR_VARIANCE_WEIGHT);
+        (usual, PRIOR_VARIANCE_WEIGHT + self.evidence.min(LONG_RUN_VARIANCE_WEIGHT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::RoutingPolicy;
+    use std::time::Duration;
+
+    const PRIOR: Prior = Prior { first_token: -0.7, prompt_slope: 0.0, per_token: -4.0, failure: 0.01 };
+
+    fn policy() -> StatsPolicy {
+        RoutingPolicy::default().stats
+    }
+
+    fn sample(seconds: f64, in_flight: u32, second: u64) -> Sample {
+        let at = Tick(second * 1_000_000);
+        Sample { ln_seconds: seconds.ln(), in_flight, prompt_tokens: 0.0, at, guessed: false }
+    }
+
+    /// Right after the last observation.
+    fn fit(model: &LatencyModel) -> Fit {
+        model.fit(model.observed().unwrap_or_default(), PRIOR, &policy())
+    }
+
+    /// Feeds one observation a second: (seconds, in flight).
+    fn fed(observations: impl IntoIterator<Item = (f64, u32)>) -> LatencyModel {
+        let mut model = LatencyModel::default();
+        for (second, (seconds, in_flight)) in (1_u64..).zip(observations) {
+            model.observe(sample(seconds, in_flight, second), PRIOR, &policy());
+        }
+        model
+    }
+
+    #[test]
+    fn an_endpoint_without_observations_is_what_the_prior_says() {
+        assert_eq!(fit(&LatencyModel::default()), Fit::cold(PRIOR));
+    }
+
+    #[test]
+    fn steady_answers_are_learned_with_their_spread() {
+        let fit = fit(&fed((0..100).map(|i| (if i % 2 == 0 { 0.2 } else { 0.3 }, 1))));
+        assert!((fit.intercept.exp() - (0.2_f64 * 0.3).sqrt()).abs() < 0.01, "{fit:?}");
+        assert!(fit.variance > 0.03 && fit.variance < 0.1, "{fit:?}");
+    }
+
+    #[test]
+    fn weight_never_exceeds_the_cap_and_fades_with_the_half_life() {
+        let model = fed((0..500).map(|_| (0.2, 1)));
+        let now = Tick(500 * 1_000_000);
+        assert!(model.weight(now, &policy()) <= policy().max_weight);
+        let later = Tick(560 * 1_000_000);
+        assert!((model.weight(later, &policy()) / model.weight(now, &policy()) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_level_that_moves_slowly_is_followed_with_a_shorter_memory() {
+        let often = StatsPolicy { half_life: Duration::from_secs(3600), ..policy() };
+        let after = |rise: f64| {
+            let mut model = LatencyModel::default();
+            for second in 0..360_u64 {
+                let scatter = if second % 2 == 0 { 0.8 } else { 1.25 };
+                let level = libm::exp(rise * (second as f64 - 300.0).max(0.0));
+                model.observe(sample(0.2 * scatter * level, 1, second), PRIOR, &often);
+            }
+            (model.weight(Tick(360_000_000), &often), model.fit.unwrap().intercept - 0.2_f64.ln())
+        };
+        let ((steady, _), (moving, followed)) = (after(0.0), after(0.01));
+        assert!(steady > 0.9 * often.max_weight, "chance shortens nothing: {steady}");
+        assert!(moving < 0.5 * steady, "{moving}");
+        assert!(followed > 0.5 * 0.59, "of a rise by 0.59 so much is believed: {followed}");
+    }
+
+    #[test]
+    fn what_may_be_chance_is_left_to_the_long_run() {
+        let steady = fed((0..1200).map(|second| (if second % 2 == 0 { 0.15 } else { 0.3 }, 1)));
+        let usual = fit(&steady).intercept;
+        let off = |answers: u64, seconds: f64| {
+            let mut model = steady.clone();
+            (1201..=1200 + answers).for_each(|second| model.observe(sample(seconds, 1, second), PRIOR, &policy()));
+            (fit(&model).intercept - usual) / (model.fit.unwrap().intercept - usual)
+        };
+        assert!(off(3, 0.3) < 0.5, "three slow answers say little: {}", off(3, 0.3));
+        assert!(off(60, 0.3) > 0.9, "sixty are another level: {}", off(60, 0.3));
+    }
+
+    #[test]
+    fn how_much_an_endpoint_scatters_is_known_from_longer_ago_than_its_level() {
+        let scattering = (0..1200).map(|second| (if second % 2 == 0 { 0.1 } else { 0.4 }, 1));
+        let model = fed(scattering.chain((0..100).map(|_| (0.2, 1))));
+        assert!(fit(&model).variance > 0.2, "{:?}", fit(&model));
+    }
+
+    #[test]
+    fn the_knee_is_found_where_latency_begins_to_grow() {
+        let seconds = |k: u32| 0.2 * f64::from(k.max(8)) / 8.0;
+        let fit = fit(&fed((0..200).map(|i| 1 + (i * 7) % 30).map(|k| (seconds(k), k))));
+        assert!((6.0..=12.0).contains(&fit.knee), "{fit:?}");
+        assert!((0.7..=1.3).contains(&fit.load_exponent), "{fit:?}");
+        assert!((fit.intercept.exp() - 0.2).abs() < 0.04, "{fit:?}");
+    }
+
+    #[test]
+    fn without_an_effect_of_load_the_knee_lies_well_beyond_what_was_tried() {
+        let fit = fit(&fed((0..100).map(|i| (0.2, 1 + i % 10))));
+        assert!((fit.knee - 25.0).abs() < 1.0, "{fit:?}");
+        assert!(fit.load(20.0).abs() < 1e-12);
+        assert!(fit.load(50.0) > 0.5);
+    }
+
+    #[test]
+    fn a_tenfold_shift_is_believed_at_the_second_surprise() {
+        let mut model = fed((0..60).map(|_| (0.2, 1)));
+        model.observe(sample(2.0, 1, 61), PRIOR, &policy());
+        assert!(fit(&model).intercept.exp() < 0.3, "one surprise is an accident");
+        model.observe(sample(2.0, 1, 62), PRIOR, &policy());
+        assert!(fit(&model).intercept.exp() > 0.5, "two are a change: {:?}", fit(&model));
+        model.observe(sample(2.0, 1, 63), PRIOR, &policy());
+        assert!(fit(&model).intercept.exp() > 0.8, "{:?}", fit(&model));
+    }
+
+    #[test]
+    fn surprises_of_opposite_signs_are_no_change() {
+        let mut model = fed((0..60).map(|_| (0.2, 1)));
+        let before = model.weight(Tick(60_000_000), &policy());
+        model.observe(sample(2.0, 1, 60), PRIOR, &policy());
+        model.observe(sample(0.02, 1, 60), PRIOR, &policy());
+        assert!(model.weight(Tick(60_000_000), &policy()) >= before);
+    }
+
+    #[test]
+    fn an_estimate_goes_back_to_the_long_run_mean_as_it_ages() {
+        let mut model = fed((0..120).map(|_| (0.2, 1)));
+        for second in 121..125 {
+            model.observe(sample(4.0, 1, second), PRIOR, &policy());
+        }
+        let median = |minutes: u64| model.fit(Tick((125 + 60 * minutes) * 1_000_000), PRIOR, &policy()).intercept.exp();
+        assert!(median(0) > 1.5, "{}", median(0));
+        assert!(median(3) < 0.5 * median(0), "{}", median(3));
+        assert!(median(8) < 0.3, "{}", median(8));
+    }
+
+    #[test]
+    fn what_stays_slow_is_slow_in_the_long_run() {
+        let model = fed((0..1800).map(|second| (if second < 60 { 0.2 } else { 2.0 }, 1)));
+        let later = model.fit(Tick(3_600_000_000), PRIOR, &policy());
+        assert!((1.5..2.1).contains(&later.intercept.exp()), "{later:?}");
+    }
+
+    #[test]
+    fn guesses_do_not_reach_the_long_run_mean() {
+        let mut model = fed((0..10).map(|_| (0.2, 1)));
+        let before = model.long_run;
+        model.observe(Sample { guessed: true, ..sample(8.0, 1, 11) }, PRIOR, &policy());
+        assert!((model.long_run.mean - before.mean).abs() < 1e-12);
+        assert!(model.fit(Tick(11_000_000), PRIOR, &policy()).intercept > before.mean);
+    }
+
+    #[test]
+    fn prompts_are_taken_out_of_the_intercept() {
+        let prompts = |second: u64| if second.is_multiple_of(2) { 4000.0 } else { 200.0 };
+        let mut model = LatencyModel::default();
+        for second in 1..80 {
+            let seconds = 0.2 * (1.0 + prompts(second) / 2000.0);
+            let sample = Sample { prompt_tokens: prompts(second), ..sample(seconds, 1, second) };
+            model.observe(sample, PRIOR, &policy());
+        }
+        let fit = fit(&model);
+        assert!((fit.intercept.exp() / 0.2).ln().abs() < 0.15, "{fit:?}");
+        for tokens in [200.0, 4000.0] {
+            let seconds = 0.2 * (1.0 + tokens / 2000.0);
+            assert!((fit.expected(1.0, tokens).exp() / seconds).ln().abs() < 0.1, "{fit:?}");
+        }
+        assert!(fit.variance < 0.06, "{fit:?}");
+    }
+}

@@ -1,0 +1,12 @@
+//! The models that are learned: latency, pace, failures, answer lengths.
+
+pub(crate) mod decay;
+pub(crate) mod failure_effect;
+pub(crate) mod failures;
+pub(crate) mod latency;
+pub(crate) mod lengths;
+pub(crate) mod pace;
+pub(crate) mod prior;
+pub(crate) mod prompt;
+pub(crate) mod tail;
+pub(crate) mod uncertainty;

@@ -1,0 +1,204 @@
+//! How fast tokens follow the first one, in ln seconds per output token, load taken out.
+
+mod state;
+
+pub(crate) use state::ThroughputState;
+
+use super::decay::remaining_since;
+use crate::domain::{StatsPolicy, Tick};
+
+/// The decode model of one endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PaceModel {
+    /// Of what was observed alone.
+    mean: f64,
+    /// What that counts for against the next observation. It fades.
+    weight: f64,
+    /// What it counts for against what the pool says. It does not: a reputation is not lost by resting.
+    standing: f64,
+    deviation: f64,
+    at: Option<Tick>,
+}
+
+/// A streamed answer this far off (ln) is a change, not a fluctuation.
+const JUMP: f64 = 0.7;
+/// A plain answer this far off (ln) is, too; the past then counts for no more than [`PLAIN_JUMP_KEPT`] observations.
+const PLAIN_JUMP: f64 = 0.9;
+const PLAIN_JUMP_KEPT: f64 = 4.0;
+/// Share of an observation that a plain answer counts for, were it all generation.
+const PLAIN_SHARE: f64 = 0.5;
+/// Weight of the expectation from outside, in observations.
+const PRIOR_WEIGHT: f64 = 0.5;
+/// Variance assumed before there is evidence, and how many observations it counts as.
+const PRIOR_VARIANCE: f64 = 0.06;
+const PRIOR_VARIANCE_WEIGHT: f64 = 4.0;
+
+impl PaceModel {
+    /// Mean ln seconds per token: what was observed, drawn a little towards what is expected of the pool now.
+    #[must_use]
+    pub fn mean(&self, prior: f64) -> f64 {
+        (self.mean * self.standing + PRIOR_WEIGHT * prior) / (self.standing + PRIOR_WEIGHT)
+    }
+
+    /// The mean of what was observed, if anything was.
+    #[must_use]
+    pub fn measured(&self) -> Option<f64> {
+        (self.weight > 0.0).then_some(self.mean)
+    }
+
+    /// Observations it rests on, as they count at `now`.
+    #[must_use]
+    pub fn weight(&self, now: Tick, policy: &StatsPolicy) -> f64 {
+        self.weight * remaining_since(self.at, now, policy.half_life)
+    }
+
+    /// Variance of ln seconds per token around the mean.
+    #[must_use]
+    pub fn variance(&self) -> f64 {
+        (self.deviation + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (self.weight + PRIOR_VARIANCE_WEIGHT)
+    }
+
+    /// Takes in a stream's pace: ln seconds per token with the effect of load subtracted.
+    pub fn observe(&mut self, ln_seconds: f64, at: Tick, policy: &StatsPolicy) {
+        if !ln_seconds.is_finite() {
+            return;
+        }
+        self.fade(at, policy);
+        let surprise = ln_seconds - self.mean;
+        if self.weight > 3.0 && surprise.abs() > JUMP {
+            self.keep(1.0);
+        }
+        self.scatter(ln_seconds, 1.0);
+        self.add(ln_seconds, 1.0, policy);
+    }
+
+    /// Takes in a plain answer: it took exp(`ln_ratio`) times the prediction, of which `share` was generation. The
+    /// more of it was, the more it says.
+    pub fn observe_plain(&mut self, ln_ratio: f64, share: f64, prior: f64, at: Tick, policy: &StatsPolicy) {
+        if !ln_ratio.is_finite() || !share.is_finite() || share <= 0.0 {
+            return;
+        }
+        self.fade(at, policy);
+        let seen = self.mean(prior) + ln_ratio;
+        if ln_ratio.abs() > PLAIN_JUMP {
+            self.keep(PLAIN_JUMP_KEPT);
+        }
+        self.scatter(seen, PLAIN_SHARE * share);
+        self.add(seen, PLAIN_SHARE * share, policy);
+    }
+
+    fn fade(&mut self, at: Tick, policy: &StatsPolicy) {
+        let faded = self.weight(at, policy);
+        self.keep(faded.min(policy.max_weight));
+        self.at = self.at.max(Some(at));
+    }
+
+    /// Lets the past count for so many observations at most.
+    fn keep(&mut self, most: f64) {
+        if self.weight > most {
+            self.deviation *= most / self.weight;
+            self.weight = most;
+        }
+    }
+
+    /// Counts how far an observation lies off. The first one shows no deviation.
+    fn scatter(&mut self, ln_seconds: f64, share: f64) {
+        let (kept, surprise) = (self.weight, ln_seconds - self.mean);
+        self.deviation += if kept > 0.0 { share * surprise * surprise * kept / (kept + share) } else { 0.0 };
+    }
+
+    fn add(&mut self, ln_seconds: f64, share: f64, policy: &StatsPolicy) {
+        // However faded, the past counts like half an observation, if there was as much.
+        let kept = self.weight.max(self.standing.min(0.5));
+        self.mean += (ln_seconds - self.mean) * share / (kept + share);
+        self.weight += share;
+        self.standing = (self.standing + share).min(policy.max_weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::RoutingPolicy;
+
+    const PRIOR: f64 = -4.2;
+    const NOW: Tick = Tick(1_000_000);
+
+    fn policy() -> StatsPolicy {
+        RoutingPolicy::default().stats
+    }
+
+    fn fed(observations: impl IntoIterator<Item = f64>) -> PaceModel {
+        let mut pace = PaceModel::default();
+        observations.into_iter().for_each(|ln| pace.observe(ln, NOW, &policy()));
+        pace
+    }
+
+    #[test]
+    fn what_was_observed_is_drawn_towards_what_the_pool_says_now() {
+        let once = fed([-3.0]);
+        assert!((once.mean(-3.0) + 3.0).abs() < 1e-12);
+        assert!((once.mean(-4.5) + 3.5).abs() < 1e-12, "half an observation of the pool's");
+        assert!((fed([-3.0, -3.4]).mean(-3.2) + 3.2).abs() < 1e-12);
+        assert!((fed(std::iter::repeat_n(-3.0, 40)).mean(PRIOR) + 3.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn a_jump_is_followed_at_once() {
+        let mut pace = fed(std::iter::repeat_n(-3.0, 40));
+        pace.observe(-1.0, NOW, &policy());
+        assert!((pace.measured().unwrap() + 2.0).abs() < 1e-12, "half way after one answer");
+    }
+
+    #[test]
+    fn certainty_fades_and_the_mean_stays() {
+        let pace = fed(std::iter::repeat_n(-3.0, 40));
+        let later = Tick(61_000_000);
+        assert!((pace.weight(later, &policy()) / pace.weight(NOW, &policy()) - 0.5).abs() < 1e-9);
+        let mut rested = pace;
+        rested.observe(-3.4, Tick(1_000_000_000), &policy());
+        assert!(rested.measured().unwrap() < -3.2, "the next observation counts for more than a faded past");
+        assert!(pace.measured().unwrap() > -3.001);
+    }
+
+    #[test]
+    fn a_plain_answer_counts_by_its_share_of_generation() {
+        let moved = |share| {
+            let mut pace = fed(std::iter::repeat_n(-3.0, 5));
+            pace.observe_plain(0.5, share, PRIOR, NOW, &policy());
+            pace.measured().unwrap() + 3.0
+        };
+        assert!(moved(0.8) > moved(0.4) && moved(0.4) > 0.0 && moved(0.8) < 0.05);
+        let mut pace = PaceModel::default();
+        pace.observe_plain(0.5, 0.8, PRIOR, NOW, &policy());
+        assert!(pace.mean(PRIOR) > PRIOR && pace.mean(PRIOR) < PRIOR + 0.5);
+        let before = pace.mean(PRIOR);
+        assert!(pace.mean(PRIOR - 1.0) < before - 0.4, "its first answer does not tie it to what was expected then");
+    }
+
+    #[test]
+    fn a_great_surprise_of_a_plain_answer_is_believed_by_a_twentieth_at_least() {
+        let mut pace = fed(std::iter::repeat_n(-3.0, 200));
+        pace.observe_plain(2.0, 0.5, -3.0, NOW, &policy());
+        assert!(pace.measured().unwrap() > -2.9);
+    }
+
+    #[test]
+    fn variance_starts_at_the_prior_and_follows_the_spread() {
+        assert!((PaceModel::default().variance() - PRIOR_VARIANCE).abs() < 1e-12);
+        let pace = fed((0..80).map(|i| if i % 2 == 0 { -3.0 } else { -3.4 }));
+        assert!((pace.variance() - 0.04).abs() < 0.015, "{}", pace.variance());
+    }
+
+    #[test]
+    fn plain_answers_that_scatter_do_not_make_the_pace_look_sure() {
+        let mut pace = PaceModel::default();
+        for i in 0..200 {
+            pace.observe_plain(if i % 2 == 0 { 0.5 } else { -0.5 }, 0.8, PRIOR, NOW, &policy());
+        }
+        assert!(pace.variance() > PRIOR_VARIANCE, "{}", pace.variance());
+        let mut steady = PaceModel::default();
+        (0..200).for_each(|_| steady.observe_plain(0.0, 0.8, PRIOR, NOW, &policy()));
+        assert!(steady.variance() < 0.02, "{}", steady.variance());
+    }
+}

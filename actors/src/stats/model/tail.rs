@@ -1,0 +1,101 @@
+//! How much slower than the median the slowest twentieth is, learned from what came.
+//!
+//! A formula over the variance would be right for log-normal times only, and only once the variance itself is
+//! known well. The percentile is followed directly instead.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::persist::state::{ImplausibleValue, ln_mean};
+
+/// The 95th percentile of ln(actual ÷ predicted median).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TailTracker {
+    ln: f64,
+    /// Answers it rests on.
+    answers: u32,
+}
+
+impl TailTracker {
+    /// Assumed before there is evidence: 1.645 standard deviations of 0.5.
+    const PRIOR: f64 = 0.82;
+    /// Step by which it follows a surprise, in ln: the first one, and the least.
+    const FIRST_STEP: f64 = 0.5;
+    const LEAST_STEP: f64 = 0.05;
+    /// Answers after which the step is half the first one.
+    const SETTLES: f64 = 20.0;
+    /// Where it may lie.
+    const LEAST: f64 = 0.05;
+    const MOST: f64 = 4.0;
+
+    /// The percentile, as ln of a ratio.
+    pub(crate) fn get(self) -> f64 {
+        self.ln
+    }
+
+    /// Takes in ln(actual ÷ predicted) of one answer: up by 19 steps' worth when it was slower than the percentile,
+    /// down by one when it was not, so that it rests where one answer in twenty is slower.
+    pub(crate) fn observe(&mut self, surprise: f64) {
+        if !surprise.is_finite() {
+            return;
+        }
+        let settled = 1.0 + f64::from(self.answers) / TailTracker::SETTLES;
+        let step = (TailTracker::FIRST_STEP / settled).max(TailTracker::LEAST_STEP);
+        self.answers = self.answers.saturating_add(1);
+        self.ln += if surprise > self.ln { 0.95 * step } else { -0.05 * step };
+        self.ln = self.ln.clamp(TailTracker::LEAST, TailTracker::MOST);
+    }
+}
+
+/// What of it survives a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct TailState {
+    ln: f64,
+    answers: u32,
+}
+
+impl TailTracker {
+    /// What a later process should know; nothing when nothing was observed.
+    pub(crate) fn export(self) -> Option<TailState> {
+        let TailTracker { ln, answers } = self;
+        (answers > 0).then_some(TailState { ln, answers })
+    }
+
+    /// The percentile as it was, but not as settled.
+    pub(crate) fn restored(state: TailState) -> Result<TailTracker, ImplausibleValue> {
+        let TailState { ln, answers } = state;
+        if answers == 0 {
+            return Ok(TailTracker::default());
+        }
+        Ok(TailTracker {
+            ln: ln_mean(ln)?.clamp(TailTracker::LEAST, TailTracker::MOST),
+            answers: answers.min(TailTracker::SETTLES as u32),
+        })
+    }
+}
+
+impl Default for TailTracker {
+    fn default() -> TailTracker {
+        TailTracker { ln: TailTracker::PRIOR, answers: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_rests_where_one_answer_in_twenty_is_slower() {
+        let mut tail = TailTracker::default();
+        // Evenly spread over -1..1: the 95th percentile is 0.9.
+        (0..4000).for_each(|i| tail.observe(f64::from((i * 7919) % 2000) / 1000.0 - 1.0));
+        assert!((tail.get() - 0.9).abs() < 0.05, "{tail:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_changes_nothing() {
+        let mut tail = TailTracker::default();
+        [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].into_iter().for_each(|surprise| tail.observe(surprise));
+        assert_eq!(tail, TailTracker::default());
+    }
+}

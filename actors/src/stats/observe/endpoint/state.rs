@@ -1,0 +1,73 @@
+//! What of one endpoint's statistics survives a restart.
+//!
+//! Not what is of the moment (breakers, failures in a row, signs of life) and not what people read over windows of
+//! time: a new process has not seen those minutes.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::EndpointStatistics;
+use crate::{
+    domain::Tick,
+    stats::{
+        model::{failures::FailureModel, latency::LatencyModel, pace::PaceModel, tail::TailTracker},
+        persist::state::{FirstTokenState, ImplausibleValue, OutcomesState, Restart, TailState, ThroughputState},
+    },
+};
+
+/// What was learned of an endpoint. What is absent was not.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct EndpointState {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_token: Option<FirstTokenState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throughput: Option<ThroughputState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcomes: Option<OutcomesState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tail: Option<TailState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_tail: Option<TailState>,
+}
+
+impl EndpointStatistics {
+    /// What a later process should know; nothing of an endpoint that was never used.
+    pub(crate) fn export(&self, now: Tick, half_life: Duration) -> Option<EndpointState> {
+        let EndpointStatistics {
+            first_token,
+            throughput,
+            outcomes,
+            tail,
+            first_tail,
+            heard: _,
+            consecutive: _,
+            windows: _,
+            averages: _,
+            last_error: _,
+        } = self;
+        let state = EndpointState {
+            first_token: first_token.export(now),
+            throughput: throughput.export(now),
+            outcomes: outcomes.export(now, half_life),
+            tail: tail.export(),
+            first_tail: first_tail.export(),
+        };
+        (state != EndpointState::default()).then_some(state)
+    }
+
+    /// The statistics as they were, less certain.
+    pub(crate) fn restored(state: &EndpointState, restart: Restart) -> Result<EndpointStatistics, ImplausibleValue> {
+        let EndpointState { first_token, throughput, outcomes, tail, first_tail } = state;
+        let first = |state: &FirstTokenState| LatencyModel::restored(state, restart);
+        Ok(EndpointStatistics {
+            first_token: first_token.as_ref().map(first).transpose()?.unwrap_or_default(),
+            throughput: throughput.map(|state| PaceModel::restored(state, restart)).transpose()?.unwrap_or_default(),
+            outcomes: outcomes.map(|state| FailureModel::restored(state, restart)).transpose()?.unwrap_or_default(),
+            tail: tail.map(TailTracker::restored).transpose()?.unwrap_or_default(),
+            first_tail: first_tail.map(TailTracker::restored).transpose()?.unwrap_or_default(),
+            ..EndpointStatistics::default()
+        })
+    }
+}

@@ -1,0 +1,264 @@
+//! The figures people read at `/health/providers`, `/models/stats` and in metrics. Decisions use none of them.
+
+use super::{histogram::Histogram, ring::Merge as _, windows::Window};
+use crate::domain::{EndpointId, FailureKind, Tick};
+
+/// Figures of every endpoint and provider, by position in the catalog.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    /// Which version of the catalog the positions are of.
+    pub catalog_version: u64,
+    /// One per endpoint.
+    pub endpoints: Vec<EndpointFigures>,
+    /// One per provider: its endpoints together.
+    pub providers: Vec<Summary>,
+}
+
+/// Figures of one endpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndpointFigures {
+    /// Which endpoint.
+    pub endpoint: EndpointId,
+    /// The figures.
+    pub summary: Summary,
+}
+
+/// What happened lately. Durations are in seconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Summary {
+    /// Seconds that the figures look back, but for those that say otherwise.
+    pub window_seconds: u64,
+    /// Attempts that ended: successes and errors. Cancelled ones and the caller's mistakes are no attempts here.
+    pub requests: u64,
+    /// Whole answers.
+    pub successes: u64,
+    /// The others.
+    pub errors: ErrorCounts,
+    /// Share of successes; 429s and faults of our own account left out. `None` without an answer.
+    pub success_rate: Option<f64>,
+    /// Time to the last byte.
+    pub latency: Quantiles,
+    /// Time to the first token, of streams.
+    pub first_token: Quantiles,
+    /// Output tokens per second.
+    pub throughput: Quantiles,
+    /// Time to the first token over the last half hour.
+    pub first_token_half_hour: Quantiles,
+    /// Output tokens per second over the last half hour.
+    pub throughput_half_hour: Quantiles,
+    /// Share of successes over the last half hour.
+    pub success_rate_half_hour: Option<f64>,
+    /// Share of successes over the last day.
+    pub success_rate_day: Option<f64>,
+    /// The last error that counted.
+    pub last_error: Option<LastError>,
+    /// Failures since the last success; of a provider, of its worst endpoint.
+    pub consecutive_failures: u32,
+}
+
+/// Quantiles of what was observed, `None` when nothing was.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Quantiles {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 75th percentile.
+    pub p75: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// Moving average over about the last sixteen observations, however old.
+    pub ewma: Option<f64>,
+    /// Observations in the window.
+    pub count: u64,
+}
+
+/// What kind of error an attempt ended with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorClass {
+    /// 429 or 529.
+    RateLimited,
+    /// A clock ran out.
+    Timeout,
+    /// No connection, or it broke.
+    Connect,
+    /// 5xx and the like.
+    Server,
+    /// 401 to 404: our account or model name.
+    Auth,
+    /// Answers that are none.
+    Other,
+}
+
+impl ErrorClass {
+    /// The class of a failure; `None` for the caller's mistakes, our own deadline and our own shortages, which say
+    /// nothing about a provider.
+    #[must_use]
+    pub const fn of(kind: FailureKind, status: Option<u16>) -> Option<ErrorClass> {
+        match kind {
+            FailureKind::RateLimited => Some(ErrorClass::RateLimited),
+            FailureKind::Overloaded if matches!(status, Some(529)) => Some(ErrorClass::RateLimited),
+            FailureKind::Timeout => Some(ErrorClass::Timeout),
+            FailureKind::Connect | FailureKind::Tls | FailureKind::Reset => Some(ErrorClass::Connect),
+            FailureKind::Overloaded | FailureKind::Server => Some(ErrorClass::Server),
+            FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound => Some(ErrorClass::Auth),
+            FailureKind::Malformed | FailureKind::Truncated | FailureKind::UnexpectedStatus => Some(ErrorClass::Other),
+            FailureKind::Shortage
+            | FailureKind::Deadline
+            | FailureKind::ContentPolicy
+            | FailureKind::ContextLength
+            | FailureKind::BadRequest
+            | FailureKind::TooLarge
+            | FailureKind::Unprocessable => None,
+        }
+    }
+}
+
+/// Errors by class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    /// 429 or 529.
+    pub rate_limited: u64,
+    /// A clock ran out.
+    pub timeout: u64,
+    /// No connection, or it broke.
+    pub connect: u64,
+    /// 5xx and the like.
+    pub server: u64,
+    /// 401 to 404.
+    pub auth: u64,
+    /// Answers that are none.
+    pub other: u64,
+}
+
+impl ErrorCounts {
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.rate_limited + self.timeout + self.connect + self.server + self.auth + self.other
+    }
+
+    pub(crate) fn count(&mut self, class: ErrorClass) {
+        *match class {
+            ErrorClass::RateLimited => &mut self.rate_limited,
+            ErrorClass::Timeout => &mut self.timeout,
+            ErrorClass::Connect => &mut self.connect,
+            ErrorClass::Server => &mut self.server,
+            ErrorClass::Auth => &mut self.auth,
+            ErrorClass::Other => &mut self.other,
+        } += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &ErrorCounts) {
+        self.rate_limited += other.rate_limited;
+        self.timeout += other.timeout;
+        self.connect += other.connect;
+        self.server += other.server;
+        self.auth += other.auth;
+        self.other += other.other;
+    }
+}
+
+/// An error and when it happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastError {
+    /// When.
+    pub at: Tick,
+    /// How.
+    pub kind: FailureKind,
+    /// The status the upstream gave, if it gave one.
+    pub status: Option<u16>,
+}
+
+/// A moving average over about the last sixteen observations.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Average {
+    value: f64,
+    count: u32,
+}
+
+impl Average {
+    const SPAN: u32 = 16;
+
+    pub(crate) fn observe(&mut self, value: f64) {
+        self.count = (self.count + 1).min(Average::SPAN);
+        self.value += (value - self.value) / f64::from(self.count);
+    }
+
+    pub(crate) fn get(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.value)
+    }
+}
+
+/// The moving averages of one endpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Averages {
+    pub total: Average,
+    pub first_token: Average,
+    pub throughput: Average,
+}
+
+/// What figures are made from: windows that were summed, and what is not counted in windows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    pub minutes: Window,
+    pub half_hour: Window,
+    pub day: Window,
+    pub averages: [Option<f64>; 3],
+    pub last_error: Option<LastError>,
+    pub consecutive_failures: u32,
+}
+
+impl Tally {
+    /// Puts the tally of another endpoint of the same provider to this one.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        for (mine, theirs) in self.averages.iter_mut().zip(other.averages) {
+            // By the share of answers, so that a hardly used endpoint does not colour the provider.
+            let (old, new) = (self.minutes.successes as f64, other.minutes.successes as f64);
+            *mine = match (*mine, theirs) {
+                (Some(a), Some(b)) if old + new > 0.0 => Some((a * old + b * new) / (old + new)),
+                (mine, theirs) => mine.or(theirs),
+            };
+        }
+        self.minutes.merge(&other.minutes);
+        self.half_hour.merge(&other.half_hour);
+        self.day.merge(&other.day);
+        let newer = |error: &LastError| self.last_error.is_none_or(|mine| error.at > mine.at);
+        self.last_error = other.last_error.filter(newer).or(self.last_error);
+        self.consecutive_failures = self.consecutive_failures.max(other.consecutive_failures);
+    }
+
+    pub(crate) fn summary(&self, window_seconds: u64) -> Summary {
+        let [total, first_token, throughput] = self.averages;
+        Summary {
+            window_seconds,
+            requests: self.minutes.successes + self.minutes.errors.total(),
+            successes: self.minutes.successes,
+            errors: self.minutes.errors,
+            success_rate: self.minutes.success_rate(),
+            latency: quantiles(&self.minutes.total, total),
+            first_token: quantiles(&self.minutes.first_token, first_token),
+            throughput: quantiles(&self.minutes.throughput, throughput),
+            first_token_half_hour: quantiles(&self.half_hour.first_token, first_token),
+            throughput_half_hour: quantiles(&self.half_hour.throughput, throughput),
+            success_rate_half_hour: self.half_hour.success_rate(),
+            success_rate_day: self.day.success_rate(),
+            last_error: self.last_error,
+            consecutive_failures: self.consecutive_failures,
+        }
+    }
+}
+
+fn quantiles(histogram: &Histogram, ewma: Option<f64>) -> Quantiles {
+    Quantiles {
+        p50: histogram.quantile(0.5),
+        p75: histogram.quantile(0.75),
+        p90: histogram.quantile(0.9),
+        p95: histogram.quantile(0.95),
+        p99: histogram.quantile(0.99),
+        ewma,
+        count: histogram.count(),
+    }
+}

@@ -1,0 +1,112 @@
+//! A small histogram for figures that people read. Decisions never look at it.
+//!
+//! Fixed logarithmic buckets 10 % apart: any quantile is right within 5 %, two histograms merge by adding, and
+//! one costs 800 bytes once used and nothing before. The published sketches grow with their data or keep more
+//! digits than a health page shows.
+
+/// Ratio of neighbouring bucket bounds.
+const STEP: f64 = 1.1;
+const BUCKETS: usize = 200;
+/// Lower end of the first bucket: 0.3 ms. The last one ends near 57 000, be it seconds or tokens per second.
+const FIRST: f64 = 0.000_3;
+
+/// Counts per bucket; nothing is allocated before the first value.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Histogram {
+    buckets: Vec<u32>,
+    count: u64,
+}
+
+impl Histogram {
+    pub(crate) fn record(&mut self, value: f64) {
+        if !value.is_finite() || value < 0.0 {
+            return;
+        }
+        if self.buckets.is_empty() {
+            self.buckets = vec![0; BUCKETS];
+        }
+        if let Some(bucket) = self.buckets.get_mut(bucket_of(value)) {
+            *bucket = bucket.saturating_add(1);
+            self.count += 1;
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Histogram) {
+        if other.buckets.is_empty() {
+            return;
+        }
+        self.buckets.resize(BUCKETS, 0);
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.count += other.count;
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The value below which this share of values lies, `None` when there are none.
+    pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
+        let rank = ((self.count as f64 * share).ceil() as u64).max(1);
+        let mut below = 0;
+        let reaches = |count: &u32| {
+            below += u64::from(*count);
+            below >= rank
+        };
+        self.buckets.iter().position(reaches).map(middle_of)
+    }
+}
+
+fn bucket_of(value: f64) -> usize {
+    let position = libm::log((value / FIRST).max(1.0)) / libm::log(STEP);
+    (position as usize).min(BUCKETS - 1)
+}
+
+/// The geometric middle of a bucket.
+fn middle_of(bucket: usize) -> f64 {
+    FIRST * libm::pow(STEP, bucket as f64 + 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_right_within_five_percent() {
+        let mut histogram = Histogram::default();
+        (1..=1000).for_each(|i| histogram.record(f64::from(i) / 1000.0));
+        for (share, exact) in [(0.5, 0.5), (0.9, 0.9), (0.99, 0.99)] {
+            let found = histogram.quantile(share).unwrap();
+            assert!((found / exact - 1.0).abs() < 0.055, "{share}: {found}");
+        }
+    }
+
+    #[test]
+    fn merging_equals_recording_together() {
+        let (mut a, mut b, mut both) = (Histogram::default(), Histogram::default(), Histogram::default());
+        for i in 1..100 {
+            let value = f64::from(i * i) / 50.0;
+            if i % 3 == 0 {
+                a.record(value)
+            } else {
+                b.record(value)
+            }
+            both.record(value);
+        }
+        a.merge(&b);
+        assert_eq!(a, both);
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_quantiles() {
+        assert_eq!(Histogram::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn extremes_fall_into_the_outer_buckets() {
+        let mut histogram = Histogram::default();
+        [0.0, 1e12, f64::NAN, -1.0].into_iter().for_each(|value| histogram.record(value));
+        assert_eq!(histogram.count(), 2);
+    }
+}

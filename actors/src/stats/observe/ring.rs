@@ -1,0 +1,73 @@
+//! What happened in the last so many spans of time, the oldest forgotten first.
+
+use std::time::Duration;
+
+use crate::domain::Tick;
+
+/// What can be summed over several spans.
+pub(crate) trait Merge: Default {
+    /// Adds what happened in another span, or elsewhere in the same one.
+    fn merge(&mut self, other: &Self);
+}
+
+/// Slots of equal span that are reused in turn; a slot older than the ring is empty.
+#[derive(Debug, Clone)]
+pub(crate) struct Ring<T, const SLOTS: usize> {
+    span: Duration,
+    slots: [(u64, T); SLOTS],
+}
+
+impl<T: Merge, const SLOTS: usize> Ring<T, SLOTS> {
+    pub(crate) fn new(span: Duration) -> Ring<T, SLOTS> {
+        Ring { span, slots: std::array::from_fn(|_| (0, T::default())) }
+    }
+
+    /// The slot of this moment; an old one is emptied before it is used again. None for what is so late that a
+    /// newer one took its place.
+    pub(crate) fn slot(&mut self, now: Tick) -> Option<&mut T> {
+        let turn = self.turn(now);
+        let (held, value) = self.slots.get_mut((turn % SLOTS as u64) as usize)?;
+        if *held < turn {
+            (*held, *value) = (turn, T::default());
+        }
+        (*held == turn).then_some(value)
+    }
+
+    /// Everything since the ring's length before `now`.
+    pub(crate) fn sum(&self, now: Tick) -> T {
+        let turn = self.turn(now);
+        let recent = self.slots.iter().filter(|(held, _)| *held <= turn && *held + SLOTS as u64 > turn);
+        recent.fold(T::default(), |mut sum, (_, value)| {
+            sum.merge(value);
+            sum
+        })
+    }
+
+    /// Counted from 1, so that untouched slots are older than any.
+    fn turn(&self, now: Tick) -> u64 {
+        SLOTS as u64 + now.0 / u64::try_from(self.span.as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Merge for u32 {
+        fn merge(&mut self, other: &u32) {
+            *self += other;
+        }
+    }
+
+    #[test]
+    fn what_comes_a_whole_ring_too_late_takes_nothing_away() {
+        let at = |seconds: u64| Tick(seconds * 1_000_000);
+        let mut ring: Ring<u32, 4> = Ring::new(Duration::from_secs(1));
+        if let Some(count) = ring.slot(at(8)) {
+            *count += 1;
+        }
+        assert!(ring.slot(at(4)).is_none());
+        assert_eq!(ring.sum(at(8)), 1);
+        assert!(ring.slot(at(7)).is_some());
+    }
+}

@@ -1,0 +1,134 @@
+//! What happened lately, counted by the minute, the five minutes and the hour.
+
+use std::time::Duration;
+
+use super::{
+    figures::{ErrorClass, ErrorCounts},
+    histogram::Histogram,
+    ring::{Merge, Ring},
+};
+use crate::domain::Tick;
+
+/// What happened in one span of time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Window {
+    pub successes: u64,
+    pub errors: ErrorCounts,
+    /// Seconds to the last byte.
+    pub total: Histogram,
+    /// Seconds to the first token, of streams.
+    pub first_token: Histogram,
+    /// Output tokens per second.
+    pub throughput: Histogram,
+}
+
+impl Merge for Window {
+    fn merge(&mut self, other: &Window) {
+        self.successes += other.successes;
+        self.errors.add(&other.errors);
+        self.total.merge(&other.total);
+        self.first_token.merge(&other.first_token);
+        self.throughput.merge(&other.throughput);
+    }
+}
+
+impl Window {
+    /// The share of successes among what says something about the provider: a 429 is a promise, and a wrong
+    /// key is ours, so neither counts.
+    pub(crate) fn success_rate(&self) -> Option<f64> {
+        let failures = self.errors.timeout + self.errors.connect + self.errors.server + self.errors.other;
+        let answers = self.successes + failures;
+        (answers > 0).then(|| self.successes as f64 / answers as f64)
+    }
+}
+
+/// The rings of one endpoint: five minutes, half an hour, a day.
+#[derive(Debug, Clone)]
+pub(crate) struct Windows {
+    minutes: Ring<Window, 5>,
+    half_hour: Ring<Window, 6>,
+    day: Ring<Window, 24>,
+}
+
+impl Default for Windows {
+    fn default() -> Windows {
+        Windows {
+            minutes: Ring::new(Duration::from_secs(60)),
+            half_hour: Ring::new(Duration::from_secs(5 * 60)),
+            day: Ring::new(Duration::from_secs(60 * 60)),
+        }
+    }
+}
+
+impl Windows {
+    /// Seconds that [`Windows::minutes`] looks back.
+    pub(crate) const SECONDS: u64 = 300;
+
+    pub(crate) fn first_token(&mut self, now: Tick, seconds: f64) {
+        for window in [self.minutes.slot(now), self.half_hour.slot(now)].into_iter().flatten() {
+            window.first_token.record(seconds);
+        }
+    }
+
+    /// A whole answer took so many seconds; its tokens came at this rate, where that can be told.
+    pub(crate) fn success(&mut self, now: Tick, seconds: f64, tokens_per_second: Option<f64>) {
+        for window in [self.minutes.slot(now), self.half_hour.slot(now)].into_iter().flatten() {
+            window.total.record(seconds);
+            if let Some(rate) = tokens_per_second {
+                window.throughput.record(rate);
+            }
+        }
+        self.each(now, |window| window.successes += 1);
+    }
+
+    pub(crate) fn error(&mut self, now: Tick, class: ErrorClass) {
+        self.each(now, |window| window.errors.count(class));
+    }
+
+    fn each(&mut self, now: Tick, mut change: impl FnMut(&mut Window)) {
+        let slots = [self.minutes.slot(now), self.half_hour.slot(now), self.day.slot(now)];
+        slots.into_iter().flatten().for_each(&mut change);
+    }
+
+    pub(crate) fn minutes(&self, now: Tick) -> Window {
+        self.minutes.sum(now)
+    }
+
+    pub(crate) fn half_hour(&self, now: Tick) -> Window {
+        self.half_hour.sum(now)
+    }
+
+    pub(crate) fn day(&self, now: Tick) -> Window {
+        self.day.sum(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn minute(n: u64) -> Tick {
+        Tick(n * 60_000_000)
+    }
+
+    #[test]
+    fn five_minutes_forget_what_the_day_remembers() {
+        let mut windows = Windows::default();
+        windows.success(minute(1), 0.5, None);
+        windows.error(minute(3), ErrorClass::Server);
+        assert_eq!(windows.minutes(minute(4)).success_rate(), Some(0.5));
+        assert_eq!(windows.minutes(minute(6)).success_rate(), Some(0.0));
+        assert_eq!(windows.minutes(minute(60)).success_rate(), None);
+        assert_eq!(windows.half_hour(minute(20)).success_rate(), Some(0.5));
+        assert_eq!(windows.day(minute(60)).success_rate(), Some(0.5));
+    }
+
+    #[test]
+    fn a_429_and_a_wrong_key_of_ours_leave_the_success_rate_alone() {
+        let mut windows = Windows::default();
+        windows.success(minute(1), 0.5, None);
+        windows.error(minute(1), ErrorClass::RateLimited);
+        windows.error(minute(1), ErrorClass::Auth);
+        assert_eq!(windows.minutes(minute(1)).success_rate(), Some(1.0));
+    }
+}

@@ -1,0 +1,3 @@
+//! What of the statistics survives a restart.
+
+pub(crate) mod state;

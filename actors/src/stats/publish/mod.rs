@@ -1,0 +1,4 @@
+//! The statistics as decisions read them.
+
+pub(crate) mod snapshot;
+pub(crate) mod statistics;

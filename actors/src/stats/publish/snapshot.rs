@@ -1,0 +1,248 @@
+//! The slow statistics as published: one immutable copy for all routers.
+//!
+//! Whatever a decision would have to compute from them alone is computed here, once per publication instead of
+//! once per decision and candidate: exponentials, prices as floats, counts decayed up to [`Snapshot::at`].
+
+use std::sync::Arc;
+
+use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick};
+use crate::stats::model::{
+    failures::FailureModel,
+    latency::Fit,
+    lengths::OutputLengths,
+    uncertainty::{Evidence, Uncertainty, UncertaintyModel},
+};
+
+/// Everything slow that a decision reads.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Counted up at each publication.
+    pub version: u64,
+    /// The catalog all positions refer to.
+    pub catalog: Arc<Catalog>,
+    /// The constants in force.
+    pub policy: Arc<RoutingPolicy>,
+    /// The moment up to which everything was decayed: that of the newest event, or later while nothing happens.
+    pub at: Tick,
+    /// By position in the catalog; worked out under `policy`.
+    pub endpoints: Vec<EndpointStats>,
+    /// Expected output tokens.
+    pub lengths: OutputLengths,
+}
+
+/// What is known of one endpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndpointStats {
+    /// What every request asks of it.
+    pub facts: Facts,
+    /// The estimates.
+    pub estimates: Estimates,
+    /// What follows from them.
+    pub curve: Curve,
+    /// How sure they are.
+    pub uncertainty: Uncertainty,
+    /// Probability that an attempt fails, those that hang now left out.
+    pub failure: f64,
+    /// 95th percentile of the total time over its median.
+    pub total_p95: f64,
+    /// The same of the time to the first token.
+    pub first_token_p95: f64,
+    /// Its prices, for ranking.
+    pub prices: Prices,
+}
+
+impl EndpointStats {
+    /// The estimates of an endpoint with what follows from them under a policy.
+    #[must_use]
+    pub fn new(catalog: &Catalog, policy: &RoutingPolicy, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
+        let fit = &estimates.fit;
+        let prompt_token = fit.prompt_slope * libm::exp(fit.intercept);
+        EndpointStats {
+            facts: Facts::of(catalog, endpoint),
+            estimates,
+            curve: Curve::of(fit.intercept, fit.variance, estimates.per_token, prompt_token),
+            uncertainty: UncertaintyModel::of(policy).uncertainty(&estimates.evidence()),
+            failure: FailureModel::probability(estimates.failures, estimates.successes, estimates.usual_failure),
+            total_p95: libm::exp(estimates.tail),
+            first_token_p95: libm::exp(estimates.first_tail),
+            prices: Prices::of(&endpoint.pricing),
+        }
+    }
+}
+
+/// The few facts of the catalog that almost every request asks for, side by side: a decision over hundreds of
+/// endpoints would otherwise spend its time fetching models and providers from all over the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Which endpoint.
+    pub id: EndpointId,
+    /// Position of its model.
+    pub model: u32,
+    /// Position of its provider.
+    pub provider: u32,
+    /// Parameters it honours.
+    pub parameters: ParameterSet,
+    /// Inputs its model takes.
+    pub input: Modalities,
+    /// Outputs its model gives.
+    pub output: Modalities,
+    /// Whether its provider is on.
+    pub on: bool,
+    /// Whether it may be called at all: its provider is on, it is not disabled, its model never expires.
+    pub plain: bool,
+    /// Context window, tokens.
+    pub context_length: u32,
+    /// Longest prompt, tokens; the context window where none is given.
+    pub longest_prompt: u32,
+    /// Longest answer, tokens; all there are where none is given.
+    pub longest_answer: u32,
+}
+
+impl Facts {
+    fn of(catalog: &Catalog, endpoint: &Endpoint) -> Facts {
+        let model = catalog.model_of(endpoint);
+        let on = catalog.provider_of(endpoint).is_some_and(Provider::is_on);
+        let stays = model.is_some_and(|model| model.expiration_date.is_none());
+        let limits = endpoint.limits;
+        Facts {
+            id: endpoint.id,
+            model: endpoint.model,
+            provider: endpoint.provider,
+            parameters: endpoint.parameters,
+            input: model.map_or(Modalities::NONE, |model| model.architecture.input),
+            output: model.map_or(Modalities::NONE, |model| model.architecture.output),
+            on,
+            plain: on && stays && !endpoint.disabled,
+            context_length: limits.context_length,
+            longest_prompt: limits.max_prompt_tokens.unwrap_or(limits.context_length),
+            longest_answer: limits.longest_answer(),
+        }
+    }
+}
+
+/// Estimates of one endpoint, decayed up to the snapshot's moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimates {
+    /// First token over load.
+    pub fit: Fit,
+    /// Observations it rests on.
+    pub weight: f64,
+    /// Seconds since the last of them; infinite before the first.
+    pub age: f64,
+    /// Mean ln seconds per output token.
+    pub per_token: f64,
+    /// Observations that rests on.
+    pub pace_weight: f64,
+    /// Variance of ln seconds per output token.
+    pub per_token_variance: f64,
+    /// 95th percentile of ln(actual ÷ predicted) total time.
+    pub tail: f64,
+    /// The same of the time to the first token.
+    pub first_tail: f64,
+    /// Failures, as read.
+    pub failures: f64,
+    /// Successes, as read.
+    pub successes: f64,
+    /// The failure probability that is usual among its siblings.
+    pub usual_failure: f64,
+}
+
+impl Estimates {
+    fn evidence(&self) -> Evidence {
+        Evidence {
+            variance: self.fit.variance,
+            weight: self.weight,
+            successes: self.successes,
+            age: self.age,
+            pace_variance: self.per_token_variance,
+            pace_weight: self.pace_weight,
+            failures: self.failures,
+            usual_failure: self.usual_failure,
+        }
+    }
+}
+
+/// What follows from an endpoint's estimates alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Curve {
+    /// Median seconds to the first token at low load, of an empty prompt.
+    pub first_token: f64,
+    /// Seconds that each prompt token adds to that.
+    pub prompt_token: f64,
+    /// Seconds per output token at low load.
+    pub per_token: f64,
+    /// Standard deviation of ln seconds to the first token.
+    pub sigma: f64,
+    /// Mean over median.
+    pub mean: f64,
+    /// Age over expectation from which one unanswered request is evidence.
+    pub late_alone: f64,
+    /// ... and from which two are.
+    pub late_together: f64,
+    /// Beyond this multiple of the median, either way, lies nothing.
+    pub far: f64,
+}
+
+impl Curve {
+    /// Standard deviations at which one unanswered request is evidence, and two are.
+    pub(crate) const LATE_ALONE: f64 = 2.5;
+    const LATE_TOGETHER: f64 = 2.0;
+    const FAR: f64 = 4.0;
+    /// The 95th percentile of the standard normal distribution.
+    pub const Z95: f64 = 1.645;
+
+    /// The curve of an intercept (ln s), a variance (ln²), a mean ln seconds per output token and seconds per
+    /// prompt token.
+    #[must_use]
+    pub fn of(intercept: f64, variance: f64, per_token: f64, prompt_token: f64) -> Curve {
+        let sigma = variance.sqrt();
+        Curve {
+            first_token: libm::exp(intercept),
+            prompt_token,
+            per_token: libm::exp(per_token),
+            sigma,
+            mean: libm::exp(variance / 2.0),
+            late_alone: libm::exp(Curve::LATE_ALONE * sigma),
+            late_together: libm::exp(Curve::LATE_TOGETHER * sigma),
+            far: libm::exp(Curve::FAR * sigma),
+        }
+    }
+}
+
+/// Prices as ranking values, dollars. They never enter a bill.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Prices {
+    /// Per input token.
+    pub prompt: f64,
+    /// What an input token costs less when it is read from the provider's cache; 0 where no such price is known.
+    pub cached_saving: f64,
+    /// Per output token.
+    pub completion: f64,
+    /// Per request.
+    pub request: f64,
+    /// Per image.
+    pub image: f64,
+}
+
+impl Prices {
+    fn of(pricing: &Pricing) -> Prices {
+        Prices {
+            prompt: pricing.prompt.to_f64(),
+            cached_saving: cached_saving(pricing),
+            completion: pricing.completion.to_f64(),
+            request: pricing.request.to_f64(),
+            image: pricing.image.to_f64(),
+        }
+    }
+
+    /// Expected dollars of a request.
+    #[must_use]
+    pub fn cost(&self, prompt_tokens: f64, output_tokens: f64, images: f64) -> f64 {
+        prompt_tokens * self.prompt + output_tokens * self.completion + self.request + images * self.image
+    }
+}
+
+fn cached_saving(pricing: &Pricing) -> f64 {
+    let prompt = pricing.prompt.to_f64();
+    pricing.input_cache_read.map_or(0.0, |cached| (prompt - cached.to_f64()).max(0.0))
+}

@@ -1,0 +1,236 @@
+//! All slow statistics: fed with events, read as snapshots and figures.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use super::snapshot::{EndpointStats, Snapshot};
+use crate::domain::{Catalog, EndpointId, Event, EventKind, RoutingPolicy, Tick};
+use crate::stats::{
+    model::{
+        lengths::{LengthClass, OutputLengths},
+        prior::Priors,
+    },
+    observe::{
+        calibration::{Calibrations, Calibrator, EndpointCalibration, Held},
+        endpoint::{EndpointStatistics, WINDOW},
+        figures::{EndpointFigures, Figures, Tally},
+        ring::Merge as _,
+    },
+    persist::state::{ImplausibleValue, RejectedEntry, Restart, Restored, SavedState, name_of},
+};
+
+/// Why an entry that could not be read was not believed.
+const UNREADABLE: ImplausibleValue = ImplausibleValue("it holds something else than numbers");
+
+/// The slow statistics of every endpoint. Owned by one actor; nothing in it is shared.
+#[derive(Debug, Clone)]
+pub struct Statistics {
+    catalog: Arc<Catalog>,
+    policy: Arc<RoutingPolicy>,
+    endpoints: Vec<EndpointStatistics>,
+    /// By position, as `endpoints`.
+    calibrators: Vec<Calibrator>,
+    positions: HashMap<EndpointId, u32>,
+    lengths: OutputLengths,
+    priors: Priors,
+    latest: Tick,
+}
+
+impl Statistics {
+    /// Nothing known about the endpoints of the catalog.
+    #[must_use]
+    pub fn new(catalog: Arc<Catalog>, policy: Arc<RoutingPolicy>) -> Statistics {
+        Statistics {
+            endpoints: vec![EndpointStatistics::default(); catalog.endpoints.len()],
+            calibrators: vec![Calibrator::default(); catalog.endpoints.len()],
+            positions: positions(&catalog),
+            lengths: OutputLengths::new(&catalog),
+            priors: Priors::configured(&policy.stats),
+            latest: Tick::default(),
+            catalog,
+            policy,
+        }
+    }
+
+    /// Takes in one event. Events of endpoints that left the catalog are ignored.
+    pub fn apply(&mut self, event: &Event) {
+        let Some(&position) = self.positions.get(&event.endpoint) else { return };
+        let Some(endpoint) = self.catalog.endpoint(position) else { return };
+        let Some(statistics) = self.endpoints.get_mut(position as usize) else { return };
+        self.latest = self.latest.max(event.at);
+        statistics.apply(event, self.priors.of(endpoint.model), &self.policy);
+        if let Some(calibrator) = self.calibrators.get_mut(position as usize) {
+            calibrator.judge(event);
+        }
+        if let EventKind::Completed { completion_tokens, max_tokens, .. } = event.kind {
+            self.lengths.observe(endpoint.model, LengthClass::of(max_tokens), completion_tokens);
+        }
+    }
+
+    /// When the newest event happened.
+    #[must_use]
+    pub fn latest(&self) -> Tick {
+        self.latest
+    }
+
+    /// One immutable copy for the routers, as of the newest event.
+    pub fn snapshot(&mut self, version: u64) -> Snapshot {
+        self.snapshot_at(version, self.latest)
+    }
+
+    /// One immutable copy for the routers, as it is believed at `now`, but not before the newest event. Also renews what
+    /// is believed of unmeasured endpoints.
+    pub fn snapshot_at(&mut self, version: u64, now: Tick) -> Snapshot {
+        let now = now.max(self.latest);
+        self.learn_priors(now);
+        let published = self.catalog.endpoints.iter().zip(&self.endpoints).map(|(endpoint, statistics)| {
+            let estimates = statistics.estimates(now, self.priors.of(endpoint.model), &self.policy);
+            EndpointStats::new(&self.catalog, &self.policy, endpoint, estimates)
+        });
+        Snapshot {
+            version,
+            catalog: Arc::clone(&self.catalog),
+            policy: Arc::clone(&self.policy),
+            at: now,
+            endpoints: published.collect(),
+            lengths: self.lengths.clone(),
+        }
+    }
+
+    /// What a later process should know. `learned_at_ms` says when the last event was taken in, in milliseconds
+    /// since 1970.
+    #[must_use]
+    pub fn export(&self, learned_at_ms: i64) -> SavedState {
+        let endpoints = self.catalog.endpoints.iter().zip(&self.endpoints);
+        let endpoints = endpoints.filter_map(|(endpoint, statistics)| {
+            Some((name_of(&self.catalog, endpoint)?, statistics.export(self.latest, self.policy.stats.half_life)?))
+        });
+        let models = self.catalog.models.iter().enumerate();
+        let models =
+            models.filter_map(|(position, model)| Some((model.id.to_string(), self.lengths.export(position)?)));
+        SavedState { learned_at_ms, endpoints: endpoints.collect(), models: models.collect(), ..SavedState::default() }
+    }
+
+    /// Goes on from what an earlier process learned up to `age` ago. What it says of endpoints that the catalog does
+    /// not have is ignored; what cannot be true is rejected, endpoint by endpoint.
+    pub fn import(&mut self, state: &SavedState, now: Tick, age: Duration) -> Restored {
+        let restart = Restart { now, age };
+        self.latest = self.latest.max(now);
+        let mut restored = Restored { unknown: state.entries(), ..Restored::default() };
+        self.restore_endpoints(state, restart, &mut restored);
+        self.learn_priors(self.latest);
+        self.restore_lengths(state, &mut restored);
+        restored
+    }
+
+    /// Takes in what is about endpoints of the catalog, which is no longer `unknown`.
+    fn restore_endpoints(&mut self, state: &SavedState, restart: Restart, restored: &mut Restored) {
+        for (endpoint, statistics) in self.catalog.endpoints.iter().zip(&mut self.endpoints) {
+            let Some(name) = name_of(&self.catalog, endpoint) else { continue };
+            let known = match state.endpoints.get(&name) {
+                Some(known) => EndpointStatistics::restored(known, restart),
+                None if state.unreadable_endpoints.contains(&name) => Err(UNREADABLE),
+                None => continue,
+            };
+            restored.unknown = restored.unknown.saturating_sub(1);
+            match known {
+                Ok(known) => {
+                    *statistics = known;
+                    restored.endpoints += 1;
+                }
+                Err(why) => restored.rejected.push(RejectedEntry { whose: name, why }),
+            }
+        }
+    }
+
+    /// The same about models.
+    fn restore_lengths(&mut self, state: &SavedState, restored: &mut Restored) {
+        for (position, model) in self.catalog.models.iter().enumerate() {
+            let name = model.id.as_str();
+            let known = match state.models.get(name) {
+                Some(classes) => self.lengths.restore(position, classes),
+                None if state.unreadable_models.contains(name) => Err(UNREADABLE),
+                None => continue,
+            };
+            restored.unknown = restored.unknown.saturating_sub(1);
+            if let Err(why) = known {
+                restored.rejected.push(RejectedEntry { whose: name.to_owned(), why });
+            }
+        }
+    }
+
+    fn learn_priors(&mut self, now: Tick) {
+        let known = |position: u32| self.endpoints.get(position as usize);
+        let measured = |position| known(position).map(|endpoint| endpoint.measured(now, &self.policy));
+        let measured = |position| measured(position).unwrap_or_default();
+        self.priors = Priors::learned(&self.catalog, &self.policy.stats, measured);
+    }
+
+    /// Goes over to another catalog; endpoints and models that both know keep what is known about them.
+    pub fn replace_catalog(&mut self, catalog: Arc<Catalog>) {
+        self.endpoints = carried(&self.endpoints, &self.positions, &catalog);
+        self.calibrators = carried(&self.calibrators, &self.positions, &catalog);
+        self.lengths = self.lengths.carried(&self.catalog, &catalog);
+        self.positions = positions(&catalog);
+        self.catalog = catalog;
+    }
+
+    /// Goes over to another policy.
+    pub fn replace_policy(&mut self, policy: Arc<RoutingPolicy>) {
+        self.policy = policy;
+    }
+
+    /// The figures people read, with windows that end at `now`.
+    #[must_use]
+    pub fn figures(&self, now: Tick) -> Figures {
+        let seconds = WINDOW.as_secs();
+        let tallies: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.tally(now)).collect();
+        let endpoints = self
+            .catalog
+            .endpoints
+            .iter()
+            .zip(&tallies)
+            .map(|(endpoint, tally)| EndpointFigures { endpoint: endpoint.id, summary: tally.summary(seconds) });
+        let providers = (0_u32..).take(self.catalog.providers.len()).map(|provider| {
+            let its = self.catalog.endpoints.iter().zip(&tallies).filter(|(endpoint, _)| endpoint.provider == provider);
+            let mut sum = Tally::default();
+            its.for_each(|(_, tally)| sum.add(tally));
+            sum.summary(seconds)
+        });
+        Figures {
+            catalog_version: self.catalog.version,
+            endpoints: endpoints.collect(),
+            providers: providers.collect(),
+        }
+    }
+
+    /// How predictions held over the hour that ends at `now`.
+    #[must_use]
+    pub fn calibrations(&self, now: Tick) -> Calibrations {
+        let mut overall = Held::default();
+        let mut providers = vec![Held::default(); self.catalog.providers.len()];
+        let endpoints = self.catalog.endpoints.iter().zip(&self.calibrators).map(|(endpoint, calibrator)| {
+            let held = calibrator.tally(now);
+            overall.merge(&held);
+            if let Some(provider) = providers.get_mut(endpoint.provider as usize) {
+                provider.merge(&held);
+            }
+            EndpointCalibration { endpoint: endpoint.id, calibration: held.summary() }
+        });
+        Calibrations {
+            catalog_version: self.catalog.version,
+            endpoints: endpoints.collect(),
+            overall: overall.summary(),
+            providers: providers.iter().map(Held::summary).collect(),
+        }
+    }
+}
+
+/// What is known of each endpoint, under the positions of another catalog; nothing of those that are new.
+fn carried<T: Clone + Default>(known: &[T], from: &HashMap<EndpointId, u32>, to: &Catalog) -> Vec<T> {
+    let find = |id: &EndpointId| known.get(*from.get(id)? as usize).cloned();
+    to.endpoints.iter().map(|endpoint| find(&endpoint.id).unwrap_or_default()).collect()
+}
+
+fn positions(catalog: &Catalog) -> HashMap<EndpointId, u32> {
+    catalog.endpoints.iter().map(|endpoint| endpoint.id).zip(0..).collect()
+}
