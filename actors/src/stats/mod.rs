@@ -24,19 +24,21 @@ pub use live::pacing::Pacing;
 pub use live::quota::{Quota, QuotaReport, Remaining, TokensLeft};
 pub use live::view::{LiveEndpoint, LiveProvider, LiveStatus, LiveView};
 pub use mix::{mix, splitmix64};
+pub use model::estimates::{Curve, Estimates};
 pub use model::failure_effect::FailureEffect;
 pub use model::failures::FailureModel;
 pub use model::latency::{Fit, LatencyModel};
 pub use model::lengths::{ClassLengths, LengthClass, OutputLengths};
 pub use model::pace::PaceModel;
 pub use model::prompt::PromptModel;
+pub use model::saved::ImplausibleValue;
 pub use model::uncertainty::{Evidence, Uncertainty, UncertaintyModel};
 pub use observe::calibration::{
     Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy,
 };
 pub use observe::figures::{EndpointFigures, ErrorClass, ErrorCounts, Figures, LastError, Quantiles, Summary};
-pub use persist::state::{ImplausibleValue, RejectedEntry, Restored, SavedState, SavedStateError};
-pub use publish::snapshot::{Curve, EndpointStats, Estimates, Facts, Prices, Snapshot};
+pub use persist::state::{RejectedEntry, Restored, SavedState, SavedStateError};
+pub use publish::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 pub use publish::statistics::Statistics;
 pub use sessions::{ConversationStart, ConversationTurn, Sessions};
 pub use targets::{FirstTokenWait, LatencyTargets, RequestedTarget, Tally, TargetReport, WINDOWS};

@@ -19,7 +19,10 @@ use crate::domain::{
     Candidate, Catalog, EndpointId, Event, EventKind, ExclusionReason, Failure, FailureCause, FailureKind, GateEvent,
     Prediction, Provider, RoutingPolicy, Tick,
 };
-use crate::stats::{mix::mix, model::failure_effect::FailureEffect, publish::snapshot::Curve};
+use crate::stats::{
+    mix::mix,
+    model::{estimates::Curve, failure_effect::FailureEffect},
+};
 
 /// The fast cells of every endpoint and provider. Shared by all workers.
 #[derive(Debug)]

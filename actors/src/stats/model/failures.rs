@@ -4,9 +4,7 @@
 //! short one. So there are two counts, and between them the odds that the endpoint is in trouble: a failure raises
 //! them by how much likelier it is in trouble than usually, a success lowers them likewise, and rest lets them sink.
 
-mod state;
-
-pub(crate) use state::OutcomesState;
+pub(crate) mod state;
 
 use std::time::Duration;
 

@@ -8,9 +8,7 @@
 //! mean an estimate returns as it ages: what was seen last, during trouble, is not believed for ever. To it belongs, too,
 //! what may well be chance: an estimate that lies off by less than it is accurate is no news.
 
-mod state;
-
-pub(crate) use state::FirstTokenState;
+pub(crate) mod state;
 
 use super::{decay::remaining_since, prior::Prior, prompt::PromptModel, prompt::effect};
 use crate::domain::{StatsPolicy, Tick};

@@ -1,8 +1,6 @@
 //! How long answers of a model are, by the limit the request set.
 
-mod state;
-
-pub(crate) use state::LengthState;
+pub(crate) mod state;
 
 use crate::domain::{Catalog, ModelId};
 

@@ -1,6 +1,7 @@
 //! The models that are learned: latency, pace, failures, answer lengths.
 
 pub(crate) mod decay;
+pub(crate) mod estimates;
 pub(crate) mod failure_effect;
 pub(crate) mod failures;
 pub(crate) mod latency;
@@ -8,5 +9,6 @@ pub(crate) mod lengths;
 pub(crate) mod pace;
 pub(crate) mod prior;
 pub(crate) mod prompt;
+pub(crate) mod saved;
 pub(crate) mod tail;
 pub(crate) mod uncertainty;

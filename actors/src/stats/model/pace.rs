@@ -1,8 +1,6 @@
 //! How fast tokens follow the first one, in ln seconds per output token, load taken out.
 
-mod state;
-
-pub(crate) use state::ThroughputState;
+pub(crate) mod state;
 
 use super::decay::remaining_since;
 use crate::domain::{StatsPolicy, Tick};

@@ -6,9 +6,7 @@
 //! negative, and needs an answer's time and prompt only once. Until prompts of different lengths say otherwise it is
 //! what similar endpoints have.
 
-mod state;
-
-pub(crate) use state::PromptState;
+pub(crate) mod state;
 
 /// Relative slopes per token that are tried: none, then doubling from a base worth 16,384 tokens to one worth 128.
 const SLOPES: [f64; 9] =

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::persist::state::{ImplausibleValue, ln_mean};
+use crate::stats::model::saved::{ImplausibleValue, ln_mean};
 
 /// The 95th percentile of ln(actual ÷ predicted median).
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,9 +4,7 @@
 //! a fault, and a request that was given up teaches only that the endpoint is slower than expected, and only
 //! when it is known to have been alive meanwhile.
 
-mod state;
-
-pub(crate) use state::EndpointState;
+pub(crate) mod state;
 
 use std::time::Duration;
 
@@ -15,16 +13,14 @@ use super::{
     windows::Windows,
 };
 use crate::domain::{Event, EventKind, Failure, GateEvent, RoutingPolicy, Tick};
-use crate::stats::{
-    model::{
-        failure_effect::FailureEffect,
-        failures::FailureModel,
-        latency::{Fit, LatencyModel, Sample},
-        pace::PaceModel,
-        prior::{Measured, Prior},
-        tail::TailTracker,
-    },
-    publish::snapshot::Estimates,
+use crate::stats::model::{
+    estimates::Estimates,
+    failure_effect::FailureEffect,
+    failures::FailureModel,
+    latency::{Fit, LatencyModel, Sample},
+    pace::PaceModel,
+    prior::{Measured, Prior},
+    tail::TailTracker,
 };
 
 /// A request given up after this age would have taken a bit longer.

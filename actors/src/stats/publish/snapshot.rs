@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick};
 use crate::stats::model::{
+    estimates::{Curve, Estimates},
     failures::FailureModel,
-    latency::Fit,
     lengths::OutputLengths,
-    uncertainty::{Evidence, Uncertainty, UncertaintyModel},
+    uncertainty::{Uncertainty, UncertaintyModel},
 };
 
 /// Everything slow that a decision reads.
@@ -116,95 +116,6 @@ impl Facts {
             context_length: limits.context_length,
             longest_prompt: limits.max_prompt_tokens.unwrap_or(limits.context_length),
             longest_answer: limits.longest_answer(),
-        }
-    }
-}
-
-/// Estimates of one endpoint, decayed up to the snapshot's moment.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimates {
-    /// First token over load.
-    pub fit: Fit,
-    /// Observations it rests on.
-    pub weight: f64,
-    /// Seconds since the last of them; infinite before the first.
-    pub age: f64,
-    /// Mean ln seconds per output token.
-    pub per_token: f64,
-    /// Observations that rests on.
-    pub pace_weight: f64,
-    /// Variance of ln seconds per output token.
-    pub per_token_variance: f64,
-    /// 95th percentile of ln(actual ÷ predicted) total time.
-    pub tail: f64,
-    /// The same of the time to the first token.
-    pub first_tail: f64,
-    /// Failures, as read.
-    pub failures: f64,
-    /// Successes, as read.
-    pub successes: f64,
-    /// The failure probability that is usual among its siblings.
-    pub usual_failure: f64,
-}
-
-impl Estimates {
-    fn evidence(&self) -> Evidence {
-        Evidence {
-            variance: self.fit.variance,
-            weight: self.weight,
-            successes: self.successes,
-            age: self.age,
-            pace_variance: self.per_token_variance,
-            pace_weight: self.pace_weight,
-            failures: self.failures,
-            usual_failure: self.usual_failure,
-        }
-    }
-}
-
-/// What follows from an endpoint's estimates alone.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Curve {
-    /// Median seconds to the first token at low load, of an empty prompt.
-    pub first_token: f64,
-    /// Seconds that each prompt token adds to that.
-    pub prompt_token: f64,
-    /// Seconds per output token at low load.
-    pub per_token: f64,
-    /// Standard deviation of ln seconds to the first token.
-    pub sigma: f64,
-    /// Mean over median.
-    pub mean: f64,
-    /// Age over expectation from which one unanswered request is evidence.
-    pub late_alone: f64,
-    /// ... and from which two are.
-    pub late_together: f64,
-    /// Beyond this multiple of the median, either way, lies nothing.
-    pub far: f64,
-}
-
-impl Curve {
-    /// Standard deviations at which one unanswered request is evidence, and two are.
-    pub(crate) const LATE_ALONE: f64 = 2.5;
-    const LATE_TOGETHER: f64 = 2.0;
-    const FAR: f64 = 4.0;
-    /// The 95th percentile of the standard normal distribution.
-    pub const Z95: f64 = 1.645;
-
-    /// The curve of an intercept (ln s), a variance (ln²), a mean ln seconds per output token and seconds per
-    /// prompt token.
-    #[must_use]
-    pub fn of(intercept: f64, variance: f64, per_token: f64, prompt_token: f64) -> Curve {
-        let sigma = variance.sqrt();
-        Curve {
-            first_token: libm::exp(intercept),
-            prompt_token,
-            per_token: libm::exp(per_token),
-            sigma,
-            mean: libm::exp(variance / 2.0),
-            late_alone: libm::exp(Curve::LATE_ALONE * sigma),
-            late_together: libm::exp(Curve::LATE_TOGETHER * sigma),
-            far: libm::exp(Curve::FAR * sigma),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use super::snapshot::{EndpointStats, Snapshot};
 use crate::domain::{Catalog, EndpointId, Event, EventKind, RoutingPolicy, Tick};
 use crate::stats::{
+    model::saved::{ImplausibleValue, Restart},
     model::{
         lengths::{LengthClass, OutputLengths},
         prior::Priors,
@@ -15,7 +16,7 @@ use crate::stats::{
         figures::{EndpointFigures, Figures, Tally},
         ring::Merge as _,
     },
-    persist::state::{ImplausibleValue, RejectedEntry, Restart, Restored, SavedState, name_of},
+    persist::state::{RejectedEntry, Restored, SavedState, name_of},
 };
 
 /// Why an entry that could not be read was not believed.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Counts, FailureModel};
 use crate::{
     domain::Tick,
-    stats::persist::state::{ImplausibleValue, Restart, idle, trusted, weight},
+    stats::model::saved::{ImplausibleValue, Restart, idle, trusted, weight},
 };
 
 /// Counts as they were when the last was added.

@@ -6,11 +6,11 @@ use super::{KNEES, LatencyModel, LoadSums, LongRun};
 use crate::{
     domain::Tick,
     stats::{
+        model::saved::{ImplausibleValue, Restart, idle, ln_mean, trusted, weight, within},
         model::{
             prior::Prior,
-            prompt::{PromptModel, PromptState},
+            prompt::{PromptModel, state::PromptState},
         },
-        persist::state::{ImplausibleValue, Restart, idle, ln_mean, trusted, weight, within},
     },
 };
 

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{CLASSES, Length, MOST, OutputLengths};
-use crate::stats::persist::state::{ImplausibleValue, weight, within};
+use crate::stats::model::saved::{ImplausibleValue, weight, within};
 
 /// No answer is longer, tokens.
 const LONGEST: f64 = 1e9;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::PaceModel;
 use crate::{
     domain::Tick,
-    stats::persist::state::{ImplausibleValue, Restart, idle, ln_mean, trusted, weight, within},
+    stats::model::saved::{ImplausibleValue, Restart, idle, ln_mean, trusted, weight, within},
 };
 
 /// No squared deviation per observation is larger.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{PromptModel, SLOPES};
-use crate::stats::persist::state::{ImplausibleValue, ln_mean, weight, within};
+use crate::stats::model::saved::{ImplausibleValue, ln_mean, weight, within};
 
 /// No squared deviation per observation is larger.
 const LARGEST: f64 = 1e3;

@@ -11,8 +11,13 @@ use super::EndpointStatistics;
 use crate::{
     domain::Tick,
     stats::{
-        model::{failures::FailureModel, latency::LatencyModel, pace::PaceModel, tail::TailTracker},
-        persist::state::{FirstTokenState, ImplausibleValue, OutcomesState, Restart, TailState, ThroughputState},
+        model::saved::{ImplausibleValue, Restart},
+        model::{
+            failures::{FailureModel, state::OutcomesState},
+            latency::{LatencyModel, state::FirstTokenState},
+            pace::{PaceModel, state::ThroughputState},
+            tail::{TailState, TailTracker},
+        },
     },
 };
 
