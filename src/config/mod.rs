@@ -4,20 +4,23 @@
 //! holds, or every [`Fault`] at once. Nothing here binds, connects or starts anything; the only I/O is
 //! reading the configuration, key files and certificate files.
 //!
-//! In reading order: `tree` is the text with its places, `environment` overrides it, `section` reads one
-//! table strictly, one module per subject gives typed settings, `switches` says which providers are on,
-//! `assemble` makes the catalog. `config.toml` in the repository describes every key.
+//! In reading order: `tree` is the text with its places, `former` moves keys to their names of today, `catalog` puts
+//! the built-in providers and models below, `environment` overrides all of that, `section` reads one table strictly, one
+//! module per subject gives typed settings, `switches` says which providers are on, `assemble` makes the catalog.
+//! `reference` describes every key: `docs/CONFIG.md` is made from it.
 
 mod address;
 mod admin;
 mod aliases;
 mod assemble;
 mod auth;
+mod catalog;
 mod changes;
 mod credential;
 mod environment;
 mod fault;
 mod files;
+mod former;
 mod keys;
 mod limits;
 mod memory;
@@ -25,6 +28,8 @@ mod models;
 mod origin;
 mod prices;
 mod providers;
+mod quantity;
+mod reference;
 mod reload;
 mod restart;
 mod routing;
@@ -36,6 +41,7 @@ mod switches;
 mod tls;
 mod tree;
 mod validity;
+mod write;
 
 use std::{fs, path::Path};
 
@@ -47,12 +53,13 @@ pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub(crate) use changes::Written;
 pub use environment::Environment;
-pub use fault::{Fault, Place};
+pub use fault::{Fault, Place, Warning};
 pub use keys::{Key, Scope, digest_of, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
 pub use origin::{Loaded, Reading};
 pub use providers::{ProviderConfig, WireDialect};
+pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
 pub use restart::Pending;
 pub use routing::{RoutingConfig, ServiceConfig};
@@ -63,6 +70,7 @@ pub use tls::{Identity, TlsConfig};
 
 use aliases::Aliases;
 use assemble::{Assembly, Tables, assemble};
+use environment::Part;
 use fault::Faults;
 use files::{Files, NamedFiles};
 use keys::{KeyContext, KeyTable};
@@ -70,8 +78,9 @@ use origin::Origin;
 use providers::{ProviderContext, ProviderTable};
 use section::Section;
 use simulation::SimulationTable;
+use tree::{Node, Table, Value};
 
-/// The configuration that the program carries within itself.
+/// The configuration that the program carries within itself; its providers and models are the built-in catalogue.
 pub const BUILT_IN: &str = include_str!("../../config.toml");
 /// The file that is read when none is named.
 pub const DEFAULT_FILE: &str = "config.toml";
@@ -123,8 +132,19 @@ pub struct Config {
     pub reload: ReloadConfig,
     models: Catalog,
     notes: Vec<String>,
+    warnings: Warnings,
     origin: Option<Origin>,
     named_files: NamedFiles,
+}
+
+/// What a configuration is warned about. Changes nothing of what it does: any two are equal.
+#[derive(Debug, Clone, Default)]
+struct Warnings(Vec<Warning>);
+
+impl PartialEq for Warnings {
+    fn eq(&self, _: &Warnings) -> bool {
+        true
+    }
 }
 
 impl Config {
@@ -166,6 +186,30 @@ impl Config {
     pub fn start_up_notes(&self) -> &[String] {
         &self.notes
     }
+
+    /// What still works and should be written otherwise, in the order of the file.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings.0
+    }
+
+    /// Every key as TOML, with its value and where that comes from: the file, a variable, the built-in catalogue or the
+    /// default. Reads as [`Config::load`] does.
+    ///
+    /// # Errors
+    /// Every fault that was found.
+    pub fn show(path: Option<&Path>, environment: &Environment) -> Result<String, Vec<Fault>> {
+        let origin = Origin::new(path, environment);
+        origin.read().config?;
+        let (text, name) = origin.text()?;
+        Ok(effective(&text, &name, environment))
+    }
+
+    /// The same of an empty configuration: every default, and the built-in catalogue.
+    #[must_use]
+    pub fn show_defaults() -> String {
+        effective("", BUILT_IN_NAME, &Environment::default())
+    }
 }
 
 /// The configuration in a text, and every file that it names, also when it is faulty.
@@ -176,18 +220,42 @@ fn parse(
     environment: &Environment,
 ) -> (Result<Loaded, Vec<Fault>>, NamedFiles) {
     let (faults, files) = (Faults::default(), Files::default());
-    let mut tree = tree::read(text, name, &faults);
-    environment::apply(&mut tree, environment, &faults);
+    let tree = tree_of(text, name, environment, &faults);
     let surroundings = Surroundings { directory, environment, files: &files };
     let mut config = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
     let warnings = warnings(&config);
     config.notes.extend(warnings);
+    config.warnings = Warnings(faults.take_warnings());
     let (faults, named_files) = (faults.into_sorted(), files.into_named());
     if !faults.is_empty() {
         return (Err(faults), named_files);
     }
     let config = Config { named_files: named_files.clone(), ..config };
     (Ok(Loaded { config, written: Some(Written::of(&tree)) }), named_files)
+}
+
+/// The text, what the environment says instead, and the built-in catalogue, under the names of today.
+fn tree_of(text: &str, name: &str, environment: &Environment, faults: &Faults) -> Table {
+    let mut tree = tree::read(text, name, faults);
+    former::rename(&mut tree, faults);
+    environment::apply(&mut tree, environment, Part::Definitions, faults);
+    former::rename(&mut tree, faults);
+    catalog::put_below(&mut tree);
+    environment::apply(&mut tree, environment, Part::Corrections, faults);
+    former::rename(&mut tree, faults);
+    tree
+}
+
+/// A configuration without faults, with every key that it does not say.
+fn effective(text: &str, name: &str, environment: &Environment) -> String {
+    let mut tree = tree_of(text, name, environment, &Faults::default());
+    reference::fill_in(&mut tree);
+    if let Some(catalog) = tree.table_mut("catalog") {
+        // What is shown is complete: read again, it must not get the catalogue a second time.
+        catalog.entries.retain(|entry| entry.key != "builtin");
+        catalog.add("builtin", Node::new(Value::Flag(false), Place::Default));
+    }
+    write::toml(&tree)
 }
 
 /// What a configuration is read with, beside its text.
@@ -236,6 +304,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         providers,
         models,
         notes,
+        warnings: Warnings::default(),
         origin: None,
         named_files: NamedFiles::new(),
     }
