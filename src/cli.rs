@@ -277,7 +277,7 @@ mod tests {
             let Ok(Command::Print(help)) = parse(line) else { panic!("{line}") };
             assert!(help.contains(holds), "{line}: {help}");
             let widest = help.lines().map(|line| line.chars().count()).max();
-            assert!(widest <= Some(125), "{line}: {widest:?}");
+            assert!(widest <= Some(110), "{line}: {widest:?}");
         }
     }
 }

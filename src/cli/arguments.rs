@@ -70,8 +70,7 @@ pub(super) enum Subcommands {
         #[arg(long, default_value = "my-key")]
         name: String,
     },
-    /// Make a recorded routing decision again, from the numbers of its record, and say 'identical' or what
-    /// came out differently
+    /// Make a recorded routing decision again, and say 'identical' or what came out differently
     Replay(ReplayArguments),
     /// Print the version
     #[command(hide = true)]
@@ -84,7 +83,7 @@ pub(super) enum ConfigCommand {
     Show {
         #[command(flatten)]
         config: ConfigArgument,
-        /// What holds: the file, the environment, the built-in catalogue and the defaults together (the default)
+        /// File, environment, built-in catalogue and defaults together; so without any option
         #[arg(long, conflicts_with = "defaults")]
         effective: bool,
         /// The defaults and the built-in catalogue alone
@@ -101,8 +100,7 @@ pub(super) struct ReplayArguments {
     /// The gateway that holds the record; default: http://127.0.0.1:8080
     #[arg(long)]
     url: Option<String>,
-    /// The variable with a key that may read the record; default: POINTSMAN_API_KEY, or on this machine
-    /// the development key
+    /// The variable with a key that may read the record; default: POINTSMAN_API_KEY
     #[arg(long, value_name = "NAME")]
     key_env: Option<String>,
     /// A saved page of /api/v1/route/replay instead of a gateway

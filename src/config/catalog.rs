@@ -59,8 +59,11 @@ fn defines_a_provider(root: &Table) -> bool {
         !is_known || entry.node.table().is_some_and(|entry| entry.get("base_url").is_some())
     };
     [["providers"].as_slice(), &["simulation", "providers"]].iter().any(|path| {
-        let table = root.at(path.iter().copied()).and_then(Node::table);
-        table.is_some_and(|table| table.entries.iter().any(|entry| is_own(path, entry)))
+        match root.at(path.iter().copied()).map(|node| &node.value) {
+            Some(Value::Table(table)) => table.entries.iter().any(|entry| is_own(path, entry)),
+            // Something is said, and it is wrong: that is the fault to tell.
+            other => other.is_some(),
+        }
     })
 }
 

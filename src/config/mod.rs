@@ -255,6 +255,8 @@ fn effective(text: &str, name: &str, environment: &Environment) -> String {
         catalog.entries.retain(|entry| entry.key != "builtin");
         catalog.add("builtin", Node::new(Value::Flag(false), Place::Default));
     }
+    let position = |entry: &tree::Entry| reference::position(&entry.key);
+    tree.entries.sort_by_key(position);
     write::toml(&tree)
 }
 

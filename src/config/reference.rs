@@ -56,7 +56,7 @@ pub(super) static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
 });
 
 /// A configuration in which every section stands that need not be there.
-const SAMPLE: &str = "[server.tls]\n[[keys]]\n[[aliases]]\nweights = {}\npreferred_max_latency = {}\n\
+const SAMPLE: &str = "[server.tls]\n[routing.balanced]\n[[keys]]\n[[aliases]]\nweights = {}\npreferred_max_latency = {}\n\
                       preferred_min_throughput = {}\n[simulation.providers.acme]\n[providers.acme]\n[[models]]\n\
                       default_parameters = {}\npricing = {}\nusd_per_million = {}\nusd_each = {}\nendpoints = [{}]\n";
 
@@ -217,6 +217,12 @@ fn write_former(page: &mut String) -> std::fmt::Result {
         writeln!(page, "| `{}` | {} |", removed.path, removed.why)?;
     }
     Ok(())
+}
+
+/// Where a section of the root stands among all of them.
+pub(super) fn position(key: &str) -> usize {
+    let begins = |section: &Described| section.path.split(['.', '[']).next() == Some(key);
+    REFERENCE.sections.iter().position(begins).unwrap_or(usize::MAX)
 }
 
 /// Puts the default of every key into a tree that does not say it. Sections whose names or number the operator chooses

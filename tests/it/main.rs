@@ -25,6 +25,8 @@ mod config_secrets;
 #[cfg(test)]
 mod config_shipped;
 #[cfg(test)]
+mod config_show;
+#[cfg(test)]
 mod config_targets;
 #[cfg(test)]
 mod contract_access;
