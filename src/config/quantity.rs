@@ -44,7 +44,7 @@ pub(super) fn read_bytes(text: &str) -> Option<usize> {
 
 /// In the largest unit of 1,024 that leaves no rest.
 pub(super) fn show_bytes(bytes: usize) -> String {
-    let fitting = UNITS.iter().take(3).find(|(_, unit)| bytes > 0 && bytes % unit == 0);
+    let fitting = UNITS.iter().take(3).find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     fitting.map_or_else(|| format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 

@@ -264,7 +264,7 @@ mod tests {
                     section.key,
                     key.key
                 );
-                assert!(fields.get("about").is_some(), "{}.{}", section.key, key.key);
+                assert!(fields.text("about").is_some_and(|about| !about.is_empty()), "{}.{}", section.key, key.key);
             }
         }
     }
