@@ -32,6 +32,7 @@ mod key_view;
 mod model_entry;
 mod model_list;
 mod model_query;
+mod named;
 mod number;
 mod offer;
 mod parameters_view;

@@ -8,7 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix_web::{HttpRequest, http::header, web};
+use actix_web::{
+    HttpRequest,
+    http::header::{self, HeaderMap},
+    web,
+};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
@@ -44,15 +48,24 @@ pub struct BodyLimits {
 /// announced length says so), 503 when too much is buffered already, 408 when it is late or too slow, 400 when it
 /// breaks off.
 pub async fn read_json(request: &HttpRequest, payload: web::Payload, limits: BodyLimits) -> Result<Bytes, ApiError> {
-    check_content_type(request)?;
-    let announced = announced_length(request).unwrap_or_default();
-    if announced > limits.bytes {
-        return Err(ApiError::body_too_large(limits.bytes));
-    }
+    check_head(request.headers(), limits.bytes)?;
+    let announced = announced_length(request.headers()).unwrap_or_default();
     if !limits.load.has_room(announced) {
         return Err(no_room(&limits.load));
     }
     Reading { payload, begun: Instant::now(), announced, received: 0, count: limits.load.body(), limits }.whole().await
+}
+
+/// What a head says of its body that nobody has to read for it to be refused.
+///
+/// # Errors
+/// 415 for another content type, 400 for another charset, 413 over `most` bytes.
+pub(crate) fn check_head(headers: &HeaderMap, most: usize) -> Result<(), ApiError> {
+    check_content_type(headers)?;
+    match announced_length(headers) {
+        Some(announced) if announced > most => Err(ApiError::body_too_large(most)),
+        _ => Ok(()),
+    }
 }
 
 /// A body under way.
@@ -104,13 +117,12 @@ fn no_room(load: &Load) -> ApiError {
     ApiError::overloaded(Overload::BufferedBytes, ROOM_WAIT)
 }
 
-fn announced_length(request: &HttpRequest) -> Option<usize> {
-    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+fn announced_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// `application/json`, any `application/…+json`, or nothing at all; said once, in UTF-8, not compressed.
-fn check_content_type(request: &HttpRequest) -> Result<(), ApiError> {
-    let headers = request.headers();
+fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Err(ApiError::unsupported_encoding());
     }

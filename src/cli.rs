@@ -113,7 +113,12 @@ impl Command {
                 Ok(Command::ShowConfig { config: own(config)? })
             }
             Some(Subcommands::Keygen { name }) => stray("keygen").map(|()| Command::Keygen { name }),
-            Some(Subcommands::Replay(order)) => stray("replay").map(|()| Command::Replay(order.into())),
+            Some(Subcommands::Replay(order)) => match (stray("replay")?, ReplayOrder::from(order)) {
+                ((), ReplayOrder { generation: None, file: None, .. }) => {
+                    Err(UsageFault("replay needs the id of a generation, or --file".to_owned()))
+                }
+                ((), order) => Ok(Command::Replay(order)),
+            },
             Some(Subcommands::Version) => Ok(Command::Print(VERSION.to_owned())),
         }
     }
@@ -252,7 +257,7 @@ mod tests {
             ("-c a keygen", "--config does not belong to 'keygen'"),
             ("check --name a", "unexpected argument '--name'"),
             ("serve --url a", "unexpected argument '--url'"),
-            ("replay", "required arguments were not provided: <GENERATION>"),
+            ("replay", "replay needs the id of a generation, or --file"),
             ("replay a b", "unexpected argument 'b'"),
             ("replay a -c b", "unexpected argument '-c'"),
             ("config show --defaults --effective", "'--defaults' cannot be used with '--effective'"),

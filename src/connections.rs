@@ -28,6 +28,7 @@ use socket2::{SockRef, Socket};
 use crate::{
     config::Config,
     load::{Load, OpenConnection},
+    turns::Turn,
 };
 
 /// How often a worker looks at its connections.
@@ -65,9 +66,9 @@ impl ClientWatch {
         }
     }
 
-    /// Takes a new connection under watch, on the worker that serves it. What is watched lives in `extensions`, and
+    /// Takes a new connection under watch, on the worker that serves it; its calls tell `turn` when they end. What is watched lives in `extensions`, and
     /// with it as long as the connection.
-    pub fn accept(&self, connection: &dyn Any, extensions: &mut Extensions) {
+    pub(crate) fn accept(&self, connection: &dyn Any, turn: &Rc<Turn>, extensions: &mut Extensions) {
         let encrypted = || Some(connection.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
         let tcp = connection.downcast_ref::<TcpStream>().or_else(encrypted);
         if let Some(tcp) = tcp {
@@ -81,6 +82,7 @@ impl ClientWatch {
             silence: self.silence,
             calls: Cell::new(0),
             idle_until: Cell::new(Instant::now() + self.silence),
+            turn: Rc::clone(turn),
             _open: self.load.connection(),
         });
         watch(&watched);
@@ -129,6 +131,7 @@ struct Watched {
     /// Calls whose answer is not handed over yet.
     calls: Cell<u32>,
     idle_until: Cell<Instant>,
+    turn: Rc<Turn>,
     _open: OpenConnection,
 }
 
@@ -162,7 +165,11 @@ impl OngoingCall {
     /// The call of `request`; nothing, where connections are not watched.
     #[must_use]
     pub fn begin(request: &ServiceRequest) -> Option<OngoingCall> {
-        request.conn_data().map(OngoingCall::on)
+        let call = request.conn_data().map(OngoingCall::on)?;
+        if request.head().connection_type() == ConnectionType::Close {
+            call.connection.turn.is_last();
+        }
+        Some(call)
     }
 
     /// A call on this connection.
@@ -171,15 +178,27 @@ impl OngoingCall {
         OngoingCall { connection: Rc::clone(connection), bytes: 0, last: false }
     }
 
+    /// Lets the server take in what is here already of a body that had to wait for its turn: a call that is refused
+    /// before would end the connection, and with it all that waits behind.
+    pub(crate) async fn take_in(&self) {
+        if self.connection.turn.waited() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// The call was refused, and its connection is to end.
     pub(crate) fn refused(mut self) {
         self.last = true;
+        self.connection.turn.is_last();
     }
 
     /// Lasts until the whole answer was handed over.
     #[must_use]
     pub fn answered(mut self, response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
         let ends = response.response().head().connection_type() == ConnectionType::Close;
+        if ends {
+            self.connection.turn.is_last();
+        }
         // The end of a good answer may take its time to a slow reader.
         self.last = ends && !response.status().is_success();
         match response.response().body().size() {
@@ -195,7 +214,8 @@ impl OngoingCall {
 
 impl Drop for OngoingCall {
     fn drop(&mut self) {
-        let Watched { calls, idle_until, silence, .. } = &*self.connection;
+        let Watched { calls, idle_until, silence, turn, .. } = &*self.connection;
+        turn.end();
         calls.set(calls.get().saturating_sub(1));
         let silence = if self.last { LAST_READING } else { *silence };
         idle_until.set(Instant::now() + silence + Duration::from_secs(self.bytes / SLOWEST_READER));

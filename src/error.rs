@@ -129,6 +129,8 @@ pub enum Limit {
     Requests,
     /// Calls at a time.
     Concurrency,
+    /// Previews, explanations and replays at a time.
+    Analyses,
 }
 
 /// Why nothing may be called right now.
@@ -140,6 +142,8 @@ pub enum Overload {
     RequestRate,
     /// As many bytes of request bodies are held as the gateway may hold.
     BufferedBytes,
+    /// Previews, explanations and replays wait for each other.
+    Analyses,
     /// The process is about to leave.
     Draining,
     /// Every endpoint is saturated, or refused the claim.
@@ -364,6 +368,10 @@ impl ApiError {
         let (reason, message) = match limit {
             Limit::Requests => ("gateway_requests", "Too many requests for this API key."),
             Limit::Concurrency => ("gateway_concurrency", "Too many requests of this API key at the same time."),
+            Limit::Analyses => (
+                "gateway_analyses",
+                "Too many previews, explanations and replays of this API key at the same time (limits.key_analyses).",
+            ),
         };
         let message = format!("{message} Try again in {} s.", whole_seconds(wait));
         ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
@@ -378,6 +386,7 @@ impl ApiError {
             Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
             Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
             Overload::BufferedBytes => ("overloaded", "The gateway holds as many request bodies as it has room for."),
+            Overload::Analyses => ("overloaded", "Too many previews, explanations and replays wait at the moment."),
             Overload::Draining => ("draining", "The gateway is shutting down."),
             Overload::EndpointsBusy => {
                 ("overloaded", "Every endpoint that could serve this request takes no more requests at the moment.")

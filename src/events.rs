@@ -8,7 +8,10 @@ mod life;
 use std::time::Duration;
 
 use pointsman_actors::{
-    domain::{AttemptRecord, Catalog, Endpoint, EventKind, Failure, Generation, GenerationId, GenerationStatus, Tick},
+    domain::{
+        AttemptRecord, Catalog, Endpoint, EventKind, Failure, FailureKind, Generation, GenerationId, GenerationStatus,
+        Tick,
+    },
     stats::{BreakerChange, Gate, Move},
 };
 use prometheus::{
@@ -56,6 +59,7 @@ struct Gauges {
     mailbox_depth: IntGaugeVec,
     ledger_records: IntGauge,
     dropped_events: IntGauge,
+    dropped_records: IntGauge,
     body_bytes: IntGauge,
     connections: IntGauge,
     shed: IntGaugeVec,
@@ -74,6 +78,7 @@ impl Gauges {
             mailbox_depth: make.gauges("mailbox_depth", depth, &["actor"])?,
             ledger_records: make.gauge("ledger_records", "Generations in the ledger")?,
             dropped_events: make.gauge("dropped_events", "Statistics events dropped because a tray was full")?,
+            dropped_records: make.gauge("dropped_records", "Records of generations dropped because a tray was full")?,
             body_bytes: make.gauge("buffered_body_bytes", "Bytes that request bodies count for, three times each")?,
             connections: make.gauge("client_connections", "Client connections")?,
             shed: make.gauges("shed_requests", shed, &["reason"])?,
@@ -93,6 +98,8 @@ pub struct Standing {
     pub ledger_records: Option<usize>,
     /// Events that found a worker's tray full, since the start.
     pub dropped_events: u64,
+    /// Records that no tray had room for, since the start.
+    pub dropped_records: u64,
     /// Bytes, connections and refusals.
     pub load: LoadReading,
 }
@@ -139,6 +146,7 @@ impl Metrics {
     pub fn observe(&self, standing: &Standing) {
         self.gauges.in_flight.set(i64::from(standing.in_flight));
         self.gauges.dropped_events.set(i64::try_from(standing.dropped_events).unwrap_or(i64::MAX));
+        self.gauges.dropped_records.set(i64::try_from(standing.dropped_records).unwrap_or(i64::MAX));
         self.gauges.body_bytes.set(gauged(standing.load.body_bytes));
         self.gauges.connections.set(gauged(standing.load.connections));
         for (why, count) in standing.load.shed {
@@ -264,7 +272,7 @@ impl std::fmt::Display for Cause<'_> {
 }
 
 impl AttemptEnded<'_> {
-    /// Counts it; logs a failure at `info`.
+    /// Counts it; logs a failure at `info`, one of our own at `warn`.
     pub fn emit(&self, metrics: &Metrics) {
         let Some(endpoint) = self.catalog.endpoint(self.endpoint) else { return };
         let [provider, model] = labels(self.catalog, endpoint);
@@ -293,7 +301,12 @@ impl AttemptEnded<'_> {
             Ending::Because(cause) => cause.to_string(),
             Ending::Ordinary | Ending::LostRace => String::new(),
         };
-        log::info!("{model} at {provider} failed: {kind}{cause}");
+        if failure.kind == FailureKind::Shortage {
+            // The operator's to mend, and nobody else tells them.
+            log::warn!("{model} at {provider} could not be called, the gateway itself is short{cause}");
+        } else {
+            log::info!("{model} at {provider} failed: {kind}{cause}");
+        }
     }
 }
 

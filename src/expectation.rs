@@ -1,4 +1,4 @@
-//! `Expect: 100-continue`: only a caller with a good key is told to go on.
+//! `Expect: 100-continue`: only a caller with a good key is told to go on, with a body that may be read.
 //!
 //! The HTTP server asks here as soon as it has such a head, before the request meets anything else of the gateway. So
 //! whoever is refused here is counted and given a request id here. What else may be wrong with a request is told later,
@@ -18,7 +18,7 @@ use actix_web::{
     http::{ConnectionType, Method},
 };
 
-use crate::{connections::OngoingCall, error::ApiError, events, frame::RequestId, gateway::Shared};
+use crate::{body, connections::OngoingCall, error::ApiError, events, frame::RequestId, gateway::Shared};
 
 /// Lets nobody send a body whose key is not good.
 #[derive(Clone)]
@@ -70,7 +70,11 @@ impl Service<Request> for KeyFirst {
     fn call(&self, request: Request) -> Self::Future {
         // Whatever takes a body is posted, and needs a key.
         let checked = match *request.method() {
-            Method::POST => self.shared.setup.load().keys.caller(request.headers()).map(|_| ()),
+            Method::POST => {
+                let setup = self.shared.setup.load();
+                let caller = setup.keys.caller(request.headers());
+                caller.and_then(|_| body::check_head(request.headers(), setup.config.limits.max_body_bytes))
+            }
             _ => Ok(()),
         };
         ready(match checked {

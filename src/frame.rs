@@ -6,10 +6,10 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 use actix_cors::CorsError;
 use actix_web::{
     Error, HttpMessage, HttpRequest,
-    body::{BoxBody, MessageBody},
+    body::{BodySize, BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
     http::{
-        ConnectionType, Method, Uri,
+        ConnectionType, Method, Uri, Version,
         header::{self, HeaderMap, HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
@@ -80,6 +80,9 @@ pub async fn frame<B: MessageBody + 'static>(
     put_path_in_order(&mut request);
     request.extensions_mut().insert(id.clone());
     let call = OngoingCall::begin(&request);
+    if let Some(call) = &call {
+        call.take_in().await;
+    }
     let endless = request.headers().contains_key(header::TRANSFER_ENCODING);
     let worker = request.app_data::<LocalData<Desk>>().map(|desk| desk.worker());
     let most = worker.as_ref().map_or(usize::MAX, |worker| worker.setup.config.limits.max_header_bytes);
@@ -96,6 +99,7 @@ pub async fn frame<B: MessageBody + 'static>(
         count(&answered, started, &id, &shared);
     }
     let answered = answered.map(|response| if endless { end_if_refused(response) } else { response });
+    let answered = answered.map(end_as_asked);
     match call {
         Some(call) => answered.map(|response| call.answered(response)),
         None => answered,
@@ -167,6 +171,19 @@ fn end_if_refused(mut response: ServiceResponse<BoxBody>) -> ServiceResponse<Box
     response
 }
 
+/// A connection ends behind the call that asked for it, whatever the client sent behind it; and behind a stream to an
+/// HTTP/1.0 client, which knows no chunks: the end of the connection is the end of the stream.
+fn end_as_asked(mut response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+    let request = response.request().head();
+    let unchunked = request.version < Version::HTTP_11 && response.response().body().size() == BodySize::Stream;
+    if unchunked || request.connection_type() == ConnectionType::Close {
+        let head = response.response_mut().head_mut();
+        head.set_connection_type(ConnectionType::Close);
+        head.no_chunking(unchunked);
+    }
+    response
+}
+
 /// Bytes of the path with its query and of all names and values.
 fn head_bytes(request: &ServiceRequest) -> usize {
     let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
@@ -204,9 +221,13 @@ fn known(error: &Error) -> ApiError {
     }
 }
 
-/// Doubled slashes become one and a trailing slash goes, so that `/api//v1/models/` is `/api/v1/models`.
+/// Doubled slashes become one and a trailing slash goes, so that `/api//v1/models/` is `/api/v1/models`. Not in an
+/// application of somebody else, where the path was looked up already.
 fn put_path_in_order(request: &mut ServiceRequest) {
     let path = request.path();
+    if request.match_info().unprocessed() != path {
+        return;
+    }
     if !path.contains("//") && (path.len() <= 1 || !path.ends_with('/')) {
         return;
     }

@@ -22,6 +22,7 @@ use pointsman_actors::{
 };
 
 use crate::{
+    analysis::Analyses,
     budget::Budgets,
     control::{self, Control},
     drain::Drain,
@@ -29,6 +30,7 @@ use crate::{
     events::{ActorReplaced, Metrics},
     images::ImageFiles,
     intent::Intents,
+    keys::Caller,
     memory::Memory,
     setup::Setup,
     standing::Reloads,
@@ -53,6 +55,8 @@ pub struct Shared {
     pub images: ImageFiles,
     /// What is remembered of conversations and latency targets.
     pub intents: Intents,
+    /// Previews, explanations and replays in progress.
+    pub analyses: Analyses,
     /// Changing the configuration.
     pub reloads: Reloads,
     /// The file that the statistics are kept in, if they are.
@@ -115,13 +119,28 @@ impl Worker {
         request.extensions().get::<Worker>().cloned()
     }
 
+    /// Runs a computation about decisions for a caller, off this thread.
+    ///
+    /// # Errors
+    /// As [`Analyses::run`].
+    pub async fn analyse<T: Send + 'static>(
+        &self,
+        caller: &Caller,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.shared.analyses.run(caller.owner, self.setup.config.limits.key_analyses, compute).await
+    }
+
     /// Sees to it that fresh news leave within [`News::PATIENCE`].
     pub fn post(&self, timer: Timer) {
         if timer == Timer::Needed {
             let news = Arc::clone(&self.news);
             actix_rt::spawn(async move {
-                actix_rt::time::sleep(News::PATIENCE).await;
-                news.flush();
+                let mut timer = timer;
+                while timer == Timer::Needed {
+                    actix_rt::time::sleep(News::PATIENCE).await;
+                    timer = news.flush_when_due();
+                }
             });
         }
     }

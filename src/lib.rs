@@ -5,6 +5,7 @@
 //! I/O, is the crate `pointsman_actors`.
 
 mod admission;
+mod analysis;
 mod api;
 mod ask;
 mod auth;
@@ -22,6 +23,7 @@ pub mod error;
 mod events;
 mod expectation;
 mod frame;
+mod framing;
 mod gateway;
 mod images;
 mod intent;
@@ -46,5 +48,6 @@ mod setup;
 pub mod simulation;
 mod standing;
 mod tls;
+mod turns;
 pub mod upstream;
 mod watchdog;

@@ -1,16 +1,21 @@
 //! A listening socket and the HTTP server on it, with the clocks and bounds that every connection is under.
 
 use std::{
-    any::Any,
-    fmt, io,
+    fmt,
+    future::ready,
+    io,
     net::{SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
 };
 
-use actix_http::{HttpServiceBuilder, Request, Response, h1::UpgradeHandler};
-use actix_service::{IntoServiceFactory as _, Service, ServiceFactory, map_config};
-use actix_tls::accept::max_concurrent_tls_connect;
+use actix_http::{HttpServiceBuilder, Request, Response, error::DispatchError, h1::UpgradeHandler};
+use actix_rt::net::TcpStream;
+use actix_service::{IntoServiceFactory as _, Service, ServiceFactory, ServiceFactoryExt as _, fn_service, map_config};
+use actix_tls::accept::{
+    TlsError, max_concurrent_tls_connect,
+    rustls_0_23::{Acceptor, TlsStream},
+};
 use actix_web::{
     App, Error,
     body::BoxBody,
@@ -19,7 +24,15 @@ use actix_web::{
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{connections::ClientWatch, drain::LAST_WORDS, expectation::KeyFirst, gateway::Shared, setup::Setup, tls};
+use crate::{
+    connections::ClientWatch,
+    drain::LAST_WORDS,
+    expectation::KeyFirst,
+    gateway::Shared,
+    setup::Setup,
+    tls,
+    turns::{InTurn, OnSocket},
+};
 
 /// Connections the system holds while all workers are busy.
 const BACKLOG: i32 = 4096;
@@ -74,11 +87,9 @@ impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Door<M> {
         };
         if !encrypted {
             let serve = move || {
-                entrance
-                    .bounded()
-                    .graceful_shutdown_signal(ending.clone())
-                    .h1(map_config(entrance.app().into_factory(), |()| AppConfig::default()))
-                    .tcp()
+                let bounded = entrance.bounded().graceful_shutdown_signal(ending.clone());
+                fn_service(|io: TcpStream| ready(Ok::<_, DispatchError>(in_turn(io))))
+                    .and_then(bounded.h1(map_config(entrance.app().into_factory(), |()| AppConfig::default())))
             };
             return Ok(builder.listen("http", listener, serve)?.run());
         }
@@ -87,7 +98,12 @@ impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Door<M> {
         max_concurrent_tls_connect(max_connections);
         let serve = move || {
             let bounded = entrance.bounded().secure().graceful_shutdown_signal(ending.clone());
-            bounded.h1(map_config(entrance.app().into_factory(), |()| AppConfig::default())).rustls_0_23(tls.clone())
+            let served = bounded.h1(map_config(entrance.app().into_factory(), |()| AppConfig::default()));
+            Acceptor::new(tls.clone())
+                .map_init_err(|_| ())
+                .map_err(TlsError::into_service_error)
+                .map(|io: TlsStream<TcpStream>| in_turn(io))
+                .and_then(served.map_err(TlsError::Service))
         };
         Ok(builder.listen("https", listener, serve)?.run())
     }
@@ -103,7 +119,7 @@ struct Entrance<M> {
 
 impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Entrance<M> {
     /// The clocks and bounds of a connection, encrypted or not.
-    fn bounded<T: 'static, S>(&self) -> HttpServiceBuilder<T, S, KeyFirst, UpgradeHandler>
+    fn bounded<T: OnSocket + 'static, S>(&self) -> HttpServiceBuilder<InTurn<T>, S, KeyFirst, UpgradeHandler>
     where
         S: ServiceFactory<Request, Config = ()>,
         S::Error: Into<Response<BoxBody>> + 'static,
@@ -119,7 +135,7 @@ impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Entrance<M> {
             .h1_allow_half_closed(false)
             .local_addr(self.address)
             .expect(KeyFirst::new(&self.shared))
-            .on_connect_ext(move |connection: &T, extensions| watch(&connected, connection, extensions))
+            .on_connect_ext(move |connection: &InTurn<T>, extensions| watch(&connected, connection, extensions))
     }
 
     fn app(
@@ -136,8 +152,15 @@ fn grace(setup: &Setup) -> u64 {
     (setup.config.timeouts.drain_grace + LAST_WORDS).as_secs().max(1)
 }
 
+/// A new connection, as the HTTP server takes it: with the address of its other end.
+fn in_turn<T: OnSocket>(io: T) -> (InTurn<T>, Option<SocketAddr>) {
+    let peer = io.socket().peer_addr().ok();
+    (InTurn::new(io), peer)
+}
+
 /// Takes a new connection under watch, with the bounds that are in force now.
-fn watch(shared: &Shared, connection: &dyn Any, extensions: &mut Extensions) {
+fn watch<T: OnSocket + 'static>(shared: &Shared, connection: &InTurn<T>, extensions: &mut Extensions) {
     let setup = shared.setup.load();
-    ClientWatch::new(&setup.config, setup.admission.load()).accept(connection, extensions);
+    let clients = ClientWatch::new(&setup.config, setup.admission.load());
+    clients.accept(connection.io(), connection.turn(), extensions);
 }

@@ -63,17 +63,19 @@ pub fn named_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), Ap
 ///
 /// # Errors
 /// 400 without an id, 404 when there is nothing to show, 503 when the ledger does not answer.
-pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Generation, ApiError> {
+pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Arc<Generation>, ApiError> {
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     worker.shared.news_room.flush();
     let found = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
     let own = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
-    found.filter(own).map(|generation| with_probabilities(&generation)).ok_or_else(ApiError::unknown_generation)
+    found.filter(own).ok_or_else(ApiError::unknown_generation)
 }
 
-/// A record whose candidates say how often each would have been chosen: worked out when somebody asks.
-fn with_probabilities(generation: &Generation) -> Generation {
+/// A record whose candidates say how often each would have been chosen. Takes a few hundred draws: not for the thread of
+/// a worker.
+#[must_use]
+pub fn with_probabilities(generation: &Generation) -> Generation {
     let mut decision = (*generation.decision).clone();
     fill_selection_probabilities(&mut decision, &generation.policy);
     Generation { decision: Arc::new(decision), ..generation.clone() }

@@ -1,12 +1,17 @@
-//! What in a request names nobody: members of `provider` that nobody knows, entries of lists that match nothing. Each with
-//! what was probably meant. Told by previews and refusals; nothing is refused for it.
+//! What in a request has no effect: routing fields and members of `provider` that nobody knows, entries of lists that match
+//! nothing or only what is off. Each with what was probably meant. Told by previews and refusals; nothing is refused for
+//! it.
 
 use std::cmp::Reverse;
 
 use chrono::NaiveDate;
 use pointsman_actors::{
-    dialect::{PROVIDER_MEMBERS, Restriction, RestrictionKind, shown},
-    domain::{Catalog, ExclusionReason, Model, ModelPattern, letters_apart, nearest},
+    dialect::{
+        PROVIDER_MEMBERS, Restriction, RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
+    },
+    domain::{
+        Catalog, Endpoint, ExclusionReason, Model, ModelPattern, Provider, ProviderState, letters_apart, nearest,
+    },
 };
 use serde::Serialize;
 
@@ -14,6 +19,8 @@ use crate::error::ApiError;
 
 /// Most warnings about one request.
 const MOST: usize = 16;
+/// Most providers of which is told why they are off.
+const MOST_OFF: usize = 3;
 /// Most names that an unknown one is said to resemble.
 const MOST_MODELS: usize = 3;
 
@@ -59,26 +66,64 @@ pub fn names<'r>(catalog: &Catalog, restrictions: impl IntoIterator<Item = &'r R
 fn wrong(catalog: &Catalog, kind: RestrictionKind, entry: &str) -> Option<String> {
     match kind {
         RestrictionKind::Only | RestrictionKind::Ignore | RestrictionKind::Order => {
-            let known = || catalog.providers.iter().flat_map(|provider| [provider.slug.as_str(), &provider.name]);
-            let no_provider = || format!("'{}' is no provider of this catalog{}", shown(entry), meant(entry, known()));
-            (!catalog.names_provider(entry)).then(no_provider)
+            if !catalog.names_provider(entry) {
+                let known = catalog.providers.iter().flat_map(|provider| [provider.slug.as_str(), &provider.name]);
+                return Some(format!("'{}' is no provider of this catalog{}", shown(entry), meant(entry, known)));
+            }
+            let is_meant = |provider: &Provider, endpoint: &Endpoint| provider.is_named(entry, &endpoint.variant);
+            let off = off(catalog, |endpoint| catalog.provider_of(endpoint).is_some_and(|one| is_meant(one, endpoint)));
+            let off = off.filter(|_| kind != RestrictionKind::Ignore)?;
+            Some(format!("'{}' serves nothing, because it is off ({off}).", shown(entry)))
         }
         RestrictionKind::Allowed | RestrictionKind::Blocked => {
             let pattern: ModelPattern = entry.parse().ok()?;
-            let known = || catalog.models.iter().map(|model| model.id.as_str());
-            let no_model = || format!("'{}' matches no model of this catalog{}", shown(entry), meant(entry, known()));
-            (!catalog.names_model(&pattern)).then(no_model)
+            if !catalog.names_model(&pattern) {
+                let known = catalog.models.iter().map(|model| model.id.as_str());
+                return Some(format!("'{}' matches no model of this catalog{}", shown(entry), meant(entry, known)));
+            }
+            let off = off_of(catalog, std::slice::from_ref(&pattern)).filter(|_| kind == RestrictionKind::Allowed)?;
+            Some(format!("'{}' matches only models whose provider is off ({off}).", shown(entry)))
         }
         _ => None,
     }
 }
 
+/// Why no model of these patterns can be called, where the reason is that every provider of theirs is off.
+#[must_use]
+pub fn off_of(catalog: &Catalog, patterns: &[ModelPattern]) -> Option<String> {
+    let is_in =
+        |model: &Model| patterns.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug));
+    off(catalog, |endpoint| catalog.model_of(endpoint).is_some_and(is_in))
+}
+
+/// Why each provider of the endpoints that are meant is off, if all of them are: usually which variable to set.
+fn off(catalog: &Catalog, is_meant: impl Fn(&Endpoint) -> bool) -> Option<String> {
+    let mut reasons = Vec::new();
+    for endpoint in catalog.endpoints.iter().filter(|endpoint| !endpoint.disabled && is_meant(endpoint)) {
+        let provider = catalog.provider_of(endpoint)?;
+        let ProviderState::Off(why) = &provider.state else { return None };
+        let reason = format!("{}: {why}", provider.slug);
+        if !reasons.contains(&reason) && reasons.len() < MOST_OFF {
+            reasons.push(reason);
+        }
+    }
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
 fn stranger(path: &str) -> Misspelt {
-    let name = path.rsplit('.').next().unwrap_or(path);
-    let message = if path.ends_with(".max_price.audio") {
-        format!("'{path}' has no effect: no price for audio is known here.")
-    } else {
-        format!("'{path}' is not known and has no effect{}", meant(name, PROVIDER_MEMBERS))
+    let (parent, name) = path.rsplit_once('.').map_or((None, path), |(parent, name)| (Some(parent), name));
+    let field = match parent {
+        None | Some("extra_body") => field_meant_at_top_level(name),
+        Some("metadata") if name == "provider" => Some("provider_policy"),
+        Some("metadata") => field_meant_in_metadata(name),
+        Some(_) => None,
+    };
+    let message = match field {
+        Some(field) => format!("'{path}' is no routing field and routes nothing; did you mean '{field}'?"),
+        None if path.ends_with(".max_price.audio") => {
+            format!("'{path}' has no effect: no price for audio is known here.")
+        }
+        None => format!("'{path}' is not known and has no effect{}", meant(name, PROVIDER_MEMBERS)),
     };
     Misspelt { param: path.to_owned(), message, reason: ExclusionReason::ProviderNotAllowed }
 }

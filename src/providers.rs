@@ -70,6 +70,7 @@ impl Providers {
             redactor: Arc::new(Redactor::new(secrets)),
             limits: TransportLimits {
                 connect: config.timeouts.connect,
+                keep_alive: config.timeouts.provider_idle,
                 idle: config.stream.idle_timeout.max(config.timeouts.first_content),
                 max_body: config.limits.upstream_body_bytes,
                 ..TransportLimits::default()

@@ -18,7 +18,7 @@ use pointsman_actors::{
 
 use crate::{
     error::{ApiError, Availability, Constraint, Exhausted, NearestRelaxation, Overload},
-    misspelt::{self, Misspelt},
+    misspelt::{self, Misspelt, off_of},
 };
 
 /// Entries that name nobody which the message of a refusal tells.
@@ -256,8 +256,12 @@ fn nothing_left(catalog: &Catalog, error: &RouteError, counts: &[(ExclusionReaso
         total => format!("No model endpoint satisfies the request: {total} excluded ({}).", listed.join(", ")),
     };
     let empty = aliases(catalog, &error.query).filter(|alias| catalog.is_emptied_by_lists_of(alias));
-    empty.fold(message, |told, alias| {
+    let message = empty.fold(message, |told, alias| {
         format!("{told} The lists of models of the alias {} leave no model of this catalog.", alias.id)
+    });
+    let off = aliases(catalog, &error.query).filter_map(|alias| Some((alias, off_of(catalog, &alias.allowed)?)));
+    off.fold(message, |told, (alias, off)| {
+        format!("{told} Every model that the alias {} allows is at a provider that is off ({off}).", alias.id)
     })
 }
 

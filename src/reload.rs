@@ -8,7 +8,11 @@ pub(crate) mod watch;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use pointsman_actors::{catalog::ReplaceCatalog, ledger::SetBounds, provider_health::Adopt};
+use pointsman_actors::{
+    catalog::ReplaceCatalog,
+    ledger::SetBounds,
+    provider_health::{self, Unadopted},
+};
 
 use crate::{
     clock,
@@ -136,9 +140,9 @@ async fn adopt_alone(shared: &Shared, loaded: Loaded) -> Result<u64, AdoptError>
     let drafted = actix_rt::task::spawn_blocking(move || Draft::new(loaded, version, Some(&beside))).await;
     let draft = drafted.map_err(|_| AdoptError::Broke)?.map_err(AdoptError::Impossible)?;
     let (catalog, policy) = (Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
-    let question = Adopt { catalog: Arc::clone(&catalog), policy, live: draft.live(&before) };
-    let published = shared.control.health().send(question).timeout(ADOPT_TIMEOUT).await;
-    let published = published.map_err(|_| AdoptError::Silent)?;
+    let (health, live) = (shared.control.health(), draft.live(&before));
+    let published = provider_health::adopt(&health, Arc::clone(&catalog), policy, live, ADOPT_TIMEOUT).await;
+    let published = published.map_err(|Unadopted| AdoptError::Silent)?;
     let ledger = draft.config.ledger.clone();
     shared.setup.store(Arc::new(draft.adopt(published, Some(&before))));
     shared.control.catalog().do_send(ReplaceCatalog(catalog));

@@ -16,6 +16,7 @@ use crate::{
         metrics::{self, Exposure},
         models, preview, providers, replay, slo, stats,
     },
+    config::Config,
     cors,
     error::ApiError,
     frame::frame,
@@ -29,19 +30,15 @@ const CALL: &str = "POST";
 /// Methods of explain, which answers both ways.
 const EITHER: &str = "GET, HEAD, POST";
 
-/// Mounts the whole gateway. Register it last: it answers every path that nobody else did.
-pub fn mount(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
+/// Mounts the whole gateway as a server of its own: a path that nobody has is answered here too.
+pub(crate) fn serve(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
     let setup = desk.shared().setup.load_full();
     let config = &setup.config;
-    let mut root = web::scope("")
-        .app_data(desk.clone())
-        .app_data(Exposure { loopback: config.server.is_loopback() })
-        .configure(health_pages)
-        .service(scope("/api/v1", Version::V1))
-        .service(scope("/api", Version::Unversioned));
-    if config.server.mount_v1 {
-        root = root.service(scope("/v1", Version::V1));
-    }
+    let root = web::scope("").app_data(desk.clone()).app_data(Exposure { loopback: config.server.is_loopback() });
+    let root = claims(config).into_iter().fold(all(root, health_pages("")), |root, (path, version)| {
+        // The scope answers for itself what it does not hold: its own bare path would else have no body.
+        root.service(all(web::scope(path), resources("", version)).default_service(web::to(unknown_path)))
+    });
     let root = root.default_service(web::to(unknown_path));
     // The layer named last is the outermost.
     if config.cors.is_on() {
@@ -51,23 +48,64 @@ pub fn mount(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
     }
 }
 
-/// Mounts the pages of the listener for administration, and those that both listeners have.
-pub fn mount_admin(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
-    let loopback = desk.shared().setup.load().config.admin.is_loopback();
-    let admin = web::scope("/api/v1/admin").configure(administration).default_service(web::to(unknown_path));
-    let root = web::scope("").app_data(desk.clone()).app_data(Exposure { loopback }).configure(health_pages);
-    app.service(root.service(admin).default_service(web::to(unknown_path)).wrap(from_fn(frame)));
+/// Mounts the gateway's own paths, each for itself: whatever else is asked of the application, also below `/api` and
+/// `/v1`, is never seen here.
+pub(crate) fn mount(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
+    let setup = desk.shared().setup.load_full();
+    let config = &setup.config;
+    let exposure = Exposure { loopback: config.server.is_loopback() };
+    let below = claims(config).into_iter().flat_map(|(path, version)| resources(path, version));
+    for page in below.chain(health_pages("")) {
+        let page = page.app_data(desk.clone()).app_data(exposure);
+        if config.cors.is_on() {
+            app.service(page.wrap(cors::layer(&config.cors)).wrap(from_fn(frame)));
+        } else {
+            app.service(page.wrap(from_fn(frame)));
+        }
+    }
 }
 
-fn administration(api: &mut ServiceConfig) {
-    api.service(page("/status").route(read().to(admin::status::show)))
-        .service(call("/reload").route(web::post().to(admin::config::reload)))
-        .service(page("/keys").route(read().to(admin::keys::list)))
-        .service(page("/keys/{name}").route(read().to(admin::keys::one)))
-        .service(call("/keys/{name}/disable").route(web::post().to(admin::keys::disable)))
-        .service(call("/keys/{name}/enable").route(web::post().to(admin::keys::enable)))
-        .service(page("/ledger").route(read().to(admin::ledger::show)))
-        .service(resource("/ledger/records", "DELETE").route(web::delete().to(admin::ledger::delete)));
+/// Serves the pages of the listener for administration, and those that both listeners have.
+pub(crate) fn serve_admin(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
+    let loopback = desk.shared().setup.load().config.admin.is_loopback();
+    let admin = all(web::scope("/api/v1/admin"), administration("")).default_service(web::to(unknown_path));
+    let root = web::scope("").app_data(desk.clone()).app_data(Exposure { loopback });
+    let root = all(root, health_pages("")).service(admin);
+    app.service(root.default_service(web::to(unknown_path)).wrap(from_fn(frame)));
+}
+
+/// Mounts the pages for administrators, each for itself as [`mount`] does.
+pub(crate) fn mount_admin(app: &mut ServiceConfig, desk: &LocalData<Desk>) {
+    for page in administration("/api/v1/admin") {
+        app.service(page.app_data(desk.clone()).wrap(from_fn(frame)));
+    }
+}
+
+/// Where the resources stand.
+fn claims(config: &Config) -> Vec<(&'static str, Version)> {
+    let mut claims = vec![("/api/v1", Version::V1), ("/api", Version::Unversioned)];
+    if config.server.mount_v1 {
+        claims.push(("/v1", Version::V1));
+    }
+    claims
+}
+
+fn all(scope: Scope, pages: Vec<Resource>) -> Scope {
+    pages.into_iter().fold(scope, Scope::service)
+}
+
+fn administration(below: &str) -> Vec<Resource> {
+    let at = |path: &str| format!("{below}{path}");
+    vec![
+        page(&at("/status")).route(read().to(admin::status::show)),
+        call(&at("/reload")).route(web::post().to(admin::config::reload)),
+        page(&at("/keys")).route(read().to(admin::keys::list)),
+        page(&at("/keys/{name}")).route(read().to(admin::keys::one)),
+        call(&at("/keys/{name}/disable")).route(web::post().to(admin::keys::disable)),
+        call(&at("/keys/{name}/enable")).route(web::post().to(admin::keys::enable)),
+        page(&at("/ledger")).route(read().to(admin::ledger::show)),
+        resource(&at("/ledger/records"), "DELETE").route(web::delete().to(admin::ledger::delete)),
+    ]
 }
 
 /// Which of the mounts a resource stands under.
@@ -77,51 +115,52 @@ enum Version {
     Unversioned,
 }
 
-/// The resources under `path`. The scope answers for itself what it does not hold: its own bare path would else have
-/// no body.
-fn scope(path: &str, version: Version) -> Scope {
-    web::scope(path).configure(|api| resources(api, version)).default_service(web::to(unknown_path))
+fn health_pages(below: &str) -> Vec<Resource> {
+    let at = |path: &str| format!("{below}{path}");
+    vec![
+        page(&at("/health")).route(read().to(health::status)),
+        page(&at("/health/live")).route(read().to(health::live)),
+        page(&at("/healthz")).route(read().to(health::live)),
+        page(&at("/health/ready")).route(read().to(health::ready)),
+        page(&at("/readyz")).route(read().to(health::ready)),
+        page(&at("/metrics")).route(read().to(metrics::show)),
+    ]
 }
 
-fn health_pages(app: &mut ServiceConfig) {
-    app.service(page("/health").route(read().to(health::status)))
-        .service(page("/health/live").route(read().to(health::live)))
-        .service(page("/healthz").route(read().to(health::live)))
-        .service(page("/health/ready").route(read().to(health::ready)))
-        .service(page("/readyz").route(read().to(health::ready)))
-        .service(page("/metrics").route(read().to(metrics::show)));
-}
-
-fn resources(api: &mut ServiceConfig, version: Version) {
+fn resources(below: &str, version: Version) -> Vec<Resource> {
+    let at = |path: &str| format!("{below}{path}");
     let models_page = match version {
-        Version::V1 => page("/models").route(read().to(models::list_text)),
-        Version::Unversioned => page("/models").route(read().to(models::list_all)),
+        Version::V1 => page(&at("/models")).route(read().to(models::list_text)),
+        Version::Unversioned => page(&at("/models")).route(read().to(models::list_all)),
     };
-    health_pages(api);
-    api.service(call("/chat/completions").route(web::post().to(chat::create)))
-        .service(call("/images/generations").route(web::post().to(image::create)))
-        .service(call("/images").route(web::post().to(image::create)))
-        .service(page("/images/models").route(read().to(models::list_images)))
-        .service(page("/images/files/{name}").route(read().to(image::file)))
-        .service(call("/route/preview").route(web::post().to(preview::show)))
-        .service(either("/route/explain").route(read().to(explain::by_query)).route(web::post().to(explain::by_body)))
-        .service(page("/route/replay").route(read().to(replay::show)))
-        .service(page("/generation").route(read().to(generation::show)))
-        .service(models_page)
-        .service(page("/models/count").route(read().to(models::count)))
-        .service(page("/models/stats").route(read().to(stats::show)))
-        .service(page("/models/{id:.+}/endpoints").route(read().to(models::endpoints)))
-        .service(page("/models/{id:.+}").route(read().to(models::bare)))
-        .service(page("/model/{id:.+}").route(read().to(models::wrapped)))
-        .service(page("/providers").route(read().to(providers::list)))
-        .service(page("/health/calibration").route(read().to(calibration::show)))
-        .service(page("/health/memory").route(read().to(memory::show)))
-        .service(page("/health/providers").route(read().to(health::providers)))
-        .service(page("/health/providers/{slug}").route(read().to(health::provider)))
-        .service(page("/health/slo").route(read().to(slo::show)))
-        .service(page("/key").route(read().to(key::show)))
-        .service(page("/auth/key").route(read().to(key::show)))
-        .service(page("/credits").route(read().to(key::credits)));
+    let mut resources = health_pages(below);
+    resources.extend([
+        call(&at("/chat/completions")).route(web::post().to(chat::create)),
+        call(&at("/images/generations")).route(web::post().to(image::create)),
+        call(&at("/images")).route(web::post().to(image::create)),
+        page(&at("/images/models")).route(read().to(models::list_images)),
+        page(&at("/images/files/{name}")).route(read().to(image::file)),
+        call(&at("/route/preview")).route(web::post().to(preview::show)),
+        either(&at("/route/explain")).route(read().to(explain::by_query)).route(web::post().to(explain::by_body)),
+        page(&at("/route/replay")).route(read().to(replay::show)),
+        page(&at("/generation")).route(read().to(generation::show)),
+        models_page,
+        page(&at("/models/count")).route(read().to(models::count)),
+        page(&at("/models/stats")).route(read().to(stats::show)),
+        page(&at("/models/{id:.+}/endpoints")).route(read().to(models::endpoints)),
+        page(&at("/models/{id:.+}")).route(read().to(models::bare)),
+        page(&at("/model/{id:.+}")).route(read().to(models::wrapped)),
+        page(&at("/providers")).route(read().to(providers::list)),
+        page(&at("/health/calibration")).route(read().to(calibration::show)),
+        page(&at("/health/memory")).route(read().to(memory::show)),
+        page(&at("/health/providers")).route(read().to(health::providers)),
+        page(&at("/health/providers/{slug}")).route(read().to(health::provider)),
+        page(&at("/health/slo")).route(read().to(slo::show)),
+        page(&at("/key")).route(read().to(key::show)),
+        page(&at("/auth/key")).route(read().to(key::show)),
+        page(&at("/credits")).route(read().to(key::credits)),
+    ]);
+    resources
 }
 
 /// `GET`, and `HEAD` with it.

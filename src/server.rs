@@ -33,6 +33,7 @@ use pointsman_actors::{
 };
 
 use crate::{
+    analysis::Analyses,
     budget::Budgets,
     clock,
     config::{AdminConfig, Config, Loaded, MemoryConfig, RoutingConfig},
@@ -131,14 +132,33 @@ impl Gateway {
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
     }
 
-    /// Mounts every path of the gateway in an application. Call it last: it answers what nobody else did.
-    /// Runs once per worker thread, and gives that thread its router and its clients.
+    /// Mounts the gateway in an application of somebody else, wherever in the `App` and under whatever scope: it claims
+    /// its own paths (`/api/v1/…`, `/api/…`, `/v1/…` unless `server.mount_v1` is off, and `/health`, `/healthz`,
+    /// `/readyz`, `/metrics`) and no other. Of two who have a path the one that was registered first answers it; what
+    /// nobody has stays with the application's default service. Middleware of the application stands around ours.
+    ///
+    /// Runs once per worker thread, and gives that thread its router and its clients. So call it inside the factory of
+    /// the application, on a clone of the gateway:
+    ///
+    /// ```no_run
+    /// # use actix_web::{App, HttpServer, web};
+    /// # async fn run(gateway: pointsman::server::Gateway) -> std::io::Result<()> {
+    /// let mounted = gateway.clone();
+    /// let app = move || App::new().service(web::scope("/llm").configure(|app| mounted.mount(app)));
+    /// HttpServer::new(app).h1_allow_half_closed(false).bind("127.0.0.1:8088")?.run().await?;
+    /// gateway.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The listener is the application's: `[server]` and `[tls]` are not read but for `mount_v1`, and the bounds of
+    /// client connections are those of `HttpServer`.
     pub fn mount(&self, app: &mut ServiceConfig) {
         routes::mount(app, &LocalData::new(self.desk()));
     }
 
-    /// Mounts what administrators need in an application of its own, below `/api/v1/admin`; not for a listener that
-    /// strangers reach.
+    /// Mounts what administrators need, below `/api/v1/admin`, as [`Gateway::mount`] does: for a listener of its own
+    /// that strangers do not reach.
     pub fn mount_admin(&self, app: &mut ServiceConfig) {
         routes::mount_admin(app, &LocalData::new(self.desk_of(ADMIN_WORKER)));
     }
@@ -227,6 +247,7 @@ fn shared(draft: Draft, metrics: Metrics, seeds: Seeds, arbiter: &Arbiter) -> Sh
         intents: Intents::new(rand::random()),
         metrics,
         budgets: Budgets::default(),
+        analyses: Analyses::default(),
         news_room: control.news_room(),
         routers: Routers::default(),
         memory,
@@ -334,7 +355,7 @@ impl Sockets {
             workers: config.server.workers.or_else(cores).map_or(1, NonZeroUsize::get),
             max_connections: config.server.max_connections,
             tls: encrypted,
-            mount: move |app: &mut ServiceConfig| mounted.mount(app),
+            mount: move |app: &mut ServiceConfig| routes::serve(app, &LocalData::new(mounted.desk())),
         };
         let serving = public.open(listener, &gateway.shared).map_err(|error| StartError::Bind(address, error))?;
         // On loopback nobody listens in, and no certificate names it.
@@ -365,7 +386,9 @@ fn administer(
     gateway: &Gateway,
 ) -> Result<(HttpServing, SocketAddr), StartError> {
     let mounted = gateway.clone();
-    let mount = move |app: &mut ServiceConfig| mounted.mount_admin(app);
+    let mount = move |app: &mut ServiceConfig| {
+        routes::serve_admin(app, &LocalData::new(mounted.desk_of(ADMIN_WORKER)));
+    };
     let private = Door { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount };
     let serving = private.open(listener, &gateway.shared).map_err(|error| StartError::BindAdmin(address, error))?;
     Ok((serving, address))

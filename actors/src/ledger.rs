@@ -369,7 +369,7 @@ mod tests {
         ledger
             .send(Records::new(
                 records.into_iter().map(Arc::new).collect(),
-                MailboxDepth::default().enter(),
+                MailboxDepth::default().enter(1),
                 &Undelivered::default(),
             ))
             .await

@@ -12,32 +12,49 @@ use parking_lot::Mutex;
 
 use crate::domain::Generation;
 
-/// The count of one mailbox. Cloning shares it.
+/// The counts of one mailbox. Cloning shares them.
 #[derive(Debug, Clone, Default)]
-pub struct MailboxDepth(Arc<AtomicUsize>);
+pub struct MailboxDepth(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    batches: AtomicUsize,
+    items: AtomicUsize,
+}
 
 /// A batch on its way. Dropped when it was handled.
 #[derive(Debug)]
-pub struct InMailbox(MailboxDepth);
+pub struct InMailbox {
+    mailbox: MailboxDepth,
+    items: usize,
+}
 
 impl MailboxDepth {
-    /// Counts a batch in.
+    /// Counts a batch of so many items in.
     #[must_use]
-    pub fn enter(&self) -> InMailbox {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        InMailbox(self.clone())
+    pub fn enter(&self, items: usize) -> InMailbox {
+        self.0.batches.fetch_add(1, Ordering::Relaxed);
+        self.0.items.fetch_add(items, Ordering::Relaxed);
+        InMailbox { mailbox: self.clone(), items }
     }
 
     /// Batches that wait.
     #[must_use]
     pub fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.batches.load(Ordering::Relaxed)
+    }
+
+    /// Items in the batches that wait.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        self.0.items.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for InMailbox {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.mailbox.0.batches.fetch_sub(1, Ordering::Relaxed);
+        self.mailbox.0.items.fetch_sub(self.items, Ordering::Relaxed);
     }
 }
 

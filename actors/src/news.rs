@@ -41,6 +41,8 @@ struct Addresses {
     undelivered: Undelivered,
     /// Events that found a tray full.
     dropped: AtomicU64,
+    /// Records that found a tray full.
+    dropped_records: AtomicU64,
 }
 
 /// Batches that wait in the mailboxes of the control actors. Cloning shares the counts.
@@ -63,17 +65,22 @@ struct Batch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Timer {
-    /// Nothing to do: a flush is already on its way.
+    /// Nothing to do: the tray is empty, or a timer runs.
     Armed,
-    /// The first news since the last flush: start the timer.
+    /// Something waits in the tray: start the timer, and call [`News::flush_when_due`] when it is over.
     Needed,
 }
 
 impl News {
     /// News that are sent as one message at most.
     const FULL: usize = 128;
-    /// Events kept while the health actor cannot be reached; beyond it the newest are dropped and counted.
+    /// Events and records kept in a tray, each, while their actor is gone or has too many to handle; beyond it the newest
+    /// are dropped and counted.
     const MOST: usize = 4096;
+    /// Events in the health actor's mailbox beyond which trays send no more: ten seconds of a busy gateway, ten megabytes.
+    const MOST_EVENTS_SENT: usize = 65_536;
+    /// Records in the ledger's mailbox beyond which trays send no more. Each holds a decision: some kilobytes.
+    const MOST_RECORDS_SENT: usize = 16_384;
     /// How old news may get before they are sent.
     pub const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -82,12 +89,12 @@ impl News {
         let mut batch = self.batch.lock();
         if batch.events.len() >= News::MOST {
             self.addresses.dropped.fetch_add(1, Ordering::Relaxed);
-            return Timer::Armed;
+            self.send(&mut batch);
+            return batch.timer();
         }
         batch.events.push(event);
         if event.is_urgent() {
             self.send(&mut batch);
-            return Timer::Armed;
         }
         self.settle(&mut batch)
     }
@@ -95,6 +102,11 @@ impl News {
     /// Hands a generation's record to the ledger: readable from now on.
     pub fn record(&self, record: Arc<Generation>) -> Timer {
         let mut batch = self.batch.lock();
+        if batch.records.len() >= News::MOST {
+            self.addresses.dropped_records.fetch_add(1, Ordering::Relaxed);
+            self.send(&mut batch);
+            return batch.timer();
+        }
         batch.records.push(record);
         self.settle(&mut batch)
     }
@@ -104,28 +116,48 @@ impl News {
         self.send(&mut self.batch.lock());
     }
 
+    /// The same, by whoever waited for [`News::PATIENCE`] as told by [`Timer::Needed`]. What could not be sent needs
+    /// another timer.
+    pub fn flush_when_due(&self) -> Timer {
+        let mut batch = self.batch.lock();
+        batch.timer_armed = false;
+        self.send(&mut batch);
+        batch.timer()
+    }
+
     fn settle(&self, batch: &mut Batch) -> Timer {
         if batch.events.len() + batch.records.len() >= News::FULL {
             self.send(batch);
-            return Timer::Armed;
         }
-        if std::mem::replace(&mut batch.timer_armed, true) { Timer::Armed } else { Timer::Needed }
+        batch.timer()
     }
 
-    /// Runs under the lock: a look-up that finds the tray empty may rely on the records being in the mailbox.
+    /// Runs under the lock: a look-up that finds the tray empty may rely on the records being in the mailbox. What an
+    /// actor has no room for stays in the tray.
     fn send(&self, batch: &mut Batch) {
-        batch.timer_armed = false;
         let Addresses { health, ledger, undelivered, .. } = &*self.addresses;
-        if !batch.events.is_empty() {
+        let Depths { health: events_sent, ledger: records_sent } = &self.depths;
+        if !batch.events.is_empty() && events_sent.items() < News::MOST_EVENTS_SENT {
             let health = health.load();
             if health.connected() {
-                health.do_send(Observations(std::mem::take(&mut batch.events), self.depths.health.enter()));
+                let events = std::mem::take(&mut batch.events);
+                let counted = events_sent.enter(events.len());
+                health.do_send(Observations(events, counted));
             }
         }
-        if !batch.records.is_empty() {
+        if !batch.records.is_empty() && records_sent.items() < News::MOST_RECORDS_SENT {
             let records = std::mem::take(&mut batch.records);
-            ledger.load().do_send(Records::new(records, self.depths.ledger.enter(), undelivered));
+            let counted = records_sent.enter(records.len());
+            ledger.load().do_send(Records::new(records, counted, undelivered));
         }
+    }
+}
+
+impl Batch {
+    /// Whether somebody has to start a timer for what is in the tray. There is one at a time.
+    fn timer(&mut self) -> Timer {
+        let is_empty = self.events.is_empty() && self.records.is_empty();
+        if is_empty || std::mem::replace(&mut self.timer_armed, true) { Timer::Armed } else { Timer::Needed }
     }
 }
 
@@ -154,6 +186,7 @@ impl NewsRoom {
             ledger: ArcSwap::from_pointee(ledger),
             undelivered,
             dropped: AtomicU64::new(0),
+            dropped_records: AtomicU64::new(0),
         };
         NewsRoom { trays: Mutex::default(), addresses: Arc::new(addresses), depths: Depths::default() }
     }
@@ -193,5 +226,11 @@ impl NewsRoom {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.addresses.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Records dropped by all trays since the start.
+    #[must_use]
+    pub fn dropped_records(&self) -> u64 {
+        self.addresses.dropped_records.load(Ordering::Relaxed)
     }
 }

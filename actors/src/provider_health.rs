@@ -1,7 +1,7 @@
 //! ProviderHealth: the owner of all slow statistics.
 //!
 //! Workers send it what happened to endpoints in batches ([`Observations`]); it applies them and
-//! publishes a snapshot for the routers, at most every 50 ms, but at once when a gate moved. While nothing happens it
+//! publishes a snapshot for the routers, at most every 50 ms, but within 4 ms when a gate moved. While nothing happens it
 //! publishes now and then, because estimates age all the same. With a new
 //! configuration ([`Adopt`]) it goes over to another catalog and policy, keeps what it knows, and publishes there.
 //! The fast cells (in flight, breaker, cooldown) are shared and already up to date before a batch
@@ -9,11 +9,15 @@
 //! what it knows ([`crate::keeping`]), so that a restart does not begin from nothing.
 
 use std::{
-    sync::Arc,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture, clock::timeout};
 use parking_lot::Mutex;
 
 use crate::{
@@ -26,6 +30,8 @@ use crate::{
 
 /// Shortest time between two published snapshots.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The same when a gate moved. Gates of many endpoints may move at the same time, and a publication goes over all of them.
+const URGENT_PAUSE: Duration = Duration::from_millis(4);
 /// While nothing happens, snapshots are renewed so many times per half-life ...
 const RENEWALS: u32 = 12;
 /// ... for so many half-lives: then nothing is left to fade.
@@ -59,9 +65,10 @@ pub struct ReadCalibrations {
 }
 
 /// Goes over to another configuration. What comes back holds its first snapshot, in which every endpoint that stays
-/// keeps what is known about it; from then on this actor publishes there, and no longer where it did before.
+/// keeps what is known about it; from then on this actor publishes there, and no longer where it did before. Nothing
+/// comes back, and nothing changes, when the offer was withdrawn meanwhile. Sent by [`adopt`].
 #[derive(Message)]
-#[rtype(result = "Arc<Published>")]
+#[rtype(result = "Option<Arc<Published>>")]
 pub struct Adopt {
     /// The new catalog.
     pub catalog: Arc<Catalog>,
@@ -69,6 +76,47 @@ pub struct Adopt {
     pub policy: Arc<RoutingPolicy>,
     /// The fast cells over the new catalog.
     pub live: LiveBoard,
+    /// Whether it is still wanted.
+    pub offer: Offer,
+}
+
+/// Whether an [`Adopt`] is still wanted: either its receiver takes it or its sender withdraws it, never both. Cloning
+/// shares it.
+#[derive(Debug, Clone, Default)]
+pub struct Offer(Arc<AtomicBool>);
+
+impl Offer {
+    /// Takes or withdraws it. Whether that was the first to happen to it.
+    fn close(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// The owner of the statistics did not go over to another configuration in time; it stays where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unadopted;
+
+/// Has the owner of the statistics go over to another configuration. One that does not come to it within `patience`
+/// is not to do so later either: nobody would read what it publishes there.
+///
+/// # Errors
+/// When it is gone, or too busy.
+pub async fn adopt(
+    health: &Addr<ProviderHealth>,
+    catalog: Arc<Catalog>,
+    policy: Arc<RoutingPolicy>,
+    live: LiveBoard,
+    patience: Duration,
+) -> Result<Arc<Published>, Unadopted> {
+    let offer = Offer::default();
+    let mut answer = pin!(health.send(Adopt { catalog, policy, live, offer: offer.clone() }));
+    let answered = match timeout(patience, answer.as_mut()).await {
+        Ok(answered) => answered,
+        Err(_) if offer.close() => return Err(Unadopted),
+        // It has begun, and ends soon: it waits for nobody.
+        Err(_) => answer.await,
+    };
+    answered.ok().flatten().ok_or(Unadopted)
 }
 
 /// Writes down at once what is known and not written yet, if it is kept anywhere. Answered when it is written, or
@@ -91,7 +139,8 @@ pub struct ProviderHealth {
     last_published: Instant,
     /// When the newest event was heard of.
     heard: Instant,
-    waiting: bool,
+    /// When the publication that a timer waits for is due.
+    due: Option<Instant>,
     figures: Summed<Figures>,
     calibrations: Summed<Calibrations>,
     keeping: Keeping,
@@ -137,7 +186,7 @@ impl ProviderHealth {
             version,
             last_published: Instant::now(),
             heard: Instant::now(),
-            waiting: false,
+            due: None,
             figures: Summed::default(),
             calibrations: Summed::default(),
             keeping: Keeping::nowhere(),
@@ -153,7 +202,7 @@ impl ProviderHealth {
 
     fn publish(&mut self) {
         self.version += 1;
-        self.waiting = false;
+        self.due = None;
         self.last_published = Instant::now();
         let now = self.now();
         self.published.publish(self.statistics.lock().snapshot_at(self.version, now));
@@ -177,16 +226,18 @@ impl ProviderHealth {
         ctx.run_later(pause, |health, ctx| health.age(ctx));
     }
 
-    /// Publishes now, or when the pause is over. A flood of messages cannot starve it: the
+    /// Publishes now, or when so much has passed since the last publication. A flood of messages cannot starve it: the
     /// handler itself looks at the clock, the timer only serves the last batch before a silence.
-    fn publish_soon(&mut self, ctx: &mut Context<Self>) {
-        let since = self.last_published.elapsed();
-        if since >= PAUSE {
+    fn publish_after(&mut self, pause: Duration, ctx: &mut Context<Self>) {
+        let now = Instant::now();
+        let due = self.last_published + pause;
+        if due <= now {
             return self.publish();
         }
-        if !std::mem::replace(&mut self.waiting, true) {
-            ctx.run_later(PAUSE - since, |health, _| {
-                if health.waiting {
+        if self.due.is_none_or(|known| due < known) {
+            self.due = Some(due);
+            ctx.run_later(due - now, move |health, _| {
+                if health.due == Some(due) {
                     health.publish();
                 }
             });
@@ -216,11 +267,8 @@ impl Handler<Observations> for ProviderHealth {
         if events.iter().any(|event| event.kind != EventKind::Dispatched) {
             self.keeping.learned();
         }
-        if events.iter().any(Event::is_urgent) {
-            self.publish();
-        } else {
-            self.publish_soon(ctx);
-        }
+        let urgent = events.iter().any(Event::is_urgent);
+        self.publish_after(if urgent { URGENT_PAUSE } else { PAUSE }, ctx);
     }
 }
 
@@ -243,7 +291,11 @@ impl Handler<ReadCalibrations> for ProviderHealth {
 impl Handler<Adopt> for ProviderHealth {
     type Result = MessageResult<Adopt>;
 
-    fn handle(&mut self, Adopt { catalog, policy, live }: Adopt, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, adopt: Adopt, _: &mut Context<Self>) -> Self::Result {
+        let Adopt { catalog, policy, live, offer } = adopt;
+        if !offer.close() {
+            return MessageResult(None);
+        }
         let now = self.now();
         let mut statistics = self.statistics.lock();
         statistics.replace_catalog(catalog);
@@ -251,10 +303,10 @@ impl Handler<Adopt> for ProviderHealth {
         // Positions in them are those of the old catalog.
         (self.figures, self.calibrations) = Default::default();
         self.version += 1;
-        self.waiting = false;
+        self.due = None;
         self.last_published = Instant::now();
         self.published = Arc::new(Published::new(statistics.snapshot_at(self.version, now), live));
-        MessageResult(Arc::clone(&self.published))
+        MessageResult(Some(Arc::clone(&self.published)))
     }
 }
 

@@ -262,8 +262,8 @@ impl Relay {
 
     /// Whether the upstream broke only after every choice had finished; then the stream is ended as a whole.
     fn lost_nothing(&mut self, fault: &AnswerFault) -> bool {
-        use FailureKind::{Deadline, Reset, Timeout, Truncated};
-        let broke = matches!(fault.kind, Reset | Truncated | Timeout | Deadline);
+        use FailureKind::{Deadline, Reset, Shortage, Timeout, Truncated};
+        let broke = matches!(fault.kind, Reset | Truncated | Timeout | Deadline | Shortage);
         let Some(stream) = self.stream.as_mut().filter(|stream| broke && stream.chat.is_whole()) else { return false };
         stream.chat.end(&mut self.buffer).is_ok()
     }

@@ -2,7 +2,8 @@
 //!
 //! It asks nobody and waits for nobody: the slow statistics are an `Arc`, the fast cells are copied once, and
 //! [`decide_to_serve`] does the rest. Whoever asks brings the [`Published`] of the configuration it works under. Serving counts
-//! a sequence number into the seed of its noise; a preview takes none and ranks without noise unless it is given a seed.
+//! a sequence number into the seed of its noise. A [`Preview`] takes none, ranks without noise unless it is given a seed, and
+//! needs no actor: it reads the same published state on whatever thread it is answered.
 
 use std::sync::{Arc, Weak};
 
@@ -28,10 +29,9 @@ pub struct Route {
     pub published: Arc<Published>,
 }
 
-/// Asks what [`Route`] would answer, without leaving a trace. Answered at once; with `why_not` after some
-/// milliseconds, because the decision is then made a few hundred times.
-#[derive(Message)]
-#[rtype(result = "Previewed")]
+/// The question what [`Route`] would answer, without leaving a trace. No message: with `why_not` the decision is made up
+/// to a few hundred times, which no thread that serves has the time for.
+#[derive(Debug)]
 pub struct Preview {
     /// What is asked.
     pub query: Query,
@@ -169,17 +169,16 @@ impl Handler<Route> for Router {
     }
 }
 
-impl Handler<Preview> for Router {
-    type Result = MessageResult<Preview>;
-
-    fn handle(&mut self, preview: Preview, _: &mut Context<Self>) -> Self::Result {
-        let Preview { query, now, published, seed, imagination, why_not } = preview;
-        published.live.refresh(now, &mut self.view);
-        let snapshot = published.snapshot();
-        let imagined = imagination.map(|imagination| imagination.world(&snapshot, &self.view, &query, now));
-        let actual = ImaginedWorld::real(&snapshot, &self.view, &query);
+impl Preview {
+    /// The answer. Takes some microseconds; with `why_not` up to some milliseconds, with thousands of endpoints more.
+    #[must_use]
+    pub fn answer(self) -> Previewed {
+        let Preview { query, now, published, seed, imagination, why_not } = self;
+        let (snapshot, live) = (published.snapshot_to_keep(), published.live.view(now));
+        let imagined = imagination.map(|imagination| imagination.world(&snapshot, &live, &query, now));
+        let actual = ImaginedWorld::real(&snapshot, &live, &query);
         let foresee = |world| foresee(world, now, seed, why_not.as_deref());
-        MessageResult(Previewed { actual: foresee(actual), imagined: imagined.map(foresee) })
+        Previewed { actual: foresee(actual), imagined: imagined.map(foresee) }
     }
 }
 

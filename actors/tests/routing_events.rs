@@ -328,11 +328,11 @@ fn figures_count_by_class_and_leave_callers_mistakes_out() {
 }
 
 #[test]
-fn mistakes_of_callers_change_no_success_rate() {
+fn mistakes_of_callers_and_shortages_of_our_own_change_no_success_rate() {
     let mut rig = Rig::warm();
     let before = rig.statistics.figures(at(40.0)).providers;
-    for kind in [FailureKind::BadRequest, FailureKind::TooLarge, FailureKind::Unprocessable, FailureKind::ContextLength]
-    {
+    use FailureKind::{BadRequest, ContextLength, Shortage, TooLarge, Unprocessable};
+    for kind in [BadRequest, TooLarge, Unprocessable, ContextLength, Shortage] {
         (0..50).for_each(|_| rig.fail(39.0, 39.5, kind, Some(400)));
     }
     assert_eq!(rig.statistics.figures(at(40.0)).providers, before);

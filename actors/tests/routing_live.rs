@@ -462,9 +462,12 @@ fn one_403_closes_nothing_a_second_without_a_success_between_does() {
 #[test]
 fn mistakes_of_callers_move_no_gate() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
-    use FailureKind::{BadRequest, ContextLength, Deadline, TooLarge, Unprocessable};
-    for (n, kind) in
-        [BadRequest, ContextLength, TooLarge, Unprocessable, Deadline].into_iter().cycle().take(20).enumerate()
+    use FailureKind::{BadRequest, ContextLength, Deadline, Shortage, TooLarge, Unprocessable};
+    for (n, kind) in [BadRequest, ContextLength, TooLarge, Unprocessable, Deadline, Shortage]
+        .into_iter()
+        .cycle()
+        .take(20)
+        .enumerate()
     {
         rig.attempt("acme/a", n as f64, failed(kind, 400, None));
     }

@@ -1,7 +1,10 @@
 //! `GET` and `POST /route/explain`: why a generation went where it went, and with `why_not` why not elsewhere.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use pointsman_actors::decide::{reason_sentence, why_not_after};
+use pointsman_actors::{
+    decide::{reason_sentence, why_not_after},
+    domain::Generation,
+};
 
 use super::{answer::uncached, explain_view::ExplainBody, why_not_view};
 use crate::{auth::Authorized, body::read_json, config::Scope, error::ApiError, gateway::Worker, keys::Caller, lookup};
@@ -42,11 +45,16 @@ async fn explain(
     id: Option<String>,
     asked: Option<String>,
 ) -> Result<HttpResponse, ApiError> {
-    let generation = lookup::find(worker, caller, id).await?;
+    let record = lookup::find(worker, caller, id).await?;
+    let work_out = move || {
+        let generation = lookup::with_probabilities(&record);
+        let Generation { decision, attempts, policy, catalog, .. } = &generation;
+        let why_not = asked.map(|asked| why_not_after(&asked, decision, attempts, policy, catalog));
+        (generation, why_not)
+    };
+    let (generation, why_not) = worker.analyse(caller, work_out).await?;
     let catalog = &generation.catalog;
     let reason = reason_sentence(&generation.decision, catalog, &generation.attempts);
-    let (decision, attempts, policy) = (&generation.decision, &generation.attempts, &generation.policy);
-    let why_not = asked.map(|asked| why_not_after(&asked, decision, attempts, policy, catalog));
     let body = ExplainBody::new(&generation, catalog, &reason).answering(why_not.as_ref(), &generation, catalog);
     Ok(uncached(&body))
 }

@@ -6,7 +6,6 @@ use actix_web::{
         StatusCode,
         header::{self, HeaderValue},
     },
-    web::Path,
 };
 use futures_util::future::join_all;
 use pointsman_actors::{catalog::CurrentCatalog, ledger::CountRecords, provider_health::Ping, router};
@@ -15,6 +14,7 @@ use serde::Serialize;
 use super::{
     answer::{Data, uncached},
     health_view::ProviderHealthBody,
+    named::Named,
     readiness::{Checks, ReadinessBody},
     readings::{Clocks, Readings, rfc_3339},
 };
@@ -44,7 +44,7 @@ pub(crate) async fn ready(worker: Worker) -> HttpResponse {
     response
 }
 
-/// Shows every provider.
+/// Shows every provider, those that are on first.
 ///
 /// # Errors
 /// 403 without the scope `read`.
@@ -60,7 +60,7 @@ pub(crate) async fn providers(Authorized(caller): Authorized, worker: Worker) ->
 pub(crate) async fn provider(
     Authorized(caller): Authorized,
     worker: Worker,
-    slug: Path<String>,
+    slug: Named,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     show(&worker, Some(&slug)).await
@@ -128,8 +128,10 @@ async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiEr
     let catalog = &worker.setup.catalog;
     let wanted = (0_u32..).zip(&catalog.providers);
     let wanted = wanted.filter(|(_, provider)| slug.is_none_or(|slug| provider.slug.as_str() == slug));
+    let (on, off): (Vec<_>, Vec<_>) = wanted.partition(|(_, provider)| provider.is_on());
+    let all = on.into_iter().chain(off);
     let data: Vec<_> =
-        wanted.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, &readings)).collect();
+        all.map(|(position, provider)| ProviderHealthBody::new(catalog, position, provider, &readings)).collect();
     if slug.is_some() && data.is_empty() {
         return Err(ApiError::no_such("provider"));
     }

@@ -6,6 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
 
 use crate::{
+    api::named::Named,
     auth::Authorized,
     body::{header_text, read_json},
     clock,
@@ -80,7 +81,7 @@ fn measure(image: &ImageRequest) -> Measure {
 ///
 /// # Errors
 /// 404 for a name that never was, or has expired.
-pub async fn file(worker: Worker, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+pub async fn file(worker: Worker, name: Named) -> Result<HttpResponse, ApiError> {
     let file = worker.shared.images.find(&name, Instant::now()).ok_or_else(|| ApiError::no_such("image"))?;
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, file.media_type))

@@ -66,7 +66,7 @@ mod tests {
 
     fn batch(records: Vec<Generation>) -> Records {
         let records = records.into_iter().map(Arc::new).collect();
-        Records::new(records, MailboxDepth::default().enter(), &Undelivered::default())
+        Records::new(records, MailboxDepth::default().enter(1), &Undelivered::default())
     }
 
     #[actix_web::test]

@@ -41,6 +41,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         ledger_depth: depths.ledger.get(),
         ledger_records: ask(&shared.control.ledger(), question).await.ok(),
         dropped_events: shared.news_room.dropped(),
+        dropped_records: shared.news_room.dropped_records(),
         load: setup.admission.load().read(),
     });
     shared.metrics.observe_places(setup.places_standing());

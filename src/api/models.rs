@@ -4,7 +4,7 @@
 //! catalog version; what an entry looks like is in [`super::model_entry`], which are listed in
 //! [`super::model_list`].
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web::Path};
+use actix_web::{HttpRequest, HttpResponse, http::header};
 use pointsman_actors::domain::{Catalog, Modalities, Modality, Resolved, Target};
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ use super::{
     model_entry::ModelEntry,
     model_list::{Envelope, ModelList, select},
     model_query::{ModelQuery, Outputs},
+    named::Named,
     offer::{Names, Offer},
     readings::Readings,
 };
@@ -66,7 +67,7 @@ pub(crate) async fn count(_: Visitor, worker: Worker, request: HttpRequest) -> R
 pub(crate) async fn bare(
     _: Visitor,
     worker: Worker,
-    name: Path<String>,
+    name: Named,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let catalog = &worker.setup.catalog;
@@ -81,7 +82,7 @@ pub(crate) async fn bare(
 pub(crate) async fn wrapped(
     _: Visitor,
     worker: Worker,
-    name: Path<String>,
+    name: Named,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let catalog = &worker.setup.catalog;
@@ -97,7 +98,7 @@ pub(crate) async fn wrapped(
 pub(crate) async fn endpoints(
     _: Visitor,
     worker: Worker,
-    name: Path<String>,
+    name: Named,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let readings = Readings::recent(&worker).await?;

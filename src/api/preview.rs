@@ -53,21 +53,17 @@ pub async fn show(
     let warnings = misspelt::warnings(catalog, &chat.strangers, &chat.restrictions());
     let at = clock::unix_millis() / 1000;
     let asked = Asked { model: &requested, at, top_n: chat.routing.top_n, warnings: &warnings };
-    let now = clock::now();
-    let preview = Preview {
-        query,
-        now,
-        published: Arc::clone(&worker.setup.published),
-        seed: chat.routing.route_seed,
-        imagination: imagination(&mut chat, catalog)?,
-        why_not: chat.why_not.take().map_or_else(|| why_not_view::in_query(&request), |name| Ok(Some(name)))?,
+    let why_not = chat.why_not.take().map_or_else(|| why_not_view::in_query(&request), |name| Ok(Some(name)))?;
+    let imagination = imagination(&mut chat, catalog)?;
+    let (published, seed) = (Arc::clone(&worker.setup.published), chat.routing.route_seed);
+    let foresee = move || {
+        let now = clock::now();
+        let answer = Preview { query, now, published, seed, imagination, why_not }.answer();
+        let work = Work::Chat(chat);
+        (told(answer.actual, &work, now), answer.imagined.map(|imagined| told(imagined, &work, now)))
     };
-    let answer = worker.router.send(preview).await.map_err(|_| ApiError::internal())?;
-    let work = Work::Chat(chat);
-    let actual = told(answer.actual, &work, now);
-    let imagined = answer.imagined.map(|imagined| told(imagined, &work, now));
-    let body = PreviewBody::new(asked, &actual, imagined.as_ref());
-    Ok(uncached(&body))
+    let (actual, imagined) = worker.analyse(&caller, foresee).await?;
+    Ok(uncached(&PreviewBody::new(asked, &actual, imagined.as_ref())))
 }
 
 fn imagination(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<Imagination>>, ApiError> {

@@ -1,5 +1,7 @@
 //! `GET /route/replay`: a recorded decision, made again.
 
+use std::sync::Arc;
+
 use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::decide::replay;
 use serde::Serialize;
@@ -34,8 +36,12 @@ pub async fn show(
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
-    let recorded = Recorded::new(&generation.decision, &generation.policy, &worker.setup.catalog);
-    let verdict = Verdict::new(&replay(&generation.decision, &generation.policy), &recorded);
+    let (record, catalog) = (Arc::clone(&generation), Arc::clone(&worker.setup.catalog));
+    let make_again = move || {
+        let recorded = Recorded::new(&record.decision, &record.policy, &catalog);
+        (Verdict::new(&replay(&record.decision, &record.policy), &recorded), recorded)
+    };
+    let (verdict, recorded) = worker.analyse(&caller, make_again).await?;
     let data = ReplayBody { generation_id: generation.id.as_str(), verdict, recorded };
     Ok(uncached(&Data { data }))
 }

@@ -36,10 +36,9 @@ EXIT CODES
 docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints what holds.
 ";
 
-/// Pointsman routes language-model requests: one OpenAI-compatible address in front of many providers,
-/// with live, explained choices.
+/// Routes language-model requests: one OpenAI-compatible address, many providers, live and explained choices
 #[derive(Debug, Parser)]
-#[command(name = "pointsman", version, after_help = FIRST_STEPS, args_conflicts_with_subcommands = false)]
+#[command(name = "pointsman", version, after_help = FIRST_STEPS)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) config: ConfigArgument,
@@ -95,7 +94,6 @@ pub(super) enum ConfigCommand {
 #[derive(Debug, Args)]
 pub(super) struct ReplayArguments {
     /// Id of the generation whose decision it was; not needed with --file
-    #[arg(required_unless_present = "file")]
     generation: Option<String>,
     /// The gateway that holds the record; default: http://127.0.0.1:8080
     #[arg(long)]

@@ -84,7 +84,7 @@ fn page(order: &ReplayOrder, environment: &Environment) -> Result<Vec<u8>, Strin
     let id = order.generation.as_deref().ok_or("replay needs the id of a generation, or --file")?;
     // Checked here, so that nothing else can get into the address.
     let id = GenerationId::parse(id).ok_or_else(|| format!("'{id}' is no id of a generation (gen-<seconds>-…)"))?;
-    let url = order.url.as_deref().unwrap_or(URL);
+    let url = root(order.url.as_deref().unwrap_or(URL));
     let connection = Connection::new(url).map_err(|fault| format!("--url {fault}"))?;
     let connection =
         connection.with_bearer(key(order, url, environment)?).map_err(|fault| format!("the key {fault}"))?;
@@ -98,6 +98,12 @@ fn page(order: &ReplayOrder, environment: &Environment) -> Result<Vec<u8>, Strin
             Err(format!("{url} answers {status}: {}", refusal.as_deref().unwrap_or("nothing that can be read")))
         }
     }
+}
+
+/// The address without the version that the printed base address ends in: paths are given with theirs.
+fn root(url: &str) -> &str {
+    let url = url.trim().trim_end_matches('/');
+    ["/api/v1", "/v1", "/api"].iter().find_map(|version| url.strip_suffix(version)).unwrap_or(url)
 }
 
 /// The key in the named variable. On this machine the development key does where none is set.

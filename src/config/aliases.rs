@@ -1,4 +1,6 @@
 //! Names that stand for a choice: the built-in aliases and `[[aliases]]`.
+//!
+//! An entry of the name of a built-in alias restricts that alias; it can never make the free pool cost anything.
 
 use pointsman_actors::domain::{Alias, ModelId, ModelPattern, Preference};
 
@@ -9,6 +11,8 @@ use super::{
 
 const MOST_ALIASES: usize = 250;
 const MOST_PATTERNS: usize = 1_000;
+/// `auto` and `free`, which come first.
+const BUILT_IN: usize = 2;
 
 /// All aliases in the order of the catalog, and their further spellings as (spelling, alias id).
 pub(super) struct Aliases<'t> {
@@ -36,14 +40,43 @@ impl<'t> Aliases<'t> {
             synonyms,
             named: Vec::new(),
         };
-        for (alias, named) in root.sections("aliases", MOST_ALIASES, |section| read_alias(section, prefix)) {
+        let mut restricted = Vec::new();
+        for (alias, mut named) in root.sections("aliases", MOST_ALIASES, |section| read_alias(section, prefix)) {
+            if let Some(built_in) = aliases.aliases.iter_mut().take(BUILT_IN).find(|known| known.id == alias.id) {
+                *built_in = restricted_to(built_in, alias.clone());
+                refuse_second(&alias.id, &named, &mut restricted);
+                let is_known = |name: &String| {
+                    *name == alias.id || aliases.synonyms.iter().any(|(known, id)| known == name && *id == alias.id)
+                };
+                named.retain(|(name, _)| !is_known(name));
+            } else {
+                aliases.aliases.push(alias.clone());
+            }
             let spellings = named.iter().map(|(name, _)| name).filter(|name| **name != alias.id);
             aliases.synonyms.extend(spellings.map(|spelling| (spelling.clone(), alias.id.clone())));
             aliases.named.extend(named);
-            aliases.aliases.push(alias);
         }
         aliases
     }
+}
+
+/// A built-in alias with what the operator's entry of that name says besides. The free pool stays free.
+fn restricted_to(built_in: &Alias, entry: Alias) -> Alias {
+    Alias {
+        free_only: built_in.free_only || entry.free_only,
+        description: if entry.description.is_empty() { built_in.description.clone() } else { entry.description },
+        ..entry
+    }
+}
+
+/// Reports a second entry of the name of one built-in alias.
+fn refuse_second(id: &str, named: &[(String, Item<'_>)], restricted: &mut Vec<String>) {
+    if restricted.iter().any(|known| known == id)
+        && let Some((_, item)) = named.iter().find(|(name, _)| name == id)
+    {
+        item.fault("is used twice, here and by another alias", "one entry for each built-in alias");
+    }
+    restricted.push(id.to_owned());
 }
 
 fn built_in(prefix: &str) -> Vec<Alias> {
@@ -72,9 +105,13 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
     if section.has("name") && id.parse::<ModelId>().is_err() {
         section.fault("name", "is not a name", "printable ASCII without spaces and stars, with at most one slash");
     }
+    let free_only = section.flag("free_only");
+    if id == format!("{prefix}/free") && free_only == Some(false) {
+        section.fault("free_only", "would widen the built-in alias 'free'", "true, or leave it out");
+    }
     let alias = Alias {
         id,
-        free_only: section.flag("free_only").unwrap_or(false),
+        free_only: free_only.unwrap_or(false),
         objective: section.choice("objective", &OBJECTIVES),
         weights: weights(section, "weights"),
         preferred_max_latency: preference(section, "preferred_max_latency", Preference::latency_fault),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pointsman_actors::{dialect::RequestLimits, domain::PhaseClocks};
 
 use super::{
-    quantity::{DAY, MILLISECOND},
+    quantity::{DAY, HOUR, MILLISECOND},
     section::Section,
 };
 
@@ -35,6 +35,8 @@ pub struct LimitsConfig {
     pub key_requests_per_minute: Option<u32>,
     /// Requests in progress of a key that names no limit of its own; `None` means no limit.
     pub key_concurrency: Option<u32>,
+    /// Previews, explanations and replays of one key in progress; one of them runs, the others wait.
+    pub key_analyses: u32,
     /// Most bytes that all request bodies together may take, each counted three times.
     pub buffered_bytes: usize,
     /// Largest plain answer of a provider.
@@ -51,6 +53,7 @@ impl Default for LimitsConfig {
             requests_per_minute: None,
             key_requests_per_minute: None,
             key_concurrency: None,
+            key_analyses: 64,
             buffered_bytes: 128 * MIB,
             upstream_body_bytes: 32 * MIB,
         }
@@ -71,6 +74,7 @@ impl LimitsConfig {
             key_requests_per_minute: ceiling(section, "key_requests_per_minute")
                 .unwrap_or(default.key_requests_per_minute),
             key_concurrency: ceiling(section, "key_concurrency").unwrap_or(default.key_concurrency),
+            key_analyses: section.integer("key_analyses", 1..=10_000).unwrap_or(default.key_analyses),
             buffered_bytes: bytes("buffered", 1024 * GIB, default.buffered_bytes),
             upstream_body_bytes: bytes("upstream_body", GIB, default.upstream_body_bytes),
         };
@@ -106,6 +110,8 @@ pub(super) fn ceiling(section: &Section<'_>, key: &'static str) -> Option<Option
 pub struct TimeoutsConfig {
     /// TCP connection and TLS handshake with a provider.
     pub connect: Duration,
+    /// How long an unused connection to a provider is kept; zero keeps none.
+    pub provider_idle: Duration,
     /// From sending a streamed request to the first byte of its answer.
     pub first_byte: Duration,
     /// From sending a streamed request to its first content event.
@@ -126,6 +132,7 @@ impl Default for TimeoutsConfig {
     fn default() -> TimeoutsConfig {
         TimeoutsConfig {
             connect: Duration::from_secs(2),
+            provider_idle: Duration::from_secs(55),
             first_byte: Duration::from_secs(15),
             first_content: Duration::from_secs(60),
             total: Duration::from_secs(600),
@@ -147,6 +154,7 @@ impl TimeoutsConfig {
         let clock = |key, default| section.duration(key, MILLISECOND..=DAY).unwrap_or(default);
         TimeoutsConfig {
             connect: clock("connect", default.connect),
+            provider_idle: section.duration("provider_idle", Duration::ZERO..=HOUR).unwrap_or(default.provider_idle),
             first_byte: clock("first_byte", default.first_byte),
             first_content: clock("first_content", default.first_content),
             total: clock("total", default.total),

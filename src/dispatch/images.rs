@@ -60,6 +60,13 @@ impl<'a> ImageBounds<'a> {
     }
 }
 
+/// What stands before the gateway's own path of a call for images: the scope of an application that it is mounted in.
+fn above(path: &str) -> &str {
+    let mount = path.strip_suffix("/images/generations").or_else(|| path.strip_suffix("/images"));
+    let above = mount.and_then(|mount| ["/api/v1", "/api", "/v1"].iter().find_map(|end| mount.strip_suffix(end)));
+    above.unwrap_or_default()
+}
+
 impl ImageWork {
     /// The work of `request`; links use the address the client called.
     #[must_use]
@@ -67,7 +74,7 @@ impl ImageWork {
         let connection = call.connection_info();
         let encrypted = Worker::of(call).is_some_and(|worker| worker.setup.config.tls.is_some());
         let scheme = if encrypted { "https" } else { connection.scheme() };
-        let base = format!("{scheme}://{}/api/v1/images/files/", connection.host());
+        let base = format!("{scheme}://{}{}/api/v1/images/files/", connection.host(), above(call.path()));
         ImageWork { request, base }
     }
 

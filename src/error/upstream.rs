@@ -10,6 +10,10 @@ use super::{ApiError, Kind, PreviousError, UpstreamDetail};
 /// What a client reads when the limit on the whole request struck.
 const DEADLINE_MESSAGE: &str = "The request took longer than this gateway allows.";
 
+/// What a client reads when no connection could be opened for want of something of ours.
+const SHORTAGE_MESSAGE: &str =
+    "The gateway is short of descriptors, ports or memory for its own connections. No provider is to blame.";
+
 /// How a route failed when every attempt did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
@@ -21,6 +25,8 @@ pub enum Exhausted {
     Deadline,
     /// Every candidate was overloaded.
     Overloaded,
+    /// The gateway itself lacked what a connection takes, whoever it tried.
+    Shortage,
     /// Anything else.
     Unavailable,
 }
@@ -53,6 +59,13 @@ impl ApiError {
                 "provider_overloaded",
                 "overloaded",
                 "Every provider that could serve this request is overloaded.",
+            ),
+            Exhausted::Shortage => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                Kind::Provider,
+                "provider_overloaded",
+                "gateway_shortage",
+                SHORTAGE_MESSAGE,
             ),
             Exhausted::Unavailable => (
                 StatusCode::BAD_GATEWAY,
@@ -90,6 +103,10 @@ impl ApiError {
             FailureKind::Deadline => {
                 ApiError::new(StatusCode::GATEWAY_TIMEOUT, Kind::Timeout, "timeout", DEADLINE_MESSAGE)
                     .because("deadline")
+            }
+            FailureKind::Shortage => {
+                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", SHORTAGE_MESSAGE)
+                    .because("gateway_shortage")
             }
             _ => {
                 let message = "The provider broke off in the middle of its answer.";

@@ -24,6 +24,7 @@ use super::{
     connector::Connector,
     failure,
     fetch::Fetcher,
+    idle::Keeping,
     mask::Mask,
     probe::{PROBE, Phases, Probe, Watched},
     rate_limits::quota,
@@ -113,7 +114,7 @@ struct Prepared {
     fresh: FrozenClientRequest,
 }
 
-/// A failed try, and whether a fresh connection may save the attempt.
+/// A failed try, and whether a fresh connection may save the attempt: nothing was sent, so nobody can have begun.
 struct Failed {
     error: UpstreamError,
     stale: bool,
@@ -145,9 +146,9 @@ impl UpstreamClient {
         let (pooled, fresh) = match same {
             Some(before) => (before.pooled.clone(), before.fresh.clone()),
             None => {
-                let connector = Connector::new(connection, tls, limits.connect);
-                let fresh = client(connector.clone(), limits.connect, Duration::ZERO, Duration::ZERO);
-                (client(connector, limits.connect, limits.keep_alive, limits.lifetime), fresh)
+                let keeping = Keeping { idle: limits.keep_alive, lifetime: limits.lifetime };
+                let fresh = client(Connector::new(connection, tls, limits.connect, Keeping::NEVER));
+                (client(Connector::new(connection, tls, limits.connect, keeping)), fresh)
             }
         };
         UpstreamClient {
@@ -171,7 +172,9 @@ impl UpstreamClient {
             && pool(&self.limits) == pool(limits)
     }
 
-    /// Asks once. A retry on a fresh connection, after a kept one had died unnoticed, belongs to the same attempt.
+    /// Asks once. Where a kept connection turns out to be closed before any byte of the request was written to it, a
+    /// fresh one is taken within the same attempt. Once a byte has left, nothing is ever sent again: the provider may
+    /// be at work, and would be paid twice.
     ///
     /// Dropping the future, or the body it gave, closes the connection.
     ///
@@ -251,16 +254,17 @@ impl std::fmt::Debug for UpstreamClient {
     }
 }
 
-/// A client whose connections all come from `connector`.
-pub(super) fn client(connector: Connector, connect: Duration, keep_alive: Duration, lifetime: Duration) -> Client {
+/// A client whose connections all come from `connector`, and are kept as it says.
+pub(super) fn client(connector: Connector) -> Client {
+    let (connect, keeping) = (connector.timeout(), connector.keeping());
     let connector = awc::Connector::new()
         .connector(connector)
         // One semaphore for all calls, held for a whole stream: bounds belong to whoever can say no.
         .limit(0)
         // Ours knows what it was doing when its time was up; awc's own clock only has to run longer.
         .timeout(connect.saturating_mul(2) + Duration::from_secs(1))
-        .conn_keep_alive(keep_alive)
-        .conn_lifetime(lifetime);
+        .conn_keep_alive(keeping.idle)
+        .conn_lifetime(keeping.lifetime);
     Client::builder().connector(connector).disable_redirects().no_default_headers().disable_timeout().finish()
 }
 
@@ -280,7 +284,7 @@ async fn attempt(
         Ok(Err(error)) => failure::of_send(&error),
         Err(_) => UpstreamError::timeout("no head in time"),
     };
-    let stale = error.failure.kind == FailureKind::Reset && !probe.is_fresh() && !probe.is_answered();
+    let stale = error.failure.kind == FailureKind::Reset && !probe.is_fresh() && !probe.is_written();
     Err(Failed { error, stale })
 }
 

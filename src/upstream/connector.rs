@@ -24,7 +24,15 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{Connection, guard::Guard, probe, transport::Transport};
+use super::{
+    Connection,
+    guard::Guard,
+    idle::{Keeping, Sockets},
+    names::{Names, system_names},
+    probe,
+    shortage::{self, is_shortage},
+    transport::Transport,
+};
 
 /// The service itself; cheap to clone, as awc wants it.
 #[derive(Clone)]
@@ -36,6 +44,9 @@ struct Target {
     tls: Option<(TlsConnector, ServerName<'static>)>,
     /// For everything until the connection can be used.
     timeout: Duration,
+    names: Arc<Names>,
+    /// Those it opened, and how long they are kept.
+    sockets: Rc<Sockets<Transport>>,
 }
 
 /// Why no connection came about.
@@ -54,8 +65,13 @@ pub(super) enum ConnectFault {
 impl ConnectFault {
     pub(super) fn kind(&self) -> FailureKind {
         match self {
+            ConnectFault::Resolve(error) | ConnectFault::Connect(error) | ConnectFault::Tls(error)
+                if is_shortage(error) =>
+            {
+                FailureKind::Shortage
+            }
             // Somebody answered and hung up: whether that shows here or at the first write is a matter of luck.
-            ConnectFault::Connect(error) if error.kind() == io::ErrorKind::ConnectionReset => FailureKind::Reset,
+            ConnectFault::Connect(error) | ConnectFault::Tls(error) if is_broken(error) => FailureKind::Reset,
             ConnectFault::Resolve(_) | ConnectFault::Connect(_) => FailureKind::Connect,
             ConnectFault::Tls(_) => FailureKind::Tls,
             ConnectFault::Timeout(_) => FailureKind::Timeout,
@@ -63,14 +79,21 @@ impl ConnectFault {
     }
 }
 
+/// Whether a connection that stood was torn down.
+fn is_broken(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(error.kind(), ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected)
+}
+
 /// What went wrong, in a word that names no host: clients may read it.
 pub(super) fn cause(fault: &ConnectFault) -> &'static str {
     match fault {
+        _ if fault.kind() == FailureKind::Shortage => shortage::CAUSE,
+        _ if fault.kind() == FailureKind::Reset => "reset",
         ConnectFault::Resolve(_) => "name_unknown",
         ConnectFault::Timeout(_) => "timed_out",
         ConnectFault::Connect(error) => match error.kind() {
             io::ErrorKind::ConnectionRefused => "refused",
-            io::ErrorKind::ConnectionReset => "reset",
             io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "unreachable",
             _ => "not_connected",
         },
@@ -119,9 +142,32 @@ impl fmt::Display for ConnectFault {
 impl std::error::Error for ConnectFault {}
 
 impl Connector {
-    pub(super) fn new(connection: &Connection, tls: &Arc<ClientConfig>, timeout: Duration) -> Connector {
+    pub(super) fn new(
+        connection: &Connection,
+        tls: &Arc<ClientConfig>,
+        timeout: Duration,
+        keeping: Keeping,
+    ) -> Connector {
         let tls = connection.server_name.clone().map(|name| (TlsConnector::from(Arc::clone(tls)), name));
-        Connector(Rc::new(Target { host: connection.host.clone(), port: connection.port, tls, timeout }))
+        let (names, sockets) = (system_names(), Sockets::new(keeping));
+        Connector(Rc::new(Target {
+            host: connection.host.clone(),
+            port: connection.port,
+            tls,
+            timeout,
+            names,
+            sockets,
+        }))
+    }
+
+    /// How long opening a connection may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.0.timeout
+    }
+
+    /// How long those it opened are kept.
+    pub(super) fn keeping(&self) -> Keeping {
+        self.0.sockets.keeping()
     }
 }
 
@@ -142,8 +188,7 @@ impl Service<ConnectInfo<Uri>> for Connector {
             let unreached = |fault| Unreached { place: target.place(), fault };
             let transport =
                 target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(unreached(fault))))?;
-            probe::note_ready();
-            Ok(AwcConnection::new(info.request().clone(), Guard::new(transport)))
+            Ok(AwcConnection::new(info.request().clone(), Guard::new(target.sockets.admit(transport))))
         })
     }
 }
@@ -176,17 +221,24 @@ impl Target {
     /// Tries the host's addresses in turn. Each gets its share of the time that is left, so that one dead address
     /// (IPv6 without a route, say) does not use up everybody's.
     async fn dial(&self, deadline: Instant) -> Result<TcpStream, ConnectFault> {
-        let resolved = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
-        let addresses: Vec<SocketAddr> = resolved.map_err(ConnectFault::Resolve)?.collect();
-        let mut last = io::Error::other("the name has no address");
+        let addresses = self.names.resolve(&self.host).await.map_err(ConnectFault::Resolve)?;
+        let mut last = None;
         for (position, address) in addresses.iter().enumerate() {
+            let address = SocketAddr::new(*address, self.port);
             let untried = u32::try_from(addresses.len() - position).unwrap_or(u32::MAX);
             let share = deadline.saturating_duration_since(Instant::now()) / untried;
             match timeout_at(Instant::now() + share, TcpStream::connect(address)).await {
                 Ok(Ok(tcp)) => return prepare(tcp).map_err(ConnectFault::Connect),
-                Ok(Err(error)) => last = error,
-                Err(_) => last = io::ErrorKind::TimedOut.into(),
+                // What one address says of the provider counts for more than what we lacked for another.
+                Ok(Err(error)) if last.is_some() && is_shortage(&error) => {}
+                Ok(Err(error)) => last = Some(error),
+                Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
             }
+        }
+        let last = last.unwrap_or_else(|| io::Error::other("the name has no address"));
+        if !is_shortage(&last) {
+            // It may have moved.
+            self.names.doubt(&self.host);
         }
         match last.kind() {
             io::ErrorKind::TimedOut => Err(ConnectFault::Timeout(self.timeout)),
@@ -210,7 +262,7 @@ mod tests {
 
     fn target(address: &str, timeout: Duration) -> Rc<Target> {
         let connection = Connection::new(&format!("http://{address}")).unwrap();
-        Connector::new(&connection, &client_config(None).unwrap(), timeout).0
+        Connector::new(&connection, &client_config(None).unwrap(), timeout, Keeping::NEVER).0
     }
 
     #[actix_web::test]
@@ -239,7 +291,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let connection = Connection::new(&format!("https://{address}")).unwrap();
-        let connector = Connector::new(&connection, &client_config(None).unwrap(), Duration::from_millis(50));
+        let limit = Duration::from_millis(50);
+        let connector = Connector::new(&connection, &client_config(None).unwrap(), limit, Keeping::NEVER);
 
         let fault = connector.0.open().await.unwrap_err();
 
@@ -250,9 +303,32 @@ mod tests {
     #[actix_web::test]
     async fn a_name_that_does_not_resolve_is_a_connect_failure() {
         // Longer than any name may be, so that no name server is asked.
-        let target = Target { host: "x".repeat(64), port: 80, tls: None, timeout: Duration::from_secs(5) };
+        let mut target = target("localhost:80", Duration::from_secs(5));
+        Rc::get_mut(&mut target).unwrap().host = "x".repeat(64);
         let fault = target.open().await.unwrap_err();
         assert_eq!((fault.kind(), cause(&fault)), (FailureKind::Connect, "name_unknown"), "{fault}");
+    }
+
+    #[test]
+    fn what_we_lack_ourselves_is_no_failed_connection_of_the_provider() {
+        for number in [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::EADDRNOTAVAIL, libc::EAGAIN] {
+            for fault in [ConnectFault::Resolve, ConnectFault::Connect, ConnectFault::Tls] {
+                let fault = fault(io::Error::from_raw_os_error(number));
+                assert_eq!((fault.kind(), cause(&fault)), (FailureKind::Shortage, "gateway_shortage"), "{fault}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_torn_down_was_not_refused() {
+        for number in [libc::ECONNRESET, libc::ECONNABORTED, libc::EPIPE, libc::ENOTCONN] {
+            for fault in [ConnectFault::Connect, ConnectFault::Tls] {
+                let fault = fault(io::Error::from_raw_os_error(number));
+                assert_eq!((fault.kind(), cause(&fault)), (FailureKind::Reset, "reset"), "{fault}");
+            }
+        }
+        let refused = ConnectFault::Connect(io::Error::from_raw_os_error(libc::ECONNREFUSED));
+        assert_eq!((refused.kind(), cause(&refused)), (FailureKind::Connect, "refused"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use pointsman_actors::{
 use super::{
     connector::{Unreached, cause},
     guard::Fault,
+    shortage::{CAUSE, is_shortage},
 };
 
 /// A failed attempt.
@@ -98,6 +99,7 @@ fn of_connect(error: &ConnectError) -> UpstreamError {
 fn of_head(error: &io::Error) -> UpstreamError {
     match Fault::of(error) {
         Some(fault) => of_fault(fault),
+        None if is_shortage(error) => of_shortage(error),
         None => UpstreamError::new(FailureKind::Reset, format!("before the answer: {error}")),
     }
 }
@@ -113,11 +115,42 @@ pub(super) fn of_body(error: &PayloadError) -> UpstreamError {
         None if error.kind() == io::ErrorKind::UnexpectedEof => {
             UpstreamError::new(FailureKind::Truncated, format!("body: {error}"))
         }
+        None if is_shortage(error) => of_shortage(error),
         None => UpstreamError::new(FailureKind::Reset, format!("body: {error}")),
     }
+}
+
+fn of_shortage(error: &io::Error) -> UpstreamError {
+    let error = UpstreamError::new(FailureKind::Shortage, error.to_string());
+    UpstreamError { cause: Some(CAUSE), ..error }
 }
 
 fn of_fault(fault: Fault) -> UpstreamError {
     let error = UpstreamError::new(fault.kind(), fault.to_string());
     if fault == Fault::SwitchingProtocols { error.with_status(101) } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_we_have_no_memory_for_is_no_failure_of_the_provider() {
+        let lacking = || io::Error::from_raw_os_error(libc::ENOBUFS);
+        let sent = of_send(&SendRequestError::Send(lacking()));
+        let read = of_body(&PayloadError::Io(lacking()));
+        for error in [sent, read] {
+            assert_eq!((error.failure.kind, error.cause), (FailureKind::Shortage, Some("gateway_shortage")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_reset_in_mid_request_was_not_refused() {
+        for kind in [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe] {
+            let error = of_send(&SendRequestError::Send(kind.into()));
+            assert_eq!((error.failure.kind, error.cause), (FailureKind::Reset, None), "{error}");
+        }
+        let ended = of_send(&SendRequestError::Connect(ConnectError::Disconnected));
+        assert_eq!((ended.failure.kind, ended.cause), (FailureKind::Reset, None), "{ended}");
+    }
 }

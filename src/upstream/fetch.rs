@@ -23,7 +23,8 @@ use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
 use super::{
-    Connection, UpstreamBody, UpstreamError, body::BodyBounds, client, connector::Connector, failure, request,
+    Connection, UpstreamBody, UpstreamError, body::BodyBounds, client, connector::Connector, failure, idle::Keeping,
+    request,
 };
 
 /// The image is made already: who does not begin to send it in this time, or pauses so long, will not send it.
@@ -51,13 +52,17 @@ impl Fetcher {
     ///
     /// # Errors
     /// When the link leads elsewhere than it may, or anything but a whole regular answer comes. Always
-    /// [`FailureKind::Malformed`]: whatever a host of images does says nothing about the provider's limits or clocks.
+    /// [`FailureKind::Malformed`], unless it was a shortage of our own: whatever a host of images does says nothing about
+    /// the provider's limits or clocks.
     pub(super) async fn fetch(&self, link: &str, deadline: Instant, most: usize) -> Result<Bytes, UpstreamError> {
         let fetched = match self.admit(link) {
             Some((place, uri)) => self.get(&place, uri, deadline, most).await,
             None => Err(refused("a link to where nothing may be fetched from")),
         };
-        fetched.map_err(|error| refused(&format!("image: {error}")))
+        fetched.map_err(|error| match error.failure.kind {
+            FailureKind::Shortage => error,
+            _ => refused(&format!("image: {error}")),
+        })
     }
 
     /// The place and the address of a link that may be followed.
@@ -104,8 +109,7 @@ impl Fetcher {
         if let Some((_, known)) = clients.iter().find(|(known, _)| *known == key) {
             return known.clone();
         }
-        let connector = Connector::new(place, &self.tls, self.connect);
-        let made = client::client(connector, self.connect, Duration::ZERO, Duration::ZERO);
+        let made = client::client(Connector::new(place, &self.tls, self.connect, Keeping::NEVER));
         clients.push((key, made.clone()));
         made
     }

@@ -20,6 +20,7 @@ mod head;
 use std::{
     fmt, io,
     pin::Pin,
+    rc::Rc,
     task::{Context, Poll, ready},
 };
 
@@ -32,7 +33,7 @@ use self::{
     framing::Framing,
     head::{Head, Parsed},
 };
-use super::probe;
+use super::{idle::Place, probe};
 
 /// Most interim heads before an answer.
 const MAX_INTERIM: u8 = 8;
@@ -50,8 +51,8 @@ pub(super) trait Wire: ActixStream {
 
 /// A guarded connection.
 pub(super) struct Guard<S> {
-    /// `None` once the connection is not to be used any more.
-    wire: Option<S>,
+    /// Where the socket stands. It is closed there once it is not to be used any more, be it by a clock while it idles.
+    place: Rc<Place<S>>,
     phase: Phase,
     /// Bytes of a head that is not complete, or not yet asked for.
     held: BytesMut,
@@ -84,9 +85,9 @@ enum Phase {
 }
 
 impl<S: Wire> Guard<S> {
-    pub(super) fn new(wire: S) -> Guard<S> {
+    pub(super) fn new(place: Rc<Place<S>>) -> Guard<S> {
         Guard {
-            wire: Some(wire),
+            place,
             phase: Phase::Idle,
             held: BytesMut::new(),
             found: None,
@@ -102,7 +103,7 @@ impl<S: Wire> Guard<S> {
 
     /// Closes the socket. From now on reads report its end.
     fn poison(&mut self) {
-        self.wire = None;
+        self.place.close();
         self.held = BytesMut::new();
         self.found = None;
     }
@@ -114,9 +115,11 @@ impl<S: Wire> Guard<S> {
 
     /// Reads from the socket; no bytes mean its end.
     fn poll_wire(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        let Some(wire) = self.wire.as_mut() else { return Poll::Ready(Ok(0)) };
         let before = buf.filled().len();
-        let outcome = ready!(Pin::new(wire).poll_read(cx, buf));
+        let outcome = match self.place.socket().as_mut() {
+            Some(wire) => ready!(Pin::new(wire).poll_read(cx, buf)),
+            None => return Poll::Ready(Ok(0)),
+        };
         if outcome.is_err() {
             self.poison();
         }
@@ -241,6 +244,8 @@ impl<S: Wire> Guard<S> {
             // Bytes after the body belong to nobody: not to this call, and least of all to the next one.
             if !self.reusable || counted < bytes.len() {
                 self.poison();
+            } else {
+                self.place.rest();
             }
         }
         Ok(counted)
@@ -255,12 +260,13 @@ impl<S: Wire> Guard<S> {
 
     /// Begins an exchange, if the connection is still as clean as it was left.
     fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.place.begin();
         if self.used {
             let mut stray = [0; 1];
             if self.poll_wire(cx, &mut ReadBuf::new(&mut stray)).is_ready() {
                 return Poll::Ready(Err(self.fail(Fault::Stale)));
             }
-            if self.wire.as_ref().is_some_and(Wire::has_unread) {
+            if self.has_unread() {
                 // The runtime will learn of it at its next look and wake us; TLS may also find that it was nothing.
                 return Poll::Pending;
             }
@@ -269,6 +275,11 @@ impl<S: Wire> Guard<S> {
         self.phase = Phase::Head;
         (self.interim, self.written) = (0, 0);
         Poll::Ready(Ok(()))
+    }
+
+    /// Whether the kernel has more than the runtime knows of.
+    fn has_unread(&self) -> bool {
+        self.place.socket().as_ref().is_some_and(Wire::has_unread)
     }
 
     fn ended_before_head(&mut self) -> io::Error {
@@ -317,8 +328,10 @@ impl<S: Wire> AsyncWrite for Guard<S> {
         if matches!(guard.phase, Phase::Idle) {
             ready!(guard.poll_begin(cx))?;
         }
-        let Some(wire) = guard.wire.as_mut() else { return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())) };
-        let written = Pin::new(wire).poll_write(cx, bytes);
+        let written = match guard.place.socket().as_mut() {
+            Some(wire) => Pin::new(wire).poll_write(cx, bytes),
+            None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        };
         let settled = ready!(guard.settle(cx, written, bytes.len()))?;
         guard.written = guard.written.saturating_add(settled);
         Poll::Ready(Ok(settled))
@@ -329,13 +342,15 @@ impl<S: Wire> AsyncWrite for Guard<S> {
         if guard.broken.is_some() {
             return guard.poll_broken(cx);
         }
-        let Some(wire) = guard.wire.as_mut().filter(|_| !guard.refused) else { return Poll::Ready(Ok(())) };
-        let flushed = Pin::new(wire).poll_flush(cx);
+        let flushed = match guard.place.socket().as_mut().filter(|_| !guard.refused) {
+            Some(wire) => Pin::new(wire).poll_flush(cx),
+            None => return Poll::Ready(Ok(())),
+        };
         guard.settle(cx, flushed, ())
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut().wire.as_mut() {
+        match self.get_mut().place.socket().as_mut() {
             Some(wire) => Pin::new(wire).poll_shutdown(cx),
             None => Poll::Ready(Ok(())),
         }
@@ -344,17 +359,17 @@ impl<S: Wire> AsyncWrite for Guard<S> {
 
 impl<S: Wire> ActixStream for Guard<S> {
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        self.wire.as_ref().map_or(Poll::Ready(Ok(Ready::READ_CLOSED)), |wire| wire.poll_read_ready(cx))
+        self.place.socket().as_ref().map_or(Poll::Ready(Ok(Ready::READ_CLOSED)), |wire| wire.poll_read_ready(cx))
     }
 
     fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        self.wire.as_ref().map_or(Poll::Ready(Ok(Ready::WRITE_CLOSED)), |wire| wire.poll_write_ready(cx))
+        self.place.socket().as_ref().map_or(Poll::Ready(Ok(Ready::WRITE_CLOSED)), |wire| wire.poll_write_ready(cx))
     }
 }
 
 impl<S> fmt::Debug for Guard<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("phase", &self.phase).field("open", &self.wire.is_some()).finish_non_exhaustive()
+        f.debug_struct("Guard").field("phase", &self.phase).field("open", &self.place.is_open()).finish_non_exhaustive()
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! From the outside in: `client` is what callers use, `connector` opens sockets for awc, `guard` sits on each of them
 //! and watches the framing, `body` is the running answer with its clocks, `failure` and `refusal` name what went wrong.
+//! `names` resolves hosts, `idle` closes connections whose time is over, `shortage` knows what is no provider's fault.
 //! `fetch` goes after images that a provider only linked to; `page` reads a gateway's own pages for a command.
 //!
 //! It does not know models, routing or JSON answers: whether a whole body is also a *valid* answer is decided by the
@@ -19,7 +20,9 @@ mod connector;
 mod failure;
 mod fetch;
 mod guard;
+mod idle;
 mod mask;
+mod names;
 mod page;
 mod probe;
 mod rate_limits;
@@ -27,6 +30,7 @@ mod redact;
 mod refusal;
 mod request;
 mod retry_after;
+mod shortage;
 mod tls;
 mod transport;
 

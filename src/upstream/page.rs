@@ -16,7 +16,8 @@ use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
 use super::{
-    Connection, UpstreamBody, UpstreamError, body::BodyBounds, client, connector::Connector, failure, request,
+    Connection, UpstreamBody, UpstreamError, body::BodyBounds, client, connector::Connector, failure, idle::Keeping,
+    request,
 };
 
 /// Most bytes of a page.
@@ -35,8 +36,8 @@ pub async fn read_page(
     let deadline = Instant::now() + within;
     let wrong = |why: String| UpstreamError::new(FailureKind::Connect, why);
     let uri = connection.uri(path).map_err(|fault| wrong(fault.to_string()))?;
-    let connector = Connector::new(connection, tls, within);
-    let mut request = client::client(connector, within, Duration::ZERO, Duration::ZERO)
+    let connector = Connector::new(connection, tls, within, Keeping::NEVER);
+    let mut request = client::client(connector)
         .get(uri)
         .force_close()
         .insert_header((HOST, connection.authority.as_str()))

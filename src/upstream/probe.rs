@@ -19,10 +19,9 @@ tokio::task_local! {
 #[derive(Debug, Default)]
 pub(super) struct Probe {
     fresh: Cell<bool>,
-    ready: Cell<bool>,
+    written: Cell<bool>,
     connect: Cell<Option<Duration>>,
     tls: Cell<Option<Duration>>,
-    answered: Cell<bool>,
     first_byte: Cell<Option<Instant>>,
 }
 
@@ -32,14 +31,14 @@ impl Probe {
         self.fresh.get()
     }
 
-    /// Whether the upstream sent anything at all.
-    pub(super) fn is_answered(&self) -> bool {
-        self.answered.get()
+    /// Whether any byte of the request may have left: from then on the provider may be at work on it.
+    pub(super) fn is_written(&self) -> bool {
+        self.written.get()
     }
 
     fn phases(&self, begun: Instant) -> Phases {
         Phases {
-            sent: self.ready.get() || !self.fresh.get(),
+            sent: self.written.get(),
             connect: self.connect.get(),
             tls: self.tls.get(),
             first_byte: self.first_byte.get().map(|moment| moment.duration_since(begun)),
@@ -50,7 +49,7 @@ impl Probe {
 /// How far an attempt came on its way to a head, however it ended: also when nobody waited for it any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phases {
-    /// Whether there was a connection to send the request on.
+    /// Whether any byte of the request may have left.
     pub sent: bool,
     /// Name resolution and TCP handshake; `None` on a reused connection, or when they did not come to an end.
     pub connect: Option<Duration>,
@@ -100,15 +99,12 @@ pub(super) fn note_secured(took: Duration) {
     let _ = PROBE.try_with(|probe| probe.tls.set(Some(took)));
 }
 
-/// The connection can be written to.
-pub(super) fn note_ready() {
-    let _ = PROBE.try_with(|probe| probe.ready.set(true));
+/// Bytes of the request leave, or may have left.
+pub(super) fn note_written() {
+    let _ = PROBE.try_with(|probe| probe.written.set(true));
 }
 
 /// The first bytes of a head arrived. A head that follows an interim one overwrites the moment.
 pub(super) fn note_first_byte() {
-    let _ = PROBE.try_with(|probe| {
-        probe.answered.set(true);
-        probe.first_byte.set(Some(Instant::now()));
-    });
+    let _ = PROBE.try_with(|probe| probe.first_byte.set(Some(Instant::now())));
 }

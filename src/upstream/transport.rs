@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::guard::Wire;
+use super::{guard::Wire, probe};
 
 /// Either kind of connection; awc is never told which.
 pub(super) enum Transport {
@@ -57,8 +57,18 @@ impl AsyncRead for Transport {
 impl AsyncWrite for Transport {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Transport::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
-            Transport::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+            Transport::Plain(tcp) => {
+                let written = Pin::new(tcp).poll_write(cx, bytes);
+                if matches!(written, Poll::Ready(Ok(1..))) {
+                    probe::note_written();
+                }
+                written
+            }
+            Transport::Tls(tls) => {
+                // One write is several records: those before the one that failed, or waits, have left.
+                probe::note_written();
+                Pin::new(tls).poll_write(cx, bytes)
+            }
         }
     }
 

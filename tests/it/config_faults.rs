@@ -67,7 +67,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[timeouts]\nmilliseconds = 2",
         expect![[r#"
-            f:2:1: timeouts.milliseconds: unknown key; allowed: connect, first_byte, first_content, total, client_header, client_body, client_body_min_rate, client_body_grace, client_write_stall, drain_grace
+            f:2:1: timeouts.milliseconds: unknown key; allowed: connect, provider_idle, first_byte, first_content, total, client_header, client_body, client_body_min_rate, client_body_grace, client_write_stall, drain_grace
         "#]],
     );
     check(
@@ -180,8 +180,8 @@ fn columns_count_characters_not_bytes() {
     check(
         "limits = { max_n = 3, \"größe\" = 1, max_tool = 1 }",
         expect![[r#"
-            f:1:23: limits.größe: unknown key; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, buffered, upstream_body
-            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, buffered, upstream_body
+            f:1:23: limits.größe: unknown key; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered, upstream_body
+            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered, upstream_body
         "#]],
     );
 }
@@ -465,7 +465,7 @@ endpoints = [{ provider = "acme", upstream_model = "a" }]
 [[aliases]]
 name = "acme/small"
 [[aliases]]
-name = "free"
+name = "openrouter/free"
 [[aliases]]
 name = "cheap"
 synonyms = ["router", "thrifty"]
@@ -630,6 +630,26 @@ fn lists_and_tables_have_bounds() {
         &crowded,
         expect![[r#"
         f:8:27: models[0].endpoints[0].provider: the models name more than 128 different parameters; allowed: fewer names in supported_parameters
+    "#]],
+    );
+}
+
+#[test]
+fn a_built_in_alias_is_restricted_once_and_the_free_pool_never_widened() {
+    let aliases = r#"
+[[aliases]]
+name = "free"
+free_only = false
+[[aliases]]
+name = "auto"
+[[aliases]]
+name = "service/auto"
+"#;
+    check(
+        &format!("{GOOD}{aliases}"),
+        expect![[r#"
+        f:11:13: aliases[0].free_only: would widen the built-in alias 'free'; allowed: true, or leave it out
+        f:15:8: aliases[2].name: is used twice, here and by another alias; allowed: one entry for each built-in alias
     "#]],
     );
 }

@@ -155,6 +155,37 @@ blocked_models = ["acme/large"]
 }
 
 #[test]
+fn an_entry_of_the_name_of_a_built_in_alias_restricts_it() {
+    let config = load(
+        r#"
+[[aliases]]
+name = "auto"
+synonyms = ["router", "any"]
+objective = "cheapest"
+preferred_max_latency = 0.8
+allowed_models = ["acme/*"]
+blocked_models = ["acme/large"]
+[[aliases]]
+name = "service/free"
+objective = "fastest"
+allowed_models = ["acme/*"]
+"#,
+    );
+    let catalog = config.catalog(1);
+    let ids: Vec<&str> = catalog.aliases.iter().map(|alias| alias.id.as_str()).collect();
+    assert_eq!(ids, ["service/auto", "service/free"]);
+    let (auto, free) = (&catalog.aliases[0], &catalog.aliases[1]);
+    assert_eq!((auto.objective, auto.free_only), (Some(Objective::Cheapest), false));
+    assert_eq!((auto.allowed.len(), auto.blocked.len(), auto.preferred_max_latency.is_some()), (1, 1, true));
+    assert_eq!(auto.description, "The service chooses among all models.");
+    assert_eq!((free.objective, free.free_only, free.allowed.len()), (Some(Objective::Fastest), true, 1));
+    let today = "2026-11-20".parse().unwrap();
+    for name in ["service/auto", "auto", "router", "any", "openrouter/auto"] {
+        assert_eq!(catalog.resolve(name, today), Resolved::Found(Target::Alias(0)), "{name}");
+    }
+}
+
+#[test]
 fn a_key_inherits_the_limits_of_all_keys_unless_it_has_its_own() {
     let config = load(
         r#"

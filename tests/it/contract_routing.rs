@@ -8,7 +8,7 @@ use crate::{
     harness::TestGateway,
     patience::eventually,
     scripted::{Script, Upstream},
-    world::{Model, World, always, and, ask, completion, error_of, http, saying},
+    world::{Model, World, always, and, ask, column, completion, error_of, http, saying},
 };
 
 /// Two models whose providers differ only in price and pace: `acme/cheap` is slow, `bolt/quick` is dear. Both were
@@ -244,6 +244,35 @@ async fn the_free_alias_takes_only_what_costs_nothing() {
         assert_eq!(gateway.chat(&ask("service/free")).await.expect(200)["model"], "acme/gift");
     }
     assert!(upstream.bodies().iter().all(|body| body["model"] == "acme-gift"));
+}
+
+#[actix_web::test]
+async fn operators_restrict_the_built_in_aliases_and_requests_cannot_undo_it() {
+    let upstream = saying("x");
+    let world = World::new()
+        .provider("acme", upstream.address())
+        .with("[[aliases]]\nname = \"auto\"\nobjective = \"cheapest\"\nblocked_models = [\"acme/cheap\"]")
+        .with("[[aliases]]\nname = \"free\"\nallowed_models = [\"acme/gift\", \"acme/paid\"]")
+        .model(&Model::new("acme/cheap").at("acme", "0.0000001", "0.0000001"))
+        .model(&Model::new("acme/paid").at("acme", "0.000001", "0.000001"))
+        .model(&Model::new("acme/dear").at("acme", "0.00001", "0.00001"))
+        .model(&Model::new("acme/other").at("acme", "0", "0").with("expiration_date = 2020-01-01"))
+        .model(&Model::new("acme/gift").at("acme", "0", "0"))
+        .model(&Model::new("acme/present").at("acme", "0", "0"));
+    let gateway = world.start().await;
+    let preview = async |body: Value| gateway.post("/api/v1/route/preview", &body).await.expect(200);
+    for name in ["auto", "service/auto", "router"] {
+        let body = preview(and(ask(name), json!({"blocked_models": ["acme/gift", "acme/present"]}))).await;
+        assert_eq!((&body["objective"], &body["router"]), (&json!("cheapest"), &json!("service/auto")), "{name}");
+        assert_eq!(body["candidates"][0]["model"], "acme/paid", "{name}");
+    }
+    let body = preview(json!({"messages": ask("auto")["messages"]})).await;
+    assert_eq!(body["objective"], "cheapest", "it is what stands for no model, too");
+    let body = preview(and(ask("auto"), json!({"allowed_models": ["acme/cheap"]}))).await;
+    assert_eq!(body["candidates_total"], 0);
+    let body = preview(ask("free")).await;
+    assert_eq!(column(&body["candidates"], "model"), ["acme/gift"], "neither what costs nor what is not allowed");
+    assert_eq!(gateway.chat(&ask("free")).await.expect(200)["model"], "acme/gift");
 }
 
 /// A model `acme/first` whose two providers answer as told, and `bolt/second`, which works.

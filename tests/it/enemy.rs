@@ -1,6 +1,7 @@
 //! A hostile client's words, and what must become of them: one case per line, all on connections of their own.
 
 use futures_util::future::join_all;
+use serde_json::Value;
 
 use crate::{
     harness::{KEY, TestGateway},
@@ -53,4 +54,22 @@ pub(crate) async fn check(cases: &[Attack<'_>]) {
     let served = chats.flat_map(|(_, _, expected)| *expected).filter(|status| **status == 200).count();
     assert_eq!(upstream.requests().len(), served, "requests that reached the provider");
     serves_as_before(&gateway).await;
+}
+
+/// A chat request of a client that knows no chunks; `more` are further header lines.
+pub(crate) fn old_chat(body: &Value, more: &str) -> String {
+    let body = body.to_string();
+    format!("{}{body}", head(&format!("content-length: {}\r\n{more}", body.len())).replace("HTTP/1.1", "HTTP/1.0"))
+}
+
+/// A whole stream that ends with its connection, and nothing in it but events.
+pub(crate) fn check_old_stream(answer: &str) {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {answer}"));
+    assert!(head.starts_with("HTTP/1.0 200 "), "{head}");
+    for line in ["transfer-encoding", "content-length", "connection: keep-alive"] {
+        assert!(!head.contains(line), "{head}");
+    }
+    assert!(body.starts_with("data: {") && body.ends_with("data: [DONE]\n\n"), "{body}");
+    let blocks = body.trim_end().split("\n\n");
+    assert!(blocks.into_iter().all(|block| block.starts_with("data: ") || block.starts_with(": ")), "{body}");
 }

@@ -1,9 +1,15 @@
 //! Requests whose length can be read in two ways. Whoever stands before the gateway may have read the other one: so
 //! what is ambiguous is refused and its connection closed, and no byte of it is ever taken for a further request.
 
+use serde_json::json;
+
 use crate::{
-    enemy::{Attack, PATH, check, good_body, head, serves_as_before, statuses},
-    world::{completion, one_model, raw},
+    enemy::{Attack, PATH, check, check_old_stream, good_body, head, old_chat, serves_as_before, statuses},
+    harness::KEY,
+    patience::PATIENCE,
+    raw_client::RawClient,
+    scripted::{Gate, Script, Upstream},
+    world::{Model, World, ask, completion, http, one_model, raw, stream_of},
 };
 
 /// A whole further request, as somebody would smuggle it in.
@@ -174,4 +180,107 @@ async fn old_and_other_protocols() {
         ("TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n".to_owned(), &[400]),
     ])
     .await;
+}
+
+/// A client that knows no chunks sees the events and nothing else, and the end of the connection is their end, also
+/// where it asked to keep it.
+#[actix_web::test]
+async fn a_stream_to_an_http_1_0_client_ends_with_its_connection_and_has_no_chunks() {
+    let upstream = Upstream::start([Script::answering(stream_of(&["This ", "way."]))]);
+    let world = World::new().provider("acme", upstream.address());
+    let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await;
+    let mut body = ask("acme/small");
+    body["stream"] = json!(true);
+    for more in ["", "connection: keep-alive\r\n", "connection: close\r\n"] {
+        let mut client = RawClient::connect(gateway.address).await;
+        client.say(old_chat(&body, more)).await;
+        check_old_stream(&client.rest().await);
+    }
+}
+
+#[actix_web::test]
+async fn a_plain_answer_leaves_the_connection_to_an_http_1_0_client_that_asked_to_keep_it() {
+    let (gateway, _upstream) = one_model(&completion("x")).await;
+    let mut client = RawClient::connect(gateway.address).await;
+    for _ in 0..2 {
+        client.say(old_chat(&ask("acme/small"), "connection: keep-alive\r\n")).await;
+        let head = client.until("\r\n\r\n").await;
+        assert!(head.contains("connection: keep-alive") && head.contains("content-length: "), "{head}");
+        client.until("\"id\":").await;
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()).unwrap();
+        assert!(length.parse::<usize>().unwrap() > 0, "{head}");
+        client.until("}").await;
+    }
+    serves_as_before(&gateway).await;
+}
+
+/// A read of a page; `more` are further header lines.
+fn page(method: &str, path: &str, more: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n{more}\r\n")
+}
+
+/// Behind a request that ends its connection nothing is asked any more, be it a further request or noise.
+#[actix_web::test]
+async fn nothing_behind_a_request_with_connection_close_is_looked_at() {
+    let body = good_body();
+    let closing =
+        |more: &str| format!("{}{body}", head(&format!("content-length: {}\r\nconnection: {more}\r\n", body.len())));
+    let chunks = format!(
+        "{}{:x}\r\n{body}\r\n0\r\n\r\n",
+        head("transfer-encoding: chunked\r\nconnection: close\r\n"),
+        body.len()
+    );
+    let unread = format!("{}{{}}", head("content-length: 2\r\nconnection: close\r\n"));
+    check(&[
+        ("a further request", format!("{}{}", closing("close"), smuggled()), &[200]),
+        ("ten of them", format!("{}{}", closing("Close, x"), smuggled().repeat(10)), &[200]),
+        ("noise", format!("{}\0\0\0", closing("keep-alive, close")), &[200]),
+        ("half a request", format!("{}{}", closing("close"), head("content-length: 2\r\n")), &[200]),
+        ("behind chunks", format!("{chunks}{}", smuggled()), &[200]),
+        ("behind a refusal", format!("{unread}{}", smuggled()), &[400]),
+        ("behind the second", format!("{}{}{}", smuggled(), closing("close"), smuggled()), &[200, 200]),
+    ])
+    .await;
+    let (gateway, upstream) = one_model(&completion("x")).await;
+    let behind_a_page = format!("{}{}", page("GET", "/health", "connection: close\r\n"), smuggled());
+    assert_eq!(statuses(&raw(gateway.address, behind_a_page).await), [200]);
+    assert_eq!(upstream.connections(), 0);
+}
+
+/// An answer is framed as its own request says, whatever is asked behind it meanwhile.
+#[actix_web::test]
+async fn the_next_request_does_not_change_how_an_answer_is_framed() {
+    let gate = Gate::new();
+    let upstream = Upstream::start([Script::new().request().wait(&gate).send(http(200, &completion("This way.")))]);
+    let world = World::new().provider("acme", upstream.address());
+    let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await;
+    let mut client = RawClient::connect(gateway.address).await;
+    let last = page("GET", "/api/v1/key", "connection: close\r\n");
+    client.say(format!("{}{}{last}", smuggled(), page("HEAD", "/health", ""))).await;
+    assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await);
+    gate.open();
+    let said = client.rest().await;
+    let answers: Vec<&str> = said.split("HTTP/1.1 200 OK\r\n").skip(1).collect();
+    let [chat, health, key] = answers[..] else { panic!("{said}") };
+    assert!(chat.contains("This way.") && !chat.contains("connection: close"), "{said}");
+    assert!(health.ends_with("\r\n\r\n") && !health.contains("connection: close"), "{said}");
+    assert!(key.contains("connection: close") && key.ends_with('}'), "{said}");
+}
+
+/// What came while a call ran is asked when it is over, however much it is.
+#[actix_web::test]
+async fn a_large_request_behind_a_running_call_waits_and_is_answered() {
+    let (gateway, upstream) = one_model(&completion("x")).await;
+    let mut large = ask("acme/small");
+    large["messages"][0]["content"] = json!("a".repeat(300_000));
+    let large = large.to_string();
+    let large = format!("{}{large}", head(&format!("content-length: {}\r\n", large.len())));
+    let mut client = RawClient::connect(gateway.address).await;
+    let (mut writer, mut answers) = (large.repeat(3), Vec::new());
+    writer.push_str(&page("GET", "/health", "connection: close\r\n"));
+    client.say(writer).await;
+    let said = client.rest().await;
+    answers.extend(statuses(&said));
+    assert_eq!((answers.len(), answers.last()), (4, Some(&200)), "{said}");
+    assert_eq!(upstream.requests().len(), answers.iter().filter(|status| **status == 200).count() - 1);
 }

@@ -108,3 +108,31 @@ async fn whoever_expects_to_go_on_without_a_key_is_refused_without_a_100() {
     assert_eq!(gateway.get("/health/ready").await.expect(200)["checks"]["load"]["buffered_bytes"], 0);
     assert_eq!(upstream.connections(), 0);
 }
+
+/// Nor is anybody with a body that the head alone condemns.
+#[actix_web::test]
+async fn whoever_expects_to_go_on_with_a_body_that_is_too_large_or_of_another_type_is_refused_without_a_100() {
+    let upstream = saying("x");
+    let world = World::new().with("[limits]\nmax_body_bytes = 10000").provider("acme", upstream.address());
+    let gateway = world.model(&Model::new("acme/small").at("acme", "0", "0")).start().await;
+    for path in [PATH, "/api/v1/images/generations", "/api/v1/route/preview"] {
+        for (length, content_type, expected) in [
+            ("10001", "application/json", 413),
+            ("99999999999999999999", "application/json", 400),
+            ("100", "text/plain", 415),
+            ("100", "application/json; charset=utf-16", 400),
+        ] {
+            let key = crate::harness::KEY;
+            let mut client = RawClient::connect(gateway.address).await;
+            client
+                .say(format!(
+                    "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\nexpect: 100-continue\r\n\
+                     content-type: {content_type}\r\ncontent-length: {length}\r\n\r\n"
+                ))
+                .await;
+            let said = client.rest().await;
+            assert_eq!(client.statuses(), [expected], "{path} {length} {content_type}: {said}");
+        }
+    }
+    assert_eq!(upstream.connections(), 0);
+}

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::{
     enemy::head,
@@ -274,6 +275,32 @@ async fn the_upstream_is_let_go_within_a_fifth_of_a_second() {
             upstream.log().closed[0].saturating_duration_since(left)
         })
         .await;
+    }
+}
+
+/// However much a client sent behind a call that runs: its end is noticed at once.
+#[actix_web::test]
+async fn leaving_with_a_megabyte_behind_the_call() {
+    let begun = format!("{CHUNKED}{}", chunk(&text("Hello")));
+    let large = "a".repeat(900_000);
+    for behind in [
+        format!("{}{large}", head(&format!("content-length: {}\r\n", large.len()))),
+        "GET /health HTTP/1.1\r\nhost: x\r\n\r\n".repeat(20_000),
+        large,
+    ] {
+        for streamed in [true, false] {
+            let script = Script::new().request();
+            let upstream = Upstream::start([if streamed { script.send(begun.clone()) } else { script }]);
+            let gateway = gateway(&[upstream.url("")], "").await;
+            let mut client = RawClient::chat(&gateway, &body(streamed)).await;
+            assert!(upstream.eventually(PATIENCE, |log| log.requests.len() == 1).await);
+            // As much as is taken.
+            let _ = timeout(Duration::from_millis(300), client.say(&behind)).await;
+            assert_eq!(upstream.log().closed.len(), 0, "the call goes on");
+            client.reset();
+            assert!(upstream.eventually(SOON, closed).await, "streamed {streamed}: the upstream was kept");
+            carries_nothing(&gateway, "with a megabyte behind the call", 1).await;
+        }
     }
 }
 

@@ -86,7 +86,12 @@ impl TestGateway {
 
     /// Goes over to another configuration, given as for [`TestGateway::start_with`].
     pub async fn adopt(&self, config: &str, environment: &[(&str, &str)]) -> u64 {
-        self.inner().adopt(read(config, environment)).await.unwrap_or_else(|error| panic!("{error}"))
+        self.try_adopt(config, environment).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same; what is told where it is refused.
+    pub async fn try_adopt(&self, config: &str, environment: &[(&str, &str)]) -> Result<u64, String> {
+        self.inner().adopt(read(config, environment)).await.map_err(|error| error.to_string())
     }
 
     /// Starts a gateway in front of the shipped simulated providers, made quick and faultless.
@@ -220,7 +225,7 @@ impl TestGateway {
 }
 
 /// The configuration of a test: the preamble and this.
-fn read(config: &str, environment: &[(&str, &str)]) -> Config {
+pub(crate) fn read(config: &str, environment: &[(&str, &str)]) -> Config {
     let text = format!("{}\n{config}", preamble());
     let environment = [NO_ADMIN, ("TEST_KEY", KEY)].into_iter().chain(environment.iter().copied()).collect();
     let config = Config::parse(&text, "test", Path::new("."), &environment);

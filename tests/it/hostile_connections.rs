@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use crate::{
     hostile::{
         CHUNKED, Case, Seen, UNTIL_CLOSE, body, check, chunk, completion, events, gateway, head_of, ok, saying, status,
         stream_of, text,
     },
+    patience::eventually,
     scripted::{Gate, Script, Upstream},
 };
 
@@ -146,19 +149,55 @@ async fn bytes_behind_the_body_reach_nobody() {
     }
 }
 
-/// A kept connection that dies as it is used again costs a fresh one, and no attempt.
+/// A kept connection that is found closed before anything was written to it costs a fresh one, and no attempt.
 #[actix_web::test]
-async fn a_stale_kept_connection_is_replaced_within_the_attempt() {
+async fn a_kept_connection_that_closed_between_two_calls_costs_no_attempt() {
     for streamed in [false, true] {
         let answer = if streamed { stream_of(&events("Hello")) } else { ok(&completion("Hello")) };
-        let stale = Script::new().request().send(answer.clone()).head().close();
-        let upstream = Upstream::start([stale, Script::answering(answer)]);
+        let closed = Script::new().request().send(answer.clone()).fin();
+        let upstream = Upstream::start([closed, Script::answering(answer)]);
         let gateway = gateway(&[upstream.url("")], "").await;
         for _ in 0..2 {
             let seen = Seen::of(&gateway, gateway.chat(&body(streamed)).await).await;
             assert_eq!(seen.line(), "200 'Hello' stop | completed | ok:200");
+            // The close is on its way, and nobody can see when it has come.
+            actix_web::rt::time::sleep(Duration::from_millis(50)).await;
         }
-        assert_eq!(upstream.connections(), 2);
+        assert_eq!((upstream.connections(), upstream.log().requests.len()), (2, 2));
+    }
+}
+
+/// The provider may have been at work, and may ask to be paid: it hears of the request once, and the record says so.
+#[actix_web::test]
+async fn a_paid_request_is_never_sent_twice_in_silence() {
+    for streamed in [false, true] {
+        for spared in [false, true] {
+            let answer = if streamed { stream_of(&events("Hello")) } else { ok(&completion("Hello")) };
+            let at_work = Script::new().request().pause(Duration::from_millis(300)).reset();
+            let first = Upstream::start([Script::new().request().send(answer.clone()).then(&at_work)]);
+            let spare = Upstream::start([Script::answering(answer.replace("Hello", "spare"))]);
+            let providers = [first.url(""), spare.url("")];
+            let gateway = gateway(&providers[..1 + usize::from(spared)], "").await;
+            let seen = Seen::of(&gateway, gateway.chat(&body(streamed)).await).await;
+            assert_eq!(seen.line(), "200 'Hello' stop | completed | ok:200");
+            let health = async || gateway.get("/api/v1/health/providers/p0").await.expect(200)["data"][0].take();
+            let before = eventually("the answer is counted", health, |health| health["successes"] == 1).await;
+
+            let seen = Seen::of(&gateway, gateway.chat(&body(streamed)).await).await;
+
+            let told = match spared {
+                true => "200 'spare' stop | completed | reset, ok:200",
+                false => UNAVAILABLE_RESET,
+            };
+            assert_eq!(seen.line(), told, "streamed: {streamed}");
+            assert_eq!((first.connections(), first.requests().len()), (1, 2), "every request was sent once");
+            let counted = |health: &Value| health["errors"]["connect"] == 1 && health["consecutive_failures"] == 1;
+            let health = eventually("the failure is counted", health, counted).await;
+            assert_eq!((&health["successes"], &health["last_error"]["error_type"]), (&json!(1), &json!("reset")));
+            for learned in ["latency_ms", "ttft_ms"] {
+                assert_eq!(health[learned]["p99"], before[learned]["p99"], "a failed attempt teaches no {learned}");
+            }
+        }
     }
 }
 

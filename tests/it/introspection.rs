@@ -143,6 +143,8 @@ async fn every_provider_shows_how_it_stands_to_holders_of_a_key() {
     assert_eq!(requests, 1);
     let off = listed.as_array().unwrap().iter().find(|provider| provider["slug"] == "openai").unwrap();
     assert_eq!((&off["state"], &off["reason"]), (&json!("off"), &json!("OPENAI_API_KEY is not set")));
+    let states = || listed.as_array().unwrap().iter().map(|provider| provider["state"] == "off");
+    assert!(states().any(|off| off) && states().is_sorted(), "those that are on come first: {listed}");
     let one = gateway.get("/api/v1/health/providers/sim-swift").await.expect(200)["data"].take();
     assert_eq!((one.as_array().unwrap().len(), &one[0]["slug"]), (1, &json!("sim-swift")));
     assert_eq!(gateway.get("/api/v1/health/providers/nobody").await.status, 404);

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod analyses;
+#[cfg(test)]
 mod browsers;
 #[cfg(test)]
 mod calibration;
@@ -124,6 +126,8 @@ mod memory;
 #[cfg(test)]
 mod misspelt;
 #[cfg(test)]
+mod mounted;
+#[cfg(test)]
 mod patience;
 #[cfg(test)]
 mod process;
@@ -151,6 +155,8 @@ mod scripted;
 mod server_tls;
 #[cfg(test)]
 mod server_tls_clients;
+#[cfg(test)]
+mod shortage;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

@@ -192,3 +192,79 @@ async fn an_unknown_model_is_answered_with_those_it_resembles() {
     let page = gateway.get("/api/v1/models/acme/smal/endpoints").await;
     assert_eq!(error_of(&page, 404)["availability"]["fallback_models"], json!(["acme/small", "acme/smart"]));
 }
+
+#[actix_web::test]
+async fn a_misspelt_routing_field_is_named_wherever_it_stands() {
+    let (gateway, _upstream) = one_model(&completion("x")).await;
+    let misspelt = json!({
+        "objektive": "cheapest",
+        "extra_body": {"blockedModels": ["acme/*"]},
+        "metadata": {"allowed_model": "beta/*", "provider": {"only": ["nobody"]}, "team": "a", "topic": "b"},
+    });
+    let body = and(ask("acme/small"), misspelt);
+    let reply = gateway.chat(&body).await;
+    reply.expect(200);
+    let mut named: Vec<&str> = reply.header("x-route-ignored").unwrap().split(',').collect();
+    named.sort_unstable();
+    assert_eq!(named, ["extra_body.blockedModels", "metadata.allowed_model", "metadata.provider", "objektive"]);
+
+    let preview = gateway.post("/api/v1/route/preview", &body).await.expect(200);
+    let mut warnings: Vec<&str> =
+        preview["warnings"].as_array().unwrap().iter().map(|one| one["message"].as_str().unwrap()).collect();
+    warnings.sort_unstable();
+    assert_eq!(
+        warnings,
+        [
+            "'extra_body.blockedModels' is no routing field and routes nothing; did you mean 'blocked_models'?",
+            "'metadata.allowed_model' is no routing field and routes nothing; did you mean 'allowed_models'?",
+            "'metadata.provider' is no routing field and routes nothing; did you mean 'provider_policy'?",
+            "'objektive' is no routing field and routes nothing; did you mean 'objective'?",
+        ]
+    );
+    let tags = json!({"metadata": {"team": "a", "provider": "acme"}, "user": "u", "num_ctx": 4});
+    let plain = gateway.chat(&and(ask("acme/small"), tags)).await;
+    plain.expect(200);
+    assert_eq!(plain.header("x-route-ignored"), None);
+}
+
+#[actix_web::test]
+async fn a_list_that_names_only_what_is_off_says_so_and_what_to_set() {
+    let upstream = saying("a");
+    let dark = "[providers.dark]\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key_env = \"DARK_API_KEY\"";
+    let world = World::new()
+        .provider("swift", upstream.address())
+        .with(dark)
+        .with("[[aliases]]\nname = \"night\"\nallowed_models = [\"dark/*\"]")
+        .model(&Model::new("acme/small").at("swift", "0.000001", "0.000002"))
+        .model(&Model::new("dark/large").at("dark", "0.000001", "0.000002"));
+    let gateway = world.start().await;
+    for (more, field, detail) in [
+        (
+            json!({"allowed_models": ["dark/large"]}),
+            "allowed_models[0]",
+            "'allowed_models[0]': 'dark/large' matches only models whose provider is off (dark: DARK_API_KEY is not set).",
+        ),
+        (
+            json!({"provider": {"only": ["dark"]}}),
+            "provider.only[0]",
+            "'provider.only[0]': 'dark' serves nothing, because it is off (dark: DARK_API_KEY is not set).",
+        ),
+    ] {
+        let body = and(ask("service/auto"), more);
+        let error = error_of(&gateway.chat(&body).await, 404);
+        let constraint = constraint(&error);
+        assert_eq!((constraint[0], constraint[2]), (&json!(field), &json!(detail)));
+        assert!(error["message"].as_str().unwrap().contains(detail), "{error}");
+        let preview = gateway.post("/api/v1/route/preview", &body).await.expect(200);
+        assert_eq!(preview["warnings"], json!([{"param": field, "message": detail}]));
+    }
+    let error = error_of(&gateway.chat(&ask("service/night")).await, 404);
+    let told =
+        "Every model that the alias service/night allows is at a provider that is off (dark: DARK_API_KEY is not set).";
+    assert!(error["message"].as_str().unwrap().contains(told), "{error}");
+    let error = error_of(&gateway.chat(&ask("dark/large")).await, 404);
+    assert!(error["message"].as_str().unwrap().contains("DARK_API_KEY is not set"), "{error}");
+    let blocked = and(ask("service/auto"), json!({"blocked_models": ["dark/*"], "provider": {"ignore": ["dark"]}}));
+    let preview = gateway.post("/api/v1/route/preview", &blocked).await.expect(200);
+    assert_eq!(preview.get("warnings"), None, "what is off may be blocked as well");
+}

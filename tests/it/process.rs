@@ -121,9 +121,17 @@ impl Process {
 
     /// Waits until it has so many descriptors open, as the kernel lists them.
     pub(crate) async fn has_opened(&self, descriptors: usize) {
-        let list = format!("/proc/{}/fd", self.child.id());
-        let open = async || std::fs::read_dir(&list).unwrap().count();
-        eventually("its descriptors are used up", open, |open| *open >= descriptors).await;
+        eventually("its descriptors are used up", async || self.open_descriptors(), |open| *open >= descriptors).await;
+    }
+
+    /// How many descriptors it has open.
+    pub(crate) fn open_descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    /// How many threads it has.
+    pub(crate) fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
     }
 
     /// Waits for its end, and for the last of what it wrote.

@@ -82,6 +82,17 @@ impl RawClient {
         }
     }
 
+    /// Reads on until so many bytes came behind the last find, and gives them.
+    pub(crate) async fn exactly(&mut self, length: usize) -> String {
+        let end = self.seen + length;
+        while self.received.len() < end {
+            assert!(self.read().await, "the connection ended: {}", self.text());
+        }
+        let found = String::from_utf8_lossy(&self.received[self.seen..end]).into_owned();
+        self.seen = end;
+        found
+    }
+
     /// Reads on until the gateway closes the connection, and gives everything it ever sent.
     pub(crate) async fn rest(&mut self) -> String {
         while self.read().await {}

@@ -109,6 +109,10 @@ async fn the_binary_makes_it_again_in_its_own_process() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out.starts_with(&format!("{id}: fastest, 3 candidates, seed ")), "{out}");
     assert!(out.ends_with("\nidentical\n"), "{out}");
+    for base in ["/api/v1", "/api/v1/", "/v1", "/"] {
+        let (code, out, err) = say(&["replay", &id, "--url", &gateway.url(base)], &[("POINTSMAN_API_KEY", KEY)]).await;
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{base}: {out}");
+    }
     let named = ["replay", &id, "--url", &gateway.url(""), "--key-env", "MY_KEY"];
     assert_eq!(say(&named, &[("MY_KEY", KEY)]).await.0, Some(0));
 }

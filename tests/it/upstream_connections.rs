@@ -1,14 +1,17 @@
 //! Which connections are used again, which never, and that nobody is ever given another call's answer.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use futures_util::StreamExt as _;
-use pointsman::upstream::UpstreamClient;
+use pointsman::upstream::{Connection, Phases, TransportLimits, UpstreamClient};
 
 use crate::{
     patience::{PATIENCE, takes_less_than},
     scripted::{Gate, Script, Upstream},
-    upstream_calls::{client, ok, outcome, plain, streamed, timed},
+    upstream_calls::{client, client_within, failure, limits, ok, outcome, plain, streamed, timed},
 };
 
 /// The figure of a cancelled call: the upstream sees the close within this time.
@@ -162,39 +165,123 @@ async fn calls_that_run_at_the_same_time_are_timed_apart() {
 
 #[actix_web::test]
 async fn a_connection_that_closed_while_idle_is_replaced() {
-    for closing in [Script::new().request().send(ok("one")).fin(), Script::new().request().send(ok("one")).reset()] {
-        let (first, second, connections) = twice(closing.clone()).await;
-        assert_eq!((first.as_str(), second.as_str(), connections), ("one", "two", 2));
+    for closing in [Script::fin, Script::reset] {
+        let late = Gate::new();
+        let script = closing(Script::new().request().send(ok("one")).wait(&late));
+        let upstream = Upstream::start([script, Script::answering(ok("two"))]);
+        let client = client(&upstream.url("/v1"));
+        assert_eq!(outcome(&client, plain("one")).await, "one");
+        late.open();
+        actix_web::rt::time::sleep(LOOPBACK).await;
+        assert_eq!(outcome(&client, plain("two")).await, "two");
+        assert_eq!((upstream.connections(), upstream.requests().len()), (2, 2), "every request was sent once");
     }
 }
 
 #[actix_web::test]
-async fn a_connection_that_dies_as_it_is_used_again_is_replaced_within_the_same_attempt() {
-    let dying = |end: fn(Script) -> Script| end(Script::new().request().send(ok("one")).request());
-    for script in [dying(Script::reset), dying(Script::fin)] {
+async fn a_close_that_only_the_kernel_knows_of_is_found_before_a_byte_is_written() {
+    for closing in [Script::fin, Script::reset] {
+        let late = Gate::new();
+        let script = closing(Script::new().request().send(ok("one")).wait(&late));
         let upstream = Upstream::start([script, Script::answering(ok("two"))]);
         let client = client(&upstream.url("/v1"));
-        outcome(&client, plain("one")).await;
+        assert_eq!(outcome(&client, plain("one")).await, "one");
 
+        late.open();
+        std::thread::sleep(LOOPBACK);
         let (answer, phases) = timed(&client, plain("two")).await;
 
         assert!(phases.connect.is_some(), "what is told is the connection that gave the answer");
         assert_eq!(answer.body.collect().await.unwrap(), "two");
-        let requests = upstream.requests();
-        assert_eq!(requests.len(), 3, "the second request was sent twice");
-        assert!(requests[2].contains("\r\nconnection: close\r\n"), "the fresh connection serves once: {}", requests[2]);
-        assert!(requests[2].ends_with("\r\n\r\ntwo"));
+        assert_eq!((upstream.connections(), upstream.requests().len()), (2, 2), "every request was sent once");
+    }
+}
+
+#[actix_web::test]
+async fn a_request_of_which_a_byte_has_left_is_never_sent_again() {
+    let answered = || Script::new().request().send(ok("one"));
+    let dying = [
+        answered().request().reset(),
+        answered().request().fin(),
+        answered().head().close(),
+        // The provider was at work on it when its connection broke.
+        answered().request().pause(Duration::from_millis(100)).reset(),
+    ];
+    for (number, script) in dying.into_iter().enumerate() {
+        let upstream = Upstream::start([script, Script::answering(ok("two"))]);
+        let client = client(&upstream.url("/v1"));
+        outcome(&client, plain("one")).await;
+
+        let phases = Cell::new(Phases::default());
+        let error = client.send_noting(plain("two"), |noted| phases.set(noted)).await.unwrap_err();
+
+        assert_eq!((failure(&error).as_str(), error.cause), ("reset", None), "{number}: nobody refused it");
+        assert!(phases.get().sent && phases.get().connect.is_none(), "{number}");
+        assert_eq!((upstream.connections(), upstream.requests().len()), (1, 2), "{number}");
+        assert_eq!(
+            outcome(&client, plain("three")).await,
+            "two",
+            "{number}: the next call has a connection of its own"
+        );
     }
 }
 
 #[actix_web::test]
 async fn one_fresh_connection_is_tried_and_not_more() {
-    let dying = Script::new().request().send(ok("one")).request().reset();
-    let upstream = Upstream::start([dying, Script::new().request().reset()]);
+    let (late, sent) = (Gate::new(), Gate::new());
+    let dirty = Script::new().request().send(ok("one")).wait(&late).send("stray").open(&sent);
+    let upstream = Upstream::start([dirty, Script::new().request().reset()]);
     let client = client(&upstream.url("/v1"));
     outcome(&client, plain("one")).await;
+    late.open();
+    sent.pass();
+    std::thread::sleep(LOOPBACK);
     assert_eq!(outcome(&client, plain("two")).await, "reset");
     assert_eq!(upstream.connections(), 2);
+    let request = &upstream.requests()[1];
+    assert!(request.contains("\r\nconnection: close\r\n"), "the fresh connection serves once: {request}");
+}
+
+#[actix_web::test]
+async fn an_idle_connection_is_closed_when_its_time_is_over_without_waiting_for_a_call() {
+    let ages = [
+        TransportLimits { keep_alive: 4 * LOOPBACK, ..limits() },
+        TransportLimits { lifetime: 4 * LOOPBACK, ..limits() },
+    ];
+    for limits in ages {
+        let upstream = Upstream::start([Script::answering(ok("one"))]);
+        let client = client_within(Connection::new(&upstream.url("/v1")).unwrap(), limits);
+        let begun = Instant::now();
+        for _ in 0..2 {
+            assert_eq!(outcome(&client, plain("{}")).await, "one");
+        }
+        assert!(upstream.eventually(PATIENCE, |log| log.closed.len() == 1).await, "{limits:?}");
+        assert!(upstream.log().closed[0] - begun >= 4 * LOOPBACK, "not before its time is over");
+        assert_eq!(outcome(&client, plain("{}")).await, "one");
+        assert!(upstream.eventually(PATIENCE, |log| log.closed.len() == 2).await, "the one after it is watched too");
+        assert_eq!(upstream.connections(), 2);
+    }
+}
+
+#[actix_web::test]
+async fn a_connection_is_not_closed_for_its_age_while_an_answer_runs_on_it() {
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    let slow = Script::new().request().send(head).pause(6 * LOOPBACK).send("0\r\n\r\n");
+    let upstream = Upstream::start([slow]);
+    let limits = TransportLimits { keep_alive: LOOPBACK, lifetime: 2 * LOOPBACK, ..limits() };
+    let client = client_within(Connection::new(&upstream.url("/v1")).unwrap(), limits);
+    assert_eq!(outcome(&client, streamed("{}")).await, "hello");
+    assert!(upstream.eventually(PATIENCE, |log| log.closed.len() == 1).await, "it is too old to be kept");
+}
+
+#[actix_web::test]
+async fn a_connection_for_one_call_is_closed_though_the_provider_would_keep_it() {
+    let insisting = "HTTP/1.1 200 OK\r\nconnection: keep-alive\r\ncontent-length: 3\r\n\r\none";
+    let upstream = Upstream::start([Script::answering(insisting)]);
+    let limits = TransportLimits { keep_alive: Duration::ZERO, ..limits() };
+    let client = client_within(Connection::new(&upstream.url("/v1")).unwrap(), limits);
+    assert_eq!(outcome(&client, plain("{}")).await, "one");
+    assert!(upstream.eventually(PATIENCE, |log| log.closed.len() == 1).await);
 }
 
 #[actix_web::test]

@@ -33,6 +33,19 @@ macro_rules! mortal {
     };
 }
 
+/// Keeps an actor busy until the sender is dropped.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Stall(std::sync::mpsc::Receiver<()>);
+
+impl Handler<Stall> for ProviderHealth {
+    type Result = ();
+
+    fn handle(&mut self, Stall(release): Stall, _: &mut Context<Self>) {
+        let _ = release.recv();
+    }
+}
+
 mortal!(CatalogActor, ProviderHealth, Router, Ledger<MemoryStore>);
 
 /// Kills an actor, and returns when it is dead.
@@ -154,4 +167,26 @@ async fn a_configuration_is_taken_over_after_a_death_as_before_it() {
     gateway.chat(&ask("acme/small")).await.expect(200);
     let providers = gateway.get("/api/v1/health/providers").await.expect(200);
     assert_eq!(providers["data"][0]["requests"], 1);
+}
+
+/// Statistics that went over later would be published where no router reads.
+#[actix_web::test]
+async fn a_configuration_that_the_owner_of_the_statistics_was_too_busy_for_is_not_adopted_later_either() {
+    let upstream = saying("Hello");
+    let model = Model::new("acme/small").at("acme", "0.000001", "0.000001");
+    let world = World::new().provider("acme", upstream.address()).model(&model);
+    let gateway = world.start().await;
+    let (release, stalled) = std::sync::mpsc::channel();
+    gateway.inner().shared().control.health().do_send(Stall(stalled));
+    let more = world.model(&Model::new("acme/large").at("acme", "0.00001", "0.00001"));
+    let environment: Vec<(&str, &str)> = more.environment().iter().map(|(name, key)| (&**name, &**key)).collect();
+    let refused = gateway.try_adopt(more.toml(), &environment).await.unwrap_err();
+    assert!(refused.contains("did not answer"), "{refused}");
+
+    drop(release);
+    let before = gateway.snapshot_version();
+    gateway.chat(&ask("acme/small")).await.expect(200);
+    until("what happens is published where routers read", || gateway.snapshot_version() > before).await;
+    assert_eq!(more.take_over(&gateway).await, 2, "and it can be adopted now");
+    gateway.chat(&ask("acme/large")).await.expect(200);
 }

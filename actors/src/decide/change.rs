@@ -65,8 +65,27 @@ pub(super) trait Trial {
     fn wins(&mut self, figure: Figure, value: f64) -> bool;
 }
 
+/// Most trials for one answer, each of which may be a whole decision. Five figures ordinarily take fewer than 200;
+/// beyond it nothing wins any more, and what was found so far is coarser.
+const MOST_TRIALS: usize = 256;
+
+/// A trial of which only so many are made.
+struct Bounded<'t, T> {
+    trial: &'t mut T,
+    left: usize,
+}
+
+impl<T: Trial> Trial for Bounded<'_, T> {
+    fn wins(&mut self, figure: Figure, value: f64) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        self.trial.wins(figure, value)
+    }
+}
+
 /// The changes of one figure each that would do, the relatively smallest first. `figures` hold what they are now.
 pub(super) fn smallest(figures: &[(Figure, f64)], trial: &mut impl Trial) -> Vec<Change> {
+    let trial = &mut Bounded { trial, left: MOST_TRIALS };
     let found = figures.iter().filter_map(|&(figure, from)| {
         let to = match figure {
             Figure::LatencyWeight => nearest_weight(from, trial)?,
@@ -169,6 +188,22 @@ mod tests {
         let mut rate = Counting(From(123.456, true), 0);
         assert_eq!(smallest(&[(Figure::TokensPerSecond, 50.0)], &mut rate).len(), 1);
         assert!(trial.1 + rate.1 < 200, "{} and {}", trial.1, rate.1);
+    }
+
+    #[test]
+    fn no_answer_takes_more_trials_than_its_bound() {
+        /// Wins below a value that moves: no bisection comes to rest.
+        struct Restless(usize);
+        impl Trial for Restless {
+            fn wins(&mut self, _: Figure, _: f64) -> bool {
+                self.0 += 1;
+                self.0 % 2 == 1
+            }
+        }
+        let mut trial = Restless(0);
+        let figures = [(Figure::Price, 1.0); 40];
+        assert!(!smallest(&figures, &mut trial).is_empty());
+        assert_eq!(trial.0, MOST_TRIALS);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamError, StreamOptions, UsageChunk,
     request::{
         ChatRequest, Form, ImageFormat, ImageRequest, OutgoingBody, PROVIDER_MEMBERS, RequestLimits, Restriction,
-        RestrictionKind, shown,
+        RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
     },
     rewrite_answer, rewrite_image_answer, spent_in_vain,
 };

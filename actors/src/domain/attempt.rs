@@ -9,7 +9,7 @@ pub enum Blame {
     Provider,
     /// The caller's: the request itself was refused.
     Client,
-    /// Ours: the account, key, model name or time we configured.
+    /// Ours: the account, key, model name or time we configured, or what this machine lacks.
     Configuration,
 }
 
@@ -35,6 +35,8 @@ pub enum FailureKind {
     Reset,
     /// The upstream kept us waiting until a clock ran out: connect, first byte, content, idle or total.
     Timeout,
+    /// We ourselves lack what a connection takes: descriptors, ports or memory.
+    Shortage,
     /// The request's own time was over while the upstream still delivered: its limit is ours, so nobody is blamed.
     Deadline,
     /// 429: a promise with a date, not a fault.
@@ -72,11 +74,12 @@ impl FailureKind {
     #[must_use]
     pub const fn blame(self) -> Blame {
         use FailureKind::{
-            Auth, BadRequest, ContentPolicy, ContextLength, Deadline, Forbidden, NotFound, TooLarge, Unprocessable,
+            Auth, BadRequest, ContentPolicy, ContextLength, Deadline, Forbidden, NotFound, Shortage, TooLarge,
+            Unprocessable,
         };
         match self {
             BadRequest | ContextLength | TooLarge | Unprocessable => Blame::Client,
-            Auth | NotFound | Forbidden | ContentPolicy | Deadline => Blame::Configuration,
+            Auth | NotFound | Forbidden | ContentPolicy | Deadline | Shortage => Blame::Configuration,
             _ => Blame::Provider,
         }
     }
@@ -100,6 +103,7 @@ impl FailureKind {
             FailureKind::Tls => "tls",
             FailureKind::Reset => "reset",
             FailureKind::Timeout => "timeout",
+            FailureKind::Shortage => "shortage",
             FailureKind::Deadline => "deadline",
             FailureKind::RateLimited => "rate_limited",
             FailureKind::Overloaded => "overloaded",

@@ -93,8 +93,8 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// The class of a failure; `None` for the caller's mistakes and our own deadline, which say nothing about a
-    /// provider.
+    /// The class of a failure; `None` for the caller's mistakes, our own deadline and our own shortages, which say
+    /// nothing about a provider.
     #[must_use]
     pub const fn of(kind: FailureKind, status: Option<u16>) -> Option<ErrorClass> {
         match kind {
@@ -105,7 +105,8 @@ impl ErrorClass {
             FailureKind::Overloaded | FailureKind::Server => Some(ErrorClass::Server),
             FailureKind::Auth | FailureKind::Forbidden | FailureKind::NotFound => Some(ErrorClass::Auth),
             FailureKind::Malformed | FailureKind::Truncated | FailureKind::UnexpectedStatus => Some(ErrorClass::Other),
-            FailureKind::Deadline
+            FailureKind::Shortage
+            | FailureKind::Deadline
             | FailureKind::ContentPolicy
             | FailureKind::ContextLength
             | FailureKind::BadRequest

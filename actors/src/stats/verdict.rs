@@ -21,7 +21,7 @@ pub enum Verdict {
     Forbidden,
     /// Our name for the model is wrong there: the endpoint is closed.
     UnknownModel,
-    /// The caller's mistake, or our own deadline: says nothing about the endpoint.
+    /// The caller's mistake, our own deadline, or a shortage of our own: says nothing about the endpoint.
     Silent,
 }
 
@@ -44,7 +44,8 @@ impl Verdict {
             FailureKind::Auth => Verdict::Account,
             FailureKind::Forbidden => Verdict::Forbidden,
             FailureKind::NotFound => Verdict::UnknownModel,
-            FailureKind::Deadline
+            FailureKind::Shortage
+            | FailureKind::Deadline
             | FailureKind::ContentPolicy
             | FailureKind::ContextLength
             | FailureKind::BadRequest
@@ -63,6 +64,15 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Blame, Next};
+
+    #[test]
+    fn a_shortage_of_ours_says_nothing_about_the_endpoint() {
+        let shortage = Failure { kind: FailureKind::Shortage, status: None, retry_after: None };
+        assert_eq!(Verdict::of(&shortage), Verdict::Silent);
+        assert_eq!(shortage.kind.blame(), Blame::Configuration);
+        assert_eq!(shortage.kind.next(), Next::AnotherEndpoint, "a kept connection may serve");
+    }
 
     #[test]
     fn a_deadline_of_ours_says_nothing_about_the_endpoint() {

@@ -1,13 +1,14 @@
 //! `/admin/keys`: who may call, what they use, and switching them off and on. Keys are made and removed in the
 //! configuration; what is switched here holds until the process ends. No key and no digest is ever shown.
 
-use actix_web::{HttpResponse, web::Path};
+use actix_web::HttpResponse;
 use pointsman_actors::ledger::{Holdings, ReadHoldings, ReadSpending, Spent};
 use serde::Serialize;
 
 use crate::{
     api::{
         answer::{Data, uncached},
+        named::Named,
         number::Dollars,
         readings::rfc_3339,
     },
@@ -38,7 +39,7 @@ pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpRespons
 ///
 /// # Errors
 /// 404 for an unknown name, 503 when the ledger does not answer.
-pub(crate) async fn one(_: Administrator, worker: Worker, name: Path<String>) -> Result<HttpResponse, ApiError> {
+pub(crate) async fn one(_: Administrator, worker: Worker, name: Named) -> Result<HttpResponse, ApiError> {
     show(&worker, find(&worker, &name)?).await
 }
 
@@ -49,7 +50,7 @@ pub(crate) async fn one(_: Administrator, worker: Worker, name: Path<String>) ->
 pub(crate) async fn disable(
     Administrator(caller): Administrator,
     worker: Worker,
-    name: Path<String>,
+    name: Named,
 ) -> Result<HttpResponse, ApiError> {
     let key = find(&worker, &name)?;
     if key.position == caller.position {
@@ -67,7 +68,7 @@ pub(crate) async fn disable(
 pub(crate) async fn enable(
     Administrator(caller): Administrator,
     worker: Worker,
-    name: Path<String>,
+    name: Named,
 ) -> Result<HttpResponse, ApiError> {
     let key = find(&worker, &name)?;
     events::Administered { by: &caller.key.name, what: "enables the key", whom: Some(&key.key.name) }.emit();

@@ -33,6 +33,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
         in_flight: worker.setup.admission.in_flight(),
         concurrency: worker.setup.config.limits.concurrency,
         dropped_events: worker.shared.news_room.dropped(),
+        dropped_records: worker.shared.news_room.dropped_records(),
         providers: places(&worker),
     };
     Ok(uncached(&Data { data: body }))
@@ -47,6 +48,7 @@ struct StatusBody<'a> {
     in_flight: u32,
     concurrency: Option<u32>,
     dropped_events: u64,
+    dropped_records: u64,
     providers: Vec<PlacesBody<'a>>,
 }
 

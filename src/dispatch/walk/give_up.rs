@@ -35,7 +35,7 @@ impl Walk {
         let error = ApiError::exhausted(how, wait, previous);
         match how {
             Exhausted::RateLimited | Exhausted::Overloaded => self.out_of_capacity(error, wait),
-            Exhausted::TimedOut | Exhausted::Deadline | Exhausted::Unavailable => error,
+            Exhausted::TimedOut | Exhausted::Deadline | Exhausted::Shortage | Exhausted::Unavailable => error,
         }
     }
 
@@ -50,6 +50,8 @@ impl Walk {
             Exhausted::TimedOut
         } else if all(|kind| kind == FailureKind::Overloaded) {
             Exhausted::Overloaded
+        } else if all(|kind| kind == FailureKind::Shortage) {
+            Exhausted::Shortage
         } else {
             Exhausted::Unavailable
         }

@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 
 use futures_util::task::noop_waker_ref;
 
-use super::{ActixStream, AsyncRead, AsyncWrite, Context, Fault, Guard, Pin, Poll, ReadBuf, Ready, Wire, io};
+use super::{
+    ActixStream, AsyncRead, AsyncWrite, Context, Fault, Guard, Pin, Place, Poll, Rc, ReadBuf, Ready, Wire, io,
+};
+use crate::upstream::idle::Keeping;
 
 /// What one exchange came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub struct Examined {
 pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> Examined {
     let mut cx = Context::from_waker(noop_waker_ref());
     let reads = reads.into_iter().filter(|read| !read.is_empty()).collect();
-    let mut guard = Guard::new(Played { reads });
+    let mut guard = Guard::new(Rc::new(Place::new(Played { reads }, Keeping::LONG)));
     let mut examined = Examined { passed: Vec::new(), fault: None, reusable: false };
     if let Poll::Ready(Err(error)) = Pin::new(&mut guard).poll_write(&mut cx, b"GET / HTTP/1.1\r\n\r\n") {
         examined.fault = Some(error.to_string());
@@ -42,7 +45,7 @@ pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> Examined {
         }
         // The exchange is over, every byte was read, and the socket is still there.
         let whole = matches!(guard.phase, super::Phase::Idle) && guard.passed.is_empty();
-        examined.reusable = whole && guard.wire.as_ref().is_some_and(|wire| wire.reads.is_empty());
+        examined.reusable = whole && guard.place.socket().as_ref().is_some_and(|wire| wire.reads.is_empty());
     }
 }
 

@@ -82,7 +82,7 @@ impl<S: Wire> Guard<S> {
                 return Poll::Ready(Ok(()));
             }
             // The kernel has more than the runtime knows of; its next look will wake us.
-            Ok(Early::Nothing) if self.wire.as_ref().is_some_and(Wire::has_unread) => return Poll::Pending,
+            Ok(Early::Nothing) if self.has_unread() => return Poll::Pending,
             // The first error tells more than what was met while looking.
             Ok(_) | Err(_) => {}
         }

@@ -6,6 +6,7 @@ use futures_util::task::noop_waker_ref;
 use proptest::prelude::*;
 
 use super::*;
+use crate::upstream::idle::Keeping;
 
 /// What the socket does next when asked.
 #[derive(Clone)]
@@ -76,7 +77,8 @@ impl ActixStream for List {
 }
 
 fn guard(reads: impl IntoIterator<Item = Turn>) -> Guard<List> {
-    Guard::new(List { reads: reads.into_iter().collect(), ..List::default() })
+    let list = List { reads: reads.into_iter().collect(), ..List::default() };
+    Guard::new(Rc::new(Place::new(list, Keeping::LONG)))
 }
 
 fn bytes(text: &str) -> Turn {
@@ -234,7 +236,7 @@ fn a_request_waits_while_the_kernel_holds_bytes_the_runtime_has_not_seen() {
     let mut guard = guard([bytes(&format!("{OK5}hello")), Turn::Wait, Turn::Wait, bytes("stray")]);
     assert!(write(&mut guard).is_ready());
     drain(&mut guard, 8192);
-    guard.wire.as_mut().unwrap().unread = true;
+    guard.place.socket().as_mut().unwrap().unread = true;
 
     assert!(write(&mut guard).is_pending());
     assert!(matches!(write(&mut guard), Poll::Ready(Err(error)) if Fault::of(&error) == Some(Fault::Stale)));
@@ -245,7 +247,7 @@ fn a_refusal_that_comes_while_the_request_is_written_is_kept() {
     let refusal = "HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno";
     for blocked in [Turn::Reset, Turn::Wait] {
         let mut guard = guard([bytes(refusal)]);
-        guard.wire.as_mut().unwrap().writes = [bytes(""), blocked].into();
+        guard.place.socket().as_mut().unwrap().writes = [bytes(""), blocked].into();
         assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))));
         assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))), "the rest is swallowed");
         assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))), "however much there is");
@@ -257,7 +259,7 @@ fn a_refusal_that_comes_while_the_request_is_written_is_kept() {
 fn a_write_that_fails_without_a_refusal_fails() {
     for reads in [vec![], vec![Turn::Wait], vec![bytes(&format!("{OK5}hello"))], vec![bytes("junk\r\n")]] {
         let mut guard = guard(reads);
-        guard.wire.as_mut().unwrap().writes = [Turn::Reset].into();
+        guard.place.socket().as_mut().unwrap().writes = [Turn::Reset].into();
         assert!(matches!(write(&mut guard), Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe));
     }
 }
@@ -265,8 +267,9 @@ fn a_write_that_fails_without_a_refusal_fails() {
 #[test]
 fn a_failed_write_waits_for_the_refusal_the_kernel_already_has() {
     let mut guard = guard([Turn::Wait, bytes("HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")]);
-    let wire = guard.wire.as_mut().unwrap();
-    (wire.writes, wire.unread) = ([Turn::Reset].into(), true);
+    if let Some(wire) = guard.place.socket().as_mut() {
+        (wire.writes, wire.unread) = ([Turn::Reset].into(), true);
+    }
     assert!(write(&mut guard).is_pending());
     assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))));
     assert!(drain(&mut guard, 8192).0.starts_with("HTTP/1.1 413"));
@@ -276,7 +279,7 @@ fn a_failed_write_waits_for_the_refusal_the_kernel_already_has() {
 fn an_early_answer_that_is_no_refusal_waits_until_the_request_is_written() {
     let whole = format!("{OK5}hello");
     let mut guard = guard([bytes(&whole), Turn::Wait]);
-    guard.wire.as_mut().unwrap().writes = [Turn::Wait, bytes("")].into();
+    guard.place.socket().as_mut().unwrap().writes = [Turn::Wait, bytes("")].into();
     assert!(write(&mut guard).is_pending());
     assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))));
     assert_eq!(drain(&mut guard, 8192), (whole, "open"));
@@ -285,7 +288,7 @@ fn an_early_answer_that_is_no_refusal_waits_until_the_request_is_written() {
 #[test]
 fn an_upstream_that_hangs_up_on_a_request_it_does_not_read_is_noticed() {
     let mut guard = guard([]);
-    guard.wire.as_mut().unwrap().writes = [Turn::Wait].into();
+    guard.place.socket().as_mut().unwrap().writes = [Turn::Wait].into();
     assert!(matches!(write(&mut guard), Poll::Ready(Err(error)) if Fault::of(&error) == Some(Fault::NoAnswer)));
 }
 

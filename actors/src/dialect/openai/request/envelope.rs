@@ -17,6 +17,7 @@ use super::{
     found::Found,
     json::{self, Kind},
     messages::{Conversation, MessageList},
+    resembling::field_meant_at_top_level,
     scan,
     shape::{As, Shape, stop},
     span::{Edit, Source, Span, Want, end_before, value_start},
@@ -260,6 +261,9 @@ impl<'a> Reader<'a> {
                 }
             }
             Field::Unknown => {
+                if field_meant_at_top_level(name).is_some() {
+                    self.found.routing.note_misspelt(&self.place.path(name));
+                }
                 map.next_value::<IgnoredAny>()?;
             }
             _ => {

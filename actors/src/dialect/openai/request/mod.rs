@@ -25,6 +25,7 @@ mod outgoing;
 mod parts;
 mod preview;
 mod provider;
+mod resembling;
 mod restrictions;
 mod routing;
 mod scan;
@@ -40,6 +41,7 @@ pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
 pub use outgoing::OutgoingBody;
 pub use provider::PROVIDER_MEMBERS;
+pub use resembling::{field_meant_at_top_level, field_meant_in_metadata};
 pub use restrictions::{Restriction, RestrictionKind};
 
 use bytes::Bytes;

@@ -42,7 +42,7 @@ pub const PROVIDER_MEMBERS: [&str; 12] = [
 const PRICES: [&str; 5] = ["prompt", "completion", "request", "image", NO_PRICE];
 const NO_PRICE: &str = "audio";
 /// Most members without effect of which is told.
-const MOST_STRANGERS: usize = 8;
+pub(super) const MOST_STRANGERS: usize = 8;
 
 /// What the `provider` objects of one request say, while they are being gathered.
 #[derive(Default)]

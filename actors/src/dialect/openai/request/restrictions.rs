@@ -99,6 +99,8 @@ pub(super) fn of(body: &[u8]) -> Vec<Restriction> {
 
 /// Reads the body itself, its `extra_body` (whose members count where `body` has none of that name) or its `metadata`.
 fn level(object: &Object<'_>, at: Option<&Path<'_>>, body: Option<&Object<'_>>, found: &mut Vec<Restriction>) {
+    // There only the names of routing parameters are read; `provider` is a tag like any other.
+    let is_metadata = at.is_some() && body.is_none();
     for member in object.iter() {
         let path = at.map_or(Path::Field(&member.name), |at| at.member(&member.name));
         let is_overruled = || body.is_some_and(|body| body.get(&member.name).is_some());
@@ -108,6 +110,7 @@ fn level(object: &Object<'_>, at: Option<&Path<'_>>, body: Option<&Object<'_>>, 
             ("allowed_models" | "blocked_models" | "max_cost" | "max_cost_per_1k_tokens", Some(raw)) => {
                 restriction(&member.name, raw, &path, found);
             }
+            ("provider" | "plugins" | "metadata", Some(_)) if is_metadata => {}
             ("provider", Some(raw)) if !is_overruled() => policy(raw, &path, found),
             ("plugins", Some(raw)) if !is_overruled() => plugins(raw, &path, found),
             ("metadata", Some(raw)) if !is_overruled() => within(raw, &path, None, found),

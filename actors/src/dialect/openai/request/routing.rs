@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{
     fault::{self, Path},
     json::{self, Kind, Object},
-    provider::ProviderDraft,
+    provider::{MOST_STRANGERS, ProviderDraft},
     scan,
 };
 use crate::domain::{
@@ -78,6 +78,8 @@ pub(super) struct Routing {
     parameters: RoutingParameters,
     provider: Option<Box<ProviderDraft>>,
     top_n: Option<Sourced<u32>>,
+    /// Paths of unknown names that were probably meant as routing parameters.
+    misspelt: Vec<String>,
 }
 
 impl Routing {
@@ -183,9 +185,19 @@ impl Routing {
         Ok(())
     }
 
-    /// The paths of members of `provider` objects that have no effect, as far as they are kept.
+    /// Notes an unknown name that was probably meant as a routing parameter.
+    pub(super) fn note_misspelt(&mut self, path: &Path<'_>) {
+        if self.misspelt.len() < MOST_STRANGERS {
+            self.misspelt.push(path.to_string());
+        }
+    }
+
+    /// The paths of misspelt routing parameters, and of members of `provider` objects that have no effect, as far as they
+    /// are kept.
     pub(super) fn take_strangers(&mut self) -> Vec<String> {
-        self.provider.as_mut().map_or_else(Vec::new, |draft| draft.take_strangers())
+        let mut strangers = std::mem::take(&mut self.misspelt);
+        strangers.extend(self.provider.iter_mut().flat_map(|draft| draft.take_strangers()));
+        strangers
     }
 
     /// Everything that was gathered.

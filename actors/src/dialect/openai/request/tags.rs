@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::{
     fault::{self, Path},
     json::{self, Kind, Object},
+    resembling::field_meant_in_metadata,
     routing::{Reserved, Routing},
 };
 use crate::domain::{Invalid, Source};
@@ -35,7 +36,14 @@ pub(super) fn read(raw: &RawValue, path: &Path<'_>, routing: &mut Routing) -> Re
     let mut tags = Vec::new();
     for member in object.iter() {
         match Reserved::named(&member.name) {
-            None => tags.push((member.name.clone().into_owned(), tag(member.value))),
+            None => {
+                // An object is no tag that a client would choose, and the restrictions in it lapse.
+                let is_provider = member.name == "provider" && Kind::of(member.value) == Kind::Object;
+                if is_provider || field_meant_in_metadata(&member.name).is_some() {
+                    routing.note_misspelt(&path.member(&member.name));
+                }
+                tags.push((member.name.clone().into_owned(), tag(member.value)));
+            }
             Some(name) => {
                 if let Some(raw) = json::given(member.value) {
                     routing.read(name, raw, &path.member(&member.name), Source::Metadata)?;

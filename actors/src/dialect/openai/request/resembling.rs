@@ -1,0 +1,94 @@
+//! Names that are no routing fields and were probably meant as such.
+//!
+//! In `metadata` an unknown name is the client's own tag, at the top level it may be a field of some provider: neither can
+//! be refused. But a restriction that lapses because of a slip of the finger should be told.
+
+use crate::domain::letters_apart;
+
+/// Every routing field that may stand in `metadata`, in `extra_body` and at the top level.
+pub(super) const EVERYWHERE: [&str; 10] = [
+    "objective",
+    "allowed_models",
+    "blocked_models",
+    "provider_policy",
+    "max_cost_per_1k_tokens",
+    "max_cost",
+    "weights",
+    "preferred_max_latency",
+    "preferred_min_throughput",
+    "top_n",
+];
+/// Those that may stand at the top level and in `extra_body` besides.
+const OUTSIDE_METADATA: [&str; 6] = ["provider", "models", "plugins", "route_seed", "why_not", "what_if"];
+/// Slips of the finger up to which a name is taken for a misspelling.
+const MOST_SLIPS: usize = 2;
+
+/// The field of `metadata` that the unknown `name` was probably meant to be.
+#[must_use]
+pub fn field_meant_in_metadata(name: &str) -> Option<&'static str> {
+    nearest(name, &EVERYWHERE)
+}
+
+/// The field of the top level that the unknown `name` was probably meant to be.
+#[must_use]
+pub fn field_meant_at_top_level(name: &str) -> Option<&'static str> {
+    nearest(name, &EVERYWHERE).or_else(|| nearest(name, &OUTSIDE_METADATA))
+}
+
+/// The nearest of `fields` within two slips; fewer for a short name, of which a third of the letters must be right. Case,
+/// hyphens and underscores do not count: `allowedModels` is `allowed_models`.
+fn nearest(name: &str, fields: &[&'static str]) -> Option<&'static str> {
+    let separates = |byte: u8| matches!(byte, b'_' | b'-');
+    let letters = |text: &str| text.bytes().filter(|byte| !separates(*byte)).count();
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || separates(byte));
+    let count = letters(name);
+    let most = MOST_SLIPS.min((count / 3).max(1));
+    let slips = |field: &'static str| {
+        let comparable = is_plain && count.abs_diff(letters(field)) <= most;
+        let bare = |text: &str| text.replace(['_', '-'], "");
+        let apart = comparable.then(|| letters_apart(&bare(name), &bare(field))).flatten()?;
+        (apart <= most).then_some((apart, field))
+    };
+    fields.iter().filter_map(|field| slips(field)).min_by_key(|(apart, _)| *apart).map(|(_, field)| field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::routing::Reserved, *};
+
+    #[test]
+    fn slips_of_the_finger_are_traced_to_the_field_that_was_meant() {
+        for (name, meant) in [
+            ("objektive", "objective"),
+            ("Objective", "objective"),
+            ("allowed_model", "allowed_models"),
+            ("allowedModels", "allowed_models"),
+            ("block_models", "blocked_models"),
+            ("maxCostPer1kTokens", "max_cost_per_1k_tokens"),
+            ("max-cost", "max_cost"),
+            ("topn", "top_n"),
+            ("weigths", "weights"),
+        ] {
+            assert_eq!(field_meant_in_metadata(name), Some(meant), "{name}");
+            assert_eq!(field_meant_at_top_level(name), Some(meant), "{name}");
+        }
+        assert_eq!(field_meant_at_top_level("providers"), Some("provider"));
+        assert_eq!(field_meant_in_metadata("providers"), None, "a tag");
+    }
+
+    #[test]
+    fn ordinary_tags_and_fields_of_providers_are_no_misspellings() {
+        for name in ["team", "topic", "region", "customer", "trace_id", "max_price_note", "objective\n", "", "größe"]
+        {
+            assert_eq!(field_meant_in_metadata(name), None, "{name}");
+        }
+        for name in ["prompt_cache", "safe_prompt", "num_ctx", "keep_alive", "guided_json"] {
+            assert_eq!(field_meant_at_top_level(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_reserved_name_is_among_those_that_may_be_meant() {
+        assert!(EVERYWHERE.iter().all(|name| Reserved::named(name).is_some()));
+    }
+}
