@@ -26,7 +26,7 @@ use crate::{
     config::LimitsConfig,
     error::{ApiError, Limit, Overload},
     keys::Caller,
-    load::{Load, Shed},
+    load::{Load, Room, Share, Shed},
 };
 
 type KeyLimiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
@@ -48,6 +48,7 @@ struct KeyLimits {
     owner: u64,
     rate: Option<Arc<Rate<KeyLimiter>>>,
     places: Places,
+    share: Arc<Share>,
 }
 
 /// A request rate, with what has been spent of it.
@@ -93,13 +94,14 @@ impl Admission {
     ) -> Admission {
         let rate = limits.requests_per_minute.and_then(NonZeroU32::new);
         let direct = |rate| RateLimiter::direct(Quota::per_minute(rate));
+        let load = Load::carried(Room::of(limits), before.map(|before| &before.load));
         let known = |owner| before?.keys.iter().find(|limits: &&KeyLimits| limits.owner == owner);
         Admission {
             global_rate: Rate::carried(rate, before.and_then(|before| before.global_rate.as_ref()), direct),
             global_places: Places::carried(limits.concurrency, before.map(|before| &before.global_places)),
-            keys: callers.map(|caller| KeyLimits::new(caller, known(caller.owner))).collect(),
+            keys: callers.map(|caller| KeyLimits::new(caller, &load, known(caller.owner))).collect(),
             clock: before.map_or_else(DefaultClock::default, |before| before.clock.clone()),
-            load: Load::carried(limits.buffered_bytes, before.map(|before| &before.load)),
+            load,
         }
     }
 
@@ -107,6 +109,14 @@ impl Admission {
     #[must_use]
     pub fn load(&self) -> &Arc<Load> {
         &self.load
+    }
+
+    /// Where the bytes are counted that a caller's requests and answers take.
+    ///
+    /// # Errors
+    /// For a caller of another configuration: none.
+    pub fn share(&self, caller: &Caller) -> Result<Arc<Share>, ApiError> {
+        self.keys.get(caller.position).map(|key| Arc::clone(&key.share)).ok_or_else(ApiError::internal)
     }
 
     /// Lets a call in, or says why not and for how long.
@@ -159,13 +169,14 @@ impl Admission {
 }
 
 impl KeyLimits {
-    fn new(caller: &Caller, before: Option<&KeyLimits>) -> KeyLimits {
+    fn new(caller: &Caller, load: &Arc<Load>, before: Option<&KeyLimits>) -> KeyLimits {
         let rate = caller.key.requests_per_minute.and_then(NonZeroU32::new);
         let informed = |rate| RateLimiter::direct(Quota::per_minute(rate)).with_middleware();
         KeyLimits {
             owner: caller.owner,
             rate: Rate::carried(rate, before.and_then(|before| before.rate.as_ref()), informed),
             places: Places::carried(caller.key.concurrency, before.map(|before| &before.places)),
+            share: before.map_or_else(|| Share::of(load), |before| Arc::clone(&before.share)),
         }
     }
 

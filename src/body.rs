@@ -1,12 +1,9 @@
 //! Request bodies: declared to be JSON, no larger than the limit, here in time; only then are they read on.
 //!
-//! Every byte is counted in [`Load`] before it is kept, so that no number of clients can make the gateway hold more
+//! Every byte is counted in the caller's [`Share`] before it is kept, so that no number of clients can make the gateway hold more
 //! than it may.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use actix_web::{
     HttpRequest,
@@ -18,15 +15,12 @@ use futures_util::StreamExt as _;
 
 use crate::{
     config::BodyPace,
-    error::{ApiError, Overload},
-    load::{HeldBody, Load, Shed},
+    error::ApiError,
+    load::{Held, Share},
 };
 
 /// Room made at once for a body that announces its length; a larger one has to come before it gets more.
 const MOST_AT_ONCE: usize = 1024 * 1024;
-
-/// What a client that is refused for want of room is told to wait.
-const ROOM_WAIT: Duration = Duration::from_secs(1);
 
 /// The bounds a body is read under.
 #[derive(Debug, Clone)]
@@ -35,8 +29,8 @@ pub struct BodyLimits {
     pub bytes: usize,
     /// How fast it must come.
     pub pace: BodyPace,
-    /// Where its bytes are counted, together with those of everybody else.
-    pub load: Arc<Load>,
+    /// Where its bytes are counted, together with everything else of its caller's.
+    pub share: Arc<Share>,
 }
 
 /// Reads the whole body of a JSON call. The bytes count as buffered until the last slice of them is dropped.
@@ -50,10 +44,10 @@ pub struct BodyLimits {
 pub async fn read_json(request: &HttpRequest, payload: web::Payload, limits: BodyLimits) -> Result<Bytes, ApiError> {
     check_head(request.headers(), limits.bytes)?;
     let announced = announced_length(request.headers()).unwrap_or_default();
-    if !limits.load.has_room(announced) {
-        return Err(no_room(&limits.load));
-    }
-    Reading { payload, begun: Instant::now(), announced, received: 0, count: limits.load.body(), limits }.whole().await
+    limits.share.has_room(announced).map_err(|full| limits.share.refuse(full))?;
+    Reading { payload, begun: Instant::now(), announced, received: 0, count: limits.share.count(), limits }
+        .whole()
+        .await
 }
 
 /// What a head says of its body that nobody has to read for it to be refused.
@@ -76,13 +70,13 @@ struct Reading {
     /// Bytes the head promises; 0 where it says nothing.
     announced: usize,
     received: usize,
-    count: HeldBody,
+    count: Held,
 }
 
 impl Reading {
     async fn whole(mut self) -> Result<Bytes, ApiError> {
         let Some(first) = self.piece().await? else { return Ok(Bytes::new()) };
-        let Some(second) = self.piece().await? else { return Ok(self.count.hold(first)) };
+        let Some(second) = self.piece().await? else { return Ok(self.count.body(first)) };
         let known = first.len() + second.len();
         let mut whole = BytesMut::with_capacity(self.announced.min(MOST_AT_ONCE).max(known));
         whole.extend_from_slice(&first);
@@ -92,7 +86,7 @@ impl Reading {
         while let Some(piece) = self.piece().await? {
             whole.extend_from_slice(&piece);
         }
-        Ok(self.count.hold(whole.freeze()))
+        Ok(self.count.body(whole.freeze()))
     }
 
     /// The next piece, counted.
@@ -105,16 +99,9 @@ impl Reading {
         if self.received > self.limits.bytes {
             return Err(ApiError::body_too_large(self.limits.bytes));
         }
-        if !self.count.grow(piece.len()) {
-            return Err(no_room(&self.limits.load));
-        }
+        self.count.grow_body(piece.len()).map_err(|full| self.limits.share.refuse(full))?;
         Ok(Some(piece))
     }
-}
-
-fn no_room(load: &Load) -> ApiError {
-    load.shed(Shed::BufferedBytes);
-    ApiError::overloaded(Overload::BufferedBytes, ROOM_WAIT)
 }
 
 fn announced_length(headers: &HeaderMap) -> Option<usize> {

@@ -32,6 +32,7 @@ use crate::{
     clock,
     error::ApiError,
     gateway::Worker,
+    load::{Full, Held},
     refusal::{self, Asker},
     upstream::UpstreamError,
 };
@@ -64,18 +65,19 @@ impl Work {
         }
     }
 
-    /// The client's answer, made from a whole upstream one.
+    /// The client's answer, made from a whole upstream one, unless there is no room for what it takes beyond `held`.
     async fn rewrite(
         &self,
         body: &Bytes,
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,
-    ) -> Result<Answer, UpstreamError> {
+        held: &mut Held,
+    ) -> Result<Result<Answer, Full>, UpstreamError> {
         match self {
-            Work::Chat(_) => Ok(rewrite_answer(body, context)?),
+            Work::Chat(_) => Ok(Ok(rewrite_answer(body, context)?)),
             // Boxed: its waiting would make the future of every chat larger.
-            Work::Image(work) => Box::pin(work.rewrite(body, context, target, bounds)).await,
+            Work::Image(work) => Box::pin(work.rewrite(body, context, target, bounds, held)).await,
         }
     }
 

@@ -140,8 +140,10 @@ pub enum Overload {
     RequestsInFlight,
     /// All keys together sent as many requests per minute as the gateway takes.
     RequestRate,
-    /// As many bytes of request bodies are held as the gateway may hold.
+    /// As many bytes of requests and answers are held as the gateway may hold.
     BufferedBytes,
+    /// As many of them belong to this key as may belong to one.
+    BufferedBytesOfKey,
     /// Previews, explanations and replays wait for each other.
     Analyses,
     /// The process is about to leave.
@@ -305,6 +307,17 @@ impl ApiError {
             .with_header(header::ALLOW, HeaderValue::from_static(allowed))
     }
 
+    /// 421: the request names a host that the listener does not answer to; `hosts` is the key that lists more.
+    #[must_use]
+    pub fn misdirected(hosts: &str) -> ApiError {
+        let message = format!(
+            "This gateway listens on this machine only and does not answer to the host that this request names. Call it \
+             as localhost or by a loopback address, or add the host to {hosts}."
+        );
+        let status = StatusCode::MISDIRECTED_REQUEST;
+        ApiError::new(status, Kind::InvalidRequest, "invalid_request", message).because("host_not_allowed")
+    }
+
     /// 408: the body did not arrive in time.
     #[must_use]
     pub fn slow_body() -> ApiError {
@@ -385,7 +398,12 @@ impl ApiError {
         let (reason, message) = match by {
             Overload::RequestsInFlight => ("overloaded", "The gateway is at its limit of requests in flight."),
             Overload::RequestRate => ("overloaded", "The gateway is at its limit of requests per minute."),
-            Overload::BufferedBytes => ("overloaded", "The gateway holds as many request bodies as it has room for."),
+            Overload::BufferedBytes => {
+                ("overloaded", "The gateway holds as many bytes of requests and answers as it has room for.")
+            }
+            Overload::BufferedBytesOfKey => {
+                ("overloaded", "This API key's requests and unread answers take as much room as one key may have.")
+            }
             Overload::Analyses => ("overloaded", "Too many previews, explanations and replays wait at the moment."),
             Overload::Draining => ("draining", "The gateway is shutting down."),
             Overload::EndpointsBusy => {

@@ -79,7 +79,8 @@ impl Gauges {
             ledger_records: make.gauge("ledger_records", "Generations in the ledger")?,
             dropped_events: make.gauge("dropped_events", "Statistics events dropped because a tray was full")?,
             dropped_records: make.gauge("dropped_records", "Records of generations dropped because a tray was full")?,
-            body_bytes: make.gauge("buffered_body_bytes", "Bytes that request bodies count for, three times each")?,
+            body_bytes: make
+                .gauge("buffered_body_bytes", "Bytes that request bodies, three times each, and answers count for")?,
             connections: make.gauge("client_connections", "Client connections")?,
             shed: make.gauges("shed_requests", shed, &["reason"])?,
         })
@@ -147,7 +148,7 @@ impl Metrics {
         self.gauges.in_flight.set(i64::from(standing.in_flight));
         self.gauges.dropped_events.set(i64::try_from(standing.dropped_events).unwrap_or(i64::MAX));
         self.gauges.dropped_records.set(i64::try_from(standing.dropped_records).unwrap_or(i64::MAX));
-        self.gauges.body_bytes.set(gauged(standing.load.body_bytes));
+        self.gauges.body_bytes.set(gauged(standing.load.held_bytes));
         self.gauges.connections.set(gauged(standing.load.connections));
         for (why, count) in standing.load.shed {
             self.gauges.shed.with_label_values(&[why.as_str()]).set(i64::try_from(count).unwrap_or(i64::MAX));

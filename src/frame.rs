@@ -1,5 +1,5 @@
 //! What stands around every call: its request id, its path put in order, errors in the one body
-//! shape, panics caught, heads that are too large refused, and the count of what was answered.
+//! shape, panics caught, heads that are too large or name another host refused, and the count of what was answered.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
@@ -24,6 +24,7 @@ use crate::{
     error::ApiError,
     events,
     gateway::{Desk, Shared},
+    host,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -86,11 +87,14 @@ pub async fn frame<B: MessageBody + 'static>(
     let endless = request.headers().contains_key(header::TRANSFER_ENCODING);
     let worker = request.app_data::<LocalData<Desk>>().map(|desk| desk.worker());
     let most = worker.as_ref().map_or(usize::MAX, |worker| worker.setup.config.limits.max_header_bytes);
+    let misdirected = host::check(&request, worker.as_ref().map(|worker| &worker.setup.config)).err();
     let shared = worker.as_ref().map(|worker| Arc::clone(&worker.shared));
     if let Some(worker) = worker {
         request.extensions_mut().insert(worker);
     }
-    let answered = if head_bytes(&request) > most {
+    let answered = if let Some(error) = misdirected {
+        Ok(request.into_response(error.naming(id.as_str()).respond()))
+    } else if head_bytes(&request) > most {
         Ok(request.into_response(ApiError::headers_too_large(most).naming(id.as_str()).respond()))
     } else {
         pass(request, next, &id, shared.as_ref()).await

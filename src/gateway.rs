@@ -24,6 +24,7 @@ use pointsman_actors::{
 use crate::{
     analysis::Analyses,
     budget::Budgets,
+    config::Key,
     control::{self, Control},
     drain::Drain,
     error::ApiError,
@@ -61,6 +62,8 @@ pub struct Shared {
     pub reloads: Reloads,
     /// The file that the statistics are kept in, if they are.
     pub memory: Option<Arc<Memory>>,
+    /// The administrator's key that this start made; its text is known to whoever read the greeting.
+    pub of_this_start: Option<Key>,
     /// When the process leaves.
     pub drain: Drain,
 }

@@ -16,8 +16,9 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     clock,
-    config::{AuthMode, Key, Scope},
+    config::{AuthMode, Config, Key, Scope, digest_of, to_hex},
     error::{ApiError, KeyFault},
+    secret::Secret,
 };
 
 /// Every key the configuration knows.
@@ -121,18 +122,21 @@ impl Caller {
 }
 
 impl KeyTable {
-    /// The table of `keys`; those that `before` knows go on living.
+    /// The table of the keys of `config`; those that `before` knows go on living. While none of them is an
+    /// administrator's, the one `of_this_start` is in force too.
     #[must_use]
-    pub fn new(mode: AuthMode, keys: &[Key], before: Option<&KeyTable>) -> KeyTable {
-        let callers = keys.iter().enumerate().map(|(position, key)| {
+    pub fn new(config: &Config, of_this_start: Option<&Key>, before: Option<&KeyTable>) -> KeyTable {
+        let keys = config.keys.iter().chain(of_this_start.filter(|_| !names_administrator(config)));
+        let callers = keys.enumerate().map(|(position, key)| {
             let known = before.and_then(|before| before.keys.get(&key.sha256));
             let life = known.map_or_else(Arc::default, |known| Arc::clone(&known.life));
             let caller = Caller { position, owner: owner(&key.sha256), key: key.clone(), life };
             (key.sha256, Arc::new(caller))
         });
         let life = before.map_or_else(Arc::default, |before| Arc::clone(&before.anonymous.life));
+        let keys: HashMap<_, _> = callers.collect();
         let anonymous = Caller { position: keys.len(), owner: 0, key: Key::anonymous(), life };
-        KeyTable { mode, keys: callers.collect(), anonymous: Arc::new(anonymous) }
+        KeyTable { mode: config.auth.mode, keys, anonymous: Arc::new(anonymous) }
     }
 
     /// Every caller there can be, in the order of their positions.
@@ -140,6 +144,12 @@ impl KeyTable {
         let mut callers: Vec<&Caller> = self.keys.values().map(Arc::as_ref).collect();
         callers.sort_unstable_by_key(|caller| caller.position);
         callers.into_iter().chain([&*self.anonymous])
+    }
+
+    /// Whether this is what every caller is where nobody needs a key.
+    #[must_use]
+    pub fn is_anonymous(&self, caller: &Caller) -> bool {
+        caller.position == self.anonymous.position
     }
 
     /// Whose request this is, by its headers.
@@ -176,6 +186,20 @@ impl KeyTable {
         }
         Ok(Arc::clone(caller))
     }
+}
+
+/// A new administrator's key, good until the process ends: its text, to be shown once, and what is kept of it.
+#[must_use]
+pub fn administrator_of_this_start() -> (Secret, Key) {
+    let text = Secret::new(format!("sk-pointsman-v1-{}", to_hex(&rand::random::<[u8; 32]>())));
+    let key = Key::of_this_start(digest_of(text.expose()));
+    (text, key)
+}
+
+/// Whether a key of the configuration has the scope `admin`, also one that is disabled: that was somebody's decision.
+#[must_use]
+pub fn names_administrator(config: &Config) -> bool {
+    config.keys.iter().any(|key| key.scopes.contains(&Scope::Admin))
 }
 
 /// A name for the owner's records that does not give the digest away.

@@ -25,6 +25,7 @@ mod expectation;
 mod frame;
 mod framing;
 mod gateway;
+mod host;
 mod images;
 mod intent;
 mod keys;

@@ -1,7 +1,10 @@
-//! What the gateway carries right now, and what it turned away: bytes of request bodies, client connections, refusals.
+//! What the gateway carries right now, and what it turned away: bytes of requests and answers, client connections,
+//! refusals.
 //!
-//! Only counting; who is refused is decided by `admission` and `body`. Everything is shared by all workers,
-//! and whatever is counted in is a guard that counts itself out.
+//! Only counting; who is refused is decided by `admission`, `body` and `dispatch`. Everything is shared by all workers,
+//! and whatever is counted in is a guard that counts itself out. How bytes are shared out among keys stands in `share`.
+
+mod share;
 
 use std::{
     sync::{
@@ -11,10 +14,10 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use pointsman_actors::domain::Tick;
 
-use crate::{clock, config::COPIES_OF_A_BODY};
+pub use self::share::{Full, Held, Pieces, Room, Share};
+use crate::clock;
 
 /// How long after a refusal the gateway still says that it sheds load.
 const SHEDDING: Duration = Duration::from_secs(5);
@@ -22,8 +25,10 @@ const SHEDDING: Duration = Duration::from_secs(5);
 /// The counters, one set per process.
 #[derive(Debug)]
 pub struct Load {
-    body_bytes: AtomicUsize,
-    most_body_bytes: AtomicUsize,
+    held_bytes: AtomicUsize,
+    most_bytes: AtomicUsize,
+    /// What any key may hold, as long as there is room at all.
+    least_share: AtomicUsize,
     connections: AtomicUsize,
     /// Refusals, by [`Shed`].
     shed: [AtomicU64; Shed::ALL.len()],
@@ -38,7 +43,7 @@ pub enum Shed {
     InFlight,
     /// All keys together sent as many requests per minute as it takes.
     RequestRate,
-    /// It holds as many bytes of request bodies as it may.
+    /// It holds as many bytes of requests and answers as it may, or as it may for one key.
     BufferedBytes,
 }
 
@@ -58,12 +63,13 @@ impl Shed {
 }
 
 impl Load {
-    /// Nothing carried yet; request bodies may take up to `most_body_bytes` in all their copies.
+    /// Nothing carried yet; requests and answers may take so much in all their copies.
     #[must_use]
-    pub fn new(most_body_bytes: usize) -> Arc<Load> {
+    pub fn new(room: Room) -> Arc<Load> {
         Arc::new(Load {
-            body_bytes: AtomicUsize::new(0),
-            most_body_bytes: AtomicUsize::new(most_body_bytes),
+            held_bytes: AtomicUsize::new(0),
+            most_bytes: AtomicUsize::new(room.most),
+            least_share: AtomicUsize::new(room.least_share),
             connections: AtomicUsize::new(0),
             shed: Default::default(),
             last_shed: AtomicU64::new(0),
@@ -72,23 +78,11 @@ impl Load {
 
     /// The same counters under another configuration; fresh ones where there are none.
     #[must_use]
-    pub fn carried(most_body_bytes: usize, before: Option<&Arc<Load>>) -> Arc<Load> {
-        let Some(before) = before else { return Load::new(most_body_bytes) };
-        before.most_body_bytes.store(most_body_bytes, Ordering::Relaxed);
+    pub fn carried(room: Room, before: Option<&Arc<Load>>) -> Arc<Load> {
+        let Some(before) = before else { return Load::new(room) };
+        before.most_bytes.store(room.most, Ordering::Relaxed);
+        before.least_share.store(room.least_share, Ordering::Relaxed);
         Arc::clone(before)
-    }
-
-    /// Whether a body of `bytes` could be held right now, if nobody else came.
-    #[must_use]
-    pub fn has_room(&self, bytes: usize) -> bool {
-        let held = self.body_bytes.load(Ordering::Relaxed);
-        held.saturating_add(bytes.saturating_mul(COPIES_OF_A_BODY)) <= self.most_body_bytes.load(Ordering::Relaxed)
-    }
-
-    /// The count of one body, at zero.
-    #[must_use]
-    pub fn body(self: &Arc<Load>) -> HeldBody {
-        HeldBody { load: Arc::clone(self), counted: 0 }
     }
 
     /// Counts a client connection as long as the guard lives.
@@ -111,7 +105,7 @@ impl Load {
     pub fn read(&self) -> LoadReading {
         let last = self.last_shed.load(Ordering::Relaxed);
         LoadReading {
-            body_bytes: self.body_bytes.load(Ordering::Relaxed),
+            held_bytes: self.held_bytes.load(Ordering::Relaxed),
             connections: self.connections.load(Ordering::Relaxed),
             shed: Shed::ALL
                 .map(|why| (why, self.shed.get(why as usize).map_or(0, |count| count.load(Ordering::Relaxed)))),
@@ -123,59 +117,14 @@ impl Load {
 /// How things stood at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadReading {
-    /// Bytes that request bodies count for.
-    pub body_bytes: usize,
+    /// Bytes that requests and answers count for.
+    pub held_bytes: usize,
     /// Client connections.
     pub connections: usize,
     /// Calls turned away since the start.
     pub shed: [(Shed, u64); Shed::ALL.len()],
     /// Whether a call was turned away in the last few seconds.
     pub shedding: bool,
-}
-
-/// The bytes of one body, counted before they are buffered. Counted out again when dropped.
-#[derive(Debug)]
-pub struct HeldBody {
-    load: Arc<Load>,
-    counted: usize,
-}
-
-impl HeldBody {
-    /// Counts `bytes` more, unless that is more than may be held.
-    #[must_use]
-    pub fn grow(&mut self, bytes: usize) -> bool {
-        let more = bytes.saturating_mul(COPIES_OF_A_BODY);
-        let held = self.load.body_bytes.fetch_add(more, Ordering::Relaxed);
-        if held.saturating_add(more) > self.load.most_body_bytes.load(Ordering::Relaxed) {
-            self.load.body_bytes.fetch_sub(more, Ordering::Relaxed);
-            return false;
-        }
-        self.counted += more;
-        true
-    }
-
-    /// The same bytes, which count until their last slice is dropped.
-    #[must_use]
-    pub fn hold(self, body: Bytes) -> Bytes {
-        if body.is_empty() { body } else { Bytes::from_owner(Held { body, _count: self }) }
-    }
-}
-
-impl Drop for HeldBody {
-    fn drop(&mut self) {
-        self.load.body_bytes.fetch_sub(self.counted, Ordering::Relaxed);
-    }
-}
-
-struct Held {
-    body: Bytes,
-    _count: HeldBody,
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.body
-    }
 }
 
 /// A client connection.
@@ -193,41 +142,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_counts_three_times_until_its_last_slice_is_gone() {
-        let load = Load::new(30);
-        let mut first = load.body();
-        assert!(first.grow(6) && first.grow(2));
-        assert!(load.has_room(2) && !load.has_room(3));
-        let mut second = load.body();
-        assert!(!second.grow(3), "32 of 30");
-        assert!(second.grow(2));
-        assert_eq!(load.read().body_bytes, 30);
-
-        let body = first.hold(Bytes::from_static(b"12345678"));
-        let slice = body.slice(2..4);
-        drop((body, second));
-        assert_eq!(load.read().body_bytes, 24);
-        drop(slice);
-        assert_eq!(load.read().body_bytes, 0);
-    }
-
-    #[test]
-    fn a_refused_growth_leaves_nothing_behind() {
-        let load = Load::new(9);
-        let mut body = load.body();
-        assert!(body.grow(1));
-        for _ in 0..10 {
-            assert!(!body.grow(usize::MAX) && !body.grow(3));
-        }
-        assert_eq!(load.read().body_bytes, 3);
-        drop(body);
-        assert_eq!(load.read().body_bytes, 0);
-    }
-
-    #[test]
     fn connections_and_refusals_are_counted() {
         clock::start();
-        let load = Load::new(1);
+        let load = Load::new(Room { most: 1, least_share: 1 });
         let open = [load.connection(), load.connection()];
         assert_eq!((load.read().connections, load.read().shedding), (2, false));
         drop(open);

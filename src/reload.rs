@@ -2,8 +2,9 @@
 //!
 //! Everything that can go wrong is tried out beside what runs; then one pointer is swapped. Requests that came before
 //! end under the setup they began with, requests that come after begin under the new one, and none sees two. `watch`
-//! notices that files changed, `standing` is what pages tell about it.
+//! notices that files changed, `quiet` waits until they are whole, `standing` is what pages tell about it.
 
+mod quiet;
 pub(crate) mod watch;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
@@ -27,6 +28,9 @@ pub use crate::standing::{Cause, Outcome, Reload};
 /// How long the owner of the statistics may take to go over to another catalog.
 const ADOPT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Times that files which change while they are read are read again.
+const MOST_READINGS: u32 = 5;
+
 /// What is told where our own work panicked: the message itself went to the log.
 const PANICKED: &str = "the gateway failed to prepare it; its panic is in the log before this";
 
@@ -35,8 +39,8 @@ const PANICKED: &str = "the gateway failed to prepare it; its panic is in the lo
 pub enum AdoptError {
     /// It cannot be put to work.
     Impossible(SetupError),
-    /// It would be safe only after a restart.
-    Unsafe(String),
+    /// It would be safe only after a restart, or lets in everybody or nobody without saying that this is meant.
+    Unsafe(Vec<String>),
     /// The owner of the statistics did not answer.
     Silent,
     /// Preparing it panicked.
@@ -47,7 +51,7 @@ impl fmt::Display for AdoptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AdoptError::Impossible(error) => error.fmt(f),
-            AdoptError::Unsafe(why) => f.write_str(why),
+            AdoptError::Unsafe(why) => f.write_str(&why.join("; ")),
             AdoptError::Silent => f.write_str("the owner of the statistics did not answer; try again"),
             AdoptError::Broke => f.write_str(PANICKED),
         }
@@ -62,7 +66,7 @@ impl std::error::Error for AdoptError {}
 pub(crate) async fn reload(shared: &Shared, cause: Cause) -> (Reload, Vec<PathBuf>) {
     let _alone = shared.reloads.alone().await;
     let running = shared.setup.load_full();
-    let (read, files) = read(Arc::clone(&running)).await;
+    let (read, files) = read_when_quiet(&running).await;
     let (outcome, changes, pending) = match read.and_then(|loaded| follow(loaded, &running.config)) {
         Err(faults) => (Outcome::Refused(faults), Vec::new(), Vec::new()),
         Ok((loaded, pending)) if loaded.config == running.config => (Outcome::Unchanged, Vec::new(), pending),
@@ -81,6 +85,29 @@ pub(crate) async fn reload(shared: &Shared, cause: Cause) -> (Reload, Vec<PathBu
     (reload, files)
 }
 
+/// Reads it once its files are left alone, and again where one of them changed meanwhile.
+async fn read_when_quiet(running: &Arc<Setup>) -> (Result<Loaded, Vec<String>>, Vec<PathBuf>) {
+    let mut files = running.config.files();
+    let pause = running.config.reload.debounce.min(quiet::LONGEST_PAUSE);
+    let mut watched = quiet::Quiet::new(pause);
+    for _ in 0..MOST_READINGS {
+        if !watched.wait(&files).await {
+            break;
+        }
+        let (read, named) = read(Arc::clone(running)).await;
+        let known = named.iter().all(|file| files.contains(file));
+        if watched.is_still(&files).await && known {
+            return (read, named);
+        }
+        files = named;
+    }
+    let busy = format!(
+        "its files are still being written; they are read once they have been left alone for {} ms",
+        pause.as_millis()
+    );
+    (Err(vec![busy]), files)
+}
+
 /// Reads it on a thread that may wait for files: the configuration or its faults, and the files.
 async fn read(running: Arc<Setup>) -> (Result<Loaded, Vec<String>>, Vec<PathBuf>) {
     let given = "it was given to this gateway as text, and can only be replaced by its program";
@@ -95,7 +122,7 @@ async fn read(running: Arc<Setup>) -> (Result<Loaded, Vec<String>>, Vec<PathBuf>
 
 /// The configuration as it can follow the one that runs, and what it has to leave to a restart.
 fn follow(mut loaded: Loaded, running: &Config) -> Result<(Loaded, Vec<Pending>), Vec<String>> {
-    let pending = loaded.config.follow(running).map_err(|why| vec![why])?;
+    let pending = loaded.config.follow(running)?;
     Ok((loaded, pending))
 }
 
@@ -144,7 +171,7 @@ async fn adopt_alone(shared: &Shared, loaded: Loaded) -> Result<u64, AdoptError>
     let published = provider_health::adopt(&health, Arc::clone(&catalog), policy, live, ADOPT_TIMEOUT).await;
     let published = published.map_err(|Unadopted| AdoptError::Silent)?;
     let ledger = draft.config.ledger.clone();
-    shared.setup.store(Arc::new(draft.adopt(published, Some(&before))));
+    shared.setup.store(Arc::new(draft.adopt(published, shared.of_this_start.as_ref(), Some(&before))));
     shared.control.catalog().do_send(ReplaceCatalog(catalog));
     shared.control.ledger().do_send(SetBounds { capacity: ledger.capacity, max_age: ledger.max_age });
     in_force(shared, version);

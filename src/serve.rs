@@ -65,8 +65,8 @@ pub async fn serve(config: impl Into<Loaded>) -> Result<(), ServeError> {
     // Listened for before anybody is told that we are here: who stops us then must not kill us.
     let mut signals = Signals::listen();
     raise_descriptor_limit();
-    let server = Server::bind(config).await?;
-    greet(&server);
+    let mut server = Server::bind(config).await?;
+    greet(&mut server);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
     let (urge, urged) = oneshot::channel();
     actix_rt::spawn(reload_on_request(signals.hangup.take(), gateway.clone()));
@@ -172,7 +172,8 @@ impl Signals {
 }
 
 /// Tells on stdout what a stranger needs for a first call. A closed stdout is not a reason to stop.
-fn greet(server: &Server) {
-    let text = greeting::text(&server.gateway().setup().config, &server.address().to_string(), server.admin_address());
+fn greet(server: &mut Server) {
+    let administration = greeting::Administration { address: server.admin_address(), key: server.take_admin_key() };
+    let text = greeting::text(&server.gateway().setup().config, &server.address().to_string(), &administration);
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

@@ -36,17 +36,20 @@ use crate::{
     analysis::Analyses,
     budget::Budgets,
     clock,
-    config::{AdminConfig, Config, Loaded, MemoryConfig, RoutingConfig},
+    config::{AdminConfig, Config, Key, Loaded, MemoryConfig, RoutingConfig},
     control::{Control, Keeping},
     drain::Drain,
     events::Metrics,
     gateway::{Desk, Shared},
+    host::Listener,
     images::ImageFiles,
     intent::Intents,
+    keys,
     listener::{self, Door},
     memory::Memory,
     reload::{self, AdoptError, Cause, Reload},
     routes,
+    secret::Secret,
     setup::{Draft, Setup, SetupError},
     standing::Reloads,
     watchdog,
@@ -117,16 +120,21 @@ impl Gateway {
     /// # Errors
     /// When a provider's TLS settings or the simulation fail.
     pub async fn start(config: impl Into<Loaded>) -> Result<Gateway, StartError> {
+        Gateway::start_with(config.into(), None).await
+    }
+
+    /// The same, with the administrator's key that this start made.
+    async fn start_with(loaded: Loaded, of_this_start: Option<Key>) -> Result<Gateway, StartError> {
         clock::start();
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
-        let draft = Draft::new(config.into(), 1, None)?;
+        let draft = Draft::new(loaded, 1, None)?;
         // Nothing fails from here on: a thread that was started would stay. Simulated providers stop when dropped.
         let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
         let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
         log::info!("routing seed {seed}, instance {instance}");
         let seeds = Seeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
-        let shared = Arc::new(shared(draft, metrics, seeds, &arbiter));
+        let shared = Arc::new(shared(draft, of_this_start, metrics, seeds, &arbiter));
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
@@ -228,14 +236,14 @@ impl Gateway {
 }
 
 /// What all parts share, with the control actors on `arbiter` at work.
-fn shared(draft: Draft, metrics: Metrics, seeds: Seeds, arbiter: &Arbiter) -> Shared {
+fn shared(draft: Draft, of_this_start: Option<Key>, metrics: Metrics, seeds: Seeds, arbiter: &Arbiter) -> Shared {
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
     let memory = Memory::recall(&draft.config.routing.memory, &mut statistics);
     // Replicas with the same seed must not probe in step.
     let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
     let published = Arc::new(Published::new(statistics.snapshot(1), live));
-    let setup = draft.adopt(Arc::clone(&published), None);
+    let setup = draft.adopt(Arc::clone(&published), of_this_start.as_ref(), None);
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let store = MemoryStore::new(ledger.capacity, ledger.max_age);
     let place = memory.clone().map(|memory| memory as Arc<dyn Keep>);
@@ -253,6 +261,7 @@ fn shared(draft: Draft, metrics: Metrics, seeds: Seeds, arbiter: &Arbiter) -> Sh
         memory,
         drain: Drain::default(),
         reloads: Reloads::default(),
+        of_this_start,
         control,
     }
 }
@@ -262,6 +271,7 @@ pub struct Server {
     gateway: Gateway,
     address: SocketAddr,
     admin_address: Option<SocketAddr>,
+    admin_key: Option<Secret>,
     serving: HttpServing,
     admin: Option<HttpServing>,
     watching: Option<JoinHandle<()>>,
@@ -276,9 +286,10 @@ impl Server {
         // First, so that an address that is taken leaves nothing behind that runs.
         let loaded = config.into();
         let sockets = Sockets::listen(&loaded.config)?;
-        let gateway = Gateway::start(loaded).await?;
+        let (admin_key, of_this_start) = sockets.key_of_this_start(&loaded.config).unzip();
+        let gateway = Gateway::start_with(loaded, of_this_start).await?;
         match sockets.serve(&gateway) {
-            Ok(server) => Ok(server),
+            Ok(server) => Ok(Server { admin_key, ..server }),
             Err(error) => {
                 gateway.close().await;
                 Err(error)
@@ -290,6 +301,12 @@ impl Server {
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin_address
+    }
+
+    /// The administrator's key that this start made because the configuration names none: to be shown once, and kept
+    /// nowhere.
+    pub fn take_admin_key(&mut self) -> Option<Secret> {
+        self.admin_key.take()
     }
 
     /// Where it listens.
@@ -346,6 +363,12 @@ impl Sockets {
         Ok(Sockets { public, admin: listen_for_administrators(&config.admin)? })
     }
 
+    /// A key for whoever started it, where nobody else can administrate and only this machine reaches the listener.
+    fn key_of_this_start(&self, config: &Config) -> Option<(Secret, Key)> {
+        let wanted = self.admin.is_some() && config.admin.is_loopback() && !keys::names_administrator(config);
+        wanted.then(keys::administrator_of_this_start)
+    }
+
     fn serve(self, gateway: &Gateway) -> Result<Server, StartError> {
         let (setup, mounted) = (gateway.setup(), gateway.clone());
         let (config, encrypted) = (&setup.config, setup.config.tls.is_some());
@@ -355,7 +378,10 @@ impl Sockets {
             workers: config.server.workers.or_else(cores).map_or(1, NonZeroUsize::get),
             max_connections: config.server.max_connections,
             tls: encrypted,
-            mount: move |app: &mut ServiceConfig| routes::serve(app, &LocalData::new(mounted.desk())),
+            mount: move |app: &mut ServiceConfig| {
+                app.app_data(Listener::Public);
+                routes::serve(app, &LocalData::new(mounted.desk()));
+            },
         };
         let serving = public.open(listener, &gateway.shared).map_err(|error| StartError::Bind(address, error))?;
         // On loopback nobody listens in, and no certificate names it.
@@ -363,7 +389,7 @@ impl Sockets {
         let admin = self.admin.map(|socket| administer(socket, tls, gateway)).transpose()?;
         let (admin, admin_address) = admin.unzip();
         let watching = reload::watch::start(&gateway.shared);
-        Ok(Server { gateway: gateway.clone(), address, admin_address, serving, admin, watching })
+        Ok(Server { gateway: gateway.clone(), address, admin_address, admin_key: None, serving, admin, watching })
     }
 }
 
@@ -387,6 +413,7 @@ fn administer(
 ) -> Result<(HttpServing, SocketAddr), StartError> {
     let mounted = gateway.clone();
     let mount = move |app: &mut ServiceConfig| {
+        app.app_data(Listener::Admin);
         routes::serve_admin(app, &LocalData::new(mounted.desk_of(ADMIN_WORKER)));
     };
     let private = Door { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount };

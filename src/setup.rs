@@ -16,8 +16,9 @@ use pointsman_actors::{
 use crate::{
     admission::Admission,
     body::BodyLimits,
-    config::{Config, Loaded, Written},
-    keys::KeyTable,
+    config::{Config, Key, Loaded, Written},
+    error::ApiError,
+    keys::{Caller, KeyTable},
     permits::{Permits, Places},
     providers::{Callable, Providers},
     simulation::{self, Character, Running as SimulatedProvider},
@@ -56,13 +57,15 @@ struct Simulated {
 
 impl Setup {
     /// The bounds request bodies are read under.
-    #[must_use]
-    pub fn body_limits(&self) -> BodyLimits {
-        BodyLimits {
+    ///
+    /// # Errors
+    /// For a caller of another configuration: none.
+    pub fn body_limits(&self, caller: &Caller) -> Result<BodyLimits, ApiError> {
+        Ok(BodyLimits {
             bytes: self.config.limits.max_body_bytes,
             pace: self.config.timeouts.client_body,
-            load: Arc::clone(self.admission.load()),
-        }
+            share: self.admission.share(caller)?,
+        })
     }
 
     /// The simulated providers it plays.
@@ -129,7 +132,9 @@ impl Draft {
 
     /// Puts it together with what was published for it.
     #[must_use]
-    pub fn adopt(self, published: Arc<Published>, before: Option<&Setup>) -> Setup {
+    ///
+    /// `of_this_start` is the administrator's key that the start made, if it made one.
+    pub fn adopt(self, published: Arc<Published>, of_this_start: Option<&Key>, before: Option<&Setup>) -> Setup {
         for simulated in &self.simulation {
             let changed = before.and_then(|setup| setup.simulated(&simulated.character.slug));
             if changed.is_some_and(|known| known.character != simulated.character) {
@@ -137,7 +142,7 @@ impl Draft {
             }
         }
         let Draft { version, config, written, catalog, policy, providers, simulation } = self;
-        let keys = KeyTable::new(config.auth.mode, &config.keys, before.map(|setup| &setup.keys));
+        let keys = KeyTable::new(&config, of_this_start, before.map(|setup| &setup.keys));
         Setup {
             admission: Admission::new(&config.limits, keys.callers(), before.map(|setup| &setup.admission)),
             keys,

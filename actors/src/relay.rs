@@ -2,12 +2,14 @@
 //!
 //! It lives on the worker's own arbiter, reads [`Feed`]s, rewrites them with
 //! [`ChatStream`] and hands the bytes to a bounded channel that is the response
-//! body. It never opens a connection and never decides where to go: the feed does, and is dropped, with
+//! body (see [`waiting`]). It never opens a connection and never decides where to go: the feed does, and is dropped, with
 //! everything it holds, when the client leaves.
 //!
 //! Promises: a slow client slows the upstream ([`RelayLimits::buffer_bytes`]); silence is filled with
 //! comments; every stream ends with `[DONE]`, or visibly not at all ([`Aborted`]); the record of an ended
 //! stream is out before its last bytes are.
+
+mod waiting;
 
 use std::{
     cell::Cell,
@@ -21,15 +23,14 @@ use std::{
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, StreamHandler, WrapFuture};
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+pub use self::waiting::Account;
+use self::waiting::{Receiver, Refused, Sender, waiting};
 use crate::{
     dialect::{AnswerFault, ChatStream, Outcome, StreamError},
     domain::FailureKind,
 };
-
-/// What one upstream read gives at most, so that a limit in bytes can be told in writes.
-const READ_BYTES: usize = 8 * 1024;
 
 /// How long an ended upstream may take to close its body, so that its connection can be used again.
 const LINGER: Duration = Duration::from_millis(200);
@@ -94,13 +95,14 @@ pub enum Ending {
 /// The clocks and bounds of a relay.
 #[derive(Debug, Clone, Copy)]
 pub struct RelayLimits {
-    /// What may wait for a slow client before the relay stops reading upstream.
+    /// Bytes that may wait for a slow client before the relay stops reading upstream. A single event may be longer;
+    /// then it is all that waits.
     pub buffer_bytes: usize,
     /// Silence towards the client that is filled with a comment.
     pub keep_alive: Duration,
     /// Silence of the upstream's content that ends the stream; its comments do not count.
     pub idle: Duration,
-    /// How long the client may take nothing while the buffer is full.
+    /// How long the client may take nothing while there is no room for more.
     pub write_stall: Duration,
     /// When the request as a whole must have ended.
     pub deadline: Instant,
@@ -108,7 +110,7 @@ pub struct RelayLimits {
 
 /// What the client reads from. Dropping it tells the relay that the client left.
 pub struct RelayBody {
-    bytes: mpsc::Receiver<Bytes>,
+    bytes: Receiver,
     /// Set with the last bytes. A relay that ended otherwise left a torso, which must not look like a whole.
     whole: Rc<Cell<bool>>,
     _gone: oneshot::Sender<()>,
@@ -120,7 +122,7 @@ impl RelayBody {
     /// # Errors
     /// [`Aborted`], when the relay gave up before the end.
     pub fn poll_bytes(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
-        self.bytes.poll_recv(cx).map(|bytes| match bytes {
+        self.bytes.poll_piece(cx).map(|bytes| match bytes {
             Some(bytes) => Some(Ok(bytes)),
             None => (!self.whole.get()).then_some(Err(Aborted)),
         })
@@ -143,7 +145,7 @@ impl std::error::Error for Aborted {}
 pub struct Relay {
     limits: RelayLimits,
     /// Towards the client; `None` once the last byte was handed over.
-    client: Option<mpsc::Sender<Bytes>>,
+    client: Option<Sender>,
     /// `None` until the first feed, and after the end.
     stream: Option<Running>,
     then: Then,
@@ -169,10 +171,15 @@ enum Then {
 }
 
 impl Relay {
-    /// Starts a relay on this thread's arbiter and gives the response body it writes to. When `time_up` ends, so
-    /// does the stream, in band.
-    pub fn start(feeds: FeedStream, limits: RelayLimits, time_up: impl Future<Output = ()> + 'static) -> RelayBody {
-        let (client, bytes) = mpsc::channel((limits.buffer_bytes / READ_BYTES).max(1));
+    /// Starts a relay on this thread's arbiter and gives the response body it writes to. What waits there counts
+    /// in `account`. When `time_up` ends, so does the stream, in band.
+    pub fn start(
+        feeds: FeedStream,
+        limits: RelayLimits,
+        account: impl Account + 'static,
+        time_up: impl Future<Output = ()> + 'static,
+    ) -> RelayBody {
+        let (client, bytes) = waiting(limits.buffer_bytes, account);
         let (gone, left) = oneshot::channel();
         let whole = Rc::new(Cell::new(false));
         let shared = Rc::clone(&whole);
@@ -296,23 +303,21 @@ impl Relay {
         self.send_bytes(bytes, ctx);
     }
 
-    /// Hands bytes to the client; when the channel is full, the relay reads nothing until there is room.
+    /// Hands bytes to the client; while there is no room for them, the relay reads nothing.
     fn send_bytes(&mut self, bytes: Bytes, ctx: &mut Context<Self>) {
         let Some(client) = &self.client else { return };
         match client.try_send(bytes) {
             Ok(()) => self.sent(ctx),
-            Err(mpsc::error::TrySendError::Closed(_)) => self.client_left(ctx),
-            Err(mpsc::error::TrySendError::Full(bytes)) => {
-                let client = client.clone();
-                let patience = self.limits.write_stall;
-                let room = async move { tokio::time::timeout(patience, client.send(bytes)).await };
-                ctx.wait(room.into_actor(self).map(|outcome, relay, ctx| match outcome {
-                    Ok(Ok(())) => {
-                        // While the client kept us, the upstream was not read: its silence counts from now.
-                        relay.last_content = Instant::now();
-                        relay.sent(ctx);
+            Err(Refused::Left) => self.client_left(ctx),
+            Err(Refused::Full(bytes)) => {
+                let room = client.send(bytes, self.limits.write_stall);
+                ctx.wait(room.into_actor(self).map(|sent, relay, ctx| {
+                    if !sent {
+                        return relay.client_left(ctx);
                     }
-                    _ => relay.client_left(ctx),
+                    // While the client kept us, the upstream was not read: its silence counts from now.
+                    relay.last_content = Instant::now();
+                    relay.sent(ctx);
                 }));
             }
         }

@@ -1,6 +1,6 @@
 //! `POST /chat/completions`.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
@@ -15,9 +15,17 @@ use crate::{
     body::{header_text, read_json},
     clock,
     config::Scope,
-    dispatch::{self, Work, attempt::Measure, draft::Draft, plain, stream, walk::Walk},
+    dispatch::{
+        self, Work,
+        attempt::Measure,
+        draft::Draft,
+        plain::{self, Served},
+        stream,
+        walk::Walk,
+    },
     error::ApiError,
     gateway::Worker,
+    load::Share,
     query,
     record::{Opening, asked_first},
 };
@@ -35,7 +43,9 @@ pub async fn create(
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.setup.body_limits()).await?;
+    let limits = worker.setup.body_limits(&caller)?;
+    let share = Arc::clone(&limits.share);
+    let body = read_json(&request, payload, limits).await?;
     let mut chat = ChatRequest::parse(body, Form::Chat, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
@@ -53,8 +63,8 @@ pub async fn create(
     let draft = draft.minding(intent).ignoring(ignored);
     let walk = Walk::new(&worker, routed, accepted, measure);
     let answered = match streamed {
-        Some(options) => stream::answer(&worker, work, walk, draft, options).await,
-        None => whole(&worker, &work, walk, draft, told.as_ref().map(|(_, routed)| routed)).await,
+        Some(options) => stream::answer(&worker, work, walk, draft, options, &share).await,
+        None => whole(&worker, &work, walk, draft, &share, told.as_ref().map(|(_, routed)| routed)).await,
     };
     answered.map_err(|error| match &told {
         Some((requested, routed)) => route_metadata::add_to_error(error, requested, routed),
@@ -95,16 +105,17 @@ async fn whole(
     work: &Work,
     walk: Walk,
     draft: Draft,
+    share: &Arc<Share>,
     told: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
-    let (answer, draft) = plain::answer(worker, work, walk, draft).await?;
+    let Served { answer, held, draft } = plain::answer(worker, work, walk, draft, share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
     let body = match told {
         Some(routed) => route_metadata::add_to_answer(answer.body, draft.record(), routed),
         None => answer.body,
     };
-    Ok(response.insert_header(header::ContentType::json()).body(body))
+    Ok(response.insert_header(header::ContentType::json()).body(held.answer(body)))
 }
 
 fn stream_options(worker: &Worker, chat: &ChatRequest) -> StreamOptions {

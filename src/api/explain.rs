@@ -33,7 +33,7 @@ pub async fn by_body(
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let body = read_json(&request, payload, worker.setup.body_limits()).await?;
+    let body = read_json(&request, payload, worker.setup.body_limits(&caller)?).await?;
     let (id, asked) = lookup::named_in_body(&body)?;
     let asked = asked.map_or_else(|| why_not_view::in_query(&request), |name| why_not_view::checked(name).map(Some))?;
     explain(&worker, &caller, id.or_else(|| lookup::id_in_query(&request)), asked).await

@@ -1,6 +1,6 @@
 //! `POST /images/generations`, and the links its answers may hold.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
@@ -11,9 +11,17 @@ use crate::{
     body::{header_text, read_json},
     clock,
     config::Scope,
-    dispatch::{self, Work, attempt::Measure, draft::Draft, images::ImageWork, plain, walk::Walk},
+    dispatch::{
+        self, Work,
+        attempt::Measure,
+        draft::Draft,
+        images::ImageWork,
+        plain::{self, Served},
+        walk::Walk,
+    },
     error::ApiError,
     gateway::Worker,
+    load::Pieces,
     query,
     record::{Opening, asked_first},
 };
@@ -31,7 +39,9 @@ pub async fn create(
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.setup.body_limits()).await?;
+    let limits = worker.setup.body_limits(&caller)?;
+    let share = Arc::clone(&limits.share);
+    let body = read_json(&request, payload, limits).await?;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
@@ -42,10 +52,10 @@ pub async fn create(
     let draft =
         Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed)).ignoring(ignored);
     let walk = Walk::new(&worker, routed, accepted, measure);
-    let (answer, draft) = plain::answer(&worker, &work, walk, draft).await?;
+    let Served { answer, held, draft } = plain::answer(&worker, &work, walk, draft, &share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
-    Ok(response.insert_header(header::ContentType::json()).body(answer.body))
+    Ok(response.insert_header(header::ContentType::json()).body(held.answer(answer.body)))
 }
 
 /// What the record begins with.
@@ -87,5 +97,5 @@ pub async fn file(worker: Worker, name: Named) -> Result<HttpResponse, ApiError>
         .insert_header((header::CONTENT_TYPE, file.media_type))
         .insert_header((header::CACHE_CONTROL, "private"))
         .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .body(file.bytes))
+        .body(Pieces::of(file.bytes)))
 }

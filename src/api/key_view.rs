@@ -150,8 +150,7 @@ mod tests {
               "expires_at": "2027-01-01T00:00:00Z",
               "scopes": [
                 "inference",
-                "read",
-                "admin"
+                "read"
               ]
             }"#]]
         .assert_eq(&body);

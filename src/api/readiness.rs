@@ -101,7 +101,7 @@ impl ReadinessBody {
             load: LoadCheck {
                 shedding: checks.load.shedding,
                 in_flight: checks.in_flight,
-                buffered_bytes: checks.load.body_bytes,
+                buffered_bytes: checks.load.held_bytes,
                 connections: checks.load.connections,
             },
         };
@@ -134,7 +134,7 @@ mod tests {
         records: Some(120),
         in_flight: 3,
         load: LoadReading {
-            body_bytes: 96,
+            held_bytes: 96,
             connections: 7,
             shed: [(Shed::InFlight, 1), (Shed::RequestRate, 0), (Shed::BufferedBytes, 0)],
             shedding: true,

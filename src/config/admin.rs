@@ -4,38 +4,63 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::{
     auth::{AuthConfig, AuthMode},
+    hosts::Hosts,
     section::Section,
     server::{ServerConfig, is_loopback, socket_address},
 };
 
 /// `[admin]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminConfig {
     /// Address of the listener; `None` means there is none.
     pub bind: Option<SocketAddr>,
+    /// Hosts that it answers to while it is on loopback, beside those of this machine.
+    pub hosts: Hosts,
+    /// Whether keys of administrators may travel unencrypted beyond this machine.
+    pub allow_plain_http: bool,
+}
+
+/// How a listener speaks to its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    Plain,
+    Tls,
 }
 
 impl AdminConfig {
     /// The address when the configuration names none.
     pub const DEFAULT_BIND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 
-    pub(super) fn read(section: &Section<'_>, server: &ServerConfig, auth: &AuthConfig) -> AdminConfig {
+    pub(super) fn read(
+        section: &Section<'_>,
+        server: &ServerConfig,
+        auth: &AuthConfig,
+        transport: Transport,
+    ) -> AdminConfig {
+        let hosts = Hosts::read(section);
+        let allow_plain_http = section.flag("allow_plain_http").unwrap_or(false);
         let bind = match section.text("bind") {
             None => Some(AdminConfig::DEFAULT_BIND),
             Some("") => None,
             Some(_) => socket_address(section, "bind"),
         };
-        let Some(bind) = bind else { return AdminConfig { bind } };
+        let Some(bind) = bind else { return AdminConfig { bind, hosts, allow_plain_http } };
         if bind == server.bind && bind.port() != 0 {
             section.fault("bind", "is the address of server.bind too", "an address of its own, or \"\" for none");
         }
         if !is_loopback(bind) && auth.mode == AuthMode::Keys && auth.development_key_enabled {
-            let wrong = format!("the public development key may administrate, but this is {bind}");
+            let wrong = format!("the development key is public and works on loopback only, but this is {bind}");
             let allowed = "auth.development_key_enabled = false and a key of your own with the scope admin, or a \
                            loopback address";
             section.fault("bind", wrong, allowed);
         }
-        AdminConfig { bind: Some(bind) }
+        if !is_loopback(bind) && transport == Transport::Plain && !allow_plain_http {
+            let wrong = format!("keys with the scope admin would travel to {bind} unencrypted");
+            let allowed = "a certificate in [server.tls], a loopback address, or admin.allow_plain_http = true where \
+                           nobody else hears that network";
+            section.fault("bind", wrong, allowed);
+        }
+        AdminConfig { bind: Some(bind), hosts, allow_plain_http }
     }
 
     /// Whether only this machine can reach it.

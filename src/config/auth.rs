@@ -2,7 +2,7 @@
 
 use super::{section::Section, server::ServerConfig};
 
-/// The key that works without any configuration, on loopback only.
+/// The key that works without any configuration, on loopback only. Everybody knows it: it never administrates.
 pub const DEVELOPMENT_KEY: &str = "sk-pointsman-development";
 
 /// Whether callers must show a key.
@@ -11,7 +11,7 @@ pub enum AuthMode {
     /// They must.
     #[default]
     Keys,
-    /// Every caller is the owner `anonymous`; for use on one machine.
+    /// Every caller is the owner `anonymous`; on loopback only, and never for administration.
     None,
 }
 
@@ -48,6 +48,12 @@ impl AuthConfig {
             let allowed = "development_key_enabled = false and a key of your own in [[keys]] (make one with \
                            'pointsman keygen'), or a loopback address in server.bind";
             section.fault("development_key_enabled", wrong, allowed);
+        }
+        if auth.mode == AuthMode::None && !server.is_loopback() {
+            let wrong = format!("nobody would need a key, but server.bind is {}", server.bind);
+            let allowed = "mode = \"keys\" with keys of your own in [[keys]] (make one with 'pointsman keygen'), or a \
+                           loopback address in server.bind";
+            section.fault("mode", wrong, allowed);
         }
         auth
     }

@@ -10,6 +10,7 @@ use pointsman_actors::domain::ModelPattern;
 use sha2::{Digest, Sha256};
 
 use super::{
+    admin::AdminConfig,
     aliases::patterns,
     auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY},
     environment::Environment,
@@ -98,13 +99,16 @@ pub struct Key {
 }
 
 impl Key {
-    /// What every caller holds when no key is asked for.
+    /// The label of the key that a start makes for its administrator.
+    pub const OF_THIS_START: &'static str = "admin-of-this-start";
+
+    /// What every caller holds when no key is asked for: never administration.
     #[must_use]
     pub fn anonymous() -> Key {
         Key {
             name: Arc::from("anonymous"),
             sha256: [0; 32],
-            scopes: Scope::ALL.to_vec(),
+            scopes: vec![Scope::Inference, Scope::Read],
             expires_at: None,
             disabled: false,
             allowed_models: Vec::new(),
@@ -112,6 +116,18 @@ impl Key {
             requests_per_minute: None,
             concurrency: None,
         }
+    }
+
+    /// The key that a start makes for its administrator, where the configuration names none.
+    #[must_use]
+    pub fn of_this_start(sha256: [u8; 32]) -> Key {
+        Key { name: Arc::from(Key::OF_THIS_START), sha256, scopes: vec![Scope::Admin], ..Key::anonymous() }
+    }
+
+    /// Whether it is accepted: neither disabled nor expired.
+    #[must_use]
+    pub fn is_in_force(&self, now: DateTime<Utc>) -> bool {
+        !self.disabled && self.expires_at.is_none_or(|end| now < end)
     }
 
     fn development(limits: &LimitsConfig) -> Key {
@@ -152,6 +168,7 @@ pub(super) struct KeyTable {
 pub(super) struct KeyContext<'c> {
     pub(super) environment: &'c Environment,
     pub(super) server: &'c ServerConfig,
+    pub(super) admin: &'c AdminConfig,
     pub(super) auth: &'c AuthConfig,
     pub(super) limits: &'c LimitsConfig,
 }
@@ -196,6 +213,15 @@ fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Opti
         requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(context.limits.key_requests_per_minute),
         concurrency: ceiling(section, "concurrency").unwrap_or(context.limits.key_concurrency),
     };
+    let administrates = entry.scopes.contains(&Scope::Admin);
+    if administrates && digest.as_ref().is_ok_and(|digest| *digest == digest_of(DEVELOPMENT_KEY)) {
+        let wrong = "holds admin, but the key is the public development key";
+        section.fault(
+            "scopes",
+            wrong,
+            "inference and read; a key of your own for admin ('pointsman keygen' makes one)",
+        );
+    }
     digest.map(|sha256| Key { sha256, ..entry })
 }
 
@@ -258,13 +284,22 @@ fn digest_of_variable(
 }
 
 fn refuse_development(section: &Section<'_>, key: &'static str, digest: [u8; 32], context: &KeyContext<'_>) {
-    if digest == digest_of(DEVELOPMENT_KEY) && !context.server.is_loopback() {
-        let wrong = format!("is the public development key, but server.bind is {}", context.server.bind);
+    if digest != digest_of(DEVELOPMENT_KEY) {
+        return;
+    }
+    let server = Some(context.server.bind).filter(|_| !context.server.is_loopback()).map(|bind| ("server.bind", bind));
+    let admin = context.admin.bind.filter(|_| !context.admin.is_loopback()).map(|bind| ("admin.bind", bind));
+    if let Some((open, bind)) = server.or(admin) {
+        let wrong = format!("is the public development key, but {open} is {bind}");
         section.fault(key, wrong, "a key of your own; 'pointsman keygen' makes one");
     }
 }
 
 fn refuse_twins(section: &Section<'_>, entry: &Key, seen: &mut Vec<(String, [u8; 32])>) {
+    if &*entry.name == Key::OF_THIS_START {
+        let wrong = "is the label of the key that a start makes where the configuration names no administrator";
+        section.fault("name", wrong, "another name");
+    }
     if section.has("name") && seen.iter().any(|(name, _)| **name == *entry.name) {
         section.fault("name", format!("'{}' is used twice", entry.name), "a name of its own for each key");
     }

@@ -37,7 +37,8 @@ pub struct LimitsConfig {
     pub key_concurrency: Option<u32>,
     /// Previews, explanations and replays of one key in progress; one of them runs, the others wait.
     pub key_analyses: u32,
-    /// Most bytes that all request bodies together may take, each counted three times.
+    /// Most bytes that request bodies, each counted three times, and answers that wait for their readers may take. A key
+    /// may hold as much of it as is still free, and one largest body in any case.
     pub buffered_bytes: usize,
     /// Largest plain answer of a provider.
     pub upstream_body_bytes: usize,

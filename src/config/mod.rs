@@ -21,6 +21,7 @@ mod environment;
 mod fault;
 mod files;
 mod former;
+mod hosts;
 mod keys;
 mod limits;
 mod memory;
@@ -41,6 +42,7 @@ mod switches;
 mod tls;
 mod tree;
 mod validity;
+mod widening;
 mod write;
 
 use std::{fs, path::Path};
@@ -54,6 +56,7 @@ pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub(crate) use changes::Written;
 pub use environment::Environment;
 pub use fault::{Fault, Place, Warning};
+pub use hosts::Hosts;
 pub use keys::{Key, Scope, digest_of, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
@@ -68,6 +71,7 @@ pub use simulation::{SimulationConfig, SimulationMode};
 pub use storage::{CatalogConfig, Envelope, ImagesConfig, LedgerConfig};
 pub use tls::{Identity, TlsConfig};
 
+use admin::Transport;
 use aliases::Aliases;
 use assemble::{Assembly, Tables, assemble};
 use environment::Part;
@@ -163,7 +167,7 @@ impl Config {
     /// # Errors
     /// Every fault that was found.
     pub fn parse(text: &str, name: &str, directory: &Path, environment: &Environment) -> Result<Config, Vec<Fault>> {
-        parse(text, name, directory, environment).0.map(|loaded| loaded.config)
+        parse(Text { text, name, blank: Blank::Defaults }, directory, environment).0.map(|loaded| loaded.config)
     }
 
     /// The models, endpoints, providers and aliases, stamped with `version`.
@@ -210,17 +214,56 @@ impl Config {
     pub fn show_defaults() -> String {
         effective("", BUILT_IN_NAME, &Environment::default())
     }
+
+    /// Who may call real providers with what everybody knows or has, in a sentence; `None` where nobody may.
+    #[must_use]
+    pub fn public_spending(&self) -> Option<String> {
+        let real: Vec<&str> = self.providers.iter().map(|provider| provider.slug.as_str()).collect();
+        let who = match self.auth.mode {
+            AuthMode::None => "Nobody needs a key (auth.mode = \"none\")",
+            AuthMode::Keys if self.accepts_public_key(Utc::now()) => "The development key is public",
+            AuthMode::Keys => return None,
+        };
+        (!real.is_empty()).then(|| {
+            format!(
+                "{who}: whatever runs on this machine may call real providers ({}), with the scopes inference and read, \
+                 never admin. 'pointsman keygen' makes a key of your own; then set auth.mode = \"keys\" and \
+                 auth.development_key_enabled = false.",
+                real.join(", ")
+            )
+        })
+    }
+}
+
+/// A configuration as it was found.
+struct Text<'t> {
+    text: &'t str,
+    /// How faults call it.
+    name: &'t str,
+    blank: Blank,
+}
+
+/// What a text that sets nothing is.
+enum Blank {
+    /// The configuration in which every key has its default.
+    Defaults,
+    /// A file that was emptied or cut off: what it held would lapse in silence, keys included.
+    Fault,
 }
 
 /// The configuration in a text, and every file that it names, also when it is faulty.
 fn parse(
-    text: &str,
-    name: &str,
+    Text { text, name, blank }: Text<'_>,
     directory: &Path,
     environment: &Environment,
 ) -> (Result<Loaded, Vec<Fault>>, NamedFiles) {
     let (faults, files) = (Faults::default(), Files::default());
-    let tree = tree_of(text, name, environment, &faults);
+    let tree = tree::read(text, name, &faults);
+    if matches!(blank, Blank::Fault) && faults.is_empty() && sets_nothing(&tree) {
+        let allowed = "at least one key, such as server.bind; without any file the built-in configuration is used";
+        faults.value(&tree.place, "configuration", "is empty: the file sets no key; it may have been cut off", allowed);
+    }
+    let tree = complete(tree, environment, &faults);
     let surroundings = Surroundings { directory, environment, files: &files };
     let mut config = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
     let warnings = warnings(&config);
@@ -234,9 +277,8 @@ fn parse(
     (Ok(Loaded { config, written: Some(Written::of(&tree)) }), named_files)
 }
 
-/// The text, what the environment says instead, and the built-in catalogue, under the names of today.
-fn tree_of(text: &str, name: &str, environment: &Environment, faults: &Faults) -> Table {
-    let mut tree = tree::read(text, name, faults);
+/// A text, what the environment says instead, and the built-in catalogue, under the names of today.
+fn complete(mut tree: Table, environment: &Environment, faults: &Faults) -> Table {
     former::rename(&mut tree, faults);
     environment::apply(&mut tree, environment, Part::Definitions, faults);
     former::rename(&mut tree, faults);
@@ -248,7 +290,8 @@ fn tree_of(text: &str, name: &str, environment: &Environment, faults: &Faults) -
 
 /// A configuration without faults, with every key that it does not say.
 fn effective(text: &str, name: &str, environment: &Environment) -> String {
-    let mut tree = tree_of(text, name, environment, &Faults::default());
+    let faults = Faults::default();
+    let mut tree = complete(tree::read(text, name, &faults), environment, &faults);
     reference::fill_in(&mut tree);
     if let Some(catalog) = tree.table_mut("catalog") {
         // What is shown is complete: read again, it must not get the catalogue a second time.
@@ -258,6 +301,11 @@ fn effective(text: &str, name: &str, environment: &Environment) -> String {
     let position = |entry: &tree::Entry| reference::position(&entry.key);
     tree.entries.sort_by_key(position);
     write::toml(&tree)
+}
+
+/// Whether no key in it has a value, however many sections there are.
+fn sets_nothing(table: &Table) -> bool {
+    table.entries.iter().all(|entry| matches!(&entry.node.value, Value::Table(table) if sets_nothing(table)))
 }
 
 /// What a configuration is read with, beside its text.
@@ -273,13 +321,15 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let (server, tls) = root.section("server", |section| read_server(section, surroundings));
     let service = root.section("service", ServiceConfig::read);
     let auth = root.section("auth", |section| AuthConfig::read(section, &server));
-    let admin = root.section("admin", |section| AdminConfig::read(section, &server, &auth));
+    let transport = if tls.is_some() { Transport::Tls } else { Transport::Plain };
+    let admin = root.section("admin", |section| AdminConfig::read(section, &server, &auth, transport));
     let limits = root.section("limits", LimitsConfig::read);
     let timeouts = root.section("timeouts", TimeoutsConfig::read);
     let stream = root.section("stream", StreamConfig::read);
     let mut routing = root.section("routing", |section| RoutingConfig::read(section, directory));
     routing.policy.clocks = timeouts.phases(&stream);
-    let keys = KeyTable::read(root, &KeyContext { environment, server: &server, auth: &auth, limits: &limits });
+    let keys = KeyContext { environment, server: &server, admin: &admin, auth: &auth, limits: &limits };
+    let keys = KeyTable::read(root, &keys);
     let aliases = Aliases::read(root, &service, &routing);
     let providers = ProviderContext { environment, directory, files, server: &server, admin: &admin };
     let Assembly { catalog: models, providers, simulation, mut notes } = read_catalog(root, aliases, &providers);
@@ -294,7 +344,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         reload: root.section("reload", ReloadConfig::read),
         keys: keys.entries,
         server,
-        tls,
+        tls: tls.flatten(),
         admin,
         service,
         auth,
@@ -312,10 +362,11 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     }
 }
 
-fn read_server(section: &Section<'_>, surroundings: &Surroundings<'_>) -> (ServerConfig, Option<TlsConfig>) {
+/// `[server]`, and `[server.tls]` where it is there: nothing within, where it is faulty.
+fn read_server(section: &Section<'_>, surroundings: &Surroundings<'_>) -> (ServerConfig, Option<Option<TlsConfig>>) {
     let &Surroundings { directory, files, .. } = surroundings;
     let tls = section.optional("tls", |section| TlsConfig::read(section, directory, files));
-    (ServerConfig::read(section), tls.flatten())
+    (ServerConfig::read(section), tls)
 }
 
 /// Reads every model and who serves it, and puts them together.
@@ -341,25 +392,18 @@ fn stands_for_nobody(catalog: &Catalog, alias: &Alias) -> Option<String> {
     catalog.is_emptied_by_lists_of(alias).then(note)
 }
 
-/// What may let in nobody, or everybody.
+/// What lets in nobody.
 fn open_doors(config: &Config) -> Option<String> {
-    let Config { server, auth, keys, .. } = config;
-    match auth.mode {
-        AuthMode::None if !server.is_loopback() => {
-            Some(format!("auth.mode is \"none\": everybody who reaches {} may spend your money.", server.bind))
-        }
-        AuthMode::Keys if keys.iter().all(|key| key.disabled) => {
-            Some("No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned())
-        }
-        AuthMode::None | AuthMode::Keys => None,
-    }
+    let Config { auth, keys, .. } = config;
+    (auth.mode == AuthMode::Keys && keys.iter().all(|key| key.disabled))
+        .then(|| "No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned())
 }
 
 /// Where keys of administrators travel in clear.
 fn unguarded(config: &Config) -> Option<String> {
     let admin = &config.admin;
     let open = admin.bind.filter(|_| config.tls.is_none() && !admin.is_loopback())?;
-    Some(format!("admin.bind is {open}: keys with the scope admin travel there unencrypted."))
+    Some(format!("admin.bind is {open}: keys with the scope admin travel there unencrypted (admin.allow_plain_http)."))
 }
 
 /// A provider where the listener for administration stands unless it is told otherwise: whoever is there first, stays.

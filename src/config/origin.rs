@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BUILT_IN, BUILT_IN_NAME, Config, DEFAULT_FILE, Environment, Fault, Written, parse, read_file};
+use super::{
+    BUILT_IN, BUILT_IN_NAME, Blank, Config, DEFAULT_FILE, Environment, Fault, Text, Written, parse, read_file,
+};
 
 /// A place to read a configuration from.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +64,7 @@ impl Origin {
     }
 
     fn parse(&self, text: &str, name: &str, directory: &Path) -> Reading {
-        let (config, files) = parse(text, name, directory, &self.environment);
+        let (config, files) = parse(Text { text, name, blank: Blank::Fault }, directory, &self.environment);
         let config = config.map(|Loaded { config, written }| {
             let config = Config { origin: Some(self.clone()), ..config };
             Loaded { config, written }
@@ -92,7 +94,8 @@ mod tests {
 
     fn loaded(toml: &str) -> Loaded {
         let text = format!("{toml}\n[simulation]\nmode = \"off\"\n");
-        parse(&text, "test", Path::new("."), &Environment::default()).0.unwrap()
+        let text = Text { text: &text, name: "test", blank: Blank::Defaults };
+        parse(text, Path::new("."), &Environment::default()).0.unwrap()
     }
 
     #[test]

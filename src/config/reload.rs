@@ -14,11 +14,13 @@ pub struct ReloadConfig {
     pub watch: bool,
     /// How long they must have been left alone before they are read.
     pub debounce: Duration,
+    /// Whether a reload may let everybody in, or leave none of the keys in force.
+    pub allow_widening: bool,
 }
 
 impl Default for ReloadConfig {
     fn default() -> ReloadConfig {
-        ReloadConfig { watch: true, debounce: Duration::from_millis(250) }
+        ReloadConfig { watch: true, debounce: Duration::from_millis(250), allow_widening: false }
     }
 }
 
@@ -28,6 +30,7 @@ impl ReloadConfig {
         ReloadConfig {
             watch: section.flag("watch").unwrap_or(default.watch),
             debounce: section.duration("debounce", MILLISECOND..=MINUTE).unwrap_or(default.debounce),
+            allow_widening: section.flag("allow_widening").unwrap_or(default.allow_widening),
         }
     }
 }

@@ -5,7 +5,9 @@
 
 use std::fmt::{self, Debug};
 
-use super::{AuthMode, Config, DEVELOPMENT_KEY, digest_of};
+use chrono::Utc;
+
+use super::{AuthMode, Config};
 
 /// A setting that waits for a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,19 +31,28 @@ impl Config {
     /// Makes it fit to follow `running` without a restart; gives what has to wait for one.
     ///
     /// # Errors
-    /// A sentence, when it would be safe only after a restart.
-    pub fn follow(&mut self, running: &Config) -> Result<Vec<Pending>, String> {
+    /// A sentence for each thing that would be safe only after a restart, or that a reload does not do unless it is
+    /// told to.
+    pub fn follow(&mut self, running: &Config) -> Result<Vec<Pending>, Vec<String>> {
         let pending = self.pin(running);
-        let opens = |key: &super::Key| key.sha256 == digest_of(DEVELOPMENT_KEY);
-        let reachable = !running.server.is_loopback() || !running.admin.is_loopback();
-        if self.auth.mode == AuthMode::Keys && reachable && self.keys.iter().any(opens) {
-            return Err(
-                "auth.development_key_enabled: the development key is public and works on loopback only, but until it \
-                 is restarted the gateway listens elsewhere too (server.bind, admin.bind)"
-                    .to_owned(),
-            );
+        let mut refused = self.unsafe_where_it_listens();
+        refused.extend(self.widening_since(running, Utc::now()));
+        if refused.is_empty() { Ok(pending) } else { Err(refused) }
+    }
+
+    /// What its own addresses forbid: to be asked once they are those that are in force.
+    fn unsafe_where_it_listens(&self) -> Vec<String> {
+        const ELSEWHERE: &str = "until it is restarted the gateway listens elsewhere too (server.bind, admin.bind)";
+        let mut refused = Vec::new();
+        if !self.server.is_loopback() && self.auth.mode == AuthMode::None {
+            refused.push(format!("auth.mode: \"none\" is for loopback only, but {ELSEWHERE}"));
         }
-        Ok(pending)
+        let reachable = !self.server.is_loopback() || !self.admin.is_loopback();
+        if reachable && self.accepts_public_key(Utc::now()) {
+            let public = "the development key is public and works on loopback only";
+            refused.push(format!("auth.development_key_enabled: {public}, but {ELSEWHERE}"));
+        }
+        refused
     }
 
     fn pin(&mut self, running: &Config) -> Vec<Pending> {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    hosts::Hosts,
     quantity::{DAY, HOUR},
     section::Section,
 };
@@ -31,6 +32,8 @@ pub struct ServerConfig {
     pub drain_notice: Duration,
     /// Whether the routes are also mounted at `/v1`.
     pub mount_v1: bool,
+    /// Hosts that it answers to while it is on loopback, beside those of this machine.
+    pub hosts: Hosts,
 }
 
 impl Default for ServerConfig {
@@ -42,6 +45,7 @@ impl Default for ServerConfig {
             max_connections: 25_000,
             drain_notice: Duration::ZERO,
             mount_v1: true,
+            hosts: Hosts::default(),
         }
     }
 }
@@ -56,6 +60,7 @@ impl ServerConfig {
             max_connections: section.integer("max_connections", 1..=1_000_000).unwrap_or(default.max_connections),
             drain_notice: section.duration("drain_notice", Duration::ZERO..=HOUR).unwrap_or(default.drain_notice),
             mount_v1: section.flag("mount_v1").unwrap_or(default.mount_v1),
+            hosts: Hosts::read(section),
         }
     }
 

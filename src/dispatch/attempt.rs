@@ -27,7 +27,7 @@ pub struct Attempt {
     pub endpoint: u32,
     /// When it was dispatched.
     pub started: Tick,
-    /// The first content, or for a plain answer the response head.
+    /// The first content; of a plain answer the first bytes of its body that are not padding.
     pub first_token: Option<Tick>,
     /// How far its connection came.
     pub phases: Phases,
@@ -117,7 +117,7 @@ impl Attempt {
         attempt
     }
 
-    /// The first content arrived; for a plain answer its head.
+    /// The first content arrived; of a plain answer, whose head may come long before the work is done, bytes of its body.
     pub fn first_token(&mut self, now: Tick) {
         if self.first_token.is_some() {
             return;

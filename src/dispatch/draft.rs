@@ -218,6 +218,15 @@ impl Draft {
         self.post(GenerationStatus::Failed);
     }
 
+    /// There is no room for what attempt `n` gives: that is nobody's failure but ours, and its client sees nothing of it.
+    pub fn find_no_room(&mut self, n: u32) {
+        if let Some(running) = self.take(n) {
+            self.push(running.attempt.cancelled(None));
+        }
+        self.forget_winner();
+        self.post(GenerationStatus::Failed);
+    }
+
     fn take(&mut self, n: u32) -> Option<Running> {
         let is_it = |lane: &&mut Option<Running>| lane.as_ref().is_some_and(|running| running.attempt.turn.n == n);
         self.running.iter_mut().find(is_it)?.take()

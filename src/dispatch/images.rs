@@ -20,6 +20,7 @@ use crate::{
     dispatch::call::Target,
     gateway::Worker,
     images::{self, ImageFiles},
+    load::{Full, Held},
     upstream::UpstreamError,
 };
 
@@ -81,21 +82,27 @@ impl ImageWork {
     /// The client's answer, made from an upstream one.
     ///
     /// # Errors
-    /// When the upstream's answer is none, or has links where bytes were asked for that cannot be fetched.
+    /// When the upstream's answer is none, or has links where bytes were asked for that cannot be fetched; inside, when
+    /// there is no room for what is fetched.
     pub async fn rewrite(
         &self,
         body: &Bytes,
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,
-    ) -> Result<Answer, UpstreamError> {
+        held: &mut Held,
+    ) -> Result<Result<Answer, Full>, UpstreamError> {
         let origin = if target.endpoint.images_through_chat { ImageOrigin::Chat } else { ImageOrigin::Images };
         let mut answer = rewrite_image_answer(body, origin, context)?;
         match self.request.format {
-            ImageFormat::Base64 => fetch(&mut answer, target, bounds).await?,
+            ImageFormat::Base64 => {
+                if let Err(full) = fetch(&mut answer, target, bounds, held).await? {
+                    return Ok(Err(full));
+                }
+            }
             ImageFormat::Url => self.link(&mut answer, bounds.files).await?,
         }
-        Ok(Answer { body: answer.body(), outcome: answer.outcome })
+        Ok(Ok(Answer { body: answer.body(), outcome: answer.outcome }))
     }
 
     /// Puts a link to us in place of every image that came as bytes.
@@ -121,7 +128,12 @@ impl ImageWork {
 }
 
 /// Puts the bytes in place of every link, one after the other: each may be large.
-async fn fetch(answer: &mut ImageAnswer, from: &Target<'_>, bounds: ImageBounds<'_>) -> Result<(), UpstreamError> {
+async fn fetch(
+    answer: &mut ImageAnswer,
+    from: &Target<'_>,
+    bounds: ImageBounds<'_>,
+    held: &mut Held,
+) -> Result<Result<(), Full>, UpstreamError> {
     let links = answer.images.iter().filter(|image| matches!(image.source, ImageSource::Url { .. })).count();
     if links > MOST_FETCHED {
         return Err(AnswerFault::malformed("more links to images than can be asked for").into());
@@ -132,10 +144,14 @@ async fn fetch(answer: &mut ImageAnswer, from: &Target<'_>, bounds: ImageBounds<
         let bytes = from.client.fetch_image(url, bounds.deadline, bounds.one.min(room)).await?;
         room = room.saturating_sub(bytes.len());
         let media_type = images::media_type(&bytes).ok_or_else(|| AnswerFault::malformed("a link to no image"))?;
+        // Base64 takes a third more than the image; the largest one that is being fetched does not count yet.
+        if let Err(full) = held.grow_answer(bytes.len() / 3 * 4) {
+            return Ok(Err(full));
+        }
         let data = apart(bytes.len(), move || BASE64_STANDARD.encode(&bytes)).await?.into();
         image.source = ImageSource::Base64 { data, media_type: Cow::Borrowed(media_type) };
     }
-    Ok(())
+    Ok(Ok(()))
 }
 
 /// Does `work` on so many bytes: on a thread for such things if they are many.

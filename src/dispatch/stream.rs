@@ -29,6 +29,7 @@ use crate::{
     },
     error::ApiError,
     gateway::Worker,
+    load::Share,
     upstream::{UpstreamBody, UpstreamError},
 };
 
@@ -42,7 +43,7 @@ struct Open {
     body: Option<UpstreamBody>,
 }
 
-/// Answers with a stream.
+/// Answers with a stream. What waits for its client counts in `share`.
 ///
 /// # Errors
 /// What the client is told when no endpoint gave content before the first keep-alive was due.
@@ -52,6 +53,7 @@ pub async fn answer(
     walk: Walk,
     draft: Draft,
     options: StreamOptions,
+    share: &Arc<Share>,
 ) -> Result<HttpResponse, ApiError> {
     let stream = &worker.setup.config.stream;
     let limits = RelayLimits {
@@ -73,7 +75,7 @@ pub async fn answer(
     };
     let mut head = head(&draft.borrow());
     draft.borrow().publish_running();
-    Ok(head.body(Body(Relay::start(feeds, limits, worker.shared.drain.over()))))
+    Ok(head.body(Body(Relay::start(feeds, limits, share.count(), worker.shared.drain.over()))))
 }
 
 fn head(draft: &Draft) -> actix_web::HttpResponseBuilder {

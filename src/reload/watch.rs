@@ -26,7 +26,7 @@ use crate::gateway::Shared;
 
 /// Links followed on the way to one file; more are a circle.
 const MOST_LINKS: usize = 40;
-/// Files that change all the time are read anyway after so many pauses.
+/// Changes that never end are told after so many pauses: reading waits for files that are left alone by itself.
 const MOST_PAUSES: u32 = 20;
 
 /// Reads the configuration again whenever one of its files was changed and then left alone. Ends with the gateway.

@@ -7,22 +7,27 @@ use pointsman_actors::domain::{Catalog, Endpoint, Pricing, ProviderState};
 use crate::{
     clock,
     config::{AuthMode, Config, DEVELOPMENT_KEY},
+    keys,
+    secret::Secret,
 };
 
+/// The listener for administration: where it is, and the key that this start made for it.
+pub(super) struct Administration {
+    pub(super) address: Option<SocketAddr>,
+    pub(super) key: Option<Secret>,
+}
+
 /// The text for a server at `address`. The line with the base address is stable: scripts read it.
-pub(super) fn text(config: &Config, address: &str, administration: Option<SocketAddr>) -> String {
+pub(super) fn text(config: &Config, address: &str, administration: &Administration) -> String {
     let catalog = config.catalog(1);
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let base = format!("{scheme}://{address}/api/v1");
     let mut text = format!("Pointsman {} is listening.\n\n", env!("CARGO_PKG_VERSION"));
     // Writing to a `String` cannot fail.
     let _ = tell_access(&mut text, config, &catalog, &base);
-    let _ = match administration {
-        Some(address) => writeln!(text, "  Admin         {scheme}://{address}/api/v1/admin"),
-        None => writeln!(text, "  Admin         none: switched off, or its address is taken"),
-    };
+    let _ = tell_administration(&mut text, config, administration);
     let _ = tell_providers(&mut text, &catalog);
-    for note in config.start_up_notes() {
+    for note in config.start_up_notes().iter().chain(&config.public_spending()) {
         let _ = writeln!(text, "  Note          {note}");
     }
     let _ = tell_first_call(&mut text, config, &catalog, &base);
@@ -46,6 +51,27 @@ fn tell_access(text: &mut String, config: &Config, catalog: &Catalog, base: &str
     writeln!(text, "  Key           {key}")?;
     writeln!(text, "  Aliases       {}", aliases.join(", "))?;
     writeln!(text, "  Models        {}", if models.is_empty() { "none".to_owned() } else { models.join(", ") })
+}
+
+fn tell_administration(text: &mut String, config: &Config, administration: &Administration) -> std::fmt::Result {
+    let Some(address) = administration.address else {
+        return writeln!(text, "  Admin         none: switched off, or its address is taken");
+    };
+    // On loopback it is not encrypted.
+    let scheme = if config.tls.is_some() && !config.admin.is_loopback() { "https" } else { "http" };
+    writeln!(text, "  Admin         {scheme}://{address}/api/v1/admin")?;
+    match &administration.key {
+        Some(key) => writeln!(
+            text,
+            "  Admin key     {} (shown this once and good until this process ends; name one of yours, with the scope \
+             admin, in [[keys]])",
+            key.expose()
+        ),
+        None if keys::names_administrator(config) => {
+            writeln!(text, "  Admin key     one of yours, from [[keys]] with the scope admin")
+        }
+        None => writeln!(text, "  Admin key     none: name one of yours, with the scope admin, in [[keys]]"),
+    }
 }
 
 /// The ones that serve first, then why each of the others does not.
@@ -111,7 +137,9 @@ mod tests {
         );
         let environment = Vec::<(String, String)>::new().into_iter().collect();
         let config = Config::parse(&toml, "test", Path::new("."), &environment).unwrap();
-        let greeting = text(&config, "127.0.0.1:8080", None);
+        let nobody = Administration { address: None, key: None };
+        let greeting = text(&config, "127.0.0.1:8080", &nobody);
+        assert!(greeting.contains("The development key is public: whatever runs on this machine"), "{greeting}");
         assert_eq!(greeting.contains("bills you"), bills, "{greeting}");
     }
 

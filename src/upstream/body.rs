@@ -4,6 +4,7 @@
 //! into an error. Only a body that is delimited by the end of its connection can still lack something.
 
 use std::{
+    convert::Infallible,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
@@ -58,24 +59,60 @@ impl UpstreamBody {
     ///
     /// # Errors
     /// When the body breaks off, a clock runs out, or it is too large.
-    pub async fn collect(mut self) -> Result<Bytes, UpstreamError> {
+    pub async fn collect(self) -> Result<Bytes, UpstreamError> {
+        self.collect_while(|_| Ok::<(), Infallible>(())).await.map(|Ok(whole)| whole)
+    }
+
+    /// The same, of a JSON body that begins when something other than white space comes: servers send that to keep a
+    /// connection open while they work. From there on `keep` is told of every piece before it is kept, and can end it.
+    ///
+    /// # Errors
+    /// When the body breaks off, a clock runs out, or it is too large; inside, what `keep` said.
+    pub async fn collect_while<E>(
+        mut self,
+        mut keep: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Result<Bytes, E>, UpstreamError> {
         let limit = self.bounds.size;
         let announced = self.announced.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX));
         if announced > limit {
             return Err(too_large(limit));
         }
-        let Some(first) = self.next().await.transpose()? else { return Ok(Bytes::new()) };
-        let Some(second) = self.next().await.transpose()? else { return within(first, limit) };
+        let Some(first) = self.past_padding().await? else { return Ok(Ok(Bytes::new())) };
+        if let Err(end) = keep(first.len()) {
+            return Ok(Err(end));
+        }
+        let Some(second) = self.next().await.transpose()? else { return within(first, limit).map(Ok) };
+        if let Err(end) = keep(second.len()) {
+            return Ok(Err(end));
+        }
         let mut whole = BytesMut::with_capacity(announced.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);
         // Both are windows into awc's read buffer, which it can use again only without them.
         drop((first, second));
         while whole.len() <= limit {
-            let Some(bytes) = self.next().await.transpose()? else { return Ok(whole.freeze()) };
+            let Some(bytes) = self.next().await.transpose()? else { return Ok(Ok(whole.freeze())) };
+            if let Err(end) = keep(bytes.len()) {
+                return Ok(Err(end));
+            }
             whole.extend_from_slice(&bytes);
         }
         Err(too_large(limit))
+    }
+
+    /// The first piece with anything but white space in it; what comes before it is not kept, but not endless either.
+    async fn past_padding(&mut self) -> Result<Option<Bytes>, UpstreamError> {
+        let mut padding = 0;
+        while let Some(piece) = self.next().await.transpose()? {
+            if !piece.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
+                return Ok(Some(piece));
+            }
+            padding += piece.len();
+            if padding > self.bounds.size {
+                return Err(too_large(self.bounds.size));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads on until the end, the limit or a failure, and gives what came: for the bodies of refusals, of which a

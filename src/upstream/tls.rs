@@ -3,7 +3,7 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use rustls::{
@@ -40,12 +40,7 @@ impl std::error::Error for TlsFault {}
 /// When `ca_file` cannot be read or holds no certificate. A system without roots is only logged, because a gateway in
 /// front of local providers does not need any.
 pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsFault> {
-    let mut roots = RootCertStore::empty();
-    let system = rustls_native_certs::load_native_certs();
-    for error in &system.errors {
-        log::warn!("system certificates: {error}");
-    }
-    roots.add_parsable_certificates(system.certs);
+    let mut roots = system_roots().clone();
     if let Some(path) = ca_file {
         add_file(&mut roots, path)?;
     }
@@ -57,6 +52,20 @@ pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsFau
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// The system's roots, read and parsed once per process.
+fn system_roots() -> &'static RootCertStore {
+    static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
+    ROOTS.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        let system = rustls_native_certs::load_native_certs();
+        for error in &system.errors {
+            log::warn!("system certificates: {error}");
+        }
+        roots.add_parsable_certificates(system.certs);
+        roots
+    })
 }
 
 fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), TlsFault> {

@@ -248,14 +248,20 @@ async fn the_configuration_is_read_again_on_request_and_every_fault_is_told() {
 }
 
 #[test]
-fn a_public_address_for_administration_is_refused_with_the_development_key_and_noted_without() {
+fn a_public_address_for_administration_needs_encryption_and_no_development_key() {
     let open = ("POINTSMAN__ADMIN__BIND", "0.0.0.0:0");
     let refused = run(&["check"], &[open]);
     let text = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{text}");
-    assert!(text.contains("admin.bind: the public development key may administrate"), "{text}");
+    assert!(text.contains("admin.bind: the development key is public and works on loopback only"), "{text}");
 
-    let noted = run(&["check"], &[open, ("POINTSMAN__AUTH__DEVELOPMENT_KEY_ENABLED", "false")]);
+    let closed = ("POINTSMAN__AUTH__DEVELOPMENT_KEY_ENABLED", "false");
+    let refused = run(&["check"], &[open, closed]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{text}");
+    assert!(text.contains("admin.bind: keys with the scope admin would travel to 0.0.0.0:0 unencrypted"), "{text}");
+
+    let noted = run(&["check"], &[open, closed, ("POINTSMAN__ADMIN__ALLOW_PLAIN_HTTP", "true")]);
     let text = String::from_utf8_lossy(&noted.stdout);
     assert!(text.contains("admin.bind is 0.0.0.0:0: keys with the scope admin travel there unencrypted"), "{text}");
 }

@@ -75,7 +75,7 @@ disabled = true
           acme/small                       acme
 
         Keys
-          development        inference, read, admin; on loopback only
+          development        inference, read; on loopback only
           team               inference, read; disabled; until 2027-01-31T00:00:00+00:00; 60 requests per minute
     "#]]
     .assert_eq(&summary(&config));

@@ -29,7 +29,7 @@ fn check(toml: &str, expected: Expect) {
 }
 
 #[test]
-fn an_empty_file_is_a_good_one() {
+fn an_empty_text_of_a_program_is_the_configuration_of_all_defaults() {
     check(
         "",
         expect![[r#"
@@ -49,7 +49,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[server]\nbnid = \"127.0.0.1:1\"",
         expect![[r#"
-            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: tls, bind, workers, keep_alive, max_connections, drain_notice, mount_v1
+            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: tls, bind, workers, keep_alive, max_connections, drain_notice, mount_v1, hosts
         "#]],
     );
     check(
@@ -375,6 +375,78 @@ sha256 = "@"
         .replace('@', &to_hex(&digest_of(DEVELOPMENT_KEY))),
         expect![[r#"
             f:7:10: keys[0].sha256: is the public development key, but server.bind is [::]:8080; allowed: a key of your own; 'pointsman keygen' makes one
+        "#]],
+    );
+}
+
+#[test]
+fn nobody_is_let_in_without_a_key_beyond_loopback() {
+    check(
+        "[server]\nbind = \"0.0.0.0:8080\"\n[auth]\nmode = \"none\"",
+        expect![[r#"
+            f:4:8: auth.mode: nobody would need a key, but server.bind is 0.0.0.0:8080; allowed: mode = "keys" with keys of your own in [[keys]] (make one with 'pointsman keygen'), or a loopback address in server.bind
+        "#]],
+    );
+    check(
+        "[auth]\nmode = \"none\"",
+        expect![[r#"
+            good
+        "#]],
+    );
+}
+
+#[test]
+fn administration_beyond_loopback_is_encrypted_or_said_to_need_no_encryption() {
+    let closed = "[auth]\ndevelopment_key_enabled = false\n[admin]\nbind = \"0.0.0.0:8081\"";
+    check(
+        closed,
+        expect![[r#"
+            f:4:8: admin.bind: keys with the scope admin would travel to 0.0.0.0:8081 unencrypted; allowed: a certificate in [server.tls], a loopback address, or admin.allow_plain_http = true where nobody else hears that network
+        "#]],
+    );
+    check(
+        &format!("{closed}\nallow_plain_http = true"),
+        expect![[r#"
+            good
+        "#]],
+    );
+}
+
+#[test]
+fn the_development_key_never_administrates_under_any_name() {
+    let sly = |more: &str| {
+        let sha256 = to_hex(&digest_of(DEVELOPMENT_KEY));
+        format!("{more}[auth]\ndevelopment_key_enabled = false\n[[keys]]\nname = \"sly\"\nsha256 = \"{sha256}\"\n")
+    };
+    check(
+        &format!("{}scopes = [\"read\", \"admin\"]", sly("")),
+        expect![[r#"
+            f:6:10: keys[0].scopes: holds admin, but the key is the public development key; allowed: inference and read; a key of your own for admin ('pointsman keygen' makes one)
+        "#]],
+    );
+    check(
+        &sly("[admin]\nbind = \"0.0.0.0:8081\"\nallow_plain_http = true\n"),
+        expect![[r#"
+            f:8:10: keys[0].sha256: is the public development key, but admin.bind is 0.0.0.0:8081; allowed: a key of your own; 'pointsman keygen' makes one
+        "#]],
+    );
+}
+
+#[test]
+fn hosts_are_names_and_addresses_without_port_and_wildcard() {
+    check(
+        r#"
+[server]
+hosts = ["gateway.example.com", "localhost.", "192.168.0.1", "[fd00::1]", "fd00::1", "my_host"]
+[admin]
+hosts = ["a:8080", "*.example.com", "http://a", "", "a/b"]
+"#,
+        expect![[r#"
+            f:4:10: admin.hosts[0]: is not a host; allowed: a host name or an address without scheme, port, path and wildcard, such as "gateway.example.com"
+            f:4:20: admin.hosts[1]: is not a host; allowed: a host name or an address without scheme, port, path and wildcard, such as "gateway.example.com"
+            f:4:37: admin.hosts[2]: is not a host; allowed: a host name or an address without scheme, port, path and wildcard, such as "gateway.example.com"
+            f:4:49: admin.hosts[3]: is not a host; allowed: a host name or an address without scheme, port, path and wildcard, such as "gateway.example.com"
+            f:4:53: admin.hosts[4]: is not a host; allowed: a host name or an address without scheme, port, path and wildcard, such as "gateway.example.com"
         "#]],
     );
 }

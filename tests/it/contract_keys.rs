@@ -197,8 +197,9 @@ impl Program {
 
     async fn call(&self, method: &str, path: &str, body: &Value) -> String {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let head =
-            format!("{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\nconnection: close\r\n");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\nconnection: close\r\n"
+        );
         raw(self.address, format!("{head}content-length: {}\r\n\r\n{body}", body.len())).await
     }
 

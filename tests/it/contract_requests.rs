@@ -320,7 +320,7 @@ async fn a_body_over_the_limit_is_a_413() {
     );
     // The announced length is enough; and where none is announced, the bytes are counted.
     let head = format!(
-        "POST /api/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n",
+        "POST /api/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n",
         crate::harness::KEY
     );
     let announced = raw(gateway.address, format!("{head}content-length: 99999999\r\n\r\n")).await;

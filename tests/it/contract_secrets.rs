@@ -163,7 +163,7 @@ async fn leave_and_trickle(gateway: &TestGateway) {
     let body = json!({"model": "acme/streaming", "stream": true, "messages": [{"role": "user", "content": PROMPT}]});
     RawClient::chat(gateway, &body).await.hang_up();
     for said in [
-        format!("POST /api/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n"),
+        format!("POST /api/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\n"),
         format!("{}{{\"messages\":\"{PROMPT}", crate::enemy::head("content-length: 1000\r\n")),
         format!("GET /{PROMPT} HTTP/9.9\r\nauthorization: Bearer {KEY}\r\n\r\n"),
         format!("{}zz{PROMPT}\r\n", crate::enemy::head("transfer-encoding: chunked\r\n")),

@@ -14,7 +14,7 @@ pub(crate) const PATH: &str = "/api/v1/chat/completions";
 /// The head of a chat request with a good key; `more` are further header lines, each ended with CR LF.
 pub(crate) fn head(more: &str) -> String {
     format!(
-        "POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n{more}\r\n"
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n{more}\r\n"
     )
 }
 

@@ -17,8 +17,9 @@ use crate::{
 fn keyed<'a>(name: &'a str, lines: &str, expected: &'a [u16]) -> Attack<'a> {
     let body = good_body();
     let length = body.len();
-    let head =
-        format!("POST {PATH} HTTP/1.1\r\nhost: x\r\n{lines}content-type: application/json\r\ncontent-length: {length}");
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\n{lines}content-type: application/json\r\ncontent-length: {length}"
+    );
     (name, format!("{head}\r\n\r\n{body}"), expected)
 }
 
@@ -80,8 +81,9 @@ async fn a_caller_without_a_key_is_refused_before_its_body_is_read() {
     for framing in ["content-length: 33554432", "content-length: 99999999999", "transfer-encoding: chunked"] {
         let begun = Instant::now();
         let mut client = RawClient::connect(gateway.address).await;
-        let head =
-            format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer wrong\r\ncontent-type: text/html\r\n");
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\ncontent-type: text/html\r\n"
+        );
         client.say(format!("{head}{framing}\r\n\r\n")).await;
         let said = client.until("}}}").await;
         assert!(said.starts_with("HTTP/1.1 401") && said.contains("www-authenticate: Bearer"), "{said}");
@@ -97,7 +99,7 @@ async fn a_refused_caller_does_not_keep_its_connection_with_a_body_without_end()
     let (gateway, _upstream) = one_model(&completion("x")).await;
     let each = async |(key, more), framing| {
         let mut client = RawClient::connect(gateway.address).await;
-        let head = format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n{more}");
+        let head = format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n{more}");
         client.say(format!("{head}{framing}\r\n\r\n")).await;
         let said = client.until("}}}").await;
         assert!(said.starts_with("HTTP/1.1 4") && said.contains("connection: close"), "{said}");

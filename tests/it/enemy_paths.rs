@@ -4,7 +4,7 @@ use crate::enemy::{Attack, PATH, check};
 
 /// A request for a page, without a key.
 fn get<'a>(path: &'a str, expected: &'a [u16]) -> Attack<'a> {
-    (path, format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"), expected)
+    (path, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"), expected)
 }
 
 #[actix_web::test]
@@ -23,7 +23,8 @@ async fn path_tricks_reach_nothing_that_needs_a_key() {
         get("/api/v1/key?key=sk-test-0123456789abcdef", &[401]),
         get("/api/v1/images/files/..%2f..%2fetc%2fpasswd", &[404]),
         get("/api/v1/images/files/%00", &[404]),
-        get("http://other.example/api/v1/key", &[401]),
+        get("http://other.example/api/v1/key", &[421]),
+        get("http://localhost/api/v1/key", &[401]),
         get("file:///etc/passwd", &[400]),
         get("/etc/passwd", &[404]),
         get("/\\..\\..\\etc\\passwd", &[404]),
@@ -50,7 +51,7 @@ async fn paths_that_are_none_are_a_client_error() {
 
 /// A method at a path, with a body that is none.
 fn method<'a>(method: &'a str, path: &str, expected: &'a [u16]) -> Attack<'a> {
-    (method, format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"), expected)
+    (method, format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"), expected)
 }
 
 #[actix_web::test]
@@ -61,7 +62,8 @@ async fn methods_that_nobody_answers() {
         method("DELETE", PATH, &[405]),
         method("PATCH", PATH, &[405]),
         method("TRACE", PATH, &[405]),
-        method("CONNECT", "other.example:443", &[404]),
+        method("CONNECT", "other.example:443", &[421]),
+        method("CONNECT", "localhost:443", &[404]),
         method("PROPFIND", PATH, &[405]),
         method("get", PATH, &[405]),
         method("POST", "/api/v1/models", &[405]),
@@ -75,7 +77,7 @@ async fn methods_that_nobody_answers() {
 #[actix_web::test]
 async fn options() {
     let preflight = format!(
-        "OPTIONS {PATH} HTTP/1.1\r\nhost: x\r\nconnection: close\r\norigin: https://evil.example\r\n\
+        "OPTIONS {PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\norigin: https://evil.example\r\n\
          access-control-request-method: POST\r\n\r\n"
     );
     check(&[

@@ -90,7 +90,7 @@ async fn a_head_that_does_not_end_is_a_408_and_trickling_does_not_help() {
     let upstream = saying("x");
     let gateway = gateway(&upstream, "[timeouts]\nclient_header_secs = 0.5\n").await;
     let mut silent = RawClient::connect(gateway.address).await;
-    silent.say("POST / HTTP/1.1\r\nhost: x\r\n").await;
+    silent.say("POST / HTTP/1.1\r\nhost: localhost\r\n").await;
     let (took, said) = end_of(&mut silent).await;
     is_408(&said);
     assert!(took < 5 * SECOND, "{took:?}");
@@ -213,11 +213,11 @@ async fn a_process_out_of_descriptors_serves_again_when_there_are_some() {
     let gateway = process.gateway();
     gateway.chat(&ask("acme/small")).await.expect(200);
     let mut inside = RawClient::connect(gateway.address).await;
-    inside.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    inside.say("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     inside.until("{\"status\":\"ok\"}").await;
     let crowd = futures_util::future::join_all((0..300).map(|_| RawClient::connect(gateway.address))).await;
     process.has_opened(120).await;
-    inside.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    inside.say("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     inside.until("{\"status\":\"ok\"}").await;
     drop(crowd);
     gateway.chat(&ask("acme/small")).await.expect(200);
@@ -231,9 +231,9 @@ async fn a_process_out_of_descriptors_serves_again_when_there_are_some() {
 async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_not_end() {
     let upstream = saying("x");
     let gateway = gateway(&upstream, "[timeouts]\nclient_header_secs = 0.5\n").await;
-    for next_head in ["", "GET /health HTTP/1.1\r\nhost: x\r\n", "P"] {
+    for next_head in ["", "GET /health HTTP/1.1\r\nhost: localhost\r\n", "P"] {
         let mut client = RawClient::connect(gateway.address).await;
-        client.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        client.say("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
         client.until("{\"status\":\"ok\"}").await;
         client.say(next_head).await;
         let (took, said) = end_of(&mut client).await;

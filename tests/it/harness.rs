@@ -21,6 +21,7 @@ pub struct TestGateway {
     /// Where it listens.
     pub address: SocketAddr,
     admin: Option<SocketAddr>,
+    admin_key: Option<String>,
     handle: Option<actix_web::dev::ServerHandle>,
     gateway: Option<Gateway>,
 }
@@ -134,21 +135,27 @@ impl TestGateway {
     }
 
     async fn run(config: impl Into<Loaded>) -> TestGateway {
-        let server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
+        let mut server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
         let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
         let admin = server.admin_address();
+        let admin_key = server.take_admin_key().map(|key| key.expose().to_owned());
         actix_web::rt::spawn(server.run());
-        TestGateway { address, admin, handle: Some(handle), gateway: Some(gateway) }
+        TestGateway { address, admin, admin_key, handle: Some(handle), gateway: Some(gateway) }
     }
 
     /// A gateway that runs elsewhere: a process of its own.
     pub fn at(address: SocketAddr) -> TestGateway {
-        TestGateway { address, admin: None, handle: None, gateway: None }
+        TestGateway { address, admin: None, admin_key: None, handle: None, gateway: None }
     }
 
     /// Its listener for administration; what is sent there has the test key unless it names another.
     pub fn admin(&self) -> TestGateway {
         TestGateway::at(self.admin.expect("a listener for administration"))
+    }
+
+    /// The administrator's key that its start made, if it made one.
+    pub fn admin_key(&self) -> Option<&str> {
+        self.admin_key.as_deref()
     }
 
     /// The address below which everything lies.

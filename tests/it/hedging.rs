@@ -363,6 +363,29 @@ async fn a_head_without_content_does_not_stop_a_hedge() {
     assert_eq!(record_line(&setting.record(&reply).await), "completed | lost_race, ok:200");
 }
 
+/// Servers that send the head of a plain answer at once, and white space to keep the connection open, are raced like
+/// those that send nothing; who has begun to answer is not.
+#[actix_web::test]
+async fn a_plain_head_and_padding_before_the_work_is_done_do_not_stop_a_hedge() {
+    let head = CHUNKED.replace("text/event-stream", "application/json");
+    let padding = Script::new().send(chunk(" \r\n\t")).pause(Duration::from_millis(10));
+    for early in [Script::new().send(head.as_str()), Script::new().send(head.as_str()).repeat(padding)] {
+        let setting = Setting::new(Script::new().request().then(&early), Script::answering(says("quick", false))).await;
+        let reply = setting.gateway.chat(&fastest(false)).await;
+        assert_eq!(heard(&reply), "quick");
+        let record = setting.record(&reply).await;
+        assert_eq!(record_line(&record), "completed | lost_race, ok:200");
+        assert_eq!(record["route"]["attempts"][0]["first_token_ms"], Value::Null, "nothing of an answer came");
+    }
+    let answer = completion("slow").to_string();
+    let (begin, rest) = answer.split_at(1);
+    let begun = Script::new().request().send(format!("{head}{}{}", chunk(" \n"), chunk(begin)));
+    let begun = begun.pause(Duration::from_millis(4000)).send(format!("{}0\r\n\r\n", chunk(rest)));
+    let setting = Setting::with(&patient(), [begun], [Script::new().request()]).await;
+    let reply = setting.gateway.chat(&fastest(false)).await;
+    assert_eq!((heard(&reply).as_str(), setting.quick.connections()), ("slow", 0));
+}
+
 #[actix_web::test]
 async fn a_model_that_thinks_out_of_sight_is_not_late_and_what_a_loser_thought_is_paid() {
     let thought = delta(&json!({"reasoning": "twelve bytes"}));

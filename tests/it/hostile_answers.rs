@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{
-    hostile::{CHUNKED, Case, PROVIDER_KEY, body, check, chunk, completion, gateway, head_of, ok, saying, status},
+    hostile::{
+        CHUNKED, Case, PROVIDER_KEY, body, check, chunk, completion, finish, gateway, head_of, ok, saying, status,
+        stream_of,
+    },
     scripted::{Script, Upstream},
 };
 
@@ -72,6 +75,28 @@ async fn a_200_with_something_else_in_it() {
     plain(&ok(&format!("{} trailing", completion("Hello"))), MALFORMED).await;
     let choice = r#"{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}"#;
     plain(&ok(&format!("{{\"choices\":[{}{choice}]}}", format!("{choice},").repeat(200_000))), MALFORMED).await;
+}
+
+#[actix_web::test]
+async fn a_200_with_members_of_the_wrong_type_in_it() {
+    let message =
+        |members: &str| format!(r#"{{"choices":[{{"index":0,"message":{members},"finish_reason":"stop"}}]}}"#);
+    for members in [
+        r#"{"content":42}"#,
+        r#"{"content":true}"#,
+        r#"{"content":{}}"#,
+        r#"{"content":["x"]}"#,
+        r#"{"content":null,"refusal":7}"#,
+        r#"{"content":"x","tool_calls":"call"}"#,
+        r#"{"content":null,"tool_calls":[{"id":"a","type":"function","function":{"arguments":"{}"}}]}"#,
+        r#"{"content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"","arguments":"{}"}}]}"#,
+    ] {
+        plain(&ok(&message(members)), MALFORMED).await;
+        let streamed = json!({"choices": [{"index": 0, "delta": serde_json::from_str::<Value>(members).unwrap()}]});
+        let streamed = stream_of(&format!("data: {streamed}\n\n{}data: [DONE]\n\n", finish("stop")));
+        check(Case::streamed(&saying(&streamed), MALFORMED)).await;
+    }
+    plain(&ok(&message(r#"{"content":"Hello","tool_calls":[],"refusal":null}"#)), HELLO).await;
 }
 
 /// An error inside a plain 200 is no answer, whatever it says: an upstream that means it sends a status.

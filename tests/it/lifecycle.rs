@@ -148,6 +148,7 @@ async fn the_start_up_lines_are_enough_for_a_first_call() {
     assert!(!models.contains("openai/"), "only what can be called: {models}");
     assert!(said(&text, "Serving")[0].contains("sim-swift (simulated)"), "{text}");
     assert!(text.contains("POINTSMAN__SIMULATION__MODE=on"), "{text}");
+    assert!(!text.contains("is public"), "nothing can be spent: {text}");
 
     // The curl line, taken apart as a shell would.
     let (_, curl) = text.split_once("curl ").unwrap();
@@ -173,6 +174,8 @@ async fn a_key_of_a_real_provider_switches_the_simulation_off_and_the_start_up_l
     assert!(notes.contains("Provider 'groq' is on: GROQ_API_KEY holds its key."), "{text}");
     assert!(notes.contains("Simulated providers are off because real ones are on: groq (GROQ_API_KEY)."), "{text}");
     assert!(!text.contains("gsk-0a1b2c3d4e5f6071"), "{text}");
+    let public = "The development key is public: whatever runs on this machine may call real providers (groq)";
+    assert!(notes.contains(public) && notes.contains("inference and read, never admin"), "{text}");
     assert_eq!(said(&text, "Serving"), ["groq"], "{text}");
     assert!(said(&text, "Off").iter().any(|line| line.starts_with("sim-swift: ")), "{text}");
     assert!(!said(&text, "Models")[0].contains("meadow/"), "{text}");

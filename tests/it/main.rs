@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod admin_key;
+#[cfg(test)]
 mod analyses;
 #[cfg(test)]
 mod browsers;
@@ -81,6 +83,8 @@ mod enemy_leaving;
 #[cfg(test)]
 mod enemy_paths;
 #[cfg(test)]
+mod enemy_readers;
+#[cfg(test)]
 mod enemy_slow;
 #[cfg(test)]
 mod folder;
@@ -93,6 +97,8 @@ mod fuzz_properties;
 mod harness;
 #[cfg(test)]
 mod hedging;
+#[cfg(test)]
+mod host_names;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
@@ -141,6 +147,8 @@ mod raw_client;
 mod reload;
 #[cfg(test)]
 mod reload_file;
+#[cfg(test)]
+mod reload_guard;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]

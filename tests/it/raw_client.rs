@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::timeout,
 };
 
@@ -28,6 +28,13 @@ impl RawClient {
         let socket = TcpStream::connect(address).await.unwrap();
         socket.set_nodelay(true).unwrap();
         RawClient { socket, received: Vec::new(), seen: 0 }
+    }
+
+    /// Connects with a receive buffer of about so many bytes: what is not read stays with the gateway.
+    pub(crate) async fn connect_with_window(address: SocketAddr, bytes: u32) -> RawClient {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(bytes).unwrap();
+        RawClient { socket: socket.connect(address).await.unwrap(), received: Vec::new(), seen: 0 }
     }
 
     /// Sends these bytes; says whether the gateway still takes them.
@@ -57,15 +64,19 @@ impl RawClient {
 
     /// The same with further header lines, each ending in CRLF.
     pub(crate) async fn send(gateway: &TestGateway, path: &str, headers: &str, body: &Value) -> RawClient {
-        let body = body.to_string();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n\
-             {headers}content-length: {}\r\n\r\n",
-            body.len()
-        );
         let mut client = RawClient::connect(gateway.address).await;
-        assert!(client.say(format!("{head}{body}")).await);
+        assert!(client.say(call(path, KEY, headers, body)).await);
         client
+    }
+
+    /// Sends one chat request.
+    pub(crate) async fn ask(&mut self, body: &Value) {
+        self.ask_with(KEY, body).await;
+    }
+
+    /// Sends one chat request with that key.
+    pub(crate) async fn ask_with(&mut self, key: &str, body: &Value) {
+        assert!(self.say(call("/api/v1/chat/completions", key, "", body)).await);
     }
 
     /// Reads on until `wanted` comes, and gives everything from the last call's find up to its end.
@@ -156,6 +167,16 @@ impl RawClient {
         self.received.extend_from_slice(bytes);
         !bytes.is_empty()
     }
+}
+
+/// The bytes of a call with further header lines, each ending in CRLF.
+fn call(path: &str, key: &str, headers: &str, body: &Value) -> String {
+    let body = body.to_string();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\
+         {headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {

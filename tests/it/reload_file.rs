@@ -214,7 +214,9 @@ async fn streams_run_through_ten_reloads_good_and_broken_and_a_revoked_key_ends_
     let upstream = Upstream::start(vec![script; 20]);
     let other = saying("Hello");
     let folder = Folder::new();
-    let world = served_by("acme", &upstream).variable("BOLT_KEY", "sk-upstream-bolt-5ec2e7");
+    // Some key stays in force all the time.
+    let kept = format!("[[keys]]\nname = \"kept\"\nsha256 = \"{}\"\n", "0".repeat(64));
+    let world = served_by("acme", &upstream).with(&kept).variable("BOLT_KEY", "sk-upstream-bolt-5ec2e7");
     folder.put("config.toml", &text(&world));
     let gateway = load(&folder.at("config.toml"), &world).await;
     let mut streams = Vec::new();
@@ -225,7 +227,8 @@ async fn streams_run_through_ten_reloads_good_and_broken_and_a_revoked_key_ends_
     }
 
     // The provider leaves, and so does the key of everybody who streams.
-    let gone = text(&served_by("bolt", &other)).replace("env = \"TEST_KEY\"", "env = \"TEST_KEY\"\ndisabled = true");
+    let gone = text(&served_by("bolt", &other).with(&kept))
+        .replace("env = \"TEST_KEY\"", "env = \"TEST_KEY\"\ndisabled = true");
     for round in 1..=10 {
         let broken = round % 3 == 0;
         let good = format!("{gone}\n[limits]\nmax_n = {round}\n");

@@ -105,9 +105,9 @@ async fn a_kept_connection_is_closed_when_its_next_head_does_not_come_or_does_no
     let upstream = saying("x");
     let clocks = world(&upstream).with("[timeouts]\nclient_header_secs = 0.5\n");
     let encrypted = Encrypted::new(clocks.variable("POINTSMAN__SERVER__KEEP_ALIVE_SECS", "0.5")).await;
-    for next_head in ["", "GET /health HTTP/1.1\r\nhost: x\r\n"] {
+    for next_head in ["", "GET /health HTTP/1.1\r\nhost: localhost\r\n"] {
         let mut client = encrypted.client().await;
-        client.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        client.write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         until(&mut client, "{\"status\":\"ok\"}").await;
         let begun = Instant::now();
         client.write_all(next_head.as_bytes()).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_refusal_arrives_although_a_body_was_sent() {
         let client = encrypted.client().await;
         let (mut reader, mut writer) = tokio::io::split(client);
         let head = format!(
-            "POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer wrong\r\ncontent-type: application/json\r\n\
+            "POST {PATH} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\ncontent-type: application/json\r\n\
              content-length: 300000\r\n\r\n"
         );
         let writing = async move {
@@ -169,7 +169,7 @@ const A_WHILE: Duration = Duration::from_millis(300);
 /// A client that has asked, in clear, whether the gateway lives.
 async fn asking(address: SocketAddr) -> RawClient {
     let mut client = RawClient::connect(address).await;
-    client.say("GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    client.say("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     client
 }
 
@@ -197,6 +197,6 @@ async fn connections_beyond_the_limit_wait_until_one_leaves() {
     assert!(timeout(A_WHILE, &mut waiting).await.is_err(), "a fourth connection was taken in");
     inside.pop();
     let mut client = timeout(PATIENCE, waiting).await.unwrap();
-    client.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    client.write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     until(&mut client, ALIVE).await;
 }

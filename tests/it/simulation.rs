@@ -66,7 +66,7 @@ fn send(address: SocketAddr, method: &str, path: &str, body: &str) -> TcpStream 
     let mut connection = TcpStream::connect(address).unwrap();
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer anything\r\nconnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer anything\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     connection.write_all(request.as_bytes()).unwrap();

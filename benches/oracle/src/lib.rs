@@ -11,6 +11,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "positions of eight endpoints and of requests, all counted out here")]
 
+pub mod ablation;
 pub mod bucket;
 pub mod dice;
 pub mod engine;
@@ -31,9 +32,10 @@ pub mod sheets;
 pub mod shown;
 pub mod sockets;
 pub mod table;
+pub mod traffic;
 pub mod world;
 
 /// Seeds to try things on.
 pub const TUNING_SEEDS: std::ops::Range<u64> = 1..1000;
 /// Seeds that nothing was tuned on.
-pub const HELD_OUT_SEEDS: std::ops::Range<u64> = 1000..2000;
+pub const HELD_OUT_SEEDS: std::ops::Range<u64> = 5000..6000;

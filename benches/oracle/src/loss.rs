@@ -2,7 +2,7 @@
 //!
 //! | objective | loss of a request | a request nobody answered |
 //! |---|---|---|
-//! | fastest | seconds to the last byte | 10 |
+//! | fastest | seconds to the last byte | 10, or twice the median time if that is more |
 //! | cheapest | dollars of all its attempts | 5 × the dearest endpoint's price more |
 //! | balanced | ½ time ÷ median + ½ cost ÷ median | 3 more |
 //! | reliable | true probability that the first choice fails or takes over 2 s | the same |
@@ -82,7 +82,8 @@ pub fn loss(objective: Objective, served: &Served, yardsticks: &Yardsticks) -> f
     let failed = if served.answered { 0.0 } else { 1.0 };
     match objective {
         Objective::Fastest if served.answered => served.seconds,
-        Objective::Fastest => FAILED_SECONDS,
+        // A failure is never better than an answer, however long: the longest of real ones take longer than that.
+        Objective::Fastest => FAILED_SECONDS.max(2.0 * yardsticks.time),
         Objective::Cheapest => served.cost + failed * FAILED_PRICES * yardsticks.dearest,
         Objective::Balanced => {
             0.5 * served.seconds / yardsticks.time + 0.5 * served.cost / yardsticks.cost + failed * FAILED_BALANCED

@@ -5,12 +5,13 @@ mod options;
 use std::{error::Error, fmt::Write as _, io::Write as _, path::Path, process::ExitCode};
 
 use pointsman_oracle::{
-    one, plot, replay, report,
+    ablation, one, plot, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
     sheets, shown,
     sockets::{self, Stage},
     table,
+    world::World,
 };
 
 use options::{Options, objective, scenario};
@@ -22,10 +23,14 @@ oracle shown [options]                     every failure a caller was shown, of 
 oracle one <scenario> <objective> <seed>   one run over time; --rule names another rule than pointsman
 oracle replay [options]                    makes recorded decisions again and compares them bit for bit; --decisions N
 oracle sockets [options]                   Pointsman's binary between real processes, and the rules beside it
+oracle traces <directory> [options]        Pointsman on drawn requests and on two real hours, into SIMULATION.md there
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
   --seeds N         seeds per scenario (16)
-  --from-seed S     the first of them (2000; seeds below 1000 are for tuning)
+  --from-seed S     the first of them (5000; seeds below 1000 are for tuning)
+  --trace conv|code arrivals and lengths of a real hour, as it happened, instead of drawn ones
+  --compressed      that hour compressed or stretched to the rate of the scenario
+  --ablation        table: what regret, failures and wasted attempts become without each mechanism
   --scenario X      only this scenario; may be repeated
   --objective Y     only this objective, or mixed; may be repeated
   --rule Z          only this rule; may be repeated
@@ -56,6 +61,10 @@ fn run() -> Result<String, Box<dyn Error>> {
     match words.as_slice() {
         ["table"] => {
             let plan = options.plan();
+            if options.ablation {
+                print(&[ablation::run(&plan)], options.markdown, &mut text)?;
+                return Ok(text);
+            }
             print(&sheets::all(&plan, &table::run(&plan)), options.markdown, &mut text)?;
         }
         ["plot"] => {
@@ -64,10 +73,12 @@ fn run() -> Result<String, Box<dyn Error>> {
         }
         ["replay"] => text = replay::run(&options.plan(), options.decisions)?.to_string() + "\n",
         ["shown"] => shown::write(&options.plan(), &mut text)?,
+        ["traces", directory] => report::write_traces(&options.plan(), Path::new(directory))?,
         ["report", directory] => report::write(&options.plan(), Path::new(directory))?,
         ["one", of, aim, seed] => {
             let rule = options.rules.first().copied().unwrap_or(Kind::Pointsman);
-            one::write(scenario(of)?, objective(aim)?, seed.parse()?, rule, &policy(), &mut text)?;
+            let world = World::with(options.traffic(), scenario(of)?, objective(aim)?, seed.parse()?);
+            one::write(&world, rule, &policy(), &mut text)?;
         }
         ["sockets"] => over_sockets(&options, &mut text)?,
         // These two are how it starts itself.

@@ -8,9 +8,8 @@ use crate::{
     engine::{self, Run},
     loss::{Yardsticks, loss},
     oracle,
-    request::Aim,
     rules::Kind,
-    scenario::{HALF_LIFE, Scenario},
+    scenario::HALF_LIFE,
     world::{ENDPOINTS, World},
 };
 
@@ -22,23 +21,15 @@ const SPAN: f64 = HALF_LIFE / 2.0;
 ///
 /// # Errors
 /// None but those of `out`.
-pub fn write(
-    scenario: Scenario,
-    aim: Aim,
-    seed: u64,
-    kind: Kind,
-    policy: &RoutingPolicy,
-    out: &mut impl Write,
-) -> fmt::Result {
-    let world = World::draw(scenario, aim, seed);
-    write_world(&world, out)?;
-    let run = |kind: Kind| engine::run(&world, &mut *kind.rule(&world, policy));
-    let (oracle, random, own) = (oracle::run(&world), run(Kind::Random), run(kind));
+pub fn write(world: &World, kind: Kind, policy: &RoutingPolicy, out: &mut impl Write) -> fmt::Result {
+    write_world(world, out)?;
+    let run = |kind: Kind| engine::run(world, &mut *kind.rule(world, policy));
+    let (oracle, random, own) = (oracle::run(world), run(Kind::Random), run(kind));
     writeln!(out, "\nlosses of oracle, {}, random; failed attempts; shares of {} (oracle)", kind.name(), kind.name())?;
     let mut from = 0.0;
     while from < world.span.seconds {
         let span = (from, from + SPAN);
-        let mean = |run: &Run| mean_loss(&world, run, span);
+        let mean = |run: &Run| mean_loss(world, run, span);
         write!(out, "{from:>6.0} {:>9.4} {:>9.4} {:>9.4}", mean(&oracle), mean(&own), mean(&random))?;
         let failed = own.attempts.iter().filter(|a| a.failed.is_some() && (span.0..span.1).contains(&a.at)).count();
         write!(out, " {failed:>4} ")?;

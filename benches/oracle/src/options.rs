@@ -5,11 +5,13 @@ use std::{error::Error, ffi::OsString, path::PathBuf};
 use lexopt::prelude::*;
 use pointsman_actors::domain::Objective;
 use pointsman_oracle::{
+    HELD_OUT_SEEDS,
     request::Aim,
     rules::{Kind, policy},
     scenario::Scenario,
     sockets::Show,
     table::Plan,
+    traffic::{Hour, Pace, Traffic},
 };
 
 /// Shown over sockets, unless others are named: late answers, none, no connections, queues, and two kinds of speed.
@@ -34,6 +36,10 @@ pub struct Options {
     pub into: Option<PathBuf>,
     /// The rules that were named.
     pub rules: Vec<Kind>,
+    /// What each mechanism is worth, instead of the usual tables.
+    pub ablation: bool,
+    hour: Option<Hour>,
+    pace: Pace,
     seeds: u64,
     scenarios: Vec<Scenario>,
     aims: Vec<Aim>,
@@ -49,10 +55,13 @@ impl Options {
             markdown: false,
             decisions: 10_000,
             seconds: 20.0,
-            from_seed: 2000,
+            from_seed: HELD_OUT_SEEDS.start,
             into: None,
             rules: Vec::new(),
             seeds: 16,
+            ablation: false,
+            hour: None,
+            pace: Pace::Real,
             scenarios: Vec::new(),
             aims: Vec::new(),
             pointsman: None,
@@ -81,6 +90,12 @@ impl Options {
             "scenario" => self.scenarios.push(scenario(&parser.value()?.string()?)?),
             "objective" => self.aims.push(objective(&parser.value()?.string()?)?),
             "rule" => self.rules.push(rule(&parser.value()?.string()?)?),
+            "trace" => {
+                let name = parser.value()?.string()?;
+                self.hour = Some(Hour::named(&name).ok_or("traces are conv, code")?);
+            }
+            "compressed" => self.pace = Pace::Scenario,
+            "ablation" => self.ablation = true,
             "markdown" => self.markdown = true,
             "decisions" => self.decisions = parser.value()?.parse()?,
             "seconds" => self.seconds = parser.value()?.parse()?,
@@ -99,13 +114,22 @@ impl Options {
             scenarios: or(&self.scenarios, &Scenario::ALL),
             aims: or(&self.aims, &Aim::ALL),
             seeds: (self.from_seed..self.from_seed + self.seeds).collect(),
+            traffic: self.traffic(),
             rules: if self.rules.is_empty() { all_rules() } else { self.rules.clone() },
             policy: policy(),
         }
     }
 
+    /// Where requests come from.
+    pub fn traffic(&self) -> Traffic {
+        self.hour.map_or(Traffic::Poisson, |hour| Traffic::Trace(hour, self.pace))
+    }
+
     /// What is to be run over sockets.
     pub fn show(&self) -> Result<Show, Box<dyn Error>> {
+        if self.hour.is_some() {
+            return Err("--trace is not for sockets".into());
+        }
         let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("pointsman"));
         let pointsman = self.pointsman.clone().map_or_else(beside, Ok)?;
         if !pointsman.is_file() {

@@ -33,7 +33,7 @@ pub fn run(plan: &Plan, decisions: usize) -> Result<Replayed, Differences> {
     let mut replayed = Replayed::default();
     for (number, (scenario, aim, seed)) in worlds.iter().enumerate() {
         let left = (decisions - replayed.decisions).div_ceil(worlds.len() - number);
-        let world = World::draw(*scenario, *aim, *seed);
+        let world = World::with(plan.traffic, *scenario, *aim, *seed);
         let (kept, policy) = rules::decisions(&world, plan.policy.clone(), (world.requests.len() / left.max(1)).max(1));
         for decision in kept.iter().take(left) {
             replayed.decisions += 1;

@@ -10,7 +10,8 @@ use crate::{
     rules::Kind,
     sheet::Sheet,
     sheets,
-    table::{self, Plan},
+    table::{self, Cell, Plan},
+    traffic::Traffic,
 };
 
 /// The page, and the picture beside it.
@@ -39,8 +40,24 @@ pub fn write(plan: &Plan, directory: &Path) -> Result<(), ReportError> {
     }
     _ = plot::write(plan, &cells, &mut picture);
     put(directory, "tables", &tables)?;
+    write_traces(plan, directory)?;
     let path = directory.join(PICTURE);
     fs::write(&path, picture).map_err(|error| ReportError::File(path, error))
+}
+
+/// Runs Pointsman on drawn requests and on the real hours, and writes how it does on each into the page.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_traces(plan: &Plan, directory: &Path) -> Result<(), ReportError> {
+    let plan = Plan { rules: vec![Kind::Pointsman], ..plan.clone() };
+    let run = |traffic: Traffic| (traffic, table::run(&Plan { traffic, ..plan.clone() }));
+    let all: Vec<(Traffic, Vec<Cell>)> = [Traffic::Poisson].into_iter().chain(Traffic::TRACES).map(run).collect();
+    let mut text = String::new();
+    for sheet in sheets::traces(&plan, &all) {
+        _ = sheet.markdown(&mut text);
+    }
+    put(directory, "traces", &text)
 }
 
 /// What Pointsman's own ideas are worth.

@@ -5,7 +5,7 @@ use pointsman_actors::domain::Objective;
 use crate::dice::Dice;
 
 /// Share of requests that are streamed.
-const STREAMED: f64 = 0.7;
+pub(crate) const STREAMED: f64 = 0.7;
 /// Spread (σ of ln) of answer sizes around their kind's.
 pub const ANSWER_SIGMA: f64 = 0.5;
 
@@ -75,6 +75,8 @@ pub struct Request {
     pub answer: u32,
     /// Their mean over requests of its kind.
     pub expected_answer: f64,
+    /// Spread (σ of ln) of the answers around it.
+    pub answer_sigma: f64,
     /// Its limit on output tokens.
     pub max_tokens: u32,
     /// Whether the answer is streamed.
@@ -113,6 +115,7 @@ fn request(dice: &mut Dice, id: usize, at: f64, aim: Aim) -> Request {
         prompt: dice.ratio(kind.prompt.0, kind.prompt.1) as u32,
         answer: (answer.round() as u32).clamp(1, kind.max_tokens),
         expected_answer: kind.answer,
+        answer_sigma: ANSWER_SIGMA,
         max_tokens: kind.max_tokens,
         streamed: dice.uniform() < STREAMED,
         objective: aim.objective(dice.below(4)),

@@ -8,6 +8,7 @@ use pointsman_actors::domain::Objective;
 use crate::{
     dice::Dice,
     request::{Aim, arrivals},
+    traffic::{self, Traffic},
     world::{ENDPOINTS, Effect, Endpoint, Event, WIDE, World},
 };
 
@@ -124,11 +125,15 @@ impl Scenario {
 
 /// The world of this seed.
 #[must_use]
-pub fn draw(scenario: Scenario, aim: Aim, seed: u64, span: Span) -> World {
+pub fn draw(traffic: Traffic, scenario: Scenario, aim: Aim, seed: u64, span: Span) -> World {
     let mut dice = Dice::new(seed, 0x0e1d);
     let rate = if scenario == Scenario::Queueing { HIGH_RATE } else { RATE };
     let endpoints = (0..ENDPOINTS).map(|position| endpoint(scenario, position, span.half_life, &mut dice)).collect();
-    let requests = arrivals(seed, aim, rate, span.seconds);
+    let requests = match traffic {
+        Traffic::Poisson => arrivals(seed, aim, rate, span.seconds),
+        Traffic::Trace(hour, pace) => traffic::arrivals(hour, pace, seed, aim, rate, span.seconds),
+    };
+    let rate = if traffic == Traffic::Poisson { rate } else { requests.len() as f64 / span.seconds };
     let mut world = World { seed, endpoints, events: Vec::new(), requests, span };
     world.events = events(&world, scenario, aim, rate, &mut Dice::new(seed, 0xe7e7));
     world

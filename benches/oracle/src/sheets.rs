@@ -7,6 +7,7 @@ use crate::{
     rules::Kind,
     sheet::Sheet,
     table::{Cell, Plan, mean_and_worst},
+    traffic::Traffic,
 };
 
 /// Every table of a plan that ran.
@@ -27,7 +28,8 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Vec<Sheet> {
 #[must_use]
 pub fn summary(what: &str, plan: &Plan, cells: &[Cell]) -> Sheet {
     let seeds = (plan.seeds.first().copied().unwrap_or(0), plan.seeds.last().copied().unwrap_or(0));
-    let title = format!("{what}: regret, mean / worst over the scenarios, seeds {} to {}", seeds.0, seeds.1);
+    let requests = if plan.traffic == Traffic::Poisson { String::new() } else { format!(", {}", plan.traffic.name()) };
+    let title = format!("{what}: regret, mean / worst over the scenarios, seeds {} to {}{requests}", seeds.0, seeds.1);
     let mut sheet =
         Sheet::new(title, ["objective", "goal"].into_iter().chain(plan.rules.iter().map(|rule| rule.name())));
     for aim in &plan.aims {
@@ -39,6 +41,51 @@ pub fn summary(what: &str, plan: &Plan, cells: &[Cell]) -> Sheet {
             plan.rules.iter().map(|rule| of(rule).map_or_else(String::new, |(mean, worst)| pair(mean, worst)));
         sheet.row([aim.name().to_owned(), goal].into_iter().chain(regrets));
     }
+    sheet
+}
+
+/// Pointsman's regret by scenario and traffic, one table per objective, and what callers saw of it.
+#[must_use]
+pub fn traces(plan: &Plan, all: &[(Traffic, Vec<Cell>)]) -> Vec<Sheet> {
+    let mut sheets: Vec<Sheet> = plan.aims.iter().map(|aim| by_traffic(plan, *aim, all)).collect();
+    let header =
+        ["requests from", "requests", "failures shown", "with a healthy endpoint there", "wasted, mean / most"];
+    let mut sheet = Sheet::new("Pointsman on real traffic, all objectives and scenarios", header);
+    for (traffic, cells) in all {
+        let mut sum = Figures::default();
+        let entries = cells.iter().filter_map(|cell| cell.entry(Kind::Pointsman));
+        entries.for_each(|entry| sum.add(entry.figures.clone()));
+        let counts = [sum.requests, sum.shown, sum.avoidable].map(|count| count.to_string());
+        sheet.row([traffic.name().to_owned()].into_iter().chain(counts).chain([wasted(&sum)]));
+    }
+    sheets.push(sheet);
+    sheets
+}
+
+/// Mean and most attempts wasted per outage.
+#[must_use]
+pub fn wasted(figures: &Figures) -> String {
+    let wasted = || figures.outages.iter().map(|outage| outage.wasted);
+    let mean = wasted().sum::<usize>() as f64 / figures.outages.len().max(1) as f64;
+    format!("{mean:.1} / {}", wasted().max().unwrap_or(0))
+}
+
+fn by_traffic(plan: &Plan, aim: Aim, all: &[(Traffic, Vec<Cell>)]) -> Sheet {
+    let seeds = (plan.seeds.first().copied().unwrap_or(0), plan.seeds.last().copied().unwrap_or(0));
+    let title = format!("Pointsman's regret on real traffic, {}, seeds {} to {}", aim.name(), seeds.0, seeds.1);
+    let mut sheet = Sheet::new(title, ["scenario"].into_iter().chain(all.iter().map(|(traffic, _)| traffic.name())));
+    let of = |cells: &'_ [Cell]| cells.iter().filter(|cell| cell.aim == aim).cloned().collect::<Vec<Cell>>();
+    let columns: Vec<Vec<Cell>> = all.iter().map(|(_, cells)| of(cells)).collect();
+    let regret = |cell: &Cell| cell.position(Kind::Pointsman).map_or(f64::NAN, |position| cell.regret(position));
+    for (row, cell) in columns.first().map_or(&[][..], Vec::as_slice).iter().enumerate() {
+        let regrets = columns.iter().map(|cells| format!("{:.3}", regret(&cells[row])));
+        sheet.row([cell.scenario.name().to_owned()].into_iter().chain(regrets));
+    }
+    let over = columns.iter().filter_map(|cells| mean_and_worst(cells, Kind::Pointsman));
+    let (means, worsts): (Vec<String>, Vec<String>) =
+        over.map(|(mean, worst)| (format!("{mean:.3}"), format!("{worst:.3}"))).unzip();
+    sheet.row(["mean".to_owned()].into_iter().chain(means));
+    sheet.row(["worst".to_owned()].into_iter().chain(worsts));
     sheet
 }
 

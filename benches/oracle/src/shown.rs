@@ -21,7 +21,7 @@ pub fn write(plan: &Plan, out: &mut impl Write) -> fmt::Result {
     for aim in &plan.aims {
         for scenario in &plan.scenarios {
             for seed in &plan.seeds {
-                let world = World::draw(*scenario, *aim, *seed);
+                let world = World::with(plan.traffic, *scenario, *aim, *seed);
                 let own = engine::run(&world, &mut *kind.rule(&world, &plan.policy));
                 for (name, run) in [(kind.name(), &own), ("oracle", &oracle::run(&world))] {
                     each(name, (*scenario, *aim, *seed), &world, run, out)?;

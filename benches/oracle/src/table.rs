@@ -16,6 +16,7 @@ use crate::{
     request::Aim,
     rules::Kind,
     scenario::Scenario,
+    traffic::Traffic,
     world::World,
 };
 
@@ -28,6 +29,8 @@ pub struct Plan {
     pub aims: Vec<Aim>,
     /// Seeds.
     pub seeds: Vec<u64>,
+    /// Where requests come from.
+    pub traffic: Traffic,
     /// Rules beside the two anchors, in the order of columns.
     pub rules: Vec<Kind>,
     /// The constants Pointsman runs under.
@@ -99,7 +102,7 @@ fn joined(mut all: Vec<Entry>, more: Vec<Entry>) -> Vec<Entry> {
 }
 
 fn run_one(plan: &Plan, (scenario, aim, seed): (Scenario, Aim, u64)) -> Vec<Entry> {
-    let world = World::draw(scenario, aim, seed);
+    let world = World::with(plan.traffic, scenario, aim, seed);
     let oracle = oracle::run(&world);
     let entry = |kind: Kind, run: &Run| {
         let figures = Figures::of(&world, run, &oracle);
@@ -133,6 +136,27 @@ impl Cell {
         let (oracle, random, own): (f64, f64, f64) =
             (mean(&self.entries[0]), mean(&self.entries[1]), mean(&self.entries[position]));
         (own - oracle) / (random - oracle)
+    }
+
+    /// How much more the entry at one position regrets than that at another, by seed: paired, and relative to how
+    /// much worse than the oracle random is over all seeds, so that the mean is the difference of [`Cell::regret`].
+    #[must_use]
+    pub fn changes(&self, with: usize, without: usize) -> Vec<f64> {
+        let objectives: Vec<Objective> = match self.aim {
+            Aim::All(objective) => vec![objective],
+            Aim::Mixed => Objective::ALL.to_vec(),
+        };
+        let lost = |position: usize, seed: usize, objective: Objective| {
+            let (sum, count) = self.entries[position].losses[seed][objective as usize];
+            sum / count.max(1) as f64
+        };
+        let seeds = self.entries[0].losses.len();
+        let change = |seed: usize, objective: Objective| {
+            let range: f64 = (0..seeds).map(|seed| lost(1, seed, objective) - lost(0, seed, objective)).sum();
+            (lost(without, seed, objective) - lost(with, seed, objective)) * seeds as f64 / range
+        };
+        let mean = |seed: usize| objectives.iter().map(|objective| change(seed, *objective)).sum::<f64>();
+        (0..seeds).map(|seed| mean(seed) / objectives.len() as f64).collect()
     }
 
     /// The position of a rule.

@@ -7,9 +7,10 @@ use pointsman_actors::domain::FailureKind;
 
 use crate::{
     dice::Dice,
-    request::{ANSWER_SIGMA, Request},
+    request::{Aim, Request},
     rule::{FIRST_BYTE, TOTAL},
     scenario::{self, Scenario, Span},
+    traffic::Traffic,
 };
 
 /// Endpoints of a world, each at a provider of its own.
@@ -154,10 +155,16 @@ pub struct World {
 }
 
 impl World {
-    /// The world of this seed.
+    /// The world of this seed, with drawn requests.
     #[must_use]
-    pub fn draw(scenario: Scenario, aim: crate::request::Aim, seed: u64) -> World {
-        scenario::draw(scenario, aim, seed, Span::default())
+    pub fn draw(scenario: Scenario, aim: Aim, seed: u64) -> World {
+        World::with(Traffic::Poisson, scenario, aim, seed)
+    }
+
+    /// The world of this seed, with requests from here.
+    #[must_use]
+    pub fn with(traffic: Traffic, scenario: Scenario, aim: Aim, seed: u64) -> World {
+        scenario::draw(traffic, scenario, aim, seed, Span::default())
     }
 
     /// What is true of an endpoint at `now`, with `in_flight` requests there, the asking one included.
@@ -314,7 +321,7 @@ impl Truth {
         /// Standard normal values that stand for a fifth of all answers each.
         const FIFTHS: [f64; 5] = [-1.282, -0.524, 0.0, 0.524, 1.282];
         let slower = |z: f64| {
-            let answer = request.expected_answer * libm::exp(ANSWER_SIGMA * (z - 0.5 * ANSWER_SIGMA));
+            let answer = request.expected_answer * libm::exp(request.answer_sigma * (z - 0.5 * request.answer_sigma));
             self.slower(seconds, request.prompt, answer.min(f64::from(request.max_tokens)))
         };
         FIFTHS.into_iter().map(slower).sum::<f64>() / FIFTHS.len() as f64

@@ -12,6 +12,7 @@ use pointsman_oracle::{
     rules::{Kind, Without, policy},
     scenario::Scenario,
     table::{self, Cell, Plan, mean_and_worst},
+    traffic::{Hour, Pace, Traffic},
     world::World,
 };
 
@@ -27,11 +28,15 @@ const THRESHOLDS: [(Objective, f64, f64); 4] = [
     (Objective::Balanced, 0.055, 0.095),
 ];
 
+/// Highest regret in a scenario with the requests of a real hour.
+const TRACE_LIMIT: f64 = 0.16;
+
 fn plan(aims: &[Aim], scenarios: &[Scenario], rules: &[Kind]) -> Plan {
     Plan {
         scenarios: scenarios.to_vec(),
         aims: aims.to_vec(),
         seeds: vec![SEED],
+        traffic: Traffic::Poisson,
         rules: rules.to_vec(),
         policy: policy(),
     }
@@ -96,4 +101,30 @@ fn recorded_decisions_come_out_the_same_bit_for_bit() {
     let plan = plan(&[Aim::Mixed], &[Scenario::Hang, Scenario::Limited, Scenario::Errors, Scenario::Queueing], &[]);
     let replayed = replay::run(&plan, 10_000).unwrap();
     assert_eq!((replayed.decisions, replayed.identical), (10_000, 10_000));
+}
+
+#[test]
+fn on_real_traffic_regret_stays_low_and_no_failure_is_shown_while_an_endpoint_is_healthy() {
+    for traffic in [Traffic::Trace(Hour::Conversation, Pace::Scenario), Traffic::Trace(Hour::Code, Pace::Real)] {
+        let aims = [Aim::All(Objective::Fastest), Aim::All(Objective::Balanced)];
+        let plan = Plan { traffic, ..plan(&aims, &[Scenario::Slowdown, Scenario::Hang], &[Kind::Pointsman]) };
+        let cells = table::run(&plan);
+        for cell in &cells {
+            let regret = cell.regret(2);
+            let what = format!("{}, {}, {}: {regret}", traffic.name(), cell.scenario.name(), cell.aim.name());
+            assert!((-0.005..TRACE_LIMIT).contains(&regret), "{what}");
+            assert_eq!(cell.entry(Kind::Pointsman).unwrap().figures.avoidable, 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn changes_by_seed_have_the_change_of_regret_as_their_mean() {
+    let rules = [Kind::Pointsman, Kind::Crippled(Without::Exploration)];
+    let plan = Plan { seeds: vec![1, 2], ..plan(&[Aim::Mixed], &[Scenario::Waves], &rules) };
+    let cell = &table::run(&plan)[0];
+    let changes = cell.changes(2, 3);
+    let mean = changes.iter().sum::<f64>() / 2.0;
+    assert!(changes.len() == 2 && (mean - (cell.regret(3) - cell.regret(2))).abs() < 1e-9, "{changes:?}");
+    assert!(mean.abs() > 1e-6, "nothing was taken away");
 }

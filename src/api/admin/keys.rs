@@ -78,9 +78,9 @@ pub(crate) async fn enable(
 
 /// Everybody who may call: with keys, those; without, the one that everybody is.
 fn callers(worker: &Worker) -> impl Iterator<Item = &Caller> {
-    let config = &worker.setup.config;
-    let everybody = config.auth.mode == AuthMode::None;
-    worker.setup.keys.callers().filter(move |caller| everybody || caller.position < config.keys.len())
+    let keys = &worker.setup.keys;
+    let everybody = worker.setup.config.auth.mode == AuthMode::None;
+    keys.callers().filter(move |caller| everybody || !keys.is_anonymous(caller))
 }
 
 pub(super) fn find<'w>(worker: &'w Worker, name: &str) -> Result<&'w Caller, ApiError> {

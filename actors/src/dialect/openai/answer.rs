@@ -255,7 +255,11 @@ impl<'a> Rewriter<'a> {
             push_member(&mut self.out, b"refusal", b"null");
         }
         if let Some(call) = function_call.filter(|_| !has_calls) {
-            self.produced.text_bytes += CallPart::read_legacy(call, 0).text_bytes();
+            let part = CallPart::read_legacy(call, 0);
+            if part.name.is_none() {
+                return Err(AnswerFault::malformed("a function call without a name"));
+            }
+            self.produced.text_bytes += part.text_bytes();
             push_member(&mut self.out, b"function_call", call.bytes());
         }
         self.out.put_u8(b'}');
@@ -264,6 +268,7 @@ impl<'a> Rewriter<'a> {
 
     fn message_member(&mut self, key: Raw<'a>, value: Raw<'a>, said: &mut MessageSaid<'a>) -> Result<(), AnswerFault> {
         let member = Member::of(&key.name());
+        member.check(value)?;
         said.measured.add(member, value);
         match member {
             Member::Role => return Ok(()),
@@ -307,10 +312,11 @@ impl<'a> Rewriter<'a> {
             return Ok(());
         }
         let made_up = made_up_call_id(self.context, self.choices as u64, place);
+        let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
         let introduction = Introduction {
             index: None,
             id: part.id.map_or(made_up.as_bytes(), Raw::inner),
-            name: part.name.map_or(b"", Raw::inner),
+            name: name.inner(),
             early_arguments: b"",
         };
         introduction.push(&part, &mut self.out);

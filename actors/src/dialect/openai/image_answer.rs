@@ -11,7 +11,7 @@ use super::{
     answer::utf8,
     finish::clean_name,
     upstream_error,
-    usage::{Reported, settle_images},
+    usage::{ImageDetails, Reported, settle_images},
 };
 use crate::{
     dialect::{
@@ -80,6 +80,7 @@ pub struct ImageAnswer {
     /// What the call took.
     pub outcome: Outcome,
     created: i64,
+    details: ImageDetails,
 }
 
 /// Checks the answer of an image call and prices it: the price per image for each, and tokens where they are
@@ -112,6 +113,7 @@ pub fn rewrite_image_answer(
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());
     let reported = usage.and_then(|usage| Reported::read(&mut Cursor::over(usage)).ok());
     let usage = settle_images(reported.as_ref(), images.len() as u64);
+    let details = ImageDetails::of(reported.as_ref(), &usage);
     let outcome = Outcome {
         usage,
         cost: context.pricing.cost(&usage),
@@ -120,7 +122,7 @@ pub fn rewrite_image_answer(
         upstream_id: answer.member(b"id").and_then(clean_name).map(Cow::into_owned),
         images: images.len() as u64,
     };
-    Ok(ImageAnswer { images, outcome, created: context.created })
+    Ok(ImageAnswer { images, outcome, created: context.created, details })
 }
 
 impl ImageAnswer {
@@ -160,7 +162,8 @@ impl ImageAnswer {
             push_u64(out, count);
             out.put_u8(b',');
         }
-        out.put_slice(b"\"cost\":");
+        self.details.push(out);
+        out.put_slice(b",\"cost\":");
         push_usd(out, self.outcome.cost.total());
         out.put_u8(b'}');
     }

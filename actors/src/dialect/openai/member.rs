@@ -1,7 +1,7 @@
 //! The members of a message or delta that mean something to the gateway.
 
 use super::usage::Produced;
-use crate::dialect::json::Raw;
+use crate::dialect::{answer::AnswerFault, json::Raw};
 
 /// What a member of a message or delta is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,24 @@ impl Member {
     /// Whether strict clients refuse the member when it is null, so that it must rather be absent.
     pub(super) fn is_never_null(self) -> bool {
         matches!(self, Member::ToolCalls | Member::FunctionCall | Member::Annotations)
+    }
+
+    /// Fails for a value of a type that no client expects there: it is broken, not merely odd.
+    ///
+    /// Content may also be a list of typed parts, as some providers send it. An empty value of any type says nothing
+    /// and is left to whoever copies the member.
+    pub(super) fn check(self, value: Raw<'_>) -> Result<(), AnswerFault> {
+        let fits = match self {
+            Member::Content => {
+                value.is_string() || value.is_null() || (value.is_array() && value.elements().all(Raw::is_object))
+            }
+            Member::Refusal => value.is_string() || value.is_null(),
+            Member::Reasoning => value.is_string() || value.is_null() || value.is_array() || value.is_object(),
+            Member::ToolCalls | Member::Images => value.is_array() || !value.is_filled(),
+            Member::FunctionCall | Member::Audio => value.is_object() || !value.is_filled(),
+            Member::Role | Member::Annotations | Member::Other => true,
+        };
+        if fits { Ok(()) } else { Err(AnswerFault::malformed("a member of a message that is of the wrong type")) }
     }
 
     /// Whether a value of it is content: the first such value of a stream commits it.

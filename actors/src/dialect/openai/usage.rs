@@ -149,6 +149,59 @@ pub(super) fn settle_images(reported: Option<&Reported>, made: u64) -> Usage {
     }
 }
 
+/// What the tokens of an image call stand for: client libraries require the split of the input.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ImageDetails {
+    /// Images and text among the input tokens. What the provider does not assign is text: prompts are.
+    input: Split,
+    /// The same of the output, where the provider says so.
+    output: Option<Split>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Split {
+    image: u64,
+    text: u64,
+}
+
+impl ImageDetails {
+    pub(super) fn of(reported: Option<&Reported>, usage: &Usage) -> ImageDetails {
+        let reported = reported.copied().unwrap_or_default();
+        let [_, image, text] = reported.prompt_details;
+        let (image, text) = (image.map(|count| count.min(usage.prompt_tokens)), text);
+        let rest = |known: u64| usage.prompt_tokens.saturating_sub(known);
+        let input = match (image, text) {
+            (Some(image), _) => Split { image, text: text.unwrap_or(rest(image)).min(rest(image)) },
+            (None, Some(text)) => Split { image: rest(text), text: text.min(usage.prompt_tokens) },
+            (None, None) => Split { image: 0, text: usage.prompt_tokens },
+        };
+        let [_, image, text, ..] = reported.completion_details;
+        let output = (image.is_some() || text.is_some())
+            .then(|| Split { image: image.unwrap_or_default(), text: text.unwrap_or_default() });
+        ImageDetails { input, output }
+    }
+
+    /// Appends the members, without a comma in front.
+    pub(super) fn push(&self, out: &mut BytesMut) {
+        out.put_slice(b"\"input_tokens_details\":");
+        self.input.push(out);
+        if let Some(output) = &self.output {
+            push_member(out, b"output_tokens_details", b"");
+            output.push(out);
+        }
+    }
+}
+
+impl Split {
+    fn push(self, out: &mut BytesMut) {
+        out.put_slice(b"{\"image_tokens\":");
+        push_u64(out, self.image);
+        push_member(out, b"text_tokens", b"");
+        push_u64(out, self.text);
+        out.put_u8(b'}');
+    }
+}
+
 /// Appends the `usage` object of our convention.
 pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown, reported: Option<&Reported>) {
     out.reserve(512);

@@ -65,7 +65,7 @@ impl Rule for Clairvoyant {
         let prospects: [Prospect; ENDPOINTS] = std::array::from_fn(|endpoint| self.prospect(ask, endpoint));
         let dearest = (0..ENDPOINTS).map(ask.cost).fold(0.0, f64::max);
         let unanswered = match ask.request.objective {
-            Objective::Fastest => FAILED_SECONDS,
+            Objective::Fastest => FAILED_SECONDS.max(2.0 * ask.typical.0),
             Objective::Cheapest => FAILED_PRICES * dearest,
             Objective::Balanced => FAILED_BALANCED,
             Objective::Reliable => 1.0,

@@ -49,6 +49,24 @@ pub enum Without {
     Exploration,
     /// It shows a failure when three attempts failed, like everybody.
     LastResort,
+    /// It does not take silence for a sign of trouble.
+    Silence,
+    /// It does not race a stream that is unusually late.
+    Hedging,
+    /// It does not race a plain answer that is overdue.
+    Races,
+    /// It sends as much as before after a 429.
+    Pacing,
+    /// No number of failures in a row opens a breaker.
+    InRow,
+    /// It does not try again what it has not heard of for long.
+    Staleness,
+    /// It does not charge a failure for the time it takes.
+    FailureTime,
+    /// It waits for a first token as long as the configuration says.
+    Clocks,
+    /// It does not go past an open breaker.
+    PastOpen,
 }
 
 /// The routing core.
@@ -83,7 +101,12 @@ impl Core {
         match without {
             Without::Exploration => policy.exploration = 0.0,
             Without::LastResort => policy.retry.last_resort = 0,
-            Without::Nothing | Without::Load | Without::Pending => {}
+            Without::Hedging => policy.hedge.objectives.clear(),
+            Without::Pacing => policy.pacing = false,
+            Without::InRow => policy.breaker.consecutive = 1_000_000,
+            Without::Staleness => policy.staleness = 0.0,
+            Without::FailureTime => policy.failure_time = Duration::ZERO,
+            _ => {}
         }
         let catalog = Arc::new(catalog(world));
         let mut statistics = Statistics::new(Arc::clone(&catalog), Arc::new(policy.clone()));
@@ -125,7 +148,8 @@ impl Core {
             match self.without {
                 Without::Load => endpoint.in_flight = 0,
                 Without::Pending => (endpoint.overdue, endpoint.silent) = ([0.0; 2], false),
-                Without::Nothing | Without::Exploration | Without::LastResort => {}
+                Without::Silence => endpoint.silent = false,
+                _ => {}
             }
         }
     }
@@ -226,15 +250,16 @@ impl Rule for Core {
         let candidate = self.candidate(begin.request.id, begin.endpoint)?;
         let past = f64::from(u8::from(candidate.is_past_open_circuit()));
         let resort = f64::from(u8::from(begin.before >= ATTEMPTS));
-        if self.retries < past || self.resorts < resort {
+        if (past > 0.0 && self.without == Without::PastOpen) || self.retries < past || self.resorts < resort {
             return None;
         }
         let claim = self.board.claim(candidate.index, tick(begin.now), candidate).ok()?;
         let hedges = self.hedges(begin.request.objective);
         let streamed = begin.request.streamed;
         let hedge_after = hedges.then(|| hedge_after(candidate, streamed, &self.policy).as_secs_f64());
-        let overdue_after = (!streamed).then(|| overdue_after(candidate, &self.policy).as_secs_f64());
-        let learned = candidate.predicted.measured && begin.another;
+        let overdue_after =
+            (!streamed && self.without != Without::Races).then(|| overdue_after(candidate, &self.policy).as_secs_f64());
+        let learned = candidate.predicted.measured && begin.another && self.without != Without::Clocks;
         let first_byte = if learned { first_byte_clock(candidate, &self.policy).as_secs_f64() } else { FIRST_BYTE };
         self.retries -= past;
         self.resorts -= resort;

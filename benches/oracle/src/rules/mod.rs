@@ -64,6 +64,23 @@ impl Kind {
         Kind::Crippled(Without::LastResort),
     ];
 
+    /// Pointsman without each mechanism that can be taken from it.
+    pub const ABLATED: [Kind; 13] = [
+        Kind::Crippled(Without::Load),
+        Kind::Crippled(Without::Pending),
+        Kind::Crippled(Without::Silence),
+        Kind::Crippled(Without::Exploration),
+        Kind::Crippled(Without::Staleness),
+        Kind::Crippled(Without::LastResort),
+        Kind::Crippled(Without::Hedging),
+        Kind::Crippled(Without::Races),
+        Kind::Crippled(Without::Pacing),
+        Kind::Crippled(Without::InRow),
+        Kind::Crippled(Without::PastOpen),
+        Kind::Crippled(Without::Clocks),
+        Kind::Crippled(Without::FailureTime),
+    ];
+
     /// Its name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -82,6 +99,15 @@ impl Kind {
             Kind::Crippled(Without::Pending) => "no pending",
             Kind::Crippled(Without::Exploration) => "no trying",
             Kind::Crippled(Without::LastResort) => "no last resort",
+            Kind::Crippled(Without::Silence) => "no silence",
+            Kind::Crippled(Without::Hedging) => "no hedging",
+            Kind::Crippled(Without::Races) => "no races",
+            Kind::Crippled(Without::Pacing) => "no pacing",
+            Kind::Crippled(Without::InRow) => "no failures in a row",
+            Kind::Crippled(Without::Staleness) => "no staleness",
+            Kind::Crippled(Without::FailureTime) => "no failure time",
+            Kind::Crippled(Without::Clocks) => "no learned clocks",
+            Kind::Crippled(Without::PastOpen) => "no past open",
         }
     }
 

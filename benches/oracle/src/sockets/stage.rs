@@ -54,7 +54,7 @@ impl Stage {
     /// The same for every process that asks.
     pub fn world(&self) -> World {
         let span = Span { half_life: HALF_LIFE, seconds: self.seconds * SPEED };
-        scenario::draw(self.scenario, Aim::All(self.objective), self.seed, span)
+        scenario::draw(crate::traffic::Traffic::Poisson, self.scenario, Aim::All(self.objective), self.seed, span)
     }
 }
 

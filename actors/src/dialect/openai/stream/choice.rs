@@ -55,7 +55,7 @@ pub(super) struct Delta<'a> {
 
 impl<'a> ChoicePart<'a> {
     /// Reads the next element.
-    pub(super) fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<ChoicePart<'a>, JsonFault> {
+    pub(super) fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<ChoicePart<'a>, AnswerFault> {
         let mut part = ChoicePart::default();
         let mut has_others = false;
         cursor.pass_byte(b'{')?;
@@ -101,11 +101,11 @@ impl<'a> ChoicePart<'a> {
 }
 
 impl<'a> Delta<'a> {
-    fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<Delta<'a>, JsonFault> {
+    fn read(cursor: &mut Cursor<'a>, exclude_reasoning: bool) -> Result<Delta<'a>, AnswerFault> {
         let mut delta = Delta::default();
         if cursor.peek()? != b'{' {
             let value = cursor.value()?;
-            return if value.is_null() { Ok(delta) } else { Err(JsonFault::Invalid) };
+            return if value.is_null() { Ok(delta) } else { Err(JsonFault::Invalid.into()) };
         }
         let start = cursor.at();
         cursor.pass_byte(b'{')?;
@@ -113,6 +113,7 @@ impl<'a> Delta<'a> {
         while let Some(key) = cursor.key(&mut first)? {
             let value = cursor.value()?;
             let member = Member::of(&key.name());
+            member.check(value)?;
             delta.measured.add(member, value);
             delta.members += 1;
             let is_hidden = exclude_reasoning && member == Member::Reasoning;

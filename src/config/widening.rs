@@ -1,0 +1,151 @@
+//! What a reload may not do unless it is told to: let everybody in, or lock everybody out.
+//!
+//! Both are what a configuration file that was cut off says. A start takes such a file at its word, because somebody
+//! watches it; a file that changes under a running gateway may have been changed by a full disk.
+
+use chrono::{DateTime, Utc};
+
+use super::{AuthMode, Config, DEVELOPMENT_KEY, Key, digest_of};
+
+/// Keys that are named one by one.
+const MOST_NAMED: usize = 5;
+/// How to have it all the same.
+const IF_MEANT: &str = "set reload.allow_widening = true beside it if that is meant";
+
+impl Config {
+    /// What of it a reload may not bring into force in the place of `running`, one sentence each. Nothing, where it
+    /// says itself that it is meant: a file that was cut off does not.
+    pub(super) fn widening_since(&self, running: &Config, now: DateTime<Utc>) -> Vec<String> {
+        if self.reload.allow_widening {
+            return Vec::new();
+        }
+        let refused =
+            [self.opens_to_everybody(running), self.takes_public_key(running, now), self.drops_keys(running, now)];
+        refused.into_iter().flatten().collect()
+    }
+
+    fn opens_to_everybody(&self, running: &Config) -> Option<String> {
+        let opens = self.auth.mode == AuthMode::None && running.auth.mode != AuthMode::None;
+        opens.then(|| format!("auth.mode: nobody would need a key any more; keep \"keys\", or {IF_MEANT}"))
+    }
+
+    /// Where nobody needs a key, accepting one that everybody knows opens nothing.
+    fn takes_public_key(&self, running: &Config, now: DateTime<Utc>) -> Option<String> {
+        let takes = |config: &Config| config.auth.mode == AuthMode::None || config.accepts_public_key(now);
+        (self.accepts_public_key(now) && !takes(running)).then(|| {
+            format!(
+                "auth.development_key_enabled: the public development key would be accepted, which it is not now; set it \
+                 to false (true is its default) and leave that key out of [[keys]], or {IF_MEANT}"
+            )
+        })
+    }
+
+    fn drops_keys(&self, running: &Config, now: DateTime<Utc>) -> Option<String> {
+        let before: Vec<&Key> = running.own_keys(now).collect();
+        let stays = |key: &&Key| before.iter().any(|known| known.sha256 == key.sha256);
+        if before.is_empty() || self.own_keys(now).any(|key| stays(&key)) {
+            return None;
+        }
+        let mut names: Vec<&str> = before.iter().take(MOST_NAMED).map(|key| &*key.name).collect();
+        names.extend((before.len() > MOST_NAMED).then_some("…"));
+        let names = names.join(", ");
+        Some(format!(
+            "keys: none of the keys in force ({names}) would stay in force; keep one until its callers have another, or \
+             {IF_MEANT}"
+        ))
+    }
+
+    /// Whether callers are let in with the key that everybody knows.
+    pub(super) fn accepts_public_key(&self, now: DateTime<Utc>) -> bool {
+        let public = digest_of(DEVELOPMENT_KEY);
+        self.auth.mode == AuthMode::Keys && self.keys.iter().any(|key| key.sha256 == public && key.is_in_force(now))
+    }
+
+    /// The keys in force that not everybody knows.
+    fn own_keys(&self, now: DateTime<Utc>) -> impl Iterator<Item = &Key> {
+        let public = digest_of(DEVELOPMENT_KEY);
+        self.keys.iter().filter(move |key| key.sha256 != public && key.is_in_force(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Environment, to_hex};
+
+    const CLOSED: &str = "[auth]\ndevelopment_key_enabled = false\n";
+    const NONE: &str = "[auth]\nmode = \"none\"\n";
+
+    fn key(name: &str, more: &str) -> String {
+        format!("[[keys]]\nname = \"{name}\"\nsha256 = \"{}\"\n{more}\n", to_hex(&digest_of(name)))
+    }
+
+    fn config(toml: &str) -> Config {
+        let text = format!("{toml}\n[simulation]\nmode = \"off\"\n");
+        Config::parse(&text, "test", Path::new("."), &Environment::default()).unwrap()
+    }
+
+    /// Checks which keys the sentences begin with.
+    #[track_caller]
+    fn check(before: &str, after: &str, refused: &[&str]) {
+        let sentences = config(after).widening_since(&config(before), Utc::now());
+        let keys: Vec<&str> = sentences.iter().map(|sentence| sentence.split(':').next().unwrap()).collect();
+        assert_eq!(keys, refused, "{before} -> {after}: {sentences:?}");
+        let allowed = format!("{after}\n[reload]\nallow_widening = true");
+        assert!(config(&allowed).widening_since(&config(before), Utc::now()).is_empty(), "{before} -> {after}");
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_is_refused_wherever_the_cut_was() {
+        let whole = format!("{CLOSED}{}{}", key("one", ""), key("two", ""));
+        check(&whole, "[limits]\nmax_n = 3", &["auth.development_key_enabled", "keys"]);
+        check(&whole, CLOSED, &["keys"]);
+        check(&whole, &key("one", ""), &["auth.development_key_enabled"]);
+        check(&key("one", ""), "[limits]\nmax_n = 3", &["keys"]);
+    }
+
+    #[test]
+    fn keys_scopes_and_the_end_of_the_development_key_are_ordinary() {
+        let one = key("one", "");
+        check(&format!("{CLOSED}{one}"), &format!("{CLOSED}{one}{}", key("two", "scopes = [\"admin\"]")), &[]);
+        check(&format!("{CLOSED}{one}"), &format!("{CLOSED}{}", key("one", "scopes = [\"admin\", \"read\"]")), &[]);
+        check(&format!("{CLOSED}{one}{}", key("two", "")), &format!("{CLOSED}{one}"), &[]);
+        check("", &format!("{CLOSED}{one}"), &[]);
+        check("", CLOSED, &[]);
+        check("", "[limits]\nmax_n = 3", &[]);
+    }
+
+    #[test]
+    fn a_reload_neither_opens_to_everybody_nor_is_refused_for_closing() {
+        let one = key("one", "");
+        check(&one, &format!("{NONE}{one}"), &["auth.mode"]);
+        check("", NONE, &["auth.mode"]);
+        check(&format!("{CLOSED}{one}"), NONE, &["auth.mode", "keys"]);
+        check(&format!("{NONE}{one}"), &one, &[]);
+        check(NONE, "", &[]);
+    }
+
+    #[test]
+    fn keys_that_are_refused_anyway_neither_count_as_left_nor_as_lost() {
+        let off = key("off", "disabled = true");
+        let over = key("over", "expires_at = 2020-01-01");
+        check(&format!("{CLOSED}{off}{over}"), CLOSED, &[]);
+        let one = key("one", "");
+        check(
+            &format!("{CLOSED}{one}{off}"),
+            &format!("{CLOSED}{}{off}{over}", key("one", "disabled = true")),
+            &["keys"],
+        );
+        check(&format!("{CLOSED}{one}"), &format!("{CLOSED}{}", key("two", "")), &["keys"]);
+    }
+
+    #[test]
+    fn the_development_key_under_another_name_is_the_development_key() {
+        let sly = format!("[[keys]]\nname = \"sly\"\nsha256 = \"{}\"\n", to_hex(&digest_of(DEVELOPMENT_KEY)));
+        let one = key("one", "");
+        check(&format!("{CLOSED}{one}"), &format!("{CLOSED}{one}{sly}"), &["auth.development_key_enabled"]);
+        check(&format!("{CLOSED}{one}{sly}"), &format!("{CLOSED}{sly}"), &["keys"]);
+    }
+}
