@@ -1,8 +1,8 @@
 //! The command line: what was asked for, and the commands that need no server.
 //!
-//! [`run`] answers `check`, `keygen`, `replay`, `--help` and `--version` and hands a checked configuration back for
-//! `serve`. Binding is not done here.
+//! [`run`] answers every command but `serve`, for which it hands a checked configuration back. Binding is not done here.
 
+mod arguments;
 mod keygen;
 mod replay;
 mod summary;
@@ -15,8 +15,9 @@ use std::{
     process::ExitCode,
 };
 
-use lexopt::{Arg, Parser, ValueExt};
+use clap::{Parser, error::ErrorKind};
 
+use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, Loaded};
 
 pub use keygen::NewKey;
@@ -29,57 +30,6 @@ pub const EXIT_DIFFERENT: u8 = 1;
 pub const EXIT_CONFIGURATION: u8 = 2;
 /// Exit code when the address cannot be listened on.
 pub const EXIT_BIND: u8 = 3;
-
-/// What `--help` prints.
-pub const HELP: &str = "\
-Pointsman routes language-model requests: one OpenAI-compatible address in front of many providers,
-with live, explained choices.
-
-USAGE
-  pointsman [serve] [--config FILE]     start the server
-  pointsman check [--config FILE]       check the configuration and say what it comes to; binds nothing
-  pointsman keygen [--name NAME]        make a key for a caller, with the lines to put in the configuration
-  pointsman replay GENERATION [--url URL] [--key-env NAME] [--file FILE]
-                                        make a recorded routing decision again, from the numbers of its
-                                        record, and say 'identical' or what came out differently
-  pointsman --help | --version
-
-OPTIONS
-  -c, --config FILE   configuration to read; default: ./config.toml if it exists, else the built-in one
-      --name NAME     label of the new key in logs and records; default: my-key
-      --url URL       the gateway that holds the record; default: http://127.0.0.1:8080
-      --key-env NAME  the variable with a key that may read the record; default: POINTSMAN_API_KEY, or on this
-                      machine the development key
-      --file FILE     a saved page of /api/v1/route/replay instead of a gateway
-
-FIRST STEPS
-  Without any account, against the simulated providers that Pointsman starts itself:
-
-    POINTSMAN__SIMULATION__MODE=on pointsman
-
-    curl http://127.0.0.1:8080/api/v1/chat/completions \\
-      -H 'Authorization: Bearer sk-pointsman-development' \\
-      -H 'Content-Type: application/json' \\
-      -d '{\"model\": \"service/auto\", \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'
-
-  With a provider: set its variable, such as OPENAI_API_KEY, and start again. Any OpenAI or OpenRouter
-  client works with the base address http://127.0.0.1:8080/api/v1.
-
-ENVIRONMENT
-  <PROVIDER>_API_KEY        a provider's key, under the name its api_key_env gives; setting it switches the
-                            provider on. 'pointsman check' lists the names.
-  POINTSMAN__SECTION__KEY   overrides a key of the configuration, for example POINTSMAN__SERVER__BIND or
-                            POINTSMAN__PROVIDERS__OLLAMA__ENABLED; the value is TOML, or plain text
-  RUST_LOG                  what is logged, such as debug or pointsman=debug; default: info
-
-EXIT CODES
-  0  stopped in order, the check found nothing wrong, or the decision came out identical
-  1  the decision came out differently
-  2  the command line or the configuration is wrong, every fault is printed; or there is no such record
-  3  the address cannot be listened on
-
-config.toml in the repository describes every key.
-";
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,10 +51,15 @@ pub enum Command {
     },
     /// Make a recorded decision again.
     Replay(ReplayOrder),
-    /// Print [`HELP`].
-    Help,
-    /// Print the version.
-    Version,
+    /// Show every key of the configuration with its value.
+    ShowConfig {
+        /// The configuration named on the command line.
+        config: Option<PathBuf>,
+    },
+    /// Show every default and the built-in catalogue.
+    ShowDefaults,
+    /// Print this text: a help, or the version.
+    Print(String),
 }
 
 /// Why a command line is not understood.
@@ -119,94 +74,64 @@ impl fmt::Display for UsageFault {
 
 impl std::error::Error for UsageFault {}
 
-impl From<lexopt::Error> for UsageFault {
-    fn from(error: lexopt::Error) -> UsageFault {
-        UsageFault(format!("not understood: {error}"))
-    }
-}
-
 impl Command {
     /// Reads the arguments, the program's own name left out.
     ///
     /// # Errors
     /// When an argument is unknown, incomplete, given twice, or does not belong to its command.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageFault> {
-        let mut parser = Parser::from_args(arguments);
-        let (mut command, mut given) = (None, Given::default());
-        while let Some(argument) = parser.next()? {
-            match argument {
-                Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
-                Arg::Short('V') | Arg::Long("version") => return Ok(Command::Version),
-                Arg::Short('c') | Arg::Long("config") => once(&mut given.config, parser.value()?.into(), "--config")?,
-                Arg::Long("name") => once(&mut given.name, parser.value()?.string()?, "--name")?,
-                Arg::Long("url") => once(&mut given.url, parser.value()?.string()?, "--url")?,
-                Arg::Long("key-env") => once(&mut given.key_env, parser.value()?.string()?, "--key-env")?,
-                Arg::Long("file") => once(&mut given.file, parser.value()?.into(), "--file")?,
-                Arg::Value(word) if command.is_none() => command = Some(word.string()?),
-                Arg::Value(word) if command.as_deref() == Some("replay") && given.generation.is_none() => {
-                    given.generation = Some(word.string()?);
-                }
-                other => return Err(other.unexpected().into()),
-            }
+        let name = OsString::from("pointsman");
+        match Arguments::try_parse_from(std::iter::once(name).chain(arguments)) {
+            Ok(arguments) => Command::assemble(arguments),
+            Err(error) => match error.kind() {
+                ErrorKind::DisplayHelp
+                | ErrorKind::DisplayVersion
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ok(Command::Print(error.to_string())),
+                _ => Err(UsageFault(reason(&error))),
+            },
         }
-        Command::assemble(command.as_deref().unwrap_or("serve"), given)
     }
 
-    fn assemble(command: &str, given: Given) -> Result<Command, UsageFault> {
-        let belonging: &[&str] = match command {
-            "serve" | "check" => &["--config"],
-            "keygen" => &["--name"],
-            "replay" => &["--url", "--key-env", "--file"],
-            "help" => return Ok(Command::Help),
-            "version" => return Ok(Command::Version),
-            other => return Err(UsageFault(format!("'{other}' is no command"))),
+    fn assemble(Arguments { config, command }: Arguments) -> Result<Command, UsageFault> {
+        let before = config.config;
+        let own = |given: ConfigArgument| match (before.clone(), given.config) {
+            (Some(_), Some(_)) => Err(UsageFault("--config is given twice".to_owned())),
+            (before, given) => Ok(before.or(given)),
         };
-        if let Some(stray) = given.options().find(|option| !belonging.contains(option)) {
-            return Err(UsageFault(format!("{stray} does not belong to '{command}'")));
-        }
-        let Given { config, name, generation, url, key_env, file } = given;
+        let stray = |command: &str| match &before {
+            Some(_) => Err(UsageFault(format!("--config does not belong to '{command}'"))),
+            None => Ok(()),
+        };
         match command {
-            "check" => Ok(Command::Check { config }),
-            "keygen" => Ok(Command::Keygen { name: name.unwrap_or_else(|| "my-key".to_owned()) }),
-            "replay" if generation.is_none() && file.is_none() => {
-                Err(UsageFault("replay needs the id of a generation, or --file".to_owned()))
+            None => Ok(Command::Serve { config: before }),
+            Some(Subcommands::Serve(given)) => Ok(Command::Serve { config: own(given)? }),
+            Some(Subcommands::Check(given)) => Ok(Command::Check { config: own(given)? }),
+            Some(Subcommands::Config(ConfigCommand::Show { defaults: true, .. })) => {
+                stray("config show --defaults").map(|()| Command::ShowDefaults)
             }
-            "replay" => Ok(Command::Replay(ReplayOrder { generation, url, key_env, file })),
-            _ => Ok(Command::Serve { config }),
+            Some(Subcommands::Config(ConfigCommand::Show { config, .. })) => {
+                Ok(Command::ShowConfig { config: own(config)? })
+            }
+            Some(Subcommands::Keygen { name }) => stray("keygen").map(|()| Command::Keygen { name }),
+            Some(Subcommands::Replay(order)) => match (stray("replay")?, ReplayOrder::from(order)) {
+                ((), ReplayOrder { generation: None, file: None, .. }) => {
+                    Err(UsageFault("replay needs the id of a generation, or --file".to_owned()))
+                }
+                ((), order) => Ok(Command::Replay(order)),
+            },
+            Some(Subcommands::Version) => Ok(Command::Print(VERSION.to_owned())),
         }
     }
 }
 
-/// What was given besides the command.
-#[derive(Default)]
-struct Given {
-    config: Option<PathBuf>,
-    name: Option<String>,
-    generation: Option<String>,
-    url: Option<String>,
-    key_env: Option<String>,
-    file: Option<PathBuf>,
-}
+const VERSION: &str = concat!("pointsman ", env!("CARGO_PKG_VERSION"), "\n");
 
-impl Given {
-    /// The options among it.
-    fn options(&self) -> impl Iterator<Item = &'static str> {
-        let given = [
-            (self.config.is_some(), "--config"),
-            (self.name.is_some(), "--name"),
-            (self.url.is_some(), "--url"),
-            (self.key_env.is_some(), "--key-env"),
-            (self.file.is_some(), "--file"),
-        ];
-        given.into_iter().filter_map(|(given, option)| given.then_some(option))
-    }
-}
-
-fn once<T>(slot: &mut Option<T>, value: T, option: &str) -> Result<(), UsageFault> {
-    if slot.replace(value).is_some() {
-        return Err(UsageFault(format!("{option} is given twice")));
-    }
-    Ok(())
+/// What clap says is wrong, in one line.
+fn reason(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let told: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    told.join(" ").trim_start_matches("error: ").to_owned()
 }
 
 /// What is left to do after [`run`].
@@ -254,8 +179,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         }
         Ok(Command::Keygen { name }) => result(NewKey::random().report(&name)),
         Ok(Command::Replay(order)) => replay::answer(&order, environment),
-        Ok(Command::Help) => result(HELP.to_owned()),
-        Ok(Command::Version) => result(concat!("pointsman ", env!("CARGO_PKG_VERSION"), "\n").to_owned()),
+        Ok(Command::ShowConfig { config }) => {
+            Config::show(config.as_deref(), environment).map_or_else(|faults| refusal(report(&faults)), result)
+        }
+        Ok(Command::ShowDefaults) => result(Config::show_defaults()),
+        Ok(Command::Print(text)) => result(text),
     };
     Next::Finish(answer)
 }
@@ -277,7 +205,7 @@ fn refusal(text: String) -> Answer {
 pub fn report(faults: &[Fault]) -> String {
     let lines: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
     let count = if faults.len() == 1 { "1 fault".to_owned() } else { format!("{} faults", faults.len()) };
-    format!("{lines}\nThe configuration has {count}. config.toml in the repository describes every key.\n")
+    format!("{lines}\nThe configuration has {count}. docs/CONFIG.md in the repository describes every key.\n")
 }
 
 #[cfg(test)]
@@ -306,9 +234,11 @@ mod tests {
                 Command::Replay(ReplayOrder { generation, url, key_env, file: None })
             }),
             ("replay --file x.toml", Command::Replay(ReplayOrder { file: file(), ..ReplayOrder::default() })),
-            ("check --help", Command::Help),
-            ("help", Command::Help),
-            ("-V", Command::Version),
+            ("config show", Command::ShowConfig { config: None }),
+            ("config show --effective -c x.toml", Command::ShowConfig { config: file() }),
+            ("config show --defaults", Command::ShowDefaults),
+            ("version", Command::Print(VERSION.to_owned())),
+            ("-V", Command::Print(VERSION.to_owned())),
         ] {
             assert_eq!(parse(line), Ok(command), "{line}");
         }
@@ -317,26 +247,42 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused_with_the_reason() {
         for (line, reason) in [
-            ("start", "'start' is no command"),
-            ("serve check", "unexpected argument \"check\""),
-            ("--port 80", "invalid option '--port'"),
-            ("--config", "missing argument for option '--config'"),
-            ("-c a -c b", "--config is given twice"),
-            ("keygen --config a", "--config does not belong to 'keygen'"),
-            ("check --name a", "--name does not belong to 'check'"),
-            ("serve --url a", "--url does not belong to 'serve'"),
+            ("start", "unrecognized subcommand 'start'"),
+            ("serve check", "unexpected argument 'check'"),
+            ("--port 80", "unexpected argument '--port'"),
+            ("--config", "a value is required for '--config <FILE>'"),
+            ("-c a -c b", "'--config <FILE>' cannot be used multiple times"),
+            ("-c a check -c b", "--config is given twice"),
+            ("keygen --config a", "unexpected argument '--config'"),
+            ("-c a keygen", "--config does not belong to 'keygen'"),
+            ("check --name a", "unexpected argument '--name'"),
+            ("serve --url a", "unexpected argument '--url'"),
             ("replay", "replay needs the id of a generation, or --file"),
-            ("replay a b", "unexpected argument \"b\""),
-            ("replay a -c b", "--config does not belong to 'replay'"),
+            ("replay a b", "unexpected argument 'b'"),
+            ("replay a -c b", "unexpected argument '-c'"),
+            ("config show --defaults --effective", "'--defaults' cannot be used with '--effective'"),
+            ("config show --defaults -c a", "'--defaults' cannot be used with '--config"),
         ] {
             let shown = parse(line).map_or_else(|fault| fault.to_string(), |command| format!("{command:?}"));
             assert!(shown.contains(reason), "{line}: {shown}");
+            assert!(shown.starts_with("pointsman: ") && shown.lines().count() == 1, "{line}: {shown}");
         }
     }
 
     #[test]
-    fn the_help_fits_on_an_ordinary_terminal() {
-        let widest = HELP.lines().map(|line| line.chars().count()).max();
-        assert!(widest <= Some(110), "{widest:?}");
+    fn every_help_is_printed_and_fits_on_an_ordinary_terminal() {
+        for (line, holds) in [
+            ("--help", "keygen"),
+            ("help", "EXIT CODES"),
+            ("check --help", "--config <FILE>"),
+            ("config", "show"),
+            ("config show --help", "--defaults"),
+            ("replay --help", "--key-env <NAME>"),
+        ] {
+            let Ok(Command::Print(help)) = parse(line) else { panic!("{line}") };
+            assert!(help.contains(holds), "{line}: {help}");
+            let widest = help.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(110), "{line}: {widest:?}");
+        }
     }
 }

@@ -153,6 +153,9 @@ pub(crate) fn begin(shared: &Shared) {
 fn in_force(shared: &Shared, version: u64) {
     let at_ms = clock::unix_millis();
     shared.reloads.standing.loaded(at_ms);
+    for warning in shared.setup.load().config.warnings() {
+        log::warn!("{warning}");
+    }
     events::ConfigInForce { version, at_ms }.emit(&shared.metrics);
 }
 

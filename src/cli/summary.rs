@@ -33,6 +33,12 @@ fn write_summary(page: &mut String, config: &Config) -> std::fmt::Result {
     }
     write_models(page, &catalog)?;
     write_keys(page, config)?;
+    if !config.warnings().is_empty() {
+        writeln!(page, "\nWarnings")?;
+    }
+    for warning in config.warnings() {
+        writeln!(page, "  {warning}")?;
+    }
     if !config.start_up_notes().is_empty() {
         writeln!(page, "\nNotes")?;
     }

@@ -73,14 +73,26 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Puts every override into the tree. Shorter paths go first, so that a single key may correct a
+/// Which overrides go into the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Those that define providers and models as a whole, and say whether the built-in catalogue is used: they stand
+    /// beside the file.
+    Definitions,
+    /// All others: they correct single keys, those of the built-in catalogue too.
+    Corrections,
+}
+
+/// Puts overrides into the tree. Shorter paths go first, so that a single key may correct a
 /// whole section. A key that nothing knows is found later, by whoever reads its section.
-pub(super) fn apply(root: &mut Table, environment: &Environment, faults: &Faults) {
-    for name in environment.unreadable.iter().filter(|name| name.starts_with(PREFIX)) {
-        faults.value(&Place::Variable(name.as_str().into()), name, "is not UTF-8", "UTF-8 text");
+pub(super) fn apply(root: &mut Table, environment: &Environment, part: Part, faults: &Faults) {
+    if part == Part::Definitions {
+        for name in environment.unreadable.iter().filter(|name| name.starts_with(PREFIX)) {
+            faults.value(&Place::Variable(name.as_str().into()), name, "is not UTF-8", "UTF-8 text");
+        }
     }
     let overrides = environment.variables.iter().filter_map(|(name, text)| Override::new(name, text));
-    let mut overrides: Vec<Override<'_>> = overrides.collect();
+    let mut overrides: Vec<Override<'_>> = overrides.filter(|change| change.part() == part).collect();
     overrides.sort_by_key(|change| change.path.len());
     for change in &overrides {
         change.apply(root, faults);
@@ -98,6 +110,15 @@ impl<'e> Override<'e> {
     fn new(name: &str, text: &'e str) -> Option<Override<'e>> {
         let path = name.strip_prefix(PREFIX)?.split("__").map(str::to_ascii_lowercase).collect();
         Some(Override { place: Place::Variable(Arc::from(name)), path, text })
+    }
+
+    fn part(&self) -> Part {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        match path.as_slice() {
+            ["models"] | ["catalog", ..] | ["providers"] | ["providers", _] => Part::Definitions,
+            ["simulation"] | ["simulation", "providers"] | ["simulation", "providers", _] => Part::Definitions,
+            _ => Part::Corrections,
+        }
     }
 
     fn apply(&self, root: &mut Table, faults: &Faults) {
@@ -155,13 +176,15 @@ impl<'e> Override<'e> {
                 if let Some(entry) = table.entries.get_mut(index) {
                     entry.place = self.place.clone();
                     entry.node = node;
+                    entry.written = None;
                 }
             }
         }
     }
 
     fn push(&self, table: &mut Table, key: &str, node: Node) -> usize {
-        table.entries.push(Entry { key: key.to_owned(), place: self.place.clone(), node });
+        let place = self.place.clone();
+        table.entries.push(Entry { key: key.to_owned(), place, node, written: None });
         table.entries.len() - 1
     }
 

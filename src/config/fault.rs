@@ -21,6 +21,8 @@ pub enum Place {
     },
     /// In the value of this environment variable.
     Variable(Arc<str>),
+    /// Nowhere: it is what holds where nothing is said.
+    Default,
 }
 
 impl fmt::Display for Place {
@@ -28,6 +30,7 @@ impl fmt::Display for Place {
         match self {
             Place::File { file, line, column } => write!(f, "{file}:{line}:{column}"),
             Place::Variable(name) => write!(f, "{name}"),
+            Place::Default => f.write_str("default"),
         }
     }
 }
@@ -65,11 +68,74 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// Something in a configuration that still works and should be written otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Warning {
+    /// Where it stands.
+    pub place: Place,
+    /// The key with its path, as it is written.
+    pub key: String,
+    /// What to know about it.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.place, self.key, self.text)
+    }
+}
+
+/// A key that a reading asked for, and what it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The path of its section, with the names and positions of the configuration that was read.
+    pub(super) section: String,
+    pub(super) key: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) allowed: String,
+}
+
 /// Where checks put what they find. Shared by reference among all of them.
 #[derive(Debug, Default)]
-pub(super) struct Faults(RefCell<Vec<Fault>>);
+pub(super) struct Faults {
+    found: RefCell<Vec<Fault>>,
+    warnings: RefCell<Vec<Warning>>,
+    /// `None`: nobody wants to know what was asked for.
+    asked: Option<RefCell<Vec<Asked>>>,
+}
 
 impl Faults {
+    /// One that also notes every key that is asked for.
+    pub(super) fn recording() -> Faults {
+        Faults { asked: Some(RefCell::default()), ..Faults::default() }
+    }
+
+    /// A key was asked for.
+    pub(super) fn asked(&self, asked: impl FnOnce() -> Asked) {
+        if let Some(all) = &self.asked {
+            all.borrow_mut().push(asked());
+        }
+    }
+
+    /// Every key that was asked for, in that order.
+    pub(super) fn into_asked(self) -> Vec<Asked> {
+        self.asked.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Something that works, and should be written otherwise.
+    pub(super) fn warning(&self, place: &Place, key: &str, text: impl Into<String>) {
+        let warning = Warning { place: place.clone(), key: key.to_owned(), text: text.into() };
+        self.warnings.borrow_mut().push(warning);
+    }
+
+    /// Every warning so far, in the order of the file.
+    pub(super) fn take_warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.warnings.take();
+        warnings.sort();
+        warnings.dedup();
+        warnings
+    }
+
     /// Something that is there is wrong.
     pub(super) fn value(&self, place: &Place, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
         self.add(place, key, wrong.into(), allowed.into(), Kind::Value);
@@ -87,11 +153,11 @@ impl Faults {
 
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.found.borrow().is_empty()
     }
 
     fn add(&self, place: &Place, key: &str, wrong: String, allowed: String, kind: Kind) {
-        self.0.borrow_mut().push(Fault { place: place.clone(), key: key.to_owned(), wrong, allowed, kind });
+        self.found.borrow_mut().push(Fault { place: place.clone(), key: key.to_owned(), wrong, allowed, kind });
     }
 
     /// Every fault, in the order of the file, those of the environment last.
@@ -99,7 +165,7 @@ impl Faults {
     /// A file that is not TOML is still read as far as possible, but what a syntax fault may have
     /// caused itself is left out: other faults on its line, and everything said to be missing.
     pub(super) fn into_sorted(self) -> Vec<Fault> {
-        let mut faults = self.0.into_inner();
+        let mut faults = self.found.into_inner();
         let broken: Vec<Place> =
             faults.iter().filter(|fault| fault.kind == Kind::Syntax).map(|fault| fault.place.clone()).collect();
         if !broken.is_empty() {

@@ -6,15 +6,14 @@ use std::time::{Duration, Instant};
 
 use pointsman_actors::{dialect::RequestLimits, domain::PhaseClocks};
 
-use super::section::Section;
+use super::{
+    quantity::{DAY, HOUR, MILLISECOND},
+    section::Section,
+};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 const GIB: usize = 1024 * MIB;
-/// The longest time that may be configured: a day.
-const DAY: f64 = 86_400.0;
-/// The shortest clock that may be configured; tests use short ones, zero would mean "never works".
-const SHORTEST: f64 = 0.001;
 
 /// How often the bytes of a request body count: as they came, as they are sent on, and what was read out of them.
 pub const COPIES_OF_A_BODY: usize = 3;
@@ -65,11 +64,11 @@ impl Default for LimitsConfig {
 impl LimitsConfig {
     pub(super) fn read(section: &Section<'_>) -> LimitsConfig {
         let default = LimitsConfig::default();
-        let bytes = |key, most, default| section.integer(key, KIB..=most).unwrap_or(default);
+        let bytes = |key, most, default| section.bytes(key, KIB..=most).unwrap_or(default);
         let limits = LimitsConfig {
-            max_body_bytes: bytes("max_body_bytes", GIB, default.max_body_bytes),
+            max_body_bytes: bytes("max_body", GIB, default.max_body_bytes),
             // 128 KiB is where the HTTP parser itself gives up.
-            max_header_bytes: bytes("max_header_bytes", 128 * KIB, default.max_header_bytes),
+            max_header_bytes: bytes("max_header", 128 * KIB, default.max_header_bytes),
             request: request_limits(section, default.request),
             concurrency: ceiling(section, "concurrency").unwrap_or(default.concurrency),
             requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(default.requests_per_minute),
@@ -77,14 +76,14 @@ impl LimitsConfig {
                 .unwrap_or(default.key_requests_per_minute),
             key_concurrency: ceiling(section, "key_concurrency").unwrap_or(default.key_concurrency),
             key_analyses: section.integer("key_analyses", 1..=10_000).unwrap_or(default.key_analyses),
-            buffered_bytes: bytes("buffered_bytes", 1024 * GIB, default.buffered_bytes),
-            upstream_body_bytes: bytes("upstream_body_bytes", GIB, default.upstream_body_bytes),
+            buffered_bytes: bytes("buffered", 1024 * GIB, default.buffered_bytes),
+            upstream_body_bytes: bytes("upstream_body", GIB, default.upstream_body_bytes),
         };
         let least = limits.max_body_bytes.saturating_mul(COPIES_OF_A_BODY);
         if limits.buffered_bytes < least {
-            let key = if section.has("buffered_bytes") { "buffered_bytes" } else { "max_body_bytes" };
-            let wrong = "leaves no room for a single body of limits.max_body_bytes";
-            let allowed = format!("limits.buffered_bytes of at least {COPIES_OF_A_BODY} times that: {least}");
+            let key = if section.has("buffered") { "buffered" } else { "max_body" };
+            let wrong = "leaves no room for a single body of limits.max_body";
+            let allowed = format!("limits.buffered of at least {COPIES_OF_A_BODY} times that: {least}");
             section.fault(key, wrong, allowed);
         }
         limits
@@ -153,23 +152,24 @@ impl Default for TimeoutsConfig {
 impl TimeoutsConfig {
     pub(super) fn read(section: &Section<'_>) -> TimeoutsConfig {
         let default = TimeoutsConfig::default();
-        let clock = |key, default| section.seconds(key, SHORTEST..=DAY).unwrap_or(default);
+        let clock = |key, default| section.duration(key, MILLISECOND..=DAY).unwrap_or(default);
         TimeoutsConfig {
-            connect: clock("connect_secs", default.connect),
-            provider_idle: section.seconds("provider_idle_secs", 0.0..=3600.0).unwrap_or(default.provider_idle),
-            first_byte: clock("first_byte_secs", default.first_byte),
-            first_content: clock("first_content_secs", default.first_content),
-            total: clock("total_secs", default.total),
-            client_header: clock("client_header_secs", default.client_header),
+            connect: clock("connect", default.connect),
+            provider_idle: section.duration("provider_idle", Duration::ZERO..=HOUR).unwrap_or(default.provider_idle),
+            first_byte: clock("first_byte", default.first_byte),
+            first_content: clock("first_content", default.first_content),
+            total: clock("total", default.total),
+            client_header: clock("client_header", default.client_header),
             client_body: BodyPace {
-                whole: clock("client_body_secs", default.client_body.whole),
+                whole: clock("client_body", default.client_body.whole),
                 bytes_per_second: section
-                    .integer("client_body_min_bytes_per_sec", 0..=1_000_000_000_u32)
+                    .bytes("client_body_min_rate", 0..=1_000_000_000)
+                    .and_then(|rate| u32::try_from(rate).ok())
                     .unwrap_or(default.client_body.bytes_per_second),
-                grace: clock("client_body_grace_secs", default.client_body.grace),
+                grace: clock("client_body_grace", default.client_body.grace),
             },
-            client_write_stall: clock("client_write_stall_secs", default.client_write_stall),
-            drain_grace: section.seconds("drain_grace_secs", 0.0..=DAY).unwrap_or(default.drain_grace),
+            client_write_stall: clock("client_write_stall", default.client_write_stall),
+            drain_grace: section.duration("drain_grace", Duration::ZERO..=DAY).unwrap_or(default.drain_grace),
         }
     }
 
@@ -239,14 +239,14 @@ impl Default for StreamConfig {
 impl StreamConfig {
     pub(super) fn read(section: &Section<'_>) -> StreamConfig {
         let default = StreamConfig::default();
-        let clock = |key, default| section.seconds(key, SHORTEST..=DAY).unwrap_or(default);
-        let bytes = |key, most, default| section.integer(key, KIB..=most).unwrap_or(default);
+        let clock = |key, default| section.duration(key, MILLISECOND..=DAY).unwrap_or(default);
+        let bytes = |key, most, default| section.bytes(key, KIB..=most).unwrap_or(default);
         StreamConfig {
-            keepalive: clock("keepalive_secs", default.keepalive),
-            idle_timeout: clock("idle_timeout_secs", default.idle_timeout),
+            keepalive: clock("keepalive", default.keepalive),
+            idle_timeout: clock("idle_timeout", default.idle_timeout),
             error_compat: section.flag("error_compat").unwrap_or(default.error_compat),
-            max_event_bytes: bytes("max_event_bytes", GIB, default.max_event_bytes),
-            buffer_bytes: bytes("buffer_bytes", 64 * MIB, default.buffer_bytes),
+            max_event_bytes: bytes("max_event", GIB, default.max_event_bytes),
+            buffer_bytes: bytes("buffer", 64 * MIB, default.buffer_bytes),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::section::Section;
+use super::{quantity::HOUR, section::Section};
 
 /// `[routing.memory]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,9 @@ impl MemoryConfig {
         }
         MemoryConfig {
             path: path.map(|path| directory.join(path)),
-            save_interval: section.seconds("save_interval_s", 0.1..=3600.0).unwrap_or(default.save_interval),
+            save_interval: section
+                .duration("save_interval", Duration::from_millis(100)..=HOUR)
+                .unwrap_or(default.save_interval),
         }
     }
 }

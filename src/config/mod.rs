@@ -4,20 +4,23 @@
 //! holds, or every [`Fault`] at once. Nothing here binds, connects or starts anything; the only I/O is
 //! reading the configuration, key files and certificate files.
 //!
-//! In reading order: `tree` is the text with its places, `environment` overrides it, `section` reads one
-//! table strictly, one module per subject gives typed settings, `switches` says which providers are on,
-//! `assemble` makes the catalog. `config.toml` in the repository describes every key.
+//! In reading order: `tree` is the text with its places, `former` moves keys to their names of today, `catalog` puts
+//! the built-in providers and models below, `environment` overrides all of that, `section` reads one table strictly, one
+//! module per subject gives typed settings, `switches` says which providers are on, `assemble` makes the catalog.
+//! `reference` describes every key: `docs/CONFIG.md` is made from it.
 
 mod address;
 mod admin;
 mod aliases;
 mod assemble;
 mod auth;
+mod catalog;
 mod changes;
 mod credential;
 mod environment;
 mod fault;
 mod files;
+mod former;
 mod hosts;
 mod keys;
 mod limits;
@@ -26,6 +29,8 @@ mod models;
 mod origin;
 mod prices;
 mod providers;
+mod quantity;
+mod reference;
 mod reload;
 mod restart;
 mod routing;
@@ -38,6 +43,7 @@ mod tls;
 mod tree;
 mod validity;
 mod widening;
+mod write;
 
 use std::{fs, path::Path};
 
@@ -49,13 +55,14 @@ pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
 pub(crate) use changes::Written;
 pub use environment::Environment;
-pub use fault::{Fault, Place};
+pub use fault::{Fault, Place, Warning};
 pub use hosts::Hosts;
 pub use keys::{Key, Scope, digest_of, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
 pub use origin::{Loaded, Reading};
 pub use providers::{ProviderConfig, WireDialect};
+pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
 pub use restart::Pending;
 pub use routing::{RoutingConfig, ServiceConfig};
@@ -67,6 +74,7 @@ pub use tls::{Identity, TlsConfig};
 use admin::Transport;
 use aliases::Aliases;
 use assemble::{Assembly, Tables, assemble};
+use environment::Part;
 use fault::Faults;
 use files::{Files, NamedFiles};
 use keys::{KeyContext, KeyTable};
@@ -74,9 +82,9 @@ use origin::Origin;
 use providers::{ProviderContext, ProviderTable};
 use section::Section;
 use simulation::SimulationTable;
-use tree::{Table, Value};
+use tree::{Node, Table, Value};
 
-/// The configuration that the program carries within itself.
+/// The configuration that the program carries within itself; its providers and models are the built-in catalogue.
 pub const BUILT_IN: &str = include_str!("../../config.toml");
 /// The file that is read when none is named.
 pub const DEFAULT_FILE: &str = "config.toml";
@@ -128,8 +136,19 @@ pub struct Config {
     pub reload: ReloadConfig,
     models: Catalog,
     notes: Vec<String>,
+    warnings: Warnings,
     origin: Option<Origin>,
     named_files: NamedFiles,
+}
+
+/// What a configuration is warned about. Changes nothing of what it does: any two are equal.
+#[derive(Debug, Clone, Default)]
+struct Warnings(Vec<Warning>);
+
+impl PartialEq for Warnings {
+    fn eq(&self, _: &Warnings) -> bool {
+        true
+    }
 }
 
 impl Config {
@@ -170,6 +189,30 @@ impl Config {
     #[must_use]
     pub fn start_up_notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// What still works and should be written otherwise, in the order of the file.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings.0
+    }
+
+    /// Every key as TOML, with its value and where that comes from: the file, a variable, the built-in catalogue or the
+    /// default. Reads as [`Config::load`] does.
+    ///
+    /// # Errors
+    /// Every fault that was found.
+    pub fn show(path: Option<&Path>, environment: &Environment) -> Result<String, Vec<Fault>> {
+        let origin = Origin::new(path, environment);
+        origin.read().config?;
+        let (text, name) = origin.text()?;
+        Ok(effective(&text, &name, environment))
+    }
+
+    /// The same of an empty configuration: every default, and the built-in catalogue.
+    #[must_use]
+    pub fn show_defaults() -> String {
+        effective("", BUILT_IN_NAME, &Environment::default())
     }
 
     /// Who may call real providers with what everybody knows or has, in a sentence; `None` where nobody may.
@@ -215,22 +258,49 @@ fn parse(
     environment: &Environment,
 ) -> (Result<Loaded, Vec<Fault>>, NamedFiles) {
     let (faults, files) = (Faults::default(), Files::default());
-    let mut tree = tree::read(text, name, &faults);
+    let tree = tree::read(text, name, &faults);
     if matches!(blank, Blank::Fault) && faults.is_empty() && sets_nothing(&tree) {
         let allowed = "at least one key, such as server.bind; without any file the built-in configuration is used";
         faults.value(&tree.place, "configuration", "is empty: the file sets no key; it may have been cut off", allowed);
     }
-    environment::apply(&mut tree, environment, &faults);
+    let tree = complete(tree, environment, &faults);
     let surroundings = Surroundings { directory, environment, files: &files };
     let mut config = Section::root(&tree, &faults, |root| read(root, name, &surroundings));
     let warnings = warnings(&config);
     config.notes.extend(warnings);
+    config.warnings = Warnings(faults.take_warnings());
     let (faults, named_files) = (faults.into_sorted(), files.into_named());
     if !faults.is_empty() {
         return (Err(faults), named_files);
     }
     let config = Config { named_files: named_files.clone(), ..config };
     (Ok(Loaded { config, written: Some(Written::of(&tree)) }), named_files)
+}
+
+/// A text, what the environment says instead, and the built-in catalogue, under the names of today.
+fn complete(mut tree: Table, environment: &Environment, faults: &Faults) -> Table {
+    former::rename(&mut tree, faults);
+    environment::apply(&mut tree, environment, Part::Definitions, faults);
+    former::rename(&mut tree, faults);
+    catalog::put_below(&mut tree);
+    environment::apply(&mut tree, environment, Part::Corrections, faults);
+    former::rename(&mut tree, faults);
+    tree
+}
+
+/// A configuration without faults, with every key that it does not say.
+fn effective(text: &str, name: &str, environment: &Environment) -> String {
+    let faults = Faults::default();
+    let mut tree = complete(tree::read(text, name, &faults), environment, &faults);
+    reference::fill_in(&mut tree);
+    if let Some(catalog) = tree.table_mut("catalog") {
+        // What is shown is complete: read again, it must not get the catalogue a second time.
+        catalog.entries.retain(|entry| entry.key != "builtin");
+        catalog.add("builtin", Node::new(Value::Flag(false), Place::Default));
+    }
+    let position = |entry: &tree::Entry| reference::position(&entry.key);
+    tree.entries.sort_by_key(position);
+    write::toml(&tree)
 }
 
 /// Whether no key in it has a value, however many sections there are.
@@ -286,6 +356,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
         providers,
         models,
         notes,
+        warnings: Warnings::default(),
         origin: None,
         named_files: NamedFiles::new(),
     }

@@ -75,7 +75,7 @@ fn read_model<'t>(section: &Section<'t>) -> ModelTable<'t> {
     let shown = id.as_ref().map_or("?", ModelId::as_str);
     let text = |key| section.filled(key).map(str::to_owned);
     let inherited = Inherited {
-        pricing: section.optional("pricing", prices::read),
+        pricing: prices::read(section),
         context_length: tokens(section, "context_length"),
         max_completion_tokens: tokens(section, "max_completion_tokens"),
         max_prompt_tokens: tokens(section, "max_prompt_tokens"),
@@ -153,9 +153,11 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
 }
 
 fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Pricing {
-    let own = section.optional("pricing", prices::read);
-    if own.is_none() && inherited.pricing.is_none() && !disabled && !section.has("pricing") {
-        let allowed = "pricing = { prompt = \"…\", completion = \"…\" } here or at the model, or disabled = true";
+    let own = prices::read(section);
+    let says = ["pricing", "usd_per_million", "usd_each"].iter().any(|key| section.has(key));
+    if own.is_none() && inherited.pricing.is_none() && !disabled && !says {
+        let allowed =
+            "usd_per_million = { prompt = \"…\", completion = \"…\" } here or at the model, or disabled = true";
         section.absence("pricing", "is missing", allowed);
     }
     own.or_else(|| inherited.pricing.clone()).unwrap_or_default()

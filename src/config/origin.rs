@@ -49,14 +49,18 @@ impl Origin {
 
     /// Blocks on reading files.
     pub(super) fn read(&self) -> Reading {
-        let Some(path) = &self.path else {
-            return self.parse(BUILT_IN, BUILT_IN_NAME, Path::new("."));
-        };
-        let name = path.display().to_string();
-        match read_file(path, &name) {
-            Ok(text) => self.parse(&text, &name, path.parent().unwrap_or(Path::new("."))),
-            Err(faults) => Reading { config: Err(faults), files: vec![path.clone()] },
+        let directory = self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+        match self.text() {
+            Ok((text, name)) => self.parse(&text, &name, directory),
+            Err(faults) => Reading { config: Err(faults), files: self.path.iter().cloned().collect() },
         }
+    }
+
+    /// The text and how faults call it. Blocks on reading a file.
+    pub(super) fn text(&self) -> Result<(String, String), Vec<Fault>> {
+        let Some(path) = &self.path else { return Ok((BUILT_IN.to_owned(), BUILT_IN_NAME.to_owned())) };
+        let name = path.display().to_string();
+        Ok((read_file(path, &name)?, name))
     }
 
     fn parse(&self, text: &str, name: &str, directory: &Path) -> Reading {

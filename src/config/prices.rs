@@ -1,42 +1,145 @@
-//! Prices as configured: decimal strings in US dollars, never floats.
+//! Prices as configured: decimal numbers of US dollars, never floats on the way to money.
+//!
+//! `usd_per_million` and `usd_each` say them as price lists do, `pricing` per token as the interface shows them.
 
 use pointsman_actors::domain::{Price, Pricing, UsdFault};
 
 use super::section::Section;
 
-const PLAIN_DECIMAL: &str = "a plain decimal string of US dollars, at least 0, such as \"0.00000015\"";
+/// What a price is for, and how it is written.
+struct Measure {
+    allowed: &'static str,
+    digits: usize,
+    /// Makes it the price of a single thing.
+    of_one: fn(&str) -> String,
+}
+
+const ONE: Measure = Measure {
+    allowed: "a plain decimal string of US dollars, at least 0, such as \"0.00000015\"",
+    digits: 15,
+    of_one: str::to_owned,
+};
+const MILLION: Measure = Measure {
+    allowed: "a plain decimal string of US dollars per million tokens, at least 0, such as \"0.15\"",
+    digits: 9,
+    of_one: per_token,
+};
+
+/// The prices that an entry names itself; `None`: it has those of what it belongs to.
+pub(super) fn read(section: &Section<'_>) -> Option<Pricing> {
+    let per_token = section.optional("pricing", read_pricing);
+    let per_million = section.optional("usd_per_million", read_per_million);
+    let each = section.optional("usd_each", |each| {
+        let price = |key| price(each, key, &ONE);
+        [price("request"), price("image"), price("web_search")].map(Option::unwrap_or_default)
+    });
+    if section.has("pricing") {
+        for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
+            section.fault(other, "stands beside pricing", "pricing, or usd_per_million with usd_each");
+        }
+        return per_token;
+    }
+    if section.has("usd_each") && !section.has("usd_per_million") {
+        section.fault("usd_each", "stands alone", "usd_per_million = { prompt = \"…\", completion = \"…\" } beside it");
+    }
+    let [request, image, web_search] = each.unwrap_or_default();
+    per_million.map(|tokens| Pricing { request, image, web_search, ..tokens })
+}
 
 /// A `pricing` table. Prompt and completion must be there: a cost is shown with every answer.
-pub(super) fn read(section: &Section<'_>) -> Pricing {
+fn read_pricing(section: &Section<'_>) -> Pricing {
+    let price = |key| price(section, key, &ONE);
+    Pricing {
+        request: price("request").unwrap_or_default(),
+        image: price("image").unwrap_or_default(),
+        web_search: price("web_search").unwrap_or_default(),
+        ..of_tokens(section, &price, &format!("{} per token; \"0\" if it costs nothing", ONE.allowed))
+    }
+}
+
+/// A `usd_per_million` table: the prices of tokens, with where they come from.
+fn read_per_million(section: &Section<'_>) -> Pricing {
+    section.filled("source");
+    if let Some(date) = section.filled("date")
+        && !is_date(date)
+    {
+        section.fault("date", "is not a month or a day", "when the price was read, such as \"2026-11\"");
+    }
+    let price = |key| price(section, key, &MILLION);
+    of_tokens(section, &price, &format!("{}; \"0\" if it costs nothing", MILLION.allowed))
+}
+
+fn of_tokens(section: &Section<'_>, price: &dyn Fn(&'static str) -> Option<Price>, allowed: &str) -> Pricing {
     let explicit_zero = section.flag("explicit_zero").unwrap_or(false);
     // A price list that writes "0" for what it does not know must not make cached tokens free.
-    let fallback = |key| price(section, key).filter(|price| explicit_zero || !price.is_zero());
+    let fallback = |key| price(key).filter(|price| explicit_zero || !price.is_zero());
+    let required = |key| {
+        let price = price(key);
+        if price.is_none() && !section.has(key) {
+            section.absence(key, "is missing", allowed);
+        }
+        price.unwrap_or_default()
+    };
     Pricing {
-        prompt: required(section, "prompt"),
-        completion: required(section, "completion"),
-        request: price(section, "request").unwrap_or_default(),
-        image: price(section, "image").unwrap_or_default(),
-        web_search: price(section, "web_search").unwrap_or_default(),
+        prompt: required("prompt"),
+        completion: required("completion"),
         internal_reasoning: fallback("internal_reasoning"),
         input_cache_read: fallback("input_cache_read"),
         input_cache_write: fallback("input_cache_write"),
+        ..Pricing::default()
     }
 }
 
-fn required(section: &Section<'_>, key: &'static str) -> Price {
-    let price = price(section, key);
-    if price.is_none() && !section.has(key) {
-        section.absence(key, "is missing", format!("{PLAIN_DECIMAL} per token; \"0\" if it costs nothing"));
-    }
-    price.unwrap_or_default()
-}
-
-fn price(section: &Section<'_>, key: &'static str) -> Option<Price> {
-    let price = match section.text_of(key, PLAIN_DECIMAL)?.parse::<Price>() {
+fn price(section: &Section<'_>, key: &'static str, measure: &Measure) -> Option<Price> {
+    let text = section.text_of(key, measure.allowed)?;
+    let price = match (measure.of_one)(text).parse::<Price>() {
         Ok(price) if price >= Price::ZERO => Ok(price),
-        Ok(_) => Err("is negative"),
-        Err(UsdFault::NotDecimal) => Err("is not a plain decimal number"),
-        Err(UsdFault::OutOfRange) => Err("is too large, or has more than 15 digits after the point"),
+        Ok(_) => Err("is negative".to_owned()),
+        Err(UsdFault::NotDecimal) => Err("is not a plain decimal number".to_owned()),
+        Err(UsdFault::OutOfRange) => {
+            Err(format!("is too large, or has more than {} digits after the point", measure.digits))
+        }
     };
-    price.map_err(|wrong| section.fault(key, wrong, PLAIN_DECIMAL)).ok()
+    price.map_err(|wrong| section.fault(key, wrong, measure.allowed)).ok()
+}
+
+/// A price of a million as that of one: the decimal point six places further left. What is no decimal stays as it is.
+fn per_token(text: &str) -> String {
+    let (sign, number) = text.strip_prefix('-').map_or(("", text), |number| ("-", number));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || (fraction.is_empty() && number.contains('.')) {
+        return text.to_owned();
+    }
+    let padded = format!("{whole:0>7}");
+    let (whole, moved) = padded.split_at_checked(padded.len() - 6).unwrap_or((&padded, ""));
+    format!("{sign}{whole}.{moved}{fraction}")
+}
+
+/// `2026-11` or `2026-11-20`.
+fn is_date(text: &str) -> bool {
+    let day = if text.len() == "2026-11".len() { format!("{text}-01") } else { text.to_owned() };
+    day.len() == "2026-11-20".len() && day.parse::<chrono::NaiveDate>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_per_million_is_exact_per_token() {
+        for (million, one) in [
+            ("0.15", "0.00000015"),
+            ("2", "0.000002"),
+            ("0", "0"),
+            ("1250000", "1.25"),
+            ("0.000000001", "0.000000000000001"),
+        ] {
+            assert_eq!(per_token(million).parse::<Price>(), one.parse::<Price>(), "{million}");
+        }
+        assert_eq!(per_token("-1").parse::<Price>(), "-0.000001".parse::<Price>());
+        for text in ["", ".", "1.", "1e3", "one", "+1"] {
+            assert!(per_token(text).parse::<Price>().is_err(), "{text}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ use super::{
     credential::{self, Credential},
     environment::Environment,
     files::Files,
+    quantity::MINUTE,
     section::{Item, Section},
     server::ServerConfig,
 };
@@ -152,7 +153,9 @@ impl ProviderTable {
             ca_file: credential::ca_file(section, enabled, context),
             dialect: section.choice("dialect", &[("openai", WireDialect::OpenAi)]).unwrap_or_default(),
             max_in_flight: section.integer("max_in_flight", 1..=1_000_000).unwrap_or(ProviderConfig::MAX_IN_FLIGHT),
-            permit_wait: section.millis("permit_wait_ms", 0.0..=60_000.0).unwrap_or(ProviderConfig::PERMIT_WAIT),
+            permit_wait: section
+                .duration("permit_wait", Duration::ZERO..=MINUTE)
+                .unwrap_or(ProviderConfig::PERMIT_WAIT),
             image_hosts: image_hosts(section),
             disclosure: disclosure(section),
             habits: Habits::read(section, Habits::USUAL),

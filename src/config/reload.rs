@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::section::Section;
+use super::{
+    quantity::{MILLISECOND, MINUTE},
+    section::Section,
+};
 
 /// `[reload]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +29,7 @@ impl ReloadConfig {
         let default = ReloadConfig::default();
         ReloadConfig {
             watch: section.flag("watch").unwrap_or(default.watch),
-            debounce: section.millis("debounce_ms", 1.0..=60_000.0).unwrap_or(default.debounce),
+            debounce: section.duration("debounce", MILLISECOND..=MINUTE).unwrap_or(default.debounce),
             allow_widening: section.flag("allow_widening").unwrap_or(default.allow_widening),
         }
     }

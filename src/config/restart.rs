@@ -60,7 +60,7 @@ impl Config {
         let (server, old) = (&mut self.server, &running.server);
         pins.keep("server.bind", &mut server.bind, &old.bind);
         pins.keep("server.workers", &mut server.workers, &old.workers);
-        pins.keep("server.keep_alive_secs", &mut server.keep_alive, &old.keep_alive);
+        pins.keep("server.keep_alive", &mut server.keep_alive, &old.keep_alive);
         pins.keep("server.max_connections", &mut server.max_connections, &old.max_connections);
         pins.keep("server.mount_v1", &mut server.mount_v1, &old.mount_v1);
         if self.tls.is_some() != running.tls.is_some() {
@@ -70,17 +70,17 @@ impl Config {
         }
         pins.keep("admin.bind", &mut self.admin.bind, &running.admin.bind);
         let (timeouts, old) = (&mut self.timeouts, &running.timeouts);
-        pins.keep("timeouts.client_header_secs", &mut timeouts.client_header, &old.client_header);
-        pins.keep("timeouts.drain_grace_secs", &mut timeouts.drain_grace, &old.drain_grace);
+        pins.keep("timeouts.client_header", &mut timeouts.client_header, &old.client_header);
+        pins.keep("timeouts.drain_grace", &mut timeouts.drain_grace, &old.drain_grace);
         pins.keep("cors.allowed_origins", &mut self.cors.allowed_origins, &running.cors.allowed_origins);
-        pins.keep("cors.max_age_secs", &mut self.cors.max_age, &running.cors.max_age);
+        pins.keep("cors.max_age", &mut self.cors.max_age, &running.cors.max_age);
         pins.keep("routing.seed", &mut self.routing.seed, &running.routing.seed);
         pins.keep("routing.instance_id", &mut self.routing.instance_id, &running.routing.instance_id);
         let (memory, old) = (&mut self.routing.memory, &running.routing.memory);
         pins.keep("routing.memory.path", &mut memory.path, &old.path);
-        pins.keep("routing.memory.save_interval_s", &mut memory.save_interval, &old.save_interval);
-        pins.keep("images.url_ttl_secs", &mut self.images.url_ttl, &running.images.url_ttl);
-        pins.keep("images.max_bytes", &mut self.images.max_bytes, &running.images.max_bytes);
+        pins.keep("routing.memory.save_interval", &mut memory.save_interval, &old.save_interval);
+        pins.keep("images.url_ttl", &mut self.images.url_ttl, &running.images.url_ttl);
+        pins.keep("images.capacity", &mut self.images.max_bytes, &running.images.max_bytes);
         pins.keep("reload.watch", &mut self.reload.watch, &running.reload.watch);
         pins.0
     }

@@ -2,14 +2,19 @@
 //!
 //! Builds the [`RoutingPolicy`]; what its constants mean is written in the routing itself.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use pointsman_actors::domain::{
     BalancedPolicy, BreakerPolicy, HedgePolicy, Objective, Percentile, Preference, PreferenceFault, RetryPolicy,
     RoutingPolicy, StatsPolicy, StickyPolicy, TargetPolicy, Weights,
 };
 
-use super::{memory::MemoryConfig, section::Section, tree::Value};
+use super::{
+    memory::MemoryConfig,
+    quantity::{DAY, HOUR, MILLISECOND, MINUTE, WEEK},
+    section::Section,
+    tree::Value,
+};
 
 /// Spellings of the built-in aliases that are accepted beside `<prefix>/auto` and `<prefix>/free`.
 const DEFAULT_SYNONYMS: [&str; 5] = ["auto", "router", "free", "openrouter/auto", "openrouter/free"];
@@ -116,19 +121,9 @@ pub(super) fn built_in_alias(spelling: &str) -> Option<&'static str> {
 }
 
 fn policy(section: &Section<'_>) -> RoutingPolicy {
-    let default = RoutingPolicy::default();
-    let number = |key, most, default| section.number(key, 0.0..=most).unwrap_or(default);
+    let default = section.section("expert", |expert| with_expert_constants(expert, RoutingPolicy::default()));
     RoutingPolicy {
-        version: default.version,
-        fingerprint: default.fingerprint,
-        stats: stats(section, default.stats),
-        exploration: number("exploration", 10.0, default.exploration),
-        staleness: number("staleness", 10.0, default.staleness),
-        hot_inflation: section.number("hot_inflation", 1.0..=1000.0).unwrap_or(default.hot_inflation),
-        failure_time: section.millis("t_fail_ms", 0.0..=600_000.0).unwrap_or(default.failure_time),
-        cheapest_time_value: number("cheapest_time_value", 1000.0, default.cheapest_time_value),
-        reliable_time_share: number("reliable_time_share", 10.0, default.reliable_time_share),
-        reliable_slow: section.seconds("reliable_slow_s", 0.001..=86_400.0).unwrap_or(default.reliable_slow),
+        exploration: section.number("exploration", 0.0..=10.0).unwrap_or(default.exploration),
         balanced: balanced(section, default.balanced),
         hedge: section.section("hedge", |hedge| hedge_policy(hedge, default.hedge)),
         retry: section.section("retry", |retry| RetryPolicy {
@@ -139,18 +134,44 @@ fn policy(section: &Section<'_>) -> RoutingPolicy {
         breaker: section.section("breaker", |breaker| breaker_policy(breaker, default.breaker)),
         pacing: section.flag("pacing").unwrap_or(default.pacing),
         sticky: section.section("sticky", |sticky| sticky_policy(sticky, default.sticky)),
-        targets: section.section("latency_targets", |targets| target_policy(targets, default.targets)),
-        clocks: default.clocks,
+        ..default
+    }
+}
+
+/// `[routing.expert]`: constants whose defaults were measured, and that nobody needs to know to run a gateway.
+fn with_expert_constants(section: &Section<'_>, default: RoutingPolicy) -> RoutingPolicy {
+    let number = |key, most, default| section.number(key, 0.0..=most).unwrap_or(default);
+    RoutingPolicy {
+        stats: stats(section, default.stats),
+        staleness: number("staleness", 10.0, default.staleness),
+        hot_inflation: section.number("hot_inflation", 1.0..=1000.0).unwrap_or(default.hot_inflation),
+        failure_time: section.duration("failure_time", Duration::ZERO..=10 * MINUTE).unwrap_or(default.failure_time),
+        cheapest_time_value: number("cheapest_time_value", 1000.0, default.cheapest_time_value),
+        reliable_time_share: number("reliable_time_share", 10.0, default.reliable_time_share),
+        reliable_slow: section.duration("reliable_slow", MILLISECOND..=DAY).unwrap_or(default.reliable_slow),
+        hedge: HedgePolicy {
+            sigma: section.number("hedge_sigma", 0.0..=10.0).unwrap_or(default.hedge.sigma),
+            ..default.hedge
+        },
+        breaker: BreakerPolicy {
+            factor: section.number("breaker_factor", 1.0..=4.0).unwrap_or(default.breaker.factor),
+            max_steps: section.integer("breaker_max_steps", 1..=20).unwrap_or(default.breaker.max_steps),
+            timeout_step: section.integer("breaker_timeout_step", 1..=20).unwrap_or(default.breaker.timeout_step),
+            ..default.breaker
+        },
+        targets: target_policy(section, default.targets),
+        ..default
     }
 }
 
 fn stats(section: &Section<'_>, default: StatsPolicy) -> StatsPolicy {
-    let millis = |key, default| section.millis(key, 0.001..=600_000.0).unwrap_or(default);
+    // Microseconds: tokens may come faster than one per millisecond.
+    let time = |key, default| section.duration(key, Duration::from_micros(1)..=10 * MINUTE).unwrap_or(default);
     StatsPolicy {
-        half_life: section.seconds("half_life_s", 0.001..=604_800.0).unwrap_or(default.half_life),
+        half_life: section.duration("half_life", MILLISECOND..=WEEK).unwrap_or(default.half_life),
         max_weight: section.number("max_weight", 2.0..=1e6).unwrap_or(default.max_weight),
-        prior_first_token: millis("prior_ttft_ms", default.prior_first_token),
-        prior_per_token: millis("prior_ms_per_token", default.prior_per_token),
+        prior_first_token: time("prior_ttft", default.prior_first_token),
+        prior_per_token: time("prior_time_per_token", default.prior_per_token),
     }
 }
 
@@ -187,7 +208,7 @@ fn hedge_policy(section: &Section<'_>, default: HedgePolicy) -> HedgePolicy {
     });
     HedgePolicy {
         objectives: objectives.unwrap_or(default.objectives),
-        sigma: section.number("sigma", 0.0..=10.0).unwrap_or(default.sigma),
+        sigma: default.sigma,
         budget: section.number("budget", 0.0..=1.0).unwrap_or(default.budget),
     }
 }
@@ -195,17 +216,15 @@ fn hedge_policy(section: &Section<'_>, default: HedgePolicy) -> HedgePolicy {
 fn breaker_policy(section: &Section<'_>, default: BreakerPolicy) -> BreakerPolicy {
     BreakerPolicy {
         consecutive: section.integer("consecutive", 1..=1000).unwrap_or(default.consecutive),
-        base: section.seconds("base_s", 0.001..=3600.0).unwrap_or(default.base),
-        factor: section.number("factor", 1.0..=4.0).unwrap_or(default.factor),
-        max_steps: section.integer("max_steps", 1..=20).unwrap_or(default.max_steps),
-        timeout_step: section.integer("timeout_step", 1..=20).unwrap_or(default.timeout_step),
+        base: section.duration("base", MILLISECOND..=HOUR).unwrap_or(default.base),
+        ..default
     }
 }
 
 fn sticky_policy(section: &Section<'_>, default: StickyPolicy) -> StickyPolicy {
     StickyPolicy {
         enabled: section.flag("enabled").unwrap_or(default.enabled),
-        ttl: section.seconds("ttl_s", 1.0..=604_800.0).unwrap_or(default.ttl),
+        ttl: section.duration("ttl", Duration::from_secs(1)..=WEEK).unwrap_or(default.ttl),
         min_prompt_tokens: section.integer("min_prompt_tokens", 1..=u32::MAX).unwrap_or(default.min_prompt_tokens),
         max_conversations: section.integer("max_conversations", 32..=10_000_000).unwrap_or(default.max_conversations),
     }
@@ -213,10 +232,10 @@ fn sticky_policy(section: &Section<'_>, default: StickyPolicy) -> StickyPolicy {
 
 fn target_policy(section: &Section<'_>, default: TargetPolicy) -> TargetPolicy {
     TargetPolicy {
-        gain: section.number("gain", 0.001..=1.0).unwrap_or(default.gain),
-        max_margin: section.number("max_margin", 1.0..=100.0).unwrap_or(default.max_margin),
-        min_margin: section.number("min_margin", 0.1..=1.0).unwrap_or(default.min_margin),
-        reserve: section.number("reserve", 0.0..=0.9).unwrap_or(default.reserve),
+        gain: section.number("target_gain", 0.001..=1.0).unwrap_or(default.gain),
+        max_margin: section.number("target_max_margin", 1.0..=100.0).unwrap_or(default.max_margin),
+        min_margin: section.number("target_min_margin", 0.1..=1.0).unwrap_or(default.min_margin),
+        reserve: section.number("target_reserve", 0.0..=0.9).unwrap_or(default.reserve),
     }
 }
 

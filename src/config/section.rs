@@ -7,7 +7,8 @@
 use std::{cell::RefCell, fmt::Display, ops::RangeInclusive, time::Duration};
 
 use super::{
-    fault::{Faults, Place, hint},
+    fault::{Asked, Faults, Place, hint},
+    quantity::{self, Unit},
     tree::{Node, Table, Value},
 };
 
@@ -81,9 +82,17 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// The key with its path.
+    /// The key with its path, as the operator wrote it.
     pub(super) fn path_of(&self, key: &str) -> String {
+        if let Some(written) = self.written(key) {
+            return written.to_owned();
+        }
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// The former name under which the key is given, if it is.
+    fn written(&self, key: &str) -> Option<&'t str> {
+        self.table?.get(key)?.written.as_deref()
     }
 
     /// Whether nothing was found wrong so far, here or elsewhere.
@@ -100,7 +109,7 @@ impl<'t> Section<'t> {
     pub(super) fn variable(&self, key: &str) -> Option<&'t str> {
         match &self.table?.get(key)?.place {
             Place::Variable(name) => Some(name),
-            Place::File { .. } => None,
+            Place::File { .. } | Place::Default => None,
         }
     }
 
@@ -124,6 +133,11 @@ impl<'t> Section<'t> {
         }
     }
 
+    /// Notes what a key takes, for the page that describes all of them.
+    fn tell(&self, key: &'static str, kind: &'static str, allowed: impl FnOnce() -> String) {
+        self.faults.asked(|| Asked { section: self.path.clone(), key, kind, allowed: allowed() });
+    }
+
     fn node(&self, key: &'static str) -> Option<&'t Node> {
         let mut known = self.known.borrow_mut();
         if !known.contains(&key) {
@@ -143,6 +157,7 @@ impl<'t> Section<'t> {
 
     /// A string of which `allowed` says more.
     pub(super) fn text_of(&self, key: &'static str, allowed: &str) -> Option<&'t str> {
+        self.tell(key, "string", String::new);
         let node = self.node(key)?;
         let text = as_text(node);
         if text.is_none() {
@@ -163,6 +178,7 @@ impl<'t> Section<'t> {
 
     /// A string that must be there and not be empty.
     pub(super) fn required(&self, key: &'static str, allowed: &str) -> Option<&'t str> {
+        self.tell(key, "string", String::new);
         if self.node(key).is_none() {
             self.absence(key, "is missing", allowed);
             return None;
@@ -178,6 +194,7 @@ impl<'t> Section<'t> {
 
     /// `true` or `false`.
     pub(super) fn flag(&self, key: &'static str) -> Option<bool> {
+        self.tell(key, "true or false", String::new);
         let node = self.node(key)?;
         if let Value::Flag(flag) = node.value {
             return Some(flag);
@@ -191,8 +208,9 @@ impl<'t> Section<'t> {
     where
         N: Copy + PartialOrd + Display + TryFrom<i64>,
     {
-        let node = self.node(key)?;
         let allowed = || format!("a whole number from {} to {}", range.start(), range.end());
+        self.tell(key, "whole number", || format!("{} to {}", range.start(), range.end()));
+        let node = self.node(key)?;
         let Value::Integer(number) = node.value else {
             self.mismatch(key, node, allowed());
             return None;
@@ -206,15 +224,16 @@ impl<'t> Section<'t> {
 
     /// A number within a range, whole or not.
     pub(super) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
+        self.tell(key, "number", || format!("{} to {}", range.start(), range.end()));
         let node = self.node(key)?;
+        self.number_at(key, node, range)
+    }
+
+    fn number_at(&self, key: &str, node: &Node, range: RangeInclusive<f64>) -> Option<f64> {
         let allowed = || format!("a number from {} to {}", range.start(), range.end());
-        let number = match node.value {
-            Value::Number(number) => number,
-            Value::Integer(number) => number as f64,
-            _ => {
-                self.mismatch(key, node, allowed());
-                return None;
-            }
+        let Some(number) = node.number() else {
+            self.mismatch(key, node, allowed());
+            return None;
         };
         let fitting = range.contains(&number);
         if !fitting {
@@ -223,36 +242,83 @@ impl<'t> Section<'t> {
         fitting.then_some(number)
     }
 
-    /// A time in seconds; fractions are allowed.
-    pub(super) fn seconds(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<Duration> {
-        self.number(key, range).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    /// A time with its unit, such as `"15s"`. Under a former name that ended in a unit: a number of that.
+    pub(super) fn duration(&self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
+        let shown = |bound: &Duration| quantity::show_duration(*bound);
+        self.tell(key, "duration", || format!("{} to {}", shown(range.start()), shown(range.end())));
+        let node = self.node(key)?;
+        if let Some(unit) = self.written(key).and_then(Unit::of_former) {
+            let [least, most] = [range.start(), range.end()].map(|bound| unit.count(*bound));
+            return self.number_at(key, node, least..=most).and_then(|number| unit.duration(number));
+        }
+        let allowed =
+            || format!("a time with its unit from {} to {}, such as \"15s\"", shown(range.start()), shown(range.end()));
+        let Value::Text(text) = &node.value else {
+            self.mismatch(key, node, allowed());
+            return None;
+        };
+        let time = quantity::read_duration(text);
+        let fitting = time.filter(|time| range.contains(time));
+        if fitting.is_none() {
+            let wrong = if time.is_some() { format!("{text} is out of range") } else { "is not a time".to_owned() };
+            self.fault(key, wrong, allowed());
+        }
+        fitting
     }
 
-    /// A time in milliseconds; fractions are allowed.
-    pub(super) fn millis(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<Duration> {
-        self.number(key, range).and_then(|millis| Duration::try_from_secs_f64(millis / 1000.0).ok())
+    /// A number of bytes, such as `"32MiB"` or `33554432`.
+    pub(super) fn bytes(&self, key: &'static str, range: RangeInclusive<usize>) -> Option<usize> {
+        let shown = |bound: &usize| quantity::show_bytes(*bound);
+        self.tell(key, "size", || format!("{} to {}", shown(range.start()), shown(range.end())));
+        let node = self.node(key)?;
+        let allowed = || match self.written(key) {
+            Some(_) => format!("a whole number from {} to {}", range.start(), range.end()),
+            None => format!("a size from {} to {}, such as \"32MiB\"", shown(range.start()), shown(range.end())),
+        };
+        let (given, size) = match &node.value {
+            Value::Integer(number) => (number.to_string(), usize::try_from(*number).ok()),
+            Value::Text(text) if self.written(key).is_none() => match quantity::read_bytes(text) {
+                Some(size) => (text.clone(), Some(size)),
+                None => {
+                    self.fault(key, "is not a size", allowed());
+                    return None;
+                }
+            },
+            _ => {
+                self.mismatch(key, node, allowed());
+                return None;
+            }
+        };
+        let fitting = size.filter(|size| range.contains(size));
+        if fitting.is_none() {
+            self.fault(key, format!("{given} is out of range"), allowed());
+        }
+        fitting
     }
 
     /// One of a few words.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
+        let words = choices.iter().map(|(word, _)| *word);
+        let allowed = || words.clone().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+        self.tell(key, "word", allowed);
         let text = self.text(key)?;
         let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if chosen.is_none() {
-            let words = choices.iter().map(|(word, _)| *word);
-            let allowed = words.clone().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
-            self.fault(key, format!("unknown value{}", hint(text, words)), allowed);
+            self.fault(key, format!("unknown value{}", hint(text, words.clone())), allowed());
         }
         chosen
     }
 
     /// A value of whatever type.
     pub(super) fn any(&self, key: &'static str) -> Option<&'t Value> {
+        self.tell(key, "", String::new);
         let node = self.node(key)?;
         Some(&node.value)
     }
 
     /// A list of at most `most` strings.
     pub(super) fn texts(&self, key: &'static str, most: usize) -> Option<Vec<Item<'t>>> {
+        self.tell(key, "list of strings", || format!("at most {most}"));
         let node = self.node(key)?;
         let Value::List(nodes) = &node.value else {
             self.mismatch(key, node, "a list of strings");
@@ -317,6 +383,7 @@ impl<'t> Section<'t> {
 
     /// A table of strings whose keys are free: each key with its value.
     pub(super) fn pairs(&self, key: &'static str, most: usize) -> Vec<(&'t str, Item<'t>)> {
+        self.tell(key, "table of strings", || format!("at most {most}"));
         let Some(node) = self.node(key) else { return Vec::new() };
         let Some(table) = self.table_of(&self.path_of(key), node) else { return Vec::new() };
         let entries = self.cut(key, &table.entries, most);

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use super::{hosts::Hosts, section::Section};
+use super::{
+    hosts::Hosts,
+    quantity::{DAY, HOUR},
+    section::Section,
+};
 
 /// The address when the configuration names none.
 const DEFAULT_BIND: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -52,9 +56,9 @@ impl ServerConfig {
         ServerConfig {
             bind: section.filled("bind").and_then(|_| socket_address(section, "bind")).unwrap_or(default.bind),
             workers: section.integer("workers", 0..=1024_usize).map_or(default.workers, NonZeroUsize::new),
-            keep_alive: section.seconds("keep_alive_secs", 0.0..=86_400.0).unwrap_or(default.keep_alive),
+            keep_alive: section.duration("keep_alive", Duration::ZERO..=DAY).unwrap_or(default.keep_alive),
             max_connections: section.integer("max_connections", 1..=1_000_000).unwrap_or(default.max_connections),
-            drain_notice: section.millis("drain_notice_ms", 0.0..=3_600_000.0).unwrap_or(default.drain_notice),
+            drain_notice: section.duration("drain_notice", Duration::ZERO..=HOUR).unwrap_or(default.drain_notice),
             mount_v1: section.flag("mount_v1").unwrap_or(default.mount_v1),
             hosts: Hosts::read(section),
         }
@@ -111,7 +115,7 @@ impl CorsConfig {
         });
         CorsConfig {
             allowed_origins: origins.unwrap_or(default.allowed_origins),
-            max_age: section.seconds("max_age_secs", 0.0..=86_400.0).unwrap_or(default.max_age),
+            max_age: section.duration("max_age", Duration::ZERO..=DAY).unwrap_or(default.max_age),
         }
     }
 

@@ -3,10 +3,13 @@
 //! Says what they are like; playing them is the simulation's work. They are providers like any other
 //! in the catalog, marked as simulated.
 
+use std::time::Duration;
+
 use pointsman_actors::domain::ProviderSlug;
 
 use super::{
     providers::{Disclosure, disclosure, read_slug},
+    quantity::MINUTE,
     section::{Item, Section},
 };
 use crate::simulation::Character;
@@ -89,7 +92,7 @@ fn read_character(slug: &str, section: &Section<'_>) -> Character {
     Character {
         slug: slug.to_owned(),
         name: section.filled("name").unwrap_or(slug).to_owned(),
-        first_token: section.millis("ttft_ms", 0.0..=600_000.0).unwrap_or(default.first_token),
+        first_token: section.duration("ttft", Duration::ZERO..=10 * MINUTE).unwrap_or(default.first_token),
         first_token_spread: spread("ttft_sigma", default.first_token_spread),
         tokens_per_second: section.number("tokens_per_second", 0.1..=1e6).unwrap_or(default.tokens_per_second),
         tokens_per_second_spread: spread("throughput_sigma", default.tokens_per_second_spread),

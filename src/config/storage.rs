@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use super::section::Section;
+use super::{
+    quantity::{DAY, MILLISECOND, WEEK},
+    section::Section,
+};
 
 const MIB: usize = 1024 * 1024;
 
@@ -23,6 +26,8 @@ pub enum Envelope {
 /// `[catalog]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CatalogConfig {
+    /// Whether the built-in providers and models are used; `None`: where the configuration defines no provider.
+    pub builtin: Option<bool>,
     /// When the model list is wrapped in a page.
     pub envelope: Envelope,
     /// Whether aliases are listed among the models.
@@ -34,6 +39,7 @@ impl CatalogConfig {
         let default = CatalogConfig::default();
         let envelopes = [("auto", Envelope::Auto), ("bare", Envelope::Bare), ("paged", Envelope::Paged)];
         CatalogConfig {
+            builtin: section.flag("builtin"),
             envelope: section.choice("envelope", &envelopes).unwrap_or(default.envelope),
             list_aliases: section.flag("list_aliases").unwrap_or(default.list_aliases),
         }
@@ -60,7 +66,7 @@ impl LedgerConfig {
         let default = LedgerConfig::default();
         LedgerConfig {
             capacity: section.integer("capacity", 1..=10_000_000).unwrap_or(default.capacity),
-            max_age: section.seconds("max_age_secs", 1.0..=315_360_000.0).unwrap_or(default.max_age),
+            max_age: section.duration("max_age", Duration::from_secs(1)..=3650 * DAY).unwrap_or(default.max_age),
         }
     }
 }
@@ -86,9 +92,9 @@ impl ImagesConfig {
     pub(super) fn read(section: &Section<'_>) -> ImagesConfig {
         let default = ImagesConfig::default();
         ImagesConfig {
-            url_ttl: section.seconds("url_ttl_secs", 0.001..=604_800.0).unwrap_or(default.url_ttl),
-            max_bytes: section.integer("max_bytes", 0..=64 * 1024 * MIB).unwrap_or(default.max_bytes),
-            max_image_bytes: section.integer("max_image_bytes", 1024..=1024 * MIB).unwrap_or(default.max_image_bytes),
+            url_ttl: section.duration("url_ttl", MILLISECOND..=WEEK).unwrap_or(default.url_ttl),
+            max_bytes: section.bytes("capacity", 0..=64 * 1024 * MIB).unwrap_or(default.max_bytes),
+            max_image_bytes: section.bytes("max_image", 1024..=1024 * MIB).unwrap_or(default.max_image_bytes),
         }
     }
 }

@@ -68,8 +68,8 @@ impl fmt::Debug for Identity {
 impl TlsConfig {
     /// The section, if it is there. Relative paths are relative to the configuration's own directory.
     pub(super) fn read(section: &Section<'_>, directory: &Path, files: &Files) -> Option<TlsConfig> {
-        let certificate = directory.join(section.required("certificate", SHAPE)?);
-        let key = directory.join(section.required("key", KEY_SHAPE)?);
+        let (certificate, key) = (section.required("certificate", SHAPE), section.required("key", KEY_SHAPE));
+        let (certificate, key) = (directory.join(certificate?), directory.join(key?));
         files.name(&certificate);
         files.name(&key);
         let chain = read_file(&certificate).map_err(|wrong| section.fault("certificate", wrong, SHAPE));

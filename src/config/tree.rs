@@ -29,6 +29,8 @@ pub(super) struct Entry {
     pub(super) key: String,
     pub(super) place: Place,
     pub(super) node: Node,
+    /// The path that the operator wrote, where it is a former name of this key.
+    pub(super) written: Option<String>,
 }
 
 /// A value and its place.
@@ -38,6 +40,28 @@ pub(super) struct Node {
     pub(super) place: Place,
     /// The text of the environment variable this value was read from: `1.10` may be meant as text.
     pub(super) raw: Option<String>,
+}
+
+impl Node {
+    pub(super) fn new(value: Value, place: Place) -> Node {
+        Node { value, place, raw: None }
+    }
+
+    pub(super) fn table(&self) -> Option<&Table> {
+        match &self.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The number it holds, whole or not.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self.value {
+            Value::Number(number) => Some(number),
+            Value::Integer(number) => Some(number as f64),
+            _ => None,
+        }
+    }
 }
 
 /// A value as written.
@@ -78,6 +102,35 @@ impl Table {
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
+
+    pub(super) fn table_mut(&mut self, key: &str) -> Option<&mut Table> {
+        let entry = self.entries.iter_mut().find(|entry| entry.key == key)?;
+        match &mut entry.node.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The text that `key` holds, if it holds one.
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        match &self.get(key)?.node.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value that stands at a path of keys.
+    pub(super) fn at<'k>(&self, path: impl IntoIterator<Item = &'k str>) -> Option<&Node> {
+        let mut path = path.into_iter();
+        let first = &self.get(path.next()?)?.node;
+        path.try_fold(first, |node, key| Some(&node.table()?.get(key)?.node))
+    }
+
+    /// Adds a key that is not there yet.
+    pub(super) fn add(&mut self, key: &str, node: Node) {
+        let place = node.place.clone();
+        self.entries.push(Entry { key: key.to_owned(), place, node, written: None });
+    }
 }
 
 /// Reads TOML text. Every syntax fault is reported; the tree holds what could be read around them.
@@ -94,6 +147,17 @@ pub(super) fn read(text: &str, file: &str, faults: &Faults) -> Table {
     }
     let place = |offset: usize| lines.place(offset);
     table(root.into_inner(), lines.place(0), &place)
+}
+
+/// The table at a path below `table`; those that are missing are made, as if they stood at `place`. `None` where something
+/// else than a table is in the way.
+pub(super) fn descend<'t>(table: &'t mut Table, path: &[&str], place: &Place) -> Option<&'t mut Table> {
+    path.iter().try_fold(table, |table, key| {
+        if table.get(key).is_none() {
+            table.add(key, Node::new(Value::Table(Table::empty(place.clone())), place.clone()));
+        }
+        table.table_mut(key)
+    })
 }
 
 /// The place behind the last character of `text`.
@@ -113,7 +177,7 @@ fn table(entries: DeTable<'_>, place: Place, place_of: &dyn Fn(usize) -> Place) 
     entries.sort_by_key(|(key, _)| key.span().start);
     let entries = entries.into_iter().map(|(key, value)| {
         let place = place_of(key.span().start);
-        Entry { place, key: key.into_inner().into_owned(), node: convert(value, place_of) }
+        Entry { place, key: key.into_inner().into_owned(), node: convert(value, place_of), written: None }
     });
     Table { place, entries: entries.collect() }
 }

@@ -104,7 +104,7 @@ fn a_variable_that_names_no_key_is_a_fault_that_names_it() {
         "",
         [("POINTSMAN__LIMITS__MAXN", "2")],
         expect![[r#"
-            POINTSMAN__LIMITS__MAXN: limits.maxn: unknown key, did you mean 'max_n'?; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered_bytes, upstream_body_bytes
+            POINTSMAN__LIMITS__MAXN: limits.maxn: unknown key, did you mean 'max_n'?; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered, upstream_body
         "#]],
     );
     check(

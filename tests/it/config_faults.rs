@@ -49,7 +49,7 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
     check(
         "[server]\nbnid = \"127.0.0.1:1\"",
         expect![[r#"
-            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: tls, bind, workers, keep_alive_secs, max_connections, drain_notice_ms, mount_v1, hosts
+            f:2:1: server.bnid: unknown key, did you mean 'bind'?; allowed: tls, bind, workers, keep_alive, max_connections, drain_notice, mount_v1, hosts
         "#]],
     );
     check(
@@ -59,22 +59,22 @@ fn unknown_keys_and_sections_are_named_with_the_nearest_known_one() {
         "#]],
     );
     check(
-        "[routing.hedge]\nsigmas = 2",
+        "[routing.hedge]\nbudgets = 2",
         expect![[r#"
-        f:2:1: routing.hedge.sigmas: unknown key, did you mean 'sigma'?; allowed: objectives, sigma, budget
-    "#]],
+            f:2:1: routing.hedge.budgets: unknown key, did you mean 'budget'?; allowed: objectives, budget
+        "#]],
     );
     check(
         "[timeouts]\nmilliseconds = 2",
         expect![[r#"
-            f:2:1: timeouts.milliseconds: unknown key; allowed: connect_secs, provider_idle_secs, first_byte_secs, first_content_secs, total_secs, client_header_secs, client_body_secs, client_body_min_bytes_per_sec, client_body_grace_secs, client_write_stall_secs, drain_grace_secs
+            f:2:1: timeouts.milliseconds: unknown key; allowed: connect, provider_idle, first_byte, first_content, total, client_header, client_body, client_body_min_rate, client_body_grace, client_write_stall, drain_grace
         "#]],
     );
     check(
         "[providers.acme]\nbase_url = \"http://h\"\ntimeout = 3",
         expect![[r#"
-        f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, headers, ca_file, dialect, max_in_flight, permit_wait_ms, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, wants_max_completion_tokens, knows_developer_role
-    "#]],
+            f:3:1: providers.acme.timeout: unknown key; allowed: enabled, name, base_url, api_key_env, api_key_file, headers, ca_file, dialect, max_in_flight, permit_wait, image_hosts, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, unknown_fields, wants_max_completion_tokens, knows_developer_role
+        "#]],
     );
 }
 
@@ -180,8 +180,8 @@ fn columns_count_characters_not_bytes() {
     check(
         "limits = { max_n = 3, \"größe\" = 1, max_tool = 1 }",
         expect![[r#"
-            f:1:23: limits.größe: unknown key; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered_bytes, upstream_body_bytes
-            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body_bytes, max_header_bytes, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered_bytes, upstream_body_bytes
+            f:1:23: limits.größe: unknown key; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered, upstream_body
+            f:1:36: limits.max_tool: unknown key, did you mean 'max_tools'?; allowed: max_body, max_header, max_depth, max_messages, max_tools, max_n, tokens_per_image, concurrency, requests_per_minute, key_requests_per_minute, key_concurrency, key_analyses, buffered, upstream_body
         "#]],
     );
 }
@@ -480,7 +480,7 @@ disabled = true
             f:3:1: models[0].endpoints: is missing; allowed: at least one [[models.endpoints]] below the model
             f:7:13: models[1].endpoints: is empty; allowed: at least one [[models.endpoints]] below the model
             f:10:1: models[2].endpoints[0].context_length: is missing; allowed: the context window in tokens, here or at the model
-            f:10:1: models[2].endpoints[0].pricing: is missing; allowed: pricing = { prompt = "…", completion = "…" } here or at the model, or disabled = true
+            f:10:1: models[2].endpoints[0].pricing: is missing; allowed: usd_per_million = { prompt = "…", completion = "…" } here or at the model, or disabled = true
             f:10:1: models[2].endpoints[0].provider: is missing; allowed: the name of a [providers.<name>] or [simulation.providers.<name>]
             f:10:1: models[2].endpoints[0].upstream_model: is missing; allowed: the provider's own name for the model
             f:12:12: models[2].endpoints[1].provider: there is no such provider, did you mean 'acme'?; allowed: acme
@@ -513,7 +513,7 @@ pricing = { prompt = "1" }
             f:6:40: models[0].pricing.completion: is not a plain decimal number; allowed: a plain decimal string of US dollars, at least 0, such as "0.00000015"
             f:6:58: models[0].pricing.request: is negative; allowed: a plain decimal string of US dollars, at least 0, such as "0.00000015"
             f:6:72: models[0].pricing.image: is too large, or has more than 15 digits after the point; allowed: a plain decimal string of US dollars, at least 0, such as "0.00000015"
-            f:6:94: models[0].pricing.cache: unknown key; allowed: explicit_zero, prompt, completion, request, image, web_search, internal_reasoning, input_cache_read, input_cache_write
+            f:6:94: models[0].pricing.cache: unknown key; allowed: request, image, web_search, explicit_zero, prompt, completion, internal_reasoning, input_cache_read, input_cache_write
             f:13:11: models[0].endpoints[1].variant: is not a short name; allowed: at most 64 of: lower-case letters, digits, '-', '_', '.'
             f:14:11: models[0].endpoints[1].pricing.completion: is missing; allowed: a plain decimal string of US dollars, at least 0, such as "0.00000015" per token; "0" if it costs nothing
         "#]],
@@ -670,7 +670,7 @@ base_url = "http://h"
             f:5:11: simulation.providers.Big One.ttft_ms: -1 is out of range; allowed: a number from 0 to 600000
             f:6:21: simulation.providers.Big One.tokens_per_second: 0 is out of range; allowed: a number from 0.1 to 1000000
             f:7:12: simulation.providers.Big One.capacity: 0 is out of range; allowed: a whole number from 1 to 1000000
-            f:8:1: simulation.providers.Big One.base_url: unknown key; allowed: name, ttft_ms, ttft_sigma, tokens_per_second, throughput_sigma, capacity, slowdown_power, error_rate, truncate_rate, hang_rate, rate_limit_per_minute, tokens_per_chunk, odd_framing_rate, reports_usage, seed, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters
+            f:8:1: simulation.providers.Big One.base_url: unknown key; allowed: name, ttft, ttft_sigma, tokens_per_second, throughput_sigma, capacity, slowdown_power, error_rate, truncate_rate, hang_rate, rate_limit_per_minute, tokens_per_chunk, odd_framing_rate, reports_usage, seed, datacenters, data_collection, zdr, privacy_policy_url, terms_of_service_url, status_page_url, headquarters
         "#]],
     );
 }

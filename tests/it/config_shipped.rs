@@ -1,4 +1,4 @@
-//! The shipped `config.toml`: it loads, it is complete, and what it says is what the code does.
+//! The shipped `config.toml` and the page about every key: they load, they are complete, and say what the code does.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -158,6 +158,21 @@ fn every_documented_default_is_the_default_of_the_code() {
     assert_eq!(empty.routing_policy(7).version, 7);
 }
 
+/// The page that describes every key. `UPDATE_EXPECT=1 cargo test --test it the_page_about_every_key` makes it anew.
+const PAGE: &str = include_str!("../../docs/CONFIG.md");
+
+#[test]
+fn the_page_about_every_key_is_made_from_the_table_that_check_uses() {
+    expect_test::expect_file!["../../docs/CONFIG.md"].assert_eq(&pointsman::config::reference_page());
+}
+
+#[test]
+fn the_shipped_file_is_a_page() {
+    let lines = BUILT_IN.lines().count();
+    assert!(lines <= 160, "{lines} lines");
+    assert!(shipped([]).warnings().is_empty());
+}
+
 /// The keys a section knows, as its fault about an unknown one lists them.
 fn known_keys(toml: &str) -> BTreeSet<String> {
     let faults = load(toml, &Environment::default()).unwrap_err();
@@ -182,7 +197,7 @@ fn every_key_the_code_knows_is_described() {
         "[routing.retry]\nzzz = 1",
         "[routing.breaker]\nzzz = 1",
         "[routing.sticky]\nzzz = 1",
-        "[routing.latency_targets]\nzzz = 1",
+        "[routing.expert]\nzzz = 1",
         "[routing.memory]\nzzz = 1",
         "[[keys]]\nzzz = 1",
         "[[aliases]]\nzzz = 1",
@@ -192,6 +207,8 @@ fn every_key_the_code_knows_is_described() {
         "[providers.a]\nzzz = 1",
         "[[models]]\nzzz = 1",
         "[[models]]\npricing.zzz = 1",
+        "[[models]]\nusd_per_million.zzz = 1",
+        "[[models]]\nusd_each.zzz = 1",
         "[[models]]\ndefault_parameters.zzz = 1",
         "[[models]]\nendpoints = [{ zzz = 1 }]",
         "[catalog]\nzzz = 1",
@@ -208,9 +225,9 @@ fn every_key_the_code_knows_is_described() {
         known.extend(keys);
     }
     let words: BTreeSet<&str> =
-        BUILT_IN.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+        PAGE.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
     let missing: Vec<&String> = known.iter().filter(|key| !words.contains(key.as_str())).collect();
-    assert!(missing.is_empty(), "not described in config.toml: {missing:?}");
+    assert!(missing.is_empty(), "not described in docs/CONFIG.md: {missing:?}");
     assert!(known.len() > 150, "{}", known.len());
 }
 
@@ -221,42 +238,20 @@ fn example(header: &str) -> String {
 }
 
 #[test]
-fn the_commented_examples_are_good_once_the_alternatives_are_chosen() {
-    let without = |text: &str, keys: &[&str]| {
-        let kept = text.lines().filter(|line| !keys.iter().any(|key| line.starts_with(key)));
-        kept.map(|line| format!("{line}\n")).collect::<String>()
-    };
-    let key = without(&example("[[keys]]"), &["sha256"]);
-    let alias = without(&example("[[aliases]]"), &[]);
-    let provider = without(&example("[providers.acme]"), &["api_key_file", "ca_file", "dialect"]);
-    let model = without(
-        &example("[[models]]"),
-        &["The next six", "Prices in", "input_cache_write per", "made); web", "absent or"],
-    );
-    let model = without(&model, &[" "]);
-    let endpoint = without(&example("[[models.endpoints]]"), &[]);
-    let toml = format!("{key}\n{alias}\n{provider}\n{model}\n{endpoint}");
+fn the_commented_examples_are_good() {
     let environment = [("TEAM_KEY", "sk-0123456789abcdef")].into_iter().collect();
-    let config =
-        load(&toml, &environment).unwrap_or_else(|faults| panic!("{toml}\n{}", pointsman::cli::report(&faults)));
-    assert_eq!(config.keys.len(), 2);
-    let catalog = config.catalog(1);
-    assert_eq!(catalog.aliases.len(), 3);
-    assert_eq!(catalog.models[0].id.as_str(), "acme/small");
-    assert_eq!(catalog.endpoints.len(), 1);
-}
-
-#[test]
-fn every_real_price_carries_its_date_and_source() {
-    let (_, real) = BUILT_IN.split_once("# ---- real:").unwrap();
-    let mut count = 0;
-    for (above, line) in real.lines().zip(real.lines().skip(1)).filter(|(_, line)| line.starts_with("pricing")) {
-        let sourced = above.starts_with("# 2026-11, LiteLLM price table 1.106.2") || above == "# runs on your machine";
-        assert!(sourced, "{above}\n{line}");
-        count += 1;
-    }
-    assert_eq!(count, real.lines().filter(|line| line.contains("pricing =")).count());
-    assert!(count > 30, "{count}");
+    let good = |toml: &str| {
+        load(toml, &environment).unwrap_or_else(|faults| panic!("{toml}\n{}", pointsman::cli::report(&faults)))
+    };
+    let digest = "sha256 = \"<64 hexadecimal digits>\"";
+    let key = example("[[keys]]").replace(digest, "env = \"TEAM_KEY\"");
+    assert_eq!(good(&key).keys.len(), 2);
+    assert_eq!(good(&example("[[aliases]]")).catalog(1).aliases.len(), 3);
+    assert_eq!(on(&good(&example("[providers.ollama]"))), ["ollama"]);
+    let own = ["[providers.acme]", "[[models]]", "[[models.endpoints]]"].map(example).join("\n");
+    let catalog = good(&own).catalog(1);
+    assert_eq!((catalog.providers.len(), catalog.models.len(), catalog.endpoints.len()), (1, 1, 1));
+    assert_eq!(catalog.endpoints[0].pricing.prompt.to_string(), "0.00000015");
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl TestGateway {
         ];
         for slug in ["SIM_SWIFT", "SIM_THRIFT", "SIM_FLAKY", "SIM_GRATIS"] {
             for (key, value) in
-                [("TTFT_MS", "1"), ("TOKENS_PER_SECOND", "10000"), ("ERROR_RATE", "0"), ("TRUNCATE_RATE", "0")]
+                [("TTFT", "1ms"), ("TOKENS_PER_SECOND", "10000"), ("ERROR_RATE", "0"), ("TRUNCATE_RATE", "0")]
             {
                 environment.push((format!("POINTSMAN__SIMULATION__PROVIDERS__{slug}__{key}"), value.into()));
             }

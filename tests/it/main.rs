@@ -29,6 +29,8 @@ mod config_secrets;
 #[cfg(test)]
 mod config_shipped;
 #[cfg(test)]
+mod config_show;
+#[cfg(test)]
 mod config_targets;
 #[cfg(test)]
 mod contract_access;

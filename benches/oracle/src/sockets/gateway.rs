@@ -83,15 +83,17 @@ fn configuration(world: &World, policy: &RoutingPolicy, providers: &[SocketAddr]
 fn write_server(policy: &RoutingPolicy, out: &mut String) -> std::fmt::Result {
     let (clocks, stats, breaker) = (&policy.clocks, &policy.stats, &policy.breaker);
     let real = |virtual_time: std::time::Duration| virtual_time.as_secs_f64() / SPEED;
-    let first_byte = real(clocks.first_byte);
+    let time = |seconds: f64| format!("\"{}us\"", (seconds * 1e6).round().max(1.0));
+    let first_byte = time(real(clocks.first_byte));
     writeln!(out, "[server]\nbind = \"127.0.0.1:0\"\n[auth]\nmode = \"none\"\n[timeouts]")?;
-    writeln!(out, "connect_secs = {}\nfirst_byte_secs = {first_byte}", real(clocks.connect).max(CONNECT))?;
-    writeln!(out, "first_content_secs = {first_byte}\ntotal_secs = {}", real(clocks.total))?;
-    writeln!(out, "[routing]\nseed = 1\ninstance_id = 1\nhalf_life_s = {}", real(stats.half_life))?;
-    writeln!(out, "t_fail_ms = {}", 1e3 * real(policy.failure_time))?;
-    writeln!(out, "prior_ttft_ms = {}", 1e3 * real(stats.prior_first_token))?;
-    writeln!(out, "prior_ms_per_token = {}", 1e3 * real(stats.prior_per_token))?;
-    writeln!(out, "[routing.breaker]\nbase_s = {}", real(breaker.base))
+    writeln!(out, "connect = {}\nfirst_byte = {first_byte}", time(real(clocks.connect).max(CONNECT)))?;
+    writeln!(out, "first_content = {first_byte}\ntotal = {}", time(real(clocks.total)))?;
+    writeln!(out, "[routing]\nseed = 1\ninstance_id = 1\n[routing.expert]")?;
+    writeln!(out, "half_life = {}", time(real(stats.half_life)))?;
+    writeln!(out, "failure_time = {}", time(real(policy.failure_time)))?;
+    writeln!(out, "prior_ttft = {}", time(real(stats.prior_first_token)))?;
+    writeln!(out, "prior_time_per_token = {}", time(real(stats.prior_per_token)))?;
+    writeln!(out, "[routing.breaker]\nbase = {}", time(real(breaker.base)))
 }
 
 fn write_endpoints(world: &World, providers: &[SocketAddr], out: &mut String) -> std::fmt::Result {

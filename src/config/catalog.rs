@@ -1,0 +1,249 @@
+//! The built-in catalogue: providers, models and prices that ship with the program, one file per provider.
+//!
+//! It goes below what the operator wrote, entry by entry: of an entry that stands in both, the operator's keys hold,
+//! and the others come from here.
+
+use std::sync::LazyLock;
+
+use super::{
+    fault::{Faults, Place},
+    tree::{self, Entry, Node, Table, Value},
+};
+
+/// The files, in the order of the catalogue.
+const FILES: [(&str, &str); 12] = [
+    ("catalog/simulated.toml", include_str!("catalog/simulated.toml")),
+    ("catalog/openai.toml", include_str!("catalog/openai.toml")),
+    ("catalog/anthropic.toml", include_str!("catalog/anthropic.toml")),
+    ("catalog/google.toml", include_str!("catalog/google.toml")),
+    ("catalog/mistral.toml", include_str!("catalog/mistral.toml")),
+    ("catalog/groq.toml", include_str!("catalog/groq.toml")),
+    ("catalog/deepseek.toml", include_str!("catalog/deepseek.toml")),
+    ("catalog/xai.toml", include_str!("catalog/xai.toml")),
+    ("catalog/together.toml", include_str!("catalog/together.toml")),
+    ("catalog/fireworks.toml", include_str!("catalog/fireworks.toml")),
+    ("catalog/openrouter.toml", include_str!("catalog/openrouter.toml")),
+    ("catalog/local.toml", include_str!("catalog/local.toml")),
+];
+
+/// Keys that say one thing in several ways: an entry that names one of a group has none of the others from here.
+const GROUPS: [&[&str]; 2] = [&["pricing", "usd_per_million"], &["api_key_env", "api_key_file"]];
+
+/// Every file in one tree, read once.
+static CATALOGUE: LazyLock<Table> = LazyLock::new(|| {
+    let mut all = Table::empty(Place::Default);
+    for (name, text) in FILES {
+        // The tests hold that none of them has a fault.
+        below(&mut all, &tree::read(text, &format!("{name} (built in)"), &Faults::default()), &[]);
+    }
+    all
+});
+
+/// Puts the catalogue below a configuration that wants it: one that says so, or that defines no provider itself.
+pub(super) fn put_below(root: &mut Table) {
+    let wanted = match root.at(["catalog", "builtin"]).map(|node| &node.value) {
+        Some(Value::Flag(wanted)) => *wanted,
+        _ => !defines_a_provider(root),
+    };
+    if wanted {
+        below(root, &CATALOGUE, &[]);
+    }
+}
+
+/// Whether a configuration has a provider of its own: one that the catalogue does not know, or that says where it is.
+/// Everything else corrects an entry of the catalogue.
+fn defines_a_provider(root: &Table) -> bool {
+    let is_own = |path: &[&str], entry: &Entry| {
+        let known = CATALOGUE.at(path.iter().copied()).and_then(Node::table);
+        let is_known = known.is_some_and(|known| known.get(&entry.key).is_some());
+        !is_known || entry.node.table().is_some_and(|entry| entry.get("base_url").is_some())
+    };
+    [["providers"].as_slice(), &["simulation", "providers"]].iter().any(|path| {
+        match root.at(path.iter().copied()).map(|node| &node.value) {
+            Some(Value::Table(table)) => table.entries.iter().any(|entry| is_own(path, entry)),
+            // Something is said, and it is wrong: that is the fault to tell.
+            other => other.is_some(),
+        }
+    })
+}
+
+/// Adds to `above` what `ground` has and it has not. `path` is where both stand.
+fn below(above: &mut Table, ground: &Table, path: &[&str]) {
+    let missing = |above: &Table, key: &str| {
+        let group = GROUPS.iter().find(|group| group.contains(&key)).copied();
+        group.map_or_else(|| above.get(key).is_none(), |group| group.iter().all(|key| above.get(key).is_none()))
+    };
+    let own_prices = above.get("pricing").is_some();
+    for entry in &ground.entries {
+        let key = entry.key.as_str();
+        // Prices of single things go with those of tokens that they were made with.
+        if missing(above, key) && !(own_prices && key == "usd_each") {
+            above.entries.push(entry.clone());
+            continue;
+        }
+        let Some(held) = above.entries.iter_mut().find(|held| held.key == key) else { continue };
+        match (&mut held.node.value, &entry.node.value) {
+            (Value::Table(held), Value::Table(ground)) if has_entries(path, key) => {
+                below(held, ground, &[path, &[key]].concat());
+            }
+            (Value::List(held), Value::List(ground)) => list_below(held, ground, &[path, &[key]].concat()),
+            _ => {}
+        }
+    }
+}
+
+/// Tables that consist of entries or are one; any other table is a value, which is replaced as a whole.
+fn has_entries(path: &[&str], key: &str) -> bool {
+    match path {
+        [] => true,
+        ["simulation"] => key == "providers",
+        ["providers"] | ["simulation", "providers"] => true,
+        _ => false,
+    }
+}
+
+/// Lists of entries grow by the entries that they do not have; any other list is a value.
+fn list_below(held: &mut Vec<Node>, ground: &[Node], path: &[&str]) {
+    let name: fn(&Table) -> Option<(String, String)> = match path {
+        ["models"] => |model| Some((model.text("id")?.to_owned(), String::new())),
+        ["models", "endpoints"] => |endpoint| {
+            let variant = endpoint.text("variant").unwrap_or_default();
+            Some((endpoint.text("provider")?.to_owned(), variant.to_owned()))
+        },
+        _ => return,
+    };
+    let own = held.len();
+    for node in ground {
+        let Some(entry) = node.table() else { continue };
+        let twin = held.iter_mut().take(own).find_map(|held| match &mut held.value {
+            Value::Table(held) if name(held) == name(entry) => Some(held),
+            _ => None,
+        });
+        match twin {
+            Some(twin) => below(twin, entry, path),
+            None => held.push(node.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{
+        super::{Config, Environment},
+        *,
+    };
+
+    fn config(toml: &str) -> Config {
+        Config::parse(toml, "f", Path::new("."), &Environment::default()).unwrap()
+    }
+
+    #[test]
+    fn every_file_of_the_catalogue_is_toml_and_knows_only_providers_and_models() {
+        for (name, text) in FILES {
+            let faults = Faults::default();
+            let table = tree::read(text, name, &faults);
+            assert!(faults.is_empty(), "{name}");
+            let keys: Vec<&str> = table.entries.iter().map(|entry| entry.key.as_str()).collect();
+            assert!(keys.iter().all(|key| ["providers", "simulation", "models"].contains(key)), "{name}: {keys:?}");
+        }
+    }
+
+    #[test]
+    fn every_endpoint_of_the_catalogue_has_a_price_with_its_source_and_date() {
+        let Some(Value::List(models)) = CATALOGUE.get("models").map(|entry| &entry.node.value) else { panic!() };
+        let mut count = 0;
+        for model in models.iter().filter_map(Node::table) {
+            let id = model.text("id").unwrap();
+            let Some(Value::List(endpoints)) = model.get("endpoints").map(|entry| &entry.node.value) else { panic!() };
+            for endpoint in endpoints.iter().filter_map(Node::table) {
+                let prices = |entry: &'static Table| entry.get("usd_per_million")?.node.table();
+                let prices = prices(endpoint).or(prices(model)).unwrap_or_else(|| panic!("{id} has no prices"));
+                let (source, date) = (prices.text("source"), prices.text("date"));
+                assert!(source.is_some_and(|source| source.len() > 10), "{id}: {source:?}");
+                assert!(date.is_some_and(|date| date >= "2026-11"), "{id}: {date:?}");
+                assert!(endpoint.get("pricing").is_none() && model.get("pricing").is_none(), "{id}");
+                count += 1;
+            }
+        }
+        assert!(count > 50, "{count}");
+    }
+
+    #[test]
+    fn no_model_and_no_provider_stands_in_two_files() {
+        let mut seen = std::collections::BTreeSet::new();
+        for (name, text) in FILES {
+            let table = tree::read(text, name, &Faults::default());
+            for entry in
+                table.at(["providers"]).and_then(Node::table).into_iter().flat_map(|providers| &providers.entries)
+            {
+                assert!(seen.insert(entry.key.clone()), "{name}: {}", entry.key);
+            }
+            if let Some(Value::List(models)) = table.get("models").map(|entry| &entry.node.value) {
+                for model in models.iter().filter_map(Node::table) {
+                    let id = model.text("id").unwrap().to_owned();
+                    assert!(seen.insert(id.clone()), "{name}: {id}");
+                }
+            }
+        }
+    }
+
+    const OWN: &str = "[providers.acme]\nbase_url = \"http://h/v1\"\n";
+
+    fn providers(config: &Config) -> Vec<String> {
+        config.catalog(1).providers.iter().map(|provider| provider.slug.to_string()).collect()
+    }
+
+    #[test]
+    fn a_provider_of_ones_own_drops_the_catalogue_unless_it_is_asked_for() {
+        assert_eq!(providers(&config(OWN)), ["acme"]);
+        assert!(config(OWN).catalog(1).models.is_empty());
+        let both = config(&format!("{OWN}[catalog]\nbuiltin = true"));
+        assert_eq!(providers(&both).first().map(String::as_str), Some("acme"));
+        assert!(providers(&both).contains(&"openai".to_owned()) && both.catalog(1).models.len() > 40);
+        assert!(providers(&config("[catalog]\nbuiltin = false")).is_empty());
+        assert!(providers(&config("[limits]\nmax_n = 2")).contains(&"openai".to_owned()));
+    }
+
+    #[test]
+    fn a_provider_of_the_catalogue_that_says_where_it_is_is_one_of_ones_own() {
+        assert_eq!(providers(&config("[providers.openai]\nbase_url = \"http://h/v1\"")), ["openai"]);
+        let corrected = config("[providers.ollama]\nenabled = true\nmax_in_flight = 3");
+        assert!(providers(&corrected).contains(&"openai".to_owned()));
+        let on: Vec<_> = corrected.providers.iter().map(|one| (one.slug.to_string(), one.max_in_flight)).collect();
+        assert_eq!(on, [("ollama".to_owned(), 3)]);
+        assert_eq!(corrected.providers.first().unwrap().base_url.to_string(), "http://127.0.0.1:11434/v1");
+    }
+
+    #[test]
+    fn an_entry_with_the_id_of_a_model_changes_only_the_keys_it_names() {
+        let changed = config(
+            "[[models]]\nid = \"openai/gpt-4o-mini\"\nname = \"Mini\"\n[[models.endpoints]]\nprovider = \"openai\"\n\
+             pricing = { prompt = \"1\", completion = \"2\" }\n[[models.endpoints]]\nprovider = \"openrouter\"\n\
+             upstream_model = \"openai/gpt-4o-mini\"\ncontext_length = 7\nusd_per_million = { prompt = \"3\", completion = \"4\" }",
+        );
+        let (catalog, shipped) = (changed.catalog(1), config("").catalog(1));
+        assert_eq!(catalog.models.len(), shipped.models.len());
+        let find = |catalog: &pointsman_actors::domain::Catalog| {
+            let model = catalog.models.iter().find(|model| model.id.as_str() == "openai/gpt-4o-mini").unwrap().clone();
+            let endpoints: Vec<_> = catalog.endpoints_of(&model).map(|(_, endpoint)| endpoint.clone()).collect();
+            (model, endpoints)
+        };
+        let ((model, endpoints), (old, old_endpoints)) = (find(&catalog), find(&shipped));
+        assert_eq!((model.name.as_str(), model.description), ("Mini", old.description));
+        assert_eq!((endpoints.len(), old_endpoints.len()), (2, 1));
+        let (first, second, before) = (&endpoints[0], &endpoints[1], &old_endpoints[0]);
+        assert_eq!((first.pricing.prompt.to_string(), first.limits), ("1".to_owned(), before.limits));
+        assert_eq!(first.pricing.input_cache_read, None, "prices are replaced as a whole");
+        assert_eq!((second.pricing.prompt.to_string(), second.limits.context_length), ("0.000003".to_owned(), 7));
+    }
+
+    #[test]
+    fn a_fault_in_an_entry_of_ones_own_bears_its_own_place_and_position() {
+        let text = "[[models]]\nid = \"openai/gpt-4o-mini\"\ncreated = \"soon\"";
+        let faults = Config::parse(text, "f", Path::new("."), &Environment::default()).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].to_string().starts_with("f:3:11: models[0].created: is not a moment"), "{}", faults[0]);
+    }
+}

@@ -1,0 +1,132 @@
+//! Times and sizes as they are written: with their unit.
+
+use std::time::Duration;
+
+/// A millisecond: zero would mean "never works", and tests use short times.
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const HOUR: Duration = Duration::from_secs(3_600);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const WEEK: Duration = Duration::from_secs(7 * 86_400);
+
+const UNITS: [(&str, usize); 8] = [
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("KB", 1_000),
+    ("B", 1),
+];
+
+/// `"15s"`, `"250ms"`, `"1h30m"`.
+pub(super) fn read_duration(text: &str) -> Option<Duration> {
+    humantime::parse_duration(text).ok()
+}
+
+/// The same the other way round: without spaces, so that it reads as one word.
+pub(super) fn show_duration(time: Duration) -> String {
+    humantime::format_duration(time).to_string().replace(' ', "")
+}
+
+/// `"32MiB"`, `"64 KiB"`, `"1024"`.
+pub(super) fn read_bytes(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let unit = match unit.trim_start() {
+        "" => 1,
+        unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    number.parse::<usize>().ok()?.checked_mul(unit)
+}
+
+/// In the largest unit of 1,024 that leaves no rest.
+pub(super) fn show_bytes(bytes: usize) -> String {
+    let fitting = UNITS.iter().take(3).find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
+    fitting.map_or_else(|| format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))
+}
+
+/// The unit at the end of a key's former name, in which its number is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    Seconds,
+    Millis,
+    Bytes,
+}
+
+impl Unit {
+    /// The unit that a former name tells; `None` where it tells none.
+    pub(super) fn of_former(name: &str) -> Option<Unit> {
+        let key = name.rsplit('.').next().unwrap_or(name);
+        let mut words = key.rsplit('_');
+        words.find_map(|word| match word {
+            "secs" | "s" => Some(Unit::Seconds),
+            "ms" => Some(Unit::Millis),
+            "bytes" => Some(Unit::Bytes),
+            _ => None,
+        })
+    }
+
+    /// How many of the unit a time holds.
+    pub(super) fn count(self, time: Duration) -> f64 {
+        match self {
+            Unit::Millis => time.as_secs_f64() * 1000.0,
+            Unit::Seconds | Unit::Bytes => time.as_secs_f64(),
+        }
+    }
+
+    /// The time that a number of the unit is.
+    pub(super) fn duration(self, number: f64) -> Option<Duration> {
+        let seconds = match self {
+            Unit::Millis => number / 1000.0,
+            Unit::Seconds | Unit::Bytes => number,
+        };
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    /// A number of the unit as it is written today.
+    pub(super) fn show(self, number: f64) -> Option<String> {
+        match self {
+            Unit::Seconds | Unit::Millis => self.duration(number).map(show_duration),
+            Unit::Bytes if number >= 0.0 && number.fract() == 0.0 => Some(show_bytes(number as usize)),
+            Unit::Bytes => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_reads_as_it_is_shown() {
+        for (text, millis) in [("15s", 15_000), ("250ms", 250), ("1h30m", 5_400_000), ("1day", 86_400_000), ("0s", 0)] {
+            let time = Duration::from_millis(millis);
+            assert_eq!((read_duration(text), show_duration(time).as_str()), (Some(time), text));
+        }
+        for text in ["", "15", "s", "15 parsecs", "-1s"] {
+            assert_eq!(read_duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_reads_as_it_is_shown() {
+        for (text, bytes) in [("32MiB", 32 << 20), ("64KiB", 65_536), ("1000B", 1000), ("0B", 0), ("2GiB", 2 << 30)] {
+            assert_eq!((read_bytes(text), show_bytes(bytes).as_str()), (Some(bytes), text));
+        }
+        assert_eq!((read_bytes("1 MB"), read_bytes("7")), (Some(1_000_000), Some(7)));
+        for text in ["", "MiB", "1.5MiB", "-1B", "99999999999999999999B", "9999999999999GiB", "1 mib"] {
+            assert_eq!(read_bytes(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_former_name_tells_its_unit() {
+        assert_eq!(Unit::of_former("timeouts.connect_secs"), Some(Unit::Seconds));
+        assert_eq!(Unit::of_former("routing.prior_ms_per_token"), Some(Unit::Millis));
+        assert_eq!(Unit::of_former("limits.client_body_min_bytes_per_sec"), Some(Unit::Bytes));
+        assert_eq!(Unit::of_former("routing.staleness"), None);
+    }
+}
