@@ -7,9 +7,8 @@
 
 use actix_web::{App, HttpResponse, HttpServer, middleware, web};
 use pointsman::{
-    cli,
+    app::{cli, server::Gateway},
     config::{Config, Environment},
-    server::Gateway,
 };
 
 #[actix_web::main]

@@ -3,9 +3,11 @@
 use std::{env, process::ExitCode};
 
 use pointsman::{
-    cli::{self, EXIT_BIND, Next},
+    app::{
+        cli::{self, EXIT_BIND, Next},
+        serve,
+    },
     config::Environment,
-    serve,
 };
 
 #[cfg(feature = "mimalloc")]

@@ -7,7 +7,7 @@ use actix_web::{
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::{config::AuthConfig, error::ApiError};
+use crate::{base::error::ApiError, config::AuthConfig};
 
 /// Whose cache may keep an answer, for a minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,12 @@ use actix_web::HttpResponse;
 use pointsman_actors::{actors::provider_health::ReadCalibrations, stats::Calibrations};
 
 use super::{answer::uncached, calibration_view::CalibrationsBody};
-use crate::{ask::ask, auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
+use crate::{
+    api::auth::Authorized,
+    base::{clock, error::ApiError},
+    config::Scope,
+    state::{ask::ask, gateway::Worker},
+};
 
 /// Shows every endpoint that can be called, every provider, and all together.
 ///

@@ -13,8 +13,8 @@ use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
 
 use super::calibration;
 use crate::{
-    events::{self, PREFIX},
-    gateway::Worker,
+    base::events::{self, PREFIX},
+    state::gateway::Worker,
 };
 
 /// What was summed up to this long ago will do: a scraper may come as often as it likes.

@@ -11,23 +11,24 @@ use pointsman_actors::{
 
 use super::route_metadata;
 use crate::{
-    auth::Authorized,
-    body::{header_text, read_json},
-    clock,
+    access::load::Share,
+    api::auth::Authorized,
+    base::{clock, error::ApiError},
     config::Scope,
-    dispatch::{
-        self, Work,
-        attempt::Measure,
-        draft::Draft,
-        plain::{self, Served},
-        stream,
-        walk::Walk,
+    proxy::{
+        body::{header_text, read_json},
+        dispatch::{
+            self, Work,
+            attempt::RequestSize,
+            draft::GenerationDraft,
+            plain::{self, Served},
+            stream,
+            walk::Walk,
+        },
+        opening::{Opening, asked_first},
+        query,
     },
-    error::ApiError,
-    gateway::Worker,
-    load::Share,
-    query,
-    record::{Opening, asked_first},
+    state::gateway::Worker,
 };
 
 /// Serves one chat completion, plain or streamed.
@@ -59,7 +60,7 @@ pub async fn create(
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
     let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
-    let draft = Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
+    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
     let draft = draft.minding(intent).ignoring(ignored);
     let walk = Walk::new(&worker, routed, accepted, measure);
     let answered = match streamed {
@@ -88,8 +89,8 @@ fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> Opening {
 }
 
 /// What an attempt is measured and paid by.
-fn measure(chat: &ChatRequest) -> Measure {
-    Measure {
+fn measure(chat: &ChatRequest) -> RequestSize {
+    RequestSize {
         prompt_tokens: chat.prompt_tokens,
         images: chat.images,
         max_tokens: chat.max_tokens,
@@ -104,7 +105,7 @@ async fn whole(
     worker: &Worker,
     work: &Work,
     walk: Walk,
-    draft: Draft,
+    draft: GenerationDraft,
     share: &Arc<Share>,
     told: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {

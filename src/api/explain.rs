@@ -7,7 +7,14 @@ use pointsman_actors::{
 };
 
 use super::{answer::uncached, explain_view::ExplainBody, why_not_view};
-use crate::{auth::Authorized, body::read_json, config::Scope, error::ApiError, gateway::Worker, keys::Caller, lookup};
+use crate::{
+    access::keys::Caller,
+    api::{auth::Authorized, lookup},
+    base::error::ApiError,
+    config::Scope,
+    proxy::body::read_json,
+    state::gateway::Worker,
+};
 
 /// Explains the generation named in the query.
 ///

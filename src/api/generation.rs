@@ -4,7 +4,12 @@ use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::explain::reason_sentence;
 
 use super::{answer::uncached, generation_view::GenerationBody};
-use crate::{auth::Authorized, config::Scope, error::ApiError, gateway::Worker, lookup};
+use crate::{
+    api::{auth::Authorized, lookup},
+    base::error::ApiError,
+    config::Scope,
+    state::gateway::Worker,
+};
 
 /// Shows the record named in the query.
 ///

@@ -18,7 +18,12 @@ use super::{
     readiness::{Checks, ReadinessBody},
     readings::{Clocks, Readings, rfc_3339},
 };
-use crate::{ask::ask, auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
+use crate::{
+    api::auth::Authorized,
+    base::{clock, error::ApiError},
+    config::Scope,
+    state::{ask::ask, gateway::Worker},
+};
 
 /// Says that the process serves.
 pub(crate) async fn live() -> HttpResponse {

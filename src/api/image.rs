@@ -6,24 +6,24 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
 
 use crate::{
-    api::named::Named,
-    auth::Authorized,
-    body::{header_text, read_json},
-    clock,
+    access::load::Pieces,
+    api::{auth::Authorized, named::Named},
+    base::{clock, error::ApiError},
     config::Scope,
-    dispatch::{
-        self, Work,
-        attempt::Measure,
-        draft::Draft,
-        images::ImageWork,
-        plain::{self, Served},
-        walk::Walk,
+    proxy::{
+        body::{header_text, read_json},
+        dispatch::{
+            self, Work,
+            attempt::RequestSize,
+            draft::GenerationDraft,
+            images::ImageWork,
+            plain::{self, Served},
+            walk::Walk,
+        },
+        opening::{Opening, asked_first},
+        query,
     },
-    error::ApiError,
-    gateway::Worker,
-    load::Pieces,
-    query,
-    record::{Opening, asked_first},
+    state::gateway::Worker,
 };
 
 /// Makes images.
@@ -49,8 +49,8 @@ pub async fn create(
     let ignored = std::mem::take(&mut image.strangers);
     let work = Work::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
-    let draft =
-        Draft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed)).ignoring(ignored);
+    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed))
+        .ignoring(ignored);
     let walk = Walk::new(&worker, routed, accepted, measure);
     let Served { answer, held, draft } = plain::answer(&worker, &work, walk, draft, &share).await?;
     let mut response = HttpResponse::Ok();
@@ -74,8 +74,8 @@ fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> Opening {
 }
 
 /// What an attempt is measured and paid by.
-fn measure(image: &ImageRequest) -> Measure {
-    Measure {
+fn measure(image: &ImageRequest) -> RequestSize {
+    RequestSize {
         prompt_tokens: image.prompt_tokens,
         // The price of an image is that of one made.
         images: 0,

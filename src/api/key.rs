@@ -9,7 +9,11 @@ use super::{
     key_view::KeyBody,
     number::Dollars,
 };
-use crate::{ask::ask, auth::Authorized, clock, error::ApiError, gateway::Worker};
+use crate::{
+    api::auth::Authorized,
+    base::{clock, error::ApiError},
+    state::{ask::ask, gateway::Worker},
+};
 
 /// Shows the calling key. Any key may ask about itself.
 ///

@@ -9,12 +9,13 @@ use super::{
     readings::rfc_3339,
 };
 use crate::{
-    auth::Authorized,
+    api::auth::Authorized,
+    base::{error::ApiError, events::PREFIX},
     config::Scope,
-    error::ApiError,
-    events::PREFIX,
-    gateway::Worker,
-    memory::{Recalled, Standing},
+    state::{
+        gateway::Worker,
+        routing_memory::{Recalled, RoutingMemoryStatus},
+    },
 };
 
 #[derive(Serialize, Default)]
@@ -49,7 +50,7 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
 }
 
 impl MemoryBody {
-    fn new(standing: Option<Standing>) -> MemoryBody {
+    fn new(standing: Option<RoutingMemoryStatus>) -> MemoryBody {
         let Some(standing) = standing else { return MemoryBody { state: "off", ..MemoryBody::default() } };
         let (restored, not_restored) = match standing.recalled {
             Recalled::Nothing => (None, None),
@@ -84,7 +85,7 @@ pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
     memory.and_then(|memory| gauges(&memory.standing()).ok()).unwrap_or_default()
 }
 
-fn gauges(standing: &Standing) -> Result<Vec<MetricFamily>, Error> {
+fn gauges(standing: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
     let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
     let set = |name: &str, help: &str, value: i64| {
         let gauge = IntGauge::new(name, help)?;
@@ -115,14 +116,14 @@ mod tests {
 
     use super::*;
 
-    fn json(standing: Option<Standing>) -> String {
+    fn json(standing: Option<RoutingMemoryStatus>) -> String {
         serde_json::to_string_pretty(&MemoryBody::new(standing)).unwrap()
     }
 
     #[test]
     fn a_memory_shows_what_it_began_with_and_what_is_wrong() {
         let restored = Restored { endpoints: 12, unknown: 1, rejected: Vec::new() };
-        let standing = Standing {
+        let standing = RoutingMemoryStatus {
             recalled: Recalled::Learned { at_ms: 1_763_629_500_000, age: Duration::from_millis(35_400), restored },
             saved_at_ms: Some(1_763_629_540_000),
             bytes: 9_216,
@@ -156,7 +157,8 @@ mod tests {
         assert_eq!((&off["state"], &off["restored"]), (&"off".into(), &serde_json::Value::Null));
         let recalled = Recalled::Unusable("it is something else".to_owned());
         let unusable: serde_json::Value =
-            serde_json::from_str(&json(Some(Standing { recalled, ..Standing::default() }))).unwrap();
+            serde_json::from_str(&json(Some(RoutingMemoryStatus { recalled, ..RoutingMemoryStatus::default() })))
+                .unwrap();
         assert_eq!((&unusable["state"], &unusable["not_restored"]), (&"ok".into(), &"it is something else".into()));
     }
 }

@@ -5,12 +5,13 @@ use pointsman_actors::{actors::ledger::CountRecords, domain::Catalog, stats::Liv
 
 use super::{calibration_metrics, memory, slo_metrics};
 use crate::{
-    ask::ask,
-    clock,
+    base::{
+        clock,
+        error::ApiError,
+        events::{GaugeReadings, labels},
+    },
     config::Scope,
-    error::ApiError,
-    events::{Standing, labels},
-    gateway::Worker,
+    state::{ask::ask, gateway::Worker},
 };
 
 /// Who can reach the listener that the page is asked for on.
@@ -34,7 +35,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     }
     let depths = &shared.news_room.depths;
     let question = CountRecords { now_ms: clock::unix_millis() };
-    shared.metrics.observe(&Standing {
+    shared.metrics.observe(&GaugeReadings {
         in_flight: setup.admission.in_flight(),
         // Read before the ledger is asked: the question waits behind what is counted here.
         health_depth: depths.health.get(),

@@ -7,7 +7,7 @@
 use actix_web::web;
 use pointsman_actors::domain::{Invalid, InvalidReason, Modalities, Modality, Usd};
 
-use crate::error::ApiError;
+use crate::base::error::ApiError;
 
 /// Most models on one page.
 const PAGE_LIMIT: usize = 1000;

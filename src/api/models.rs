@@ -19,7 +19,12 @@ use super::{
     offer::{Names, Offer},
     readings::Readings,
 };
-use crate::{auth::Visitor, clock, error::ApiError, gateway::Worker, misspelt};
+use crate::{
+    api::auth::Visitor,
+    base::{clock, error::ApiError},
+    proxy::unknown_fields,
+    state::gateway::Worker,
+};
 
 const TEXT: Outputs = Outputs::OneOf(Modalities::TEXT);
 const IMAGES: Outputs = Outputs::OneOf(Modalities::NONE.with(Modality::Image));
@@ -128,7 +133,7 @@ async fn list(worker: &Worker, request: &HttpRequest, default: Outputs) -> Resul
 /// What `name` stands for in the catalog.
 fn offer<'a>(worker: &Worker, catalog: &'a Catalog, name: &str) -> Result<Offer<'a>, ApiError> {
     let today = clock::today();
-    let unknown = || misspelt::models(catalog, name, today).unknown("model", name);
+    let unknown = || unknown_fields::models(catalog, name, today).unknown("model", name);
     match catalog.resolve(name, today) {
         Resolved::Found(Target::Model(position)) => {
             let model = catalog.model(position).and_then(|model| Offer::of_model(catalog, model, today));

@@ -7,7 +7,7 @@ use std::{
 
 use actix_web::{FromRequest, HttpRequest, dev::Payload, web::Path};
 
-use crate::error::ApiError;
+use crate::base::error::ApiError;
 
 /// What a path names, decoded: its last parameter, for those before belong to the application that the gateway is
 /// mounted in.

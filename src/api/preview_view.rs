@@ -12,7 +12,7 @@ use super::{
     route_view::{self, CandidateBody, EstimateBody, ExcludedBody, Places},
     why_not_view::WhyNotBody,
 };
-use crate::{error::NearestRelaxation, misspelt::Misspelt};
+use crate::{base::error::NearestRelaxation, proxy::unknown_fields::UnknownField};
 
 /// Candidates shown when the request does not say how many.
 const SHOWN: u32 = 10;
@@ -27,7 +27,7 @@ pub(crate) struct Asked<'a> {
     /// `top_n` of the request.
     pub(crate) top_n: Option<u32>,
     /// What in it has no effect.
-    pub(crate) warnings: &'a [Misspelt],
+    pub(crate) warnings: &'a [UnknownField],
 }
 
 /// The answer to a preview.
@@ -41,7 +41,7 @@ pub(crate) struct PreviewBody<'a> {
     foreseen: ForeseenBody<'a>,
     /// What in the request has no effect: members nobody knows, names of nobody.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    warnings: &'a [Misspelt],
+    warnings: &'a [UnknownField],
     #[serde(skip_serializing_if = "Option::is_none")]
     what_if: Option<WhatIfBody<'a>>,
 }
@@ -172,7 +172,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use pointsman_actors::domain::{Excluded, ExclusionDetail, ExclusionReason};
 
-    use crate::error::Constraint;
+    use crate::base::error::Constraint;
 
     use super::*;
     use crate::api::{

@@ -6,7 +6,7 @@ use super::{
     caching::{self, Cache},
     providers_view::ProvidersBody,
 };
-use crate::{auth::Visitor, error::ApiError, gateway::Worker};
+use crate::{api::auth::Visitor, base::error::ApiError, state::gateway::Worker};
 
 /// Lists the providers that are on. Open to visitors unless the configuration closes the catalog.
 ///

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::load::LoadReading;
+use crate::access::load::LoadReading;
 
 /// What was found.
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +123,7 @@ impl ReadinessBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Shed;
+    use crate::access::load::Shed;
 
     const GOOD: Checks = Checks {
         models: Some(12),

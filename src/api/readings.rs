@@ -13,7 +13,10 @@ use pointsman_actors::{
 };
 
 use super::condition::Condition;
-use crate::{ask::ask, clock, error::ApiError, gateway::Worker};
+use crate::{
+    base::{clock, error::ApiError},
+    state::{ask::ask, gateway::Worker},
+};
 
 /// All measurements, by position in one catalog.
 #[derive(Debug, Clone, Default)]

@@ -8,12 +8,11 @@ use serde::Serialize;
 
 use super::answer::{Data, uncached};
 use crate::{
-    auth::Authorized,
+    api::{auth::Authorized, lookup},
+    base::error::ApiError,
     config::Scope,
-    error::ApiError,
-    gateway::Worker,
-    lookup,
-    recorded::{Recorded, Verdict},
+    proxy::record::{Recorded, ReplayResult},
+    state::gateway::Worker,
 };
 
 /// What was recorded, what came out of it, and whether that is the same.
@@ -21,7 +20,7 @@ use crate::{
 struct ReplayBody<'a> {
     generation_id: &'a str,
     #[serde(flatten)]
-    verdict: Verdict,
+    verdict: ReplayResult,
     recorded: Recorded,
 }
 
@@ -39,7 +38,7 @@ pub async fn show(
     let (record, catalog) = (Arc::clone(&generation), Arc::clone(&worker.setup.catalog));
     let make_again = move || {
         let recorded = Recorded::new(&record.decision, &record.policy, &catalog);
-        (Verdict::new(&replay(&record.decision, &record.policy), &recorded), recorded)
+        (ReplayResult::new(&replay(&record.decision, &record.policy), &recorded), recorded)
     };
     let (verdict, recorded) = worker.analyse(&caller, make_again).await?;
     let data = ReplayBody { generation_id: generation.id.as_str(), verdict, recorded };

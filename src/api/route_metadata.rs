@@ -10,7 +10,7 @@ use pointsman_actors::{
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::error::{ApiError, PreviousError};
+use crate::base::error::{ApiError, PreviousError};
 
 const HEADER: &str = "x-openrouter-metadata";
 

@@ -10,7 +10,12 @@ use pointsman_actors::{
 use serde::Serialize;
 
 use super::{answer::uncached, number::Figure};
-use crate::{auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker};
+use crate::{
+    api::auth::Authorized,
+    base::{clock, error::ApiError},
+    config::Scope,
+    state::gateway::Worker,
+};
 
 /// Shows every latency target: those of aliases, asked for or not, then those that requests brought along.
 ///

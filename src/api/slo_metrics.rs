@@ -5,7 +5,10 @@
 use pointsman_actors::stats::{TargetReport, WINDOWS};
 use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
 
-use crate::{clock, events::PREFIX, gateway::Worker};
+use crate::{
+    base::{clock, events::PREFIX},
+    state::gateway::Worker,
+};
 
 const TARGET: [&str; 4] = ["target", "objective", "percentile", "bound_seconds"];
 const WINDOW: [&str; 5] = ["target", "objective", "percentile", "bound_seconds", "window_seconds"];

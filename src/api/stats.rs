@@ -11,7 +11,13 @@ use super::{
     health_view::{EndpointHealthBody, ScoresBody},
     readings::Readings,
 };
-use crate::{auth::Authorized, clock, config::Scope, error::ApiError, gateway::Worker, misspelt};
+use crate::{
+    api::auth::Authorized,
+    base::{clock, error::ApiError},
+    config::Scope,
+    proxy::unknown_fields,
+    state::gateway::Worker,
+};
 
 /// Shows every endpoint that can be called, or those of one model. Scores are those of a reference request
 /// of 1,000 prompt and 256 completion tokens.
@@ -50,7 +56,7 @@ fn position(catalog: &Catalog, name: &str) -> Result<u32, ApiError> {
     match catalog.resolve(name, today) {
         Resolved::Found(Target::Model(position)) => Ok(position),
         Resolved::Retired(date) => Err(ApiError::retired_model("model", name, date, Vec::new())),
-        Resolved::Unknown => Err(misspelt::models(catalog, name, today).unknown("model", name)),
+        Resolved::Unknown => Err(unknown_fields::models(catalog, name, today).unknown("model", name)),
         Resolved::Found(Target::Alias(_)) => Err(ApiError::unknown_model("model", name, &[], Vec::new())),
     }
 }

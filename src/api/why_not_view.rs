@@ -11,7 +11,7 @@ use super::{
     number::Figure,
     route_view::{Named, Places},
 };
-use crate::error::ApiError;
+use crate::base::error::ApiError;
 
 /// Longest name that may be asked about, characters.
 const MOST_NAME_CHARS: usize = 256;

@@ -14,7 +14,7 @@ use super::{
     credential::Credential,
     fault::hint,
     models::{EndpointTable, ModelTable},
-    providers::{Disclosure, Habits, MOST_PROVIDERS, ProviderConfig, ProviderTable},
+    providers::{Disclosure, EndpointDefaults, MOST_PROVIDERS, ProviderConfig, ProviderTable},
     section::Section,
     simulation::{SimulatedProvider, SimulationConfig, SimulationTable},
     switches::Switches,
@@ -43,7 +43,7 @@ pub(super) struct Assembly {
 pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     let switches = Switches::of(&tables.providers, &tables.simulation);
     check_names(&tables);
-    let habits: Vec<Habits> = tables.providers.iter().map(|provider| provider.habits).collect();
+    let habits: Vec<EndpointDefaults> = tables.providers.iter().map(|provider| provider.habits).collect();
     let mut parts = Parts::default();
     let mut connections = Vec::new();
     for (table, state) in tables.providers.into_iter().zip(switches.real) {
@@ -174,7 +174,7 @@ impl Parts {
         }
     }
 
-    fn add_model(&mut self, table: ModelTable<'_>, habits: &[Habits]) {
+    fn add_model(&mut self, table: ModelTable<'_>, habits: &[EndpointDefaults]) {
         let Some(id) = table.id else { return };
         let model = position(self.models.len());
         let first = self.endpoints.len();
@@ -197,7 +197,14 @@ impl Parts {
         });
     }
 
-    fn add_endpoint(&mut self, table: EndpointTable<'_>, model: u32, id: &str, first: usize, habits: &[Habits]) {
+    fn add_endpoint(
+        &mut self,
+        table: EndpointTable<'_>,
+        model: u32,
+        id: &str,
+        first: usize,
+        habits: &[EndpointDefaults],
+    ) {
         let Some(named) = table.provider else { return };
         let Some(provider) = self.provider_index(named.text) else {
             let known = self.providers.iter().map(|provider| provider.slug.as_str());
@@ -217,7 +224,7 @@ impl Parts {
             named.fault(wrong, "fewer names in supported_parameters");
             ParameterSet::default()
         });
-        let habits = habits.get(provider as usize).copied().unwrap_or(Habits::USUAL);
+        let habits = habits.get(provider as usize).copied().unwrap_or(EndpointDefaults::USUAL);
         self.endpoints.push(Endpoint {
             id,
             model,

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::{
-    fault::{Faults, Place},
+    fault::{Faults, SourceLocation},
     tree::{self, Entry, Node, Table, Value},
 };
 
@@ -31,7 +31,7 @@ const GROUPS: [&[&str]; 2] = [&["pricing", "usd_per_million"], &["api_key_env", 
 
 /// Every file in one tree, read once.
 static CATALOGUE: LazyLock<Table> = LazyLock::new(|| {
-    let mut all = Table::empty(Place::Default);
+    let mut all = Table::empty(SourceLocation::Default);
     for (name, text) in FILES {
         // The tests hold that none of them has a fault.
         below(&mut all, &tree::read(text, &format!("{name} (built in)"), &Faults::default()), &[]);
@@ -130,10 +130,8 @@ fn list_below(held: &mut Vec<Node>, ground: &[Node], path: &[&str]) {
 mod tests {
     use std::path::Path;
 
-    use super::{
-        super::{Config, Environment},
-        *,
-    };
+    use super::*;
+    use crate::config::{Config, Environment};
 
     fn config(toml: &str) -> Config {
         Config::parse(toml, "f", Path::new("."), &Environment::default()).unwrap()

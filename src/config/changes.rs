@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Pending,
+    PendingRestart,
     tree::{Node, Table, Value},
 };
 
@@ -18,12 +18,12 @@ const MOST_TOLD: usize = 20;
 /// Every key of a configuration with the digest of its value. Of lists of tables, the entries are told apart by what
 /// identifies them, so that a new one in the middle is one change.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Written(BTreeMap<String, u64>);
+pub(crate) struct WrittenConfig(BTreeMap<String, u64>);
 
-impl Written {
+impl WrittenConfig {
     /// The keys of a configuration as it was read, those of the environment included.
-    pub(super) fn of(root: &Table) -> Written {
-        let mut written = Written::default();
+    pub(super) fn of(root: &Table) -> WrittenConfig {
+        let mut written = WrittenConfig::default();
         written.table("", root);
         written
     }
@@ -31,7 +31,7 @@ impl Written {
     /// The keys that it sets otherwise than `before`, without those that are `waiting` for a restart: at most a few of
     /// them and a count of the others. To be asked only of configurations that differ: a difference in none of the keys
     /// is one of order, or lies in a file or a variable that they name.
-    pub(crate) fn changes_since(&self, before: &Written, waiting: &[Pending]) -> Vec<String> {
+    pub(crate) fn changes_since(&self, before: &WrittenConfig, waiting: &[PendingRestart]) -> Vec<String> {
         let (new, old) = (&self.0, &before.0);
         let changed = new.iter().filter(|(key, digest)| old.get(*key) != Some(*digest)).map(|(key, _)| key);
         let gone = old.keys().filter(|key| !new.contains_key(*key));
@@ -112,8 +112,8 @@ mod tests {
     use super::*;
     use crate::config::{fault::Faults, tree};
 
-    fn written(toml: &str) -> Written {
-        Written::of(&tree::read(toml, "test", &Faults::default()))
+    fn written(toml: &str) -> WrittenConfig {
+        WrittenConfig::of(&tree::read(toml, "test", &Faults::default()))
     }
 
     #[track_caller]
@@ -123,8 +123,8 @@ mod tests {
 
     #[track_caller]
     fn check_while_waiting(keys: &[&'static str], before: &str, after: &str, changes: &[&str]) {
-        let pending = |&key: &&'static str| Pending { key, in_force: String::new(), wanted: String::new() };
-        let waiting: Vec<Pending> = keys.iter().map(pending).collect();
+        let pending = |&key: &&'static str| PendingRestart { key, in_force: String::new(), wanted: String::new() };
+        let waiting: Vec<PendingRestart> = keys.iter().map(pending).collect();
         assert_eq!(written(after).changes_since(&written(before), &waiting), changes, "{before} -> {after}");
     }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{environment::Environment, keys::is_variable_name, providers::ProviderContext, section::Section};
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 /// A key file larger than this is not a key file.
 const LARGEST_KEY_FILE: u64 = 16 * 1024;

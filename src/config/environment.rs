@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    fault::{Faults, Place, hint},
+    fault::{Faults, SourceLocation, hint},
     tree::{self, Entry, Node, Table, Value},
 };
 
@@ -88,7 +88,7 @@ pub(super) enum Part {
 pub(super) fn apply(root: &mut Table, environment: &Environment, part: Part, faults: &Faults) {
     if part == Part::Definitions {
         for name in environment.unreadable.iter().filter(|name| name.starts_with(PREFIX)) {
-            faults.value(&Place::Variable(name.as_str().into()), name, "is not UTF-8", "UTF-8 text");
+            faults.value(&SourceLocation::Variable(name.as_str().into()), name, "is not UTF-8", "UTF-8 text");
         }
     }
     let overrides = environment.variables.iter().filter_map(|(name, text)| Override::new(name, text));
@@ -101,7 +101,7 @@ pub(super) fn apply(root: &mut Table, environment: &Environment, part: Part, fau
 
 /// One variable and the key it speaks of.
 struct Override<'e> {
-    place: Place,
+    place: SourceLocation,
     path: Vec<String>,
     text: &'e str,
 }
@@ -109,7 +109,7 @@ struct Override<'e> {
 impl<'e> Override<'e> {
     fn new(name: &str, text: &'e str) -> Option<Override<'e>> {
         let path = name.strip_prefix(PREFIX)?.split("__").map(str::to_ascii_lowercase).collect();
-        Some(Override { place: Place::Variable(Arc::from(name)), path, text })
+        Some(Override { place: SourceLocation::Variable(Arc::from(name)), path, text })
     }
 
     fn part(&self) -> Part {

@@ -9,7 +9,7 @@ use pointsman_actors::domain::nearest;
 
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum SourceLocation {
     /// In a file: line and column count from 1, columns count characters.
     File {
         /// The file as it was named.
@@ -25,12 +25,12 @@ pub enum Place {
     Default,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::File { file, line, column } => write!(f, "{file}:{line}:{column}"),
-            Place::Variable(name) => write!(f, "{name}"),
-            Place::Default => f.write_str("default"),
+            SourceLocation::File { file, line, column } => write!(f, "{file}:{line}:{column}"),
+            SourceLocation::Variable(name) => write!(f, "{name}"),
+            SourceLocation::Default => f.write_str("default"),
         }
     }
 }
@@ -39,7 +39,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// Where it stands.
-    pub place: Place,
+    pub place: SourceLocation,
     /// The key with its path, such as `providers.acme.base_url` or `models[3].endpoints[0].pricing`.
     pub key: String,
     /// What is wrong.
@@ -72,7 +72,7 @@ impl std::error::Error for Fault {}
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Warning {
     /// Where it stands.
-    pub place: Place,
+    pub place: SourceLocation,
     /// The key with its path, as it is written.
     pub key: String,
     /// What to know about it.
@@ -123,7 +123,7 @@ impl Faults {
     }
 
     /// Something that works, and should be written otherwise.
-    pub(super) fn warning(&self, place: &Place, key: &str, text: impl Into<String>) {
+    pub(super) fn warning(&self, place: &SourceLocation, key: &str, text: impl Into<String>) {
         let warning = Warning { place: place.clone(), key: key.to_owned(), text: text.into() };
         self.warnings.borrow_mut().push(warning);
     }
@@ -137,17 +137,35 @@ impl Faults {
     }
 
     /// Something that is there is wrong.
-    pub(super) fn value(&self, place: &Place, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
+    pub(super) fn value(
+        &self,
+        place: &SourceLocation,
+        key: &str,
+        wrong: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
         self.add(place, key, wrong.into(), allowed.into(), Kind::Value);
     }
 
     /// Something that should be there is not.
-    pub(super) fn absence(&self, place: &Place, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
+    pub(super) fn absence(
+        &self,
+        place: &SourceLocation,
+        key: &str,
+        wrong: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
         self.add(place, key, wrong.into(), allowed.into(), Kind::Absence);
     }
 
     /// The text cannot be read at this place.
-    pub(super) fn syntax(&self, place: &Place, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
+    pub(super) fn syntax(
+        &self,
+        place: &SourceLocation,
+        key: &str,
+        wrong: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
         self.add(place, key, wrong.into(), allowed.into(), Kind::Syntax);
     }
 
@@ -156,7 +174,7 @@ impl Faults {
         self.found.borrow().is_empty()
     }
 
-    fn add(&self, place: &Place, key: &str, wrong: String, allowed: String, kind: Kind) {
+    fn add(&self, place: &SourceLocation, key: &str, wrong: String, allowed: String, kind: Kind) {
         self.found.borrow_mut().push(Fault { place: place.clone(), key: key.to_owned(), wrong, allowed, kind });
     }
 
@@ -166,7 +184,7 @@ impl Faults {
     /// caused itself is left out: other faults on its line, and everything said to be missing.
     pub(super) fn into_sorted(self) -> Vec<Fault> {
         let mut faults = self.found.into_inner();
-        let broken: Vec<Place> =
+        let broken: Vec<SourceLocation> =
             faults.iter().filter(|fault| fault.kind == Kind::Syntax).map(|fault| fault.place.clone()).collect();
         if !broken.is_empty() {
             let doubtful = |fault: &Fault| match fault.kind {
@@ -182,10 +200,10 @@ impl Faults {
     }
 }
 
-fn same_line(one: &Place, other: &Place) -> bool {
+fn same_line(one: &SourceLocation, other: &SourceLocation) -> bool {
     match (one, other) {
-        (Place::File { line: one, .. }, Place::File { line: other, .. }) => one == other,
-        (Place::Variable(one), Place::Variable(other)) => one == other,
+        (SourceLocation::File { line: one, .. }, SourceLocation::File { line: other, .. }) => one == other,
+        (SourceLocation::Variable(one), SourceLocation::Variable(other)) => one == other,
         _ => false,
     }
 }

@@ -4,7 +4,7 @@
 //! so that faults and units are those of what the operator sees.
 
 use super::{
-    fault::{Faults, Place},
+    fault::{Faults, SourceLocation},
     quantity::Unit,
     reference::{REFERENCE, Reference},
     tree::{Entry, Table, Value, descend},
@@ -74,7 +74,7 @@ impl Move<'_> {
         let (above, key) = self.today.rsplit_once('.').unwrap_or(("", self.today));
         let path: Vec<&str> = above.split('.').filter(|key| !key.is_empty()).collect();
         let Some(table) = descend(base, &path, &entry.place) else { return };
-        let is_variable = |place: &Place| matches!(place, Place::Variable(_));
+        let is_variable = |place: &SourceLocation| matches!(place, SourceLocation::Variable(_));
         if let Some(other) = table.get(key) {
             // A variable overrides what the file says, whatever either calls it.
             if is_variable(&other.place) || !is_variable(&entry.place) {
@@ -117,10 +117,8 @@ fn take(reference: &Reference, base: &mut Table, path: &str) -> Option<Entry> {
 mod tests {
     use std::path::Path;
 
-    use super::{
-        super::{Config, Environment, reference::Removed, tree},
-        *,
-    };
+    use super::*;
+    use crate::config::{Config, Environment, reference::Removed, tree};
 
     fn read<const N: usize>(toml: &str, variables: [(&str, &str); N]) -> (Result<Config, String>, String) {
         let environment: Environment = variables.into_iter().collect();

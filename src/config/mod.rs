@@ -53,18 +53,18 @@ use pointsman_actors::domain::{Alias, Catalog, RoutingPolicy};
 pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
-pub(crate) use changes::Written;
+pub(crate) use changes::WrittenConfig;
 pub use environment::Environment;
-pub use fault::{Fault, Place, Warning};
+pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;
 pub use keys::{Key, Scope, digest_of, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
-pub use origin::{Loaded, Reading};
+pub use origin::{LoadedConfig, ReadOutcome};
 pub use providers::{ProviderConfig, WireDialect};
 pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
-pub use restart::Pending;
+pub use restart::PendingRestart;
 pub use routing::{RoutingConfig, ServiceConfig};
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
 pub use simulation::{SimulationConfig, SimulationMode};
@@ -157,7 +157,7 @@ impl Config {
     ///
     /// # Errors
     /// Every fault that was found, in the order of the file, those of the environment last.
-    pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Loaded, Vec<Fault>> {
+    pub fn load(path: Option<&Path>, environment: &Environment) -> Result<LoadedConfig, Vec<Fault>> {
         Origin::new(path, environment).read().config
     }
 
@@ -256,7 +256,7 @@ fn parse(
     Text { text, name, blank }: Text<'_>,
     directory: &Path,
     environment: &Environment,
-) -> (Result<Loaded, Vec<Fault>>, NamedFiles) {
+) -> (Result<LoadedConfig, Vec<Fault>>, NamedFiles) {
     let (faults, files) = (Faults::default(), Files::default());
     let tree = tree::read(text, name, &faults);
     if matches!(blank, Blank::Fault) && faults.is_empty() && sets_nothing(&tree) {
@@ -274,7 +274,7 @@ fn parse(
         return (Err(faults), named_files);
     }
     let config = Config { named_files: named_files.clone(), ..config };
-    (Ok(Loaded { config, written: Some(Written::of(&tree)) }), named_files)
+    (Ok(LoadedConfig { config, written: Some(WrittenConfig::of(&tree)) }), named_files)
 }
 
 /// A text, what the environment says instead, and the built-in catalogue, under the names of today.
@@ -296,7 +296,7 @@ fn effective(text: &str, name: &str, environment: &Environment) -> String {
     if let Some(catalog) = tree.table_mut("catalog") {
         // What is shown is complete: read again, it must not get the catalogue a second time.
         catalog.entries.retain(|entry| entry.key != "builtin");
-        catalog.add("builtin", Node::new(Value::Flag(false), Place::Default));
+        catalog.add("builtin", Node::new(Value::Flag(false), SourceLocation::Default));
     }
     let position = |entry: &tree::Entry| reference::position(&entry.key);
     tree.entries.sort_by_key(position);
@@ -418,8 +418,9 @@ fn in_the_way(admin: &AdminConfig, provider: &ProviderConfig) -> Option<String> 
 
 fn read_file(path: &Path, name: &str) -> Result<String, Vec<Fault>> {
     let faults = Faults::default();
-    let refuse = |place: &Place, wrong: String| faults.value(place, "configuration", wrong, "a TOML file in UTF-8");
-    let start = Place::File { file: name.into(), line: 1, column: 1 };
+    let refuse =
+        |place: &SourceLocation, wrong: String| faults.value(place, "configuration", wrong, "a TOML file in UTF-8");
+    let start = SourceLocation::File { file: name.into(), line: 1, column: 1 };
     let size = fs::metadata(path).map_or(0, |metadata| metadata.len());
     if size > LARGEST_FILE {
         refuse(&start, format!("has {size} bytes"));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    BUILT_IN, BUILT_IN_NAME, Blank, Config, DEFAULT_FILE, Environment, Fault, Text, Written, parse, read_file,
+    BUILT_IN, BUILT_IN_NAME, Blank, Config, DEFAULT_FILE, Environment, Fault, Text, WrittenConfig, parse, read_file,
 };
 
 /// A place to read a configuration from.
@@ -18,23 +18,23 @@ pub(super) struct Origin {
 /// A configuration, and beside it how it is written: that says nothing about what it does. One that spells out a default
 /// equals one that does not.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
     /// The keys it sets; `None` when only the program that brought it knows.
-    pub(crate) written: Option<Written>,
+    pub(crate) written: Option<WrittenConfig>,
 }
 
-impl From<Config> for Loaded {
-    fn from(config: Config) -> Loaded {
-        Loaded { config, written: None }
+impl From<Config> for LoadedConfig {
+    fn from(config: Config) -> LoadedConfig {
+        LoadedConfig { config, written: None }
     }
 }
 
 /// What came of reading a configuration again.
-pub struct Reading {
+pub struct ReadOutcome {
     /// The configuration, or every fault.
-    pub config: Result<Loaded, Vec<Fault>>,
+    pub config: Result<LoadedConfig, Vec<Fault>>,
     /// Every file that had a part in it, also when it is faulty.
     pub files: Vec<PathBuf>,
 }
@@ -48,11 +48,11 @@ impl Origin {
     }
 
     /// Blocks on reading files.
-    pub(super) fn read(&self) -> Reading {
+    pub(super) fn read(&self) -> ReadOutcome {
         let directory = self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
         match self.text() {
             Ok((text, name)) => self.parse(&text, &name, directory),
-            Err(faults) => Reading { config: Err(faults), files: self.path.iter().cloned().collect() },
+            Err(faults) => ReadOutcome { config: Err(faults), files: self.path.iter().cloned().collect() },
         }
     }
 
@@ -63,20 +63,20 @@ impl Origin {
         Ok((read_file(path, &name)?, name))
     }
 
-    fn parse(&self, text: &str, name: &str, directory: &Path) -> Reading {
+    fn parse(&self, text: &str, name: &str, directory: &Path) -> ReadOutcome {
         let (config, files) = parse(Text { text, name, blank: Blank::Fault }, directory, &self.environment);
-        let config = config.map(|Loaded { config, written }| {
+        let config = config.map(|LoadedConfig { config, written }| {
             let config = Config { origin: Some(self.clone()), ..config };
-            Loaded { config, written }
+            LoadedConfig { config, written }
         });
-        Reading { config, files: self.path.iter().cloned().chain(files.into_keys()).collect() }
+        ReadOutcome { config, files: self.path.iter().cloned().chain(files.into_keys()).collect() }
     }
 }
 
 impl Config {
     /// Reads it again from where it came from; `None` when it was given as text. Blocks on reading files.
     #[must_use]
-    pub fn read_again(&self) -> Option<Reading> {
+    pub fn read_again(&self) -> Option<ReadOutcome> {
         self.origin.as_ref().map(Origin::read)
     }
 
@@ -92,7 +92,7 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn loaded(toml: &str) -> Loaded {
+    fn loaded(toml: &str) -> LoadedConfig {
         let text = format!("{toml}\n[simulation]\nmode = \"off\"\n");
         let text = Text { text: &text, name: "test", blank: Blank::Defaults };
         parse(text, Path::new("."), &Environment::default()).0.unwrap()

@@ -21,7 +21,7 @@ use super::{
     section::{Item, Section},
     server::ServerConfig,
 };
-use crate::{secret::Secret, upstream::Connection};
+use crate::{base::secret::Secret, upstream::Connection};
 
 /// Positions of providers are kept in a byte in a few hot places.
 pub(super) const MOST_PROVIDERS: usize = 255;
@@ -79,22 +79,25 @@ pub(super) struct Disclosure {
     pub(super) datacenters: Vec<String>,
 }
 
-/// Habits that its endpoints inherit; each endpoint may say otherwise.
+/// EndpointDefaults that its endpoints inherit; each endpoint may say otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Habits {
+pub(super) struct EndpointDefaults {
     pub(super) wants_max_completion_tokens: bool,
     pub(super) knows_developer_role: bool,
     pub(super) forwards_unknown_fields: bool,
 }
 
-impl Habits {
+impl EndpointDefaults {
     /// What is assumed of a provider that says nothing about itself.
-    pub(super) const USUAL: Habits =
-        Habits { wants_max_completion_tokens: false, knows_developer_role: false, forwards_unknown_fields: true };
+    pub(super) const USUAL: EndpointDefaults = EndpointDefaults {
+        wants_max_completion_tokens: false,
+        knows_developer_role: false,
+        forwards_unknown_fields: true,
+    };
 
-    pub(super) fn read(section: &Section<'_>, inherited: Habits) -> Habits {
+    pub(super) fn read(section: &Section<'_>, inherited: EndpointDefaults) -> EndpointDefaults {
         let unknown_fields = section.choice("unknown_fields", &[("forward", true), ("drop", false)]);
-        Habits {
+        EndpointDefaults {
             wants_max_completion_tokens: section
                 .flag("wants_max_completion_tokens")
                 .unwrap_or(inherited.wants_max_completion_tokens),
@@ -132,7 +135,7 @@ pub(super) struct ProviderTable {
     pub(super) permit_wait: Duration,
     pub(super) image_hosts: Vec<String>,
     pub(super) disclosure: Disclosure,
-    pub(super) habits: Habits,
+    pub(super) habits: EndpointDefaults,
 }
 
 impl ProviderTable {
@@ -158,7 +161,7 @@ impl ProviderTable {
                 .unwrap_or(ProviderConfig::PERMIT_WAIT),
             image_hosts: image_hosts(section),
             disclosure: disclosure(section),
-            habits: Habits::read(section, Habits::USUAL),
+            habits: EndpointDefaults::read(section, EndpointDefaults::USUAL),
         }
     }
 }

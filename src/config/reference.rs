@@ -7,7 +7,7 @@ use std::{fmt::Write as _, path::Path, sync::LazyLock};
 
 use super::{
     Environment, Surroundings,
-    fault::{Asked, Faults, Place},
+    fault::{Asked, Faults, SourceLocation},
     files::Files,
     section::Section,
     tree::{self, Entry, Table, Value},
@@ -232,10 +232,10 @@ pub(super) fn fill_in(root: &mut Table) {
         for key in &section.keys {
             let Some(default) = &key.default else { continue };
             let path: Vec<&str> = section.path.split('.').collect();
-            if let Some(table) = tree::descend(root, &path, &Place::Default)
+            if let Some(table) = tree::descend(root, &path, &SourceLocation::Default)
                 && table.get(&key.name).is_none()
             {
-                table.add(&key.name, tree::Node::new(default.clone(), Place::Default));
+                table.add(&key.name, tree::Node::new(default.clone(), SourceLocation::Default));
             }
         }
     }
@@ -245,7 +245,8 @@ pub(super) fn fill_in(root: &mut Table) {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{super::Config, *};
+    use super::*;
+    use crate::config::Config;
 
     #[test]
     fn the_table_is_good_toml_and_every_key_of_it_says_what_it_is_for() {
@@ -302,7 +303,7 @@ mod tests {
 
     fn config(toml: &str) -> Config {
         Config::parse(toml, "f", Path::new("."), &Environment::default())
-            .unwrap_or_else(|faults| panic!("{toml}\n{}", crate::cli::report(&faults)))
+            .unwrap_or_else(|faults| panic!("{toml}\n{}", crate::app::cli::report(&faults)))
     }
 
     #[test]

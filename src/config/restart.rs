@@ -11,7 +11,7 @@ use super::{AuthMode, Config};
 
 /// A setting that waits for a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingRestart {
     /// The key with its path.
     pub key: &'static str,
     /// What is in force.
@@ -20,9 +20,9 @@ pub struct Pending {
     pub wanted: String,
 }
 
-impl fmt::Display for Pending {
+impl fmt::Display for PendingRestart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Pending { key, in_force, wanted } = self;
+        let PendingRestart { key, in_force, wanted } = self;
         write!(f, "{key} is {in_force} until a restart; the configuration says {wanted}")
     }
 }
@@ -33,7 +33,7 @@ impl Config {
     /// # Errors
     /// A sentence for each thing that would be safe only after a restart, or that a reload does not do unless it is
     /// told to.
-    pub fn follow(&mut self, running: &Config) -> Result<Vec<Pending>, Vec<String>> {
+    pub fn follow(&mut self, running: &Config) -> Result<Vec<PendingRestart>, Vec<String>> {
         let pending = self.pin(running);
         let mut refused = self.unsafe_where_it_listens();
         refused.extend(self.widening_since(running, Utc::now()));
@@ -55,7 +55,7 @@ impl Config {
         refused
     }
 
-    fn pin(&mut self, running: &Config) -> Vec<Pending> {
+    fn pin(&mut self, running: &Config) -> Vec<PendingRestart> {
         let mut pins = Pins::default();
         let (server, old) = (&mut self.server, &running.server);
         pins.keep("server.bind", &mut server.bind, &old.bind);
@@ -65,7 +65,7 @@ impl Config {
         pins.keep("server.mount_v1", &mut server.mount_v1, &old.mount_v1);
         if self.tls.is_some() != running.tls.is_some() {
             let shown = |config: &Config| if config.tls.is_some() { "on" } else { "off" }.to_owned();
-            pins.0.push(Pending { key: "server.tls", in_force: shown(running), wanted: shown(self) });
+            pins.0.push(PendingRestart { key: "server.tls", in_force: shown(running), wanted: shown(self) });
             self.tls = running.tls.clone();
         }
         pins.keep("admin.bind", &mut self.admin.bind, &running.admin.bind);
@@ -87,13 +87,13 @@ impl Config {
 }
 
 #[derive(Default)]
-struct Pins(Vec<Pending>);
+struct Pins(Vec<PendingRestart>);
 
 impl Pins {
     fn keep<T: Clone + PartialEq + Debug>(&mut self, key: &'static str, wanted: &mut T, in_force: &T) {
         if wanted != in_force {
             let shown = |value: &T| format!("{value:?}");
-            self.0.push(Pending { key, in_force: shown(in_force), wanted: shown(wanted) });
+            self.0.push(PendingRestart { key, in_force: shown(in_force), wanted: shown(wanted) });
             *wanted = in_force.clone();
         }
     }

@@ -7,7 +7,7 @@
 use std::{cell::RefCell, fmt::Display, ops::RangeInclusive, time::Duration};
 
 use super::{
-    fault::{Asked, Faults, Place, hint},
+    fault::{Asked, Faults, SourceLocation, hint},
     quantity::{self, Unit},
     tree::{Node, Table, Value},
 };
@@ -16,7 +16,7 @@ use super::{
 pub(super) struct Section<'t> {
     path: String,
     /// Where the table stands, or where it would stand.
-    place: Place,
+    place: SourceLocation,
     table: Option<&'t Table>,
     faults: &'t Faults,
     known: RefCell<Vec<&'static str>>,
@@ -27,7 +27,7 @@ pub(super) struct Section<'t> {
 #[derive(Clone)]
 pub(super) struct Item<'t> {
     pub(super) text: &'t str,
-    place: &'t Place,
+    place: &'t SourceLocation,
     path: String,
     faults: &'t Faults,
 }
@@ -52,7 +52,7 @@ impl<'t> Section<'t> {
 
     fn open<T>(
         path: String,
-        place: Place,
+        place: SourceLocation,
         table: Option<&'t Table>,
         faults: &'t Faults,
         read: impl FnOnce(&Section<'t>) -> T,
@@ -108,8 +108,8 @@ impl<'t> Section<'t> {
     /// The environment variable that set the key, if one did.
     pub(super) fn variable(&self, key: &str) -> Option<&'t str> {
         match &self.table?.get(key)?.place {
-            Place::Variable(name) => Some(name),
-            Place::File { .. } | Place::Default => None,
+            SourceLocation::Variable(name) => Some(name),
+            SourceLocation::File { .. } | SourceLocation::Default => None,
         }
     }
 

@@ -10,7 +10,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::fault::{Faults, Place};
+use super::fault::{Faults, SourceLocation};
 
 /// More syntax faults than this are the same fault over and over.
 const SYNTAX_FAULTS: usize = 20;
@@ -19,7 +19,7 @@ const SYNTAX_FAULTS: usize = 20;
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     /// Where its header or its opening brace stands.
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
     pub(super) entries: Vec<Entry>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Table {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) key: String,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
     pub(super) node: Node,
     /// The path that the operator wrote, where it is a former name of this key.
     pub(super) written: Option<String>,
@@ -37,13 +37,13 @@ pub(super) struct Entry {
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) value: Value,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
     /// The text of the environment variable this value was read from: `1.10` may be meant as text.
     pub(super) raw: Option<String>,
 }
 
 impl Node {
-    pub(super) fn new(value: Value, place: Place) -> Node {
+    pub(super) fn new(value: Value, place: SourceLocation) -> Node {
         Node { value, place, raw: None }
     }
 
@@ -95,7 +95,7 @@ impl Value {
 }
 
 impl Table {
-    pub(super) fn empty(place: Place) -> Table {
+    pub(super) fn empty(place: SourceLocation) -> Table {
         Table { place, entries: Vec::new() }
     }
 
@@ -151,7 +151,7 @@ pub(super) fn read(text: &str, file: &str, faults: &Faults) -> Table {
 
 /// The table at a path below `table`; those that are missing are made, as if they stood at `place`. `None` where something
 /// else than a table is in the way.
-pub(super) fn descend<'t>(table: &'t mut Table, path: &[&str], place: &Place) -> Option<&'t mut Table> {
+pub(super) fn descend<'t>(table: &'t mut Table, path: &[&str], place: &SourceLocation) -> Option<&'t mut Table> {
     path.iter().try_fold(table, |table, key| {
         if table.get(key).is_none() {
             table.add(key, Node::new(Value::Table(Table::empty(place.clone())), place.clone()));
@@ -161,17 +161,17 @@ pub(super) fn descend<'t>(table: &'t mut Table, path: &[&str], place: &Place) ->
 }
 
 /// The place behind the last character of `text`.
-pub(super) fn end_of(text: &str, file: &str) -> Place {
+pub(super) fn end_of(text: &str, file: &str) -> SourceLocation {
     Lines::new(text, file).place(text.len())
 }
 
 /// Reads one TOML value, all of it at one place.
-pub(super) fn read_value(text: &str, place: &Place) -> Option<Value> {
+pub(super) fn read_value(text: &str, place: &SourceLocation) -> Option<Value> {
     let value = DeValue::parse(text).ok()?;
     Some(convert(value, &|_| place.clone()).value)
 }
 
-fn table(entries: DeTable<'_>, place: Place, place_of: &dyn Fn(usize) -> Place) -> Table {
+fn table(entries: DeTable<'_>, place: SourceLocation, place_of: &dyn Fn(usize) -> SourceLocation) -> Table {
     let mut entries: Vec<_> = entries.into_iter().collect();
     // The parser sorts by name; order has a meaning here (the first endpoint is the preferred one).
     entries.sort_by_key(|(key, _)| key.span().start);
@@ -182,7 +182,7 @@ fn table(entries: DeTable<'_>, place: Place, place_of: &dyn Fn(usize) -> Place) 
     Table { place, entries: entries.collect() }
 }
 
-fn convert(value: Spanned<DeValue<'_>>, place_of: &dyn Fn(usize) -> Place) -> Node {
+fn convert(value: Spanned<DeValue<'_>>, place_of: &dyn Fn(usize) -> SourceLocation) -> Node {
     let place = place_of(value.span().start);
     let value = match value.into_inner() {
         DeValue::String(text) => Value::Text(text.into_owned()),
@@ -211,11 +211,11 @@ impl<'t> Lines<'t> {
         Lines { text, file: file.into(), starts: std::iter::once(0).chain(newlines).collect() }
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> SourceLocation {
         let (line, start) = self.line_at(offset);
         let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Place::File { file: self.file.clone(), line: small(line), column: small(column) }
+        SourceLocation::File { file: self.file.clone(), line: small(line), column: small(column) }
     }
 
     /// What a line that cannot be read is about: the header above it and the key before its `=`, as far

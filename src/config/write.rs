@@ -1,7 +1,7 @@
 //! A configuration as text: what `pointsman config show` prints.
 
 use super::{
-    fault::Place,
+    fault::SourceLocation,
     quantity::Unit,
     reference::REFERENCE,
     tree::{Entry, Node, Table, Value},
@@ -84,7 +84,7 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn place(place: &Place) -> String {
+fn place(place: &SourceLocation) -> String {
     place.to_string().chars().filter(|c| !c.is_control()).collect()
 }
 

@@ -9,7 +9,7 @@ use actix_http::{
 };
 use rustls::pki_types::ServerName;
 
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 /// Headers the transport sets itself, or that would change how a message is framed.
 const RESERVED: [&str; 14] = [

@@ -5,7 +5,7 @@
 use bytes::{Bytes, BytesMut};
 use memchr::memmem::Finder;
 
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 /// A shorter secret would be found in every other word.
 const SHORTEST: usize = 8;

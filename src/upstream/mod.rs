@@ -15,6 +15,7 @@
 
 mod body;
 mod client;
+pub mod concurrency;
 mod connection;
 mod connector;
 mod failure;
@@ -25,6 +26,7 @@ mod mask;
 mod names;
 mod page;
 mod probe;
+pub mod providers;
 mod rate_limits;
 mod redact;
 mod refusal;

@@ -3,7 +3,7 @@
 //! Ids, names and error texts of a provider are data that may hold anything, our own key included. Whatever is shown
 //! or logged of them passes through here first.
 
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 /// What stands where a secret stood.
 const MASK: &str = "***";

@@ -166,7 +166,7 @@ mod tests {
     use actix_http::header::{HeaderName, HeaderValue};
 
     use super::*;
-    use crate::secret::Secret;
+    use crate::base::secret::Secret;
 
     fn judge_text(status: u16, body: &str) -> UpstreamError {
         let redactor = Redactor::new([Secret::from("sk-provider-secret")]);

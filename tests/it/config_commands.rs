@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::Path};
 
 use pointsman::{
-    cli::{NewKey, Next, report, run, summary},
+    app::cli::{NewKey, Next, report, run, summary},
     config::{Config, Environment, digest_of},
 };
 

@@ -7,7 +7,7 @@ use pointsman_actors::domain::{Endpoint, Modality, Objective, Resolved, Target};
 
 fn load(toml: &str) -> Config {
     let config = Config::parse(toml, "f", Path::new("."), &Environment::default());
-    config.unwrap_or_else(|faults| panic!("{}", pointsman::cli::report(&faults)))
+    config.unwrap_or_else(|faults| panic!("{}", pointsman::app::cli::report(&faults)))
 }
 
 /// The endpoints of one model with these lines, at the providers `plain` and `modern`.

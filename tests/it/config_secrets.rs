@@ -127,7 +127,7 @@ fn no_secret_is_in_any_debug_output_summary_or_note() {
     let digest = pointsman::config::to_hex(&pointsman::config::digest_of(CALLER));
     let shown = format!(
         "{config:?} {config:#?} {environment:?} {} {:?}",
-        pointsman::cli::summary(&config),
+        pointsman::app::cli::summary(&config),
         config.start_up_notes()
     );
     for secret in [PROVIDER, CALLER, digest.as_str()] {

@@ -11,7 +11,7 @@ fn load(toml: &str, environment: &Environment) -> Result<Config, Vec<Fault>> {
 
 fn shipped<const N: usize>(variables: [(&str, &str); N]) -> Config {
     let environment = variables.into_iter().collect();
-    load(BUILT_IN, &environment).unwrap_or_else(|faults| panic!("{}", pointsman::cli::report(&faults)))
+    load(BUILT_IN, &environment).unwrap_or_else(|faults| panic!("{}", pointsman::app::cli::report(&faults)))
 }
 
 fn states(config: &Config) -> Vec<(String, bool)> {
@@ -241,7 +241,7 @@ fn example(header: &str) -> String {
 fn the_commented_examples_are_good() {
     let environment = [("TEAM_KEY", "sk-0123456789abcdef")].into_iter().collect();
     let good = |toml: &str| {
-        load(toml, &environment).unwrap_or_else(|faults| panic!("{toml}\n{}", pointsman::cli::report(&faults)))
+        load(toml, &environment).unwrap_or_else(|faults| panic!("{toml}\n{}", pointsman::app::cli::report(&faults)))
     };
     let digest = "sha256 = \"<64 hexadecimal digits>\"";
     let key = example("[[keys]]").replace(digest, "env = \"TEAM_KEY\"");
@@ -270,7 +270,7 @@ fn the_simulated_models_show_what_routing_can_do() {
     let catalog = config.catalog(1);
     let tools = catalog.parameters.gate("tools").unwrap();
     let simulated: Vec<_> =
-        catalog.models.iter().filter(|model| catalog.is_served(model, pointsman::clock::today())).collect();
+        catalog.models.iter().filter(|model| catalog.is_served(model, pointsman::base::clock::today())).collect();
     let with = |test: &dyn Fn(&pointsman_actors::domain::Model) -> bool| simulated.iter().any(|model| test(model));
     assert!(with(&|model| model.endpoints.len() >= 3), "one model at three providers");
     assert!(with(&|model| model.architecture.input.contains(Modality::Image)), "one that sees");

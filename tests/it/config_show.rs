@@ -41,7 +41,7 @@ name = "Mini"
 
 fn parse(toml: &str) -> Config {
     let config = Config::parse(toml, "f", Path::new("."), &Environment::default());
-    config.unwrap_or_else(|faults| panic!("{toml}\n{}", pointsman::cli::report(&faults)))
+    config.unwrap_or_else(|faults| panic!("{toml}\n{}", pointsman::app::cli::report(&faults)))
 }
 
 fn shown(arguments: &[&str], environment: &[(&str, &str)]) -> String {

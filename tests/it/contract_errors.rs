@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use actix_web::http::Method;
-use pointsman::error::ApiError;
+use pointsman::base::error::ApiError;
 use serde_json::{Value, json};
 
 use crate::{

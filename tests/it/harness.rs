@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 use actix_web::http::Method;
 use futures_util::StreamExt as _;
 use pointsman::{
-    config::{BUILT_IN, Config, Loaded},
-    server::{Gateway, Server},
+    app::server::{Gateway, Server},
+    config::{BUILT_IN, Config, LoadedConfig},
 };
 use serde_json::Value;
 
@@ -134,7 +134,7 @@ impl TestGateway {
         self.inner().setup().published.snapshot().version
     }
 
-    async fn run(config: impl Into<Loaded>) -> TestGateway {
+    async fn run(config: impl Into<LoadedConfig>) -> TestGateway {
         let mut server = Server::bind(config).await.unwrap_or_else(|error| panic!("{error}"));
         let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
         let admin = server.admin_address();

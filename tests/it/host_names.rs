@@ -130,7 +130,7 @@ async fn each_listener_answers_to_the_hosts_of_its_list_and_a_reload_changes_the
     assert_eq!(seen("192.168.0.1").await, (421, 200));
 
     folder.put("config.toml", &text("[]", "[\"front.example\"]"));
-    gateway.inner().reload(pointsman::reload::Cause::Signal).await;
+    gateway.inner().reload(pointsman::state::reload::ReloadTrigger::Signal).await;
     assert_eq!(seen("front.example").await, (421, 200));
     assert_eq!(seen("back.example").await, (421, 421));
 }

@@ -1,7 +1,7 @@
 //! The gateway inside an application of somebody else: it answers its own paths and no other.
 
 use actix_web::{App, HttpResponse, HttpServer, http::Method, middleware::DefaultHeaders, web, web::ServiceConfig};
-use pointsman::server::Gateway;
+use pointsman::app::server::Gateway;
 use serde_json::json;
 
 use crate::{

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use pointsman::reload::{Cause, Outcome};
+use pointsman::state::reload::{ReloadOutcome, ReloadTrigger};
 use serde_json::{Value, json};
 
 use crate::{
@@ -123,14 +123,14 @@ async fn a_broken_file_keeps_the_last_good_one_and_says_so() {
     gateway.chat(&ask("acme/small")).await.expect(200);
     assert_eq!(metric(&gateway, "pointsman_config_last_reload_successful").await, 0.0);
 
-    let attempt = gateway.inner().reload(Cause::Signal).await;
-    let Outcome::Refused(faults) = &attempt.outcome else { panic!("{attempt:?}") };
+    let attempt = gateway.inner().reload(ReloadTrigger::Signal).await;
+    let ReloadOutcome::Refused(faults) = &attempt.outcome else { panic!("{attempt:?}") };
     assert_eq!(faults.len(), 2, "every fault: {faults:?}");
     assert!(faults[0].contains("config.toml:2:9: limits.max_n: 0 is out of range"), "{faults:?}");
     assert!(faults[1].contains("config.toml:3:1: limits.colour: unknown key"), "{faults:?}");
 
     fs::remove_file(folder.at("config.toml")).unwrap();
-    let attempt = gateway.inner().reload(Cause::Signal).await;
+    let attempt = gateway.inner().reload(ReloadTrigger::Signal).await;
     assert!(attempt.outcome.faults()[0].contains("cannot be read"), "{attempt}");
 
     folder.put("config.toml", &text(&world));
@@ -153,8 +153,8 @@ async fn what_only_a_restart_can_change_stays_and_is_named_while_the_rest_comes_
 
     assert_eq!(config["restart_pending"], true);
     assert_eq!(metric(&gateway, "pointsman_config_restart_pending").await, 3.0);
-    let attempt = gateway.inner().reload(Cause::Signal).await;
-    assert_eq!(attempt.outcome, Outcome::Unchanged);
+    let attempt = gateway.inner().reload(ReloadTrigger::Signal).await;
+    assert_eq!(attempt.outcome, ReloadOutcome::Unchanged);
     let told: Vec<String> = attempt.pending.iter().map(ToString::to_string).collect();
     assert_eq!(told[0], "server.bind is 127.0.0.1:0 until a restart; the configuration says 0.0.0.0:1");
     let keys: Vec<&str> = attempt.pending.iter().map(|pending| pending.key).collect();
@@ -233,7 +233,7 @@ async fn streams_run_through_ten_reloads_good_and_broken_and_a_revoked_key_ends_
         let broken = round % 3 == 0;
         let good = format!("{gone}\n[limits]\nmax_n = {round}\n");
         folder.put("config.toml", if broken { "[[[" } else { &good });
-        let attempt = gateway.inner().reload(Cause::Signal).await;
+        let attempt = gateway.inner().reload(ReloadTrigger::Signal).await;
         assert_eq!(attempt.outcome.faults().is_empty(), !broken, "{attempt}");
     }
     gateway.chat(&ask("acme/small")).await.expect(401);

@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use actix_web::http::Method;
-use pointsman::reload::{Cause, Outcome};
+use pointsman::state::reload::{ReloadOutcome, ReloadTrigger};
 use serde_json::{Value, json};
 
 use crate::{
@@ -95,7 +95,7 @@ async fn a_file_that_sets_nothing_is_a_fault_at_a_reload() {
     let gateway = load(&folder, &world).await;
     for empty in EMPTY {
         folder.put("config.toml", empty);
-        let reload = gateway.inner().reload(Cause::Signal).await;
+        let reload = gateway.inner().reload(ReloadTrigger::Signal).await;
         assert!(reload.outcome.faults()[0].contains("configuration: "), "{empty:?}: {reload}");
         is_as_it_was(&gateway).await;
     }
@@ -126,7 +126,7 @@ async fn a_file_that_is_cut_off_after_any_of_its_lines_neither_opens_nor_closes_
     for (end, _) in good.match_indices('\n') {
         let cut = good.split_at(end).0;
         folder.put("config.toml", cut);
-        let reload = gateway.inner().reload(Cause::Signal).await;
+        let reload = gateway.inner().reload(ReloadTrigger::Signal).await;
         assert_eq!(status_with(&gateway, KEY).await, 200, "{reload}: {cut}");
         assert_eq!(status_with(&gateway, PUBLIC).await, 401, "{reload}: {cut}");
         if !cut.contains("TEST_KEY") {
@@ -221,10 +221,10 @@ async fn a_file_that_is_being_written_is_read_when_it_is_whole() {
             fs::write(&path, whole.split_at(end).0).unwrap();
         }
     });
-    let reload = gateway.inner().reload(Cause::Signal).await;
+    let reload = gateway.inner().reload(ReloadTrigger::Signal).await;
     writer.await.unwrap();
 
-    assert_eq!(reload.outcome, Outcome::Changed, "{reload}");
+    assert_eq!(reload.outcome, ReloadOutcome::Changed, "{reload}");
     assert_eq!(reload.changes, ["limits.max_n"]);
     assert_eq!(gateway.get("/health").await.expect(200)["config"]["version"], json!(2));
 }

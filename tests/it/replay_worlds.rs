@@ -5,7 +5,7 @@ mod routing_world;
 
 use std::time::Duration;
 
-use pointsman::recorded::Recorded;
+use pointsman::proxy::record::Recorded;
 use pointsman_actors::{
     decide::{decide_to_serve, splitmix64},
     domain::{Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, Sticky, Weights},

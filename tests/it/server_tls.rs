@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc};
 
 use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
-use pointsman::reload::Cause;
+use pointsman::state::reload::ReloadTrigger;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use rustls::{
     ClientConfig, RootCertStore, SupportedProtocolVersion,
@@ -228,7 +228,7 @@ async fn a_broken_certificate_changes_nothing() {
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &good.key, "server.tls."),
     ] {
         files.put(certificate, key);
-        let attempt = gateway.inner().reload(Cause::Signal).await;
+        let attempt = gateway.inner().reload(ReloadTrigger::Signal).await;
         assert!(attempt.outcome.faults().iter().any(|it| it.contains(fault)), "{fault}: {attempt}");
         assert!(attempt.to_string().contains("config.toml:"), "{attempt}");
         connect(&gateway, &good, ANY).await.unwrap();

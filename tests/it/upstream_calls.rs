@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use pointsman::{
-    secret::Secret,
+    base::secret::Secret,
     upstream::{
         Call, Connection, Phases, Redactor, TransportLimits, UpstreamAnswer, UpstreamClient, UpstreamError,
         client_config,

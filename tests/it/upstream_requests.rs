@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use expect_test::expect;
-use pointsman::{secret::Secret, upstream::Connection};
+use pointsman::{base::secret::Secret, upstream::Connection};
 
 use crate::{
     scripted::{Script, Upstream},

@@ -6,13 +6,13 @@ use actix_web::HttpResponse;
 use serde::Serialize;
 
 use crate::{
-    api::{answer::uncached, readings::rfc_3339},
-    auth::Administrator,
-    config::Pending,
-    error::ApiError,
-    events,
-    gateway::Worker,
-    reload::{self, Cause, Outcome, Reload},
+    api::{answer::uncached, auth::Administrator, readings::rfc_3339},
+    base::{error::ApiError, events},
+    config::PendingRestart,
+    state::{
+        gateway::Worker,
+        reload::{self, Reload, ReloadOutcome, ReloadTrigger},
+    },
 };
 
 /// Reads the configuration again.
@@ -23,11 +23,11 @@ pub(crate) async fn reload(Administrator(caller): Administrator, worker: Worker)
     events::Administered { by: &caller.key.name, what: "has the configuration read again", whom: None }.emit();
     let shared = worker.shared.clone();
     // On a task of its own: a client that leaves must not leave it half done.
-    let reloading = actix_rt::spawn(async move { reload::reload(&shared, Cause::Admin).await.0 });
+    let reloading = actix_rt::spawn(async move { reload::reload(&shared, ReloadTrigger::Admin).await.0 });
     let reload = reloading.await.map_err(|_| ApiError::internal())?;
     match &reload.outcome {
-        Outcome::Refused(faults) => Err(ApiError::refused_configuration(reload.version, faults)),
-        Outcome::Changed | Outcome::Unchanged => Ok(uncached(&ReloadBody::new(&reload))),
+        ReloadOutcome::Refused(faults) => Err(ApiError::refused_configuration(reload.version, faults)),
+        ReloadOutcome::Changed | ReloadOutcome::Unchanged => Ok(uncached(&ReloadBody::new(&reload))),
     }
 }
 
@@ -53,7 +53,7 @@ struct PendingBody {
 
 impl ReloadBody {
     fn new(reload: &Reload) -> ReloadBody {
-        let pending = |Pending { key, in_force, wanted }: &Pending| PendingBody {
+        let pending = |PendingRestart { key, in_force, wanted }: &PendingRestart| PendingBody {
             key,
             in_force: in_force.clone(),
             wanted: wanted.clone(),

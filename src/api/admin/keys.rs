@@ -6,20 +6,17 @@ use pointsman_actors::actors::ledger::{LedgerSize, ReadHoldings, ReadSpending, S
 use serde::Serialize;
 
 use crate::{
+    access::keys::Caller,
     api::{
         answer::{Data, uncached},
+        auth::Administrator,
         named::Named,
         number::Dollars,
         readings::rfc_3339,
     },
-    ask::ask,
-    auth::Administrator,
-    clock,
+    base::{clock, error::ApiError, events},
     config::AuthMode,
-    error::ApiError,
-    events,
-    gateway::Worker,
-    keys::Caller,
+    state::{ask::ask, gateway::Worker},
 };
 
 /// Shows every key.

@@ -8,14 +8,11 @@ use super::keys::{self, owner_id};
 use crate::{
     api::{
         answer::{Data, uncached},
+        auth::Administrator,
         readings::rfc_3339,
     },
-    ask::ask,
-    auth::Administrator,
-    clock,
-    error::ApiError,
-    events,
-    gateway::Worker,
+    base::{clock, error::ApiError, events},
+    state::{ask::ask, gateway::Worker},
 };
 
 /// Shows what is held.

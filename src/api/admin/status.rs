@@ -12,13 +12,11 @@ use super::config::ConfigBody;
 use crate::{
     api::{
         answer::{Data, uncached},
+        auth::Administrator,
         health::ProcessBody,
     },
-    ask::ask,
-    auth::Administrator,
-    clock,
-    error::ApiError,
-    gateway::Worker,
+    base::{clock, error::ApiError},
+    state::{ask::ask, gateway::Worker},
 };
 
 /// Shows the process, its configuration, its actors and its bulkheads.

@@ -1,0 +1,198 @@
+//! Computations about decisions that callers ask for: previews, explanations and replays.
+//!
+//! One of them may make hundreds of decisions, so it never runs on a worker's thread, where every stream would wait for
+//! it. It is bounded three ways: each caller has one computation running and a limited number waiting, and all callers
+//! together have as many running as half of the processors. What one computation may cost is bounded in
+//! [`pointsman_actors::decide`].
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    num::NonZeroUsize,
+    sync::Arc,
+    thread::available_parallelism,
+    time::Duration,
+};
+
+use actix_web::web;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use crate::base::error::{ApiError, Limit, Overload};
+
+/// Longest wait for a computation to begin; then the caller is told to come again.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// When a refused caller may come again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The computations in progress. One per process.
+pub struct Analyses {
+    /// One permit per computation that may run at the same time.
+    running: Arc<Semaphore>,
+    /// Callers with computations in progress, by [`Caller::owner`](crate::access::keys::Caller::owner).
+    callers: Arc<Mutex<HashMap<u64, InProgress>>>,
+    /// Longest wait for a computation to begin.
+    patience: Duration,
+}
+
+/// The computations of one caller.
+struct InProgress {
+    /// Those that run or wait.
+    count: u32,
+    /// Its one permit: a caller with many computations does not fill the queue of all others.
+    turn: Arc<Semaphore>,
+}
+
+/// A computation that runs or waits. Counted out when dropped.
+struct Counted {
+    owner: u64,
+    callers: Arc<Mutex<HashMap<u64, InProgress>>>,
+}
+
+impl Default for Analyses {
+    fn default() -> Analyses {
+        let processors = available_parallelism().map_or(1, NonZeroUsize::get);
+        let running = Arc::new(Semaphore::new((processors / 2).max(1)));
+        Analyses { running, callers: Arc::default(), patience: PATIENCE }
+    }
+}
+
+impl Analyses {
+    /// Runs `compute` for a caller on a thread that may be kept busy. It runs to its end even if nobody waits for the
+    /// result any more, and keeps its permits until then.
+    ///
+    /// # Errors
+    /// 429 when the caller has `most` of them in progress, 503 when the queue does not move, 500 when `compute` panics.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        owner: u64,
+        most: u32,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let (counted, turn) = self.enter(owner, most)?;
+        let permits = timeout(self.patience, self.permits(turn)).await;
+        let permits = permits.ok().flatten().ok_or_else(|| ApiError::overloaded(Overload::Analyses, RETRY_AFTER))?;
+        let result = web::block(move || {
+            let result = compute();
+            drop((permits, counted));
+            result
+        });
+        result.await.map_err(|_| ApiError::internal())
+    }
+
+    fn enter(&self, owner: u64, most: u32) -> Result<(Counted, Arc<Semaphore>), ApiError> {
+        let mut callers = self.callers.lock();
+        let fresh = || InProgress { count: 0, turn: Arc::new(Semaphore::new(1)) };
+        let caller = callers.entry(owner).or_insert_with(fresh);
+        if caller.count >= most {
+            return Err(ApiError::limited(Limit::Analyses, RETRY_AFTER));
+        }
+        caller.count += 1;
+        Ok((Counted { owner, callers: Arc::clone(&self.callers) }, Arc::clone(&caller.turn)))
+    }
+
+    /// The caller's turn, then one of all callers.
+    async fn permits(&self, turn: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
+        let turn = turn.acquire_owned().await.ok()?;
+        let running = Arc::clone(&self.running).acquire_owned().await.ok()?;
+        Some([turn, running])
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut caller) = self.callers.lock().entry(self.owner) {
+            caller.get_mut().count -= 1;
+            if caller.get().count == 0 {
+                caller.remove();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread};
+
+    use actix_web::ResponseError as _;
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    const OWNER: u64 = 7;
+    const OTHER: u64 = 8;
+
+    #[actix_web::test]
+    async fn a_computation_runs_on_another_thread_and_leaves_nothing_behind() {
+        let analyses = Analyses::default();
+        let ran_on = analyses.run(OWNER, 1, || thread::current().id()).await.unwrap();
+        assert_ne!(ran_on, thread::current().id());
+        assert!(analyses.callers.lock().is_empty());
+    }
+
+    #[actix_web::test]
+    async fn more_than_a_caller_may_have_are_refused_with_the_time_to_come_again() {
+        let analyses = Arc::new(Analyses::default());
+        let (release, held) = mpsc::channel::<()>();
+        let (begin, mut begun) = tokio::sync::mpsc::channel(1);
+        let busy = Arc::clone(&analyses);
+        let first = actix_rt::spawn(async move {
+            let wait = move || {
+                begin.blocking_send(()).unwrap();
+                held.recv().unwrap();
+            };
+            busy.run(OWNER, 1, wait).await
+        });
+        begun.recv().await.unwrap();
+        let refused = analyses.run(OWNER, 1, || ()).await.unwrap_err();
+        assert_eq!(refused.status_code(), 429);
+        assert_eq!(refused.error_response().headers().get("retry-after").unwrap(), "1");
+        release.send(()).unwrap();
+        first.await.unwrap().unwrap();
+        analyses.run(OWNER, 1, || ()).await.unwrap();
+    }
+
+    #[actix_web::test]
+    async fn a_caller_with_many_has_one_in_the_queue_of_all() {
+        let analyses = Analyses { running: Arc::new(Semaphore::new(1)), ..Analyses::default() };
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let note = |owner| {
+            let order = Arc::clone(&order);
+            move || order.lock().push(owner)
+        };
+        // Entered in this order: three of one caller, then one of another.
+        let owners = [OWNER, OWNER, OWNER, OTHER];
+        join_all(owners.map(|owner| analyses.run(owner, 3, note(owner)))).await;
+        assert!(order.lock()[..2].contains(&OTHER), "{:?}", order.lock());
+    }
+
+    #[actix_web::test]
+    async fn whoever_hangs_up_while_waiting_leaves_nothing_behind() {
+        let analyses = Analyses { running: Arc::new(Semaphore::new(0)), ..Analyses::default() };
+        let waiting = analyses.run(OWNER, 1, || ());
+        assert!(timeout(Duration::from_millis(5), waiting).await.is_err());
+        assert!(analyses.callers.lock().is_empty());
+    }
+
+    #[actix_web::test]
+    async fn a_computation_that_panics_frees_its_places() {
+        let analyses = Analyses::default();
+        let failed = analyses.run(OWNER, 1, || panic!("on purpose")).await;
+        assert_eq!(failed.map(|(): ()| ()).unwrap_err().status_code(), 500);
+        analyses.run(OWNER, 1, || ()).await.unwrap();
+    }
+
+    #[actix_web::test]
+    async fn whoever_waits_too_long_is_told_to_come_again() {
+        let analyses = Analyses {
+            running: Arc::new(Semaphore::new(0)),
+            patience: Duration::from_millis(5),
+            ..Analyses::default()
+        };
+        let refused = analyses.run(OWNER, 1, || ()).await.unwrap_err();
+        assert_eq!(refused.status_code(), 503);
+        assert!(analyses.callers.lock().is_empty());
+    }
+}

@@ -1,0 +1,156 @@
+//! What the gateway carries right now, and what it turned away: bytes of requests and answers, client connections,
+//! refusals.
+//!
+//! Only counting; who is refused is decided by `admission`, `body` and `dispatch`. Everything is shared by all workers,
+//! and whatever is counted in is a guard that counts itself out. How bytes are shared out among keys stands in `share`.
+
+mod share;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use pointsman_actors::domain::Tick;
+
+pub use self::share::{Full, Held, Pieces, Room, Share};
+use crate::base::clock;
+
+/// How long after a refusal the gateway still says that it sheds load.
+const SHEDDING: Duration = Duration::from_secs(5);
+
+/// The counters, one set per process.
+#[derive(Debug)]
+pub struct Load {
+    held_bytes: AtomicUsize,
+    most_bytes: AtomicUsize,
+    /// What any key may hold, as long as there is room at all.
+    least_share: AtomicUsize,
+    connections: AtomicUsize,
+    /// Refusals, by [`Shed`].
+    shed: [AtomicU64; Shed::ALL.len()],
+    /// The moment of the last refusal, as a [`Tick`]; 0: never.
+    last_shed: AtomicU64,
+}
+
+/// What a call was turned away for, when it was not the caller's own limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shed {
+    /// As many calls are in flight as the gateway takes.
+    InFlight,
+    /// All keys together sent as many requests per minute as it takes.
+    RequestRate,
+    /// It holds as many bytes of requests and answers as it may, or as it may for one key.
+    BufferedBytes,
+}
+
+impl Shed {
+    /// Each of them.
+    pub const ALL: [Shed; 3] = [Shed::InFlight, Shed::RequestRate, Shed::BufferedBytes];
+
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Shed::InFlight => "in_flight",
+            Shed::RequestRate => "request_rate",
+            Shed::BufferedBytes => "buffered_bytes",
+        }
+    }
+}
+
+impl Load {
+    /// Nothing carried yet; requests and answers may take so much in all their copies.
+    #[must_use]
+    pub fn new(room: Room) -> Arc<Load> {
+        Arc::new(Load {
+            held_bytes: AtomicUsize::new(0),
+            most_bytes: AtomicUsize::new(room.most),
+            least_share: AtomicUsize::new(room.least_share),
+            connections: AtomicUsize::new(0),
+            shed: Default::default(),
+            last_shed: AtomicU64::new(0),
+        })
+    }
+
+    /// The same counters under another configuration; fresh ones where there are none.
+    #[must_use]
+    pub fn carried(room: Room, before: Option<&Arc<Load>>) -> Arc<Load> {
+        let Some(before) = before else { return Load::new(room) };
+        before.most_bytes.store(room.most, Ordering::Relaxed);
+        before.least_share.store(room.least_share, Ordering::Relaxed);
+        Arc::clone(before)
+    }
+
+    /// Counts a client connection as long as the guard lives.
+    #[must_use]
+    pub fn connection(self: &Arc<Load>) -> OpenConnection {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        OpenConnection(Arc::clone(self))
+    }
+
+    /// Takes note of a call that was turned away.
+    pub fn shed(&self, why: Shed) {
+        if let Some(count) = self.shed.get(why as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.last_shed.store(clock::now().0.max(1), Ordering::Relaxed);
+    }
+
+    /// How things stand.
+    #[must_use]
+    pub fn read(&self) -> LoadReading {
+        let last = self.last_shed.load(Ordering::Relaxed);
+        LoadReading {
+            held_bytes: self.held_bytes.load(Ordering::Relaxed),
+            connections: self.connections.load(Ordering::Relaxed),
+            shed: Shed::ALL
+                .map(|why| (why, self.shed.get(why as usize).map_or(0, |count| count.load(Ordering::Relaxed)))),
+            shedding: last > 0 && clock::now().since(Tick(last)) < SHEDDING,
+        }
+    }
+}
+
+/// How things stood at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadReading {
+    /// Bytes that requests and answers count for.
+    pub held_bytes: usize,
+    /// Client connections.
+    pub connections: usize,
+    /// Calls turned away since the start.
+    pub shed: [(Shed, u64); Shed::ALL.len()],
+    /// Whether a call was turned away in the last few seconds.
+    pub shedding: bool,
+}
+
+/// A client connection.
+#[derive(Debug)]
+pub struct OpenConnection(Arc<Load>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_and_refusals_are_counted() {
+        clock::start();
+        let load = Load::new(Room { most: 1, least_share: 1 });
+        let open = [load.connection(), load.connection()];
+        assert_eq!((load.read().connections, load.read().shedding), (2, false));
+        drop(open);
+        load.shed(Shed::BufferedBytes);
+        let reading = load.read();
+        assert_eq!((reading.connections, reading.shedding), (0, true));
+        assert_eq!(reading.shed.map(|(_, count)| count), [0, 0, 1]);
+    }
+}

@@ -1,0 +1,52 @@
+//! One file per resource of the HTTP API. A handler reads like the story of its request; the paths are
+//! all in [`crate::http::routes`], the status codes all in [`crate::base::error`].
+
+pub(crate) mod admin;
+pub mod auth;
+pub mod calibration;
+pub mod chat;
+pub mod explain;
+pub mod generation;
+pub mod health;
+pub mod image;
+pub mod key;
+pub mod lookup;
+pub mod memory;
+pub mod metrics;
+pub mod models;
+pub mod preview;
+pub mod providers;
+pub mod replay;
+pub mod slo;
+pub mod stats;
+
+mod answer;
+mod attempt_view;
+mod caching;
+mod calibration_metrics;
+mod calibration_view;
+mod condition;
+mod endpoint_entry;
+mod explain_view;
+mod generation_view;
+mod health_view;
+mod key_view;
+mod model_entry;
+mod model_list;
+mod model_query;
+mod named;
+mod number;
+mod offer;
+mod parameters_view;
+mod preview_view;
+mod providers_view;
+mod readiness;
+mod readings;
+mod route_metadata;
+#[cfg(test)]
+mod route_samples;
+mod route_view;
+#[cfg(test)]
+mod samples;
+mod slo_metrics;
+mod why_not_view;

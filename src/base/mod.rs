@@ -1,0 +1,6 @@
+//! What every other room stands on: the clock, secrets, typed failures, and the events that log and count.
+
+pub mod clock;
+pub mod error;
+pub mod events;
+pub mod secret;

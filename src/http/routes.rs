@@ -1,0 +1,190 @@
+//! Every path on one page.
+//!
+//! The same resources stand under `/api/v1`, `/api` and, unless switched off, `/v1`. The one difference:
+//! `/api/models` lists models of every output kind, the versioned list only those that write text.
+
+use actix_web::{
+    Resource, Scope, guard,
+    middleware::from_fn,
+    web::{self, ServiceConfig},
+};
+use actix_web_lab::extract::LocalData;
+
+use crate::{
+    api::{
+        admin, calibration, chat, explain, generation, health, image, key, memory,
+        metrics::{self, Exposure},
+        models, preview, providers, replay, slo, stats,
+    },
+    base::error::ApiError,
+    config::Config,
+    http::{cors, middleware::frame},
+    state::gateway::WorkerHandle,
+};
+
+/// Methods of pages that are read.
+const READ: &str = "GET, HEAD";
+/// Methods of calls that are made.
+const CALL: &str = "POST";
+/// Methods of explain, which answers both ways.
+const EITHER: &str = "GET, HEAD, POST";
+
+/// Mounts the whole gateway as a server of its own: a path that nobody has is answered here too.
+pub(crate) fn serve(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
+    let setup = desk.shared().setup.load_full();
+    let config = &setup.config;
+    let root = web::scope("").app_data(desk.clone()).app_data(Exposure { loopback: config.server.is_loopback() });
+    let root = claims(config).into_iter().fold(all(root, health_pages("")), |root, (path, version)| {
+        // The scope answers for itself what it does not hold: its own bare path would else have no body.
+        root.service(all(web::scope(path), resources("", version)).default_service(web::to(unknown_path)))
+    });
+    let root = root.default_service(web::to(unknown_path));
+    // The layer named last is the outermost.
+    if config.cors.is_on() {
+        app.service(root.wrap(cors::layer(&config.cors)).wrap(from_fn(frame)));
+    } else {
+        app.service(root.wrap(from_fn(frame)));
+    }
+}
+
+/// Mounts the gateway's own paths, each for itself: whatever else is asked of the application, also below `/api` and
+/// `/v1`, is never seen here.
+pub(crate) fn mount(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
+    let setup = desk.shared().setup.load_full();
+    let config = &setup.config;
+    let exposure = Exposure { loopback: config.server.is_loopback() };
+    let below = claims(config).into_iter().flat_map(|(path, version)| resources(path, version));
+    for page in below.chain(health_pages("")) {
+        let page = page.app_data(desk.clone()).app_data(exposure);
+        if config.cors.is_on() {
+            app.service(page.wrap(cors::layer(&config.cors)).wrap(from_fn(frame)));
+        } else {
+            app.service(page.wrap(from_fn(frame)));
+        }
+    }
+}
+
+/// Serves the pages of the listener for administration, and those that both listeners have.
+pub(crate) fn serve_admin(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
+    let loopback = desk.shared().setup.load().config.admin.is_loopback();
+    let admin = all(web::scope("/api/v1/admin"), administration("")).default_service(web::to(unknown_path));
+    let root = web::scope("").app_data(desk.clone()).app_data(Exposure { loopback });
+    let root = all(root, health_pages("")).service(admin);
+    app.service(root.default_service(web::to(unknown_path)).wrap(from_fn(frame)));
+}
+
+/// Mounts the pages for administrators, each for itself as [`mount`] does.
+pub(crate) fn mount_admin(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
+    for page in administration("/api/v1/admin") {
+        app.service(page.app_data(desk.clone()).wrap(from_fn(frame)));
+    }
+}
+
+/// Where the resources stand.
+fn claims(config: &Config) -> Vec<(&'static str, Version)> {
+    let mut claims = vec![("/api/v1", Version::V1), ("/api", Version::Unversioned)];
+    if config.server.mount_v1 {
+        claims.push(("/v1", Version::V1));
+    }
+    claims
+}
+
+fn all(scope: Scope, pages: Vec<Resource>) -> Scope {
+    pages.into_iter().fold(scope, Scope::service)
+}
+
+fn administration(below: &str) -> Vec<Resource> {
+    let at = |path: &str| format!("{below}{path}");
+    vec![
+        page(&at("/status")).route(read().to(admin::status::show)),
+        call(&at("/reload")).route(web::post().to(admin::config::reload)),
+        page(&at("/keys")).route(read().to(admin::keys::list)),
+        page(&at("/keys/{name}")).route(read().to(admin::keys::one)),
+        call(&at("/keys/{name}/disable")).route(web::post().to(admin::keys::disable)),
+        call(&at("/keys/{name}/enable")).route(web::post().to(admin::keys::enable)),
+        page(&at("/ledger")).route(read().to(admin::ledger::show)),
+        resource(&at("/ledger/records"), "DELETE").route(web::delete().to(admin::ledger::delete)),
+    ]
+}
+
+/// Which of the mounts a resource stands under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V1,
+    Unversioned,
+}
+
+fn health_pages(below: &str) -> Vec<Resource> {
+    let at = |path: &str| format!("{below}{path}");
+    vec![
+        page(&at("/health")).route(read().to(health::status)),
+        page(&at("/health/live")).route(read().to(health::live)),
+        page(&at("/healthz")).route(read().to(health::live)),
+        page(&at("/health/ready")).route(read().to(health::ready)),
+        page(&at("/readyz")).route(read().to(health::ready)),
+        page(&at("/metrics")).route(read().to(metrics::show)),
+    ]
+}
+
+fn resources(below: &str, version: Version) -> Vec<Resource> {
+    let at = |path: &str| format!("{below}{path}");
+    let models_page = match version {
+        Version::V1 => page(&at("/models")).route(read().to(models::list_text)),
+        Version::Unversioned => page(&at("/models")).route(read().to(models::list_all)),
+    };
+    let mut resources = health_pages(below);
+    resources.extend([
+        call(&at("/chat/completions")).route(web::post().to(chat::create)),
+        call(&at("/images/generations")).route(web::post().to(image::create)),
+        call(&at("/images")).route(web::post().to(image::create)),
+        page(&at("/images/models")).route(read().to(models::list_images)),
+        page(&at("/images/files/{name}")).route(read().to(image::file)),
+        call(&at("/route/preview")).route(web::post().to(preview::show)),
+        either(&at("/route/explain")).route(read().to(explain::by_query)).route(web::post().to(explain::by_body)),
+        page(&at("/route/replay")).route(read().to(replay::show)),
+        page(&at("/generation")).route(read().to(generation::show)),
+        models_page,
+        page(&at("/models/count")).route(read().to(models::count)),
+        page(&at("/models/stats")).route(read().to(stats::show)),
+        page(&at("/models/{id:.+}/endpoints")).route(read().to(models::endpoints)),
+        page(&at("/models/{id:.+}")).route(read().to(models::bare)),
+        page(&at("/model/{id:.+}")).route(read().to(models::wrapped)),
+        page(&at("/providers")).route(read().to(providers::list)),
+        page(&at("/health/calibration")).route(read().to(calibration::show)),
+        page(&at("/health/memory")).route(read().to(memory::show)),
+        page(&at("/health/providers")).route(read().to(health::providers)),
+        page(&at("/health/providers/{slug}")).route(read().to(health::provider)),
+        page(&at("/health/slo")).route(read().to(slo::show)),
+        page(&at("/key")).route(read().to(key::show)),
+        page(&at("/auth/key")).route(read().to(key::show)),
+        page(&at("/credits")).route(read().to(key::credits)),
+    ]);
+    resources
+}
+
+/// `GET`, and `HEAD` with it.
+fn read() -> actix_web::Route {
+    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
+}
+
+fn page(path: &str) -> Resource {
+    resource(path, READ)
+}
+
+fn call(path: &str) -> Resource {
+    resource(path, CALL)
+}
+
+fn either(path: &str) -> Resource {
+    resource(path, EITHER)
+}
+
+/// A path that says which methods it answers.
+fn resource(path: &str, allowed: &'static str) -> Resource {
+    web::resource(path)
+        .default_service(web::to(move || std::future::ready(Err::<String, _>(ApiError::method_not_allowed(allowed)))))
+}
+
+async fn unknown_path() -> Result<String, ApiError> {
+    Err(ApiError::unknown_path())
+}

@@ -1,0 +1,172 @@
+//! Images in the form their client asked for: bytes become links, and links become bytes.
+
+use std::{borrow::Cow, time::Instant};
+
+use actix_web::{HttpRequest, web};
+use base64::{
+    Engine as _,
+    alphabet::{STANDARD, URL_SAFE},
+    engine::{DecodePaddingMode::Indifferent, GeneralPurpose, GeneralPurposeConfig},
+    prelude::BASE64_STANDARD,
+};
+use bytes::Bytes;
+use pointsman_actors::dialect::{
+    Answer, AnswerContext, AnswerFault, ImageAnswer, ImageFormat, ImageOrigin, ImageRequest, ImageSource,
+    rewrite_image_answer,
+};
+
+use crate::{
+    access::load::{Full, Held},
+    base::clock,
+    proxy::dispatch::call::Target,
+    state::{
+        gateway::Worker,
+        images::{self, ImageFiles},
+    },
+    upstream::UpstreamError,
+};
+
+/// Most images of one answer that are fetched: no request may ask for more.
+const MOST_FETCHED: usize = 10;
+
+/// Base64 of more bytes than this is not for a worker's thread: others wait there for microseconds.
+const LARGE: usize = 1024 * 1024;
+
+/// What providers send as base64: with or without padding.
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_padding_mode(Indifferent);
+const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
+const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
+
+/// An image request, and where links of its answer point to.
+pub struct ImageWork {
+    /// The request.
+    pub request: ImageRequest,
+    base: String,
+}
+
+/// What the images of one answer may take.
+#[derive(Clone, Copy)]
+pub struct ImageBounds<'a> {
+    files: &'a ImageFiles,
+    deadline: Instant,
+    one: usize,
+    all: usize,
+}
+
+impl<'a> ImageBounds<'a> {
+    /// The configured bounds, for a request that ends at `deadline`.
+    #[must_use]
+    pub fn new(worker: &'a Worker, deadline: Instant) -> ImageBounds<'a> {
+        let one = worker.setup.config.images.max_image_bytes;
+        let all = worker.setup.config.limits.upstream_body_bytes.max(one);
+        ImageBounds { files: &worker.shared.images, deadline, one, all }
+    }
+}
+
+/// What stands before the gateway's own path of a call for images: the scope of an application that it is mounted in.
+fn above(path: &str) -> &str {
+    let mount = path.strip_suffix("/images/generations").or_else(|| path.strip_suffix("/images"));
+    let above = mount.and_then(|mount| ["/api/v1", "/api", "/v1"].iter().find_map(|end| mount.strip_suffix(end)));
+    above.unwrap_or_default()
+}
+
+impl ImageWork {
+    /// The work of `request`; links use the address the client called.
+    #[must_use]
+    pub fn new(request: ImageRequest, call: &HttpRequest) -> ImageWork {
+        let connection = call.connection_info();
+        let encrypted = Worker::of(call).is_some_and(|worker| worker.setup.config.tls.is_some());
+        let scheme = if encrypted { "https" } else { connection.scheme() };
+        let base = format!("{scheme}://{}{}/api/v1/images/files/", connection.host(), above(call.path()));
+        ImageWork { request, base }
+    }
+
+    /// The client's answer, made from an upstream one.
+    ///
+    /// # Errors
+    /// When the upstream's answer is none, or has links where bytes were asked for that cannot be fetched; inside, when
+    /// there is no room for what is fetched.
+    pub async fn rewrite(
+        &self,
+        body: &Bytes,
+        context: &AnswerContext,
+        target: &Target<'_>,
+        bounds: ImageBounds<'_>,
+        held: &mut Held,
+    ) -> Result<Result<Answer, Full>, UpstreamError> {
+        let origin = if target.endpoint.images_through_chat { ImageOrigin::Chat } else { ImageOrigin::Images };
+        let mut answer = rewrite_image_answer(body, origin, context)?;
+        match self.request.format {
+            ImageFormat::Base64 => {
+                if let Err(full) = fetch(&mut answer, target, bounds, held).await? {
+                    return Ok(Err(full));
+                }
+            }
+            ImageFormat::Url => self.link(&mut answer, bounds.files).await?,
+        }
+        Ok(Ok(Answer { body: answer.body(), outcome: answer.outcome }))
+    }
+
+    /// Puts a link to us in place of every image that came as bytes.
+    async fn link(&self, answer: &mut ImageAnswer, files: &ImageFiles) -> Result<(), AnswerFault> {
+        let mut bytes = Vec::with_capacity(answer.images.len());
+        for image in &answer.images {
+            if let ImageSource::Base64 { data, .. } = &image.source {
+                let data = data.clone();
+                bytes.push(apart(data.len(), move || decode(&data)).await??);
+            }
+        }
+        let names = files
+            .keep(bytes, Instant::now())
+            .ok_or_else(|| AnswerFault::malformed("images larger than images.max_bytes"))?;
+        let lifetime = i64::try_from(files.lifetime().as_secs()).unwrap_or(i64::MAX);
+        let expires_at = (clock::unix_millis() / 1000).saturating_add(lifetime);
+        let kept = answer.images.iter_mut().filter(|image| matches!(image.source, ImageSource::Base64 { .. }));
+        for (image, name) in kept.zip(names) {
+            image.source = ImageSource::Url { url: format!("{}{name}", self.base), expires_at: Some(expires_at) };
+        }
+        Ok(())
+    }
+}
+
+/// Puts the bytes in place of every link, one after the other: each may be large.
+async fn fetch(
+    answer: &mut ImageAnswer,
+    from: &Target<'_>,
+    bounds: ImageBounds<'_>,
+    held: &mut Held,
+) -> Result<Result<(), Full>, UpstreamError> {
+    let links = answer.images.iter().filter(|image| matches!(image.source, ImageSource::Url { .. })).count();
+    if links > MOST_FETCHED {
+        return Err(AnswerFault::malformed("more links to images than can be asked for").into());
+    }
+    let mut room = bounds.all;
+    for image in &mut answer.images {
+        let ImageSource::Url { url, .. } = &image.source else { continue };
+        let bytes = from.client.fetch_image(url, bounds.deadline, bounds.one.min(room)).await?;
+        room = room.saturating_sub(bytes.len());
+        let media_type = images::media_type(&bytes).ok_or_else(|| AnswerFault::malformed("a link to no image"))?;
+        // Base64 takes a third more than the image; the largest one that is being fetched does not count yet.
+        if let Err(full) = held.grow_answer(bytes.len() / 3 * 4) {
+            return Ok(Err(full));
+        }
+        let data = apart(bytes.len(), move || BASE64_STANDARD.encode(&bytes)).await?.into();
+        image.source = ImageSource::Base64 { data, media_type: Cow::Borrowed(media_type) };
+    }
+    Ok(Ok(()))
+}
+
+/// Does `work` on so many bytes: on a thread for such things if they are many.
+async fn apart<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T, AnswerFault> {
+    if bytes <= LARGE {
+        return Ok(work());
+    }
+    // Fails only in a panic of `work`, or when the server is going down.
+    web::block(work).await.map_err(|_| AnswerFault::malformed("the image could not be converted"))
+}
+
+fn decode(base64: &[u8]) -> Result<Bytes, AnswerFault> {
+    let for_urls = base64.iter().any(|byte| matches!(byte, b'-' | b'_'));
+    let decoded = if for_urls { FOR_URLS.decode(base64) } else { PLAIN.decode(base64) };
+    decoded.map(Bytes::from).map_err(|_| AnswerFault::malformed("broken base64"))
+}

@@ -1,0 +1,232 @@
+//! From a parsed request to the question the router is asked: names resolved, defaults filled in.
+
+use std::{fmt, sync::Arc};
+
+use chrono::NaiveDate;
+use pointsman_actors::{
+    dialect::{ChatRequest, ImageRequest},
+    domain::{
+        Alias, ApiType, Catalog, Endpoint, Invalid, InvalidReason, Modalities, Needs, Objective, Provider,
+        ProviderPolicy, Query, Resolved, RoutingParameters, Source, Sourced, Target, Weights,
+    },
+    explain::order_leads_nowhere,
+};
+
+use crate::{
+    access::keys::Caller,
+    base::{clock, error::ApiError},
+    config::Config,
+    proxy::unknown_fields,
+};
+
+/// The question of a chat request.
+///
+/// # Errors
+/// 404 for a name nobody knows, 400 when nothing was named and `default_model` is `None`.
+pub fn of_chat(
+    request: &ChatRequest,
+    catalog: &Catalog,
+    config: &Config,
+    caller: &Caller,
+    default_model: Option<&str>,
+) -> Result<Query, ApiError> {
+    let names = Names::of(request.model.as_deref().or(default_model), &request.models)?;
+    let mut needs = request.needs(&catalog.parameters);
+    if needs.output.is_empty() {
+        needs.output = Modalities::TEXT;
+    }
+    let asked = Asked {
+        api: ApiType::Completions,
+        names,
+        needs,
+        routing: request.routing.clone(),
+        prompt_tokens: request.prompt_tokens,
+        images: request.images,
+        answers: request.n,
+        max_tokens: request.max_tokens,
+        streamed: request.stream,
+    };
+    asked.query(catalog, config, caller)
+}
+
+/// The question of an image request.
+///
+/// # Errors
+/// As [`of_chat`].
+pub fn of_image(
+    request: &ImageRequest,
+    catalog: &Catalog,
+    config: &Config,
+    caller: &Caller,
+) -> Result<Query, ApiError> {
+    let asked = Asked {
+        api: ApiType::Image,
+        names: Names::of(request.model.as_deref(), &request.models)?,
+        needs: request.needs(&catalog.parameters),
+        routing: request.routing.clone(),
+        prompt_tokens: request.prompt_tokens,
+        images: request.n,
+        answers: 1,
+        max_tokens: None,
+        streamed: false,
+    };
+    asked.query(catalog, config, caller)
+}
+
+/// The names a request gives, each with the field it stands in.
+struct Names<'a>(Vec<(Field, &'a str)>);
+
+/// Where in a request a name stands; shown as an error's `param`.
+#[derive(Clone, Copy)]
+enum Field {
+    Model,
+    Models(usize),
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Field::Model => f.write_str("model"),
+            Field::Models(index) => write!(f, "models[{index}]"),
+        }
+    }
+}
+
+impl<'a> Names<'a> {
+    fn of(model: Option<&'a str>, models: &'a [String]) -> Result<Names<'a>, ApiError> {
+        let mut names: Vec<(Field, &str)> = Vec::with_capacity(1 + models.len());
+        names.extend(model.map(|name| (Field::Model, name)));
+        for (index, name) in models.iter().enumerate() {
+            if !names.iter().any(|(_, known)| known == name) {
+                names.push((Field::Models(index), name));
+            }
+        }
+        if names.is_empty() {
+            let missing = Invalid::field(InvalidReason::MissingField, "model", "Field 'model' is required.");
+            return Err(missing.into());
+        }
+        Ok(Names(names))
+    }
+
+    /// What they stand for on `today`, each once.
+    fn resolved(&self, catalog: &Catalog, today: NaiveDate) -> Result<Vec<Target>, ApiError> {
+        let mut targets = Vec::with_capacity(self.0.len());
+        for &(field, name) in &self.0 {
+            match catalog.resolve(name, today) {
+                Resolved::Found(target) if !targets.contains(&target) => targets.push(target),
+                Resolved::Found(_) => {}
+                Resolved::Retired(date) => {
+                    return Err(ApiError::retired_model(
+                        &field.to_string(),
+                        name,
+                        date,
+                        unknown_fields::models(catalog, name, today).served,
+                    ));
+                }
+                Resolved::Unknown => {
+                    return Err(unknown_fields::models(catalog, name, today).unknown(&field.to_string(), name));
+                }
+            }
+        }
+        Ok(targets)
+    }
+}
+
+struct Asked<'a> {
+    api: ApiType,
+    names: Names<'a>,
+    needs: Needs,
+    routing: RoutingParameters,
+    prompt_tokens: u32,
+    images: u32,
+    answers: u32,
+    max_tokens: Option<u32>,
+    streamed: bool,
+}
+
+impl Asked<'_> {
+    fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
+        let today = clock::today();
+        let targets = self.names.resolved(catalog, today)?;
+        refuse_vain_order(catalog, &self.routing.provider)?;
+        let alias = targets.iter().find_map(|target| match target {
+            Target::Alias(index) => catalog.alias(*index),
+            Target::Model(_) => None,
+        });
+        let routing = with_wishes_of(alias, self.routing);
+        Ok(Query {
+            api: self.api,
+            router: alias.map(|alias| alias.id.clone()),
+            objective: objective(&routing, alias, config),
+            weights: weights(&routing, config),
+            targets,
+            needs: self.needs,
+            routing: Arc::new(routing),
+            key_allowed: caller.key.allowed_models.clone(),
+            key_blocked: caller.key.blocked_models.clone(),
+            prompt_tokens: self.prompt_tokens,
+            images: self.images,
+            answers: self.answers,
+            max_tokens: self.max_tokens,
+            streamed: self.streamed,
+            sticky: None,
+            latency_margin: 1.0,
+            today,
+        })
+    }
+}
+
+/// The 400 for an order of providers of whom `provider.only` allows none.
+fn refuse_vain_order(catalog: &Catalog, policy: &ProviderPolicy) -> Result<(), Invalid> {
+    let message = if order_leads_nowhere(catalog, policy) {
+        "Without fallbacks one of 'provider.order' must serve, and 'provider.only' allows none of them."
+    } else if order_has_no_effect(catalog, policy) {
+        "'provider.order' names nobody whom 'provider.only' allows: it would have no effect."
+    } else {
+        return Ok(());
+    };
+    Err(Invalid::field(InvalidReason::InvalidValue, "provider.order", message))
+}
+
+/// Whether `provider.order` and `provider.only` both name providers of the catalog, and none in common: also with
+/// fallbacks that is a contradiction. Names that nobody has contradict nothing; they are told as such.
+fn order_has_no_effect(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
+    let names = |list: &[String], endpoint: &Endpoint| {
+        let is_named = |provider: &Provider| list.iter().any(|entry| provider.is_named(entry, &endpoint.variant));
+        catalog.provider_of(endpoint).is_some_and(is_named)
+    };
+    let is_ordered = |endpoint: &Endpoint| names(&policy.order, endpoint);
+    let is_allowed = |endpoint: &Endpoint| policy.only.iter().all(|list| names(list, endpoint));
+    let endpoints = || catalog.endpoints.iter();
+    let is_told = !policy.order.is_empty() && !policy.only.is_empty();
+    is_told
+        && !endpoints().any(|endpoint| is_ordered(endpoint) && is_allowed(endpoint))
+        && endpoints().any(is_ordered)
+        && endpoints().any(is_allowed)
+}
+
+/// The parameters of a request with what its alias wishes where the request says nothing.
+fn with_wishes_of(alias: Option<&Alias>, mut routing: RoutingParameters) -> RoutingParameters {
+    if let Some(alias) = alias {
+        routing.weights = routing.weights.or(of_alias(alias.weights));
+        routing.preferred_max_latency = routing.preferred_max_latency.or(of_alias(alias.preferred_max_latency));
+        routing.preferred_min_throughput =
+            routing.preferred_min_throughput.or(of_alias(alias.preferred_min_throughput));
+    }
+    routing
+}
+
+fn of_alias<T>(value: Option<T>) -> Option<Sourced<T>> {
+    value.map(|value| Sourced { value, source: Source::Alias })
+}
+
+fn objective(routing: &RoutingParameters, alias: Option<&Alias>, config: &Config) -> Sourced<Objective> {
+    let default = Sourced { value: config.routing.objective, source: Source::Default };
+    routing.objective.or_else(|| of_alias(alias?.objective)).unwrap_or(default)
+}
+
+fn weights(routing: &RoutingParameters, config: &Config) -> Weights {
+    let balanced = config.routing.policy.balanced;
+    let default = Weights { latency: balanced.latency, cost: balanced.cost };
+    routing.weights.map_or(default, |weights| weights.value)
+}

@@ -1,0 +1,176 @@
+//! A recorded decision as JSON, and back: everything a replay needs, every number bit for bit.
+//!
+//! The page `/route/replay` writes it and `pointsman replay` reads it, so that a decision can be made again in another
+//! process, on another machine. What a replay does not use (parameters, refusals, figures shown to people) is not in
+//! it. How a decision is made again is [`pointsman_actors::explain::replay`].
+
+mod candidate;
+mod exact;
+mod policy;
+mod verdict;
+
+use std::sync::Arc;
+
+use pointsman_actors::domain::{
+    Catalog, Decision, DecisionCode, EndpointId, Objective, RoutingPolicy, Source, Sourced, Tick, Weights,
+};
+use serde::{Deserialize, Serialize};
+
+pub use self::verdict::{Differing, ReplayResult, ReplayedOutcome};
+use self::{
+    candidate::RecordedCandidate,
+    exact::{Digits, Exact},
+    policy::RecordedPolicy,
+};
+
+/// A decision with the policy it was made under.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    objective: String,
+    weights: RecordedWeights,
+    streamed: bool,
+    /// On the clock of the process that decided.
+    tick_us: u64,
+    /// 0 means without noise.
+    seed: Digits,
+    explored: bool,
+    max_attempts: u32,
+    /// What ranks before a score was judged with this.
+    latency_margin: Exact,
+    estimate: Estimate,
+    yardsticks: RecordedBaselines,
+    versions: Versions,
+    policy: RecordedPolicy,
+    candidates: Vec<RecordedCandidate>,
+    /// Those that ranked behind the choice and could not be tried.
+    rivals: Vec<RecordedCandidate>,
+    /// Those whose figures were not kept: they ranked behind all others.
+    omitted: Vec<Digits>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordedWeights {
+    latency: Exact,
+    cost: Exact,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Estimate {
+    prompt_tokens: u32,
+    completion_tokens: u32,
+}
+
+/// What times and costs were compared with; 0 where the objective's scores compare with nothing of the kind.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordedBaselines {
+    median_time_s: Exact,
+    median_cost_usd: Exact,
+    failed_cost_usd: Exact,
+    second_time_s: Exact,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Versions {
+    snapshot: u64,
+    catalog: u64,
+    policy: u64,
+}
+
+impl Recorded {
+    /// The record of a decision; `catalog` gives the names, as far as it still knows them.
+    #[must_use]
+    pub fn new(decision: &Decision, policy: &RoutingPolicy, catalog: &Catalog) -> Recorded {
+        let [time, cost, failed, second] = decision.yardsticks;
+        let candidate = |candidate| RecordedCandidate::new(candidate, catalog);
+        Recorded {
+            objective: decision.objective.value.as_str().to_owned(),
+            weights: RecordedWeights { latency: Exact(decision.weights.latency), cost: Exact(decision.weights.cost) },
+            streamed: decision.streamed,
+            tick_us: decision.tick.0,
+            seed: Digits(decision.seed),
+            explored: decision.explored,
+            max_attempts: decision.max_attempts,
+            latency_margin: Exact(decision.latency_margin),
+            estimate: Estimate { prompt_tokens: decision.prompt_tokens, completion_tokens: decision.completion_tokens },
+            yardsticks: RecordedBaselines {
+                median_time_s: Exact(time),
+                median_cost_usd: Exact(cost),
+                failed_cost_usd: Exact(failed),
+                second_time_s: Exact(second),
+            },
+            versions: Versions {
+                snapshot: decision.snapshot_version,
+                catalog: decision.catalog_version,
+                policy: decision.policy_version,
+            },
+            policy: RecordedPolicy::new(policy),
+            candidates: decision.candidates.iter().map(candidate).collect(),
+            rivals: decision.rivals.iter().map(candidate).collect(),
+            omitted: decision.omitted.in_order().into_iter().map(|id| Digits(id.0)).collect(),
+        }
+    }
+
+    /// The decision, as far as a replay uses it, and its policy.
+    ///
+    /// # Errors
+    /// Says which objective this version does not know.
+    pub fn decision(&self) -> Result<(Decision, RoutingPolicy), String> {
+        let objective: Objective =
+            self.objective.parse().map_err(|()| format!("the objective '{}' is not known here", self.objective))?;
+        let candidate = |candidate: &RecordedCandidate| candidate.candidate(objective);
+        let decision = Decision {
+            router: None,
+            objective: Sourced { value: objective, source: Source::Default },
+            weights: Weights { latency: self.weights.latency.0, cost: self.weights.cost.0 },
+            parameters: Arc::default(),
+            code: DecisionCode::OnlyCandidate,
+            candidates: self.candidates.iter().map(candidate).collect(),
+            rivals: self.rivals.iter().map(candidate).collect(),
+            standby: Vec::new(),
+            omitted: self.omitted.iter().map(|id| EndpointId(id.0)).collect(),
+            excluded: Vec::new(),
+            prompt_tokens: self.estimate.prompt_tokens,
+            streamed: self.streamed,
+            completion_tokens: self.estimate.completion_tokens,
+            snapshot_version: self.versions.snapshot,
+            catalog_version: self.versions.catalog,
+            policy_version: self.versions.policy,
+            tick: Tick(self.tick_us),
+            seed: self.seed.0,
+            explored: self.explored,
+            max_attempts: self.max_attempts,
+            latency_margin: self.latency_margin.0,
+            yardsticks: [
+                self.yardsticks.median_time_s.0,
+                self.yardsticks.median_cost_usd.0,
+                self.yardsticks.failed_cost_usd.0,
+                self.yardsticks.second_time_s.0,
+            ],
+        };
+        Ok((decision, self.policy.policy()))
+    }
+
+    /// The names of a candidate by its id: `acme/small at acme`, or the id where the names are gone.
+    #[must_use]
+    pub fn name(&self, endpoint: u64) -> String {
+        let known = self.candidates.iter().chain(&self.rivals).find(|candidate| candidate.id() == endpoint);
+        known.and_then(RecordedCandidate::name).unwrap_or_else(|| endpoint.to_string())
+    }
+
+    /// One line about what was decided.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let candidates = self.candidates.len() + self.rivals.len();
+        let omitted = match self.omitted.len() {
+            0 => String::new(),
+            count => format!(" and {count} not kept"),
+        };
+        let plural = if candidates == 1 { "" } else { "s" };
+        format!("{}, {candidates} candidate{plural}{omitted}, seed {}", self.objective, self.seed.0)
+    }
+}

@@ -1,0 +1,14 @@
+//! What lives as long as the process: the gateway, its actors, reload, and what is kept between requests.
+
+pub mod ask;
+pub mod budgets;
+pub mod control;
+pub mod conversations;
+pub mod drain;
+pub mod gateway;
+pub mod images;
+pub mod reload;
+pub mod reload_status;
+pub mod routing_memory;
+pub mod setup;
+pub mod watchdog;
