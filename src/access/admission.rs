@@ -24,11 +24,12 @@ use pointsman_actors::domain::Tick;
 use crate::{
     access::{
         keys::Caller,
-        load::{Load, Room, Share, Shed},
+        load::{Load, Room, Share},
     },
     base::{
         clock,
         error::{ApiError, Limit, Overload},
+        load_reading::Shed,
     },
     config::LimitsConfig,
 };

@@ -2,5 +2,6 @@
 
 pub mod admission;
 pub mod analysis;
+pub mod body_limits;
 pub mod keys;
 pub mod load;

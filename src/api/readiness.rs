@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::access::load::LoadReading;
+use crate::base::load_reading::LoadReading;
 
 /// What was found.
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +123,7 @@ impl ReadinessBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::load::Shed;
+    use crate::base::load_reading::Shed;
 
     const GOOD: Checks = Checks {
         models: Some(12),

@@ -19,11 +19,11 @@ use prometheus::{
     proto::MetricFamily,
 };
 
-use crate::{access::load::LoadReading, base::clock};
+use crate::base::{clock, load_reading::LoadReading};
 
 use instruments::Instruments;
 use life::LifeMetrics;
-pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce, ConfigReloaded};
+pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce};
 
 /// What the names of all metrics begin with.
 pub(crate) const PREFIX: &str = "pointsman";
@@ -48,7 +48,7 @@ pub struct Metrics {
     budget_spent: IntCounterVec,
     panics: IntCounter,
     gauges: Gauges,
-    life: LifeMetrics,
+    pub(crate) life: LifeMetrics,
 }
 
 /// How things stand.

@@ -3,4 +3,6 @@
 pub mod clock;
 pub mod error;
 pub mod events;
+pub mod load_reading;
+pub mod request_id;
 pub mod secret;

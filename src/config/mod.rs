@@ -61,7 +61,7 @@ pub use keys::{Key, Scope, digest_of, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
 pub use origin::{LoadedConfig, ReadOutcome};
-pub use providers::{ProviderConfig, WireDialect};
+pub use providers::{ProviderConfig, RESERVED_HEADERS, WireDialect};
 pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
 pub use restart::PendingRestart;

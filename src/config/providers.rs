@@ -21,11 +21,29 @@ use super::{
     section::{Item, Section},
     server::ServerConfig,
 };
-use crate::{base::secret::Secret, upstream::Connection};
+use crate::base::secret::Secret;
 
 /// Positions of providers are kept in a byte in a few hot places.
 pub(super) const MOST_PROVIDERS: usize = 255;
 const MOST_HEADERS: usize = 32;
+
+/// Headers the transport sets itself, or that would change how a message is framed.
+pub const RESERVED_HEADERS: [&str; 14] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// How a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -199,7 +217,7 @@ fn headers(section: &Section<'_>) -> Vec<(String, String)> {
     let good = pairs.iter().filter_map(|(name, value)| {
         let name = name.to_ascii_lowercase();
         let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-        let wrong = if CREDENTIALS.contains(&name.as_str()) || Connection::sets(&name) {
+        let wrong = if CREDENTIALS.contains(&name.as_str()) || RESERVED_HEADERS.contains(&name.as_str()) {
             "is set by the gateway itself"
         } else if name.is_empty() || !name.bytes().all(token) {
             "is not a header name"

@@ -19,8 +19,8 @@ use actix_web::{
 };
 
 use crate::{
-    base::{error::ApiError, events},
-    http::{connections::OngoingCall, middleware::RequestId},
+    base::{error::ApiError, events, request_id::RequestId},
+    http::connections::OngoingCall,
     proxy::body,
     state::gateway::Shared,
 };

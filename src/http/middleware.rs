@@ -5,12 +5,12 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use actix_cors::CorsError;
 use actix_web::{
-    Error, HttpMessage, HttpRequest,
+    Error, HttpMessage,
     body::{BodySize, BoxBody, MessageBody},
     dev::{ServiceRequest, ServiceResponse},
     http::{
         ConnectionType, Method, Uri, Version,
-        header::{self, HeaderMap, HeaderName, HeaderValue},
+        header::{self, HeaderName, HeaderValue},
         uri::PathAndQuery,
     },
     middleware::Next,
@@ -19,51 +19,16 @@ use actix_web_lab::extract::LocalData;
 use futures_util::FutureExt as _;
 
 use crate::{
-    base::{error::ApiError, events},
+    base::{
+        error::ApiError,
+        events,
+        request_id::{REQUEST_ID, RequestId},
+    },
     http::{connections::OngoingCall, cors, host},
     state::gateway::{Shared, WorkerHandle},
 };
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const GENERATION_ID: HeaderName = HeaderName::from_static("x-generation-id");
-
-/// The name of one call, on every answer and in the log: the caller's own, if it is well formed, else ours.
-#[derive(Debug, Clone)]
-pub struct RequestId(Arc<str>);
-
-impl RequestId {
-    /// The id of a call inside the frame.
-    #[must_use]
-    pub fn of(request: &HttpRequest) -> RequestId {
-        request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::fresh)
-    }
-
-    /// The id as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The id, shared with whoever keeps it.
-    #[must_use]
-    pub fn shared(&self) -> Arc<str> {
-        Arc::clone(&self.0)
-    }
-
-    /// The id of a call with these headers.
-    pub(crate) fn chosen_by(headers: &HeaderMap) -> RequestId {
-        let well_formed = |text: &&str| {
-            (1..=128).contains(&text.len())
-                && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
-        };
-        let sent = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(well_formed);
-        sent.map_or_else(RequestId::fresh, |text| RequestId(text.into()))
-    }
-
-    fn fresh() -> RequestId {
-        RequestId(format!("req-{:016x}{:08x}", rand::random::<u64>(), rand::random::<u32>()).into())
-    }
-}
 
 /// The middleware itself; outermost, so that nothing leaves without it.
 ///

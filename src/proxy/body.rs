@@ -3,7 +3,7 @@
 //! Every byte is counted in the caller's [`Share`] before it is kept, so that no number of clients can make the gateway hold more
 //! than it may.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use actix_web::{
     HttpRequest,
@@ -14,24 +14,12 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
 use crate::{
-    access::load::{Held, Share},
+    access::{body_limits::BodyLimits, load::Held},
     base::error::ApiError,
-    config::BodyPace,
 };
 
 /// Room made at once for a body that announces its length; a larger one has to come before it gets more.
 const MOST_AT_ONCE: usize = 1024 * 1024;
-
-/// The bounds a body is read under.
-#[derive(Debug, Clone)]
-pub struct BodyLimits {
-    /// Most bytes.
-    pub bytes: usize,
-    /// How fast it must come.
-    pub pace: BodyPace,
-    /// Where its bytes are counted, together with everything else of its caller's.
-    pub share: Arc<Share>,
-}
 
 /// Reads the whole body of a JSON call. The bytes count as buffered until the last slice of them is dropped.
 ///

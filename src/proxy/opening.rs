@@ -8,7 +8,7 @@ use pointsman_actors::{
     domain::{ApiType, CostBreakdown, Generation, GenerationId, GenerationStatus, Usage},
 };
 
-use crate::{base::clock, http::middleware::RequestId, proxy::body::header_text};
+use crate::{base::clock, base::request_id::RequestId, proxy::body::header_text};
 
 /// What a request says of itself.
 pub struct Opening {

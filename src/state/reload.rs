@@ -24,6 +24,7 @@ use crate::{
     },
 };
 
+use crate::state::reload_status::ConfigReloaded;
 pub use crate::state::reload_status::{Reload, ReloadOutcome, ReloadTrigger};
 
 /// How long the owner of the statistics may take to go over to another catalog.
@@ -81,7 +82,7 @@ pub(crate) async fn reload(shared: &Shared, cause: ReloadTrigger) -> (Reload, Ve
     };
     let version = shared.setup.load().version;
     let reload = Reload { cause, outcome, version, at_ms: clock::unix_millis(), changes, pending };
-    events::ConfigReloaded { reload: &reload, before: shared.reloads.standing.last().as_ref() }.emit(&shared.metrics);
+    ConfigReloaded { reload: &reload, before: shared.reloads.standing.last().as_ref() }.emit(&shared.metrics);
     shared.reloads.standing.note(reload.clone());
     (reload, files)
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use parking_lot::Mutex;
 use tokio::sync::MutexGuard;
 
-use crate::config::PendingRestart;
+use crate::{base::events::Metrics, config::PendingRestart};
 
 /// Changing the configuration of a running gateway: one at a time.
 #[derive(Debug, Default)]
@@ -110,6 +110,34 @@ impl fmt::Display for Reload {
                 write!(f, "the new configuration is refused ({cause}); version {} stays in force", self.version)?;
                 faults.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
             }
+        }
+    }
+}
+
+/// The configuration was read again.
+pub struct ConfigReloaded<'a> {
+    /// How it went.
+    pub reload: &'a Reload,
+    /// How the one before went.
+    pub before: Option<&'a Reload>,
+}
+
+impl ConfigReloaded<'_> {
+    /// Counts it; logs a refusal as an error, with every fault, and what waits for a restart, once, at `warn`.
+    pub fn emit(&self, metrics: &Metrics) {
+        let ConfigReloaded { reload, before } = self;
+        let life = &metrics.life;
+        life.reloads.with_label_values(&[reload.outcome.as_str()]).inc();
+        life.last_reload_good.set(i64::from(reload.outcome.faults().is_empty()));
+        life.restart_pending.set(i64::try_from(reload.pending.len()).unwrap_or(i64::MAX));
+        match reload.outcome {
+            ReloadOutcome::Changed => log::info!("{reload}"),
+            ReloadOutcome::Unchanged => log::debug!("{reload}"),
+            ReloadOutcome::Refused(_) => log::error!("{reload}"),
+        }
+        let known = before.map(|before| &*before.pending).unwrap_or_default();
+        for pending in reload.pending.iter().filter(|pending| !known.contains(pending)) {
+            log::warn!("{pending}");
         }
     }
 }

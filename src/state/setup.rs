@@ -16,11 +16,11 @@ use pointsman_actors::{
 use crate::{
     access::{
         admission::Admission,
+        body_limits::BodyLimits,
         keys::{Caller, KeyTable},
     },
     base::error::ApiError,
     config::{Config, Key, LoadedConfig, WrittenConfig},
-    proxy::body::BodyLimits,
     simulation::{self, Character, Running as SimulatedProvider},
     upstream::{
         concurrency::{ConcurrencyLimits, ProviderConcurrency},

@@ -9,25 +9,7 @@ use actix_http::{
 };
 use rustls::pki_types::ServerName;
 
-use crate::base::secret::Secret;
-
-/// Headers the transport sets itself, or that would change how a message is framed.
-const RESERVED: [&str; 14] = [
-    "accept",
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "content-type",
-    "cookie",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+use crate::{base::secret::Secret, config::RESERVED_HEADERS};
 
 /// A provider's address and what identifies us there. Checked when it is made; each worker builds its client from it.
 #[derive(Debug, Clone)]
@@ -92,12 +74,6 @@ impl fmt::Display for ConnectionFault {
 impl std::error::Error for ConnectionFault {}
 
 impl Connection {
-    /// Whether the transport itself sends a header of that name, in lower case, or it would change how a message is framed.
-    #[must_use]
-    pub fn sets(name: &str) -> bool {
-        RESERVED.contains(&name)
-    }
-
     /// Whether both lead to the same host and port, with TLS or without.
     pub(super) fn is_same_place(&self, other: &Connection) -> bool {
         (&self.host, self.port, &self.server_name) == (&other.host, other.port, &other.server_name)
@@ -211,7 +187,7 @@ impl Credentials {
 
 fn header_name(name: &str) -> Result<HeaderName, ConnectionFault> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConnectionFault::HeaderName(name.to_owned()))?;
-    if Connection::sets(name.as_str()) {
+    if RESERVED_HEADERS.contains(&name.as_str()) {
         return Err(ConnectionFault::Reserved(name.to_string()));
     }
     Ok(name)

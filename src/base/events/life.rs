@@ -5,19 +5,18 @@ use std::time::Duration;
 use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::{Metrics, instruments::Instruments};
-use crate::state::reload_status::{Reload, ReloadOutcome};
 
 /// The actors that are watched.
 const ACTORS: [&str; 4] = ["catalog", "health", "ledger", "router"];
 
 /// What `/metrics` shows of them.
-pub(super) struct LifeMetrics {
-    reloads: IntCounterVec,
+pub struct LifeMetrics {
+    pub(crate) reloads: IntCounterVec,
     config_version: IntGauge,
     /// Unix seconds.
     config_loaded: Gauge,
-    last_reload_good: IntGauge,
-    restart_pending: IntGauge,
+    pub(crate) last_reload_good: IntGauge,
+    pub(crate) restart_pending: IntGauge,
     replaced: IntCounterVec,
     silent: IntCounterVec,
     places: IntGaugeVec,
@@ -68,34 +67,6 @@ impl ConfigInForce {
         metrics.life.config_version.set(i64::try_from(self.version).unwrap_or(i64::MAX));
         metrics.life.config_loaded.set(self.at_ms as f64 / 1e3);
         log::debug!("configuration {} is in force", self.version);
-    }
-}
-
-/// The configuration was read again.
-pub struct ConfigReloaded<'a> {
-    /// How it went.
-    pub reload: &'a Reload,
-    /// How the one before went.
-    pub before: Option<&'a Reload>,
-}
-
-impl ConfigReloaded<'_> {
-    /// Counts it; logs a refusal as an error, with every fault, and what waits for a restart, once, at `warn`.
-    pub fn emit(&self, metrics: &Metrics) {
-        let ConfigReloaded { reload, before } = self;
-        let life = &metrics.life;
-        life.reloads.with_label_values(&[reload.outcome.as_str()]).inc();
-        life.last_reload_good.set(i64::from(reload.outcome.faults().is_empty()));
-        life.restart_pending.set(i64::try_from(reload.pending.len()).unwrap_or(i64::MAX));
-        match reload.outcome {
-            ReloadOutcome::Changed => log::info!("{reload}"),
-            ReloadOutcome::Unchanged => log::debug!("{reload}"),
-            ReloadOutcome::Refused(_) => log::error!("{reload}"),
-        }
-        let known = before.map(|before| &*before.pending).unwrap_or_default();
-        for pending in reload.pending.iter().filter(|pending| !known.contains(pending)) {
-            log::warn!("{pending}");
-        }
     }
 }
 
