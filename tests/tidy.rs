@@ -28,16 +28,43 @@ mod tidy {
         "println!",
         "std::process",
     ];
-    /// The rooms below the line, and the rooms each may use.
-    const ROOMS: [(&str, &[&str]); 4] =
-        [("domain", &[]), ("dialect", &["domain"]), ("stats", &["domain"]), ("decide", &["domain", "stats"])];
-    /// Every room and actor of the library: what a path in it can begin with.
-    const ALL_ROOMS: [&str; 10] =
-        ["domain", "dialect", "stats", "decide", "catalog", "provider_health", "router", "ledger", "relay", "keeping"];
+    /// The rooms below the line.
+    const PURE: [&str; 5] = ["domain", "dialect", "stats", "decide", "explain"];
+    /// The rooms of `actors/src`, and the rooms each may use. A room within a room is named with both.
+    const LIBRARY_ROOMS: [(&str, &[&str]); 13] = [
+        ("domain", &[]),
+        ("dialect", &["domain"]),
+        ("stats/mix", &[]),
+        ("stats/model", &["domain", "stats/mix"]),
+        ("stats/live", &["domain", "stats/mix", "stats/model"]),
+        ("stats/observe", &["domain", "stats/mix", "stats/model", "stats/live"]),
+        ("stats/persist", &["domain", "stats/model", "stats/observe"]),
+        ("stats/publish", &["domain", "stats/model", "stats/live", "stats/observe", "stats/persist"]),
+        ("stats/sessions", &["domain", "stats/mix"]),
+        ("stats/targets", &["domain", "stats/mix", "stats/observe"]),
+        ("decide", &["domain", "stats"]),
+        ("explain", &["domain", "stats", "decide"]),
+        ("actors", &["domain", "dialect", "stats", "decide", "explain"]),
+    ];
+    /// The rooms of `src`, and the rooms each may use.
+    const SERVER_ROOMS: [(&str, &[&str]); 10] = [
+        ("base", &[]),
+        ("simulation", &["base"]),
+        ("config", &["base", "simulation"]),
+        ("access", &["base", "config"]),
+        ("upstream", &["base", "config", "simulation"]),
+        ("state", &["base", "config", "simulation", "access", "upstream"]),
+        ("proxy", &["base", "config", "access", "upstream", "state"]),
+        ("api", &["base", "config", "access", "upstream", "state", "proxy"]),
+        ("http", &["base", "config", "access", "state", "proxy", "api"]),
+        ("app", &["base", "config", "access", "upstream", "state", "proxy", "api", "http", "simulation"]),
+    ];
+    /// Most entries of `src`: rooms, `lib.rs` and `main.rs`.
+    const MOST_ENTRIES: usize = 14;
     /// Where status codes are known: the home of errors, the page that answers 503 by its nature, and where
     /// answers are read or played rather than given.
     const STATUS_CODES: [&str; 5] =
-        ["src/error.rs", "src/error/", "src/api/health.rs", "src/upstream/", "src/simulation/"];
+        ["src/base/error.rs", "src/base/error/", "src/api/health.rs", "src/upstream/", "src/simulation/"];
 
     /// A source file: its path below the root, and its lines.
     struct Source {
@@ -91,7 +118,7 @@ mod tidy {
     #[test]
     fn below_the_purity_line_there_is_no_actix_clock_chance_io_or_log() {
         let mut found = Vec::new();
-        for source in ROOMS.iter().flat_map(|(room, _)| sources(&format!("actors/src/{room}"))) {
+        for source in PURE.iter().flat_map(|room| sources(&format!("actors/src/{room}"))) {
             for (number, line) in source.code() {
                 let impure = IMPURE.iter().filter(|word| names(line, word));
                 found.extend(impure.map(|word| format!("{}:{number}: {word}: {line}", source.path)));
@@ -109,76 +136,171 @@ mod tidy {
     }
 
     #[test]
-    fn a_room_uses_only_rooms_below_it() {
+    fn a_room_uses_only_the_rooms_that_the_table_allows() {
         let mut found = Vec::new();
-        for (room, allowed) in ROOMS {
-            for source in sources(&format!("actors/src/{room}")) {
-                let dense = source.dense();
-                let named = ALL_ROOMS.iter().filter(|other| **other != room && !allowed.contains(*other));
-                let roots = roots(&dense);
-                let used = named.filter(|other| roots.iter().any(|root| root == *other));
-                found.extend(used.map(|other| format!("{} uses {other}", source.path)));
+        for (root, rooms) in [("actors/src", &LIBRARY_ROOMS[..]), ("src", &SERVER_ROOMS[..])] {
+            for (module, uses) in graph(root) {
+                let Some((room, allowed)) = room_of(rooms, &module) else { continue };
+                for used in uses {
+                    let Some((other, _)) = room_of(rooms, &used) else { continue };
+                    let within = |outer: &str| other == outer || other.starts_with(&format!("{outer}/"));
+                    if other != room && !allowed.iter().any(|outer| within(outer)) {
+                        found.push(format!("{root}: {module} ({room}) uses {used} ({other})"));
+                    }
+                }
             }
         }
         none("rooms out of order", &found);
     }
 
     #[test]
-    fn the_rooms_of_the_server_use_each_other_without_circles() {
-        let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for source in sources("src") {
-            uses.entry(room(&source.path)).or_default().extend(roots(&source.dense()));
+    fn every_file_belongs_to_a_room_and_the_rooms_of_the_server_are_few() {
+        let mut found = Vec::new();
+        for (root, rooms) in [("actors/src", &LIBRARY_ROOMS[..]), ("src", &SERVER_ROOMS[..])] {
+            let homeless = graph(root).into_keys().filter(|module| room_of(rooms, module).is_none());
+            // The roots of the crates, and of a room made of rooms.
+            found.extend(homeless.filter(|module| !["", "main", "stats"].contains(&module.as_str())));
         }
-        let rooms: BTreeSet<String> = uses.keys().cloned().collect();
-        for (room, used) in &mut uses {
-            used.retain(|other| other != room && rooms.contains(other));
-        }
-        // A room that uses none that is left stands on those below it; what is never taken away stands on itself.
-        while let Some(ground) = uses.iter().find(|(_, used)| used.is_empty()).map(|(room, _)| room.clone()) {
-            uses.remove(&ground);
-            for used in uses.values_mut() {
-                used.remove(&ground);
-            }
-        }
-        let circle: Vec<String> = uses.iter().map(|(room, used)| format!("{room} uses {used:?}")).collect();
-        none("rooms in circles, or above them", &circle);
-    }
-
-    /// The first part of a path below `src`, without its ending.
-    fn room(path: &str) -> String {
-        path.trim_start_matches("src/").split(['/', '.']).next().unwrap_or_default().to_owned()
-    }
-
-    /// What stands first in every path that begins at the library's root, by itself or in a list of several.
-    fn roots(dense: &str) -> Vec<String> {
-        dense.split("crate::").skip(1).flat_map(firsts).collect()
-    }
-
-    /// The first word of the path at the start of `text`, or of each path of the list there.
-    fn firsts(text: &str) -> Vec<String> {
-        let mut depth = 0_u32;
-        let mut outer = String::new();
-        for c in text.chars() {
-            match c {
-                '{' => depth += 1,
-                '}' if depth > 1 => depth -= 1,
-                '}' | ';' => break,
-                _ if depth == u32::from(text.starts_with('{')) => outer.push(c),
-                _ => {}
-            }
-        }
-        let word = |path: &str| path.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-        outer.split(',').map(word).collect()
+        none("in no room", &found);
+        let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap().count();
+        assert!(entries <= MOST_ENTRIES, "src has {entries} entries");
     }
 
     #[test]
-    fn paths_from_the_root_are_found_in_every_form() {
-        let code = "usecrate::{a::{b,c::{d}},e::f,g,};letx=crate::h::i(crate::j);pubusecrate::k;";
-        let found = roots(code);
-        for name in ["a", "e", "g", "h", "j", "k"] {
-            assert!(found.iter().any(|root| root == name), "{name}: {found:?}");
+    fn no_file_imports_itself_through_others() {
+        let mut found = Vec::new();
+        for root in ["actors/src", "src"] {
+            let mut uses = graph(root);
+            // A module and the parts it is made of may know each other.
+            let is_part = |part: &str, whole: &str| part.starts_with(&format!("{whole}/"));
+            for (file, used) in &mut uses {
+                used.retain(|other| !is_part(file, other) && !is_part(other, file));
+            }
+            for (file, used) in &uses {
+                let back = used.iter().filter(|other| reaches(&uses, other, file));
+                found.extend(back.map(|other| format!("{root}: {file} uses {other}, which leads back to it")));
+            }
         }
-        assert!(["b", "c", "d", "f"].iter().all(|name| !found.iter().any(|root| root == name)), "{found:?}");
+        none("import circles", &found);
+    }
+
+    /// Whether imports lead from one file to another.
+    fn reaches(uses: &BTreeMap<String, BTreeSet<String>>, from: &str, to: &str) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![from.to_owned()];
+        while let Some(file) = open.pop() {
+            if file == to {
+                return true;
+            }
+            if seen.insert(file.clone()) {
+                open.extend(uses.get(&file).into_iter().flatten().cloned());
+            }
+        }
+        false
+    }
+
+    /// The room that a module belongs to: the longest name that its path begins with.
+    fn room_of<'t>(rooms: &[(&'t str, &'t [&'t str])], module: &str) -> Option<(&'t str, &'t [&'t str])> {
+        let inside = |room: &str| module == room || module.starts_with(&format!("{room}/"));
+        rooms.iter().filter(|(room, _)| inside(room)).max_by_key(|(room, _)| room.len()).copied()
+    }
+
+    /// Every module of a crate, as `room/module`, with the modules that its paths lead to. A path leads to the module that
+    /// it names, also where that passes on an item of another: inside a room, import from the file that defines it.
+    fn graph(root: &str) -> BTreeMap<String, BTreeSet<String>> {
+        let sources = sources(root);
+        let name = |source: &Source| {
+            let path = source.path.trim_start_matches(root).trim_start_matches('/').trim_end_matches(".rs");
+            path.trim_end_matches("mod").trim_end_matches("lib").trim_end_matches('/').to_owned()
+        };
+        let modules: BTreeSet<String> = sources.iter().map(name).collect();
+        let lead = |module: &str, path: &[String]| {
+            let full = absolute(module, path, &modules)?;
+            (0..=full.len()).rev().map(|length| full[..length].join("/")).find(|prefix| modules.contains(prefix))
+        };
+        let mut graph = BTreeMap::new();
+        for source in &sources {
+            let module = name(source);
+            let mut used: BTreeSet<String> =
+                paths(&source.dense()).iter().filter_map(|path| lead(&module, path)).collect();
+            used.remove(&module);
+            used.remove("");
+            graph.insert(module, used);
+        }
+        graph
+    }
+
+    /// A path from the root of the crate; `None` for what is not of this crate.
+    fn absolute(module: &str, path: &[String], modules: &BTreeSet<String>) -> Option<Vec<String>> {
+        let mut base: Vec<String> = module.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        let supers = path.iter().take_while(|part| *part == "super").count();
+        match path.first()?.as_str() {
+            "crate" => return Some(path[1..].to_vec()),
+            "super" => base.truncate(base.len().saturating_sub(supers)),
+            "self" => return Some([base, path[1..].to_vec()].concat()),
+            child => {
+                let mut child_module = base.clone();
+                child_module.push(child.to_owned());
+                modules.contains(&child_module.join("/")).then_some(())?;
+            }
+        }
+        Some([base, path[supers..].to_vec()].concat())
+    }
+
+    /// Every path in code without whitespace, lists of several written out.
+    fn paths(dense: &str) -> Vec<Vec<String>> {
+        let mut found = Vec::new();
+        let mut rest = dense;
+        while let Some(at) = rest.find("::") {
+            let head: String = rest[..at].chars().rev().take_while(|c| is_word(*c)).collect();
+            let head: String = head.chars().rev().collect();
+            // Without whitespace `use` and `pub use` stick to what follows.
+            let head = ["crate", "super", "self"]
+                .into_iter()
+                .find(|word| head.ends_with(word))
+                .map_or_else(|| head.rsplit("use").next().unwrap_or_default().to_owned(), str::to_owned);
+            let read = expand(&rest[at + 2..], &[head], &mut found);
+            rest = &rest[at + 2 + read..];
+        }
+        found
+    }
+
+    /// Reads what follows `prefix::` and gives its length.
+    fn expand(text: &str, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
+        if let Some(list) = text.strip_prefix('{') {
+            let mut at = 0;
+            while at < list.len() && !list[at..].starts_with('}') {
+                at += expand(&list[at..], prefix, found).max(1);
+                at += usize::from(list[at..].starts_with(','));
+            }
+            return at + 2.min(text.len());
+        }
+        let word: String = text.chars().take_while(|c| is_word(*c)).collect();
+        let path = [prefix, &[word.clone()]].concat();
+        let after = &text[word.len()..];
+        match after.strip_prefix("::") {
+            Some(deeper) if !word.is_empty() => word.len() + 2 + expand(deeper, &path, found),
+            _ => {
+                found.push(path);
+                word.len()
+            }
+        }
+    }
+
+    fn is_word(c: char) -> bool {
+        c.is_alphanumeric() || c == '_'
+    }
+
+    #[test]
+    fn paths_are_found_in_every_form() {
+        let code = "usecrate::{a::{b,c::{d}},e::f,g,};letx=crate::h::i(crate::j);pubusesuper::k;l::m();";
+        let found: Vec<String> = paths(code).iter().map(|path| path.join("::")).collect();
+        for path in
+            ["crate::a::b", "crate::a::c::d", "crate::e::f", "crate::g", "crate::h::i", "crate::j", "super::k", "l::m"]
+        {
+            assert!(found.iter().any(|other| other == path), "{path}: {found:?}");
+        }
+        assert_eq!(found.len(), 8, "{found:?}");
     }
 
     #[test]

@@ -131,7 +131,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Config, Environment};
+    use crate::config::{Config, environment::Environment};
 
     fn config(toml: &str) -> Config {
         Config::parse(toml, "f", Path::new("."), &Environment::default()).unwrap()

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    PendingRestart,
+    restart::PendingRestart,
     tree::{Node, Table, Value},
 };
 

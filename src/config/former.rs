@@ -118,7 +118,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Config, Environment, reference::Removed, tree};
+    use crate::config::{Config, environment::Environment, reference::Removed, tree};
 
     fn read<const N: usize>(toml: &str, variables: [(&str, &str); N]) -> (Result<Config, String>, String) {
         let environment: Environment = variables.into_iter().collect();

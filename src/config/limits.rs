@@ -256,7 +256,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Config, Environment};
+    use crate::config::{Config, environment::Environment};
 
     #[test]
     fn there_must_be_room_for_one_largest_body() {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    BUILT_IN, BUILT_IN_NAME, Blank, Config, DEFAULT_FILE, Environment, Fault, Text, WrittenConfig, parse, read_file,
+    BUILT_IN, BUILT_IN_NAME, Blank, Config, DEFAULT_FILE, Text, changes::WrittenConfig, environment::Environment,
+    fault::Fault, parse, read_file,
 };
 
 /// A place to read a configuration from.

@@ -1,6 +1,6 @@
 //! Providers as configured: `[providers.<slug>]`. Addresses, credentials, limits and habits.
 //!
-//! Whether a provider is on is decided in [`super::assemble`], because it also depends on the
+//! Whether a provider is on is decided in [`super::assemble::assemble`], because it also depends on the
 //! simulation. A secret is read here from its variable or file and never written anywhere.
 
 use std::{

@@ -6,7 +6,8 @@
 use std::{fmt::Write as _, path::Path, sync::LazyLock};
 
 use super::{
-    Environment, Surroundings,
+    Surroundings,
+    environment::Environment,
     fault::{Asked, Faults, SourceLocation},
     files::Files,
     section::Section,

@@ -7,7 +7,7 @@ use std::fmt::{self, Debug};
 
 use chrono::Utc;
 
-use super::{AuthMode, Config};
+use super::{Config, auth::AuthMode};
 
 /// A setting that waits for a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,11 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{AuthMode, Config, DEVELOPMENT_KEY, Key, digest_of};
+use super::{
+    Config,
+    auth::{AuthMode, DEVELOPMENT_KEY},
+    keys::{Key, digest_of},
+};
 
 /// Keys that are named one by one.
 const MOST_NAMED: usize = 5;
@@ -73,7 +77,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Environment, to_hex};
+    use crate::config::{environment::Environment, keys::to_hex};
 
     const CLOSED: &str = "[auth]\ndevelopment_key_enabled = false\n";
     const NONE: &str = "[auth]\nmode = \"none\"\n";

@@ -8,7 +8,9 @@ use rand::SeedableRng;
 use serde_json::{Value, json};
 
 use super::{
-    Character, Dice, SimulatedModel, images,
+    Dice,
+    character::{Character, SimulatedModel},
+    images,
     mentions::Mentions,
     request::ChatBody,
     schema,

@@ -3,7 +3,7 @@
 use pointsman_actors::domain::Modality;
 
 use super::{
-    Character, SimulatedModel,
+    character::{Character, SimulatedModel},
     refusal::Refusal,
     request::{ChatBody, Message, ToolChoice},
 };

@@ -7,7 +7,7 @@ use std::{f64::consts::TAU, time::Duration};
 
 use rand::{RngExt, SeedableRng};
 
-use super::{Character, Dice};
+use super::{Dice, character::Character};
 
 /// The longest single wait. A hanging provider is simulated by never answering, not by a huge number.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);

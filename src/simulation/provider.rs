@@ -15,8 +15,9 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use super::{
-    Character, Counters, Dice, SeenRequest,
-    counters::{End, InFlight},
+    Dice,
+    character::Character,
+    counters::{Counters, End, InFlight, SeenRequest},
     load::{self, Draw},
     quota::Quota,
     refusal::Refusal,

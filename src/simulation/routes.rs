@@ -6,7 +6,7 @@ use actix_web::{
 };
 use serde_json::{Value, json};
 
-use super::{SimulatedModel, chat, images, provider::Provider, refusal::Refusal};
+use super::{character::SimulatedModel, chat, images, provider::Provider, refusal::Refusal};
 
 /// When the simulated models were made: 2025-01-01, for ever.
 const CREATED: u64 = 1_735_689_600;

@@ -28,7 +28,7 @@ use tokio::{
     task::{JoinSet, LocalSet},
 };
 
-use super::{Character, Counters, provider::Provider, routes};
+use super::{character::Character, counters::Counters, provider::Provider, routes};
 
 /// The largest body a provider reads: twice what the gateway lets through by default.
 const LARGEST_BODY: usize = 64 << 20;

@@ -17,7 +17,10 @@ use futures_util::{Stream, StreamExt as _};
 use pointsman_actors::domain::FailureKind;
 use tokio::time::{Sleep, sleep_until};
 
-use super::{UpstreamError, failure, mask::Mask};
+use super::{
+    failure::{self, UpstreamError},
+    mask::Mask,
+};
 
 /// The body of an answer. Dropping it unfinished closes the connection at once.
 pub struct UpstreamBody {

@@ -19,15 +19,16 @@ use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
 use super::{
-    Connection, Redactor, UpstreamBody, UpstreamError,
-    body::BodyBounds,
+    body::{BodyBounds, UpstreamBody},
+    connection::Connection,
     connector::Connector,
-    failure,
+    failure::{self, UpstreamError},
     fetch::Fetcher,
     idle::Keeping,
     mask::Mask,
     probe::{PROBE, Phases, Probe, Watched},
     rate_limits::quota,
+    redact::Redactor,
     refusal, request,
 };
 

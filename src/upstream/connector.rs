@@ -25,7 +25,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    Connection,
+    connection::Connection,
     guard::Guard,
     idle::{Keeping, Sockets},
     names::{Names, system_names},
@@ -258,7 +258,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::upstream::client_config;
+    use crate::upstream::tls::client_config;
 
     fn target(address: &str, timeout: Duration) -> Rc<Target> {
         let connection = Connection::new(&format!("http://{address}")).unwrap();

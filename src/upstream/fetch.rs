@@ -23,7 +23,12 @@ use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
 use super::{
-    Connection, UpstreamBody, UpstreamError, body::BodyBounds, client, connector::Connector, failure, idle::Keeping,
+    body::{BodyBounds, UpstreamBody},
+    client,
+    connection::Connection,
+    connector::Connector,
+    failure::{self, UpstreamError},
+    idle::Keeping,
     request,
 };
 
@@ -140,7 +145,7 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::client_config;
+    use crate::upstream::tls::client_config;
 
     #[track_caller]
     fn check(base_url: &str, link: &str, expected: Option<&str>) {

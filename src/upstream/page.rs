@@ -16,7 +16,12 @@ use rustls::ClientConfig;
 use tokio::time::timeout_at;
 
 use super::{
-    Connection, UpstreamBody, UpstreamError, body::BodyBounds, client, connector::Connector, failure, idle::Keeping,
+    body::{BodyBounds, UpstreamBody},
+    client,
+    connection::Connection,
+    connector::Connector,
+    failure::{self, UpstreamError},
+    idle::Keeping,
     request,
 };
 

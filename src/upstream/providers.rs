@@ -11,7 +11,12 @@ use rustls::ClientConfig;
 use crate::{
     config::{Config, ProviderConfig},
     simulation::Running,
-    upstream::{self, Connection, Redactor, TransportLimits, UpstreamClient},
+    upstream::{
+        self,
+        client::{TransportLimits, UpstreamClient},
+        connection::Connection,
+        redact::Redactor,
+    },
 };
 
 /// Calls a simulated provider gets at a time.

@@ -13,7 +13,7 @@ use pointsman_actors::{
 };
 use serde_json::Value;
 
-use super::{Redactor, UpstreamError, rate_limits::quota, retry_after::retry_after};
+use super::{failure::UpstreamError, rate_limits::quota, redact::Redactor, retry_after::retry_after};
 
 /// Most of a provider's body that a caller is shown.
 const RAW_LIMIT: usize = 2 * 1024;

@@ -13,7 +13,7 @@ use actix_http::{
 use awc::{Client, FrozenClientRequest};
 use bytes::Bytes;
 
-use super::{Connection, ConnectionFault};
+use super::connection::{Connection, ConnectionFault};
 
 /// Who we are.
 pub(super) const AGENT: &str = concat!("pointsman/", env!("CARGO_PKG_VERSION"));

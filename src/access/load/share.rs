@@ -19,7 +19,8 @@ use actix_web::body::{BodySize, BoxBody, MessageBody};
 use bytes::Bytes;
 use pointsman_actors::actors::relay::Account;
 
-use super::{Load, Shed};
+use super::Load;
+use crate::base::load_reading::Shed;
 use crate::{
     base::error::{ApiError, Overload},
     config::{COPIES_OF_A_BODY, LimitsConfig},

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Availability, PreviousError, Problem};
+use super::{PreviousError, Problem, availability::Availability};
 
 #[derive(Serialize)]
 pub(super) struct ErrorBody<'a> {

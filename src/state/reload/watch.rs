@@ -21,8 +21,8 @@ use notify::{
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::ReloadTrigger;
 use crate::state::gateway::Shared;
+use crate::state::reload_status::ReloadTrigger;
 
 /// Links followed on the way to one file; more are a circle.
 const MOST_LINKS: usize = 40;

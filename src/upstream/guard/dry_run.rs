@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use futures_util::task::noop_waker_ref;
 
 use super::{
-    ActixStream, AsyncRead, AsyncWrite, Context, Fault, Guard, Pin, Place, Poll, Rc, ReadBuf, Ready, Wire, io,
+    ActixStream, AsyncRead, AsyncWrite, Context, Guard, Pin, Poll, Rc, ReadBuf, Ready, Wire, fault::Fault, io,
 };
 use crate::upstream::idle::Keeping;
+use crate::upstream::idle::Place;
 
 /// What one exchange came to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Pure and incremental. Only counts; the bytes themselves pass by untouched. Stricter than awc's own decoder
 //! wherever the two could disagree about an end.
 
-use super::Fault;
+use super::fault::Fault;
 
 /// Longest size line of a chunk, extensions included, and longest trailer section.
 const MAX_OVERHEAD: usize = 16 * 1024;

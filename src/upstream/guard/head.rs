@@ -5,7 +5,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Fault, framing::Framing};
+use super::{fault::Fault, framing::Framing};
 
 /// Longest head, interim heads each on their own.
 pub(super) const MAX_HEAD: usize = 64 * 1024;
