@@ -2,6 +2,7 @@
 //! size of files.
 
 #[cfg(test)]
+#[expect(clippy::string_slice, reason = "positions come from searches in the same text")]
 mod tidy {
     use std::{
         collections::{BTreeMap, BTreeSet},
@@ -259,7 +260,7 @@ mod tidy {
                 .into_iter()
                 .find(|word| head.ends_with(word))
                 .map_or_else(|| head.rsplit("use").next().unwrap_or_default().to_owned(), str::to_owned);
-            let read = expand(&rest[at + 2..], &[head], &mut found);
+            let read = expand(&rest[at + 2..], std::slice::from_ref(&head), &mut found);
             rest = &rest[at + 2 + read..];
         }
         found
@@ -276,7 +277,7 @@ mod tidy {
             return at + 2.min(text.len());
         }
         let word: String = text.chars().take_while(|c| is_word(*c)).collect();
-        let path = [prefix, &[word.clone()]].concat();
+        let path = [prefix, std::slice::from_ref(&word)].concat();
         let after = &text[word.len()..];
         match after.strip_prefix("::") {
             Some(deeper) if !word.is_empty() => word.len() + 2 + expand(deeper, &path, found),
