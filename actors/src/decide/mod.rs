@@ -32,6 +32,7 @@ pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 
 pub use reference_scores::reference_scores;
 
+pub use plan::SAME_PROVIDER;
 pub use score::{score_unit, term_names};
 
 pub use preferences::place_and_grade;
@@ -134,7 +135,7 @@ fn order<'r, 'a>(
 ) -> Ranking<'r, 'a> {
     // Without fallbacks all but the choice are excluded, in their order.
     let begun = by_score && extent == RecordScope::Best && case.query.routing.provider.allow_fallbacks;
-    let begun = begun.then(|| Ranking::begun(rows, attempts, case.catalog.providers.len())).flatten();
+    let begun = begun.then(|| Ranking::begun(rows, attempts)).flatten();
     begun.unwrap_or_else(|| Ranking::whole(rows, by_score, attempts))
 }
 

@@ -1,10 +1,12 @@
-//! In which order candidates are tried.
+//! The order in which candidates are tried.
 //!
-//! First the request that probes, if any; then by target unless models compete, by the caller's wishes, by score.
-//! Ties fall to the lower failure probability, then the lower cost, then the fewer requests in flight, then the id, so
-//! that the order of the input never matters. Of the attempts that a request may take, later ones prefer providers that
-//! were not tried yet. The second goes to that one of the best eight whose score is least once its risk to fail is added,
-//! and the last of three or more to the one with the least risk: what nobody asked for long counts as riskier.
+//! The probe of a half-open breaker first; then by target unless models compete, by the caller's preferences, by score.
+//! Ties fall to the lower failure probability, then the lower cost, then fewer requests in flight, then the id, so that
+//! the order of the input never matters.
+//!
+//! One rule chooses every later attempt: of the best eight, the candidate with the least expected loss,
+//! `score × (1 + k × failure probability) × (2 at a provider that was tried already)`. `k` says how many times its score a failure of that attempt costs: more for the last attempt, whose
+//! failure the caller sees. Both factors have a bound, so that neither diversity nor caution pays any price.
 
 use std::cmp::Ordering;
 
@@ -17,13 +19,13 @@ use crate::domain::EndpointId;
 
 /// Scores this close, relatively, are equal.
 const TIE: f64 = 1e-9;
-/// Failure probability that silence adds in the end: what nobody asked for long may be down without anybody knowing ...
-const UNHEARD: f64 = 0.05;
-/// ... and the seconds of silence that add half of it.
-const HALF_HEARD: f64 = 60.0;
-/// How many times its score a second attempt that is sure to fail would cost more than one that is sure to answer. Its score
-/// holds what a failure costs who may still ask two others; by then there is one.
-const SECOND_RISK: f64 = 10.0;
+/// How many times its score the failure of a later attempt costs while another attempt is left ...
+const LATER_RISK: f64 = 10.0;
+/// ... and when none is: the caller sees that failure.
+const LAST_RISK: f64 = 40.0;
+/// How many times worse an attempt scores at a provider that was tried already: what made the first attempt fail may be
+/// the provider's. More would pay any price for diversity.
+pub const SAME_PROVIDER: f64 = 2.0;
 
 /// The best ones, of which records keep the figures; more if more of them may be tried. Who is tried follows from them and
 /// the best at other providers alone.
@@ -52,8 +54,6 @@ pub(crate) trait Ranked {
     /// What it is ordered by within its class: its score, or past a shut gate the moment that opens. Never negative.
     fn rank(&self) -> f64;
     fn failure(&self) -> f64;
-    /// Seconds since its last answer; infinite before the first.
-    fn silence(&self) -> f64;
     fn cost(&self) -> f64;
     fn in_flight(&self) -> u32;
     fn endpoint(&self) -> EndpointId;
@@ -74,10 +74,6 @@ impl Ranked for PoolCandidate<'_> {
 
     fn failure(&self) -> f64 {
         self.forecast.calm.failure
-    }
-
-    fn silence(&self) -> f64 {
-        self.stats.estimates.age
     }
 
     fn cost(&self) -> f64 {
@@ -135,13 +131,16 @@ pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     place(order, attempts);
 }
 
-/// What goes beyond rank where no probe is: other providers before the same again, and the less risk the fewer attempts are
-/// left.
+/// Chooses every attempt after the first among the best candidates: the one with the least expected loss.
 pub(crate) fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
     let attempts = attempts as usize;
-    spread(order, attempts);
-    back_up(order, attempts);
-    secure(order, attempts);
+    let near = near(order, attempts);
+    for position in 1..attempts.min(near.len()) {
+        let risk_weight = if position + 1 < attempts { LATER_RISK } else { LAST_RISK };
+        let Some((tried, open)) = near.split_at_mut_checked(position) else { return };
+        let next = least_loss(tried, open, risk_weight);
+        move_to_front(open, next);
+    }
 }
 
 /// The best row of the best class; ties settled as in the plan. `scored` gives rows with their scores.
@@ -191,63 +190,28 @@ fn move_to_front<T>(order: &mut [T], place: Option<usize>) {
     }
 }
 
-/// How likely it fails, as far as can be told of an endpoint that was silent for so long, or for ever.
-fn risk<R: Ranked>(row: &R) -> f64 {
-    row.failure() + UNHEARD / (1.0 + HALF_HEARD / row.silence())
-}
-
-/// Makes the second attempt the one whose rank is least once its risk counts.
-fn back_up<R: Ranked>(order: &mut [&R], attempts: usize) {
-    let near = near(order, attempts);
-    let Some((tried, open)) = near.split_at_mut_checked(1).filter(|_| attempts > 1) else { return };
-    let second = least(tried, open, |row| row.rank(), |row| row.rank() * (1.0 + SECOND_RISK * risk(row)));
-    if second.is_some_and(|second| second > 0) {
-        move_to_front(open, second);
-        // Whoever comes after it may be at its provider.
-        spread(near, attempts);
-    }
-}
-
-/// Makes the last of three or more attempts the one that is least likely to fail: what it misses, the caller sees.
-fn secure<R: Ranked>(order: &mut [&R], attempts: usize) {
-    let Some(last) = attempts.checked_sub(1).filter(|last| *last >= 2) else { return };
-    let Some((tried, open)) = near(order, attempts).split_at_mut_checked(last) else { return };
-    let safest = least(tried, open, |row| row.failure(), risk);
-    move_to_front(open, safest);
-}
-
 /// The best ones.
 fn near<'o, 'r, R: Ranked>(order: &'o mut [&'r R], attempts: usize) -> &'o mut [&'r R] {
     let near = best_ones(attempts).min(order.len());
     order.get_mut(..near).unwrap_or_default()
 }
 
-/// The place of whom of `open` it costs least to try next: of the class of the first of them, and at a provider not tried
-/// yet where that one is at one. It costs `bound` at least, which is quicker to tell.
-fn least<R: Ranked>(tried: &[&R], open: &[&R], bound: impl Fn(&R) -> f64, cost: impl Fn(&R) -> f64) -> Option<usize> {
+/// The position in `open` of the candidate whose expected loss is least after these were tried. It is of the class of the
+/// first of them; `None` where that is a probe or past a shut gate, whose order is settled.
+fn least_loss<R: Ranked>(tried: &[&R], open: &[&R], risk_weight: f64) -> Option<usize> {
     let next = open.first().filter(|next| next.is_candidate())?;
-    let is_fresh = |row: &R| tried.iter().all(|before| before.provider() != row.provider());
-    let needs_fresh = is_fresh(next);
-    let (mut place, mut least) = (None, f64::INFINITY);
+    let same_provider = |row: &R| tried.iter().any(|before| before.provider() == row.provider());
+    let mut least: Option<(usize, f64)> = None;
     for (at, row) in open.iter().enumerate().take_while(|(_, row)| row.class() == next.class()) {
-        if bound(row) >= least {
+        // No factor is below 1, so the rank alone tells that many cannot be the least.
+        if !row.is_candidate() || least.is_some_and(|(_, loss)| row.rank() >= loss) {
             continue;
         }
-        let cost = cost(row);
-        if cost < least && row.is_candidate() && (!needs_fresh || is_fresh(row)) {
-            (place, least) = (Some(at), cost);
+        let diversity = if same_provider(row) { SAME_PROVIDER } else { 1.0 };
+        let loss = row.rank() * (1.0 + risk_weight * row.failure()) * diversity;
+        if least.is_none_or(|(_, known)| loss < known) {
+            least = Some((at, loss));
         }
     }
-    place
-}
-
-/// Fills the attempts after the first with providers not tried yet, as long as their class has one.
-fn spread<R: Ranked>(order: &mut [&R], attempts: usize) {
-    for place in 1..attempts.min(order.len()) {
-        let Some((tried, open)) = order.split_at_mut_checked(place) else { return };
-        let Some(class) = open.first().map(|next| next.class()) else { return };
-        let is_fresh = |next: &&R| tried.iter().all(|before| before.provider() != next.provider());
-        let fresh = open.iter().take_while(|next| next.class() == class).position(is_fresh);
-        move_to_front(open, fresh);
-    }
+    least.map(|(at, _)| at)
 }

@@ -49,9 +49,9 @@ impl<'r, 'a> Ranking<'r, 'a> {
         Ranking { rows, first, behind: Vec::new(), bound: OUT }
     }
 
-    /// The same of rows that nothing but their scores orders, as far as it takes to tell who is tried, at so many providers;
+    /// The same of rows that nothing but their scores orders, as far as it takes to tell who is tried;
     /// if it can be told from that.
-    pub(crate) fn begun(rows: &'r [PoolCandidate<'a>], attempts: u32, providers: usize) -> Option<Ranking<'r, 'a>> {
+    pub(crate) fn begun(rows: &'r [PoolCandidate<'a>], attempts: u32) -> Option<Ranking<'r, 'a>> {
         if !can_be_keyed(rows) {
             return None;
         }
@@ -62,7 +62,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
         keys.sort_unstable();
         let is_apart = are_apart(&keys) && keys.last().is_some_and(|last| bound - last > APART);
         let mut first = rows_of(rows, &keys);
-        if !is_apart || first.len() < enough || !has_providers(&first, providers.min(attempts as usize)) {
+        if !is_apart || first.len() < enough {
             return None;
         }
         place(&mut first, attempts);
@@ -176,12 +176,4 @@ fn row<'r, 'a>(rows: &'r [PoolCandidate<'a>], key: u64) -> Option<&'r PoolCandid
 /// Whether no two of these sorted keys may tie.
 fn are_apart(keys: &[u64]) -> bool {
     keys.iter().zip(keys.iter().skip(1)).all(|(key, next)| next - key > APART)
-}
-
-/// Whether these are at so many providers at least.
-fn has_providers(order: &[&PoolCandidate<'_>], least: usize) -> bool {
-    let is_new = |(before, row): &(usize, &&PoolCandidate<'_>)| {
-        order.iter().take(*before).all(|before| before.provider() != row.provider())
-    };
-    order.iter().enumerate().filter(is_new).take(least).count() == least
 }

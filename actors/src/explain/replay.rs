@@ -193,10 +193,6 @@ impl Ranked for Remade<'_> {
         self.figures.failure
     }
 
-    fn silence(&self) -> f64 {
-        self.candidate.inputs.age
-    }
-
     fn cost(&self) -> f64 {
         self.candidate.inputs.cost
     }

@@ -138,7 +138,7 @@ impl Walk {
         let (policy, streamed) = (&self.routed.policy, self.measure.streamed);
         let never = !self.may_race || (streamed && !self.may_hedge);
         let candidate = self.routed.decision.at(position);
-        let may = |_: &&Candidate| !never && self.rivals(position).next().is_some();
+        let may = |_: &&Candidate| !never && !self.rivals(position).is_empty();
         let Some(candidate) = candidate.filter(may) else { return [None, None] };
         let left = self.deadline.saturating_duration_since(Instant::now());
         let may_hedge = self.may_hedge && self.attempts < self.routed.decision.max_attempts;

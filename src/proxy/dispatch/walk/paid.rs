@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use pointsman_actors::domain::{AttemptReason, Candidate};
+use pointsman_actors::{
+    decide,
+    domain::{AttemptReason, Candidate},
+};
 
 use super::{Late, Walk};
 use crate::{base::events::BudgetSpent, proxy::dispatch::attempt::Attempt};
@@ -24,7 +27,7 @@ impl Walk {
     /// somebody else would answer.
     pub(super) fn last_resort(&mut self) -> Option<Attempt> {
         let may = (self.routed.decision.max_attempts..self.most_attempts()).contains(&self.attempts);
-        if !may || Instant::now() >= self.deadline || self.spares().next().is_none() {
+        if !may || Instant::now() >= self.deadline || self.spares().is_empty() {
             return None;
         }
         let attempt = self.paid(BudgetSpent::LastResort, AttemptReason::LastResort, self.spares())?;
@@ -41,12 +44,7 @@ impl Walk {
     }
 
     /// An attempt at the first of these that has a free place, for a token.
-    fn paid(
-        &self,
-        budget: BudgetSpent,
-        reason: AttemptReason,
-        mut positions: impl Iterator<Item = usize>,
-    ) -> Option<Attempt> {
+    fn paid(&self, budget: BudgetSpent, reason: AttemptReason, positions: Vec<usize>) -> Option<Attempt> {
         let budgets = &self.worker.shared.budgets;
         let tokens = match budget {
             BudgetSpent::Hedge => &budgets.hedge,
@@ -57,7 +55,7 @@ impl Walk {
             budget.emit(&self.worker.shared.metrics);
             return None;
         }
-        let started = positions.find_map(|position| {
+        let started = positions.into_iter().find_map(|position| {
             let place = match self.permits(self.routed.decision.at(position)?) {
                 Some(permits) => Some(permits.places.take_now()?),
                 None => None,
@@ -77,42 +75,47 @@ impl Walk {
         Some(attempt)
     }
 
-    /// Who may race the attempt at `position`, in order: what is left of the plan for the same target and free to
-    /// all, other providers first.
-    pub(super) fn rivals(&self, position: usize) -> impl Iterator<Item = usize> {
+    /// Positions that may race the attempt at `position`, in order: the rest of the plan for the same target that passes
+    /// without a probe and no shut gate.
+    pub(super) fn rivals(&self, position: usize) -> Vec<usize> {
         let candidates = &self.routed.decision.candidates;
         let late = candidates.get(position);
-        let is_calm = move |at: usize, rival: &Candidate| {
+        let may = |at: usize, rival: &Candidate| {
             let ranks_with_it = at < candidates.len() && late.is_some_and(|late| late.group == rival.group);
             ranks_with_it && !rival.probe && !rival.panic
         };
-        let is_elsewhere =
-            move |rival: &Candidate| late.and_then(|late| self.provider(late.index)) != self.provider(rival.index);
-        self.left(is_calm, is_elsewhere)
+        let tried = |rival: &Candidate| late.is_some_and(|late| self.is_same_provider(late.index, rival));
+        self.left(may, tried)
     }
 
-    /// Who may be a last resort, in order: what is left of the plan and not behind an open circuit, providers that did not
-    /// fail this request first.
-    fn spares(&self) -> impl Iterator<Item = usize> {
-        let is_open = |_: usize, spare: &Candidate| !spare.is_past_open_circuit();
-        let is_elsewhere = |spare: &Candidate| {
-            let provider = self.provider(spare.index);
-            self.failures.iter().all(|failed| self.provider(failed.endpoint) != provider)
-        };
-        self.left(is_open, is_elsewhere)
+    /// Positions that may be a last resort, in order: the rest of the plan that is not behind an open circuit.
+    fn spares(&self) -> Vec<usize> {
+        let may = |_: usize, spare: &Candidate| !spare.is_past_open_circuit();
+        let tried =
+            |spare: &Candidate| self.failures.iter().any(|failed| self.is_same_provider(failed.endpoint, spare));
+        self.left(may, tried)
     }
 
-    /// The positions of whom is left of the plan and may serve: first those who are elsewhere.
-    fn left(
-        &self,
-        may: impl Fn(usize, &Candidate) -> bool + Copy,
-        is_elsewhere: impl Fn(&Candidate) -> bool + Copy,
-    ) -> impl Iterator<Item = usize> {
-        let open = move |(at, candidate): &(usize, &Candidate)| {
-            !self.taken.contains(at) && self.has_room(candidate) && may(*at, candidate)
-        };
-        let left = move || self.routed.decision.plan().enumerate().skip(self.position).filter(open);
-        let of = move |elsewhere: bool| left().filter(move |(_, candidate)| is_elsewhere(candidate) == elsewhere);
-        of(true).chain(of(false)).map(|(at, _)| at)
+    fn is_same_provider(&self, endpoint: u32, other: &Candidate) -> bool {
+        self.provider(endpoint) == self.provider(other.index)
+    }
+
+    /// Positions of the rest of the plan that may serve, the least score first within target and preferences. A provider
+    /// that was tried already makes a score worse by the factor that the plan itself uses. Endpoints of the reserve come
+    /// last, in their order.
+    fn left(&self, may: impl Fn(usize, &Candidate) -> bool, tried: impl Fn(&Candidate) -> bool) -> Vec<usize> {
+        let decision = &self.routed.decision;
+        let in_plan = decision.plan().enumerate().skip(self.position);
+        let open = in_plan
+            .filter(|(at, candidate)| !self.taken.contains(at) && self.has_room(candidate) && may(*at, candidate));
+        let weighed = open.map(|(at, candidate)| {
+            let reserve = at >= decision.candidates.len();
+            let factor = if tried(candidate) { decide::SAME_PROVIDER } else { 1.0 };
+            let loss = if reserve { 0.0 } else { candidate.score * factor };
+            (at, (reserve, candidate.group, candidate.inputs.tier), loss)
+        });
+        let mut left: Vec<_> = weighed.collect();
+        left.sort_by(|(_, class, loss), (_, other_class, other)| class.cmp(other_class).then(loss.total_cmp(other)));
+        left.into_iter().map(|(at, _, _)| at).collect()
     }
 }
