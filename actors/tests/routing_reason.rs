@@ -32,7 +32,7 @@ fn check_with(
     ask(&mut query);
     let decision = decide(&world.snapshot, &world.live, &query, NOW, Some(seed)).expect("a decision");
     let told = reason_sentence(&decision, world.catalog(), &attempts::attempts(&world, &decision, attempts));
-    sentence.assert_eq(&format!("{}\n", told.replace("; ", ";\n")));
+    sentence.assert_eq(&format!("{}\n", told.replace("; ", ";\n").replace(". ", ".\n")));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn check_attempts(world: &str, told: Expect, attempts: &[&str]) {
     let decision = world.decide(&world.query(Fastest, "")).expect("a decision");
     let of = |line: &&str| {
         let told = reason_sentence(&decision, world.catalog(), &attempts::attempts(&world, &decision, line));
-        let (_, end) = told.split_once("; explored: no").expect("an end");
+        let (_, end) = told.split_once("; 5 candidates.").expect("an end");
         format!("{line:40} {end}\n")
     };
     told.assert_eq(&attempts.iter().map(of).collect::<String>());
@@ -221,7 +221,10 @@ fn within_one_model_a_provider_is_name_enough() {
     let world = World::of("acme/a@x 90ms | acme/a@y 100ms");
     let decision = world.decide(&world.query(Fastest, "acme/a")).expect("a decision");
     let told = reason_sentence(&decision, world.catalog(), &attempts::attempts(&world, &decision, "500, ok"));
-    assert!(told.ends_with("; attempts: 2. The choice failed (500), y answered as fallback."), "{told}");
+    assert!(
+        told.ends_with("; 2 candidates. 2 attempts: the chosen endpoint failed (500), y answered as fallback."),
+        "{told}"
+    );
 }
 
 #[test]

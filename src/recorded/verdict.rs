@@ -122,9 +122,9 @@ impl Differing {
 
 fn lost(lost: &MissingInput) -> String {
     match lost {
-        MissingInput::Candidates => "the record holds no candidate".to_owned(),
+        MissingInput::Candidates => "the record holds no candidates".to_owned(),
         MissingInput::Policy { recorded, given } => {
-            format!("it was made under policy {recorded}, and only policy {given} is at hand")
+            format!("the decision used policy {recorded}, but only policy {given} is available")
         }
     }
 }

@@ -100,7 +100,7 @@ async fn an_explanation_says_why_it_was_not_somebody() {
     let chosen = explain("crow").await;
     assert_eq!(chosen["verdict"], "chosen");
     assert_eq!(chosen["tried"], json!([{"n": 1, "status": 500, "error_type": "server"}]));
-    let fate = "crow/cheap on Crow was the choice: it failed (500); acme/small on Acme answered as fallback.";
+    let fate = "crow/cheap on Crow was the choice, but it failed (500); acme/small on Acme answered as fallback.";
     assert_eq!(chosen["sentence"], fate);
     let lost = explain("bolt").await;
     assert_eq!((&lost["verdict"], &lost["rank"]), (&json!("lost"), &json!(3)));
@@ -158,13 +158,17 @@ async fn where_nothing_is_left_the_nearest_relaxation_is_named() {
     assert_eq!(nearest["without"][0]["field"], "max_price");
     assert_eq!(
         nearest["sentence"],
-        "crow/cheap on Crow would be left without max_price (prompt price $0.0000001 above $0)."
+        "crow/cheap on Crow can serve the request after one change: raise max_price or max_cost (max_price: prompt price \
+         $0.0000001 above $0)."
     );
     let body = preview(&gateway, &request).await;
     assert_eq!((&body["nearest_relaxation"], &body["candidates"]), (nearest, &json!([])));
     let what_if = json!({"endpoints": [{"model": "crow/cheap", "price": {"factor": 0}}]});
     let imagined = preview(&gateway, &and(request, json!({"what_if": what_if}))).await["what_if"].take();
-    assert_eq!(imagined["sentence"], "The choice would be crow/cheap on Crow, where now nothing is left.");
+    assert_eq!(
+        imagined["sentence"],
+        "The choice would be crow/cheap on Crow; without the change no endpoint can serve the request."
+    );
 }
 
 #[actix_web::test]

@@ -1,16 +1,16 @@
-//! The answer to "why not X?" in words.
+//! The text of an answer to "why not X?".
 
 use std::fmt::Write;
 
 use super::{Margin, Verdict, WhyNot};
-use crate::domain::Catalog;
+use crate::domain::{Catalog, ScoreUnit};
 use crate::explain::{
     counterfactual::{Counterfactual, Figure},
-    figures::{dollars, figure, full_name, percent, seconds, significant},
+    formatting::{dollars, full_name, percent, score_text, seconds, significant},
 };
 
-/// Changes named in the sentence.
-const NAMED: usize = 2;
+/// Maximum number of changes in the sentence.
+const MAX_CHANGES: usize = 2;
 
 /// One or two sentences.
 pub(crate) fn sentence(answer: &WhyNot, catalog: &Catalog) -> String {
@@ -18,18 +18,18 @@ pub(crate) fn sentence(answer: &WhyNot, catalog: &Catalog) -> String {
     let who = answer.about.map(name).unwrap_or_default();
     match answer.verdict {
         Verdict::Unknown if answer.reason == "alias" => {
-            format!("'{}' is no endpoint: {}.", answer.asked, answer.detail)
+            format!("'{}' is not an endpoint: {}.", answer.asked, answer.detail)
         }
         Verdict::Unknown => unknown(answer),
-        Verdict::NotInPool => format!("{who} did not take part: {}.", answer.detail),
+        Verdict::NotInPool => format!("{who} was not considered: {}.", answer.detail),
         Verdict::Chosen => match &answer.fate {
-            Some(fate) => format!("{who} was the choice: it {fate}."),
+            Some(fate) => format!("{who} was the choice, but it {fate}."),
             None => format!("{who} is the choice."),
         },
         Verdict::Refused => refused(answer, &who),
         Verdict::Lost => match &answer.margin {
             Some(margin) => lost(answer, &who, margin, &name(margin.to)),
-            None => format!("{who} was not chosen: {}.{}", answer.detail, enough(answer).unwrap_or_default()),
+            None => format!("{who} was not chosen: {}.{}", answer.detail, winning_changes(answer).unwrap_or_default()),
         },
     }
 }
@@ -46,37 +46,49 @@ fn refused(answer: &WhyNot, who: &str) -> String {
     let mut text = format!("{who} was refused: {} ({}).", answer.reason, answer.detail);
     if let Some(wait) = answer.opens_in {
         // Writing to a `String` cannot fail.
-        let _ = write!(text, " Its gate would have to be open, and opens in {:.1} s.", wait.as_secs_f64());
+        let _ = write!(text, " It is available again in {:.1} s.", wait.as_secs_f64());
     }
     text
 }
 
 fn lost(answer: &WhyNot, who: &str, margin: &Margin, winner: &str) -> String {
     if answer.reason == "tie" {
-        return format!("{who} scored the same as {winner}: {}. Any better figure would make it win.", answer.detail);
+        return format!(
+            "{who} has the same score as {winner}: {}. Any better figure would make it win.",
+            answer.detail
+        );
     }
-    let most = margin.most.map_or(String::new(), |(term, _)| format!(", most of it in {term}"));
-    let enough = enough(answer).unwrap_or_else(|| " No change of a single figure would be enough.".to_owned());
-    format!("{who} lost to {winner} by {}{most}.{enough}", behind(margin))
+    let largest = margin.most.map_or(String::new(), |(term, _)| format!(", mostly in {term}"));
+    let changes =
+        winning_changes(answer).unwrap_or_else(|| " No change of a single figure would make it win.".to_owned());
+    format!("{who} lost to {winner} by {}{largest}.{changes}", behind(margin))
 }
 
-/// A sentence about what would be enough, if anything is known to be.
-fn enough(answer: &WhyNot) -> Option<String> {
-    let changes: Vec<String> = answer.would_win_if.iter().take(NAMED).map(change).collect();
+/// The sentence with the changes that would win; `None` without any.
+fn winning_changes(answer: &WhyNot) -> Option<String> {
+    let changes: Vec<String> = answer.would_win_if.iter().take(MAX_CHANGES).map(change).collect();
     (!changes.is_empty()).then(|| format!(" It would win with {}, everything else equal.", changes.join(", or with ")))
 }
 
 fn behind(margin: &Margin) -> String {
-    let relative = if margin.relative.is_finite() { format!(" (+{})", share(margin.relative)) } else { String::new() };
-    format!("{}{relative}", figure(margin.difference, margin.unit))
+    let relative =
+        if margin.relative.is_finite() { format!(" (+{})", percent_of(margin.relative)) } else { String::new() };
+    let difference = match margin.unit {
+        ScoreUnit::Probability => format!("{} percentage points", significant(100.0 * margin.difference, 3)),
+        ScoreUnit::None => format!("{} times the median endpoint", significant(margin.difference, 3)),
+        ScoreUnit::Seconds | ScoreUnit::Usd => score_text(margin.difference, margin.unit),
+    };
+    format!("{difference}{relative}")
 }
 
 fn change(change: &Counterfactual) -> String {
     let Counterfactual { figure, from, to } = *change;
     let by = if change.relative().is_finite() { format!(" ({})", signed(change.relative())) } else { String::new() };
     match figure {
-        Figure::Price => format!("prices that make it {} instead of {}{by}", dollars(to), dollars(from)),
-        Figure::FirstToken => format!("a first token after {} instead of {}{by}", fine(to), fine(from)),
+        Figure::Price => format!("prices that lower its cost from {} to {}{by}", dollars(from), dollars(to)),
+        Figure::FirstToken => {
+            format!("a first token after {} instead of {}{by}", precise_seconds(to), precise_seconds(from))
+        }
         Figure::TokensPerSecond => {
             format!("{} instead of {} tokens per second{by}", significant(to, 3), significant(from, 3))
         }
@@ -89,16 +101,16 @@ fn change(change: &Counterfactual) -> String {
     }
 }
 
-/// Seconds with one digit more than elsewhere: the difference is what matters here.
-fn fine(value: f64) -> String {
+/// Seconds with three digits instead of two, since the difference matters here.
+fn precise_seconds(value: f64) -> String {
     if value == 0.0 { seconds(value) } else { format!("{} s", significant(value, 3)) }
 }
 
 fn signed(relative: f64) -> String {
-    format!("{}{}", if relative < 0.0 { "−" } else { "+" }, share(relative.abs()))
+    format!("{}{}", if relative < 0.0 { "−" } else { "+" }, percent_of(relative.abs()))
 }
 
-/// A share in per cent, with as many digits as say something.
-fn share(relative: f64) -> String {
+/// A ratio in per cent with two digits.
+fn percent_of(relative: f64) -> String {
     format!("{} %", significant(100.0 * relative, 2))
 }
