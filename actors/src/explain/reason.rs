@@ -74,7 +74,7 @@ fn write_baselines(text: &mut String, decision: &Decision, choice: &Candidate) -
     let share = |weight: f64| percent(weight / (weights.latency + weights.cost));
     write!(
         text,
-        "; score: {} time ÷ median {}, {} cost ÷ median {}",
+        "; score: {} time ÷ median {} + {} cost ÷ median {}, failures included",
         share(weights.latency),
         seconds(typical_time),
         share(weights.cost),

@@ -42,7 +42,7 @@ pub(crate) fn why_chosen(decision: &Decision, names: Names<'_>, choice: &Candida
     let score = if only { "it is the only candidate".to_owned() } else { score_text_of(names, choice, next) };
     let reason = match passed {
         Some(_) if by_order && next.is_some() => {
-            format!("provider.order lists its provider first, and of the endpoints there {score}")
+            format!("provider.order lists its provider first, and among the endpoints there {score}")
         }
         Some(_) if by_order => "provider.order lists its provider first".to_owned(),
         Some(_) => preference_reason(decision, choice, next.map(|_| score)),
@@ -82,8 +82,8 @@ fn probe_text(names: Names<'_>, next: Option<&Candidate>) -> String {
 fn exploration_text(names: Names<'_>, choice: &Candidate, next: Option<&Candidate>) -> String {
     let next = next.map_or(String::new(), |next| format!(", next best {}", next_text(names, choice, next)));
     format!(
-        "Chosen to explore: a random variation of uncertain estimates ranked it first ({}{next}), the estimates alone \
-         prefer another endpoint; exploring finds out whether a rarely used endpoint has become better",
+        "Chosen to explore: a random variation of uncertain estimates ranks it first: {}{next}; without the variation \
+         another endpoint would be chosen; exploring finds out whether a rarely used endpoint has become better",
         score_with_unit(choice)
     )
 }
@@ -94,7 +94,7 @@ fn with_model_order(decision: &Decision, choice: &Candidate, reason: String) -> 
     if choice.group > 0 {
         format!("no model listed before it in the request has an available endpoint, and {reason}")
     } else if recorded(decision).any(is_better_and_later) {
-        format!("its model is listed first in the request, and of the endpoints of that model {reason}")
+        format!("its model is listed first in the request, and among the endpoints of that model {reason}")
     } else {
         reason
     }
@@ -105,7 +105,7 @@ fn preference_reason(decision: &Decision, choice: &Candidate, score: Option<Stri
     let preferences = preference_text(decision);
     let (_, grade) = place_and_grade(choice.inputs.tier);
     match (grade, score) {
-        (0, Some(score)) => format!("of the endpoints expected to keep {preferences} {score}"),
+        (0, Some(score)) => format!("among the endpoints expected to keep {preferences}, {score}"),
         (0, None) => format!("it is the only endpoint expected to keep {preferences}"),
         (_, _) => format!("no endpoint is expected to keep {preferences} and it comes nearest"),
     }

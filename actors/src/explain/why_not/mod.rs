@@ -58,7 +58,7 @@ pub struct WhyNot {
     /// Names similar to an unknown one.
     pub suggestions: Vec<String>,
     /// How the attempt at the choice and the attempts after it ended, if the choice did not answer.
-    pub fate: Option<String>,
+    pub outcome: Option<String>,
     /// The answer in one or two sentences.
     pub sentence: String,
 }
@@ -147,8 +147,8 @@ pub fn why_not_after(
 ) -> WhyNot {
     let answer = why_not(asked, decision, policy, catalog);
     let choice = answer.about.filter(|_| answer.verdict == Verdict::Chosen);
-    let fate = choice.and_then(|(index, _)| AttemptSummary::of(attempts, index, full_name_of)?.of_choice());
-    let answer = WhyNot { fate, ..answer };
+    let outcome = choice.and_then(|(index, _)| AttemptSummary::of(attempts, index, full_name_of)?.of_choice());
+    let answer = WhyNot { outcome, ..answer };
     WhyNot { sentence: sentence(&answer, catalog), ..answer }
 }
 
@@ -182,7 +182,7 @@ impl WhyNot {
             margin: None,
             would_win_if: Vec::new(),
             suggestions: Vec::new(),
-            fate: None,
+            outcome: None,
             sentence: String::new(),
         }
     }

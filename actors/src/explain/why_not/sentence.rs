@@ -14,22 +14,22 @@ const MAX_CHANGES: usize = 2;
 
 /// One or two sentences.
 pub(crate) fn sentence(answer: &WhyNot, catalog: &Catalog) -> String {
-    let name = |(index, id)| full_name(catalog, index, id);
-    let who = answer.about.map(name).unwrap_or_default();
+    let name_of = |(index, id)| full_name(catalog, index, id);
+    let name = answer.about.map(name_of).unwrap_or_default();
     match answer.verdict {
         Verdict::Unknown if answer.reason == "alias" => {
             format!("'{}' is not an endpoint: {}.", answer.asked, answer.detail)
         }
         Verdict::Unknown => unknown(answer),
-        Verdict::NotInPool => format!("{who} was not considered: {}.", answer.detail),
-        Verdict::Chosen => match &answer.fate {
-            Some(fate) => format!("{who} was the choice, but it {fate}."),
-            None => format!("{who} is the choice."),
+        Verdict::NotInPool => format!("{name} was not considered: {}.", answer.detail),
+        Verdict::Chosen => match &answer.outcome {
+            Some(outcome) => format!("{name} was the choice, but it {outcome}."),
+            None => format!("{name} is the choice."),
         },
-        Verdict::Refused => refused(answer, &who),
+        Verdict::Refused => refused(answer, &name),
         Verdict::Lost => match &answer.margin {
-            Some(margin) => lost(answer, &who, margin, &name(margin.to)),
-            None => format!("{who} was not chosen: {}.{}", answer.detail, winning_changes(answer).unwrap_or_default()),
+            Some(margin) => lost(answer, &name, margin, &name_of(margin.to)),
+            None => format!("{name} was not chosen: {}.{}", answer.detail, winning_changes(answer).unwrap_or_default()),
         },
     }
 }
@@ -42,26 +42,41 @@ fn unknown(answer: &WhyNot) -> String {
     format!("Neither a model nor a provider is called '{}'.{similar}", answer.asked)
 }
 
-fn refused(answer: &WhyNot, who: &str) -> String {
-    let mut text = format!("{who} was refused: {} ({}).", answer.reason, answer.detail);
+fn refused(answer: &WhyNot, name: &str) -> String {
+    let mut text = format!("{name} was refused: {} ({}).", answer.reason, answer.detail);
     if let Some(wait) = answer.opens_in {
         // Writing to a `String` cannot fail.
-        let _ = write!(text, " It is available again in {:.1} s.", wait.as_secs_f64());
+        let _ = write!(text, " It can serve again in {:.1} s at the earliest.", wait.as_secs_f64());
     }
     text
 }
 
-fn lost(answer: &WhyNot, who: &str, margin: &Margin, winner: &str) -> String {
+fn lost(answer: &WhyNot, name: &str, margin: &Margin, winner: &str) -> String {
     if answer.reason == "tie" {
         return format!(
-            "{who} has the same score as {winner}: {}. Any better figure would make it win.",
+            "{name} has the same score as {winner}: {}. Any better figure would make it win.",
             answer.detail
         );
     }
-    let largest = margin.most.map_or(String::new(), |(term, _)| format!(", mostly in {term}"));
+    let largest = margin.most.map_or(String::new(), |(term, _)| format!(", mostly in {}", term_text(term)));
     let changes =
         winning_changes(answer).unwrap_or_else(|| " No change of a single figure would make it win.".to_owned());
-    format!("{who} lost to {winner} by {}{largest}.{changes}", behind(margin))
+    format!("{name} lost to {winner} by {}{largest}.{changes}", behind(margin))
+}
+
+/// A score term in words.
+fn term_text(term: &'static str) -> &'static str {
+    match term {
+        "first_token" => "time to first token",
+        "generation" => "generation time",
+        "queueing" => "queueing delay",
+        "expected_cost" => "cost",
+        "failure" => "failures",
+        "failure_time" => "time lost by failures",
+        "failure_cost" => "cost of failures",
+        "slow" => "slow answers",
+        other => other,
+    }
 }
 
 /// The sentence with the changes that would win; `None` without any.
