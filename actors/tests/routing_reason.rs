@@ -101,7 +101,7 @@ fn balanced_names_the_medians_it_was_weighed_against() {
         (0, "ok"),
         expect![[r#"
             balanced: bolt/b on bolt.
-            Chosen because it has the best balance of time and cost: 0.791 times the median endpoint, next best core/c on core 1 (+27 %).
+            Chosen because it has the best balance of time and cost: 0.791 times the median time and cost, next best core/c on core 1 times (+27 %).
             Predicted time 1.4 s (first token 0.4 s + 100 tokens at 100 tok/s), cost $0.0012, failure probability 0.14 %;
             score: 50 % time ÷ median 1.3 s + 50 % cost ÷ median $0.0024, failures included;
             3 candidates.

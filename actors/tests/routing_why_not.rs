@@ -78,7 +78,7 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "bolt/b",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 9.85 percentage points (+129 %), mostly in slow answers. It would win with 136 instead of 100 tokens per second (+36 %), everything else equal.
+            bolt/b on bolt lost to acme/a on acme by 9.85 percentage points of risk (+129 %), mostly in slow answers. It would win with 136 instead of 100 tokens per second (+36 %), everything else equal.
               tokens_per_second 99.99999999999996 -> 136.4 (+36.4 %)
         "#]],
     );
@@ -88,7 +88,7 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "acme/a@acme",
         expect![[r#"
             lost: score of 1, rank 3
-            acme/a on acme lost to bolt/b on bolt by 0.621 times the median endpoint (+81 %), mostly in cost. It would win with prices that lower its cost from $0.0048 to $0.00182 (−62 %), or with a latency weight of 0.862 instead of 0.5 (+72 %), everything else equal.
+            acme/a on acme lost to bolt/b on bolt by 0.621 times the median time and cost (+81 %), mostly in cost. It would win with prices that lower its cost from $0.0048 to $0.00182 (−62 %), or with a latency weight of 0.862 instead of 0.5 (+72 %), everything else equal.
               price 0.0048000000000000004 -> 0.001818 (-62.1 %)
               weights.latency 0.5 -> 0.8616 (+72.3 %)
         "#]],
@@ -103,7 +103,7 @@ fn a_single_figure_may_not_be_enough() {
         "bolt/b",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 36.6 percentage points (+475 %), mostly in failures. No change of a single figure would make it win.
+            bolt/b on bolt lost to acme/a on acme by 36.6 percentage points of risk (+475 %), mostly in failures. No change of a single figure would make it win.
         "#]],
     );
     check(

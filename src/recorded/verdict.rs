@@ -156,7 +156,7 @@ impl fmt::Display for Verdict {
             return f.write_str("identical\n");
         }
         f.write_str("different\n")?;
-        self.lost.iter().try_for_each(|lost| writeln!(f, "  lost: {lost}"))?;
+        self.lost.iter().try_for_each(|lost| writeln!(f, "  missing: {lost}"))?;
         self.differences.iter().try_for_each(|differing| writeln!(f, "  {differing}"))
     }
 }

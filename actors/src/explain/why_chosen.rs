@@ -165,10 +165,10 @@ fn score_text_of(names: Names<'_>, choice: &Candidate, next: Option<&Candidate>)
     format!("{claim}: {}{next}", score_with_unit(choice))
 }
 
-/// `1.2 s`, `$0.001`, `9.8 %`, or for `balanced` `0.79 times the median endpoint`.
+/// `1.2 s`, `$0.001`, `9.8 %`, or for `balanced` `0.79 times the median time and cost`.
 fn score_with_unit(candidate: &Candidate) -> String {
     let score = score_text(candidate.score, candidate.unit);
-    if candidate.unit == ScoreUnit::None { format!("{score} times the median endpoint") } else { score }
+    if candidate.unit == ScoreUnit::None { format!("{score} times the median time and cost") } else { score }
 }
 
 /// `Flaky 1.3 s (+12 %)`
@@ -181,6 +181,7 @@ fn next_text(names: Names<'_>, choice: &Candidate, next: &Candidate) -> String {
             let points = significant(100.0 * (next.score - choice.score).max(0.0), 2);
             format!("{text} ({points} percentage points more)")
         }
+        ScoreUnit::None => format!("{text} times ({:+.0} %)", margin.max(0.0)),
         _ if margin.is_finite() => format!("{text} ({:+.0} %)", margin.max(0.0)),
         _ => text,
     }

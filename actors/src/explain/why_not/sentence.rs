@@ -89,8 +89,8 @@ fn behind(margin: &Margin) -> String {
     let relative =
         if margin.relative.is_finite() { format!(" (+{})", percent_of(margin.relative)) } else { String::new() };
     let difference = match margin.unit {
-        ScoreUnit::Probability => format!("{} percentage points", significant(100.0 * margin.difference, 3)),
-        ScoreUnit::None => format!("{} times the median endpoint", significant(margin.difference, 3)),
+        ScoreUnit::Probability => format!("{} percentage points of risk", significant(100.0 * margin.difference, 3)),
+        ScoreUnit::None => format!("{} times the median time and cost", significant(margin.difference, 3)),
         ScoreUnit::Seconds | ScoreUnit::Usd => score_text(margin.difference, margin.unit),
     };
     format!("{difference}{relative}")
