@@ -360,6 +360,46 @@ fn a_preference_is_told_with_its_margin_and_whom_it_passed_over() {
     );
 }
 
+/// The clause on why an endpoint was chosen.
+fn why_chosen(world: &str, models: &str, ask: impl FnOnce(&mut Query)) -> String {
+    let world = World::of(world);
+    let mut query = world.query(Fastest, models);
+    ask(&mut query);
+    let decision = decide(&world.snapshot, &world.live, &query, NOW, Some(0)).expect("a decision");
+    let text = reason_sentence(&decision, world.catalog(), &[]);
+    text.split(". ").nth(1).expect("a clause").to_owned()
+}
+
+#[test]
+fn the_order_of_the_requested_models_is_named_where_it_decided() {
+    expect![[r#"
+        Chosen because its model is listed first in the request, and among the endpoints of that model it is expected to finish first: 1.9 s
+        Chosen because no model listed before it in the request has an available endpoint, and it is the only candidate
+        Chosen because it is expected to finish first: 1.1 s
+    "#]]
+    .assert_eq(&format!(
+        "{}\n{}\n{}\n",
+        why_chosen("acme/a 900ms | bolt/b 90ms", "acme/a, bolt/b", |_| ()),
+        why_chosen("acme/a cool5 | bolt/b 90ms", "acme/a, bolt/b", |_| ()),
+        why_chosen("acme/a 90ms | bolt/b 900ms", "acme/a, bolt/b", |_| ()),
+    ));
+}
+
+#[test]
+fn among_the_endpoints_of_the_provider_listed_first_the_score_decides() {
+    let ask = |query: &mut Query| query.routing_mut().provider.order = vec!["x".to_owned()];
+    expect!["Chosen because provider.order lists its provider first, and among the endpoints there it is expected to finish first: 1.5 s, next best bolt/b on x 1.6 s (+7 %); core/c on y has a better score (1.1 s) but comes later in that order"].assert_eq(&why_chosen("acme/a@x 500ms | bolt/b@x 600ms | core/c@y 90ms", "", ask));
+}
+
+#[test]
+fn a_fixed_model_with_three_endpoints_says_why_it_is_this_one() {
+    expect!["Chosen because it is expected to finish first: 1.1 s, next best x 1.5 s (+39 %)"].assert_eq(&why_chosen(
+        "acme/a@x 500ms | acme/a@y 90ms | acme/a@z 700ms",
+        "acme/a",
+        |_| (),
+    ));
+}
+
 #[test]
 fn a_single_candidate_has_no_rival() {
     check(
