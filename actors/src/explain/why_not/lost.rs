@@ -12,6 +12,11 @@ use crate::explain::{
     rescoring::leader,
 };
 
+const PROBED_FIRST: &str = "an endpoint with a half-open circuit breaker is probed first; without the probe this one \
+                            would be the choice";
+const TIE_BREAK: &str = "equal scores are ordered by failure probability, then cost, then requests in flight, then \
+                         endpoint id, lower first";
+
 /// The answer for a candidate that is not the choice.
 pub(super) fn lost(place: usize, candidate: &Candidate, decision: &Decision, policy: &RoutingPolicy) -> WhyNot {
     let (reason, detail) = cause(candidate, decision);
@@ -36,7 +41,7 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
     let probed = decision.candidates.first().is_some_and(|first| first.probe) && !candidate.probe;
     let order_place = |candidate: &Candidate| place_and_grade(candidate.inputs.tier).0;
     if probed && leader.endpoint == candidate.endpoint {
-        return ("probe", "an endpoint with a half-open circuit breaker is probed first; without the probe this one would be the choice".to_owned());
+        return ("probe", PROBED_FIRST.to_owned());
     }
     if candidate.group != leader.group {
         return ("models_order", "a model listed before it in the request has an available endpoint".to_owned());
@@ -54,8 +59,7 @@ fn cause(candidate: &Candidate, decision: &Decision) -> (&'static str, String) {
         return (PREFERENCE_MISSED, missed(candidate, leader, decision));
     }
     if is_tie(leader.score, candidate.score) {
-        let detail = "equal scores are ordered by failure probability, then cost, then requests in flight, then endpoint id, lower first";
-        return ("tie", detail.to_owned());
+        return ("tie", TIE_BREAK.to_owned());
     }
     ("score", "another scored better".to_owned())
 }
