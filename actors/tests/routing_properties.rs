@@ -291,7 +291,7 @@ proptest! {
         let worked_out = decision.yardsticks.iter().filter(|yardstick| **yardstick != 0.0).count();
         prop_assert_eq!(worked_out, used.len(), "no other is worked out");
         let sentence = reason_sentence(&decision, world.catalog(), &[]);
-        prop_assert!(sentence.contains("; explored: ") && sentence.ends_with('.') && !sentence.contains('?'), "{}", sentence);
+        prop_assert!(sentence.contains(". Chosen ") && sentence.ends_with('.') && !sentence.contains('?'), "{}", sentence);
     }
 
     #[test]

@@ -64,14 +64,19 @@ fn a_cache_at_the_best_endpoint_changes_nothing_but_its_figures() {
     let (world, decision) = decided("acme/a $1/2 cached$0.1 | bolt/b $2/4", Cheapest, "acme/a", 5_000);
     assert_eq!((world.plan(&decision).as_str(), decision.code), ("acme/a bolt/b", DecisionCode::CheapestAvailable));
     let sentence = reason_sentence(&decision, world.catalog(), &[]);
-    assert!(sentence.contains("; its prompt cache: 5000 tokens, 0 s and $0.0045 saved;"), "{sentence}");
+    assert!(sentence.contains("; its prompt cache saves 0 s and $0.0045 (5000 tokens);"), "{sentence}");
 }
 
 #[test]
 fn the_sentence_says_what_it_was_kept_for() {
     let (world, decision) = decided("acme/a $1/2 | bolt/b $1.2/2.4 cached$0.12 slope0.0001", Cheapest, "bolt/b", 8_000);
     let sentence = reason_sentence(&decision, world.catalog(), &[]);
-    assert!(sentence.contains("; kept for its prompt cache: 8000 tokens, 0.17 s and $0.00864 saved;"), "{sentence}");
+    assert!(
+        sentence.contains(
+            "its cache holds the prompt of this conversation, which saves 0.17 s and $0.00864 (8000 tokens);"
+        ),
+        "{sentence}"
+    );
 }
 
 #[test]

@@ -237,8 +237,8 @@ fn whoever_misses_a_preference_hears_the_figure_that_would_meet_it() {
     assert_eq!(changes, [(Figure::FirstToken, 0.2)]);
     assert_eq!(
         answer.sentence,
-        "acme/a on acme was not chosen: its p50 of the first token is 0.9 s where preferred_max_latency wants 0.2 s; \
-         others keep that. It would win with a first token after 0.2 s instead of 0.9 s (−78 %), everything else equal."
+        "acme/a on acme was not chosen: its expected p50 time to first token is 0.9 s, preferred_max_latency allows 0.2 s; \
+         the choice is expected to keep that. It would win with a first token after 0.2 s instead of 0.9 s (−78 %), everything else equal."
     );
     // The record says the same, though it has nothing but the figures it holds.
     let recorded = why_not("acme", &real.decide(NOW, None).unwrap(), &world.snapshot.policy, world.catalog());

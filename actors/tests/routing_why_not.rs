@@ -57,7 +57,7 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "bolt",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 0.34 s (+31 %), most of it in first_token. It would win with 153 instead of 100 tokens per second (+53 %), or with a first token after 0.0776 s instead of 0.4 s (−81 %), everything else equal.
+            bolt/b on bolt lost to acme/a on acme by 0.34 s (+31 %), mostly in time to first token. It would win with 153 instead of 100 tokens per second (+53 %), or with a first token after 0.0776 s instead of 0.4 s (−81 %), everything else equal.
               tokens_per_second 99.99999999999996 -> 153.3 (+53.3 %)
               ttft 0.4 -> 0.07757 (-80.6 %)
         "#]],
@@ -68,7 +68,7 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "core/c",
         expect![[r#"
             lost: score of 1, rank 2
-            core/c on core lost to bolt/b on bolt by $0.00115 (+92 %), most of it in expected_cost. It would win with prices that make it $0.00125 instead of $0.0024 (−48 %), everything else equal.
+            core/c on core lost to bolt/b on bolt by $0.00115 (+92 %), mostly in cost. It would win with prices that lower its cost from $0.0024 to $0.00125 (−48 %), everything else equal.
               price 0.0024000000000000002 -> 0.001245 (-48.1 %)
         "#]],
     );
@@ -78,7 +78,7 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "bolt/b",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 9.9 % (+129 %), most of it in slow. It would win with 136 instead of 100 tokens per second (+36 %), everything else equal.
+            bolt/b on bolt lost to acme/a on acme by 9.85 percentage points of risk (+129 %), mostly in slow answers. It would win with 136 instead of 100 tokens per second (+36 %), everything else equal.
               tokens_per_second 99.99999999999996 -> 136.4 (+36.4 %)
         "#]],
     );
@@ -88,7 +88,7 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "acme/a@acme",
         expect![[r#"
             lost: score of 1, rank 3
-            acme/a on acme lost to bolt/b on bolt by 0.621 (+81 %), most of it in expected_cost. It would win with prices that make it $0.00182 instead of $0.0048 (−62 %), or with a latency weight of 0.862 instead of 0.5 (+72 %), everything else equal.
+            acme/a on acme lost to bolt/b on bolt by 0.621 times the median time and cost (+81 %), mostly in cost. It would win with prices that lower its cost from $0.0048 to $0.00182 (−62 %), or with a latency weight of 0.862 instead of 0.5 (+72 %), everything else equal.
               price 0.0048000000000000004 -> 0.001818 (-62.1 %)
               weights.latency 0.5 -> 0.8616 (+72.3 %)
         "#]],
@@ -103,7 +103,7 @@ fn a_single_figure_may_not_be_enough() {
         "bolt/b",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 36.6 % (+475 %), most of it in failure. No change of a single figure would be enough.
+            bolt/b on bolt lost to acme/a on acme by 36.6 percentage points of risk (+475 %), mostly in failures. No change of a single figure would make it win.
         "#]],
     );
     check(
@@ -112,7 +112,7 @@ fn a_single_figure_may_not_be_enough() {
         "bolt/b",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 9 s (+6235 %), most of it in generation. No change of a single figure would be enough.
+            bolt/b on bolt lost to acme/a on acme by 9 s (+6235 %), mostly in generation time. No change of a single figure would make it win.
         "#]],
     );
 }
@@ -144,10 +144,10 @@ fn a_choice_that_did_not_answer_hears_what_became_of_it() {
                                chosen choice: acme/a on acme is the choice.
         ok                     chosen choice: acme/a on acme is the choice.
         ok, hedge lost_race    chosen choice: acme/a on acme is the choice.
-        500, ok                chosen choice: acme/a on acme was the choice: it failed (500); bolt/b on bolt answered as fallback.
-        500, timeout, 503      chosen choice: acme/a on acme was the choice: it failed (500); bolt/b on bolt failed (timeout), core/c on core failed (503).
-        lost_race, hedge ok    chosen choice: acme/a on acme was the choice: it was late and lost the race to bolt/b on bolt.
-        skip ok                chosen choice: acme/a on acme was the choice: it was passed over; bolt/b on bolt answered.
+        500, ok                chosen choice: acme/a on acme was the choice, but it failed (500); bolt/b on bolt answered as fallback.
+        500, timeout, 503      chosen choice: acme/a on acme was the choice, but it failed (500); bolt/b on bolt failed (timeout), core/c on core failed (503).
+        lost_race, hedge ok    chosen choice: acme/a on acme was the choice, but it was late and slower than the hedge at bolt/b on bolt.
+        skip ok                chosen choice: acme/a on acme was the choice, but it was skipped (no longer available); bolt/b on bolt answered.
     "#]].assert_eq(&lines.map(|line| told("acme", line)).concat());
     let plain = ask(&world, &world.query(Fastest, ""), 0, "bolt").sentence;
     assert!(told("bolt", "500, ok").contains(&plain), "of the others nothing else is said");
@@ -162,18 +162,18 @@ fn what_was_refused_hears_the_first_reason_and_how_long_it_lasts() {
         (Fastest, ""),
         "bolt",
         expect![[r#"
-        refused: circuit_open of 1
-        bolt/b on bolt was refused: circuit_open (breaker open 3.2 s more: 3 consecutive 503). Its gate would have to be open, and opens in 3.2 s.
-    "#]],
+            refused: circuit_open of 1
+            bolt/b on bolt was refused: circuit_open (breaker open 3.2 s more: 3 consecutive 503). It can serve again in 3.2 s at the earliest.
+        "#]],
     );
     check(
         world,
         (Fastest, ""),
         "core",
         expect![[r#"
-        refused: rate_limited of 1
-        core/c on core was refused: rate_limited (429, retry in 1.5 s). Its gate would have to be open, and opens in 1.5 s.
-    "#]],
+            refused: rate_limited of 1
+            core/c on core was refused: rate_limited (429, retry in 1.5 s). It can serve again in 1.5 s at the earliest.
+        "#]],
     );
     check(
         world,
@@ -198,9 +198,9 @@ fn what_was_refused_hears_the_first_reason_and_how_long_it_lasts() {
         (Fastest, ""),
         "fern",
         expect![[r#"
-        refused: paced of 1
-        fern/f on fern was refused: paced (paced, next in 0.5 s). Its gate would have to be open, and opens in 0.5 s.
-    "#]],
+            refused: paced of 1
+            fern/f on fern was refused: paced (paced, next in 0.5 s). It can serve again in 0.5 s at the earliest.
+        "#]],
     );
     check(
         world,
@@ -216,9 +216,9 @@ fn what_was_refused_hears_the_first_reason_and_how_long_it_lasts() {
         (Fastest, ""),
         "hill",
         expect![[r#"
-        not_in_pool: not_in_pool of 1
-        hill/h on hill did not take part: its provider is off: its key is not set.
-    "#]],
+            not_in_pool: not_in_pool of 1
+            hill/h on hill was not considered: its provider is off: its key is not set.
+        "#]],
     );
 }
 
@@ -238,9 +238,9 @@ fn with_nothing_left_the_reason_is_told_all_the_same() {
         (Fastest, "acme/a"),
         "bolt/b",
         expect![[r#"
-        not_in_pool: not_in_pool of 1
-        bolt/b on bolt did not take part: the request asks for other models.
-    "#]],
+            not_in_pool: not_in_pool of 1
+            bolt/b on bolt was not considered: the request asks for other models.
+        "#]],
     );
 }
 
@@ -252,9 +252,9 @@ fn of_several_endpoints_the_one_that_came_nearest_is_meant() {
         (Fastest, ""),
         "acme/a",
         expect![[r#"
-        refused: circuit_open of 3
-        acme/a on y was refused: circuit_open (breaker open 5.0 s more: 3 consecutive 503). Its gate would have to be open, and opens in 5.0 s.
-    "#]],
+            refused: circuit_open of 3
+            acme/a on y was refused: circuit_open (breaker open 5.0 s more: 3 consecutive 503). It can serve again in 5.0 s at the earliest.
+        "#]],
     );
     check(
         world,
@@ -262,7 +262,7 @@ fn of_several_endpoints_the_one_that_came_nearest_is_meant() {
         "y",
         expect![[r#"
             lost: score of 2, rank 2
-            bolt/b on y lost to bolt/b on x by 0.22 s (+20 %), most of it in first_token. It would win with 128 instead of 100 tokens per second (+28 %), or with a first token after 0.09 s instead of 0.3 s (−70 %), everything else equal.
+            bolt/b on y lost to bolt/b on x by 0.22 s (+20 %), mostly in time to first token. It would win with 128 instead of 100 tokens per second (+28 %), or with a first token after 0.09 s instead of 0.3 s (−70 %), everything else equal.
               tokens_per_second 99.99999999999996 -> 128.3 (+28.3 %)
               ttft 0.29999999999999993 -> 0.08999 (-70.0 %)
         "#]],
@@ -286,9 +286,9 @@ fn what_ranks_before_any_score_is_named() {
         (Fastest, "acme/a, bolt/b"),
         "bolt",
         expect![[r#"
-        lost: models_order of 1, rank 2
-        bolt/b on bolt was not chosen: models named before it still had an endpoint to serve.
-    "#]],
+            lost: models_order of 1, rank 2
+            bolt/b on bolt was not chosen: a model listed before it in the request has an available endpoint.
+        "#]],
     );
     let order = |query: &mut Query| query.routing_mut().provider.order = vec!["acme".to_owned()];
     check_with(
@@ -297,9 +297,9 @@ fn what_ranks_before_any_score_is_named() {
         order,
         "bolt",
         expect![[r#"
-        lost: provider_order of 1, rank 2
-        bolt/b on bolt was not chosen: provider.order names another first.
-    "#]],
+            lost: provider_order of 1, rank 2
+            bolt/b on bolt was not chosen: provider.order lists another provider before it.
+        "#]],
     );
     let wish = |query: &mut Query| {
         let value = Preference { p50: Some(0.2), ..Preference::default() };
@@ -312,7 +312,7 @@ fn what_ranks_before_any_score_is_named() {
         "acme",
         expect![[r#"
             lost: preference_missed of 1, rank 2
-            acme/a on acme was not chosen: its p50 of the first token is 0.9 s where preferred_max_latency wants 0.2 s; others keep that. It would win with a first token after 0.2 s instead of 0.9 s (−78 %), everything else equal.
+            acme/a on acme was not chosen: its expected p50 time to first token is 0.9 s, preferred_max_latency allows 0.2 s; the choice is expected to keep that. It would win with a first token after 0.2 s instead of 0.9 s (−78 %), everything else equal.
               ttft 0.9 -> 0.2 (-77.8 %)
         "#]],
     );
@@ -325,29 +325,29 @@ fn probes_panic_and_ties_have_their_own_words() {
         (Fastest, ""),
         "bolt",
         expect![[r#"
-        lost: probe of 1, rank 2
-        bolt/b on bolt was not chosen: a half-open endpoint is probed first; this one would have been the choice.
-    "#]],
+            lost: probe of 1, rank 2
+            bolt/b on bolt was not chosen: an endpoint with a half-open circuit breaker is probed first; without the probe this one would be the choice.
+        "#]],
     );
     check(
         "acme/a 200ms half1 | bolt/b 200ms | core/c 250ms",
         (Fastest, ""),
         "core",
         expect![[r#"
-        lost: score of 1, rank 3
-        core/c on core lost to bolt/b on bolt by 0.052 s (+4.3 %), most of it in first_token. It would win with 106 instead of 100 tokens per second (+5.6 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
-          tokens_per_second 99.99999999999996 -> 105.6 (+5.6 %)
-          ttft 0.25 -> 0.1999 (-20.0 %)
-    "#]],
+            lost: score of 1, rank 3
+            core/c on core lost to bolt/b on bolt by 0.052 s (+4.3 %), mostly in time to first token. It would win with 106 instead of 100 tokens per second (+5.6 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 105.6 (+5.6 %)
+              ttft 0.25 -> 0.1999 (-20.0 %)
+        "#]],
     );
     check(
         "acme/a open5 | bolt/b open2",
         (Fastest, ""),
         "acme",
         expect![[r#"
-        lost: panic of 1, rank 2
-        acme/a on acme was not chosen: no gate is open, and another opens sooner.
-    "#]],
+            lost: panic of 1, rank 2
+            acme/a on acme was not chosen: every endpoint is blocked at the moment, and the block of another one ends first.
+        "#]],
     );
     check(
         "acme/a | bolt/b",
@@ -364,7 +364,7 @@ fn probes_panic_and_ties_have_their_own_words() {
         "acme",
         expect![[r#"
             lost: tie of 1, rank 2
-            acme/a on acme scored the same as bolt/b on bolt: equal scores fall to the lower failure probability, then cost, then fewer in flight, then the id. Any better figure would make it win.
+            acme/a on acme has the same score as bolt/b on bolt: equal scores are ordered by failure probability, then cost, then requests in flight, then endpoint id, lower first. Any better figure would make it win.
               failure_probability 0.0014285714285714286 -> 0.001428 (-0.0 %)
               ttft 0.2 -> 0.1999 (-0.1 %)
               tokens_per_second 99.99999999999996 -> 100.1 (+0.1 %)
@@ -385,20 +385,20 @@ fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
         (Fastest, ""),
         "bolt",
         expect![[r#"
-        lost: probe of 1, rank 3
-        bolt/b on bolt was not chosen: a half-open endpoint is probed first; this one would have been the choice.
-    "#]],
+            lost: probe of 1, rank 3
+            bolt/b on bolt was not chosen: an endpoint with a half-open circuit breaker is probed first; without the probe this one would be the choice.
+        "#]],
     );
     check(
         probed,
         (Fastest, ""),
         "core",
         expect![[r#"
-        lost: score of 1, rank 2
-        core/c on core lost to bolt/b on bolt by 0.052 s (+4.3 %), most of it in first_token. It would win with 106 instead of 100 tokens per second (+5.6 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
-          tokens_per_second 99.99999999999996 -> 105.6 (+5.6 %)
-          ttft 0.25 -> 0.1999 (-20.0 %)
-    "#]],
+            lost: score of 1, rank 2
+            core/c on core lost to bolt/b on bolt by 0.052 s (+4.3 %), mostly in time to first token. It would win with 106 instead of 100 tokens per second (+5.6 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 105.6 (+5.6 %)
+              ttft 0.25 -> 0.1999 (-20.0 %)
+        "#]],
     );
     let plain = "acme/a 100ms | bolt/b@y 200ms idle600 | core/c@y 250ms";
     check_plan(plain, "acme/a core/c@y bolt/b@y");
@@ -407,11 +407,11 @@ fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
         (Fastest, ""),
         "y",
         expect![[r#"
-        lost: score of 2, rank 3
-        bolt/b on y lost to acme/a on acme by 0.1 s (+9.5 %), most of it in first_token. It would win with 112 instead of 100 tokens per second (+12 %), or with a first token after 0.1 s instead of 0.2 s (−50 %), everything else equal.
-          tokens_per_second 99.99999999999996 -> 111.8 (+11.8 %)
-          ttft 0.2 -> 0.09999 (-50.0 %)
-    "#]],
+            lost: score of 2, rank 3
+            bolt/b on y lost to acme/a on acme by 0.1 s (+9.5 %), mostly in time to first token. It would win with 112 instead of 100 tokens per second (+12 %), or with a first token after 0.1 s instead of 0.2 s (−50 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 111.8 (+11.8 %)
+              ttft 0.2 -> 0.09999 (-50.0 %)
+        "#]],
     );
     let all = "acme/a half1 250ms | bolt/b half1 200ms";
     check_plan(all, "bolt/b? acme/a?");
@@ -420,12 +420,12 @@ fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
         (Fastest, ""),
         "acme",
         expect![[r#"
-        lost: score of 1, rank 2
-        acme/a on acme lost to bolt/b on bolt by 0.052 s (+3.8 %), most of it in first_token. It would win with 112 instead of 100 tokens per second (+12 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
-          tokens_per_second 99.99999999999996 -> 111.7 (+11.7 %)
-          ttft 0.25 -> 0.1999 (-20.0 %)
-          failure_probability 0.5 -> 0.3321 (-33.6 %)
-    "#]],
+            lost: score of 1, rank 2
+            acme/a on acme lost to bolt/b on bolt by 0.052 s (+3.8 %), mostly in time to first token. It would win with 112 instead of 100 tokens per second (+12 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 111.7 (+11.7 %)
+              ttft 0.25 -> 0.1999 (-20.0 %)
+              failure_probability 0.5 -> 0.3321 (-33.6 %)
+        "#]],
     );
 }
 
@@ -439,7 +439,7 @@ fn without_fallbacks_the_others_still_hear_their_margin() {
         "core",
         expect![[r#"
             lost: score of 1, rank 3
-            core/c on core lost to acme/a on acme by 0.89 s (+81 %), most of it in generation. It would win with 128 instead of 60 tokens per second (+114 %), everything else equal.
+            core/c on core lost to acme/a on acme by 0.89 s (+81 %), mostly in generation time. It would win with 128 instead of 60 tokens per second (+114 %), everything else equal.
               tokens_per_second 59.99999999999999 -> 128.3 (+113.8 %)
         "#]],
     );
@@ -480,7 +480,7 @@ fn an_unknown_name_is_answered_with_similar_ones() {
         "service/auto",
         expect![[r#"
             unknown: alias of 0
-            'service/auto' is no endpoint: an alias stands for many; name a model, a provider or model@provider.
+            'service/auto' is not an endpoint: an alias selects from many endpoints; name a model, a provider or model@provider.
         "#]],
     );
     check(
@@ -497,9 +497,9 @@ fn an_unknown_name_is_answered_with_similar_ones() {
         (Fastest, "acme/a"),
         "bolt/b",
         expect![[r#"
-        not_in_pool: not_in_pool of 1
-        bolt/b on bolt did not take part: the request asks for other models.
-    "#]],
+            not_in_pool: not_in_pool of 1
+            bolt/b on bolt was not considered: the request asks for other models.
+        "#]],
     );
 }
 
@@ -511,27 +511,27 @@ fn under_an_alias_the_output_that_a_model_does_not_give_is_named() {
         (Fastest, ""),
         "bolt/paint",
         expect![[r#"
-        not_in_pool: output_modality of 1
-        bolt/paint on bolt did not take part: it gives image, the request asks for text.
-    "#]],
+            not_in_pool: output_modality of 1
+            bolt/paint on bolt was not considered: its model outputs image, the request needs text.
+        "#]],
     );
     check(
         world,
         (Fastest, ""),
         "dawn",
         expect![[r#"
-        not_in_pool: output_modality of 1
-        dawn/vectors on dawn did not take part: it gives embeddings, the request asks for text.
-    "#]],
+            not_in_pool: output_modality of 1
+            dawn/vectors on dawn was not considered: its model outputs embeddings, the request needs text.
+        "#]],
     );
     check(
         world,
         (Fastest, "acme/chat"),
         "bolt/paint",
         expect![[r#"
-        not_in_pool: not_in_pool of 1
-        bolt/paint on bolt did not take part: the request asks for other models.
-    "#]],
+            not_in_pool: not_in_pool of 1
+            bolt/paint on bolt was not considered: the request asks for other models.
+        "#]],
     );
     let images = |query: &mut Query| query.api = ApiType::Image;
     check_with(
@@ -540,18 +540,18 @@ fn under_an_alias_the_output_that_a_model_does_not_give_is_named() {
         images,
         "acme/chat",
         expect![[r#"
-        not_in_pool: output_modality of 1
-        acme/chat on acme did not take part: it gives text, the request asks for image.
-    "#]],
+            not_in_pool: output_modality of 1
+            acme/chat on acme was not considered: its model outputs text, the request needs image.
+        "#]],
     );
     check(
         "acme/chat cool5 | bolt/paint out:image",
         (Fastest, ""),
         "bolt",
         expect![[r#"
-        not_in_pool: output_modality of 1
-        bolt/paint on bolt did not take part: it gives image, the request asks for text.
-    "#]],
+            not_in_pool: output_modality of 1
+            bolt/paint on bolt was not considered: its model outputs image, the request needs text.
+        "#]],
     );
 }
 
@@ -564,7 +564,7 @@ fn beyond_the_figures_that_are_kept_the_place_is_known() {
         "m/11",
         expect![[r#"
             lost: score of 1, rank 12
-            m/11 on m was not chosen: it stands at place 12 of the plan, and the record keeps the figures of the first only.
+            m/11 on m was not chosen: it has place 12 in the plan; the record keeps the figures of the first candidates only.
         "#]],
     );
 }

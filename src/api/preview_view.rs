@@ -149,9 +149,13 @@ impl<'a> WhatIfBody<'a> {
                 format!("The choice would be {other} instead of {choice}.")
             }
             (_, Some((_, other))) if !changed => format!("The choice would still be {other}."),
-            (_, Some((_, other))) => format!("The choice would be {other}, where now nothing is left."),
-            (Some((_, choice)), None) => format!("Nothing would be left; the choice is {choice} now."),
-            (None, None) => "Still nothing would be left.".to_owned(),
+            (_, Some((_, other))) => {
+                format!("The choice would be {other}; without the change no endpoint can serve the request.")
+            }
+            (Some((_, choice)), None) => {
+                format!("No endpoint could serve the request; without the change the choice is {choice}.")
+            }
+            (None, None) => "Still no endpoint could serve the request.".to_owned(),
         };
         WhatIfBody { changed, sentence, foreseen: ForeseenBody::new(asked, imagined) }
     }
@@ -198,7 +202,9 @@ mod tests {
             detail: ExclusionDetail::Sentence("ACME_KEY is not set".into()),
         };
         let error = RouteError { query: Box::new(query()), excluded: vec![off], opens: None };
-        let sentence = "beta/old on Beta Cloud would be left without max_price (2 above 1).".to_owned();
+        let sentence =
+            "beta/old on Beta Cloud can serve the request after one change: raise max_price (max_price: 2 above 1)."
+                .to_owned();
         let without = vec![Constraint { field: "max_price".into(), reason: None, detail: "2 above 1".to_owned() }];
         let (model, provider_name) = ("beta/old".to_owned(), "Beta Cloud".to_owned());
         let nearest = Some(NearestRelaxation { model, provider_name, without, sentence });
@@ -282,7 +288,7 @@ mod tests {
                     "detail": "2 above 1"
                   }
                 ],
-                "sentence": "beta/old on Beta Cloud would be left without max_price (2 above 1)."
+                "sentence": "beta/old on Beta Cloud can serve the request after one change: raise max_price (max_price: 2 above 1)."
               }
             }"#]],
         );
@@ -306,9 +312,19 @@ mod tests {
         for (actual, imagined, changed, told) in [
             (&one, &one, false, "The choice would still be acme/small on Acme."),
             (&one, &other, true, "The choice would be acme/small on Beta Cloud instead of acme/small on Acme."),
-            (&one, &none, true, "Nothing would be left; the choice is acme/small on Acme now."),
-            (&none, &one, true, "The choice would be acme/small on Acme, where now nothing is left."),
-            (&none, &none, false, "Still nothing would be left."),
+            (
+                &one,
+                &none,
+                true,
+                "No endpoint could serve the request; without the change the choice is acme/small on Acme.",
+            ),
+            (
+                &none,
+                &one,
+                true,
+                "The choice would be acme/small on Acme; without the change no endpoint can serve the request.",
+            ),
+            (&none, &none, false, "Still no endpoint could serve the request."),
         ] {
             assert_eq!(sentence(actual, imagined), (changed, told.to_owned()));
         }

@@ -12,7 +12,7 @@ use pointsman_actors::{
         Alias, ApiType, Catalog, Excluded, ExclusionDetail, ExclusionReason, Invalid, InvalidReason, Model,
         ModelPattern, Query, RouteError, Target, Tick,
     },
-    explain::nearest_relaxation,
+    explain::{nearest_relaxation, remedy},
     stats::Snapshot,
 };
 
@@ -59,7 +59,7 @@ pub fn explain(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError, now:
     no_candidates(snapshot, asker, error)
 }
 
-/// What would have to give for something to be left, if the request can change it.
+/// The smallest change of the request that leaves an endpoint for it; `None` if no change of the request helps.
 #[must_use]
 pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxation> {
     let catalog = &snapshot.catalog;
@@ -72,9 +72,17 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
         detail: detail(catalog, &error.query, excluded),
     };
     let without: Vec<Constraint> = relaxation.against.iter().map(constraint).collect();
-    let named: Vec<String> =
-        without.iter().map(|constraint| format!("{} ({})", constraint.field, constraint.detail)).collect();
-    let sentence = format!("{} on {} would be left without {}.", model.id, provider.name, named.join(" and "));
+    let changes: Vec<String> = relaxation
+        .against
+        .iter()
+        .zip(&without)
+        .map(|(excluded, constraint)| {
+            format!("{} ({}: {})", remedy(excluded.reason), constraint.field, constraint.detail)
+        })
+        .collect();
+    let count = if changes.len() == 1 { "one change".to_owned() } else { format!("{} changes", changes.len()) };
+    let sentence =
+        format!("{} on {} can serve the request after {count}: {}.", model.id, provider.name, changes.join("; "));
     Some(NearestRelaxation { model: model.id.to_string(), provider_name: provider.name.to_string(), without, sentence })
 }
 

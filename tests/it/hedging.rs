@@ -147,7 +147,7 @@ fn column<'a>(record: &'a Value, name: &str) -> Vec<&'a Value> {
 
 /// What is said of the attempts.
 fn ending(record: &Value) -> &str {
-    record["route"]["decision_reason"].as_str().unwrap().rsplit("; ").next().unwrap()
+    record["route"]["decision_reason"].as_str().unwrap().rsplit(". ").next().unwrap()
 }
 
 /// Asks for answers while `during` plays its part.
@@ -171,7 +171,7 @@ async fn a_hedge_that_is_quicker_wins_and_the_late_one_is_closed_and_paid() {
         assert_eq!(column(&record, "outcome"), ["lost_race", "completed"]);
         assert_eq!((&record["provider_name"], &route["decision_code"]), (&json!("Quick"), &json!("provider_fallback")));
         assert_eq!(reply.header("x-route-attempts"), Some("2"));
-        assert_eq!(ending(&record), "attempts: 2. The choice was late and lost the race to Quick.");
+        assert_eq!(ending(&record), "2 attempts: the chosen endpoint was late and slower than the hedge at Quick.");
 
         let prompt = route["estimate"]["prompt_tokens"].as_u64().unwrap();
         let lost = dollars(&[(prompt, SLOW[0])]);
@@ -214,7 +214,7 @@ async fn a_hedge_that_is_slower_loses_and_is_closed() {
         let prompt = record["route"]["estimate"]["prompt_tokens"].as_u64().unwrap();
         assert_eq!(record["route"]["hedge_cost"], json!(dollars(&[(prompt, QUICK[0])])));
         assert_eq!(record["provider_name"], "Slow");
-        assert_eq!(ending(&record), "attempts: 2. The choice answered, the hedge at Quick lost the race.");
+        assert_eq!(ending(&record), "2 attempts: the chosen endpoint answered, the hedge at Quick was slower.");
         assert!(setting.metric("pointsman_hedges_total{outcome=\"lost\"} 1").await);
     }
 }
@@ -281,7 +281,7 @@ async fn when_both_fail_the_walk_goes_on_and_a_hedge_counts_among_the_attempts()
             assert_eq!(heard(&reply), "spare");
         } else {
             assert_eq!(record_line(&record), "failed | server:500, server:500");
-            assert_eq!(ending(&record), "attempts: 2. Both attempts failed: the choice (500), Quick (500).");
+            assert_eq!(ending(&record), "2 attempts, all failed: the chosen endpoint (500), Quick (500).");
             assert_eq!(reply.expect(502)["error"]["metadata"]["previous_errors"].as_array().unwrap().len(), 2);
             assert_eq!(setting.spare.connections(), 0);
         }

@@ -253,8 +253,8 @@ async fn what_ranks_before_a_score_is_told_with_the_margin_it_was_judged_by() {
         assert_eq!(tier(0), json!({"provider_order": null, "preference_grade": 0}), "{told}");
         assert!(tier(1)["preference_grade"].as_u64().unwrap() > 0, "{told}");
         let reason = told["decision_reason"].as_str().unwrap();
-        assert!(reason.contains("; keeps preferred_max_latency (p50 0.15 s"), "{reason}");
-        assert!(reason.contains(", before Slow $"), "{reason}");
+        assert!(reason.contains("expected to keep preferred_max_latency (p50 0.15 s"), "{reason}");
+        assert!(reason.contains("Slow has a better score ($"), "{reason}");
     }
     let margin = &told["parameters"]["preferred_max_latency"]["margin"];
     assert!(margin.as_f64().is_some_and(|margin| margin > 0.0), "{told}");

@@ -138,7 +138,7 @@ async fn a_saved_page_is_made_again_without_a_gateway_and_what_was_changed_in_it
     }
     let (code, out, _) = say(&["replay", "--file", with("policy\":{\"version", "999999").path()], &[]).await;
     assert_eq!(code, Some(1));
-    assert!(out.contains("lost: it was made under policy "), "{out}");
+    assert!(out.contains("  missing: the decision used policy "), "{out}");
 }
 
 #[actix_web::test]

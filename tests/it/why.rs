@@ -38,6 +38,14 @@ async fn a_preview_says_why_it_is_not_somebody_and_what_would_change_that() {
     assert_eq!((&change["change"], &change["unit"]), (&json!("price"), &json!("usd")));
     assert!(answer["sentence"].as_str().unwrap().starts_with("acme/small on Bolt lost to acme/small on Acme by $"));
 
+    let reason = preview(&gateway, &request).await["decision_reason"].take();
+    let reason = reason.as_str().unwrap();
+    assert!(
+        reason.starts_with("cheapest: acme/small on Acme. Chosen because it is expected to cost the least"),
+        "{reason}"
+    );
+    assert!(reason.contains(", next best Bolt $"), "{reason}");
+
     // Imagined, it wins.
     let factor = change["to"].as_f64().unwrap() / change["from"].as_f64().unwrap();
     let what_if = json!({"endpoints": [{"provider": "bolt", "price": {"factor": factor}}]});
@@ -100,7 +108,7 @@ async fn an_explanation_says_why_it_was_not_somebody() {
     let chosen = explain("crow").await;
     assert_eq!(chosen["verdict"], "chosen");
     assert_eq!(chosen["tried"], json!([{"n": 1, "status": 500, "error_type": "server"}]));
-    let fate = "crow/cheap on Crow was the choice: it failed (500); acme/small on Acme answered as fallback.";
+    let fate = "crow/cheap on Crow was the choice, but it failed (500); acme/small on Acme answered as fallback.";
     assert_eq!(chosen["sentence"], fate);
     let lost = explain("bolt").await;
     assert_eq!((&lost["verdict"], &lost["rank"]), (&json!("lost"), &json!(3)));
@@ -158,13 +166,29 @@ async fn where_nothing_is_left_the_nearest_relaxation_is_named() {
     assert_eq!(nearest["without"][0]["field"], "max_price");
     assert_eq!(
         nearest["sentence"],
-        "crow/cheap on Crow would be left without max_price (prompt price $0.0000001 above $0)."
+        "crow/cheap on Crow can serve the request after one change: raise max_price or max_cost (max_price: prompt price \
+         $0.0000001 above $0)."
     );
     let body = preview(&gateway, &request).await;
     assert_eq!((&body["nearest_relaxation"], &body["candidates"]), (nearest, &json!([])));
     let what_if = json!({"endpoints": [{"model": "crow/cheap", "price": {"factor": 0}}]});
     let imagined = preview(&gateway, &and(request, json!({"what_if": what_if}))).await["what_if"].take();
-    assert_eq!(imagined["sentence"], "The choice would be crow/cheap on Crow, where now nothing is left.");
+    assert_eq!(
+        imagined["sentence"],
+        "The choice would be crow/cheap on Crow; without the change no endpoint can serve the request."
+    );
+}
+
+#[actix_web::test]
+async fn the_nearest_relaxation_says_every_change_that_is_needed() {
+    let (gateway, _upstreams) = gateway().await;
+    let limits = json!({"blocked_models": ["acme/*", "crow/*"], "provider": {"max_price": {"prompt": 0}}});
+    let error = error_of(&gateway.chat(&and(ask("service/auto"), limits)).await, 404);
+    assert_eq!(
+        error["availability"]["nearest_relaxation"]["sentence"],
+        "crow/cheap on Crow can serve the request after 2 changes: remove the model from the blocked models \
+         (blocked_model: matches crow/*); raise max_price or max_cost (max_price: prompt price $0.0000001 above $0)."
+    );
 }
 
 #[actix_web::test]

@@ -1,134 +1,135 @@
-//! How the attempts of a request went, in words.
+//! A text on how the attempts of a request went.
 //!
-//! A decision says who goes first; who answered, who failed and who lost a race is known from the attempts alone.
+//! A decision holds the planned order only. The records of the attempts hold which endpoint answered, failed or was
+//! cancelled because another one was faster.
 
 use crate::domain::{AttemptReason, AttemptRecord};
 
-/// What became of the choice, and of whoever was called after it: clauses without a stop.
+/// How the attempt at the chosen endpoint and the attempts after it ended: clauses without a full stop.
 pub(crate) struct AttemptSummary {
-    /// `failed (500)`
+    /// Number of attempts.
+    count: usize,
+    /// How the chosen endpoint fared: `failed (500)`.
     choice: String,
-    /// `bolt answered as fallback`, in the order in which they began.
+    /// One clause per other attempt, in order of their start: `bolt answered as fallback`.
     others: Vec<String>,
-    /// Where all failed, with what: `the choice (500)`, `bolt (timeout)`.
+    /// If all attempts failed, each endpoint with its failure: `the chosen endpoint (500)`, `bolt (timeout)`.
     failures: Vec<String>,
-    /// Whether the choice did.
+    /// Whether the chosen endpoint answered.
     answered: bool,
 }
 
 impl AttemptSummary {
-    /// How `attempts`, in the order in which they began, went after a decision for the endpoint at position `choice`.
-    /// `None` when nobody was called.
+    /// Summarises `attempts`, sorted by their start, for a decision for the endpoint at index `choice`. `None` without
+    /// attempts. `name` gives the name of the endpoint of an attempt.
     pub(crate) fn of(
         attempts: &[AttemptRecord],
         choice: u32,
         name: impl Fn(&AttemptRecord) -> String,
     ) -> Option<AttemptSummary> {
         let first = attempts.first()?;
-        let called = (first.endpoint == choice).then_some(first);
-        let told = Told { attempts, name };
-        let others = attempts.iter().skip(usize::from(called.is_some())).filter_map(|attempt| told.clause(attempt));
-        let all_failed = called.is_some() && attempts.iter().all(has_failed);
+        let choice_attempt = (first.endpoint == choice).then_some(first);
+        let writer = AttemptWriter { attempts, name };
+        let others = attempts.iter().skip(usize::from(choice_attempt.is_some()));
+        let all_failed = choice_attempt.is_some() && attempts.iter().all(has_failed);
         let failures = attempts.iter().filter(|_| all_failed);
         Some(AttemptSummary {
-            // Its gate shut, or its provider had no place for it, before its turn came.
-            choice: called.map_or_else(|| "was passed over".to_owned(), |first| told.fate(first)),
-            others: others.collect(),
-            failures: failures.map(|attempt| told.failure(attempt, choice)).collect(),
-            answered: called.is_some_and(|first| first.error_type.is_none()),
+            count: attempts.len(),
+            // Its breaker opened, or its provider reached its concurrency limit, between the decision and the attempt.
+            choice: choice_attempt
+                .map_or_else(|| "was skipped (no longer available)".to_owned(), |first| writer.outcome(first)),
+            others: others.filter_map(|attempt| writer.clause(attempt)).collect(),
+            failures: failures.map(|attempt| writer.failure(attempt, choice)).collect(),
+            answered: choice_attempt.is_some_and(|first| first.error_type.is_none()),
         })
     }
 
-    /// A sentence; `None` where the choice answered and nobody else was called.
-    pub(crate) fn sentence(&self) -> Option<String> {
-        let all = match self.failures.len() {
-            0 | 1 => None,
-            2 => Some("Both attempts failed".to_owned()),
-            count => Some(format!("All {count} attempts failed")),
-        };
-        match all {
-            Some(all) => Some(format!("{all}: {}.", self.failures.join(", "))),
-            None if self.answered && self.others.is_empty() => None,
-            None => Some(format!("The choice {}{}.", self.choice, self.after(", "))),
+    /// `2 attempts: the chosen endpoint failed (500), bolt answered as fallback.`
+    pub(crate) fn sentence(&self) -> String {
+        let attempts = if self.count == 1 { "1 attempt".to_owned() } else { format!("{} attempts", self.count) };
+        if self.failures.len() > 1 {
+            return format!("{attempts}, all failed: {}.", self.failures.join(", "));
         }
+        format!("{attempts}: the chosen endpoint {}{}.", self.choice, self.others_after(", "))
     }
 
-    /// `failed (500); bolt answered as fallback`; `None` where the choice answered.
+    /// `failed (500); bolt answered as fallback`. `None` if the chosen endpoint answered.
     pub(crate) fn of_choice(&self) -> Option<String> {
-        (!self.answered).then(|| format!("{}{}", self.choice, self.after("; ")))
+        (!self.answered).then(|| format!("{}{}", self.choice, self.others_after("; ")))
     }
 
-    /// The others behind a mark.
-    fn after(&self, mark: &str) -> String {
-        if self.others.is_empty() { String::new() } else { format!("{mark}{}", self.others.join(", ")) }
+    fn others_after(&self, separator: &str) -> String {
+        if self.others.is_empty() { String::new() } else { format!("{separator}{}", self.others.join(", ")) }
     }
 }
 
-/// Attempts, and how their endpoints are called.
-struct Told<'a, N> {
+struct AttemptWriter<'a, N> {
     attempts: &'a [AttemptRecord],
     name: N,
 }
 
-impl<N: Fn(&AttemptRecord) -> String> Told<'_, N> {
-    /// What became of an attempt other than the choice; `None` where it is told with whom it outran.
+impl<N: Fn(&AttemptRecord) -> String> AttemptWriter<'_, N> {
+    /// The clause of an attempt at another endpoint. `None` for a hedge that won: the clause of the attempt that it
+    /// replaced names it.
     fn clause(&self, attempt: &AttemptRecord) -> Option<String> {
         let name = (self.name)(attempt);
         if attempt.reason == AttemptReason::Hedge {
-            let outran = self.attempts.iter().any(is_outrun);
-            let told = outran && attempt.error_type.is_none();
-            return (!told).then(|| format!("the hedge at {name} {}", self.fate(attempt)));
+            let is_named = attempt.error_type.is_none() && self.attempts.iter().any(lost_to_hedge);
+            return (!is_named).then(|| format!("the hedge at {name} {}", self.outcome(attempt)));
         }
         let role = match attempt.reason {
             AttemptReason::Fallback => " as fallback",
             AttemptReason::LastResort => " as a last resort",
             AttemptReason::Probe => " as a probe",
-            AttemptReason::Panic => " past its shut gate",
+            AttemptReason::Panic => " although it was blocked",
             AttemptReason::First | AttemptReason::Hedge => "",
         };
         let role = if attempt.error_type.is_none() { role } else { "" };
-        Some(format!("{name} {}{role}", self.fate(attempt)))
+        Some(format!("{name} {}{role}", self.outcome(attempt)))
     }
 
-    fn fate(&self, attempt: &AttemptRecord) -> String {
+    fn outcome(&self, attempt: &AttemptRecord) -> String {
         match attempt.error_type {
             None => "answered".to_owned(),
-            Some(AttemptRecord::LOST_RACE) => self.defeat(attempt),
+            Some(AttemptRecord::LOST_RACE) => self.lost_race(attempt),
             Some(AttemptRecord::CANCELLED) if attempt.served => "was cancelled while it answered".to_owned(),
             Some(AttemptRecord::CANCELLED) => "was cancelled".to_owned(),
-            Some(kind) if attempt.served => format!("failed after its first content ({})", figure(attempt, kind)),
-            Some(kind) => format!("failed ({})", figure(attempt, kind)),
+            Some(kind) if attempt.served => format!("failed after its first content ({})", cause(attempt, kind)),
+            Some(kind) => format!("failed ({})", cause(attempt, kind)),
         }
     }
 
-    fn defeat(&self, attempt: &AttemptRecord) -> String {
+    fn lost_race(&self, attempt: &AttemptRecord) -> String {
         let winner = self.attempts.iter().find(|other| other.served || other.error_type.is_none());
         match winner {
-            None => "was given up".to_owned(),
-            Some(_) if attempt.reason == AttemptReason::Hedge => "lost the race".to_owned(),
-            Some(winner) => format!("was late and lost the race to {}", (self.name)(winner)),
+            None => "was cancelled when the request ended".to_owned(),
+            Some(_) if attempt.reason == AttemptReason::Hedge => "was slower".to_owned(),
+            Some(winner) => {
+                let hedge = if winner.reason == AttemptReason::Hedge { "the hedge at " } else { "" };
+                format!("was late and slower than {hedge}{}", (self.name)(winner))
+            }
         }
     }
 
     fn failure(&self, attempt: &AttemptRecord, choice: u32) -> String {
-        let name = if attempt.endpoint == choice { "the choice".to_owned() } else { (self.name)(attempt) };
-        format!("{name} ({})", figure(attempt, attempt.outcome()))
+        let name = if attempt.endpoint == choice { "the chosen endpoint".to_owned() } else { (self.name)(attempt) };
+        format!("{name} ({})", cause(attempt, attempt.outcome()))
     }
 }
 
-/// Whether one lost against its hedge.
-fn is_outrun(attempt: &AttemptRecord) -> bool {
+/// Whether a hedge was faster than this attempt.
+fn lost_to_hedge(attempt: &AttemptRecord) -> bool {
     attempt.reason != AttemptReason::Hedge && attempt.error_type == Some(AttemptRecord::LOST_RACE)
 }
 
-/// Whether it failed before the client saw anything of it.
+/// Whether the attempt failed before its first content.
 fn has_failed(attempt: &AttemptRecord) -> bool {
     let other = [AttemptRecord::LOST_RACE, AttemptRecord::CANCELLED];
     !attempt.served && attempt.error_type.is_some_and(|kind| !other.contains(&kind))
 }
 
-/// The status of a refusal, else the word for what went wrong.
-fn figure(attempt: &AttemptRecord, kind: &str) -> String {
+/// The HTTP status of a refusal, else the name of the failure.
+fn cause(attempt: &AttemptRecord, kind: &str) -> String {
     match attempt.status.filter(|status| *status >= 400) {
         Some(status) => status.to_string(),
         None => attempt.cause.unwrap_or(kind).to_owned(),

@@ -1,31 +1,31 @@
 //! The smallest change of one figure that would make a losing candidate the choice.
 //!
-//! Each figure is searched by bisection over a [`Trial`], everything else equal: either the recorded scoring with its
-//! yardsticks held, or the whole decision made again.
+//! A bisection per figure asks a [`Trial`] whether a value wins, everything else equal. A trial either computes the
+//! recorded scores again with fixed baselines, or makes the whole decision again.
 
-/// A figure of a candidate, or of the request, that may decide.
+/// A figure of a candidate or of the request that can change the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
-    /// All its prices together, shown as the expected cost of the request, dollars.
+    /// All prices of the endpoint together, as the expected cost of the request in dollars.
     Price,
-    /// Its median time to the first token, seconds.
+    /// Median time to the first token, seconds.
     FirstToken,
-    /// Its output tokens per second.
+    /// Output tokens per second.
     TokensPerSecond,
-    /// Its probability of failure.
+    /// Probability of failure.
     FailureProbability,
-    /// The share of time in `balanced`, 0 to 1.
+    /// Weight of time in `balanced`, 0 to 1.
     LatencyWeight,
 }
 
 /// One figure and the value at which the candidate would be the choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Counterfactual {
-    /// Which.
+    /// The changed figure.
     pub figure: Figure,
-    /// As it is.
+    /// The present value.
     pub from: f64,
-    /// As it would have to be.
+    /// The value that would win.
     pub to: f64,
 }
 
@@ -42,7 +42,7 @@ impl Figure {
         }
     }
 
-    /// As far as it could be thought to go.
+    /// The best value that is tried.
     const fn limit(self) -> f64 {
         match self {
             Figure::TokensPerSecond => 1e9,
@@ -52,24 +52,24 @@ impl Figure {
 }
 
 impl Counterfactual {
-    /// By how much, relative to what it is: −0.2 is a fifth less. Infinite where it is 0.
+    /// The change relative to the present value: −0.2 is a fifth less. Infinite if the present value is 0.
     #[must_use]
     pub fn relative(&self) -> f64 {
         self.to / self.from - 1.0
     }
 }
 
-/// Somewhere a change can be tried.
+/// Tries a changed figure.
 pub(crate) trait Trial {
     /// Whether the candidate would be the choice with this value of the figure.
     fn wins(&mut self, figure: Figure, value: f64) -> bool;
 }
 
-/// Most trials for one answer, each of which may be a whole decision. Five figures ordinarily take fewer than 200;
-/// beyond it nothing wins any more, and what was found so far is coarser.
-const MOST_TRIALS: usize = 256;
+/// Maximum number of trials per answer; each may be a whole decision. Five figures usually take fewer than 200. After
+/// the limit no value wins any more, so the values found are less exact.
+const MAX_TRIALS: usize = 256;
 
-/// A trial of which only so many are made.
+/// A trial with a limit on its number of calls.
 struct Bounded<'t, T> {
     trial: &'t mut T,
     left: usize,
@@ -83,9 +83,9 @@ impl<T: Trial> Trial for Bounded<'_, T> {
     }
 }
 
-/// The changes of one figure each that would do, the relatively smallest first. `figures` hold what they are now.
+/// The changes of one figure each that would win, the relatively smallest first. `figures` holds the present values.
 pub(crate) fn smallest(figures: &[(Figure, f64)], trial: &mut impl Trial) -> Vec<Counterfactual> {
-    let trial = &mut Bounded { trial, left: MOST_TRIALS };
+    let trial = &mut Bounded { trial, left: MAX_TRIALS };
     let found = figures.iter().filter_map(|&(figure, from)| {
         let to = match figure {
             Figure::LatencyWeight => nearest_weight(from, trial)?,
@@ -98,36 +98,36 @@ pub(crate) fn smallest(figures: &[(Figure, f64)], trial: &mut impl Trial) -> Vec
     changes
 }
 
-/// Halvings of a bisection at most, each of which may be a whole decision.
-const HALVINGS: usize = 40;
-/// How near, relatively, the value that wins has to come to one that loses: four digits are told.
-const NEAR: f64 = 1e-6;
+/// Maximum number of steps of a bisection; each may be a whole decision.
+const MAX_STEPS: usize = 40;
+/// Relative distance between a winning and a losing value at which a bisection ends. Answers show four digits.
+const TOLERANCE: f64 = 1e-6;
 
-/// How far one way a figure has to go.
+/// The nearest winning value of a figure that wins in one direction.
 fn threshold(figure: Figure, from: f64, trial: &mut impl Trial) -> Option<f64> {
     let limit = figure.limit();
     (from.is_finite() && from > 0.0 && trial.wins(figure, limit)).then(|| between(figure, from, limit, trial))
 }
 
-/// Shares of time that are tried before the nearest one that does is searched.
-const SHARES: u32 = 32;
+/// Number of intervals of the weight that are tried before the bisection.
+const WEIGHT_INTERVALS: u32 = 32;
 
-/// How far either way the weight has to go. Those that do may lie in the middle, so they are looked for first.
+/// The nearest winning weight in either direction. Winning weights can form an interval, so a grid is tried first.
 fn nearest_weight(from: f64, trial: &mut impl Trial) -> Option<f64> {
-    let share = |number: u32| f64::from(number) / f64::from(SHARES);
-    let doing = (0..=SHARES).map(share).filter(|share| trial.wins(Figure::LatencyWeight, *share));
-    let nearest = doing.min_by(|a, b| (a - from).abs().total_cmp(&(b - from).abs()))?;
+    let weight = |number: u32| f64::from(number) / f64::from(WEIGHT_INTERVALS);
+    let winning = (0..=WEIGHT_INTERVALS).map(weight).filter(|weight| trial.wins(Figure::LatencyWeight, *weight));
+    let nearest = winning.min_by(|a, b| (a - from).abs().total_cmp(&(b - from).abs()))?;
     Some(between(Figure::LatencyWeight, from, nearest, trial))
 }
 
-/// The value nearest to `losing` that wins, with four digits where they suffice.
+/// The winning value nearest to `losing`, rounded to four digits where the rounded value wins too.
 fn between(figure: Figure, losing: f64, winning: f64, trial: &mut impl Trial) -> f64 {
     let (mut lose, mut win) = (losing, winning);
-    for _ in 0..HALVINGS {
-        if (win - lose).abs() <= NEAR * win.abs() {
+    for _ in 0..MAX_STEPS {
+        if (win - lose).abs() <= TOLERANCE * win.abs() {
             break;
         }
-        // Between a rate and the highest there could be lie many powers of ten.
+        // The geometric mean: the upper limit of a rate is many powers of ten away.
         let middle = if lose > 0.0 && win > 2.0 * lose { (lose * win).sqrt() } else { 0.5 * (lose + win) };
         if trial.wins(figure, middle) { win = middle } else { lose = middle }
     }
@@ -141,7 +141,7 @@ fn rounded(value: f64, round: fn(f64) -> f64) -> f64 {
         return value;
     }
     let exponent = 3 - libm::floor(libm::log10(value.abs())) as i32;
-    // By division, which is exact where a power of ten is: 0.0012 and not 0.0012000000000000001.
+    // Division by a power of ten is exact: 0.0012 instead of 0.0012000000000000001.
     let scale = libm::pow(10.0, f64::from(exponent.abs()));
     if exponent >= 0 { round(value * scale) / scale } else { round(value / scale) * scale }
 }
@@ -150,7 +150,7 @@ fn rounded(value: f64, round: fn(f64) -> f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Wins from a value on, one way or the other.
+    /// Wins at or above (`true`), or at or below a value.
     struct From(f64, bool);
 
     impl Trial for From {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn no_answer_takes_more_trials_than_its_bound() {
-        /// Wins below a value that moves: no bisection comes to rest.
+        /// Every second trial wins, so no bisection converges.
         struct Restless(usize);
         impl Trial for Restless {
             fn wins(&mut self, _: Figure, _: f64) -> bool {
@@ -203,7 +203,7 @@ mod tests {
         let mut trial = Restless(0);
         let figures = [(Figure::Price, 1.0); 40];
         assert!(!smallest(&figures, &mut trial).is_empty());
-        assert_eq!(trial.0, MOST_TRIALS);
+        assert_eq!(trial.0, MAX_TRIALS);
     }
 
     #[test]

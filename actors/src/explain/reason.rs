@@ -1,180 +1,141 @@
-//! A decision told as a sentence.
+//! `decision_reason`: the explanation of one decision for a person.
 //!
-//! Made from the record alone, when somebody asks, so that it can never say anything the decision did not use.
+//! Three parts: why the first candidate was chosen (`why_chosen`), the figures and the skipped endpoints, and how the
+//! attempts went (`attempt_summary`). The text uses the record of the decision only, and is built when it is read.
 
-use std::fmt::Write;
+use std::fmt::{Result, Write};
 
 use super::{
     attempt_summary::AttemptSummary,
-    figures::{Names, dollars, figure, percent, seconds, significant},
-    rescoring::{best_scored, recorded},
+    formatting::{Names, dollars, percent, seconds, significant},
+    preferences::preference_text,
+    why_chosen::{Explained, saving_text, why_chosen},
 };
 use crate::decide::preferences::{grade_with, place_and_grade};
 use crate::domain::{
-    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, Preference,
-    ScoreUnit,
+    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, ScoreUnit,
 };
 
-/// Skipped endpoints named one by one; the rest is counted.
-const NAMED: usize = 5;
+/// Skipped endpoints listed by name; the text counts the others.
+const MAX_NAMED: usize = 5;
 
-/// Objective and choice with its figures, its score and the next best one, who was skipped and why, whether
-/// chance decided, and how many attempts it took. A second sentence says how these went, unless the choice alone was
-/// called and answered. Before a request has ended, and for a preview, there are none.
+/// `<objective>: <choice>. Chosen because <reason>. <Figures>; <candidates>. <Attempts>.`
+///
+/// The part on the attempts is left out while `attempts` is empty, as in a preview.
 #[must_use]
 pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: &[AttemptRecord]) -> String {
-    let mut text = String::with_capacity(256);
+    let objective = decision.objective.value;
     let Some(choice) = decision.candidates.first() else {
-        return format!("{}: nothing may serve the request.", decision.objective.value);
+        return format!("{objective}: no endpoint can serve the request.");
     };
     let names = Names::new(decision, catalog);
+    let why = why_chosen(decision, names, choice);
+    let mut text = String::with_capacity(512);
     // Writing to a `String` cannot fail.
-    let _ = tell_choice(&mut text, decision, names, choice)
-        .and_then(|()| tell_score(&mut text, decision, names, choice))
-        .and_then(|()| tell_wishes(&mut text, decision, names, choice))
-        .and_then(|()| tell_saving(&mut text, decision, choice))
-        .and_then(|()| tell_skipped(&mut text, decision, names))
-        .and_then(|()| tell_end(&mut text, decision, names, attempts));
+    let _ = write!(text, "{objective}: {}. {}. ", names.full(choice.index, choice.endpoint), why.text)
+        .and_then(|()| write_prediction(&mut text, objective, choice))
+        .and_then(|()| write_baselines(&mut text, decision, choice))
+        .and_then(|()| write_preferences(&mut text, decision, choice, why.explained))
+        .and_then(|()| write_saving(&mut text, decision, choice))
+        .and_then(|()| write_excluded(&mut text, decision, names))
+        .and_then(|()| write_attempts(&mut text, names, choice, attempts));
     text
 }
 
-fn tell_choice(text: &mut String, decision: &Decision, names: Names<'_>, choice: &Candidate) -> std::fmt::Result {
-    let objective = decision.objective.value;
-    write!(text, "{objective}: {}, ", names.full(choice.index, choice.endpoint))?;
-    let (time, failure, cost) = (time(choice), percent(choice.predicted.failure), dollars(choice.predicted.cost));
-    match objective {
-        Objective::Fastest => write!(text, "{time}, failure {failure}, {cost}"),
-        Objective::Cheapest => write!(text, "{cost}, failure {failure}, {time}"),
-        Objective::Reliable => write!(text, "failure {failure}, {time}, {cost}"),
-        Objective::Balanced => write!(text, "{time}, {cost}, failure {failure}"),
-    }
-}
-
-/// `predicted 0.41 s (first token 0.12 s + 110 tokens at 380 tok/s)`
-fn time(choice: &Candidate) -> String {
+/// `Predicted time 1.2 s (first token 0.13 s + 256 tokens at 241 tok/s), failure probability 0.1 %, cost $0.0008`, with
+/// the figure first that the objective is about.
+fn write_prediction(text: &mut String, objective: Objective, choice: &Candidate) -> Result {
     let predicted = &choice.predicted;
-    format!(
-        "predicted {} (first token {} + {:.0} tokens at {} tok/s)",
+    let time = format!(
+        "time {} (first token {} + {:.0} tokens at {} tok/s)",
         seconds(predicted.total_p50),
         seconds(predicted.first_token_p50),
         choice.inputs.output_tokens,
         significant(predicted.tokens_per_second, 3),
+    );
+    let failure = format!("failure probability {}", percent(predicted.failure));
+    let cost = format!("cost {}", dollars(predicted.cost));
+    let [first, second, third] = match objective {
+        Objective::Fastest => [time, failure, cost],
+        Objective::Cheapest => [cost, failure, time],
+        Objective::Reliable => [failure, time, cost],
+        Objective::Balanced => [time, cost, failure],
+    };
+    write!(text, "Predicted {first}, {second}, {third}")
+}
+
+/// What the score of `balanced` is a multiple of.
+fn write_baselines(text: &mut String, decision: &Decision, choice: &Candidate) -> Result {
+    if choice.unit != ScoreUnit::None || choice.probe || choice.panic {
+        return Ok(());
+    }
+    let [typical_time, typical_cost, ..] = decision.yardsticks;
+    let weights = decision.weights;
+    let share = |weight: f64| percent(weight / (weights.latency + weights.cost));
+    write!(
+        text,
+        "; score: {} time ÷ median {} + {} cost ÷ median {}, failures included",
+        share(weights.latency),
+        seconds(typical_time),
+        share(weights.cost),
+        dollars(typical_cost)
     )
 }
 
-/// What decided: the score and the next best one among those that rank with the choice. A probe goes first
-/// whatever it scores, and past shut gates scores decide nothing.
-fn tell_score(text: &mut String, decision: &Decision, names: Names<'_>, choice: &Candidate) -> std::fmt::Result {
-    if choice.panic {
-        return text.write_str("; no gate is open, the one that opens soonest is tried first");
-    }
-    let ranks_with = |other: &&Candidate| other.group == choice.group && other.inputs.tier == choice.inputs.tier;
-    let rivals = recorded(decision).skip(1).filter(ranks_with);
-    let next = best_scored(rivals);
-    if choice.probe {
-        text.push_str("; probes whether it recovered");
-        return next.map_or(Ok(()), |next| write!(text, ", else {}", names.short(next.index, next.endpoint)));
-    }
-    write!(text, "; score {}", figure(choice.score, choice.unit))?;
-    if choice.unit == ScoreUnit::None {
-        let [typical_time, typical_cost, ..] = decision.yardsticks;
-        write!(text, " (medians {} and {})", seconds(typical_time), dollars(typical_cost))?;
-    }
-    let Some(next) = next else { return Ok(()) };
-    write!(text, ", next best {} {}", names.short(next.index, next.endpoint), figure(next.score, next.unit))?;
-    let margin = 100.0 * (next.score / choice.score - 1.0);
-    if margin.is_finite() { write!(text, " ({:+.0} %)", margin.max(0.0)) } else { Ok(()) }
-}
-
-/// `keeps preferred_max_latency (p95 0.8 s, margin 1.2), before delta $0.00026`: what ranked before the score, and whom
-/// it was that scored better and came after all the same.
-fn tell_wishes(text: &mut String, decision: &Decision, names: Names<'_>, choice: &Candidate) -> std::fmt::Result {
-    if choice.panic || choice.probe {
+/// Whether the choice keeps the preferred latency and throughput, unless the first clause says so.
+fn write_preferences(text: &mut String, decision: &Decision, choice: &Candidate, explained: Explained) -> Result {
+    let preferences = preference_text(decision);
+    if choice.panic || choice.probe || preferences.is_empty() || explained == Explained::Preferences {
         return Ok(());
     }
-    let (place, grade) = place_and_grade(choice.inputs.tier);
-    let wishes = wishes(decision);
-    if !wishes.is_empty() {
-        let verb = match (grade, grade_with(decision, &choice.inputs, &choice.predicted)) {
-            (0, 0) => "keeps",
-            (0, _) => "hardly known, may keep",
-            _ => "comes nearest to",
-        };
-        write!(text, "; {verb} {}", wishes.join(" and "))?;
+    let (_, grade) = place_and_grade(choice.inputs.tier);
+    let verb = match (grade, grade_with(decision, &choice.inputs, &choice.predicted)) {
+        (0, 0) => "expected to keep",
+        (0, _) => "has few observations and may keep",
+        _ => "comes nearest to",
+    };
+    write!(text, "; {verb} {preferences}")
+}
+
+/// `its prompt cache saves 0.12 s and $0.00108 (1200 tokens)`, unless the first clause says so.
+fn write_saving(text: &mut String, decision: &Decision, choice: &Candidate) -> Result {
+    match choice.saving {
+        Some(saving) if decision.code != DecisionCode::SessionSticky => {
+            write!(text, "; its prompt cache saves {}", saving_text(&saving))
+        }
+        _ => Ok(()),
     }
-    let better = |other: &&Candidate| {
-        other.group == choice.group && other.inputs.tier > choice.inputs.tier && other.score < choice.score
-    };
-    let Some(passed) = recorded(decision).skip(1).filter(better).min_by(|a, b| a.score.total_cmp(&b.score)) else {
-        return Ok(());
-    };
-    let by_order = place_and_grade(passed.inputs.tier).0 > place;
-    text.push_str(if by_order { "; provider.order puts it before " } else { ", before " });
-    write!(text, "{} {}", names.short(passed.index, passed.endpoint), figure(passed.score, passed.unit))
 }
 
-/// What was preferred: `preferred_max_latency (p95 0.8 s, margin 1.2)`.
-fn wishes(decision: &Decision) -> Vec<String> {
-    let bounds = |preference: Preference, write: fn(f64) -> String| -> String {
-        let bounds: Vec<String> =
-            preference.bounds().map(|(at, bound)| format!("{} {}", at.as_str(), write(bound))).collect();
-        bounds.join(", ")
-    };
-    let latency = decision.parameters.preferred_max_latency.map(|latency| {
-        let margin = significant(decision.latency_margin, 3);
-        let margin = if margin == "1" { String::new() } else { format!(", margin {margin}") };
-        format!("preferred_max_latency ({}{margin})", bounds(latency.value, seconds))
-    });
-    let rate = decision.parameters.preferred_min_throughput.map(|rate| {
-        let rate = bounds(rate.value, |bound| format!("{} tok/s", significant(bound, 3)));
-        format!("preferred_min_throughput ({rate})")
-    });
-    latency.into_iter().chain(rate).collect()
-}
-
-/// `kept for its prompt cache: 1200 tokens, 0.12 s and $0.00108 saved`
-fn tell_saving(text: &mut String, decision: &Decision, choice: &Candidate) -> std::fmt::Result {
-    let Some(saving) = choice.saving else { return Ok(()) };
-    let why =
-        if decision.code == DecisionCode::SessionSticky { "kept for its prompt cache" } else { "its prompt cache" };
-    write!(text, "; {why}: {} tokens, {}", saving.cached_tokens, seconds(saving.seconds))?;
-    if saving.usd > 0.0 { write!(text, " and {} saved", dollars(saving.usd)) } else { text.write_str(" saved") }
-}
-
-fn tell_skipped(text: &mut String, decision: &Decision, names: Names<'_>) -> std::fmt::Result {
+/// The number of candidates, then the endpoints excluded for now with their figures, then the filters by count.
+fn write_excluded(text: &mut String, decision: &Decision, names: Names<'_>) -> Result {
     let candidates = decision.candidates.len() + decision.omitted.len();
     write!(text, "; {candidates} candidate{}", if candidates == 1 { "" } else { "s" })?;
     let passing: Vec<&Excluded> = decision.excluded.iter().filter(|excluded| excluded.reason.is_passing()).collect();
-    for (position, excluded) in passing.iter().take(NAMED).enumerate() {
-        let before = if position == 0 { ", skipped: " } else { ", " };
+    for (position, excluded) in passing.iter().take(MAX_NAMED).enumerate() {
+        let before = if position == 0 { "; skipped for now: " } else { ", " };
         write!(text, "{before}{} ({})", names.short(excluded.index, excluded.endpoint), excluded.detail)?;
     }
-    if passing.len() > NAMED {
-        write!(text, " and {} more", passing.len() - NAMED)?;
+    if passing.len() > MAX_NAMED {
+        write!(text, " and {} more", passing.len() - MAX_NAMED)?;
     }
-    let reasons =
-        counted(decision.excluded.iter().map(|excluded| excluded.reason).filter(|reason| !reason.is_passing()));
-    for (position, (reason, count)) in reasons.iter().enumerate() {
-        write!(text, "{}{}×{count}", if position == 0 { "; excluded: " } else { ", " }, reason.as_str())?;
+    let filtered = decision.excluded.iter().map(|excluded| excluded.reason).filter(|reason| !reason.is_passing());
+    for (position, (reason, count)) in count_by_reason(filtered).iter().enumerate() {
+        let before = if position == 0 { "; excluded: " } else { ", " };
+        write!(text, "{before}{count} by {}", reason.as_str())?;
     }
-    Ok(())
+    text.write_char('.')
 }
 
-fn tell_end(text: &mut String, decision: &Decision, names: Names<'_>, attempts: &[AttemptRecord]) -> std::fmt::Result {
-    let explored = if decision.explored { "yes" } else { "no" };
-    write!(text, "; explored: {explored}")?;
-    let choice = decision.candidates.first();
-    let Some(course) =
-        choice.and_then(|choice| AttemptSummary::of(attempts, choice.index, |attempt| names.tried(attempt)))
-    else {
-        return text.write_str(".");
-    };
-    write!(text, "; attempts: {}.", attempts.len())?;
-    course.sentence().map_or(Ok(()), |sentence| write!(text, " {sentence}"))
+fn write_attempts(text: &mut String, names: Names<'_>, choice: &Candidate, attempts: &[AttemptRecord]) -> Result {
+    match AttemptSummary::of(attempts, choice.index, |attempt| names.tried(attempt)) {
+        Some(summary) => write!(text, " {}", summary.sentence()),
+        None => Ok(()),
+    }
 }
 
-/// The most frequent first.
-fn counted(reasons: impl Iterator<Item = ExclusionReason>) -> Vec<(ExclusionReason, usize)> {
+/// The number of endpoints per reason, the most frequent first.
+fn count_by_reason(reasons: impl Iterator<Item = ExclusionReason>) -> Vec<(ExclusionReason, usize)> {
     let mut counts: Vec<(ExclusionReason, usize)> = Vec::new();
     for reason in reasons {
         match counts.iter_mut().find(|(known, _)| *known == reason) {

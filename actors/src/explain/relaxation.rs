@@ -1,4 +1,4 @@
-//! What would have to give for something to be left.
+//! The smallest change of a request that would leave an endpoint for it.
 
 use crate::decide::filter::{CatalogEndpoint, HardFilters};
 use crate::{
@@ -6,32 +6,64 @@ use crate::{
     stats::Snapshot,
 };
 
-/// The smallest set of reasons that stands between a request and an endpoint.
+/// One excluded endpoint with all filters that exclude it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relaxation {
-    /// Position of the endpoint that would serve.
+    /// Index of the endpoint in the catalog.
     pub index: u32,
-    /// Everything against it, each with the figure or pattern behind it.
+    /// Every filter that excludes the endpoint, with its figure or pattern.
     pub against: Vec<Excluded>,
 }
 
-/// The endpoint that the fewest reasons exclude, among those that a change of the request would free: what no
-/// request can change (an endpoint that is off, disabled or expired, a key's policy) is not hinted at. Of several
-/// it is the one whose figures have the least way to a limit.
+/// The endpoint that the fewest filters exclude. Endpoints that no change of the request can make available (provider
+/// off, endpoint disabled or expired, policy of the key) are left out. Among endpoints with equally many filters, the
+/// one whose figures exceed their limits the least is returned.
 #[must_use]
 pub fn nearest_relaxation(error: &RouteError, snapshot: &Snapshot) -> Option<Relaxation> {
-    let hopeful = |relaxation: &Relaxation| {
+    let is_feasible = |relaxation: &Relaxation| {
         !relaxation.against.is_empty() && relaxation.against.iter().all(|excluded| is_up_to_the_caller(excluded.reason))
     };
     let relaxations = error.query.targets.iter().flat_map(|target| relaxations(error, snapshot, *target));
-    relaxations.filter(hopeful).min_by(|a, b| {
+    relaxations.filter(is_feasible).min_by(|a, b| {
         let (by_count, by_index) = (a.against.len().cmp(&b.against.len()), a.index.cmp(&b.index));
-        let ([share_a, amount_a], [share_b, amount_b]) = (a.excess(), b.excess());
-        by_count.then(share_a.total_cmp(&share_b)).then(amount_a.total_cmp(&amount_b)).then(by_index)
+        let ([ratio_a, amount_a], [ratio_b, amount_b]) = (a.excess(), b.excess());
+        by_count.then(ratio_a.total_cmp(&ratio_b)).then(amount_a.total_cmp(&amount_b)).then(by_index)
     })
 }
 
-/// What stands against each excluded endpoint that `target` stands for: an alias has lists of its own.
+/// What the caller changes so that this filter no longer excludes an endpoint: `raise max_price`.
+#[must_use]
+pub const fn remedy(reason: ExclusionReason) -> &'static str {
+    use ExclusionReason::{
+        BlockedModel, CircuitOpen, ConfigFault, ContextLength, DataPolicy, Disabled, Draining, InputModality,
+        KeyPolicy, MaxCostPer1kTokens, MaxPrice, ModelExpired, NotAllowedModel, NotFree, OutputModality, Paced,
+        ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, Quantization, RateLimited, Saturated,
+        UnsupportedParameter, WrongEndpoint,
+    };
+    match reason {
+        NotAllowedModel => "add the model to the allowed models",
+        BlockedModel => "remove the model from the blocked models",
+        ProviderNotAllowed => "allow the provider in provider.only or provider.order",
+        ProviderIgnored => "remove the provider from provider.ignore",
+        NotFree => "request a model or alias that may cost money",
+        UnsupportedParameter => "leave out the parameter or provider.require_parameters",
+        InputModality => "leave out this kind of input",
+        OutputModality => "request another kind of output",
+        ContextLength => "shorten the prompt or lower max_tokens",
+        MaxPrice => "raise max_price or max_cost",
+        MaxCostPer1kTokens => "raise max_cost_per_1k_tokens",
+        DataPolicy => "relax provider.data_collection or provider.zdr",
+        Quantization => "add its format to provider.quantizations",
+        KeyPolicy => "use a key that may call the model",
+        ModelExpired => "request a newer model",
+        Disabled | ProviderOff | ConfigFault => "ask the operator to enable the endpoint",
+        CircuitOpen | ProbeInFlight | RateLimited | Paced | Saturated => "try again later",
+        WrongEndpoint => "call the API endpoint of the model",
+        Draining => "try again after the restart",
+    }
+}
+
+/// All filters per excluded endpoint of `target`. An alias adds its own lists of allowed and blocked models.
 fn relaxations<'a>(
     error: &'a RouteError,
     snapshot: &'a Snapshot,
@@ -39,35 +71,35 @@ fn relaxations<'a>(
 ) -> impl Iterator<Item = Relaxation> + use<'a> {
     let catalog = &*snapshot.catalog;
     let (alias, model) = match target {
-        Target::Alias(position) => (catalog.alias(position), None),
-        Target::Model(position) => (None, catalog.model(position)),
+        Target::Alias(index) => (catalog.alias(index), None),
+        Target::Model(index) => (None, catalog.model(index)),
     };
-    let screen = HardFilters::new(catalog, &snapshot.lengths, &error.query, alias);
-    let is_meant = move |index: &u32| model.is_none_or(|model| model.endpoints.contains(index));
-    let excluded = error.excluded.iter().map(|excluded| excluded.index).filter(is_meant);
+    let filters = HardFilters::new(catalog, &snapshot.lengths, &error.query, alias);
+    let belongs_to_target = move |index: &u32| model.is_none_or(|model| model.endpoints.contains(index));
+    let excluded = error.excluded.iter().map(|excluded| excluded.index).filter(belongs_to_target);
     excluded.filter_map(move |index| {
         let subject = CatalogEndpoint::of(catalog, catalog.endpoint(index)?)?;
         let endpoint = subject.endpoint.id;
-        let against = screen.refusals(subject).map(|(reason, detail)| Excluded { index, endpoint, reason, detail });
+        let against = filters.refusals(subject).map(|(reason, detail)| Excluded { index, endpoint, reason, detail });
         Some(Relaxation { index, against: against.collect() })
     })
 }
 
 impl Relaxation {
-    /// How far its figures are beyond their limits, at the most: as a multiple, which nothing is of a limit of 0, and
-    /// as an amount. 0 where it is only a matter of yes or no.
+    /// The largest excess of a figure over its limit, as a ratio (infinite for a limit of 0) and as an amount. Both are 0
+    /// if no filter compares figures.
     fn excess(&self) -> [f64; 2] {
         let of = |excluded: &Excluded| match excluded.detail {
-            ExclusionDetail::Above { price, limit, .. } => beyond(price.to_f64(), limit.to_f64()),
-            ExclusionDetail::Tokens { needed, limit } => beyond(needed as f64, f64::from(limit)),
+            ExclusionDetail::Above { price, limit, .. } => excess_over(price.to_f64(), limit.to_f64()),
+            ExclusionDetail::Tokens { needed, limit } => excess_over(needed as f64, f64::from(limit)),
             _ => [0.0, 0.0],
         };
-        let most = |[share, amount]: [f64; 2], [other, more]: [f64; 2]| [share.max(other), amount.max(more)];
-        self.against.iter().map(of).fold([0.0, 0.0], most)
+        let largest = |[ratio, amount]: [f64; 2], [other, more]: [f64; 2]| [ratio.max(other), amount.max(more)];
+        self.against.iter().map(of).fold([0.0, 0.0], largest)
     }
 }
 
-fn beyond(figure: f64, limit: f64) -> [f64; 2] {
+fn excess_over(figure: f64, limit: f64) -> [f64; 2] {
     [if limit > 0.0 { figure / limit } else { f64::INFINITY }, figure - limit]
 }
 

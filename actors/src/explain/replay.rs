@@ -1,93 +1,93 @@
-//! A recorded decision made again, from nothing but its record.
+//! A recorded decision, made again from its record alone.
 //!
-//! What was recorded of each candidate, the yardsticks, the seed and the policy give every score bit for bit, and
-//! with them the order, the choice, its ties, and whether noise made it. What a decision read from elsewhere (who
-//! was refused, whether a probe was worth it) is taken as recorded.
+//! The recorded inputs of the candidates, the baselines, the seed and the policy determine every score bit for bit, and
+//! so the order, the choice, its ties, and whether exploration noise decided. Excluded endpoints and the decision to
+//! probe depend on state that the record does not hold; a replay takes them as recorded.
 
 use super::rescoring::{Rescoring, rank, recorded};
 use crate::decide::plan::{self, Ranked};
 use crate::domain::{Candidate, Decision, EndpointId, RoutingPolicy, ScoreTerms};
 
-/// A decision made again.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
-    /// What came out for each recorded candidate, in the order of the record.
+    /// The recomputed figures of each recorded candidate, in the order of the record.
     pub candidates: Vec<Recomputed>,
-    /// The order in which they would be tried; the first is the choice.
+    /// The order of the attempts; the first is the choice.
     pub order: Vec<EndpointId>,
-    /// Who scored the same as the choice, which what breaks ties put first.
+    /// Endpoints with the same score as the choice. The tie-break put the choice first.
     pub tied: Vec<EndpointId>,
-    /// Whether noise made the choice.
+    /// Whether exploration noise changed the choice.
     pub explored: bool,
-    /// What came out otherwise than recorded; empty when nothing did.
+    /// Values that differ from the record; empty if the replay is identical.
     pub differences: Vec<Difference>,
-    /// What the record no longer holds, or what it was not made with.
+    /// Inputs that are missing or not those of the decision.
     pub lost: Vec<MissingInput>,
 }
 
-/// What came out for one candidate.
+/// The recomputed figures of one candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recomputed {
-    /// Which.
+    /// The candidate.
     pub endpoint: EndpointId,
-    /// The terms of its score, which is their sum.
+    /// The terms of the score; their sum is the score.
     pub terms: ScoreTerms,
     /// Probability that the attempt fails or runs out of time.
     pub failure: f64,
     /// Median time to the first token, seconds.
     pub first_token: f64,
-    /// Seconds until a sign of life is expected.
+    /// Expected seconds to the first content of a stream, or to the whole plain answer.
     pub expected: f64,
 }
 
-/// What came out otherwise than recorded.
+/// A value that differs from the record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Difference {
     /// A figure of a candidate.
     Figure {
-        /// Whose.
+        /// The candidate.
         endpoint: EndpointId,
-        /// Which: `score`, the name of a term, or a prediction.
+        /// Name of the figure: `score`, a term, or a prediction.
         what: &'static str,
-        /// As recorded.
+        /// The recorded value.
         recorded: f64,
-        /// As it came out.
+        /// The recomputed value.
         recomputed: f64,
     },
-    /// Somebody else stands at a place of the plan; the choice stands at place 0.
+    /// The endpoint at a place of the plan; place 0 is the choice.
     Place {
         /// Counted from 0.
         place: usize,
-        /// Who was there.
+        /// The recorded endpoint.
         recorded: EndpointId,
-        /// Who came out there.
+        /// The recomputed endpoint.
         recomputed: EndpointId,
     },
-    /// Whether noise made the choice.
+    /// Whether exploration noise changed the choice.
     Explored {
-        /// As recorded.
+        /// The recorded value.
         recorded: bool,
-        /// As it came out.
+        /// The recomputed value.
         recomputed: bool,
     },
 }
 
-/// Why a decision cannot be made again as it was.
+/// An input that a replay lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingInput {
     /// The record holds no candidate.
     Candidates,
-    /// The policy at hand is not the one it was made under.
+    /// The available policy is not the policy of the decision.
     Policy {
-        /// The version it was made under.
+        /// Policy version of the decision.
         recorded: u64,
-        /// The version at hand.
+        /// Available policy version.
         given: u64,
     },
 }
 
 impl Replay {
-    /// Whether everything came out as recorded, bit for bit.
+    /// Whether every recomputed value equals the record, bit for bit.
     #[must_use]
     pub fn is_identical(&self) -> bool {
         self.differences.is_empty() && self.lost.is_empty()
@@ -100,75 +100,75 @@ impl Replay {
     }
 }
 
-/// Makes a recorded decision again under the policy it was made under.
+/// Makes a recorded decision again. `policy` is the policy of the decision.
 #[must_use]
 pub fn replay(decision: &Decision, policy: &RoutingPolicy) -> Replay {
-    let contest = Rescoring::of(decision, policy);
-    let remade: Vec<Remade<'_>> = recorded(decision).map(|candidate| Remade::of(candidate, &contest)).collect();
-    let mut order: Vec<&Remade<'_>> = remade.iter().collect();
+    let rescoring = Rescoring::of(decision, policy);
+    let rescored: Vec<Rescored<'_>> = recorded(decision).map(|candidate| Rescored::of(candidate, &rescoring)).collect();
+    let mut order: Vec<&Rescored<'_>> = rescored.iter().collect();
     plan::settle(&mut order, decision.max_attempts);
-    keep_recorded_ties(&mut order, &remade);
+    keep_recorded_ties(&mut order, &rescored);
     let explored = is_explored(decision, &order);
-    let differences = differences(decision, &remade, &order, explored);
+    let differences = differences(decision, &rescored, &order, explored);
     Replay {
-        candidates: remade.iter().map(|remade| remade.figures).collect(),
+        candidates: rescored.iter().map(|rescored| rescored.figures).collect(),
         tied: tied(&order),
-        order: order.iter().map(|remade| remade.candidate.endpoint).collect(),
+        order: order.iter().map(|rescored| rescored.candidate.endpoint).collect(),
         explored,
         differences,
-        lost: lost(decision, policy),
+        lost: missing_inputs(decision, policy),
     }
 }
 
-/// Where somebody is omitted, ties behind the choice stay as they were recorded: a run of ties may begin with him, so it
-/// takes the whole plan to settle it.
-fn keep_recorded_ties<'r, 'a>(order: &mut [&'r Remade<'a>], recorded: &'r [Remade<'a>]) {
-    let is_whole = recorded.iter().enumerate().all(|(at, remade)| remade.candidate.place as usize == at);
+/// Keeps the recorded order of ties after the choice if the record omits candidates. An omitted candidate can be the
+/// first of a run of ties, so only the whole plan determines that order.
+fn keep_recorded_ties<'r, 'a>(order: &mut [&'r Rescored<'a>], recorded: &'r [Rescored<'a>]) {
+    let is_complete = recorded.iter().enumerate().all(|(at, rescored)| rescored.candidate.place as usize == at);
     let (Some((choice, order)), Some((chosen, recorded))) = (order.split_first_mut(), recorded.split_first()) else {
         return;
     };
-    let ties = |(is, was): (&&Remade<'_>, &Remade<'_>)| {
+    let ties = |(is, was): (&&Rescored<'_>, &Rescored<'_>)| {
         let (less, more) = if is.rank() < was.rank() { (is.rank(), was.rank()) } else { (was.rank(), is.rank()) };
         is.class() == was.class() && plan::is_tie(less, more)
     };
-    if !is_whole && choice.endpoint() == chosen.endpoint() && order.iter().zip(recorded).all(ties) {
+    if !is_complete && choice.endpoint() == chosen.endpoint() && order.iter().zip(recorded).all(ties) {
         order.iter_mut().zip(recorded).for_each(|(is, was)| *is = was);
     }
 }
 
-/// A recorded candidate with what came out for it.
-struct Remade<'a> {
+/// A recorded candidate with its recomputed figures.
+struct Rescored<'a> {
     candidate: &'a Candidate,
     figures: Recomputed,
     score: f64,
     calm_score: f64,
 }
 
-impl<'a> Remade<'a> {
-    fn of(candidate: &'a Candidate, contest: &Rescoring) -> Remade<'a> {
+impl<'a> Rescored<'a> {
+    fn of(candidate: &'a Candidate, rescoring: &Rescoring) -> Rescored<'a> {
         let inputs = &candidate.inputs;
-        let forecast = contest.forecast(candidate, inputs);
-        let terms = contest.scoring.terms(&forecast, inputs.cost);
+        let forecast = rescoring.forecast(candidate, inputs);
+        let terms = rescoring.scoring.terms(&forecast, inputs.cost);
         let score = terms.sum();
-        Remade {
+        Rescored {
             candidate,
             figures: Recomputed {
                 endpoint: candidate.endpoint,
                 terms,
                 failure: forecast.calm.failure,
                 first_token: forecast.first_token,
-                expected: forecast.expected(inputs, &contest.rules),
+                expected: forecast.expected(inputs, &rescoring.rules),
             },
             score,
-            calm_score: contest.scoring.calm_score(&forecast, inputs.cost),
+            calm_score: rescoring.scoring.calm_score(&forecast, inputs.cost),
         }
     }
 
-    /// Every figure that was recorded and came out again.
+    /// Name, recorded value and recomputed value of every figure.
     fn figures(&self) -> impl Iterator<Item = (&'static str, f64, f64)> {
         let (candidate, figures) = (self.candidate, &self.figures);
         let terms = candidate.terms.iter().zip(figures.terms.iter());
-        let terms = terms.map(|(recorded, remade)| (remade.name, recorded.value, remade.value));
+        let terms = terms.map(|(recorded, rescored)| (rescored.name, recorded.value, rescored.value));
         [
             ("score", candidate.score, self.score),
             ("failure_probability", candidate.predicted.failure, figures.failure),
@@ -180,7 +180,7 @@ impl<'a> Remade<'a> {
     }
 }
 
-impl Ranked for Remade<'_> {
+impl Ranked for Rescored<'_> {
     fn class(&self) -> u64 {
         rank(self.candidate)
     }
@@ -222,43 +222,49 @@ fn is_ordinary(candidate: &Candidate) -> bool {
     !candidate.probe && !candidate.panic
 }
 
-/// Whether the choice differs from what it would be without noise.
-fn is_explored(decision: &Decision, order: &[&Remade<'_>]) -> bool {
+/// Whether the choice differs from the choice without noise.
+fn is_explored(decision: &Decision, order: &[&Rescored<'_>]) -> bool {
     let choice = order.first().filter(|choice| decision.seed != 0 && is_ordinary(choice.candidate));
     let best = calm_best(order.iter().copied());
     choice.is_some_and(|choice| best != Some(choice.candidate.endpoint))
 }
 
-/// Who would have been chosen without noise.
-fn calm_best<'a: 'r, 'r>(remade: impl Iterator<Item = &'r Remade<'a>> + Clone) -> Option<EndpointId> {
-    let playing = remade.filter(|remade| is_ordinary(remade.candidate));
-    plan::best(playing.map(|remade| (remade, remade.calm_score))).map(|best| best.candidate.endpoint)
+/// The choice without noise.
+fn calm_best<'a: 'r, 'r>(rescored: impl Iterator<Item = &'r Rescored<'a>> + Clone) -> Option<EndpointId> {
+    let competing = rescored.filter(|rescored| is_ordinary(rescored.candidate));
+    plan::best(competing.map(|rescored| (rescored, rescored.calm_score))).map(|best| best.candidate.endpoint)
 }
 
-fn tied(order: &[&Remade<'_>]) -> Vec<EndpointId> {
+fn tied(order: &[&Rescored<'_>]) -> Vec<EndpointId> {
     let Some((choice, others)) = order.split_first() else { return Vec::new() };
     let least = others.iter().fold(choice.rank(), |least, other| least.min(other.rank()));
-    let ties = |other: &&&Remade<'_>| {
+    let ties = |other: &&&Rescored<'_>| {
         other.class() == choice.class() && plan::is_tie(least, other.rank()) && plan::is_tie(least, choice.rank())
     };
     others.iter().filter(ties).map(|other| other.candidate.endpoint).collect()
 }
 
-fn differences(decision: &Decision, remade: &[Remade<'_>], order: &[&Remade<'_>], explored: bool) -> Vec<Difference> {
-    let figures = remade.iter().flat_map(|remade| {
-        let endpoint = remade.candidate.endpoint;
-        let differing = remade.figures().filter(|(_, recorded, recomputed)| recorded.to_bits() != recomputed.to_bits());
+fn differences(
+    decision: &Decision,
+    rescored: &[Rescored<'_>],
+    order: &[&Rescored<'_>],
+    explored: bool,
+) -> Vec<Difference> {
+    let figures = rescored.iter().flat_map(|rescored| {
+        let endpoint = rescored.candidate.endpoint;
+        let differing =
+            rescored.figures().filter(|(_, recorded, recomputed)| recorded.to_bits() != recomputed.to_bits());
         differing.map(move |(what, recorded, recomputed)| Difference::Figure { endpoint, what, recorded, recomputed })
     });
     let places = recorded(decision).zip(order).filter_map(|(was, is)| {
         let (place, recorded, recomputed) = (was.place as usize, was.endpoint, is.candidate.endpoint);
         (recorded != recomputed).then_some(Difference::Place { place, recorded, recomputed })
     });
-    let chance = Difference::Explored { recorded: decision.explored, recomputed: explored };
-    figures.chain(places).chain((decision.explored != explored).then_some(chance)).collect()
+    let exploration = Difference::Explored { recorded: decision.explored, recomputed: explored };
+    figures.chain(places).chain((decision.explored != explored).then_some(exploration)).collect()
 }
 
-fn lost(decision: &Decision, policy: &RoutingPolicy) -> Vec<MissingInput> {
+fn missing_inputs(decision: &Decision, policy: &RoutingPolicy) -> Vec<MissingInput> {
     let other_policy = policy.version != decision.policy_version;
     let policy = MissingInput::Policy { recorded: decision.policy_version, given: policy.version };
     let candidates = decision.candidates.is_empty().then_some(MissingInput::Candidates);

@@ -1,7 +1,7 @@
-//! A recorded decision, ready to be scored again.
+//! The scores of a recorded decision, computed again.
 //!
-//! Works from the record alone: the inputs of its candidates, its yardsticks and the policy it was made under.
-//! What the scores are used for is decided in `chance`, `replay` and `why_not`. Not for the hot path.
+//! Reads the record only: the inputs of the candidates, the baselines, and the policy of the decision. Used by
+//! `selection_probability`, `replay` and `why_not`. Not for the hot path.
 
 use crate::decide::{
     forecast::{Forecast, ForecastRules},
@@ -14,7 +14,7 @@ use crate::{
     stats::Curve,
 };
 
-/// The rules and yardsticks of one decision.
+/// The forecast rules, baselines and noise of one decision.
 #[derive(Clone, Copy)]
 pub(crate) struct Rescoring {
     pub rules: ForecastRules,
@@ -23,34 +23,34 @@ pub(crate) struct Rescoring {
 }
 
 impl Rescoring {
-    /// The contest as it was, with its own noise.
+    /// With the weights and the noise of the decision.
     pub(crate) fn of(decision: &Decision, policy: &RoutingPolicy) -> Rescoring {
-        Rescoring::weighing(decision, policy, decision.weights)
+        Rescoring::with_weights(decision, policy, decision.weights)
     }
 
-    /// The contest as it would have been with other weights.
-    pub(crate) fn weighing(decision: &Decision, policy: &RoutingPolicy, weights: Weights) -> Rescoring {
+    /// With other weights of `balanced`.
+    pub(crate) fn with_weights(decision: &Decision, policy: &RoutingPolicy, weights: Weights) -> Rescoring {
         let objective: Objective = decision.objective.value;
-        let yardsticks = Baselines::of_record(decision.yardsticks);
+        let baselines = Baselines::of_record(decision.yardsticks);
         Rescoring {
             rules: ForecastRules::of(policy, objective, decision.streamed),
-            scoring: Scoring::new(policy, objective, weights, yardsticks),
+            scoring: Scoring::new(policy, objective, weights, baselines),
             noise: Noise::of(decision.seed),
         }
     }
 
-    /// The same contest under another seed.
-    pub(crate) fn drawn(self, seed: u64) -> Rescoring {
+    /// The same with the noise of another seed.
+    pub(crate) fn with_seed(self, seed: u64) -> Rescoring {
         Rescoring { noise: Noise::of(seed), ..self }
     }
 
-    /// What these inputs of a candidate predict.
+    /// The forecast for a candidate with these inputs.
     pub(crate) fn forecast(&self, candidate: &Candidate, inputs: &Inputs) -> Forecast {
         let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         Forecast::of(inputs, &curve, &self.rules, self.noise.at(candidate.endpoint))
     }
 
-    /// The terms of its score, as recorded inputs give them.
+    /// The terms of the score from the recorded inputs.
     pub(crate) fn terms(&self, candidate: &Candidate) -> ScoreTerms {
         self.scoring.terms(&self.forecast(candidate, &candidate.inputs), candidate.inputs.cost)
     }
@@ -60,20 +60,20 @@ impl Rescoring {
     }
 }
 
-/// Everybody whom the record of a decision holds, in the order of the plan.
+/// All candidates in the record of a decision, in plan order.
 pub(crate) fn recorded(decision: &Decision) -> impl Iterator<Item = &Candidate> + Clone {
     decision.candidates.iter().chain(&decision.rivals)
 }
 
-/// Those that compete with the choice by score: they rank with it, and stand next to it in the plan. Nobody where a
-/// probe goes first, or where no gate is open.
+/// The candidates that compete with the choice by score: same group and tier, next to it in the plan. Empty for a probe
+/// and for a panic plan.
 pub(crate) fn rivals(decision: &Decision) -> impl Iterator<Item = &Candidate> + Clone {
     let first = decision.candidates.first().filter(|first| !first.probe && !first.panic);
     recorded(decision).take_while(move |candidate| first.is_some_and(|first| rank(candidate) == rank(first)))
 }
 
-/// Whom a candidate had to beat: the choice, or, where that one only probes, whoever would be it if nobody were probed.
-/// Beyond the choice a plan is no order of scores: who is called second is chosen for soundness too.
+/// The candidate that another one had to beat: the choice, or without the probe the candidate that would be the choice.
+/// Places after the first do not follow the score alone: retries prefer endpoints with a low risk.
 pub(crate) fn leader(decision: &Decision, probes: bool) -> Option<&Candidate> {
     let choice = decision.candidates.first()?;
     if choice.probe == probes {
@@ -82,7 +82,7 @@ pub(crate) fn leader(decision: &Decision, probes: bool) -> Option<&Candidate> {
     best_scored(recorded(decision).filter(|other| other.probe == probes && !other.panic))
 }
 
-/// The one that ranks and scores best; ties settled as in the plan.
+/// The candidate with the best rank and score. Ties are broken as in the plan.
 pub(crate) fn best_scored<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> Option<&'a Candidate> {
     let by_score = |a: &&Candidate, b: &&Candidate| rank(a).cmp(&rank(b)).then(a.score.total_cmp(&b.score));
     let best = candidates.clone().min_by(by_score)?;
@@ -94,7 +94,7 @@ pub(crate) fn best_scored<'a>(candidates: impl Iterator<Item = &'a Candidate> + 
     })
 }
 
-/// What ranks before any score: group, then tier.
+/// The rank before any score: group, then tier.
 pub(crate) fn rank(candidate: &Candidate) -> u64 {
     u64::from(candidate.group) << 32 | u64::from(candidate.inputs.tier)
 }

@@ -1,11 +1,11 @@
-//! A decision in a world that is not: other prices, another state of an endpoint, another objective.
+//! A decision under hypothetical conditions: other prices, another state of an endpoint, another objective.
 //!
-//! Applied to copies; nothing that serves requests sees them.
+//! The overrides apply to copies of the snapshot and the live state. Serving never reads these copies.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    imagined::{ImaginedPrediction, towards},
+    hypothetical_stats::{PredictionOverride, adjusted},
     name_resolution::{self, suggestions},
 };
 use crate::decide::{context::DecisionContext, decide};
@@ -17,27 +17,27 @@ use crate::{
     stats::{EndpointStats, Gate, LiveEndpoint, LiveProvider, LiveView, Snapshot},
 };
 
-/// How long an imagined cooldown lasts.
+/// Duration of a hypothetical cooldown.
 const COOLDOWN: Duration = Duration::from_secs(1);
-/// Most names that are listed where an unknown one was given.
-const LISTED: usize = 50;
+/// Maximum number of allowed names in the error for an unknown name.
+const MAX_ALLOWED: usize = 50;
 
-/// A [`WhatIf`] whose names are resolved.
+/// A [`WhatIf`] with the endpoints that its names stand for.
 #[derive(Debug, Clone)]
 pub struct ResolvedWhatIf {
     what_if: WhatIf,
-    /// The endpoints that each entry means, by position.
-    meant: Vec<Vec<u32>>,
+    /// The endpoints of each entry, as indices into the catalog.
+    endpoints: Vec<Vec<u32>>,
 }
 
-/// A world with everything that decides.
+/// Copies of everything that a decision reads.
 #[derive(Debug, Clone)]
 pub struct WhatIfWorld {
-    /// Its statistics, catalog and policy.
+    /// Statistics, catalog and policy.
     pub snapshot: Snapshot,
-    /// Its fast cells.
+    /// Live state of endpoints and providers.
     pub live: LiveView,
-    /// What is asked in it.
+    /// The request.
     pub query: Query,
 }
 
@@ -45,13 +45,13 @@ impl ResolvedWhatIf {
     /// Resolves the names of `what_if`.
     ///
     /// # Errors
-    /// For a name that means nobody: where it stands, and which names there are.
+    /// For an unknown name: the path of the member and the allowed names.
     pub fn new(what_if: WhatIf, catalog: &Catalog) -> Result<ResolvedWhatIf, Invalid> {
-        let meant = what_if.endpoints.iter().enumerate().map(|(position, entry)| meant(catalog, position, entry));
-        Ok(ResolvedWhatIf { meant: meant.collect::<Result<_, _>>()?, what_if })
+        let resolved = what_if.endpoints.iter().enumerate().map(|(index, entry)| resolve(catalog, index, entry));
+        Ok(ResolvedWhatIf { endpoints: resolved.collect::<Result<_, _>>()?, what_if })
     }
 
-    /// The world it makes of this one.
+    /// Copies of `snapshot`, `live` and `query` with the overrides applied.
     #[must_use]
     pub fn world(&self, snapshot: &Snapshot, live: &LiveView, query: &Query, now: Tick) -> WhatIfWorld {
         let mut world = WhatIfWorld::real(snapshot, live, query);
@@ -61,31 +61,32 @@ impl ResolvedWhatIf {
         if let Some(weights) = self.what_if.weights {
             world.query.weights = weights;
         }
-        let entries = || self.what_if.endpoints.iter().zip(&self.meant);
-        world.change_catalog(entries().filter(|(entry, _)| changes_catalog(entry)));
-        for (entry, meant) in entries() {
-            for index in meant {
-                world.change_cells(entry, *index, now);
-                world.change_estimates(entry, *index, now);
+        let entries = || self.what_if.endpoints.iter().zip(&self.endpoints);
+        world.override_catalog(entries().filter(|(entry, _)| changes_catalog(entry)));
+        for (entry, endpoints) in entries() {
+            for index in endpoints {
+                world.override_live_state(entry, *index, now);
+                world.override_estimates(entry, *index, now);
             }
         }
         world
     }
 }
 
-fn meant(catalog: &Catalog, position: usize, entry: &EndpointOverride) -> Result<Vec<u32>, Invalid> {
+/// The endpoints of the entry at `position`.
+fn resolve(catalog: &Catalog, position: usize, entry: &EndpointOverride) -> Result<Vec<u32>, Invalid> {
     let (model, provider) = (entry.model.as_deref(), entry.provider.as_deref());
-    let meant = name_resolution::endpoints(catalog, model, provider);
-    if !meant.is_empty() {
-        return Ok(meant);
+    let endpoints = name_resolution::endpoints(catalog, model, provider);
+    if !endpoints.is_empty() {
+        return Ok(endpoints);
     }
     let at = |member: &str| format!("what_if.endpoints[{position}].{member}");
     if let Some(name) = model.filter(|name| name_resolution::endpoints(catalog, Some(name), None).is_empty()) {
-        let mut alike = suggestions(catalog, name);
-        alike.retain(|name| !name_resolution::endpoints(catalog, Some(name), None).is_empty());
+        let mut similar = suggestions(catalog, name);
+        similar.retain(|name| !name_resolution::endpoints(catalog, Some(name), None).is_empty());
         let known = catalog.models.iter().map(|model| model.id.to_string());
-        let allowed: Vec<String> = if alike.is_empty() { known.take(LISTED).collect() } else { alike };
-        return Err(nobody(at("model"), format!("No model is called '{name}'."), allowed));
+        let allowed: Vec<String> = if similar.is_empty() { known.take(MAX_ALLOWED).collect() } else { similar };
+        return Err(unknown_name(at("model"), format!("No model is called '{name}'."), allowed));
     }
     let name = provider.unwrap_or_default();
     let serving = |endpoint: &&Endpoint| {
@@ -97,20 +98,20 @@ fn meant(catalog: &Catalog, position: usize, entry: &EndpointOverride) -> Result
     let mut slugs: Vec<String> = slugs.map(|provider| provider.slug.to_string()).collect();
     slugs.sort_unstable();
     slugs.dedup();
-    slugs.truncate(LISTED);
+    slugs.truncate(MAX_ALLOWED);
     let message = match model {
         Some(model) => format!("'{model}' has no endpoint at a provider called '{name}'."),
         None => format!("No provider is called '{name}'."),
     };
-    Err(nobody(at("provider"), message, slugs))
+    Err(unknown_name(at("provider"), message, slugs))
 }
 
-fn nobody(param: String, message: String, allowed: Vec<String>) -> Invalid {
+fn unknown_name(param: String, message: String, allowed: Vec<String>) -> Invalid {
     Invalid::field(InvalidReason::InvalidValue, param, message).allowing(allowed)
 }
 
-/// The cells of every endpoint and provider, also of those nobody uses.
-fn whole(live: &LiveView, snapshot: &Snapshot) -> LiveView {
+/// The live state of every endpoint and provider, with defaults for unused ones.
+fn complete(live: &LiveView, snapshot: &Snapshot) -> LiveView {
     let mut live = live.clone();
     live.endpoints.resize(snapshot.catalog.endpoints.len(), LiveEndpoint::UNUSED);
     live.providers.resize(snapshot.catalog.providers.len(), LiveProvider::UNUSED);
@@ -118,40 +119,40 @@ fn whole(live: &LiveView, snapshot: &Snapshot) -> LiveView {
 }
 
 impl WhatIfWorld {
-    /// The world as it is.
+    /// Copies without an override.
     #[must_use]
     pub fn real(snapshot: &Snapshot, live: &LiveView, query: &Query) -> WhatIfWorld {
-        WhatIfWorld { snapshot: snapshot.clone(), live: whole(live, snapshot), query: query.clone() }
+        WhatIfWorld { snapshot: snapshot.clone(), live: complete(live, snapshot), query: query.clone() }
     }
 
-    /// What would be decided in it.
+    /// The decision under these conditions.
     ///
     /// # Errors
-    /// When nothing would be left.
+    /// When no endpoint can serve the request.
     pub fn decide(&self, now: Tick, seed: Option<u64>) -> Result<Decision, RouteError> {
         decide(&self.snapshot, &self.live, &self.query, now, seed)
     }
 
-    /// Prices, and who is switched off. A catalog is large: it is copied once, and only if something in it is otherwise.
-    fn change_catalog<'e>(&mut self, entries: impl Iterator<Item = (&'e EndpointOverride, &'e Vec<u32>)>) {
+    /// Overrides prices and switches endpoints on or off. The catalog is large, so it is copied only if needed.
+    fn override_catalog<'e>(&mut self, entries: impl Iterator<Item = (&'e EndpointOverride, &'e Vec<u32>)>) {
         let mut entries = entries.peekable();
         if entries.peek().is_none() {
             return;
         }
         let mut catalog = (*self.snapshot.catalog).clone();
-        for (entry, meant) in entries {
-            meant.iter().for_each(|index| change_endpoint(&mut catalog, *index, entry));
+        for (entry, endpoints) in entries {
+            endpoints.iter().for_each(|index| override_endpoint(&mut catalog, *index, entry));
         }
-        // What statistics keep of the catalog, of all endpoints: a provider that is on is so for all of its own.
+        // Statistics hold facts from the catalog. A provider that is switched on changes all of its endpoints.
         for (stats, endpoint) in self.snapshot.endpoints.iter_mut().zip(&catalog.endpoints) {
             *stats = EndpointStats::new(&catalog, &self.snapshot.policy, endpoint, stats.estimates);
         }
         self.snapshot.catalog = Arc::new(catalog);
     }
 
-    fn change_cells(&mut self, entry: &EndpointOverride, index: u32, now: Tick) {
+    fn override_live_state(&mut self, entry: &EndpointOverride, index: u32, now: Tick) {
         if entry.circuit.is_some() {
-            self.take_over_gates(index);
+            self.copy_provider_gate(index);
         }
         let base = self.snapshot.policy.breaker.base;
         let Some(cell) = self.live.endpoints.get_mut(index as usize) else { return };
@@ -169,8 +170,8 @@ impl WhatIfWorld {
         cell.failures = if circuit == Circuit::Open { self.snapshot.policy.breaker.consecutive } else { cell.failures };
     }
 
-    /// Hands the gate of an endpoint's provider to each of its endpoints, so that one of them can stand otherwise.
-    fn take_over_gates(&mut self, index: u32) {
+    /// Moves the circuit breaker of a provider to each of its endpoints, so that an override can change one of them.
+    fn copy_provider_gate(&mut self, index: u32) {
         let catalog = &self.snapshot.catalog;
         let Some(provider) = catalog.endpoint(index).map(|endpoint| endpoint.provider) else { return };
         let Some(state) = self.live.providers.get_mut(provider as usize).map(std::mem::take) else { return };
@@ -183,33 +184,34 @@ impl WhatIfWorld {
         }
     }
 
-    fn change_estimates(&mut self, entry: &EndpointOverride, index: u32, now: Tick) {
-        let goals = [
-            entry.first_token.map(ImaginedPrediction::FirstToken),
-            entry.tokens_per_second.map(ImaginedPrediction::TokensPerSecond),
-            entry.failure_probability.map(ImaginedPrediction::FailureProbability),
+    fn override_estimates(&mut self, entry: &EndpointOverride, index: u32, now: Tick) {
+        let overrides = [
+            entry.first_token.map(PredictionOverride::FirstToken),
+            entry.tokens_per_second.map(PredictionOverride::TokensPerSecond),
+            entry.failure_probability.map(PredictionOverride::FailureProbability),
         ];
-        for goal in goals.into_iter().flatten() {
-            self.retarget(goal, index, now);
+        for target in overrides.into_iter().flatten() {
+            self.override_prediction(target, index, now);
         }
     }
 
-    /// Bends what is known of an endpoint towards a prediction.
-    pub(crate) fn retarget(&mut self, goal: ImaginedPrediction, index: u32, now: Tick) {
-        let case = DecisionContext::new(&self.snapshot, &self.live, &self.query, now, None);
-        let bent = self.snapshot.endpoints.get(index as usize).map(|stats| towards(goal, &case, index, stats));
-        if let (Some(stats), Some(bent)) = (self.snapshot.endpoints.get_mut(index as usize), bent) {
-            *stats = bent;
+    /// Adjusts the estimates of an endpoint so that the prediction equals `target`.
+    pub(crate) fn override_prediction(&mut self, target: PredictionOverride, index: u32, now: Tick) {
+        let context = DecisionContext::new(&self.snapshot, &self.live, &self.query, now, None);
+        let adjusted =
+            self.snapshot.endpoints.get(index as usize).map(|stats| adjusted(target, &context, index, stats));
+        if let (Some(stats), Some(adjusted)) = (self.snapshot.endpoints.get_mut(index as usize), adjusted) {
+            *stats = adjusted;
         }
     }
 }
 
-/// Whether it is about something that stands in the catalog.
+/// Whether the entry overrides a member of the catalog.
 fn changes_catalog(entry: &EndpointOverride) -> bool {
     entry.price != PriceOverride::default() || entry.off.is_some()
 }
 
-fn change_endpoint(catalog: &mut Catalog, index: u32, entry: &EndpointOverride) {
+fn override_endpoint(catalog: &mut Catalog, index: u32, entry: &EndpointOverride) {
     let Some(endpoint) = catalog.endpoints.get_mut(index as usize) else { return };
     endpoint.pricing = Arc::new(priced(&endpoint.pricing, &entry.price));
     endpoint.disabled = entry.off.unwrap_or(endpoint.disabled);

@@ -122,9 +122,9 @@ impl Differing {
 
 fn lost(lost: &MissingInput) -> String {
     match lost {
-        MissingInput::Candidates => "the record holds no candidate".to_owned(),
+        MissingInput::Candidates => "the record holds no candidates".to_owned(),
         MissingInput::Policy { recorded, given } => {
-            format!("it was made under policy {recorded}, and only policy {given} is at hand")
+            format!("the decision used policy {recorded}, but only policy {given} is available")
         }
     }
 }
@@ -156,7 +156,7 @@ impl fmt::Display for ReplayResult {
             return f.write_str("identical\n");
         }
         f.write_str("different\n")?;
-        self.lost.iter().try_for_each(|lost| writeln!(f, "  lost: {lost}"))?;
+        self.lost.iter().try_for_each(|lost| writeln!(f, "  missing: {lost}"))?;
         self.differences.iter().try_for_each(|differing| writeln!(f, "  {differing}"))
     }
 }

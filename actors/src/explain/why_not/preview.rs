@@ -1,12 +1,12 @@
-//! "Why not X?" of a decision that was made just now.
+//! "Why not X?" for a preview.
 //!
-//! Everything the decision read is still at hand, so a change is tried by making the whole decision again with it:
-//! medians move with the changed figure, and what is found holds when it is imagined with a `what_if`.
+//! A preview still has everything that the decision read, so a trial makes the whole decision again with the changed
+//! figure. Baselines change with the figure, and a `what_if` with the same change gives the same choice.
 
-use super::{PREFERENCE_MISSED, Verdict, WhyNot, figures, sentence::sentence, why_not, why_not_in};
+use super::{PREFERENCE_MISSED, Verdict, WhyNot, lost::figures, sentence::sentence, why_not, why_not_in};
 use crate::explain::{
     counterfactual::{Figure, Trial, smallest},
-    imagined::ImaginedPrediction,
+    hypothetical_stats::PredictionOverride,
     rescoring::leader,
     what_if::WhatIfWorld,
 };
@@ -15,7 +15,7 @@ use crate::{
     stats::EndpointStats,
 };
 
-/// Why `asked` is not the choice of what was `decided` in this world.
+/// Answers why `asked` is not the choice of `decided`, which was decided from `world`.
 #[must_use]
 pub fn why_not_now(
     asked: &str,
@@ -30,7 +30,7 @@ pub fn why_not_now(
         Err(error) => return why_not_in(asked, error, catalog),
     };
     let answer = why_not(asked, decision, policy, catalog);
-    let Some((index, id)) = answer.about.filter(|_| may_be_turned(&answer)) else {
+    let Some((index, id)) = answer.about.filter(|_| can_change(&answer)) else {
         return answer;
     };
     let candidates = decision.candidates.iter().chain(&decision.rivals);
@@ -40,41 +40,41 @@ pub fn why_not_now(
     ) else {
         return answer;
     };
-    let (stats, cost, probes) = (stats.clone(), candidate.inputs.cost, candidate.probe);
-    let mut trial = Imagined { world: world.clone(), index, id, probes, stats, cost, now, seed };
+    let (stats, cost, is_probe) = (stats.clone(), candidate.inputs.cost, candidate.probe);
+    let mut trial = DecisionTrial { world: world.clone(), index, id, is_probe, stats, cost, now, seed };
     let answer = WhyNot { would_win_if: smallest(&figures(candidate, decision), &mut trial), ..answer };
     WhyNot { sentence: sentence(&answer, catalog), ..answer }
 }
 
-/// Whether a figure decided: its score, or a preference that one of its figures misses.
-fn may_be_turned(answer: &WhyNot) -> bool {
+/// Whether another figure can change the result: the score decided, or a missed preference.
+fn can_change(answer: &WhyNot) -> bool {
     answer.verdict == Verdict::Lost && (answer.margin.is_some() || answer.reason == PREFERENCE_MISSED)
 }
 
-/// The whole decision again, with one figure of one endpoint changed.
-struct Imagined {
+/// Makes the whole decision again with one changed figure of one endpoint.
+struct DecisionTrial {
     world: WhatIfWorld,
     index: u32,
     id: EndpointId,
-    /// Whether it would be a probe itself.
-    probes: bool,
-    /// What is known of it, as it is.
+    /// Whether the endpoint would be a probe.
+    is_probe: bool,
+    /// The unchanged statistics of the endpoint.
     stats: EndpointStats,
     cost: f64,
     now: Tick,
     seed: Option<u64>,
 }
 
-impl Imagined {
-    /// Whether it would be the choice now; whoever is probed goes first either way.
+impl DecisionTrial {
+    /// Whether the endpoint is the choice, or would be without a probe of another one.
     fn is_chosen(&self) -> bool {
         let decided = self.world.decide(self.now, self.seed);
-        let is_it = |decision| leader(&decision, self.probes).is_some_and(|leader| leader.endpoint == self.id);
-        decided.is_ok_and(is_it)
+        let is_chosen = |decision| leader(&decision, self.is_probe).is_some_and(|leader| leader.endpoint == self.id);
+        decided.is_ok_and(is_chosen)
     }
 
-    fn is_chosen_with(&mut self, goal: ImaginedPrediction) -> bool {
-        self.world.retarget(goal, self.index, self.now);
+    fn is_chosen_with(&mut self, target: PredictionOverride) -> bool {
+        self.world.override_prediction(target, self.index, self.now);
         let chosen = self.is_chosen();
         if let Some(stats) = self.world.snapshot.endpoints.get_mut(self.index as usize) {
             *stats = self.stats.clone();
@@ -83,13 +83,13 @@ impl Imagined {
     }
 }
 
-impl Trial for Imagined {
+impl Trial for DecisionTrial {
     fn wins(&mut self, figure: Figure, value: f64) -> bool {
         match figure {
-            Figure::Price => self.is_chosen_with(ImaginedPrediction::PriceFactor(value / self.cost)),
-            Figure::FirstToken => self.is_chosen_with(ImaginedPrediction::FirstToken(value)),
-            Figure::TokensPerSecond => self.is_chosen_with(ImaginedPrediction::TokensPerSecond(value)),
-            Figure::FailureProbability => self.is_chosen_with(ImaginedPrediction::FailureProbability(value)),
+            Figure::Price => self.is_chosen_with(PredictionOverride::PriceFactor(value / self.cost)),
+            Figure::FirstToken => self.is_chosen_with(PredictionOverride::FirstToken(value)),
+            Figure::TokensPerSecond => self.is_chosen_with(PredictionOverride::TokensPerSecond(value)),
+            Figure::FailureProbability => self.is_chosen_with(PredictionOverride::FailureProbability(value)),
             Figure::LatencyWeight => {
                 let weights =
                     std::mem::replace(&mut self.world.query.weights, Weights { latency: value, cost: 1.0 - value });

@@ -1,24 +1,25 @@
-//! How explanations write names and figures.
+//! Names and numbers in the texts of explanations.
 
 use crate::domain::{AttemptRecord, Catalog, Decision, EndpointId, ScoreUnit};
 
-/// The names of endpoints that a decision speaks of, as far as the catalog at hand still knows them.
+/// The names of the endpoints of a decision. An endpoint that is no longer in the catalog is written as `?`.
 #[derive(Clone, Copy)]
 pub(crate) struct Names<'a> {
     catalog: &'a Catalog,
-    /// Whether several models are about, so that a provider alone says too little.
-    several: bool,
+    /// Whether the decision is about several models, so that the name of a provider is not enough.
+    several_models: bool,
 }
 
 impl<'a> Names<'a> {
     pub(crate) fn new(decision: &Decision, catalog: &'a Catalog) -> Names<'a> {
-        let several = decision.router.is_some() || decision.candidates.iter().any(|candidate| candidate.target > 0);
-        Names { catalog, several }
+        let several_models =
+            decision.router.is_some() || decision.candidates.iter().any(|candidate| candidate.target > 0);
+        Names { catalog, several_models }
     }
 
-    /// The provider alone where the model is known, model and provider where several are about.
+    /// The provider where the decision is about one model, else model and provider.
     pub(crate) fn short(self, index: u32, id: EndpointId) -> String {
-        if self.several { self.full(index, id) } else { self.provider(index, id).to_owned() }
+        if self.several_models { self.full(index, id) } else { self.provider(index, id).to_owned() }
     }
 
     /// Model and provider.
@@ -26,9 +27,9 @@ impl<'a> Names<'a> {
         full_name(self.catalog, index, id)
     }
 
-    /// An attempt's endpoint, named like [`Names::short`].
+    /// The endpoint of an attempt, in the form of [`Names::short`].
     pub(crate) fn tried(self, attempt: &AttemptRecord) -> String {
-        if self.several { full_name_of(attempt) } else { attempt.provider_name.to_string() }
+        if self.several_models { full_name_of(attempt) } else { attempt.provider_name.to_string() }
     }
 
     fn provider(self, index: u32, id: EndpointId) -> &'a str {
@@ -43,7 +44,7 @@ pub(crate) fn full_name(catalog: &Catalog, index: u32, id: EndpointId) -> String
     format!("{model} on {}", provider(catalog, index, id))
 }
 
-/// Model and provider of an attempt, which outlive a reload.
+/// Model and provider of an attempt. The record holds both names, so a reload does not change them.
 pub(crate) fn full_name_of(attempt: &AttemptRecord) -> String {
     format!("{} on {}", attempt.model, attempt.provider_name)
 }
@@ -53,7 +54,8 @@ fn provider(catalog: &Catalog, index: u32, id: EndpointId) -> &str {
     endpoint.and_then(|endpoint| catalog.provider_of(endpoint)).map_or("?", |provider| &provider.name)
 }
 
-pub(crate) fn figure(score: f64, unit: ScoreUnit) -> String {
+/// A score with the sign of its unit; the ratio of `balanced` has none.
+pub(crate) fn score_text(score: f64, unit: ScoreUnit) -> String {
     match unit {
         ScoreUnit::Seconds => seconds(score),
         ScoreUnit::Usd => dollars(score),
@@ -74,7 +76,7 @@ pub(crate) fn percent(probability: f64) -> String {
     format!("{} %", significant(100.0 * probability, if probability >= 0.1 { 3 } else { 2 }))
 }
 
-/// Plain decimal notation with so many significant digits, no trailing zeros after the point.
+/// Plain decimal notation with this number of significant digits and no trailing zeros after the point.
 pub(crate) fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() || value == 0.0 {
         return if value == 0.0 { "0".to_owned() } else { "?".to_owned() };
