@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pointsman_actors::domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode,
-    Excluded, ExclusionDetail, ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs,
-    Objective, OmittedCandidates, OutputSpread, Prediction, ProviderPolicy, Query, RoutingParameters, ScoreTerms,
-    ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
+    ExcludedEndpoint, ExclusionDetail, ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health,
+    Inputs, Objective, OmittedCandidates, OutputSpread, Prediction, ProviderPolicy, Query, RoutingParameters,
+    ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use super::samples::{today, usd};
@@ -58,7 +58,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         rivals: Vec::new(),
         standby: Vec::new(),
         omitted: OmittedCandidates::default(),
-        excluded: vec![Excluded {
+        excluded: vec![ExcludedEndpoint {
             index: 3,
             endpoint: catalog.endpoint(3).unwrap().id,
             reason: ExclusionReason::BlockedModel,

@@ -7,8 +7,8 @@
 use pointsman_actors::{
     decide::place_and_grade,
     domain::{
-        AttemptRecord, Candidate, Catalog, Decision, Endpoint, Excluded, ExclusionDetail, Generation, Health, Price,
-        Pricing, RoutingParameters, Saving, ScoreTerm,
+        AttemptRecord, Candidate, Catalog, Decision, Endpoint, ExcludedEndpoint, ExclusionDetail, Generation, Health,
+        Price, Pricing, RoutingParameters, Saving, ScoreTerm,
     },
 };
 use serde::Serialize;
@@ -228,8 +228,8 @@ pub(crate) fn explained_excluded<'a>(generation: &'a Generation, places: Places<
 }
 
 /// The same where nothing was left.
-pub(crate) fn refused<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
-    let body = |excluded: &'a Excluded| ExcludedBody {
+pub(crate) fn refused<'a>(excluded: &'a [ExcludedEndpoint], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
+    let body = |excluded: &'a ExcludedEndpoint| ExcludedBody {
         endpoint: places.name(places.0.find(excluded.index, excluded.endpoint)),
         reason: excluded.reason.as_str(),
         detail: Text(&excluded.detail),

@@ -14,7 +14,7 @@ use super::{
     score::Scoring,
 };
 use crate::domain::{
-    Candidate, Decision, DecisionCode, Excluded, ExclusionDetail, ExclusionReason, Health, Objective,
+    Candidate, Decision, DecisionCode, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Health, Objective,
     OmittedCandidates, OutputSpread, RouteError, Saving, Target,
 };
 
@@ -29,7 +29,7 @@ pub(crate) fn refused(case: &DecisionContext<'_>, field: CandidatePool<'_>) -> R
 pub(crate) fn decided(
     case: &DecisionContext<'_>,
     rows: &[PoolCandidate<'_>],
-    mut excluded: Vec<Excluded>,
+    mut excluded: Vec<ExcludedEndpoint>,
     mut plan: Plan<'_, '_>,
     scoring: &Scoring,
     extent: RecordScope,
@@ -134,9 +134,9 @@ fn saving(row: &PoolCandidate<'_>) -> Option<Saving> {
 }
 
 /// An endpoint that would be tried next, were fallbacks allowed.
-fn without_fallbacks(row: &PoolCandidate<'_>) -> Excluded {
+fn without_fallbacks(row: &PoolCandidate<'_>) -> ExcludedEndpoint {
     let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen");
-    Excluded { index: row.index, endpoint: row.endpoint(), reason: ExclusionReason::ProviderNotAllowed, detail }
+    ExcludedEndpoint { index: row.index, endpoint: row.endpoint(), reason: ExclusionReason::ProviderNotAllowed, detail }
 }
 
 fn code(case: &DecisionContext<'_>, candidates: &[Candidate], plan: &Plan<'_, '_>) -> DecisionCode {

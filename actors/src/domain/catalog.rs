@@ -6,7 +6,7 @@ use super::{
     objective::{Objective, Weights},
     parameter::{ParameterNames, ParameterSet},
     pattern::ModelPattern,
-    query::Preference,
+    preference::Preference,
     usage::Pricing,
 };
 

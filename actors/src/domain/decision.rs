@@ -1,18 +1,20 @@
 use std::sync::Arc;
 
 use super::{
-    detail::ExclusionDetail,
+    circuit::Circuit,
+    exclusion::ExcludedEndpoint,
     id::EndpointId,
     objective::{Objective, Weights},
-    omitted::OmittedCandidates,
+    omitted_candidates::OmittedCandidates,
+    prediction::Prediction,
     query::{Query, RoutingParameters, Sourced},
+    score_terms::{ScoreTerms, ScoreUnit},
     tick::Tick,
-    what_if::Circuit,
 };
 
 /// What the routing decided for one request, and everything it decided it with.
 ///
-/// Made by [`crate::decide`], carried to the ledger by value, told as a sentence only when somebody asks.
+/// Made by [`crate::decide`], carried to the ledger by value, rendered as a sentence only on request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// The alias that was asked for, or `None` for a fixed model.
@@ -36,7 +38,7 @@ pub struct Decision {
     /// Who else is in the plan, but without figures: they stand at the places that `candidates` leaves open.
     pub omitted: OmittedCandidates,
     /// Every endpoint of the pool that is not a candidate, and why.
-    pub excluded: Vec<Excluded>,
+    pub excluded: Vec<ExcludedEndpoint>,
     /// Estimated prompt tokens.
     pub prompt_tokens: u32,
     /// Whether the answer is streamed.
@@ -109,107 +111,6 @@ impl DecisionCode {
             DecisionCode::Exploration => "exploration",
         }
     }
-}
-
-/// The unit of a score. Lower is always better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ScoreUnit {
-    /// Seconds to the last byte.
-    Seconds,
-    /// Dollars per successful answer.
-    Usd,
-    /// Probability of failure.
-    Probability,
-    /// A ratio to the pool's medians.
-    None,
-}
-
-impl ScoreUnit {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ScoreUnit::Seconds => "s",
-            ScoreUnit::Usd => "usd",
-            ScoreUnit::Probability => "probability",
-            ScoreUnit::None => "none",
-        }
-    }
-}
-
-/// One addend of a score.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScoreTerm {
-    /// What it stands for, such as `expected_cost`.
-    pub name: &'static str,
-    /// Its share, in the score's unit.
-    pub value: f64,
-}
-
-/// The addends of one score, at most [`ScoreTerms::MOST`], without a heap allocation. Summed in order they
-/// are the score exactly.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScoreTerms {
-    names: &'static [&'static str],
-    values: [f64; ScoreTerms::MOST],
-}
-
-impl ScoreTerms {
-    /// The most terms a score has.
-    pub const MOST: usize = 4;
-
-    /// The terms of these names and values, in this order; values beyond the names are 0.
-    #[must_use]
-    pub const fn new(names: &'static [&'static str], values: [f64; ScoreTerms::MOST]) -> ScoreTerms {
-        ScoreTerms { names, values }
-    }
-
-    /// The terms, in order.
-    pub fn iter(&self) -> impl Iterator<Item = ScoreTerm> {
-        self.names.iter().zip(self.values).map(|(name, value)| ScoreTerm { name, value })
-    }
-
-    /// The score.
-    #[must_use]
-    pub fn sum(&self) -> f64 {
-        // All of them, and not in a loop: what is not a term is 0.
-        self.values.iter().sum()
-    }
-}
-
-/// What is expected of an endpoint for this request, without noise.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Prediction {
-    /// Median time to the first token, seconds.
-    pub first_token_p50: f64,
-    /// 95th percentile of it, seconds.
-    pub first_token_p95: f64,
-    /// Output tokens per second after the first.
-    pub tokens_per_second: f64,
-    /// Median time to the last byte, seconds.
-    pub total_p50: f64,
-    /// 95th percentile of it, seconds.
-    pub total_p95: f64,
-    /// Expected cost, dollars.
-    pub cost: f64,
-    /// Probability that the attempt fails or runs out of time.
-    pub failure: f64,
-    /// Whether any of it rests on measurements; otherwise on priors alone.
-    pub measured: bool,
-}
-
-impl Prediction {
-    /// Nothing was predicted: the attempt says nothing about how well predictions hold.
-    pub const NONE: Prediction = Prediction {
-        first_token_p50: 0.0,
-        first_token_p95: 0.0,
-        tokens_per_second: 0.0,
-        total_p50: 0.0,
-        total_p95: 0.0,
-        cost: 0.0,
-        failure: 0.0,
-        measured: false,
-    };
 }
 
 /// How an endpoint stood at the moment of the decision.
@@ -389,122 +290,13 @@ pub struct Inputs {
     pub until: Tick,
 }
 
-/// An endpoint of the pool that may not serve the request.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Excluded {
-    /// Its position among the endpoints of the catalog version of the decision.
-    pub index: u32,
-    /// Its stable id.
-    pub endpoint: EndpointId,
-    /// Why.
-    pub reason: ExclusionReason,
-    /// The figure or pattern that decided; its `Display` is for a human.
-    pub detail: ExclusionDetail,
-}
-
-/// Why an endpoint may not serve. The vocabulary of preview, explain and errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ExclusionReason {
-    /// No allowed list names the model.
-    NotAllowedModel,
-    /// A blocked list names the model.
-    BlockedModel,
-    /// `provider.only` does not name the provider.
-    ProviderNotAllowed,
-    /// `provider.ignore` names the provider.
-    ProviderIgnored,
-    /// The free pool was asked for and the model costs something.
-    NotFree,
-    /// A required parameter is not supported.
-    UnsupportedParameter,
-    /// An input kind is not taken.
-    InputModality,
-    /// An output kind is not given.
-    OutputModality,
-    /// Prompt and output do not fit.
-    ContextLength,
-    /// Above `provider.max_price` or `max_cost`.
-    MaxPrice,
-    /// Above `max_cost_per_1k_tokens`.
-    MaxCostPer1kTokens,
-    /// The provider's data policy.
-    DataPolicy,
-    /// Another quantization.
-    Quantization,
-    /// The key may not use it.
-    KeyPolicy,
-    /// Retired.
-    ModelExpired,
-    /// Switched off in the configuration.
-    Disabled,
-    /// Its provider is off.
-    ProviderOff,
-    /// Our account or model name at the provider is wrong.
-    ConfigFault,
-    /// Its breaker is open.
-    CircuitOpen,
-    /// Its one probe is out.
-    ProbeInFlight,
-    /// Cooling after a 429.
-    RateLimited,
-    /// Admission is paced after 429s.
-    Paced,
-    /// More in flight than it serves well.
-    Saturated,
-    /// The model belongs to another endpoint of the API.
-    WrongEndpoint,
-    /// The gateway is shutting down.
-    Draining,
-}
-
-impl ExclusionReason {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ExclusionReason::NotAllowedModel => "not_allowed_model",
-            ExclusionReason::BlockedModel => "blocked_model",
-            ExclusionReason::ProviderNotAllowed => "provider_not_allowed",
-            ExclusionReason::ProviderIgnored => "provider_ignored",
-            ExclusionReason::NotFree => "not_free",
-            ExclusionReason::UnsupportedParameter => "unsupported_parameter",
-            ExclusionReason::InputModality => "input_modality",
-            ExclusionReason::OutputModality => "output_modality",
-            ExclusionReason::ContextLength => "context_length",
-            ExclusionReason::MaxPrice => "max_price",
-            ExclusionReason::MaxCostPer1kTokens => "max_cost_per_1k_tokens",
-            ExclusionReason::DataPolicy => "data_policy",
-            ExclusionReason::Quantization => "quantization",
-            ExclusionReason::KeyPolicy => "key_policy",
-            ExclusionReason::ModelExpired => "model_expired",
-            ExclusionReason::Disabled => "disabled",
-            ExclusionReason::ProviderOff => "provider_off",
-            ExclusionReason::ConfigFault => "config_fault",
-            ExclusionReason::CircuitOpen => "circuit_open",
-            ExclusionReason::ProbeInFlight => "probe_in_flight",
-            ExclusionReason::RateLimited => "rate_limited",
-            ExclusionReason::Paced => "paced",
-            ExclusionReason::Saturated => "saturated",
-            ExclusionReason::WrongEndpoint => "wrong_endpoint",
-            ExclusionReason::Draining => "draining",
-        }
-    }
-
-    /// Whether time alone may lift it.
-    #[must_use]
-    pub const fn is_passing(self) -> bool {
-        use ExclusionReason::{CircuitOpen, ConfigFault, Paced, ProbeInFlight, RateLimited, Saturated};
-        matches!(self, CircuitOpen | ConfigFault | Paced | ProbeInFlight | RateLimited | Saturated)
-    }
-}
-
 /// Why there is no decision: no candidate is left. Everything the answer needs is in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteError {
     /// What was asked.
     pub query: Box<Query>,
     /// Every endpoint of the pool with its reason.
-    pub excluded: Vec<Excluded>,
+    pub excluded: Vec<ExcludedEndpoint>,
     /// When the earliest shut gate opens, if waiting helps: time alone excluded at least one endpoint.
     pub opens: Option<Tick>,
 }

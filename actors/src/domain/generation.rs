@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::{
+    api_type::ApiType,
     attempt_record::{AttemptReason, AttemptRecord},
     catalog::Catalog,
     decision::{Decision, DecisionCode},
@@ -9,26 +10,6 @@ use super::{
     policy::RoutingPolicy,
     usage::{CostBreakdown, Usage},
 };
-
-/// What kind of call made a generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApiType {
-    /// A chat completion.
-    Completions,
-    /// An image generation.
-    Image,
-}
-
-impl ApiType {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ApiType::Completions => "completions",
-            ApiType::Image => "image",
-        }
-    }
-}
 
 /// Where a generation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

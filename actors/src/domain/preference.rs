@@ -1,7 +1,5 @@
 use std::fmt;
 
-use super::query::Preference;
-
 /// A percentile that a bound may be set on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Percentile {
@@ -45,6 +43,21 @@ impl Percentile {
             Percentile::P99 => 0.01,
         }
     }
+}
+
+/// A preference about a distribution, as bounds on some of its percentiles. Plain numbers mean p50.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Preference {
+    /// Bound on the median.
+    pub p50: Option<f64>,
+    /// Bound on the 75th percentile.
+    pub p75: Option<f64>,
+    /// Bound on the 90th percentile.
+    pub p90: Option<f64>,
+    /// Bound on the 95th percentile.
+    pub p95: Option<f64>,
+    /// Bound on the 99th percentile.
+    pub p99: Option<f64>,
 }
 
 /// Why bounds make no sense.

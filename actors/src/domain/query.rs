@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
 use super::{
+    api_type::ApiType,
     catalog::Target,
     conversation::Sticky,
-    generation::ApiType,
     modality::Modalities,
     money::Usd,
     objective::{Objective, Weights},
     parameter::ParameterSet,
     pattern::ModelPattern,
+    preference::Preference,
 };
 
 /// Where in a request a routing parameter stood; the order is the order of precedence, strongest first.
@@ -85,21 +86,6 @@ pub struct RoutingParameters {
     pub top_n: Option<u32>,
     /// The decision seed to rank with; preview only.
     pub route_seed: Option<u64>,
-}
-
-/// A preference about a distribution, as bounds on some of its percentiles. Plain numbers mean p50.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Preference {
-    /// Bound on the median.
-    pub p50: Option<f64>,
-    /// Bound on the 75th percentile.
-    pub p75: Option<f64>,
-    /// Bound on the 90th percentile.
-    pub p90: Option<f64>,
-    /// Bound on the 95th percentile.
-    pub p95: Option<f64>,
-    /// Bound on the 99th percentile.
-    pub p99: Option<f64>,
 }
 
 /// Whether providers that keep prompts may be used.

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::decide::preferences::{grade_with, place_and_grade};
 use crate::domain::{
-    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, Preference,
-    ScoreUnit,
+    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective,
+    Preference, ScoreUnit,
 };
 
 /// Skipped endpoints named one by one; the rest is counted.
@@ -144,7 +144,8 @@ fn tell_saving(text: &mut String, decision: &Decision, choice: &Candidate) -> st
 fn tell_skipped(text: &mut String, decision: &Decision, names: Names<'_>) -> std::fmt::Result {
     let candidates = decision.candidates.len() + decision.omitted.len();
     write!(text, "; {candidates} candidate{}", if candidates == 1 { "" } else { "s" })?;
-    let passing: Vec<&Excluded> = decision.excluded.iter().filter(|excluded| excluded.reason.is_passing()).collect();
+    let passing: Vec<&ExcludedEndpoint> =
+        decision.excluded.iter().filter(|excluded| excluded.reason.is_passing()).collect();
     for (position, excluded) in passing.iter().take(NAMED).enumerate() {
         let before = if position == 0 { ", skipped: " } else { ", " };
         write!(text, "{before}{} ({})", names.short(excluded.index, excluded.endpoint), excluded.detail)?;

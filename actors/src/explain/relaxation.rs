@@ -2,7 +2,7 @@
 
 use crate::decide::filter::{CatalogEndpoint, HardFilters};
 use crate::{
-    domain::{Excluded, ExclusionDetail, ExclusionReason, RouteError, Target},
+    domain::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, RouteError, Target},
     stats::Snapshot,
 };
 
@@ -12,7 +12,7 @@ pub struct Relaxation {
     /// Position of the endpoint that would serve.
     pub index: u32,
     /// Everything against it, each with the figure or pattern behind it.
-    pub against: Vec<Excluded>,
+    pub against: Vec<ExcludedEndpoint>,
 }
 
 /// The endpoint that the fewest reasons exclude, among those that a change of the request would free: what no
@@ -48,7 +48,8 @@ fn relaxations<'a>(
     excluded.filter_map(move |index| {
         let subject = CatalogEndpoint::of(catalog, catalog.endpoint(index)?)?;
         let endpoint = subject.endpoint.id;
-        let against = screen.refusals(subject).map(|(reason, detail)| Excluded { index, endpoint, reason, detail });
+        let against =
+            screen.refusals(subject).map(|(reason, detail)| ExcludedEndpoint { index, endpoint, reason, detail });
         Some(Relaxation { index, against: against.collect() })
     })
 }
@@ -57,7 +58,7 @@ impl Relaxation {
     /// How far its figures are beyond their limits, at the most: as a multiple, which nothing is of a limit of 0, and
     /// as an amount. 0 where it is only a matter of yes or no.
     fn excess(&self) -> [f64; 2] {
-        let of = |excluded: &Excluded| match excluded.detail {
+        let of = |excluded: &ExcludedEndpoint| match excluded.detail {
             ExclusionDetail::Above { price, limit, .. } => beyond(price.to_f64(), limit.to_f64()),
             ExclusionDetail::Tokens { needed, limit } => beyond(needed as f64, f64::from(limit)),
             _ => [0.0, 0.0],

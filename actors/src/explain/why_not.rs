@@ -22,8 +22,8 @@ use crate::decide::{
     preferences::{MissedPreference, grade_with, missed_latency, missed_rate, place_and_grade},
 };
 use crate::domain::{
-    ApiType, AttemptRecord, Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Inputs, Modalities,
-    Modality, Objective, Prediction, ProviderState, RouteError, RoutingPolicy, ScoreUnit, Weights,
+    ApiType, AttemptRecord, Candidate, Catalog, Decision, EndpointId, ExcludedEndpoint, ExclusionReason, Inputs,
+    Modalities, Modality, Objective, Prediction, ProviderState, RouteError, RoutingPolicy, ScoreUnit, Weights,
 };
 
 /// The reason of whoever scored well enough and misses a preference.
@@ -111,7 +111,7 @@ enum Position<'a> {
     Recorded(usize, &'a Candidate),
     /// Behind them, by place.
     Omitted(usize, u32, EndpointId),
-    Excluded(&'a Excluded),
+    Excluded(&'a ExcludedEndpoint),
     /// Nowhere: an endpoint that was not asked for.
     Outside(u32, EndpointId),
 }
@@ -227,8 +227,8 @@ fn standing<'a>(endpoints: &[u32], decision: &'a Decision, catalog: &Catalog) ->
 }
 
 /// Of those excluded, the one that came furthest.
-fn nearest<'a>(endpoints: &[u32], excluded: &'a [Excluded], catalog: &Catalog) -> Option<&'a Excluded> {
-    let is_meant = |excluded: &&Excluded| {
+fn nearest<'a>(endpoints: &[u32], excluded: &'a [ExcludedEndpoint], catalog: &Catalog) -> Option<&'a ExcludedEndpoint> {
+    let is_meant = |excluded: &&ExcludedEndpoint| {
         endpoints.iter().any(|index| catalog.endpoint(*index).is_some_and(|endpoint| endpoint.id == excluded.endpoint))
     };
     // Of equally far ones the first.
@@ -278,7 +278,7 @@ fn chosen(choice: &Candidate) -> WhyNot {
     WhyNot { rank: Some(1), ..WhyNot::about(Verdict::Chosen, about, "choice", "it is the choice".to_owned()) }
 }
 
-fn refused(excluded: &Excluded) -> WhyNot {
+fn refused(excluded: &ExcludedEndpoint) -> WhyNot {
     let about = (excluded.index, excluded.endpoint);
     let answer = WhyNot::about(Verdict::Refused, about, excluded.reason.as_str(), excluded.detail.to_string());
     WhyNot { opens_in: excluded.detail.wait(), ..answer }

@@ -12,50 +12,24 @@ use serde_json::value::RawValue;
 
 use super::{
     Call, RequestLimits,
-    fault::{self, Path},
+    conversation::Conversation,
+    fault,
+    field_location::FieldLocation,
     fields::{Check, Fate, Field},
     found::Found,
-    json::{self, Kind},
-    messages::{Conversation, MessageList},
+    json,
+    json_type::JsonType,
+    messages::MessageList,
     resembling::field_meant_at_top_level,
     scan,
     shape::{As, Shape, stop},
     span::{Edit, Source, Span, Want, end_before, value_start},
     tools::ToolList,
 };
-use crate::domain::{self, Invalid, InvalidReason};
+use crate::domain::{Invalid, InvalidReason};
 
 /// Members that fit without growing the list.
 const USUAL_MEMBERS: usize = 12;
-
-/// Which object a field stands in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// The body itself.
-    TopLevel,
-    /// The object `extra_body`, whose members count as the body's where the body has none of that name.
-    ExtraBody,
-}
-
-impl Place {
-    const EXTRA_BODY: Path<'static> = Path::Field("extra_body");
-
-    /// The path of a field.
-    pub(super) fn path(self, name: &str) -> Path<'_> {
-        match self {
-            Place::TopLevel => Path::Field(name),
-            Place::ExtraBody => Path::Member(&Self::EXTRA_BODY, name),
-        }
-    }
-
-    /// Where a routing parameter that stands here came from.
-    pub(super) fn source(self) -> domain::Source {
-        match self {
-            Place::TopLevel => domain::Source::TopLevel,
-            Place::ExtraBody => domain::Source::ExtraBody,
-        }
-    }
-}
 
 /// One member of the body.
 #[derive(Debug, Clone)]
@@ -95,8 +69,8 @@ impl Envelope {
     }
 
     /// The place of a member by its position.
-    pub(super) fn place(&self, position: usize) -> Place {
-        if position < self.own { Place::TopLevel } else { Place::ExtraBody }
+    pub(super) fn place(&self, position: usize) -> FieldLocation {
+        if position < self.own { FieldLocation::TopLevel } else { FieldLocation::ExtraBody }
     }
 
     /// A value that was given under that name, as it is written.
@@ -126,7 +100,7 @@ pub(super) struct Reader<'a> {
     source: Source<'a>,
     call: Call,
     limits: &'a RequestLimits,
-    place: Place,
+    place: FieldLocation,
     members: Vec<Member>,
     own: usize,
     /// Whether some name was written with escapes, so that names cannot be compared as they stand.
@@ -151,7 +125,7 @@ impl<'a> Reader<'a> {
             source,
             call,
             limits,
-            place: Place::TopLevel,
+            place: FieldLocation::TopLevel,
             members: Vec::with_capacity(USUAL_MEMBERS),
             own: 0,
             escaped: false,
@@ -164,8 +138,8 @@ impl<'a> Reader<'a> {
         reader.object(text, text.trim_end().len())?;
         reader.own = reader.members.len();
         if let Some(raw) = reader.extra_body.take() {
-            json::object(raw, &Place::EXTRA_BODY)?;
-            reader.place = Place::ExtraBody;
+            json::object(raw, &FieldLocation::EXTRA_BODY)?;
+            reader.place = FieldLocation::ExtraBody;
             let given = reader.members.iter().filter(|member| member.fate != Fate::Absent);
             reader.given = given.filter_map(|member| text.get(member.key.clone())).map(read).collect();
             reader.object(raw.get(), source.span(raw).end)?;
@@ -235,7 +209,7 @@ impl<'a> Reader<'a> {
 
     /// Whether a member of `extra_body` does not count: it is the gateway's own, or the body has it too.
     fn is_overruled(&self, field: Field, name: &str) -> bool {
-        if self.place == Place::TopLevel {
+        if self.place == FieldLocation::TopLevel {
             return false;
         }
         match field {
@@ -307,7 +281,7 @@ struct Members<'r, 'a>(&'r mut Reader<'a>);
 impl<'a> Shape<'a> for Members<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, _: Kind) -> Result<(), E> {
+    fn other<E: Error>(self, _: JsonType) -> Result<(), E> {
         Err(stop(&mut self.0.fault, fault::not_an_object()))
     }
 

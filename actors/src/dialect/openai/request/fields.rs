@@ -5,12 +5,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{
-    Call,
-    fault::{self, Path},
-    json::{self, Kind},
-    routing::Reserved,
-};
+use super::{Call, fault, json, json_type::JsonType, path::Path, routing::Reserved};
 use crate::domain::Invalid;
 
 /// A field by its meaning.
@@ -232,7 +227,7 @@ const BIAS: (f64, f64) = (-100.0, 100.0);
 impl Check {
     /// Refuses a value of another shape.
     pub(super) fn apply(self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
-        let kind = Kind::of(raw);
+        let kind = JsonType::of(raw);
         match self {
             Check::Number(least, most) => json::number_within(raw, path, least, most).map(drop),
             Check::Positive(most) => {
@@ -243,12 +238,14 @@ impl Check {
             }
             Check::Integer(least, most) => json::integer_within(raw, path, least, most).map(drop),
             Check::Flag => json::flag(raw, path).map(drop),
-            Check::Text => expect(kind == Kind::Text, path, "a string", kind),
-            Check::List => expect(kind == Kind::Array, path, "an array", kind),
+            Check::Text => expect(kind == JsonType::Text, path, "a string", kind),
+            Check::List => expect(kind == JsonType::Array, path, "an array", kind),
             Check::Object => json::object(raw, path),
-            Check::Choice => expect(matches!(kind, Kind::Text | Kind::Object), path, "a string or an object", kind),
+            Check::Choice => {
+                expect(matches!(kind, JsonType::Text | JsonType::Object), path, "a string or an object", kind)
+            }
             Check::Loose => {
-                let good = matches!(kind, Kind::Text | Kind::Object | Kind::Bool);
+                let good = matches!(kind, JsonType::Text | JsonType::Object | JsonType::Bool);
                 expect(good, path, "a string, an object or a boolean", kind)
             }
             Check::Stop => stop(raw, path),
@@ -257,7 +254,7 @@ impl Check {
     }
 }
 
-fn expect(good: bool, path: &Path<'_>, expected: &str, got: Kind) -> Result<(), Invalid> {
+fn expect(good: bool, path: &Path<'_>, expected: &str, got: JsonType) -> Result<(), Invalid> {
     if good { Ok(()) } else { Err(fault::wrong_type(path, expected, got)) }
 }
 
@@ -266,9 +263,9 @@ fn stop(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
         "" => Err(fault::refused(path, format!("'{path}' must not be empty."))),
         _ => Ok(()),
     };
-    match Kind::of(raw) {
-        Kind::Text => entry(raw, path),
-        Kind::Array => {
+    match JsonType::of(raw) {
+        JsonType::Text => entry(raw, path),
+        JsonType::Array => {
             let entries = json::elements(raw, path, MOST_STOPS)?;
             entries.into_iter().enumerate().try_for_each(|(position, raw)| entry(raw, &path.item(position)))
         }

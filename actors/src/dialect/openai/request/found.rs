@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{
-    envelope::Place,
-    fault::{self, Path},
+    fault,
+    field_location::FieldLocation,
     fields::Field,
     image_fields::ImageFields,
     json::{self, Object},
+    path::Path,
     routing::Routing,
     tags,
     tools::Declared,
@@ -54,10 +55,10 @@ pub(super) struct Found<'a> {
     pub(super) max_completion_tokens: Option<i64>,
     pub(super) n: Option<i64>,
     pub(super) tools: Declared<'a>,
-    pub(super) tool_choice: Option<(&'a RawValue, Place)>,
+    pub(super) tool_choice: Option<(&'a RawValue, FieldLocation)>,
     pub(super) format: Format,
     pub(super) effort: Option<Cow<'a, str>>,
-    pub(super) reasoning_effort: Option<(Cow<'a, str>, Place)>,
+    pub(super) reasoning_effort: Option<(Cow<'a, str>, FieldLocation)>,
     pub(super) exclude_reasoning: bool,
     pub(super) output: Option<Modalities>,
     pub(super) store: bool,
@@ -66,8 +67,8 @@ pub(super) struct Found<'a> {
     pub(super) user: Option<String>,
     pub(super) session_id: Option<String>,
     pub(super) trace: Option<&'a RawValue>,
-    pub(super) why_not: Option<(&'a RawValue, Place)>,
-    pub(super) what_if: Option<(&'a RawValue, Place)>,
+    pub(super) why_not: Option<(&'a RawValue, FieldLocation)>,
+    pub(super) what_if: Option<(&'a RawValue, FieldLocation)>,
     pub(super) routing: Routing,
     pub(super) image: ImageFields<'a>,
 }
@@ -79,7 +80,7 @@ impl<'a> Found<'a> {
         field: Field,
         raw: &'a RawValue,
         path: &Path<'_>,
-        place: Place,
+        place: FieldLocation,
         max_n: u32,
     ) -> Result<(), Invalid> {
         match field {
@@ -108,7 +109,13 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    fn thinking(&mut self, field: Field, raw: &'a RawValue, path: &Path<'_>, place: Place) -> Result<(), Invalid> {
+    fn thinking(
+        &mut self,
+        field: Field,
+        raw: &'a RawValue,
+        path: &Path<'_>,
+        place: FieldLocation,
+    ) -> Result<(), Invalid> {
         match field {
             Field::ReasoningEffort => self.reasoning_effort = Some((json::text(raw, path)?, place)),
             Field::IncludeReasoning => self.exclude_reasoning |= !json::flag(raw, path)?,
@@ -136,7 +143,13 @@ impl<'a> Found<'a> {
     }
 
     /// The fields that never go upstream.
-    fn gateway(&mut self, field: Field, raw: &'a RawValue, path: &Path<'_>, place: Place) -> Result<(), Invalid> {
+    fn gateway(
+        &mut self,
+        field: Field,
+        raw: &'a RawValue,
+        path: &Path<'_>,
+        place: FieldLocation,
+    ) -> Result<(), Invalid> {
         match field {
             Field::Routing(name) => self.routing.read(name, raw, path, place.source())?,
             Field::Provider => self.routing.provider(raw, path, Source::Provider)?,

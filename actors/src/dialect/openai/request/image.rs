@@ -9,9 +9,10 @@ use bytes::Bytes;
 
 use super::{
     Call, RequestLimits,
-    envelope::{Envelope, Member, Place, Reader},
+    envelope::{Envelope, Member, Reader},
     estimate::Tally,
     fault,
+    field_location::FieldLocation,
     fields::Fate,
     image_bridge::Bridge,
     image_fields::ImageFormat,
@@ -75,10 +76,10 @@ impl ImageRequest {
         let mut reader = Reader::read(text, Call::Image, &limits)?;
         let found = &reader.found;
         if found.model.is_none() && found.models.is_empty() {
-            return Err(fault::required(&Place::TopLevel.path("model")));
+            return Err(fault::required(&FieldLocation::TopLevel.path("model")));
         }
         if found.image.prompt.is_none() {
-            return Err(fault::required(&Place::TopLevel.path("prompt")));
+            return Err(fault::required(&FieldLocation::TopLevel.path("prompt")));
         }
         if found.stream {
             let message = "Images are not streamed by this gateway.";

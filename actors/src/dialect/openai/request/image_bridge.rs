@@ -3,9 +3,10 @@
 use serde_json::value::RawValue;
 
 use super::{
-    fault::Path,
     image_fields::ImageFields,
-    json::{Kind, Object},
+    json::Object,
+    json_type::JsonType,
+    path::Path,
     span::{Source, Span},
 };
 
@@ -99,7 +100,7 @@ impl Reference {
 }
 
 fn reference(raw: &RawValue, source: Source<'_>) -> Reference {
-    if Kind::of(raw) == Kind::Text {
+    if JsonType::of(raw) == JsonType::Text {
         return Reference::Address(source.span(raw));
     }
     let read = Object::read(raw, &Path::Field("input_references")).ok();

@@ -2,11 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{
-    fault::{self, Path},
-    fields::Field,
-    json::{self, Kind},
-};
+use super::{fault, fields::Field, json, json_type::JsonType, path::Path};
 use crate::domain::Invalid;
 
 /// Longest description of an image, characters.
@@ -105,8 +101,8 @@ fn size<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid>
 fn references<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<&'a RawValue>, Invalid> {
     let references = json::elements(raw, path, MOST_REFERENCES)?;
     for (position, raw) in references.iter().enumerate() {
-        let kind = Kind::of(raw);
-        if !matches!(kind, Kind::Text | Kind::Object) {
+        let kind = JsonType::of(raw);
+        if !matches!(kind, JsonType::Text | JsonType::Object) {
             return Err(fault::wrong_type(&path.item(position), "a string or an object", kind));
         }
     }

@@ -10,64 +10,16 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    estimate::Tally,
-    fault::{self, Path},
-    json::{self, Kind},
-    opening::OpeningHash,
+    conversation::{Conversation, MESSAGES},
+    fault, json,
+    json_type::JsonType,
     parts::PartList,
+    path::{self, Path},
     shape::{As, Measure, Measured, Met, Shape, stop},
-    span::{Edit, Source, Want},
+    span::{Edit, Want},
     tool_calls::CallList,
 };
-use crate::domain::{Invalid, Modality};
-
-/// The path of the whole conversation.
-pub(super) const MESSAGES: Path<'static> = Path::Field("messages");
-
-/// What is known of the conversation once it has gone by.
-pub(super) struct Conversation<'a> {
-    /// The body it stands in.
-    pub(super) source: Source<'a>,
-    /// Most messages it may have.
-    pub(super) max_messages: usize,
-    /// What was counted.
-    pub(super) tally: Tally,
-    /// What names it.
-    pub(super) opening: OpeningHash,
-    /// Where each kind of input was first met: message, part.
-    pub(super) inputs: Vec<(Modality, usize, usize)>,
-    /// Places that an upstream may want written differently, in the order of the text.
-    pub(super) edits: Vec<Edit>,
-    /// The mistake that stopped the pass.
-    pub(super) fault: Option<Invalid>,
-}
-
-impl<'a> Conversation<'a> {
-    /// An empty conversation.
-    pub(super) fn new(source: Source<'a>, max_messages: usize) -> Conversation<'a> {
-        Conversation {
-            source,
-            max_messages,
-            tally: Tally::default(),
-            opening: OpeningHash::default(),
-            inputs: Vec::new(),
-            edits: Vec::new(),
-            fault: None,
-        }
-    }
-
-    /// Notes that a part of the prompt is of a kind.
-    pub(super) fn note_input(&mut self, modality: Modality, message: usize, part: usize) {
-        if self.inputs.iter().all(|(known, ..)| *known != modality) {
-            self.inputs.push((modality, message, part));
-        }
-    }
-
-    /// Stops the pass because of a mistake inside the conversation.
-    pub(super) fn stop<E: Error>(&mut self, invalid: Invalid) -> E {
-        stop(&mut self.fault, fault::in_prompt(invalid))
-    }
-}
+use crate::domain::Invalid;
 
 /// The value of `messages`: whether it is there at all.
 pub(super) struct MessageList<'c, 'a>(pub(super) &'c mut Conversation<'a>);
@@ -79,7 +31,7 @@ impl<'a> Shape<'a> for MessageList<'_, 'a> {
         Ok(false)
     }
 
-    fn other<E: Error>(self, _: Kind) -> Result<bool, E> {
+    fn other<E: Error>(self, _: JsonType) -> Result<bool, E> {
         let invalid = fault::mistyped(&MESSAGES, "Field 'messages' must be a non-empty array.");
         Err(stop(&mut self.0.fault, invalid))
     }
@@ -129,7 +81,7 @@ impl Role {
             "developer" => Role::Developer,
             "function" => Role::Function,
             other => {
-                let message = format!("Unknown role '{}'. Allowed: {}.", fault::shown(other), Self::ALLOWED.join(", "));
+                let message = format!("Unknown role '{}'. Allowed: {}.", path::shown(other), Self::ALLOWED.join(", "));
                 return Err(fault::refused(path, message).allowing(Self::ALLOWED));
             }
         })
@@ -220,7 +172,7 @@ struct MessageShape<'c, 'a> {
 impl<'a> Shape<'a> for MessageShape<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, _: Kind) -> Result<(), E> {
+    fn other<E: Error>(self, _: JsonType) -> Result<(), E> {
         let invalid = fault::mistyped(&MESSAGES.item(self.index), "Each message must be an object.");
         Err(self.conversation.stop(invalid))
     }
@@ -279,7 +231,7 @@ impl<'a> MessageShape<'_, 'a> {
     fn name<E: Error>(&mut self, name: Measured) -> Result<(), E> {
         match name {
             Measured::Text(bytes) => self.conversation.tally.bytes += bytes,
-            Measured::Other(Kind::Null) => {}
+            Measured::Other(JsonType::Null) => {}
             Measured::Other(kind) => {
                 let invalid = fault::wrong_type(&MESSAGES.item(self.index).member("name"), "a string", kind);
                 return Err(self.conversation.stop(invalid));
@@ -326,7 +278,7 @@ impl<'a> Shape<'a> for ContentShape<'_, '_, 'a> {
         list.read(items).map(|refusal| Content::Parts { refusal })
     }
 
-    fn other<E: Error>(self, _: Kind) -> Result<Content, E> {
+    fn other<E: Error>(self, _: JsonType) -> Result<Content, E> {
         let item = MESSAGES.item(self.message.index);
         let message = "'content' must be a string or a non-empty array of parts.";
         Err(self.message.conversation.stop(fault::mistyped(&item.member("content"), message)))

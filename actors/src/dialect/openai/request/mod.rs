@@ -9,25 +9,30 @@
 //! `messages`, `parts`, `tools`, `opening`, `routing` (contents), `needs` (what a model must have), `outgoing` (the
 //! way out), `image` (the same for images).
 
+mod conversation;
 mod envelope;
 mod estimate;
 mod fault;
+mod field_location;
 mod fields;
 mod found;
 mod image;
 mod image_bridge;
 mod image_fields;
 mod json;
+mod json_type;
 mod messages;
 mod needs;
 mod opening;
 mod outgoing;
 mod parts;
+mod path;
 mod preview;
 mod provider;
 mod resembling;
 mod restrictions;
 mod routing;
+mod routing_values;
 mod scan;
 mod shape;
 mod span;
@@ -36,10 +41,10 @@ mod tags;
 mod tool_calls;
 mod tools;
 
-pub use fault::shown;
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
 pub use outgoing::OutgoingBody;
+pub use path::shown;
 pub use provider::PROVIDER_MEMBERS;
 pub use resembling::{field_meant_at_top_level, field_meant_in_metadata};
 pub use restrictions::{Restriction, RestrictionKind};
@@ -48,7 +53,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use self::{
-    envelope::{Envelope, Place, Reader},
+    envelope::{Envelope, Reader},
+    field_location::FieldLocation,
     found::Found,
     needs::Demands,
     tools::ToolChoice,
@@ -223,9 +229,9 @@ impl ChatRequest {
 
 fn require(found: &Found<'_>) -> Result<(), Invalid> {
     if found.model.is_none() && found.models.is_empty() {
-        return Err(fault::required(&Place::TopLevel.path("model")));
+        return Err(fault::required(&FieldLocation::TopLevel.path("model")));
     }
-    if found.has_messages { Ok(()) } else { Err(fault::required(&messages::MESSAGES)) }
+    if found.has_messages { Ok(()) } else { Err(fault::required(&conversation::MESSAGES)) }
 }
 
 /// The rules between fields, which may come in any order.

@@ -1,6 +1,6 @@
 //! What a request cannot do without, and the 400 for asking it of a model that lacks it.
 
-use super::{ChatRequest, envelope::Member, fault::Path, fields::Fate, found::Format, messages::MESSAGES};
+use super::{ChatRequest, conversation::MESSAGES, envelope::Member, fields::Fate, found::Format, path::Path};
 use crate::domain::{
     Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
 };

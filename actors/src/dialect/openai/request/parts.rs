@@ -10,10 +10,12 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{self, Path},
-    json::{self, Kind, Object},
-    messages::{Conversation, MESSAGES},
+    conversation::{Conversation, MESSAGES},
+    fault,
+    json::{self, Object},
+    json_type::JsonType,
     opening::OpeningHash,
+    path::{self, Path},
     shape::{As, Measure, Measured, Met, Shape},
     span::{Edit, Want},
 };
@@ -76,7 +78,7 @@ impl PartKind {
             "video_url" => PartKind::Video,
             "refusal" => PartKind::Refusal,
             other => {
-                let message = format!("Unknown content part type '{}'.", fault::shown(other));
+                let message = format!("Unknown content part type '{}'.", path::shown(other));
                 return Err(fault::refused(path, message).allowing(Self::ALLOWED));
             }
         })
@@ -145,7 +147,7 @@ struct PartShape<'c, 'a> {
 impl<'a> Shape<'a> for PartShape<'_, 'a> {
     type Out = PartKind;
 
-    fn other<E: Error>(mut self, got: Kind) -> Result<PartKind, E> {
+    fn other<E: Error>(mut self, got: JsonType) -> Result<PartKind, E> {
         Err(self.refuse(|path| fault::wrong_type(path, "an object", got)))
     }
 
@@ -210,7 +212,7 @@ impl<'a> PartShape<'_, 'a> {
 
     /// An image given as a bare address is passed on as the object that upstreams expect.
     fn note_bare_address(&mut self, image: Option<&RawValue>) {
-        if let Some(raw) = image.filter(|raw| Kind::of(raw) == Kind::Text) {
+        if let Some(raw) = image.filter(|raw| JsonType::of(raw) == JsonType::Text) {
             let span = self.conversation.source.span(raw);
             self.conversation.edits.push(Edit { span, want: Want::ImageObject });
         }
@@ -241,7 +243,7 @@ impl Shape<'_> for Hashed<'_> {
         Measure.text(text)
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<Measured, E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<Measured, E> {
         Measure.other(got)
     }
 }
@@ -263,7 +265,7 @@ impl Part<'_> {
 fn measured(text: Option<Measured>, path: &Path<'_>) -> Result<usize, Invalid> {
     match text {
         Some(Measured::Text(bytes)) => Ok(bytes),
-        None | Some(Measured::Other(Kind::Null)) => Err(fault::required(path)),
+        None | Some(Measured::Other(JsonType::Null)) => Err(fault::required(path)),
         Some(Measured::Other(kind)) => Err(fault::wrong_type(path, "a string", kind)),
     }
 }
@@ -271,7 +273,7 @@ fn measured(text: Option<Measured>, path: &Path<'_>) -> Result<usize, Invalid> {
 fn image(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
     let url = path.member("url");
     let raw = raw.ok_or_else(|| fault::required(&url))?;
-    if Kind::of(raw) == Kind::Text {
+    if JsonType::of(raw) == JsonType::Text {
         return address(raw, path, Some("data:image/"));
     }
     let object = Object::read(raw, path)?;
@@ -315,14 +317,14 @@ fn required_text(raw: Option<&RawValue>, path: &Path<'_>) -> Result<(), Invalid>
     let raw = raw.ok_or_else(|| fault::required(path))?;
     match raw.get() {
         "\"\"" => Err(fault::refused(path, format!("'{path}' must not be empty."))),
-        _ if Kind::of(raw) == Kind::Text => Ok(()),
-        _ => Err(fault::wrong_type(path, "a string", Kind::of(raw))),
+        _ if JsonType::of(raw) == JsonType::Text => Ok(()),
+        _ => Err(fault::wrong_type(path, "a string", JsonType::of(raw))),
     }
 }
 
 /// An address that an upstream may be given: http, https, or data of a kind, in base64. Counts as no text.
 fn address(raw: &RawValue, path: &Path<'_>, data: Option<&str>) -> Result<usize, Invalid> {
-    let head = head(raw).ok_or_else(|| fault::wrong_type(path, "a string", Kind::of(raw)))?;
+    let head = head(raw).ok_or_else(|| fault::wrong_type(path, "a string", JsonType::of(raw)))?;
     let is = |scheme: &str| head.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     let in_base64 = || head.split_once(',').is_some_and(|(before, _)| before.to_ascii_lowercase().ends_with(";base64"));
     let good = is("https://") || is("http://") || data.map_or(is("data:"), |start| is(start) && in_base64());

@@ -6,9 +6,9 @@
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{self, Path},
-    json,
-    routing::{objective, weights},
+    fault, json,
+    path::Path,
+    routing_values::{objective, weights},
 };
 use crate::domain::{Circuit, EndpointOverride, Invalid, PriceOverride, Usd, WhatIf};
 

@@ -6,9 +6,11 @@
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{Path, refused, shown},
-    json::{self, Kind, Object},
-    routing::{highest, list, lowest, offer},
+    fault::refused,
+    json::{self, Object},
+    json_type::JsonType,
+    path::{Path, shown},
+    routing_values::{highest, list, lowest, offer},
 };
 use crate::domain::{
     DataCollection, Invalid, Objective, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source, Sourced,
@@ -256,7 +258,7 @@ fn sort(raw: &RawValue, path: &Path<'_>) -> Result<(Option<Objective>, Option<bo
         let position = json::choice(raw, path, &SORTS.map(|(name, _)| name))?;
         Ok(SORTS.get(position).map(|(_, objective)| *objective))
     };
-    if Kind::of(raw) == Kind::Text {
+    if JsonType::of(raw) == JsonType::Text {
         return Ok((by(raw, path)?, None));
     }
     let object = Object::read(raw, path)?;

@@ -6,9 +6,10 @@
 use serde_json::value::RawValue;
 
 use super::{
-    fault::Path,
-    json::{self, Kind, Object},
-    routing::{inner, list},
+    json::{self, Object},
+    json_type::JsonType,
+    path::Path,
+    routing_values::{inner, list},
 };
 use crate::domain::ExclusionReason;
 
@@ -145,7 +146,7 @@ fn plugins(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
 fn policy(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
     let text = json::unquoted(raw);
     let raw = match &text {
-        Some(text) if Kind::of(raw) == Kind::Text => inner(text).unwrap_or(raw),
+        Some(text) if JsonType::of(raw) == JsonType::Text => inner(text).unwrap_or(raw),
         _ => raw,
     };
     let Ok(object) = Object::read(raw, path) else { return };

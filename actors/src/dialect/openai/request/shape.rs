@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::json::Kind;
+use super::json_type::JsonType;
 use crate::domain::Invalid;
 
 /// What to do with a value of each JSON type.
@@ -17,28 +17,28 @@ pub(super) trait Shape<'a>: Sized {
     type Out;
 
     /// The value has a type for which nothing else is said. Arrays and objects were skipped before.
-    fn other<E: Error>(self, got: Kind) -> Result<Self::Out, E>;
+    fn other<E: Error>(self, got: JsonType) -> Result<Self::Out, E>;
 
     /// The value is null.
     fn null<E: Error>(self) -> Result<Self::Out, E> {
-        self.other(Kind::Null)
+        self.other(JsonType::Null)
     }
 
     /// The value is a string, which reads so.
     fn text<E: Error>(self, _text: &str) -> Result<Self::Out, E> {
-        self.other(Kind::Text)
+        self.other(JsonType::Text)
     }
 
     /// The value is an array.
     fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<Self::Out, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        self.other(Kind::Array)
+        self.other(JsonType::Array)
     }
 
     /// The value is an object.
     fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<Self::Out, A::Error> {
         while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        self.other(Kind::Object)
+        self.other(JsonType::Object)
     }
 }
 
@@ -65,19 +65,19 @@ impl<'a, S: Shape<'a>> Visitor<'a> for As<S> {
     }
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<S::Out, E> {
-        self.0.other(Kind::Bool)
+        self.0.other(JsonType::Bool)
     }
 
     fn visit_i64<E: Error>(self, _: i64) -> Result<S::Out, E> {
-        self.0.other(Kind::Number)
+        self.0.other(JsonType::Number)
     }
 
     fn visit_u64<E: Error>(self, _: u64) -> Result<S::Out, E> {
-        self.0.other(Kind::Number)
+        self.0.other(JsonType::Number)
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<S::Out, E> {
-        self.0.other(Kind::Number)
+        self.0.other(JsonType::Number)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<S::Out, E> {
@@ -106,7 +106,7 @@ pub(super) enum Measured {
     /// A string of that many bytes of UTF-8, escapes resolved.
     Text(usize),
     /// Anything else.
-    Other(Kind),
+    Other(JsonType),
 }
 
 /// Measures a value.
@@ -119,7 +119,7 @@ impl Shape<'_> for Measure {
         Ok(Measured::Text(text.len()))
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<Measured, E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<Measured, E> {
         Ok(Measured::Other(got))
     }
 }

@@ -6,8 +6,10 @@
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{self, Path},
-    json::{self, Kind, Object},
+    fault,
+    json::{self, Object},
+    json_type::JsonType,
+    path::Path,
     resembling::field_meant_in_metadata,
     routing::{Reserved, Routing},
 };
@@ -38,7 +40,7 @@ pub(super) fn read(raw: &RawValue, path: &Path<'_>, routing: &mut Routing) -> Re
         match Reserved::named(&member.name) {
             None => {
                 // An object is no tag that a client would choose, and the restrictions in it lapse.
-                let is_provider = member.name == "provider" && Kind::of(member.value) == Kind::Object;
+                let is_provider = member.name == "provider" && JsonType::of(member.value) == JsonType::Object;
                 if is_provider || field_meant_in_metadata(&member.name).is_some() {
                     routing.note_misspelt(&path.member(&member.name));
                 }
@@ -79,9 +81,9 @@ pub(super) fn stored(raw: &RawValue) -> Option<String> {
 
 /// A tag as the ledger keeps it: a string as it reads, anything else as compact JSON.
 fn tag(raw: &RawValue) -> String {
-    match Kind::of(raw) {
-        Kind::Text => json::unquoted(raw).unwrap_or_default().into_owned(),
-        Kind::Array | Kind::Object => compact(raw.get()),
+    match JsonType::of(raw) {
+        JsonType::Text => json::unquoted(raw).unwrap_or_default().into_owned(),
+        JsonType::Array | JsonType::Object => compact(raw.get()),
         _ => raw.get().to_owned(),
     }
 }

@@ -9,9 +9,10 @@ use serde::{
 };
 
 use super::{
-    fault::{self, Path},
-    json::Kind,
-    messages::{Conversation, MESSAGES},
+    conversation::{Conversation, MESSAGES},
+    fault,
+    json_type::JsonType,
+    path::Path,
     shape::{As, Measure, Measured, Met, Shape},
 };
 use crate::domain::Invalid;
@@ -30,7 +31,7 @@ impl<'a> Shape<'a> for CallList<'_, 'a> {
         Ok(None)
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<Option<usize>, E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<Option<usize>, E> {
         let item = MESSAGES.item(self.message);
         Err(self.conversation.stop(fault::wrong_type(&item.member("tool_calls"), "an array", got)))
     }
@@ -74,7 +75,7 @@ struct Call {
 impl<'a> Shape<'a> for CallShape<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, got: Kind) -> Result<(), E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<(), E> {
         Err(self.refuse(|path| fault::wrong_type(path, "an object", got)))
     }
 
@@ -129,7 +130,7 @@ impl CallShape<'_, '_> {
         string(call.id, &path.member("id")).or_else(|| {
             let path = path.member("function");
             match call.function {
-                None | Some(FunctionSeen::Other(Kind::Null)) => Some(fault::required(&path)),
+                None | Some(FunctionSeen::Other(JsonType::Null)) => Some(fault::required(&path)),
                 Some(FunctionSeen::Other(kind)) => Some(fault::wrong_type(&path, "an object", kind)),
                 Some(FunctionSeen::Twice(name)) => Some(fault::given_twice(&path.member(name))),
                 Some(FunctionSeen::Object { name, arguments }) => {
@@ -151,7 +152,7 @@ impl CallShape<'_, '_> {
 fn string(value: Option<Measured>, path: &Path<'_>) -> Option<Invalid> {
     match value {
         Some(Measured::Text(_)) => None,
-        None | Some(Measured::Other(Kind::Null)) => Some(fault::required(path)),
+        None | Some(Measured::Other(JsonType::Null)) => Some(fault::required(path)),
         Some(Measured::Other(kind)) => Some(fault::wrong_type(path, "a string", kind)),
     }
 }
@@ -166,8 +167,8 @@ impl Shape<'_> for IsFunction {
         Ok(text == "function")
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<bool, E> {
-        Ok(got == Kind::Null)
+    fn other<E: Error>(self, got: JsonType) -> Result<bool, E> {
+        Ok(got == JsonType::Null)
     }
 }
 
@@ -179,7 +180,7 @@ enum FunctionSeen {
     /// This member stands in it twice.
     Twice(&'static str),
     /// It is something else.
-    Other(Kind),
+    Other(JsonType),
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -196,7 +197,7 @@ struct FunctionShape;
 impl<'a> Shape<'a> for FunctionShape {
     type Out = FunctionSeen;
 
-    fn other<E: Error>(self, got: Kind) -> Result<FunctionSeen, E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<FunctionSeen, E> {
         Ok(FunctionSeen::Other(got))
     }
 

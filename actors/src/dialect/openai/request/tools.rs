@@ -12,8 +12,10 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{self, Path},
-    json::{self, Kind, Object},
+    fault,
+    json::{self, Object},
+    json_type::JsonType,
+    path::{self, Path},
     shape::{As, Measure, Measured, Met, Shape, stop},
 };
 use crate::domain::Invalid;
@@ -48,7 +50,7 @@ impl<'a> Shape<'a> for ToolList<'_, 'a> {
         Ok(false)
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<bool, E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<bool, E> {
         Err(stop(&mut self.declared.fault, fault::wrong_type(&self.path, "an array", got)))
     }
 
@@ -89,7 +91,7 @@ struct ToolShape<'t, 'a> {
 impl<'a> Shape<'a> for ToolShape<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, got: Kind) -> Result<(), E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<(), E> {
         let path = self.list.item(self.declared.names.len());
         Err(stop(&mut self.declared.fault, fault::wrong_type(&path, "an object", got)))
     }
@@ -121,7 +123,7 @@ impl<'a> Shape<'a> for ToolShape<'_, 'a> {
 /// Checks one declaration, and gives its name and the bytes of the rest.
 fn judge<'a>(
     kind: Option<&'a RawValue>,
-    function: Option<Result<Function<'a>, Kind>>,
+    function: Option<Result<Function<'a>, JsonType>>,
     path: &Path<'_>,
 ) -> Result<(Cow<'a, str>, usize), Invalid> {
     let of = path.member("type");
@@ -131,7 +133,7 @@ fn judge<'a>(
     }
     let path = path.member("function");
     match function {
-        None | Some(Err(Kind::Null)) => Err(fault::required(&path)),
+        None | Some(Err(JsonType::Null)) => Err(fault::required(&path)),
         Some(Err(kind)) => Err(fault::wrong_type(&path, "an object", kind)),
         Some(Ok(function)) => function.judge(&path),
     }
@@ -158,7 +160,7 @@ impl<'a> Function<'a> {
             json::object(raw, &path.member("parameters"))?;
         }
         let description = match self.description {
-            None | Some(Measured::Other(Kind::Null)) => 0,
+            None | Some(Measured::Other(JsonType::Null)) => 0,
             Some(Measured::Text(bytes)) => bytes,
             Some(Measured::Other(kind)) => {
                 return Err(fault::wrong_type(&path.member("description"), "a string", kind));
@@ -192,9 +194,9 @@ enum FunctionKey {
 struct FunctionShape;
 
 impl<'a> Shape<'a> for FunctionShape {
-    type Out = Result<Function<'a>, Kind>;
+    type Out = Result<Function<'a>, JsonType>;
 
-    fn other<E: Error>(self, got: Kind) -> Result<Self::Out, E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<Self::Out, E> {
         Ok(Err(got))
     }
 
@@ -240,8 +242,8 @@ pub(super) enum ToolChoice {
 
 /// Checks `tool_choice` against the functions that were declared.
 pub(super) fn tool_choice(raw: &RawValue, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
-    match Kind::of(raw) {
-        Kind::Text => {
+    match JsonType::of(raw) {
+        JsonType::Text => {
             let choice = json::choice(raw, path, &["auto", "none", "required"])?;
             match (choice, names) {
                 (2, []) => Err(undeclared(path, "required")),
@@ -249,7 +251,7 @@ pub(super) fn tool_choice(raw: &RawValue, path: &Path<'_>, names: &[Cow<'_, str>
                 _ => Ok(ToolChoice::Free),
             }
         }
-        Kind::Object => {
+        JsonType::Object => {
             let object = Object::read(raw, path)?;
             let of = path.member("type");
             json::choice(object.get("type").ok_or_else(|| fault::required(&of))?, &of, &["function"])?;
@@ -268,5 +270,5 @@ fn forced(choice: &Object<'_>, path: &Path<'_>, names: &[Cow<'_, str>]) -> Resul
 }
 
 fn undeclared(path: &Path<'_>, name: &str) -> Invalid {
-    fault::refused(path, format!("'tool_choice' refers to '{}', which is not in 'tools'.", fault::shown(name)))
+    fault::refused(path, format!("'tool_choice' refers to '{}', which is not in 'tools'.", path::shown(name)))
 }

@@ -1,6 +1,115 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{attempt::FailureKind, modality::Modality, money::Usd, pattern::ModelPattern};
+use super::{failure::FailureCause, id::EndpointId, modality::Modality, money::Usd, pattern::ModelPattern};
+
+/// An endpoint of the pool that may not serve the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExcludedEndpoint {
+    /// Its position among the endpoints of the catalog version of the decision.
+    pub index: u32,
+    /// Its stable id.
+    pub endpoint: EndpointId,
+    /// Why.
+    pub reason: ExclusionReason,
+    /// The figure or pattern that decided; its `Display` is for a human.
+    pub detail: ExclusionDetail,
+}
+
+/// Why an endpoint may not serve. The vocabulary of preview, explain and errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ExclusionReason {
+    /// No allowed list names the model.
+    NotAllowedModel,
+    /// A blocked list names the model.
+    BlockedModel,
+    /// `provider.only` does not name the provider.
+    ProviderNotAllowed,
+    /// `provider.ignore` names the provider.
+    ProviderIgnored,
+    /// The free pool was asked for and the model costs something.
+    NotFree,
+    /// A required parameter is not supported.
+    UnsupportedParameter,
+    /// An input kind is not taken.
+    InputModality,
+    /// An output kind is not given.
+    OutputModality,
+    /// Prompt and output do not fit.
+    ContextLength,
+    /// Above `provider.max_price` or `max_cost`.
+    MaxPrice,
+    /// Above `max_cost_per_1k_tokens`.
+    MaxCostPer1kTokens,
+    /// The provider's data policy.
+    DataPolicy,
+    /// Another quantization.
+    Quantization,
+    /// The key may not use it.
+    KeyPolicy,
+    /// Retired.
+    ModelExpired,
+    /// Switched off in the configuration.
+    Disabled,
+    /// Its provider is off.
+    ProviderOff,
+    /// Our account or model name at the provider is wrong.
+    ConfigFault,
+    /// Its breaker is open.
+    CircuitOpen,
+    /// Its one probe is out.
+    ProbeInFlight,
+    /// Cooling after a 429.
+    RateLimited,
+    /// Admission is paced after 429s.
+    Paced,
+    /// More in flight than it serves well.
+    Saturated,
+    /// The model belongs to another endpoint of the API.
+    WrongEndpoint,
+    /// The gateway is shutting down.
+    Draining,
+}
+
+impl ExclusionReason {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ExclusionReason::NotAllowedModel => "not_allowed_model",
+            ExclusionReason::BlockedModel => "blocked_model",
+            ExclusionReason::ProviderNotAllowed => "provider_not_allowed",
+            ExclusionReason::ProviderIgnored => "provider_ignored",
+            ExclusionReason::NotFree => "not_free",
+            ExclusionReason::UnsupportedParameter => "unsupported_parameter",
+            ExclusionReason::InputModality => "input_modality",
+            ExclusionReason::OutputModality => "output_modality",
+            ExclusionReason::ContextLength => "context_length",
+            ExclusionReason::MaxPrice => "max_price",
+            ExclusionReason::MaxCostPer1kTokens => "max_cost_per_1k_tokens",
+            ExclusionReason::DataPolicy => "data_policy",
+            ExclusionReason::Quantization => "quantization",
+            ExclusionReason::KeyPolicy => "key_policy",
+            ExclusionReason::ModelExpired => "model_expired",
+            ExclusionReason::Disabled => "disabled",
+            ExclusionReason::ProviderOff => "provider_off",
+            ExclusionReason::ConfigFault => "config_fault",
+            ExclusionReason::CircuitOpen => "circuit_open",
+            ExclusionReason::ProbeInFlight => "probe_in_flight",
+            ExclusionReason::RateLimited => "rate_limited",
+            ExclusionReason::Paced => "paced",
+            ExclusionReason::Saturated => "saturated",
+            ExclusionReason::WrongEndpoint => "wrong_endpoint",
+            ExclusionReason::Draining => "draining",
+        }
+    }
+
+    /// Whether time alone may lift it.
+    #[must_use]
+    pub const fn is_passing(self) -> bool {
+        use ExclusionReason::{CircuitOpen, ConfigFault, Paced, ProbeInFlight, RateLimited, Saturated};
+        matches!(self, CircuitOpen | ConfigFault | Paced | ProbeInFlight | RateLimited | Saturated)
+    }
+}
 
 /// The figure or pattern that excluded an endpoint.
 ///
@@ -89,25 +198,6 @@ impl ExclusionDetail {
             | ExclusionDetail::ConfigFault { wait, .. }
             | ExclusionDetail::Paced { wait } => Some(*wait),
             _ => None,
-        }
-    }
-}
-
-/// How an attempt failed, as briefly as it can be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FailureCause {
-    /// How it failed.
-    pub kind: FailureKind,
-    /// The status the upstream gave, if it gave one.
-    pub status: Option<u16>,
-}
-
-impl fmt::Display for FailureCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A good status says nothing about an answer that was broken off.
-        match self.status.filter(|status| *status >= 400) {
-            Some(status) => write!(f, "{status}"),
-            None => f.write_str(self.kind.as_str()),
         }
     }
 }
