@@ -8,7 +8,7 @@ use std::hint::black_box;
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pointsman_actors::{
-    dialect::{ChatRequest, Form, RequestLimits},
+    dialect::{ChatPurpose, ChatRequest, RequestLimits},
     domain::{Catalog, Endpoint, EndpointId, Model, ModelId, ParameterNames, ParameterSet, Provider, ProviderSlug},
 };
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn body(bytes: usize) -> Bytes {
 }
 
 fn read(body: &Bytes, limits: &RequestLimits) -> Option<ChatRequest> {
-    ChatRequest::parse(body.clone(), Form::Chat, limits).ok()
+    ChatRequest::parse(body.clone(), ChatPurpose::Chat, limits).ok()
 }
 
 /// The usual way: a tree, a few changes, and the whole of it written again.

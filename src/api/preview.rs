@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
     actors::router::{Preview, PreviewedDecision},
-    dialect::{ChatRequest, Form},
+    dialect::{ChatPurpose, ChatRequest},
     domain::{Catalog, Tick},
     explain::{ResolvedWhatIf, fill_selection_probabilities, reason_sentence},
 };
@@ -41,7 +41,7 @@ pub async fn show(
     caller.require(Scope::Inference)?;
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)?).await?;
-    let mut chat = ChatRequest::parse(body, Form::Preview, &worker.setup.config.limits.request)?;
+    let mut chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;

@@ -25,15 +25,15 @@ use crate::{
         mailbox::{MailboxDepth, Undelivered},
         provider_health::Observations,
     },
-    domain::{Event, Generation},
+    domain::{EndpointEvent, Generation},
 };
 
 /// One worker's tray. Cheap to share. Pushing waits for nobody's work: its lock is held for a push, or for the two
 /// sends that empty it, by its own worker or by whoever looks a generation up.
 pub struct EventBatcher {
-    batch: Mutex<Batch>,
+    batch: Mutex<PendingBatch>,
     addresses: Arc<Addresses>,
-    depths: Depths,
+    depths: MailboxDepths,
 }
 
 /// Where trays are emptied into. An actor that is gone is followed by another one at another address.
@@ -49,7 +49,7 @@ struct Addresses {
 
 /// Batches that wait in the mailboxes of the control actors. Cloning shares the counts.
 #[derive(Debug, Clone, Default)]
-pub struct Depths {
+pub struct MailboxDepths {
     /// Of the health actor.
     pub health: MailboxDepth,
     /// Of the ledger.
@@ -57,8 +57,8 @@ pub struct Depths {
 }
 
 #[derive(Default)]
-struct Batch {
-    events: Vec<Event>,
+struct PendingBatch {
+    events: Vec<EndpointEvent>,
     records: Vec<Arc<Generation>>,
     timer_armed: bool,
 }
@@ -66,7 +66,7 @@ struct Batch {
 /// Whether the caller should see to it that the tray is flushed after [`EventBatcher::PATIENCE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Timer {
+pub enum FlushTimer {
     /// Nothing to do: the tray is empty, or a timer runs.
     Armed,
     /// Something waits in the tray: start the timer, and call [`EventBatcher::flush_when_due`] when it is over.
@@ -87,7 +87,7 @@ impl EventBatcher {
     pub const PATIENCE: Duration = Duration::from_millis(20);
 
     /// Tells the health actor what happened to an endpoint.
-    pub fn event(&self, event: Event) -> Timer {
+    pub fn event(&self, event: EndpointEvent) -> FlushTimer {
         let mut batch = self.batch.lock();
         if batch.events.len() >= EventBatcher::MOST {
             self.addresses.dropped.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl EventBatcher {
     }
 
     /// Hands a generation's record to the ledger: readable from now on.
-    pub fn record(&self, record: Arc<Generation>) -> Timer {
+    pub fn record(&self, record: Arc<Generation>) -> FlushTimer {
         let mut batch = self.batch.lock();
         if batch.records.len() >= EventBatcher::MOST {
             self.addresses.dropped_records.fetch_add(1, Ordering::Relaxed);
@@ -118,16 +118,16 @@ impl EventBatcher {
         self.send(&mut self.batch.lock());
     }
 
-    /// The same, by whoever waited for [`EventBatcher::PATIENCE`] as told by [`Timer::Needed`]. What could not be sent needs
+    /// The same, by whoever waited for [`EventBatcher::PATIENCE`] as told by [`FlushTimer::Needed`]. What could not be sent needs
     /// another timer.
-    pub fn flush_when_due(&self) -> Timer {
+    pub fn flush_when_due(&self) -> FlushTimer {
         let mut batch = self.batch.lock();
         batch.timer_armed = false;
         self.send(&mut batch);
         batch.timer()
     }
 
-    fn settle(&self, batch: &mut Batch) -> Timer {
+    fn settle(&self, batch: &mut PendingBatch) -> FlushTimer {
         if batch.events.len() + batch.records.len() >= EventBatcher::FULL {
             self.send(batch);
         }
@@ -136,9 +136,9 @@ impl EventBatcher {
 
     /// Runs under the lock: a look-up that finds the tray empty may rely on the records being in the mailbox. What an
     /// actor has no room for stays in the tray.
-    fn send(&self, batch: &mut Batch) {
+    fn send(&self, batch: &mut PendingBatch) {
         let Addresses { health, ledger, undelivered, .. } = &*self.addresses;
-        let Depths { health: events_sent, ledger: records_sent } = &self.depths;
+        let MailboxDepths { health: events_sent, ledger: records_sent } = &self.depths;
         if !batch.events.is_empty() && events_sent.items() < EventBatcher::MOST_EVENTS_SENT {
             let health = health.load();
             if health.connected() {
@@ -155,11 +155,11 @@ impl EventBatcher {
     }
 }
 
-impl Batch {
+impl PendingBatch {
     /// Whether somebody has to start a timer for what is in the tray. There is one at a time.
-    fn timer(&mut self) -> Timer {
+    fn timer(&mut self) -> FlushTimer {
         let is_empty = self.events.is_empty() && self.records.is_empty();
-        if is_empty || std::mem::replace(&mut self.timer_armed, true) { Timer::Armed } else { Timer::Needed }
+        if is_empty || std::mem::replace(&mut self.timer_armed, true) { FlushTimer::Armed } else { FlushTimer::Needed }
     }
 }
 
@@ -176,7 +176,7 @@ pub struct EventBatchers {
     trays: Mutex<Vec<Weak<EventBatcher>>>,
     addresses: Arc<Addresses>,
     /// What waits in the mailboxes that the trays empty into.
-    pub depths: Depths,
+    pub depths: MailboxDepths,
 }
 
 impl EventBatchers {
@@ -190,7 +190,7 @@ impl EventBatchers {
             dropped: AtomicU64::new(0),
             dropped_records: AtomicU64::new(0),
         };
-        EventBatchers { trays: Mutex::default(), addresses: Arc::new(addresses), depths: Depths::default() }
+        EventBatchers { trays: Mutex::default(), addresses: Arc::new(addresses), depths: MailboxDepths::default() }
     }
 
     /// A further worker's tray, empty.

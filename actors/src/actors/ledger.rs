@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub use memory::MemoryStore;
-use spending::Account;
+use spending::SpendingAccount;
 pub use spending::Spent;
 
 /// Records of generations, running and ended. Sent by a worker's [`crate::actors::event_batches::EventBatcher`].
@@ -84,7 +84,7 @@ pub struct SetBounds {
 /// Asks what is held, by whom.
 #[derive(Message)]
 #[rtype(result = "LedgerSize")]
-pub struct ReadHoldings {
+pub struct ReadLedgerSize {
     /// The moment that says what is too old, Unix milliseconds.
     pub now_ms: i64,
 }
@@ -153,31 +153,31 @@ pub trait LedgerStore: Send + Unpin + 'static {
 
 /// Everything a ledger knows. It outlives the actor: another one goes on from it.
 pub struct LedgerState<S> {
-    open: Mutex<Open<S>>,
+    open: Mutex<LockedState<S>>,
     undelivered: Undelivered,
 }
 
-struct Open<S> {
+struct LockedState<S> {
     store: S,
     /// By owner; there are no more owners than configured keys.
-    accounts: HashMap<u64, Account>,
+    accounts: HashMap<u64, SpendingAccount>,
 }
 
 impl<S: LedgerStore> LedgerState<S> {
     /// LedgerState that keep their records in `store`, and in which what is `undelivered` is entered too.
     pub fn new(store: S, undelivered: Undelivered) -> LedgerState<S> {
-        LedgerState { open: Mutex::new(Open { store, accounts: HashMap::new() }), undelivered }
+        LedgerState { open: Mutex::new(LockedState { store, accounts: HashMap::new() }), undelivered }
     }
 
     /// Opens them; what has not arrived is entered first. Only the actor does that: nobody waits.
-    fn open(&self) -> MutexGuard<'_, Open<S>> {
+    fn open(&self) -> MutexGuard<'_, LockedState<S>> {
         let mut open = self.open.lock();
         self.undelivered.take().into_iter().for_each(|record| open.enter(record));
         open
     }
 }
 
-impl<S: LedgerStore> Open<S> {
+impl<S: LedgerStore> LockedState<S> {
     fn enter(&mut self, record: Arc<Generation>) {
         self.settle(&record);
         self.store.put(record);
@@ -252,10 +252,10 @@ impl<S: LedgerStore> Handler<SetBounds> for Ledger<S> {
     }
 }
 
-impl<S: LedgerStore> Handler<ReadHoldings> for Ledger<S> {
-    type Result = MessageResult<ReadHoldings>;
+impl<S: LedgerStore> Handler<ReadLedgerSize> for Ledger<S> {
+    type Result = MessageResult<ReadLedgerSize>;
 
-    fn handle(&mut self, ReadHoldings { now_ms }: ReadHoldings, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, ReadLedgerSize { now_ms }: ReadLedgerSize, _: &mut Context<Self>) -> Self::Result {
         let mut books = self.books.open();
         books.store.forget(now_ms);
         MessageResult(books.store.holdings())

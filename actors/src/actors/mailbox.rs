@@ -14,10 +14,10 @@ use crate::domain::Generation;
 
 /// The counts of one mailbox. Cloning shares them.
 #[derive(Debug, Clone, Default)]
-pub struct MailboxDepth(Arc<Counts>);
+pub struct MailboxDepth(Arc<MailboxCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct MailboxCounts {
     batches: AtomicUsize,
     items: AtomicUsize,
 }
@@ -30,7 +30,7 @@ pub struct MailboxToken {
 }
 
 impl MailboxDepth {
-    /// Counts a batch of so many items in.
+    /// Counts in a batch of `items` items.
     #[must_use]
     pub fn enter(&self, items: usize) -> MailboxToken {
         self.0.batches.fetch_add(1, Ordering::Relaxed);

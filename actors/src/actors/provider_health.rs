@@ -24,9 +24,9 @@ use crate::{
     actors::{
         mailbox::MailboxToken,
         persistence::{SaveSchedule, StatsStore},
-        published::Published,
+        published::PublishedState,
     },
-    domain::{Catalog, Event, EventKind, RoutingPolicy, Tick},
+    domain::{Catalog, EndpointEvent, EventKind, RoutingPolicy, Tick},
     stats::{Calibrations, Figures, LiveBoard, Statistics},
 };
 
@@ -43,7 +43,7 @@ const FADED: u32 = 16;
 /// Sent by a worker's [`crate::actors::event_batches::EventBatcher`]; no reply.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Observations(pub Vec<Event>, pub MailboxToken);
+pub struct Observations(pub Vec<EndpointEvent>, pub MailboxToken);
 
 /// Asks for the figures of every endpoint and provider as they stand at `now`.
 #[derive(Message)]
@@ -70,7 +70,7 @@ pub struct ReadCalibrations {
 /// keeps what is known about it; from then on this actor publishes there, and no longer where it did before. Nothing
 /// comes back, and nothing changes, when the offer was withdrawn meanwhile. Sent by [`adopt`].
 #[derive(Message)]
-#[rtype(result = "Option<Arc<Published>>")]
+#[rtype(result = "Option<Arc<PublishedState>>")]
 pub struct AdoptConfig {
     /// The new catalog.
     pub catalog: Arc<Catalog>,
@@ -79,15 +79,15 @@ pub struct AdoptConfig {
     /// The fast cells over the new catalog.
     pub live: LiveBoard,
     /// Whether it is still wanted.
-    pub offer: Offer,
+    pub offer: AdoptionOffer,
 }
 
 /// Whether an [`AdoptConfig`] is still wanted: either its receiver takes it or its sender withdraws it, never both. Cloning
 /// shares it.
 #[derive(Debug, Clone, Default)]
-pub struct Offer(Arc<AtomicBool>);
+pub struct AdoptionOffer(Arc<AtomicBool>);
 
-impl Offer {
+impl AdoptionOffer {
     /// Takes or withdraws it. Whether that was the first to happen to it.
     fn close(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
@@ -96,7 +96,7 @@ impl Offer {
 
 /// The owner of the statistics did not go over to another configuration in time; it stays where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unadopted;
+pub struct AdoptionRefused;
 
 /// Has the owner of the statistics go over to another configuration. One that does not come to it within `patience`
 /// is not to do so later either: nobody would read what it publishes there.
@@ -109,16 +109,16 @@ pub async fn adopt(
     policy: Arc<RoutingPolicy>,
     live: LiveBoard,
     patience: Duration,
-) -> Result<Arc<Published>, Unadopted> {
-    let offer = Offer::default();
+) -> Result<Arc<PublishedState>, AdoptionRefused> {
+    let offer = AdoptionOffer::default();
     let mut answer = pin!(health.send(AdoptConfig { catalog, policy, live, offer: offer.clone() }));
     let answered = match timeout(patience, answer.as_mut()).await {
         Ok(answered) => answered,
-        Err(_) if offer.close() => return Err(Unadopted),
+        Err(_) if offer.close() => return Err(AdoptionRefused),
         // It has begun, and ends soon: it waits for nobody.
         Err(_) => answer.await,
     };
-    answered.ok().flatten().ok_or(Unadopted)
+    answered.ok().flatten().ok_or(AdoptionRefused)
 }
 
 /// Writes down at once what is known and not written yet, if it is kept anywhere. Answered when it is written, or
@@ -136,28 +136,28 @@ pub struct Ping;
 pub struct ProviderHealth {
     /// Shared with nobody while this actor lives: its successor goes on from it.
     statistics: Arc<Mutex<Statistics>>,
-    published: Arc<Published>,
+    published: Arc<PublishedState>,
     version: u64,
     last_published: Instant,
     /// When the newest event was heard of.
     heard: Instant,
     /// When the publication that a timer waits for is due.
     due: Option<Instant>,
-    figures: Summed<Figures>,
-    calibrations: Summed<Calibrations>,
+    figures: CachedFigures<Figures>,
+    calibrations: CachedFigures<Calibrations>,
     keeping: SaveSchedule,
 }
 
 /// What was summed last, and for which moment.
-struct Summed<T>(Option<(Tick, Arc<T>)>);
+struct CachedFigures<T>(Option<(Tick, Arc<T>)>);
 
-impl<T> Default for Summed<T> {
-    fn default() -> Summed<T> {
-        Summed(None)
+impl<T> Default for CachedFigures<T> {
+    fn default() -> CachedFigures<T> {
+        CachedFigures(None)
     }
 }
 
-impl<T> Summed<T> {
+impl<T> CachedFigures<T> {
     /// What was summed up to `patience` before `now`, or what `sum` gives.
     fn read(&mut self, now: Tick, patience: Duration, sum: impl FnOnce() -> T) -> Arc<T> {
         if let Some((at, known)) = &self.0
@@ -174,13 +174,13 @@ impl<T> Summed<T> {
 impl ProviderHealth {
     /// The owner of `statistics`, which publishes to `published`.
     #[must_use]
-    pub fn new(statistics: Statistics, published: Arc<Published>) -> ProviderHealth {
+    pub fn new(statistics: Statistics, published: Arc<PublishedState>) -> ProviderHealth {
         ProviderHealth::of(Arc::new(Mutex::new(statistics)), published)
     }
 
     /// The same, of statistics that outlive it.
     #[must_use]
-    pub fn of(statistics: Arc<Mutex<Statistics>>, published: Arc<Published>) -> ProviderHealth {
+    pub fn of(statistics: Arc<Mutex<Statistics>>, published: Arc<PublishedState>) -> ProviderHealth {
         let version = published.snapshot().version;
         ProviderHealth {
             statistics,
@@ -189,8 +189,8 @@ impl ProviderHealth {
             last_published: Instant::now(),
             heard: Instant::now(),
             due: None,
-            figures: Summed::default(),
-            calibrations: Summed::default(),
+            figures: CachedFigures::default(),
+            calibrations: CachedFigures::default(),
             keeping: SaveSchedule::nowhere(),
         }
     }
@@ -269,7 +269,7 @@ impl Handler<Observations> for ProviderHealth {
         if events.iter().any(|event| event.kind != EventKind::Dispatched) {
             self.keeping.learned();
         }
-        let urgent = events.iter().any(Event::is_urgent);
+        let urgent = events.iter().any(EndpointEvent::is_urgent);
         self.publish_after(if urgent { URGENT_PAUSE } else { PAUSE }, ctx);
     }
 }
@@ -307,7 +307,7 @@ impl Handler<AdoptConfig> for ProviderHealth {
         self.version += 1;
         self.due = None;
         self.last_published = Instant::now();
-        self.published = Arc::new(Published::new(statistics.snapshot_at(self.version, now), live));
+        self.published = Arc::new(PublishedState::new(statistics.snapshot_at(self.version, now), live));
         MessageResult(Some(Arc::clone(&self.published)))
     }
 }

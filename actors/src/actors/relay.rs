@@ -1,6 +1,6 @@
 //! Relay: one actor per stream, from the upstream's first content to the client's last byte.
 //!
-//! It lives on the worker's own arbiter, reads [`Feed`]s, rewrites them with
+//! It lives on the worker's own arbiter, reads [`RelayInput`]s, rewrites them with
 //! [`ChatStream`] and hands the bytes to a bounded channel that is the response
 //! body (see [`waiting`]). It never opens a connection and never decides where to go: the feed does, and is dropped, with
 //! everything it holds, when the client leaves.
@@ -25,12 +25,12 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use tokio::sync::oneshot;
 
-use self::waiting::{Receiver, Refused, Sender, waiting};
+use self::waiting::{BufferReceiver, BufferSender, SendError, waiting};
 use crate::{
     dialect::{AnswerFault, ChatStream, Outcome, StreamError},
     domain::FailureKind,
 };
-pub use waiting::Account;
+pub use waiting::BufferBudget;
 
 /// How long an ended upstream may take to close its body, so that its connection can be used again.
 const LINGER: Duration = Duration::from_millis(200);
@@ -39,30 +39,30 @@ const LINGER: Duration = Duration::from_millis(200);
 const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// Where a relay's input comes from: attempts that are still running, or an upstream body.
-pub type FeedStream = Pin<Box<dyn Stream<Item = Feed>>>;
+pub type RelayInputStream = Pin<Box<dyn Stream<Item = RelayInput>>>;
 
 /// One thing a relay reads.
-pub enum Feed {
+pub enum RelayInput {
     /// An upstream gave its first content. Always the first feed of a stream that succeeds.
-    Opened(Box<Opened>),
+    Opened(Box<StreamOpened>),
     /// Bytes of the upstream's body, or why there are none.
     Read(Result<Bytes, AnswerFault>),
     /// No upstream gave any content; the last feed.
-    Failed(Box<Unopened>),
+    Failed(Box<StreamNotOpened>),
 }
 
 /// A stream whose first content was read.
-pub struct Opened {
+pub struct StreamOpened {
     /// The rewriter that read it.
     pub chat: ChatStream,
     /// What the rewriter wrote so far, held back until now.
     pub held: BytesMut,
     /// Hears how the stream ended.
-    pub observer: Box<dyn Observer>,
+    pub observer: Box<dyn RelayObserver>,
 }
 
 /// A stream that never began.
-pub struct Unopened {
+pub struct StreamNotOpened {
     /// A rewriter that has written nothing, to shape the error chunk.
     pub chat: ChatStream,
     /// What the client is told.
@@ -70,9 +70,9 @@ pub struct Unopened {
 }
 
 /// Hears how a stream ended: exactly once, or is dropped when the client left.
-pub trait Observer {
+pub trait RelayObserver {
     /// The stream ended so, after having produced this much. Called before the last bytes leave.
-    fn ended(self: Box<Self>, ending: Ending, outcome: Outcome);
+    fn ended(self: Box<Self>, ending: StreamEnd, outcome: Outcome);
     /// What the client is told when the upstream fails in mid-stream.
     fn error(&self, fault: &AnswerFault) -> StreamError;
     /// What the client is told when the gateway stops in mid-stream.
@@ -81,7 +81,7 @@ pub trait Observer {
 
 /// How a stream ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ending {
+pub enum StreamEnd {
     /// Whole.
     Completed,
     /// The upstream failed after content had been sent.
@@ -110,7 +110,7 @@ pub struct RelayLimits {
 
 /// What the client reads from. Dropping it tells the relay that the client left.
 pub struct RelayBody {
-    bytes: Receiver,
+    bytes: BufferReceiver,
     /// Set with the last bytes. A relay that ended otherwise left a torso, which must not look like a whole.
     whole: Rc<Cell<bool>>,
     _gone: oneshot::Sender<()>,
@@ -145,24 +145,24 @@ impl std::error::Error for Aborted {}
 pub struct Relay {
     limits: RelayLimits,
     /// Towards the client; `None` once the last byte was handed over.
-    client: Option<Sender>,
+    client: Option<BufferSender>,
     /// `None` until the first feed, and after the end.
-    stream: Option<Running>,
-    then: Then,
+    stream: Option<OpenStream>,
+    then: AfterSend,
     buffer: BytesMut,
     whole: Rc<Cell<bool>>,
     last_sent: Instant,
     last_content: Instant,
 }
 
-struct Running {
+struct OpenStream {
     chat: ChatStream,
-    observer: Box<dyn Observer>,
+    observer: Box<dyn RelayObserver>,
 }
 
 /// What follows when the bytes in hand are with the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum AfterSend {
     Continue,
     /// End the answer; let the upstream close its body in order.
     Linger,
@@ -174,9 +174,9 @@ impl Relay {
     /// Starts a relay on this thread's arbiter and gives the response body it writes to. What waits there counts
     /// in `account`. When `time_up` ends, so does the stream, in band.
     pub fn start(
-        feeds: FeedStream,
+        feeds: RelayInputStream,
         limits: RelayLimits,
-        account: impl Account + 'static,
+        account: impl BufferBudget + 'static,
         time_up: impl Future<Output = ()> + 'static,
     ) -> RelayBody {
         let (client, bytes) = waiting(limits.buffer_bytes, account);
@@ -190,7 +190,7 @@ impl Relay {
                 limits,
                 client: Some(client),
                 stream: None,
-                then: Then::Continue,
+                then: AfterSend::Continue,
                 buffer: BytesMut::new(),
                 whole: shared,
                 last_sent: now,
@@ -207,10 +207,10 @@ impl Relay {
         RelayBody { bytes, whole, _gone: gone }
     }
 
-    fn opened(&mut self, opened: Opened, ctx: &mut Context<Self>) {
+    fn opened(&mut self, opened: StreamOpened, ctx: &mut Context<Self>) {
         self.last_content = Instant::now();
         self.buffer = opened.held;
-        self.stream = Some(Running { chat: opened.chat, observer: opened.observer });
+        self.stream = Some(OpenStream { chat: opened.chat, observer: opened.observer });
         self.deliver(ctx);
     }
 
@@ -230,8 +230,8 @@ impl Relay {
     /// Sends what was rewritten. The bytes that hold `[DONE]` go out only after the record did.
     fn deliver(&mut self, ctx: &mut Context<Self>) {
         if self.stream.as_ref().is_some_and(|stream| stream.chat.is_done()) {
-            self.report(Ending::Completed);
-            self.then = Then::Linger;
+            self.report(StreamEnd::Completed);
+            self.then = AfterSend::Linger;
         }
         self.send(ctx);
     }
@@ -239,16 +239,16 @@ impl Relay {
     /// Ends the stream in band: the error chunk, `[DONE]`, and nothing more from upstream.
     fn fail(&mut self, fault: AnswerFault, ctx: &mut Context<Self>) {
         if self.lost_nothing(&fault) {
-            self.report(Ending::Completed);
-            self.then = Then::Close;
+            self.report(StreamEnd::Completed);
+            self.then = AfterSend::Close;
             return self.send(ctx);
         }
         if let Some(stream) = &mut self.stream {
             let error = stream.observer.error(&fault);
             stream.chat.fail(&error, &mut self.buffer);
         }
-        self.report(Ending::Failed(fault));
-        self.then = Then::Close;
+        self.report(StreamEnd::Failed(fault));
+        self.then = AfterSend::Close;
         self.send(ctx);
     }
 
@@ -256,14 +256,14 @@ impl Relay {
     fn stop(&mut self, ctx: &mut Context<Self>) {
         let Some(stream) = &mut self.stream else { return };
         let ending = if stream.chat.is_whole() && stream.chat.end(&mut self.buffer).is_ok() {
-            Ending::Completed
+            StreamEnd::Completed
         } else {
             let error = stream.observer.stopped();
             stream.chat.fail(&error, &mut self.buffer);
-            Ending::Stopped
+            StreamEnd::Stopped
         };
         self.report(ending);
-        self.then = Then::Close;
+        self.then = AfterSend::Close;
         self.send(ctx);
     }
 
@@ -275,22 +275,22 @@ impl Relay {
         stream.chat.end(&mut self.buffer).is_ok()
     }
 
-    fn never_opened(&mut self, unopened: Unopened, ctx: &mut Context<Self>) {
-        let Unopened { mut chat, error } = unopened;
+    fn never_opened(&mut self, unopened: StreamNotOpened, ctx: &mut Context<Self>) {
+        let StreamNotOpened { mut chat, error } = unopened;
         chat.fail(&error, &mut self.buffer);
-        self.then = Then::Close;
+        self.then = AfterSend::Close;
         self.send(ctx);
     }
 
     /// The client is gone or deaf: whatever feeds this relay is dropped with it.
     fn client_left(&mut self, ctx: &mut Context<Self>) {
-        self.report(Ending::ClientLeft);
+        self.report(StreamEnd::ClientLeft);
         self.client = None;
         ctx.stop();
     }
 
-    fn report(&mut self, ending: Ending) {
-        if let Some(Running { chat, observer }) = self.stream.take() {
+    fn report(&mut self, ending: StreamEnd) {
+        if let Some(OpenStream { chat, observer }) = self.stream.take() {
             observer.ended(ending, chat.outcome());
         }
     }
@@ -308,8 +308,8 @@ impl Relay {
         let Some(client) = &self.client else { return };
         match client.try_send(bytes) {
             Ok(()) => self.sent(ctx),
-            Err(Refused::Left) => self.client_left(ctx),
-            Err(Refused::Full(bytes)) => {
+            Err(SendError::Left) => self.client_left(ctx),
+            Err(SendError::Full(bytes)) => {
                 let room = client.send(bytes, self.limits.write_stall);
                 ctx.wait(room.into_actor(self).map(|sent, relay, ctx| {
                     if !sent {
@@ -330,12 +330,12 @@ impl Relay {
 
     /// Does what follows when nothing is left to be sent.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
-        if self.then == Then::Continue {
+        if self.then == AfterSend::Continue {
             return;
         }
         self.whole.set(true);
         self.client = None;
-        if self.then == Then::Linger {
+        if self.then == AfterSend::Linger {
             ctx.run_later(LINGER, |_, ctx| ctx.stop());
         } else {
             ctx.stop();
@@ -383,15 +383,15 @@ impl Actor for Relay {
     }
 }
 
-impl StreamHandler<Feed> for Relay {
-    fn handle(&mut self, feed: Feed, ctx: &mut Context<Self>) {
+impl StreamHandler<RelayInput> for Relay {
+    fn handle(&mut self, feed: RelayInput, ctx: &mut Context<Self>) {
         match feed {
-            Feed::Opened(opened) => self.opened(*opened, ctx),
-            Feed::Read(Ok(bytes)) => self.read(bytes, ctx),
-            Feed::Read(Err(fault)) if self.stream.is_some() => self.fail(fault, ctx),
+            RelayInput::Opened(opened) => self.opened(*opened, ctx),
+            RelayInput::Read(Ok(bytes)) => self.read(bytes, ctx),
+            RelayInput::Read(Err(fault)) if self.stream.is_some() => self.fail(fault, ctx),
             // What breaks after `[DONE]` is nobody's loss.
-            Feed::Read(Err(_)) => ctx.stop(),
-            Feed::Failed(unopened) => self.never_opened(*unopened, ctx),
+            RelayInput::Read(Err(_)) => ctx.stop(),
+            RelayInput::Failed(unopened) => self.never_opened(*unopened, ctx),
         }
     }
 
@@ -405,8 +405,8 @@ impl StreamHandler<Feed> for Relay {
         };
         match stream.chat.end(&mut self.buffer) {
             Ok(()) => {
-                self.report(Ending::Completed);
-                self.then = Then::Close;
+                self.report(StreamEnd::Completed);
+                self.then = AfterSend::Close;
                 self.send(ctx);
             }
             Err(fault) => self.fail(fault, ctx),

@@ -1,7 +1,7 @@
 //! Router: one per worker, it answers "where to?" from what is published.
 //!
 //! It asks nobody and waits for nobody: the slow statistics are an `Arc`, the fast cells are copied once, and
-//! [`decide_to_serve`] does the rest. Whoever asks brings the [`Published`] of the configuration it works under. Serving counts
+//! [`decide_to_serve`] does the rest. Whoever asks brings the [`PublishedState`] of the configuration it works under. Serving counts
 //! a sequence number into the seed of its noise. A [`Preview`] takes none, ranks without noise unless it is given a seed, and
 //! needs no actor: it reads the same published state on whatever thread it is answered.
 
@@ -11,7 +11,7 @@ use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
 use parking_lot::Mutex;
 
 use crate::{
-    actors::published::Published,
+    actors::published::PublishedState,
     decide::{self, decide_to_serve},
     domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick},
     explain::{ResolvedWhatIf, WhatIfWorld, WhyNot, why_not_now},
@@ -27,7 +27,7 @@ pub struct Route {
     /// The moment of asking.
     pub now: Tick,
     /// What the configuration of the request has published.
-    pub published: Arc<Published>,
+    pub published: Arc<PublishedState>,
 }
 
 /// The question what [`Route`] would answer, without leaving a trace. No message: with `why_not` the decision is made up
@@ -39,7 +39,7 @@ pub struct Preview {
     /// The moment of asking.
     pub now: Tick,
     /// What the configuration of the request has published.
-    pub published: Arc<Published>,
+    pub published: Arc<PublishedState>,
     /// The seed of a past decision, to rank as it did; without noise otherwise.
     pub seed: Option<u64>,
     /// A world that is to be imagined beside this one.
@@ -86,7 +86,7 @@ pub struct Routed {
 
 /// Where a worker's decisions get their seeds from.
 #[derive(Debug, Clone, Copy)]
-pub struct Seeds {
+pub struct RouterSeeds {
     /// The configured or drawn seed of the process.
     pub seed: u64,
     /// Tells replicas apart.
@@ -97,7 +97,7 @@ pub struct Seeds {
 
 /// The actor. Runs on its worker's arbiter.
 pub struct Router {
-    seeds: Seeds,
+    seeds: RouterSeeds,
     sequence: u64,
     /// The last copy of the fast cells, kept for its memory.
     view: LiveView,
@@ -106,19 +106,19 @@ pub struct Router {
 impl Router {
     /// A router with these seeds.
     #[must_use]
-    pub fn new(seeds: Seeds) -> Router {
+    pub fn new(seeds: RouterSeeds) -> Router {
         Router { seeds, sequence: 0, view: LiveView::default() }
     }
 
     fn next_seed(&mut self) -> u64 {
         self.sequence = self.sequence.wrapping_add(1);
-        let Seeds { seed, instance, worker } = self.seeds;
+        let RouterSeeds { seed, instance, worker } = self.seeds;
         decide::splitmix64(seed ^ instance ^ (worker << 48) ^ self.sequence)
     }
 
     fn decide(
         &mut self,
-        published: &Published,
+        published: &PublishedState,
         query: &Query,
         now: Tick,
         seed: Option<u64>,

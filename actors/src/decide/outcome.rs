@@ -14,8 +14,8 @@ use super::{
     score::Scoring,
 };
 use crate::domain::{
-    Candidate, Decision, DecisionCode, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Health, Objective,
-    OmittedCandidates, OutputSpread, RouteError, Saving, Target,
+    CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason,
+    Objective, OmittedCandidates, OutputCostSpread, RouteError, Target,
 };
 
 /// Nothing may serve the request.
@@ -105,7 +105,7 @@ pub(crate) fn candidate(
         terms,
         selection_probability: None,
         predicted: row.forecast.published(&inputs, row.stats),
-        health: Health {
+        health: EndpointHealth {
             circuit: row.moment.gate.circuit(),
             success_rate: (samples > 0).then(|| inputs.successes / answers),
             samples,
@@ -120,17 +120,17 @@ pub(crate) fn candidate(
 }
 
 #[inline]
-fn output_spread(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> OutputSpread {
+fn output_spread(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> OutputCostSpread {
     let facts = &row.stats.facts;
-    OutputSpread {
+    OutputCostSpread {
         usd_per_token: row.stats.prices.completion * f64::from(case.query.answers),
         most: case.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
     }
 }
 
-fn saving(row: &PoolCandidate<'_>) -> Option<Saving> {
+fn saving(row: &PoolCandidate<'_>) -> Option<CacheSaving> {
     let LiveState { cached_tokens, saving: usd, .. } = row.moment;
-    (cached_tokens > 0).then_some(Saving { cached_tokens, usd, seconds: row.forecast.saved })
+    (cached_tokens > 0).then_some(CacheSaving { cached_tokens, usd, seconds: row.forecast.saved })
 }
 
 /// An endpoint that would be tried next, were fallbacks allowed.

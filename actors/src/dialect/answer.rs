@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::domain::{CostBreakdown, FailureKind, Finish, GenerationId, Pricing, Usage};
+use crate::domain::{CostBreakdown, FailureKind, FinishReason, GenerationId, Pricing, Usage};
 
 /// Everything an answer is rewritten with. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub struct Outcome {
     /// What that costs.
     pub cost: CostBreakdown,
     /// How the first choice ended; `None` while it has not.
-    pub finish: Option<Finish>,
+    pub finish: Option<FinishReason>,
     /// The provider's own word for it, cleaned.
     pub native_finish: Option<String>,
     /// The provider's own id of the answer, cleaned.

@@ -26,8 +26,8 @@ pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamError, StreamOptions, UsageChunk,
     request::{
-        ChatRequest, Form, ImageFormat, ImageRequest, OutgoingBody, PROVIDER_MEMBERS, RequestLimits, Restriction,
-        RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
+        ChatPurpose, ChatRequest, ImageFormat, ImageRequest, OutgoingBody, PROVIDER_MEMBERS, RequestLimits,
+        Restriction, RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
     },
     rewrite_answer, rewrite_image_answer, spent_in_vain,
 };

@@ -17,7 +17,7 @@ pub struct ConversationOpening {
 /// Where a conversation was served last, and how much of its prompt that endpoint may still hold in its cache.
 /// Worth a bonus there, never a pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sticky {
+pub struct StickyEndpoint {
     /// The endpoint.
     pub endpoint: EndpointId,
     /// Prompt tokens expected to be read from its cache.

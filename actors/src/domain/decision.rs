@@ -115,7 +115,7 @@ impl DecisionCode {
 
 /// How an endpoint stood at the moment of the decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Health {
+pub struct EndpointHealth {
     /// Closed, open or half-open.
     pub circuit: Circuit,
     /// Share of successes, `None` before the first answer.
@@ -153,13 +153,13 @@ pub struct Candidate {
     /// What is expected of it.
     pub predicted: Prediction,
     /// How it stood.
-    pub health: Health,
+    pub health: EndpointHealth,
     /// What its cost would be for other lengths of the answer.
-    pub output: OutputSpread,
+    pub output: OutputCostSpread,
     /// What the prompt cache of the conversation's last endpoint is worth, if this is it.
-    pub saving: Option<Saving>,
+    pub saving: Option<CacheSaving>,
     /// Every number its score was made from, for replay.
-    pub inputs: Inputs,
+    pub inputs: ScoreInputs,
     /// Whether calling it is a half-open breaker's one probe.
     pub probe: bool,
     /// Whether its gate is shut and it is only called because nothing else is left.
@@ -188,7 +188,7 @@ impl Decision {
 
 /// How the length of the answer moves a candidate's cost. Nothing of it ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct OutputSpread {
+pub struct OutputCostSpread {
     /// Dollars of one more output token, of every answer asked for.
     pub usd_per_token: f64,
     /// Most output tokens that each answer can have.
@@ -209,7 +209,7 @@ impl Candidate {
     pub fn cost_range(&self) -> [f64; 2] {
         /// Standard deviations at which a tenth lies beyond.
         const TENTH: f64 = 1.2816;
-        let OutputSpread { usd_per_token, most } = self.output;
+        let OutputCostSpread { usd_per_token, most } = self.output;
         let (expected, sigma) = (self.inputs.output_tokens, self.inputs.output_variance.sqrt());
         let tokens_at = |z: f64| {
             let tokens = expected * libm::exp(z * sigma - sigma * sigma / 2.0);
@@ -223,7 +223,7 @@ impl Candidate {
 /// What is saved where the conversation was served last, whose cache may still hold its prompt. Already taken off
 /// cost and first token.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Saving {
+pub struct CacheSaving {
     /// Prompt tokens expected to be read from the cache.
     pub cached_tokens: u32,
     /// Dollars saved; 0 where cached input has no price of its own.
@@ -234,7 +234,7 @@ pub struct Saving {
 
 /// The numbers a score was made from: enough to recompute it bit for bit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Inputs {
+pub struct ScoreInputs {
     /// Intercept of the first-token fit, ln seconds.
     pub intercept: f64,
     /// Load exponent.

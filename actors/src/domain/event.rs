@@ -6,7 +6,7 @@ use super::{failure::Failure, id::EndpointId, prediction::Prediction, tick::Tick
 ///
 /// Pushed into the worker's batch, applied to the statistics by `ProviderHealth`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Event {
+pub struct EndpointEvent {
     /// Which endpoint.
     pub endpoint: EndpointId,
     /// When it happened.
@@ -25,7 +25,7 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-impl Event {
+impl EndpointEvent {
     /// Whether routers are to know it at once: a gate moved.
     #[must_use]
     pub fn is_urgent(&self) -> bool {

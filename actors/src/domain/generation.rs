@@ -39,7 +39,7 @@ impl GenerationStatus {
 
 /// How a model ended its answer, normalised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Finish {
+pub enum FinishReason {
     /// It was done.
     Stop,
     /// It reached a token limit.
@@ -52,16 +52,16 @@ pub enum Finish {
     Error,
 }
 
-impl Finish {
+impl FinishReason {
     /// The name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Finish::Stop => "stop",
-            Finish::Length => "length",
-            Finish::ToolCalls => "tool_calls",
-            Finish::ContentFilter => "content_filter",
-            Finish::Error => "error",
+            FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
+            FinishReason::ToolCalls => "tool_calls",
+            FinishReason::ContentFilter => "content_filter",
+            FinishReason::Error => "error",
         }
     }
 }
@@ -111,7 +111,7 @@ pub struct Generation {
     /// What the answer cost, at the prices of dispatch: what the client is told. [`Generation::spent`] is the whole.
     pub cost: CostBreakdown,
     /// Normalised finish.
-    pub finish: Option<Finish>,
+    pub finish: Option<FinishReason>,
     /// The provider's own word for it, cleaned.
     pub native_finish_reason: Option<String>,
     /// Parameters that were given and not sent on.

@@ -39,12 +39,14 @@ pub use catalog::{
     ProviderState, Resolved, Target,
 };
 pub use circuit::Circuit;
-pub use conversation::{ConversationOpening, Sticky};
-pub use decision::{Candidate, Decision, DecisionCode, Health, Inputs, OutputSpread, RouteError, Saving};
-pub use event::{Event, EventKind, GateEvent};
+pub use conversation::{ConversationOpening, StickyEndpoint};
+pub use decision::{
+    CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
+};
+pub use event::{EndpointEvent, EventKind, GateEvent};
 pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
 pub use failure::{Blame, Failure, FailureCause, FailureKind, Next};
-pub use generation::{Finish, Generation, GenerationStatus};
+pub use generation::{FinishReason, Generation, GenerationStatus};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
 pub use invalid::{Invalid, InvalidReason, PromptFault};
 pub use modality::{Modalities, Modality};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::{
     api_type::ApiType,
     catalog::Target,
-    conversation::Sticky,
+    conversation::StickyEndpoint,
     modality::Modalities,
     money::Usd,
     objective::{Objective, Weights},
@@ -204,7 +204,7 @@ pub struct Query {
     /// Whether the answer is streamed.
     pub streamed: bool,
     /// Where its conversation was served last.
-    pub sticky: Option<Sticky>,
+    pub sticky: Option<StickyEndpoint>,
     /// How much stricter than its bounds `preferred_max_latency` is to be read: what the target's history asks for. 1 at
     /// first, above after too many misses, somewhat below where much is left of the error budget.
     pub latency_margin: f64,

@@ -6,7 +6,7 @@ use crate::decide::{
     live_state::{LiveState, inputs},
 };
 use crate::{
-    domain::{Catalog, Inputs},
+    domain::{Catalog, ScoreInputs},
     stats::{EndpointStats, Estimates, FailureModel, Prices},
 };
 
@@ -53,15 +53,15 @@ pub(crate) fn towards(
 }
 
 /// What the estimates predict for the case's request, without noise and past any gate.
-fn predicted(case: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (Inputs, Forecast) {
+fn predicted(case: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (ScoreInputs, Forecast) {
     let moment = LiveState::of(case, stats, case.live.endpoint(index));
-    let inputs = Inputs { floor: 0.0, ..inputs(case, stats, &moment) };
+    let inputs = ScoreInputs { floor: 0.0, ..inputs(case, stats, &moment) };
     let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, None);
     (inputs, forecast)
 }
 
 /// Failures and successes such that, with the chance that the clock runs out, this probability results.
-fn fail(estimates: &mut Estimates, inputs: &Inputs, forecast: &Forecast, probability: f64) {
+fn fail(estimates: &mut Estimates, inputs: &ScoreInputs, forecast: &Forecast, probability: f64) {
     let fails = FailureModel::probability(inputs.failures, inputs.successes, inputs.usual_failure);
     let stays = (1.0 - forecast.calm.failure) / (1.0 - fails);
     let wanted = (1.0 - (1.0 - probability) / stays.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);

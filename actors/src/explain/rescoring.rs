@@ -10,7 +10,7 @@ use crate::decide::{
     score::{Baselines, Scoring},
 };
 use crate::{
-    domain::{Candidate, Decision, Inputs, Objective, RoutingPolicy, ScoreTerms, Weights},
+    domain::{Candidate, Decision, Objective, RoutingPolicy, ScoreInputs, ScoreTerms, Weights},
     stats::Curve,
 };
 
@@ -45,7 +45,7 @@ impl Rescoring {
     }
 
     /// What these inputs of a candidate predict.
-    pub(crate) fn forecast(&self, candidate: &Candidate, inputs: &Inputs) -> Forecast {
+    pub(crate) fn forecast(&self, candidate: &Candidate, inputs: &ScoreInputs) -> Forecast {
         let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         Forecast::of(inputs, &curve, &self.rules, self.noise.at(candidate.endpoint))
     }

@@ -22,8 +22,8 @@ use crate::decide::{
     preferences::{MissedPreference, grade_with, missed_latency, missed_rate, place_and_grade},
 };
 use crate::domain::{
-    ApiType, AttemptRecord, Candidate, Catalog, Decision, EndpointId, ExcludedEndpoint, ExclusionReason, Inputs,
-    Modalities, Modality, Objective, Prediction, ProviderState, RouteError, RoutingPolicy, ScoreUnit, Weights,
+    ApiType, AttemptRecord, Candidate, Catalog, Decision, EndpointId, ExcludedEndpoint, ExclusionReason, Modalities,
+    Modality, Objective, Prediction, ProviderState, RouteError, RoutingPolicy, ScoreInputs, ScoreUnit, Weights,
 };
 
 /// The reason of whoever scored well enough and misses a preference.
@@ -453,7 +453,7 @@ impl<'a> Again<'a> {
         grade_with(self.decision, inputs, &predicted).min(place_and_grade(inputs.tier).1)
     }
 
-    fn score(&self, inputs: &Inputs) -> f64 {
+    fn score(&self, inputs: &ScoreInputs) -> f64 {
         let forecast = self.contest.forecast(self.candidate, inputs);
         self.contest.scoring.score(&forecast, inputs.cost)
     }
@@ -464,15 +464,15 @@ impl Trial for Again<'_> {
         let (candidate, inputs) = (self.candidate, self.candidate.inputs);
         let predicted = &candidate.predicted;
         let (score, least) = match figure {
-            Figure::Price => (self.score(&Inputs { cost: value, ..inputs }), self.least),
+            Figure::Price => (self.score(&ScoreInputs { cost: value, ..inputs }), self.least),
             Figure::FirstToken => {
                 let by = value / predicted.first_token_p50;
                 let (intercept, prompt_slope) = (inputs.intercept + libm::log(by), inputs.prompt_slope * by);
-                (self.score(&Inputs { intercept, prompt_slope, ..inputs }), self.least)
+                (self.score(&ScoreInputs { intercept, prompt_slope, ..inputs }), self.least)
             }
             Figure::TokensPerSecond => {
                 let shift = libm::log(predicted.tokens_per_second / value);
-                (self.score(&Inputs { per_token: inputs.per_token + shift, ..inputs }), self.least)
+                (self.score(&ScoreInputs { per_token: inputs.per_token + shift, ..inputs }), self.least)
             }
             Figure::FailureProbability => {
                 let forecast = self.contest.forecast(candidate, &inputs);

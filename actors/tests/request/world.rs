@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pointsman_actors::{
-    dialect::{ChatRequest, Form, ImageRequest, OutgoingBody, RequestLimits},
+    dialect::{ChatPurpose, ChatRequest, ImageRequest, OutgoingBody, RequestLimits},
     domain::{
         Catalog, DefaultParameters, Endpoint, EndpointId, Invalid, Modalities, Modality, Model, ParameterNames,
         ParameterSet, Provider, ProviderSlug,
@@ -106,7 +106,7 @@ pub(crate) fn talk(messages: &str) -> String {
 }
 
 pub(crate) fn parse(body: impl AsRef<[u8]>) -> Result<ChatRequest, Invalid> {
-    ChatRequest::parse(Bytes::copy_from_slice(body.as_ref()), Form::Chat, &RequestLimits::default())
+    ChatRequest::parse(Bytes::copy_from_slice(body.as_ref()), ChatPurpose::Chat, &RequestLimits::default())
 }
 
 pub(crate) fn read(body: impl AsRef<[u8]>) -> ChatRequest {
@@ -115,7 +115,7 @@ pub(crate) fn read(body: impl AsRef<[u8]>) -> ChatRequest {
 }
 
 pub(crate) fn preview(body: &str) -> Result<ChatRequest, Invalid> {
-    ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), Form::Preview, &RequestLimits::default())
+    ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), ChatPurpose::Preview, &RequestLimits::default())
 }
 
 pub(crate) fn read_image(body: &str) -> Result<ImageRequest, Invalid> {

@@ -8,11 +8,11 @@ use crate::domain::Usd;
 
 /// The account of one owner.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Account {
+pub(super) struct SpendingAccount {
     total: Usd,
-    day: Period,
-    week: Period,
-    month: Period,
+    day: PeriodSum,
+    week: PeriodSum,
+    month: PeriodSum,
 }
 
 /// What was spent.
@@ -30,12 +30,12 @@ pub struct Spent {
 
 /// The sum of one period; another period starts from nothing.
 #[derive(Debug, Clone, Copy, Default)]
-struct Period {
+struct PeriodSum {
     number: i64,
     sum: Usd,
 }
 
-impl Account {
+impl SpendingAccount {
     /// Enters a cost that arose at a moment in Unix milliseconds.
     pub(super) fn add(&mut self, cost: Usd, at_ms: i64) {
         let [day, week, month] = numbers(at_ms);
@@ -52,11 +52,11 @@ impl Account {
     }
 }
 
-impl Period {
+impl PeriodSum {
     fn add(&mut self, cost: Usd, number: i64) {
         // A late entry of a past period is none of this one's.
         if number > self.number {
-            *self = Period { number, sum: Usd::ZERO };
+            *self = PeriodSum { number, sum: Usd::ZERO };
         }
         if number == self.number {
             self.sum += cost;
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn each_period_starts_from_nothing() {
         let cent: Usd = "0.01".parse().unwrap();
-        let mut account = Account::default();
+        let mut account = SpendingAccount::default();
         // A Sunday, then the Monday after it, both in November; then the first of December.
         account.add(cent, at("2026-11-29T23:59:59Z"));
         account.add(cent, at("2026-11-30T00:00:00Z"));
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_late_entry_counts_in_the_total_alone() {
         let cent: Usd = "0.01".parse().unwrap();
-        let mut account = Account::default();
+        let mut account = SpendingAccount::default();
         account.add(cent, at("2026-12-02T00:00:01Z"));
         account.add(cent, at("2026-12-01T23:59:59Z"));
         let spent = account.read(at("2026-12-02T01:00:00Z"));

@@ -2,7 +2,7 @@
 //!
 //! Sender and receiver live on one thread. One write may always wait, however large it is and however full the gateway
 //! is, so that no stream stands still because of others; anything beyond it needs room under the stream's own bound
-//! and in the [`Account`] that all of them share.
+//! and in the [`BufferBudget`] that all of them share.
 
 use std::{
     cell::RefCell,
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 const PIECE_BYTES: usize = 32 * 1024;
 
 /// Where waiting bytes are counted, together with those of all other streams. Dropped with the last of them.
-pub trait Account {
+pub trait BufferBudget {
     /// Counts so many bytes more, unless there is no room for them.
     #[must_use]
     fn grow(&mut self, bytes: usize) -> bool;
@@ -32,7 +32,7 @@ pub trait Account {
 
 /// Why bytes were not taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum SendError {
     /// There is no room for them now.
     Full(Bytes),
     /// The client is gone.
@@ -40,12 +40,12 @@ pub(super) enum Refused {
 }
 
 /// The relay's end. Dropping it ends the body.
-pub(super) struct Sender(Rc<RefCell<Waiting<dyn Account>>>);
+pub(super) struct BufferSender(Rc<RefCell<SendBuffer<dyn BufferBudget>>>);
 
 /// The client's end.
-pub(super) struct Receiver(Rc<RefCell<Waiting<dyn Account>>>);
+pub(super) struct BufferReceiver(Rc<RefCell<SendBuffer<dyn BufferBudget>>>);
 
-struct Waiting<A: ?Sized> {
+struct SendBuffer<A: ?Sized> {
     writes: VecDeque<Bytes>,
     /// Bytes that count, those of a write that was handed over in part included.
     counted: usize,
@@ -62,8 +62,8 @@ struct Waiting<A: ?Sized> {
 }
 
 /// Both ends of a stream's waiting bytes, of which there may be `limit`.
-pub(super) fn waiting(limit: usize, account: impl Account + 'static) -> (Sender, Receiver) {
-    let waiting = Waiting {
+pub(super) fn waiting(limit: usize, account: impl BufferBudget + 'static) -> (BufferSender, BufferReceiver) {
+    let waiting = SendBuffer {
         writes: VecDeque::new(),
         counted: 0,
         first: 0,
@@ -75,13 +75,13 @@ pub(super) fn waiting(limit: usize, account: impl Account + 'static) -> (Sender,
         writer: None,
         account,
     };
-    let shared: Rc<RefCell<Waiting<dyn Account>>> = Rc::new(RefCell::new(waiting));
-    (Sender(Rc::clone(&shared)), Receiver(shared))
+    let shared: Rc<RefCell<SendBuffer<dyn BufferBudget>>> = Rc::new(RefCell::new(waiting));
+    (BufferSender(Rc::clone(&shared)), BufferReceiver(shared))
 }
 
-impl Sender {
+impl BufferSender {
     /// Lets the bytes wait for the client, if there is room for them.
-    pub(super) fn try_send(&self, bytes: Bytes) -> Result<(), Refused> {
+    pub(super) fn try_send(&self, bytes: Bytes) -> Result<(), SendError> {
         self.0.borrow_mut().push(bytes)
     }
 
@@ -95,8 +95,8 @@ impl Sender {
                 let refused = shared.borrow_mut().push(unsent);
                 match refused {
                     Ok(()) => return true,
-                    Err(Refused::Left) => return false,
-                    Err(Refused::Full(bytes)) => unsent = bytes,
+                    Err(SendError::Left) => return false,
+                    Err(SendError::Full(bytes)) => unsent = bytes,
                 }
                 if timeout(patience, taken(&shared, seen)).await.is_err() {
                     return false;
@@ -107,7 +107,7 @@ impl Sender {
 }
 
 /// Waits until the client has taken more than the `seen` pieces, or is gone.
-async fn taken(shared: &RefCell<Waiting<dyn Account>>, seen: u64) {
+async fn taken(shared: &RefCell<SendBuffer<dyn BufferBudget>>, seen: u64) {
     poll_fn(|cx| {
         let mut waiting = shared.borrow_mut();
         if waiting.taken != seen || waiting.left {
@@ -119,7 +119,7 @@ async fn taken(shared: &RefCell<Waiting<dyn Account>>, seen: u64) {
     .await;
 }
 
-impl Drop for Sender {
+impl Drop for BufferSender {
     fn drop(&mut self) {
         let mut waiting = self.0.borrow_mut();
         waiting.ended = true;
@@ -127,7 +127,7 @@ impl Drop for Sender {
     }
 }
 
-impl Receiver {
+impl BufferReceiver {
     /// The next piece; `None` after the last.
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut waiting = self.0.borrow_mut();
@@ -142,7 +142,7 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for BufferReceiver {
     fn drop(&mut self) {
         let mut waiting = self.0.borrow_mut();
         waiting.left = true;
@@ -153,11 +153,11 @@ impl Drop for Receiver {
     }
 }
 
-impl<A: Account + ?Sized> Waiting<A> {
-    fn push(&mut self, bytes: Bytes) -> Result<(), Refused> {
+impl<A: BufferBudget + ?Sized> SendBuffer<A> {
+    fn push(&mut self, bytes: Bytes) -> Result<(), SendError> {
         let length = bytes.len();
         if self.left {
-            return Err(Refused::Left);
+            return Err(SendError::Left);
         }
         if length == 0 {
             return Ok(());
@@ -165,7 +165,7 @@ impl<A: Account + ?Sized> Waiting<A> {
         if self.counted == 0 {
             self.account.force(length);
         } else if self.counted.saturating_add(length) > self.limit || !self.account.grow(length) {
-            return Err(Refused::Full(bytes));
+            return Err(SendError::Full(bytes));
         }
         self.counted += length;
         if self.writes.is_empty() {
@@ -209,7 +209,7 @@ mod tests {
     #[derive(Clone)]
     struct Shared(Rc<Cell<usize>>, usize);
 
-    impl Account for Shared {
+    impl BufferBudget for Shared {
         fn grow(&mut self, bytes: usize) -> bool {
             let fits = self.0.get() + bytes <= self.1;
             self.0.set(self.0.get() + if fits { bytes } else { 0 });
@@ -233,7 +233,7 @@ mod tests {
         Bytes::from(vec![b'x'; length])
     }
 
-    fn next(receiver: &mut Receiver) -> Option<usize> {
+    fn next(receiver: &mut BufferReceiver) -> Option<usize> {
         poll_fn(|cx| receiver.poll_piece(cx)).now_or_never().flatten().map(|piece| piece.len())
     }
 
@@ -244,9 +244,9 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(sender.try_send(write(1)), Ok(()), "a hundred writes of one byte are no more than a hundred");
         }
-        assert_eq!(sender.try_send(write(1)), Err(Refused::Full(write(1))));
+        assert_eq!(sender.try_send(write(1)), Err(SendError::Full(write(1))));
         assert_eq!((all.0.get(), next(&mut receiver)), (100, Some(1)));
-        assert_eq!(sender.try_send(write(2)), Err(Refused::Full(write(2))));
+        assert_eq!(sender.try_send(write(2)), Err(SendError::Full(write(2))));
         assert_eq!(sender.try_send(write(1)), Ok(()));
     }
 
@@ -255,7 +255,7 @@ mod tests {
         let all = room(10);
         let (sender, mut receiver) = waiting(100, all.clone());
         assert_eq!(sender.try_send(write(70_000)), Ok(()));
-        assert_eq!(sender.try_send(write(1)), Err(Refused::Full(write(1))));
+        assert_eq!(sender.try_send(write(1)), Err(SendError::Full(write(1))));
         assert_eq!([next(&mut receiver), next(&mut receiver)], [Some(PIECE_BYTES); 2]);
         assert_eq!(all.0.get(), 70_000, "its memory is free only with its last piece");
         assert_eq!((next(&mut receiver), all.0.get()), (Some(70_000 - 2 * PIECE_BYTES), 0));
@@ -284,11 +284,11 @@ mod tests {
         let all = room(10);
         let (greedy, mut asleep) = waiting(100, all.clone());
         assert_eq!([greedy.try_send(write(5)), greedy.try_send(write(5))], [Ok(()), Ok(())]);
-        assert_eq!(greedy.try_send(write(1)), Err(Refused::Full(write(1))));
+        assert_eq!(greedy.try_send(write(1)), Err(SendError::Full(write(1))));
         let (sound, mut awake) = waiting(100, all.clone());
         for _ in 0..10 {
             assert_eq!(sound.try_send(write(3)), Ok(()));
-            assert_eq!(sound.try_send(write(3)), Err(Refused::Full(write(3))));
+            assert_eq!(sound.try_send(write(3)), Err(SendError::Full(write(3))));
             assert_eq!(next(&mut awake), Some(3));
         }
         let mut sending = Box::pin(greedy.send(write(2), PATIENCE));
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(next(&mut receiver), Some(40));
         drop(receiver);
         assert_eq!(all.0.get(), 0);
-        assert_eq!(sender.try_send(write(1)), Err(Refused::Left));
+        assert_eq!(sender.try_send(write(1)), Err(SendError::Left));
         assert!(!sender.send(write(1), PATIENCE).await);
     }
 

@@ -10,16 +10,16 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use super::{
     error,
     finish::{clean_name, normalise},
-    member::{Measured, Member},
-    tool_call::{CallPart, Introduction},
-    usage::{Produced, Reported, push_usage, settle},
+    member::{MessageMember, OutputLengths},
+    tool_call::{CallHead, CallPart},
+    usage::{ProducedOutput, ReportedUsage, push_usage, settle},
 };
 use crate::{
     dialect::{
         answer::{Answer, AnswerContext, AnswerFault, Outcome},
         json::{Cursor, JsonFault, Raw, push_member, push_string, push_u64},
     },
-    domain::{Finish, Usage},
+    domain::{FinishReason, Usage},
 };
 
 /// What our members take beyond those of the upstream, so that the body is built in one allocation.
@@ -32,7 +32,7 @@ pub(super) const MAX_CHOICES: usize = 128;
 /// # Errors
 /// When the body is no answer: not a JSON object, cut, an error, without choices or without a message.
 pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, AnswerFault> {
-    let mut rewriter = Rewriter::new(context, body.len());
+    let mut rewriter = AnswerRewriter::new(context, body.len());
     rewriter.body(utf8(body)?)?;
     Ok(rewriter.into_answer())
 }
@@ -46,8 +46,8 @@ pub fn spent_in_vain(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
     let mut first = true;
     while let Ok(Some(key)) = cursor.key(&mut first) {
         if &*key.name() == b"usage" && cursor.peek() == Ok(b'{') {
-            let reported = Reported::read(&mut cursor).ok().filter(Reported::is_credible)?;
-            return Some(settle(Some(&reported), Produced::default(), context));
+            let reported = ReportedUsage::read(&mut cursor).ok().filter(ReportedUsage::is_credible)?;
+            return Some(settle(Some(&reported), ProducedOutput::default(), context));
         }
         cursor.value().ok()?;
     }
@@ -87,7 +87,7 @@ pub(super) fn push_head(out: &mut BytesMut, object: &str, context: &AnswerContex
 }
 
 /// Appends `,"finish_reason":…,"native_finish_reason":…`.
-pub(super) fn push_finish(out: &mut BytesMut, finish: Finish, native: Option<&str>) {
+pub(super) fn push_finish(out: &mut BytesMut, finish: FinishReason, native: Option<&str>) {
     out.put_slice(b",\"finish_reason\":\"");
     out.put_slice(finish.as_str().as_bytes());
     out.put_slice(b"\",\"native_finish_reason\":");
@@ -103,27 +103,27 @@ pub(super) fn made_up_call_id(context: &AnswerContext, choice: u64, call: usize)
     format!("call_{suffix}_{choice}_{call}")
 }
 
-struct Rewriter<'a> {
+struct AnswerRewriter<'a> {
     context: &'a AnswerContext,
     out: BytesMut,
     fingerprint: Option<Cow<'a, str>>,
     upstream_id: Option<String>,
-    reported: Option<Reported>,
-    produced: Produced,
+    reported: Option<ReportedUsage>,
+    produced: ProducedOutput,
     choices: usize,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     native: Option<String>,
 }
 
-impl<'a> Rewriter<'a> {
-    fn new(context: &'a AnswerContext, body_bytes: usize) -> Rewriter<'a> {
-        Rewriter {
+impl<'a> AnswerRewriter<'a> {
+    fn new(context: &'a AnswerContext, body_bytes: usize) -> AnswerRewriter<'a> {
+        AnswerRewriter {
             context,
             out: BytesMut::with_capacity(body_bytes + EXTRA_BYTES),
             fingerprint: None,
             upstream_id: None,
             reported: None,
-            produced: Produced::default(),
+            produced: ProducedOutput::default(),
             choices: 0,
             finish: None,
             native: None,
@@ -138,7 +138,7 @@ impl<'a> Rewriter<'a> {
         while let Some(key) = cursor.key(&mut first)? {
             match &*key.name() {
                 b"choices" => self.choices(&mut cursor)?,
-                b"usage" if cursor.peek()? == b'{' => self.reported = Some(Reported::read(&mut cursor)?),
+                b"usage" if cursor.peek()? == b'{' => self.reported = Some(ReportedUsage::read(&mut cursor)?),
                 name => {
                     let value = cursor.value()?;
                     self.member(name, key, value)?;
@@ -193,7 +193,7 @@ impl<'a> Rewriter<'a> {
         }
         self.out.put_slice(b"{\"index\":");
         push_u64(&mut self.out, self.choices as u64);
-        let mut said = ChoiceSaid::default();
+        let mut said = ChoiceMembers::default();
         cursor.pass_byte(b'{')?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
@@ -214,13 +214,13 @@ impl<'a> Rewriter<'a> {
         self.end_choice(&said)
     }
 
-    fn end_choice(&mut self, said: &ChoiceSaid<'a>) -> Result<(), AnswerFault> {
+    fn end_choice(&mut self, said: &ChoiceMembers<'a>) -> Result<(), AnswerFault> {
         let Some(has_calls) = said.has_calls else { return Err(AnswerFault::malformed("a choice without a message")) };
         let native = said.native.or(said.finish).and_then(clean_name);
         let finish = match said.finish.and_then(Raw::text) {
             Some(word) => normalise(&word),
-            None if has_calls => Finish::ToolCalls,
-            None => Finish::Stop,
+            None if has_calls => FinishReason::ToolCalls,
+            None => FinishReason::Stop,
         };
         push_finish(&mut self.out, finish, native.as_deref());
         push_member(&mut self.out, b"logprobs", said.logprobs.map_or(b"null", Raw::bytes));
@@ -240,13 +240,13 @@ impl<'a> Rewriter<'a> {
         }
         cursor.pass_byte(b'{')?;
         self.out.put_slice(b",\"message\":{\"role\":\"assistant\"");
-        let mut said = MessageSaid::default();
+        let mut said = MessageSummary::default();
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let value = cursor.value()?;
             self.message_member(key, value, &mut said)?;
         }
-        let MessageSaid { measured, has_content, has_refusal, has_calls, function_call } = said;
+        let MessageSummary { measured, has_content, has_refusal, has_calls, function_call } = said;
         self.produced.add(measured);
         if !has_content {
             push_member(&mut self.out, b"content", b"null");
@@ -266,28 +266,33 @@ impl<'a> Rewriter<'a> {
         Ok(has_calls || function_call.is_some())
     }
 
-    fn message_member(&mut self, key: Raw<'a>, value: Raw<'a>, said: &mut MessageSaid<'a>) -> Result<(), AnswerFault> {
-        let member = Member::of(&key.name());
+    fn message_member(
+        &mut self,
+        key: Raw<'a>,
+        value: Raw<'a>,
+        said: &mut MessageSummary<'a>,
+    ) -> Result<(), AnswerFault> {
+        let member = MessageMember::of(&key.name());
         member.check(value)?;
         said.measured.add(member, value);
         match member {
-            Member::Role => return Ok(()),
+            MessageMember::Role => return Ok(()),
             _ if value.is_null() && member.is_never_null() => return Ok(()),
-            Member::Reasoning if self.context.exclude_reasoning => return Ok(()),
-            Member::ToolCalls => return self.tool_calls(value, said),
-            Member::FunctionCall => {
+            MessageMember::Reasoning if self.context.exclude_reasoning => return Ok(()),
+            MessageMember::ToolCalls => return self.tool_calls(value, said),
+            MessageMember::FunctionCall => {
                 said.function_call = Some(value).filter(|call| call.is_object());
                 return Ok(());
             }
-            Member::Content => said.has_content = true,
-            Member::Refusal => said.has_refusal = true,
+            MessageMember::Content => said.has_content = true,
+            MessageMember::Refusal => said.has_refusal = true,
             _ => {}
         }
         push_member(&mut self.out, key.inner(), value.bytes());
         Ok(())
     }
 
-    fn tool_calls(&mut self, calls: Raw<'a>, said: &mut MessageSaid<'a>) -> Result<(), AnswerFault> {
+    fn tool_calls(&mut self, calls: Raw<'a>, said: &mut MessageSummary<'a>) -> Result<(), AnswerFault> {
         if !calls.is_array() || !calls.is_filled() {
             return Ok(());
         }
@@ -313,7 +318,7 @@ impl<'a> Rewriter<'a> {
         }
         let made_up = made_up_call_id(self.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
-        let introduction = Introduction {
+        let introduction = CallHead {
             index: None,
             id: part.id.map_or(made_up.as_bytes(), Raw::inner),
             name: name.inner(),
@@ -345,7 +350,7 @@ impl<'a> Rewriter<'a> {
 
 /// What the members of a choice said that are written behind all others.
 #[derive(Default)]
-struct ChoiceSaid<'a> {
+struct ChoiceMembers<'a> {
     /// Whether the message calls for tools; `None` before there was a message.
     has_calls: Option<bool>,
     finish: Option<Raw<'a>>,
@@ -353,7 +358,7 @@ struct ChoiceSaid<'a> {
     logprobs: Option<Raw<'a>>,
 }
 
-impl ChoiceSaid<'_> {
+impl ChoiceMembers<'_> {
     fn note_message(&mut self, has_calls: bool) -> Result<(), AnswerFault> {
         match self.has_calls.replace(has_calls) {
             None => Ok(()),
@@ -364,8 +369,8 @@ impl ChoiceSaid<'_> {
 
 /// What the members of a message said so far.
 #[derive(Default)]
-struct MessageSaid<'a> {
-    measured: Measured,
+struct MessageSummary<'a> {
+    measured: OutputLengths,
     has_content: bool,
     has_refusal: bool,
     has_calls: bool,

@@ -11,7 +11,7 @@ use super::{
     answer::utf8,
     error,
     finish::clean_name,
-    usage::{ImageDetails, Reported, settle_images},
+    usage::{ImageDetails, ReportedUsage, settle_images},
 };
 use crate::{
     dialect::{
@@ -19,7 +19,7 @@ use crate::{
         json::{Cursor, Raw, push_member, push_string, push_u64, push_usd},
         text::{ERROR_CHARS, clean},
     },
-    domain::Finish,
+    domain::FinishReason,
 };
 
 /// Longest address of an image.
@@ -111,13 +111,13 @@ pub fn rewrite_image_answer(
         return Err(AnswerFault::malformed("no image"));
     }
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());
-    let reported = usage.and_then(|usage| Reported::read(&mut Cursor::over(usage)).ok());
+    let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
     let usage = settle_images(reported.as_ref(), images.len() as u64);
     let details = ImageDetails::of(reported.as_ref(), &usage);
     let outcome = Outcome {
         usage,
         cost: context.pricing.cost(&usage),
-        finish: Some(Finish::Stop),
+        finish: Some(FinishReason::Stop),
         native_finish: None,
         upstream_id: answer.member(b"id").and_then(clean_name).map(Cow::into_owned),
         images: images.len() as u64,

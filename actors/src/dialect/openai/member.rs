@@ -1,11 +1,11 @@
 //! The members of a message or delta that mean something to the gateway.
 
-use super::usage::Produced;
+use super::usage::ProducedOutput;
 use crate::dialect::{answer::AnswerFault, json::Raw};
 
 /// What a member of a message or delta is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Member {
+pub(super) enum MessageMember {
     /// `role`, always `assistant` in an answer.
     Role,
     /// `content`.
@@ -28,28 +28,28 @@ pub(super) enum Member {
     Other,
 }
 
-impl Member {
+impl MessageMember {
     /// The member of that name.
-    pub(super) fn of(name: &[u8]) -> Member {
+    pub(super) fn of(name: &[u8]) -> MessageMember {
         match name {
-            b"role" => Member::Role,
-            b"content" => Member::Content,
-            b"refusal" => Member::Refusal,
+            b"role" => MessageMember::Role,
+            b"content" => MessageMember::Content,
+            b"refusal" => MessageMember::Refusal,
             b"reasoning" | b"reasoning_content" | b"reasoning_details" | b"thinking" | b"thinking_blocks" => {
-                Member::Reasoning
+                MessageMember::Reasoning
             }
-            b"tool_calls" => Member::ToolCalls,
-            b"function_call" => Member::FunctionCall,
-            b"images" => Member::Images,
-            b"audio" => Member::Audio,
-            b"annotations" => Member::Annotations,
-            _ => Member::Other,
+            b"tool_calls" => MessageMember::ToolCalls,
+            b"function_call" => MessageMember::FunctionCall,
+            b"images" => MessageMember::Images,
+            b"audio" => MessageMember::Audio,
+            b"annotations" => MessageMember::Annotations,
+            _ => MessageMember::Other,
         }
     }
 
     /// Whether strict clients refuse the member when it is null, so that it must rather be absent.
     pub(super) fn is_never_null(self) -> bool {
-        matches!(self, Member::ToolCalls | Member::FunctionCall | Member::Annotations)
+        matches!(self, MessageMember::ToolCalls | MessageMember::FunctionCall | MessageMember::Annotations)
     }
 
     /// Fails for a value of a type that no client expects there: it is broken, not merely odd.
@@ -58,14 +58,14 @@ impl Member {
     /// and is left to whoever copies the member.
     pub(super) fn check(self, value: Raw<'_>) -> Result<(), AnswerFault> {
         let fits = match self {
-            Member::Content => {
+            MessageMember::Content => {
                 value.is_string() || value.is_null() || (value.is_array() && value.elements().all(Raw::is_object))
             }
-            Member::Refusal => value.is_string() || value.is_null(),
-            Member::Reasoning => value.is_string() || value.is_null() || value.is_array() || value.is_object(),
-            Member::ToolCalls | Member::Images => value.is_array() || !value.is_filled(),
-            Member::FunctionCall | Member::Audio => value.is_object() || !value.is_filled(),
-            Member::Role | Member::Annotations | Member::Other => true,
+            MessageMember::Refusal => value.is_string() || value.is_null(),
+            MessageMember::Reasoning => value.is_string() || value.is_null() || value.is_array() || value.is_object(),
+            MessageMember::ToolCalls | MessageMember::Images => value.is_array() || !value.is_filled(),
+            MessageMember::FunctionCall | MessageMember::Audio => value.is_object() || !value.is_filled(),
+            MessageMember::Role | MessageMember::Annotations | MessageMember::Other => true,
         };
         if fits { Ok(()) } else { Err(AnswerFault::malformed("a member of a message that is of the wrong type")) }
     }
@@ -73,7 +73,7 @@ impl Member {
     /// Whether a value of it is content: the first such value of a stream commits it.
     pub(super) fn is_content(self, value: Raw<'_>) -> bool {
         match self {
-            Member::Role | Member::Annotations | Member::Other => false,
+            MessageMember::Role | MessageMember::Annotations | MessageMember::Other => false,
             _ => value.is_filled(),
         }
     }
@@ -81,27 +81,27 @@ impl Member {
 
 /// Texts of one message or delta. Providers that name the same thoughts twice have them counted once.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Measured {
+pub(super) struct OutputLengths {
     text: usize,
     reasoning: usize,
     images: usize,
 }
 
-impl Measured {
+impl OutputLengths {
     /// Takes one member into account. Calls are measured where they are read.
-    pub(super) fn add(&mut self, member: Member, value: Raw<'_>) {
+    pub(super) fn add(&mut self, member: MessageMember, value: Raw<'_>) {
         match member {
-            Member::Content | Member::Refusal => self.text += value.text_bytes(),
-            Member::Reasoning => self.reasoning = self.reasoning.max(value.text_bytes()),
-            Member::Images => self.images += value.elements().count(),
+            MessageMember::Content | MessageMember::Refusal => self.text += value.text_bytes(),
+            MessageMember::Reasoning => self.reasoning = self.reasoning.max(value.text_bytes()),
+            MessageMember::Images => self.images += value.elements().count(),
             _ => {}
         }
     }
 }
 
-impl Produced {
+impl ProducedOutput {
     /// Adds the texts of one message or delta.
-    pub(super) fn add(&mut self, measured: Measured) {
+    pub(super) fn add(&mut self, measured: OutputLengths) {
         self.text_bytes += measured.text as u64;
         self.reasoning_bytes += measured.reasoning as u64;
         self.images += measured.images as u64;

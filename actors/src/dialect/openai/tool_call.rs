@@ -21,12 +21,12 @@ pub(super) struct CallPart<'a> {
     /// All or some of the arguments; a string where the upstream keeps to the convention.
     pub(super) arguments: Option<Raw<'a>>,
     /// Its other members, for those who know them.
-    others: Others<'a>,
+    others: ExtraMembers<'a>,
 }
 
 /// Where members of other names stand.
 #[derive(Debug, Clone, Copy, Default)]
-struct Others<'a> {
+struct ExtraMembers<'a> {
     element: Option<Raw<'a>>,
     function: Option<Raw<'a>>,
 }
@@ -110,7 +110,7 @@ impl<'a> CallPart<'a> {
 
 /// How a call is introduced: once, with everything that names it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Introduction<'a> {
+pub(super) struct CallHead<'a> {
     /// Its place; only chunks have one.
     pub(super) index: Option<usize>,
     /// Its id, as the inside of a JSON string.
@@ -121,7 +121,7 @@ pub(super) struct Introduction<'a> {
     pub(super) early_arguments: &'a [u8],
 }
 
-impl Introduction<'_> {
+impl CallHead<'_> {
     /// Appends the whole element, with the arguments and other members of `part`.
     pub(super) fn push(&self, part: &CallPart<'_>, out: &mut BytesMut) {
         out.put_u8(b'{');

@@ -17,7 +17,7 @@ const COMPLETION_DETAILS: [&[u8]; 5] =
 
 /// What the provider reported. Whatever is missing, negative, broken or absurd is `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Reported {
+pub(super) struct ReportedUsage {
     prompt: Option<u64>,
     completion: Option<u64>,
     total: Option<u64>,
@@ -31,7 +31,7 @@ pub(super) struct Reported {
 
 /// What was seen of an answer while it passed, to estimate from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Produced {
+pub(super) struct ProducedOutput {
     /// UTF-8 bytes of text, refusals, names and arguments of calls.
     pub(super) text_bytes: u64,
     /// UTF-8 bytes of reasoning.
@@ -40,10 +40,10 @@ pub(super) struct Produced {
     pub(super) images: u64,
 }
 
-impl Reported {
+impl ReportedUsage {
     /// Reads a `usage` object. Both families of names are known; the prompt convention wins where both are given.
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Reported, JsonFault> {
-        let mut reported = Reported::default();
+    pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<ReportedUsage, JsonFault> {
+        let mut reported = ReportedUsage::default();
         cursor.pass_byte(b'{')?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
@@ -106,7 +106,7 @@ impl Reported {
 }
 
 /// The usage to bill: what was reported, repaired, and estimates where nothing credible was.
-pub(super) fn settle(reported: Option<&Reported>, produced: Produced, context: &AnswerContext) -> Usage {
+pub(super) fn settle(reported: Option<&ReportedUsage>, produced: ProducedOutput, context: &AnswerContext) -> Usage {
     let estimated_completion = tokens(produced.text_bytes + produced.reasoning_bytes);
     let estimated_reasoning = tokens(produced.reasoning_bytes);
     let reported = reported.copied().unwrap_or_default();
@@ -132,7 +132,7 @@ pub(super) fn settle(reported: Option<&Reported>, produced: Produced, context: &
 }
 
 /// The usage to bill for an image call: each image made, and tokens as far as they were counted.
-pub(super) fn settle_images(reported: Option<&Reported>, made: u64) -> Usage {
+pub(super) fn settle_images(reported: Option<&ReportedUsage>, made: u64) -> Usage {
     let reported = reported.copied().unwrap_or_default();
     let prompt_tokens = reported.prompt.unwrap_or(0);
     let completion_tokens = reported.completion_with_reasoning().unwrap_or(0);
@@ -153,31 +153,31 @@ pub(super) fn settle_images(reported: Option<&Reported>, made: u64) -> Usage {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ImageDetails {
     /// Images and text among the input tokens. What the provider does not assign is text: prompts are.
-    input: Split,
+    input: TokenSplit,
     /// The same of the output, where the provider says so.
-    output: Option<Split>,
+    output: Option<TokenSplit>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Split {
+struct TokenSplit {
     image: u64,
     text: u64,
 }
 
 impl ImageDetails {
-    pub(super) fn of(reported: Option<&Reported>, usage: &Usage) -> ImageDetails {
+    pub(super) fn of(reported: Option<&ReportedUsage>, usage: &Usage) -> ImageDetails {
         let reported = reported.copied().unwrap_or_default();
         let [_, image, text] = reported.prompt_details;
         let (image, text) = (image.map(|count| count.min(usage.prompt_tokens)), text);
         let rest = |known: u64| usage.prompt_tokens.saturating_sub(known);
         let input = match (image, text) {
-            (Some(image), _) => Split { image, text: text.unwrap_or(rest(image)).min(rest(image)) },
-            (None, Some(text)) => Split { image: rest(text), text: text.min(usage.prompt_tokens) },
-            (None, None) => Split { image: 0, text: usage.prompt_tokens },
+            (Some(image), _) => TokenSplit { image, text: text.unwrap_or(rest(image)).min(rest(image)) },
+            (None, Some(text)) => TokenSplit { image: rest(text), text: text.min(usage.prompt_tokens) },
+            (None, None) => TokenSplit { image: 0, text: usage.prompt_tokens },
         };
         let [_, image, text, ..] = reported.completion_details;
         let output = (image.is_some() || text.is_some())
-            .then(|| Split { image: image.unwrap_or_default(), text: text.unwrap_or_default() });
+            .then(|| TokenSplit { image: image.unwrap_or_default(), text: text.unwrap_or_default() });
         ImageDetails { input, output }
     }
 
@@ -192,7 +192,7 @@ impl ImageDetails {
     }
 }
 
-impl Split {
+impl TokenSplit {
     fn push(self, out: &mut BytesMut) {
         out.put_slice(b"{\"image_tokens\":");
         push_u64(out, self.image);
@@ -203,7 +203,7 @@ impl Split {
 }
 
 /// Appends the `usage` object of our convention.
-pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown, reported: Option<&Reported>) {
+pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown, reported: Option<&ReportedUsage>) {
     out.reserve(512);
     out.put_slice(b"{\"prompt_tokens\":");
     push_u64(out, usage.prompt_tokens);

@@ -8,7 +8,7 @@ use pointsman_actors::{
     actors::event_batches::EventBatcher as Tray,
     decide::{decide_to_serve, first_byte_clock, hedge_after, overdue_after, splitmix64},
     domain::{
-        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, Event, EventKind, Failure, Model, Needs,
+        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Failure, Model, Needs,
         Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query, RoutingPolicy, Source, Sourced, Target,
         Tick, Usd, Weights,
     },
@@ -78,7 +78,7 @@ pub struct Core {
     published: Tick,
     due: Option<Tick>,
     /// What happened and was not handed on yet, and when it is.
-    tray: Vec<Event>,
+    tray: Vec<EndpointEvent>,
     leaves: Option<Tick>,
     board: LiveBoard,
     view: LiveView,
@@ -180,7 +180,7 @@ impl Core {
         self.snapshot = self.statistics.snapshot(self.snapshot.version + 1);
     }
 
-    fn learn(&mut self, mut event: Event) {
+    fn learn(&mut self, mut event: EndpointEvent) {
         self.catch_up(event.at);
         if self.without == Without::Load {
             event.in_flight = 1;

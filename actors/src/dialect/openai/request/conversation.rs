@@ -3,12 +3,12 @@
 use serde::de::Error;
 
 use super::{
-    estimate::Tally,
+    estimate::PromptSize,
     fault,
-    opening::OpeningHash,
+    opening::OpeningHasher,
     path::Path,
     shape::stop,
-    span::{Edit, Source},
+    span::{BodyText, Edit},
 };
 use crate::domain::{Invalid, Modality};
 
@@ -18,13 +18,13 @@ pub(super) const MESSAGES: Path<'static> = Path::Field("messages");
 /// What is known of the conversation once it has gone by.
 pub(super) struct Conversation<'a> {
     /// The body it stands in.
-    pub(super) source: Source<'a>,
+    pub(super) source: BodyText<'a>,
     /// Most messages it may have.
     pub(super) max_messages: usize,
     /// What was counted.
-    pub(super) tally: Tally,
+    pub(super) tally: PromptSize,
     /// What names it.
-    pub(super) opening: OpeningHash,
+    pub(super) opening: OpeningHasher,
     /// Where each kind of input was first met: message, part.
     pub(super) inputs: Vec<(Modality, usize, usize)>,
     /// Places that an upstream may want written differently, in the order of the text.
@@ -35,12 +35,12 @@ pub(super) struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     /// An empty conversation.
-    pub(super) fn new(source: Source<'a>, max_messages: usize) -> Conversation<'a> {
+    pub(super) fn new(source: BodyText<'a>, max_messages: usize) -> Conversation<'a> {
         Conversation {
             source,
             max_messages,
-            tally: Tally::default(),
-            opening: OpeningHash::default(),
+            tally: PromptSize::default(),
+            opening: OpeningHasher::default(),
             inputs: Vec::new(),
             edits: Vec::new(),
             fault: None,

@@ -11,20 +11,20 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess};
 use serde_json::value::RawValue;
 
 use super::{
-    Call, RequestLimits,
+    RequestKind, RequestLimits,
     conversation::Conversation,
     fault,
     field_location::FieldLocation,
     fields::{Check, Fate, Field},
-    found::Found,
+    found::ParsedFields,
     json,
     json_type::JsonType,
-    messages::MessageList,
+    messages::MessageListVisitor,
     resembling::field_meant_at_top_level,
     scan,
-    shape::{As, Shape, stop},
-    span::{Edit, Source, Span, Want, end_before, value_start},
-    tools::ToolList,
+    shape::{ValueVisitor, VisitorSeed, stop},
+    span::{BodyText, ByteSpan, Edit, Replacement, end_before, value_start},
+    tools::ToolListVisitor,
 };
 use crate::domain::{Invalid, InvalidReason};
 
@@ -33,22 +33,22 @@ const USUAL_MEMBERS: usize = 12;
 
 /// One member of the body.
 #[derive(Debug, Clone)]
-pub(super) struct Member {
+pub(super) struct BodyMember {
     /// What becomes of it upstream.
     pub(super) fate: Fate,
     /// Its name as written, quotes included.
-    pub(super) key: Span,
+    pub(super) key: ByteSpan,
     /// Where its value ends.
     pub(super) end: usize,
 }
 
 /// A body and the places in it: all that is needed to pass it on.
 #[derive(Debug, Clone)]
-pub(super) struct Envelope {
+pub(super) struct ParsedBody {
     /// The body as it came.
     pub(super) body: Bytes,
     /// The members of the body, then those of `extra_body`.
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<BodyMember>,
     /// How many of the members are the body's own.
     pub(super) own: usize,
     /// Places inside members that may have to be written differently, by position.
@@ -57,13 +57,13 @@ pub(super) struct Envelope {
     pub(super) metadata: Option<String>,
 }
 
-impl Envelope {
+impl ParsedBody {
     /// The name of a member as it reads.
-    pub(super) fn name(&self, member: &Member) -> Cow<'_, str> {
+    pub(super) fn name(&self, member: &BodyMember) -> Cow<'_, str> {
         read(self.key(member))
     }
 
-    fn key(&self, member: &Member) -> &str {
+    fn key(&self, member: &BodyMember) -> &str {
         let key = self.body.get(member.key.clone()).unwrap_or_default();
         str::from_utf8(key).unwrap_or_default()
     }
@@ -75,14 +75,14 @@ impl Envelope {
 
     /// A value that was given under that name, as it is written.
     pub(super) fn value(&self, name: &str) -> Option<&[u8]> {
-        let given = |member: &&Member| !matches!(member.fate, Fate::Absent | Fate::Consumed);
+        let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);
         let member = self.members.iter().filter(given).find(|member| self.name(member) == name)?;
         self.body.get(value_start(&self.body, member.key.end)..member.end)
     }
 
     /// Whether a parameter of that name was given.
     pub(super) fn gives(&self, name: &str) -> bool {
-        let given = |member: &&Member| !matches!(member.fate, Fate::Absent | Fate::Consumed);
+        let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);
         self.members.iter().filter(given).any(|member| self.name(member) == name)
     }
 }
@@ -96,32 +96,32 @@ fn read(key: &str) -> Cow<'_, str> {
 }
 
 /// Reads one body.
-pub(super) struct Reader<'a> {
-    source: Source<'a>,
-    call: Call,
+pub(super) struct BodyReader<'a> {
+    source: BodyText<'a>,
+    call: RequestKind,
     limits: &'a RequestLimits,
     place: FieldLocation,
-    members: Vec<Member>,
+    members: Vec<BodyMember>,
     own: usize,
     /// Whether some name was written with escapes, so that names cannot be compared as they stand.
     escaped: bool,
     /// The names that the body gives itself, once its `extra_body` is read.
     given: HashSet<Cow<'a, str>>,
     extra_body: Option<&'a RawValue>,
-    pub(super) found: Found<'a>,
+    pub(super) found: ParsedFields<'a>,
     pub(super) conversation: Conversation<'a>,
     fault: Option<Invalid>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BodyReader<'a> {
     /// Reads the whole of `text`, which has passed [`scan::text`].
     ///
     /// # Errors
     /// The 400 for broken JSON wherever it is, else for the first offending field.
-    pub(super) fn read(text: &'a str, call: Call, limits: &'a RequestLimits) -> Result<Reader<'a>, Invalid> {
+    pub(super) fn read(text: &'a str, call: RequestKind, limits: &'a RequestLimits) -> Result<BodyReader<'a>, Invalid> {
         scan::object(text)?;
-        let source = Source(text);
-        let mut reader = Reader {
+        let source = BodyText(text);
+        let mut reader = BodyReader {
             source,
             call,
             limits,
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
             escaped: false,
             given: HashSet::new(),
             extra_body: None,
-            found: Found::default(),
+            found: ParsedFields::default(),
             conversation: Conversation::new(source, limits.max_messages),
             fault: None,
         };
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
     fn object(&mut self, text: &'a str, end: usize) -> Result<(), Invalid> {
         let first = self.members.len();
         let mut parser = serde_json::Deserializer::from_str(text);
-        let outcome = As(Members(self)).deserialize(&mut parser).and_then(|()| parser.end());
+        let outcome = VisitorSeed(BodyVisitor(self)).deserialize(&mut parser).and_then(|()| parser.end());
         if let Err(error) = outcome {
             let faults = [&mut self.fault, &mut self.conversation.fault, &mut self.found.tools.fault];
             let refused = faults.into_iter().find_map(Option::take);
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
         } else {
             self.field(field, &name, map)?
         };
-        self.members.push(Member { fate, key: span, end: 0 });
+        self.members.push(BodyMember { fate, key: span, end: 0 });
         Ok(())
     }
 
@@ -222,15 +222,16 @@ impl<'a> Reader<'a> {
     fn field<A: MapAccess<'a>>(&mut self, field: Field, name: &str, map: &mut A) -> Result<Fate, A::Error> {
         match field {
             Field::Messages => {
-                self.found.has_messages = map.next_value_seed(As(MessageList(&mut self.conversation)))?;
+                self.found.has_messages =
+                    map.next_value_seed(VisitorSeed(MessageListVisitor(&mut self.conversation)))?;
                 if !self.found.has_messages {
                     return Ok(Fate::Absent);
                 }
             }
             Field::Tools => {
                 let (path, most) = (self.place.path(name), self.limits.max_tools);
-                let list = ToolList { declared: &mut self.found.tools, path, most };
-                if !map.next_value_seed(As(list))? {
+                let list = ToolListVisitor { declared: &mut self.found.tools, path, most };
+                if !map.next_value_seed(VisitorSeed(list))? {
                     return Ok(Fate::Absent);
                 }
             }
@@ -261,24 +262,24 @@ impl<'a> Reader<'a> {
             Field::N | Field::MaxTokens | Field::MaxCompletionTokens | Field::Plain(Check::Integer(..))
         );
         if is_integer && raw.get().bytes().any(|byte| !byte.is_ascii_digit() && byte != b'-') {
-            let want = Want::Integer(json::integer(raw, &path)?);
+            let want = Replacement::Integer(json::integer(raw, &path)?);
             self.conversation.edits.push(Edit { span: self.source.span(raw), want });
         }
         Ok(())
     }
 
     /// The body with its places.
-    pub(super) fn envelope(&mut self, body: Bytes, metadata: Option<String>) -> Envelope {
+    pub(super) fn envelope(&mut self, body: Bytes, metadata: Option<String>) -> ParsedBody {
         let mut edits = std::mem::take(&mut self.conversation.edits);
         edits.sort_by_key(|edit| edit.span.start);
-        Envelope { body, members: std::mem::take(&mut self.members), own: self.own, edits, metadata }
+        ParsedBody { body, members: std::mem::take(&mut self.members), own: self.own, edits, metadata }
     }
 }
 
 /// The members of an object, read one by one.
-struct Members<'r, 'a>(&'r mut Reader<'a>);
+struct BodyVisitor<'r, 'a>(&'r mut BodyReader<'a>);
 
-impl<'a> Shape<'a> for Members<'_, 'a> {
+impl<'a> ValueVisitor<'a> for BodyVisitor<'_, 'a> {
     type Out = ();
 
     fn other<E: Error>(self, _: JsonType) -> Result<(), E> {

@@ -10,7 +10,7 @@ const TOKENS_PER_MESSAGE: usize = 4;
 
 /// What was counted while the prompt went by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct PromptSize {
     /// Bytes of text, names and tool schemas, escapes resolved.
     pub(super) bytes: usize,
     /// Messages.
@@ -19,7 +19,7 @@ pub(super) struct Tally {
     pub(super) images: usize,
 }
 
-impl Tally {
+impl PromptSize {
     /// The estimate.
     pub(super) fn tokens(self, tokens_per_image: u32) -> u32 {
         let images = self.images.saturating_mul(tokens_per_image as usize);
@@ -35,9 +35,9 @@ mod tests {
 
     #[test]
     fn bytes_round_up_and_frames_and_images_add_to_them() {
-        assert_eq!(Tally::default().tokens(1000), 0);
-        assert_eq!(Tally { bytes: 1, messages: 1, images: 0 }.tokens(1000), 5);
-        assert_eq!(Tally { bytes: 8, messages: 2, images: 3 }.tokens(1000), 3010);
-        assert_eq!(Tally { bytes: 0, messages: 0, images: usize::MAX }.tokens(1000), u32::MAX);
+        assert_eq!(PromptSize::default().tokens(1000), 0);
+        assert_eq!(PromptSize { bytes: 1, messages: 1, images: 0 }.tokens(1000), 5);
+        assert_eq!(PromptSize { bytes: 8, messages: 2, images: 3 }.tokens(1000), 3010);
+        assert_eq!(PromptSize { bytes: 0, messages: 0, images: usize::MAX }.tokens(1000), u32::MAX);
     }
 }

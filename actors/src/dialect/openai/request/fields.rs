@@ -5,7 +5,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Call, fault, json, json_type::JsonType, path::Path, routing::Reserved};
+use super::{RequestKind, fault, json, json_type::JsonType, path::Path, routing::RoutingField};
 use crate::domain::Invalid;
 
 /// A field by its meaning.
@@ -42,7 +42,7 @@ pub(super) enum Field {
     WhyNot,
     WhatIf,
     /// A routing parameter at the top level.
-    Routing(Reserved),
+    Routing(RoutingField),
     Prompt,
     Size,
     ImageFormat,
@@ -80,10 +80,10 @@ pub(super) enum Fate {
 
 impl Field {
     /// The field of that name in a kind of call.
-    pub(super) fn named(call: Call, name: &str) -> Field {
+    pub(super) fn named(call: RequestKind, name: &str) -> Field {
         match call {
-            Call::Chat | Call::Preview => Field::chat(name),
-            Call::Image => Field::image(name),
+            RequestKind::Chat | RequestKind::Preview => Field::chat(name),
+            RequestKind::Image => Field::image(name),
         }
     }
 
@@ -164,7 +164,7 @@ impl Field {
             "route_seed" => Field::RouteSeed,
             "why_not" => Field::WhyNot,
             "what_if" => Field::WhatIf,
-            _ => Reserved::named(name).map_or(Field::Unknown, Field::Routing),
+            _ => RoutingField::named(name).map_or(Field::Unknown, Field::Routing),
         }
     }
 

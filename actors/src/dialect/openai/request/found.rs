@@ -11,9 +11,9 @@ use super::{
     image_fields::ImageFields,
     json::{self, Object},
     path::Path,
-    routing::Routing,
+    routing::RoutingBuilder,
     tags,
-    tools::Declared,
+    tools::DeclaredTools,
 };
 use crate::domain::{Invalid, Modalities, Modality, Source};
 
@@ -32,7 +32,7 @@ const EFFORTS: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", 
 
 /// What the answer is to look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Format {
+pub(super) enum OutputFormat {
     /// Plain text, or nothing was said.
     #[default]
     Text,
@@ -44,7 +44,7 @@ pub(super) enum Format {
 
 /// Everything that was read.
 #[derive(Default)]
-pub(super) struct Found<'a> {
+pub(super) struct ParsedFields<'a> {
     pub(super) model: Option<String>,
     pub(super) models: Vec<String>,
     pub(super) has_messages: bool,
@@ -54,9 +54,9 @@ pub(super) struct Found<'a> {
     pub(super) max_tokens: Option<i64>,
     pub(super) max_completion_tokens: Option<i64>,
     pub(super) n: Option<i64>,
-    pub(super) tools: Declared<'a>,
+    pub(super) tools: DeclaredTools<'a>,
     pub(super) tool_choice: Option<(&'a RawValue, FieldLocation)>,
-    pub(super) format: Format,
+    pub(super) format: OutputFormat,
     pub(super) effort: Option<Cow<'a, str>>,
     pub(super) reasoning_effort: Option<(Cow<'a, str>, FieldLocation)>,
     pub(super) exclude_reasoning: bool,
@@ -69,11 +69,11 @@ pub(super) struct Found<'a> {
     pub(super) trace: Option<&'a RawValue>,
     pub(super) why_not: Option<(&'a RawValue, FieldLocation)>,
     pub(super) what_if: Option<(&'a RawValue, FieldLocation)>,
-    pub(super) routing: Routing,
+    pub(super) routing: RoutingBuilder,
     pub(super) image: ImageFields<'a>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ParsedFields<'a> {
     /// Reads one field, which is there and not null.
     pub(super) fn read(
         &mut self,
@@ -212,17 +212,17 @@ fn modalities(raw: &RawValue, path: &Path<'_>) -> Result<Modalities, Invalid> {
     json::elements(raw, path, MOST_WORDS)?.into_iter().enumerate().map(modality).collect()
 }
 
-fn format(raw: &RawValue, path: &Path<'_>) -> Result<Format, Invalid> {
+fn format(raw: &RawValue, path: &Path<'_>) -> Result<OutputFormat, Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("type");
     let kind = object.get("type").ok_or_else(|| fault::required(&at))?;
     match json::choice(kind, &at, &["text", "json_object", "json_schema"])? {
-        0 => Ok(Format::Text),
-        1 => Ok(Format::JsonObject),
+        0 => Ok(OutputFormat::Text),
+        1 => Ok(OutputFormat::JsonObject),
         _ => {
             let at = path.member("json_schema");
             schema(object.get("json_schema").ok_or_else(|| fault::required(&at))?, &at)?;
-            Ok(Format::JsonSchema)
+            Ok(OutputFormat::JsonSchema)
         }
     }
 }

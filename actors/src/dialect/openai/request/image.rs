@@ -8,17 +8,17 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::{
-    Call, RequestLimits,
-    envelope::{Envelope, Member, Reader},
-    estimate::Tally,
+    RequestKind, RequestLimits,
+    envelope::{BodyMember, BodyReader, ParsedBody},
+    estimate::PromptSize,
     fault,
     field_location::FieldLocation,
     fields::Fate,
-    image_bridge::Bridge,
+    image_bridge::ImageAsChat,
     image_fields::ImageFormat,
     json,
     needs::wrong_endpoint,
-    outgoing::{Outgoing, OutgoingBody},
+    outgoing::{OutgoingBody, UpstreamBodyBuilder},
     restrictions::{self, Restriction},
     saturated, scan,
     splice::string,
@@ -61,8 +61,8 @@ pub struct ImageRequest {
     pub tags: Vec<(String, String)>,
     /// `trace`, as JSON.
     pub trace: Option<String>,
-    envelope: Envelope,
-    bridge: Bridge,
+    envelope: ParsedBody,
+    bridge: ImageAsChat,
 }
 
 impl ImageRequest {
@@ -73,7 +73,7 @@ impl ImageRequest {
     pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
         let text = scan::text(&body, limits.max_depth)?;
         let limits = RequestLimits { max_n: MOST_IMAGES, ..limits.clone() };
-        let mut reader = Reader::read(text, Call::Image, &limits)?;
+        let mut reader = BodyReader::read(text, RequestKind::Image, &limits)?;
         let found = &reader.found;
         if found.model.is_none() && found.models.is_empty() {
             return Err(fault::required(&FieldLocation::TopLevel.path("model")));
@@ -90,11 +90,11 @@ impl ImageRequest {
         Ok(ImageRequest::assemble(reader, envelope, &limits))
     }
 
-    fn assemble(reader: Reader<'_>, envelope: Envelope, limits: &RequestLimits) -> ImageRequest {
+    fn assemble(reader: BodyReader<'_>, envelope: ParsedBody, limits: &RequestLimits) -> ImageRequest {
         let mut found = reader.found;
         let references = found.image.references.len();
-        let tally = Tally { bytes: found.image.prompt_bytes, messages: 1, images: references };
-        let bridge = Bridge::new(&found.image, reader.conversation.source);
+        let tally = PromptSize { bytes: found.image.prompt_bytes, messages: 1, images: references };
+        let bridge = ImageAsChat::new(&found.image, reader.conversation.source);
         let size = found.image.size.and_then(json::unquoted);
         ImageRequest {
             model: found.model,
@@ -131,7 +131,7 @@ impl ImageRequest {
     /// `provider.require_parameters` every gated parameter that was given.
     #[must_use]
     pub fn needs(&self, names: &ParameterNames) -> Needs {
-        let gate = |member: &Member| match member.fate {
+        let gate = |member: &BodyMember| match member.fate {
             Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
             _ => None,
         };
@@ -160,11 +160,11 @@ impl ImageRequest {
     /// The body for one endpoint: an image request, or a chat where the endpoint makes images through it.
     #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-        let outgoing = Outgoing::new(&self.envelope, catalog, endpoint);
+        let outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint);
         if endpoint.images_through_chat { self.chat(outgoing) } else { self.image(outgoing) }
     }
 
-    fn image(&self, mut outgoing: Outgoing<'_, '_>) -> OutgoingBody {
+    fn image(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>) -> OutgoingBody {
         for (position, member) in self.envelope.members.iter().enumerate() {
             if position == self.envelope.own {
                 outgoing.splice.skip();
@@ -179,7 +179,7 @@ impl ImageRequest {
     }
 
     /// A chat has no fields but these; everything else that was given is reported as dropped.
-    fn chat(&self, mut outgoing: Outgoing<'_, '_>) -> OutgoingBody {
+    fn chat(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>) -> OutgoingBody {
         let configurable = outgoing.gates.admits("image_config");
         for member in &self.envelope.members {
             outgoing.splice.skip();

@@ -7,17 +7,17 @@ use super::{
     json::Object,
     json_type::JsonType,
     path::Path,
-    span::{Source, Span},
+    span::{BodyText, ByteSpan},
 };
 
 /// What a chat is made of when an image is asked for through one: places in the body.
 #[derive(Debug, Clone)]
-pub(super) struct Bridge {
-    prompt: Span,
+pub(super) struct ImageAsChat {
+    prompt: ByteSpan,
     references: Vec<Reference>,
-    aspect_ratio: Option<Span>,
+    aspect_ratio: Option<ByteSpan>,
     /// `resolution`, or else a `size` that is a name.
-    size: Option<Span>,
+    size: Option<ByteSpan>,
     /// Whether it is the `size`.
     takes_size: bool,
 }
@@ -26,16 +26,16 @@ pub(super) struct Bridge {
 #[derive(Debug, Clone)]
 enum Reference {
     /// Its address.
-    Address(Span),
+    Address(ByteSpan),
     /// A whole part of a message.
-    Part(Span),
+    Part(ByteSpan),
 }
 
-impl Bridge {
-    pub(super) fn new(fields: &ImageFields<'_>, source: Source<'_>) -> Bridge {
+impl ImageAsChat {
+    pub(super) fn new(fields: &ImageFields<'_>, source: BodyText<'_>) -> ImageAsChat {
         let span = |raw: Option<&RawValue>| raw.map(|raw| source.span(raw));
         let named = fields.size.filter(|raw| raw.get().ends_with("K\""));
-        Bridge {
+        ImageAsChat {
             prompt: span(fields.prompt).unwrap_or_default(),
             references: fields.references.iter().map(|raw| reference(raw, source)).collect(),
             aspect_ratio: span(fields.aspect_ratio),
@@ -99,7 +99,7 @@ impl Reference {
     }
 }
 
-fn reference(raw: &RawValue, source: Source<'_>) -> Reference {
+fn reference(raw: &RawValue, source: BodyText<'_>) -> Reference {
     if JsonType::of(raw) == JsonType::Text {
         return Reference::Address(source.span(raw));
     }
@@ -110,6 +110,6 @@ fn reference(raw: &RawValue, source: Source<'_>) -> Reference {
     }
 }
 
-fn copy(out: &mut Vec<u8>, body: &[u8], span: &Span) {
+fn copy(out: &mut Vec<u8>, body: &[u8], span: &ByteSpan) {
     out.extend_from_slice(body.get(span.clone()).unwrap_or_default());
 }

@@ -138,14 +138,14 @@ pub(super) fn elements<'a>(raw: &'a RawValue, path: &Path<'_>, most: usize) -> R
         return Err(wrong());
     }
     let elements =
-        serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Elements(most)).map_err(|_| wrong())?;
+        serde_json::Deserializer::from_str(raw.get()).deserialize_seq(ArrayVisitor(most)).map_err(|_| wrong())?;
     elements.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {most} elements.")))
 }
 
 /// Collects so many elements; gives `None` when there are more.
-struct Elements(usize);
+struct ArrayVisitor(usize);
 
-impl<'de> Visitor<'de> for Elements {
+impl<'de> Visitor<'de> for ArrayVisitor {
     type Value = Option<Vec<&'de RawValue>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,7 +172,7 @@ pub(super) fn object(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
 }
 
 /// One member of an object.
-pub(super) struct Member<'a> {
+pub(super) struct ObjectMember<'a> {
     /// Its name.
     pub(super) name: Cow<'a, str>,
     /// Its name as written, quotes included.
@@ -182,13 +182,13 @@ pub(super) struct Member<'a> {
 }
 
 /// The members of an object, in the order in which they were written, each name once.
-pub(super) struct Object<'a>(Vec<Member<'a>>);
+pub(super) struct Object<'a>(Vec<ObjectMember<'a>>);
 
 impl<'a> Object<'a> {
     /// Reads an object.
     pub(super) fn read(raw: &'a RawValue, path: &Path<'_>) -> Result<Object<'a>, Invalid> {
         object(raw, path)?;
-        let read = serde_json::Deserializer::from_str(raw.get()).deserialize_map(Members);
+        let read = serde_json::Deserializer::from_str(raw.get()).deserialize_map(ObjectVisitor);
         let object = read.map_err(|_| fault::wrong_type(path, "an object", JsonType::Object))?;
         let object =
             object.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {MOST_MEMBERS} members.")))?;
@@ -205,7 +205,7 @@ impl<'a> Object<'a> {
     }
 
     /// The members in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Member<'a>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ObjectMember<'a>> {
         self.0.iter()
     }
 
@@ -218,7 +218,7 @@ impl<'a> Object<'a> {
 /// An object that holds nothing but these members, where a misspelt one would pass for a promise or a limit.
 pub(super) fn known<'a>(raw: &'a RawValue, path: &Path<'_>, allowed: &[&'static str]) -> Result<Object<'a>, Invalid> {
     let object = Object::read(raw, path)?;
-    let is_strange = |member: &&Member<'_>| given(member.value).is_some() && !allowed.contains(&&*member.name);
+    let is_strange = |member: &&ObjectMember<'_>| given(member.value).is_some() && !allowed.contains(&&*member.name);
     if let Some(stranger) = object.iter().find(is_strange) {
         let at = path.member(&stranger.name);
         let message = format!("'{at}' is not known. '{path}' may hold {}.", allowed.join(", "));
@@ -228,9 +228,9 @@ pub(super) fn known<'a>(raw: &'a RawValue, path: &Path<'_>, allowed: &[&'static 
 }
 
 /// Collects the members of an object; gives `None` when there are too many.
-struct Members;
+struct ObjectVisitor;
 
-impl<'de> Visitor<'de> for Members {
+impl<'de> Visitor<'de> for ObjectVisitor {
     type Value = Option<Object<'de>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -244,7 +244,7 @@ impl<'de> Visitor<'de> for Members {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 return Ok(None);
             }
-            members.push(Member { name: unquoted(key).unwrap_or_default(), key, value });
+            members.push(ObjectMember { name: unquoted(key).unwrap_or_default(), key, value });
         }
         Ok(Some(Object(members)))
     }

@@ -13,18 +13,18 @@ use super::{
     conversation::{Conversation, MESSAGES},
     fault, json,
     json_type::JsonType,
-    parts::PartList,
+    parts::PartListReader,
     path::{self, Path},
-    shape::{As, Measure, Measured, Met, Shape, stop},
-    span::{Edit, Want},
-    tool_calls::CallList,
+    shape::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
+    span::{Edit, Replacement},
+    tool_calls::CallListVisitor,
 };
 use crate::domain::Invalid;
 
 /// The value of `messages`: whether it is there at all.
-pub(super) struct MessageList<'c, 'a>(pub(super) &'c mut Conversation<'a>);
+pub(super) struct MessageListVisitor<'c, 'a>(pub(super) &'c mut Conversation<'a>);
 
-impl<'a> Shape<'a> for MessageList<'_, 'a> {
+impl<'a> ValueVisitor<'a> for MessageListVisitor<'_, 'a> {
     type Out = bool;
 
     fn null<E: Error>(self) -> Result<bool, E> {
@@ -39,7 +39,9 @@ impl<'a> Shape<'a> for MessageList<'_, 'a> {
     fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<bool, A::Error> {
         let conversation = self.0;
         let mut index = 0;
-        while let Some(()) = items.next_element_seed(As(MessageShape { conversation: &mut *conversation, index }))? {
+        while let Some(()) =
+            items.next_element_seed(VisitorSeed(MessageVisitor { conversation: &mut *conversation, index }))?
+        {
             index += 1;
             if index > conversation.max_messages {
                 let most = conversation.max_messages;
@@ -164,12 +166,12 @@ struct Message<'a> {
 }
 
 /// One message, read into the conversation.
-struct MessageShape<'c, 'a> {
+struct MessageVisitor<'c, 'a> {
     conversation: &'c mut Conversation<'a>,
     index: usize,
 }
 
-impl<'a> Shape<'a> for MessageShape<'_, 'a> {
+impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
     type Out = ();
 
     fn other<E: Error>(self, _: JsonType) -> Result<(), E> {
@@ -178,7 +180,7 @@ impl<'a> Shape<'a> for MessageShape<'_, 'a> {
     }
 
     fn object<A: MapAccess<'a>>(mut self, mut members: A) -> Result<(), A::Error> {
-        let mut met = Met::default();
+        let mut met = SeenKeys::default();
         let mut message = Message::default();
         while let Some(key) = members.next_key::<MessageKey>()? {
             if !matches!(key, MessageKey::Other) && !met.first_time(key as u8) {
@@ -195,7 +197,7 @@ impl<'a> Shape<'a> for MessageShape<'_, 'a> {
     }
 }
 
-impl<'a> MessageShape<'_, 'a> {
+impl<'a> MessageVisitor<'_, 'a> {
     fn member<A: MapAccess<'a>>(
         &mut self,
         key: MessageKey,
@@ -204,11 +206,13 @@ impl<'a> MessageShape<'_, 'a> {
     ) -> Result<(), A::Error> {
         match key {
             MessageKey::Role => return self.role(message, members.next_value()?),
-            MessageKey::Name => return self.name(members.next_value_seed(As(Measure))?),
-            MessageKey::Content => message.content = members.next_value_seed(As(ContentShape { message: self }))?,
+            MessageKey::Name => return self.name(members.next_value_seed(VisitorSeed(LengthVisitor))?),
+            MessageKey::Content => {
+                message.content = members.next_value_seed(VisitorSeed(ContentVisitor { message: self }))?
+            }
             MessageKey::ToolCalls => {
-                let list = CallList { conversation: &mut *self.conversation, message: self.index };
-                message.calls = members.next_value_seed(As(list))?;
+                let list = CallListVisitor { conversation: &mut *self.conversation, message: self.index };
+                message.calls = members.next_value_seed(VisitorSeed(list))?;
             }
             MessageKey::ToolCallId => message.call_id = json::given(members.next_value()?),
             MessageKey::Other => drop(members.next_value::<IgnoredAny>()?),
@@ -223,16 +227,16 @@ impl<'a> MessageShape<'_, 'a> {
         message.role = read.map_err(|invalid| self.conversation.stop(invalid))?;
         if message.role == Some(Role::Developer) {
             let span = self.conversation.source.span(raw);
-            self.conversation.edits.push(Edit { span, want: Want::SystemRole });
+            self.conversation.edits.push(Edit { span, want: Replacement::SystemRole });
         }
         Ok(())
     }
 
-    fn name<E: Error>(&mut self, name: Measured) -> Result<(), E> {
+    fn name<E: Error>(&mut self, name: TextLength) -> Result<(), E> {
         match name {
-            Measured::Text(bytes) => self.conversation.tally.bytes += bytes,
-            Measured::Other(JsonType::Null) => {}
-            Measured::Other(kind) => {
+            TextLength::Text(bytes) => self.conversation.tally.bytes += bytes,
+            TextLength::Other(JsonType::Null) => {}
+            TextLength::Other(kind) => {
                 let invalid = fault::wrong_type(&MESSAGES.item(self.index).member("name"), "a string", kind);
                 return Err(self.conversation.stop(invalid));
             }
@@ -256,11 +260,11 @@ impl<'a> MessageShape<'_, 'a> {
 }
 
 /// The content of a message.
-struct ContentShape<'m, 'c, 'a> {
-    message: &'m mut MessageShape<'c, 'a>,
+struct ContentVisitor<'m, 'c, 'a> {
+    message: &'m mut MessageVisitor<'c, 'a>,
 }
 
-impl<'a> Shape<'a> for ContentShape<'_, '_, 'a> {
+impl<'a> ValueVisitor<'a> for ContentVisitor<'_, '_, 'a> {
     type Out = Content;
 
     fn null<E: Error>(self) -> Result<Content, E> {
@@ -274,7 +278,7 @@ impl<'a> Shape<'a> for ContentShape<'_, '_, 'a> {
     }
 
     fn array<A: SeqAccess<'a>>(self, items: A) -> Result<Content, A::Error> {
-        let list = PartList { conversation: &mut *self.message.conversation, message: self.message.index };
+        let list = PartListReader { conversation: &mut *self.message.conversation, message: self.message.index };
         list.read(items).map(|refusal| Content::Parts { refusal })
     }
 

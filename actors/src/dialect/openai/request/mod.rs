@@ -53,10 +53,10 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use self::{
-    envelope::{Envelope, Reader},
+    envelope::{BodyReader, ParsedBody},
     field_location::FieldLocation,
-    found::Found,
-    needs::Demands,
+    found::ParsedFields,
+    needs::RequestedFeatures,
     tools::ToolChoice,
 };
 use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
@@ -84,7 +84,7 @@ impl Default for RequestLimits {
 
 /// What a chat body is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ChatPurpose {
     /// To be answered.
     Chat,
     /// To be shown its candidates: model and messages may be missing.
@@ -93,7 +93,7 @@ pub enum Form {
 
 /// What a body of any kind is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum RequestKind {
     Chat,
     Preview,
     Image,
@@ -140,8 +140,8 @@ pub struct ChatRequest {
     pub why_not: Option<String>,
     /// What a preview is to imagine otherwise; previews only.
     pub what_if: Option<Box<WhatIf>>,
-    envelope: Envelope,
-    demands: Demands,
+    envelope: ParsedBody,
+    demands: RequestedFeatures,
 }
 
 impl ChatRequest {
@@ -150,20 +150,20 @@ impl ChatRequest {
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field; required fields and
     /// rules between fields come last.
-    pub fn parse(body: Bytes, form: Form, limits: &RequestLimits) -> Result<ChatRequest, Invalid> {
+    pub fn parse(body: Bytes, form: ChatPurpose, limits: &RequestLimits) -> Result<ChatRequest, Invalid> {
         let call = match form {
-            Form::Chat => Call::Chat,
-            Form::Preview => Call::Preview,
+            ChatPurpose::Chat => RequestKind::Chat,
+            ChatPurpose::Preview => RequestKind::Preview,
         };
         let text = scan::text(&body, limits.max_depth)?;
-        let mut reader = Reader::read(text, call, limits)?;
-        if form == Form::Chat {
+        let mut reader = BodyReader::read(text, call, limits)?;
+        if form == ChatPurpose::Chat {
             require(&reader.found)?;
         }
         let forced = check_between(&reader.found)?;
         let (why_not, what_if) = match form {
-            Form::Chat => (None, None),
-            Form::Preview => (why_not(&reader.found)?, what_if(&reader.found)?),
+            ChatPurpose::Chat => (None, None),
+            ChatPurpose::Preview => (why_not(&reader.found)?, what_if(&reader.found)?),
         };
         let metadata = stored_metadata(&reader.found);
         let envelope = reader.envelope(body.clone(), metadata);
@@ -177,12 +177,17 @@ impl ChatRequest {
         self.envelope.gives("functions")
     }
 
-    fn assemble(reader: Reader<'_>, envelope: Envelope, forced_tool: bool, limits: &RequestLimits) -> ChatRequest {
-        let Reader { mut found, conversation, .. } = reader;
+    fn assemble(
+        reader: BodyReader<'_>,
+        envelope: ParsedBody,
+        forced_tool: bool,
+        limits: &RequestLimits,
+    ) -> ChatRequest {
+        let BodyReader { mut found, conversation, .. } = reader;
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
-        let demands = Demands {
+        let demands = RequestedFeatures {
             inputs: conversation.inputs,
             output: found.output,
             tools: !found.tools.names.is_empty(),
@@ -227,7 +232,7 @@ impl ChatRequest {
     }
 }
 
-fn require(found: &Found<'_>) -> Result<(), Invalid> {
+fn require(found: &ParsedFields<'_>) -> Result<(), Invalid> {
     if found.model.is_none() && found.models.is_empty() {
         return Err(fault::required(&FieldLocation::TopLevel.path("model")));
     }
@@ -235,7 +240,7 @@ fn require(found: &Found<'_>) -> Result<(), Invalid> {
 }
 
 /// The rules between fields, which may come in any order.
-fn check_between(found: &Found<'_>) -> Result<ToolChoice, Invalid> {
+fn check_between(found: &ParsedFields<'_>) -> Result<ToolChoice, Invalid> {
     if let (Some(effort), Some((other, place))) = (&found.effort, &found.reasoning_effort)
         && effort != other
     {
@@ -248,16 +253,16 @@ fn check_between(found: &Found<'_>) -> Result<ToolChoice, Invalid> {
     }
 }
 
-fn why_not(found: &Found<'_>) -> Result<Option<String>, Invalid> {
+fn why_not(found: &ParsedFields<'_>) -> Result<Option<String>, Invalid> {
     found.why_not.map(|(raw, place)| preview::why_not(raw, &place.path("why_not"))).transpose()
 }
 
-fn what_if(found: &Found<'_>) -> Result<Option<Box<WhatIf>>, Invalid> {
+fn what_if(found: &ParsedFields<'_>) -> Result<Option<Box<WhatIf>>, Invalid> {
     found.what_if.map(|(raw, place)| preview::what_if(raw, &place.path("what_if")).map(Box::new)).transpose()
 }
 
 /// The tags an upstream of this dialect is to store with its answer, if it stores it at all.
-fn stored_metadata(found: &Found<'_>) -> Option<String> {
+fn stored_metadata(found: &ParsedFields<'_>) -> Option<String> {
     found.metadata.filter(|_| found.store).and_then(tags::stored)
 }
 

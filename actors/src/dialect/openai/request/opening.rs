@@ -6,7 +6,7 @@
 
 use highway::{HighwayHash as _, HighwayHasher};
 
-use super::estimate::Tally;
+use super::estimate::PromptSize;
 use crate::domain::ConversationOpening;
 
 /// Prompts of fewer bytes are never cached by anybody, so their hash is not finished.
@@ -17,7 +17,7 @@ const MEDIUM_HEAD: usize = 256;
 /// The hash while the messages go by. The hasher's key is the published default: names made of this are hashed again
 /// with a secret.
 #[derive(Default)]
-pub(super) struct OpeningHash {
+pub(super) struct OpeningHasher {
     hasher: HighwayHasher,
     /// After the last message that was an instruction.
     instructions: Option<HighwayHasher>,
@@ -25,7 +25,7 @@ pub(super) struct OpeningHash {
     closed: bool,
 }
 
-impl OpeningHash {
+impl OpeningHasher {
     /// A piece of text of the current message.
     pub(super) fn text(&mut self, text: &str) {
         if !self.closed {
@@ -47,7 +47,7 @@ impl OpeningHash {
     }
 
     /// The current message ended, after so much of the prompt.
-    pub(super) fn message(&mut self, is_instruction: bool, tally: &Tally) {
+    pub(super) fn message(&mut self, is_instruction: bool, tally: &PromptSize) {
         if self.closed {
             return;
         }
@@ -61,7 +61,12 @@ impl OpeningHash {
     }
 
     /// The opening, if the whole prompt is long enough for anybody to cache it. `tools` is how they are written.
-    pub(super) fn finish(self, tools: Option<&[u8]>, tool_bytes: usize, whole: &Tally) -> Option<ConversationOpening> {
+    pub(super) fn finish(
+        self,
+        tools: Option<&[u8]>,
+        tool_bytes: usize,
+        whole: &PromptSize,
+    ) -> Option<ConversationOpening> {
         if whole.bytes < LEAST_BYTES {
             return None;
         }
@@ -74,7 +79,7 @@ impl OpeningHash {
             let [low, high] = hasher.finalize128();
             u128::from(high) << 64 | u128::from(low)
         };
-        let instructed = Tally { bytes: self.instruction_bytes + tool_bytes, ..Tally::default() };
+        let instructed = PromptSize { bytes: self.instruction_bytes + tool_bytes, ..PromptSize::default() };
         Some(ConversationOpening {
             instructions: with_tools(self.instructions.unwrap_or_default()),
             instruction_tokens: instructed.tokens(0),

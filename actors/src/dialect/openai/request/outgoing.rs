@@ -11,9 +11,9 @@ use bytes::Bytes;
 
 use super::{
     ChatRequest,
-    envelope::{Envelope, Member},
+    envelope::{BodyMember, ParsedBody},
     fields::Fate,
-    found::Format,
+    found::OutputFormat,
     splice::{Splice, string},
 };
 use crate::domain::{Catalog, DefaultParameters, Endpoint};
@@ -34,12 +34,12 @@ pub struct OutgoingBody {
 
 /// What one endpoint may be sent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gates<'c> {
+pub(super) struct ParameterGates<'c> {
     pub(super) catalog: &'c Catalog,
     pub(super) endpoint: &'c Endpoint,
 }
 
-impl Gates<'_> {
+impl ParameterGates<'_> {
     /// Whether a gated name is open; `None` when the name is not gated.
     pub(super) fn open(&self, name: &str) -> Option<bool> {
         self.catalog.parameters.gate(name).map(|gate| self.endpoint.parameters.covers(gate))
@@ -57,22 +57,32 @@ impl Gates<'_> {
 }
 
 /// A body for one endpoint in the making.
-pub(super) struct Outgoing<'e, 'c> {
-    pub(super) gates: Gates<'c>,
+pub(super) struct UpstreamBodyBuilder<'e, 'c> {
+    pub(super) gates: ParameterGates<'c>,
     pub(super) splice: Splice<'e>,
-    envelope: &'e Envelope,
+    envelope: &'e ParsedBody,
     dropped: Vec<Arc<str>>,
     has_model: bool,
 }
 
-impl<'e, 'c> Outgoing<'e, 'c> {
-    pub(super) fn new(envelope: &'e Envelope, catalog: &'c Catalog, endpoint: &'c Endpoint) -> Outgoing<'e, 'c> {
+impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
+    pub(super) fn new(
+        envelope: &'e ParsedBody,
+        catalog: &'c Catalog,
+        endpoint: &'c Endpoint,
+    ) -> UpstreamBodyBuilder<'e, 'c> {
         let splice = Splice::new(envelope, endpoint.knows_developer_role);
-        Outgoing { gates: Gates { catalog, endpoint }, splice, envelope, dropped: Vec::new(), has_model: false }
+        UpstreamBodyBuilder {
+            gates: ParameterGates { catalog, endpoint },
+            splice,
+            envelope,
+            dropped: Vec::new(),
+            has_model: false,
+        }
     }
 
     /// Copies a member, or leaves it out where the endpoint's support matters and is missing.
-    pub(super) fn member(&mut self, member: &Member) {
+    pub(super) fn member(&mut self, member: &BodyMember) {
         match member.fate {
             Fate::Consumed | Fate::Absent => self.splice.skip(),
             Fate::Always => self.splice.keep(member),
@@ -116,7 +126,7 @@ impl ChatRequest {
     #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         let envelope = &self.envelope;
-        let mut outgoing = Outgoing::new(envelope, catalog, endpoint);
+        let mut outgoing = UpstreamBodyBuilder::new(envelope, catalog, endpoint);
         for (position, member) in envelope.members.iter().enumerate() {
             if position == envelope.own {
                 // The members of `extra_body` stand elsewhere in the text.
@@ -140,13 +150,13 @@ impl ChatRequest {
     }
 
     /// A JSON schema may also be honoured under a name of its own.
-    fn schema_admitted(&self, gates: &Gates<'_>) -> bool {
-        self.demands.format == Format::JsonSchema && gates.open("structured_outputs") == Some(true)
+    fn schema_admitted(&self, gates: &ParameterGates<'_>) -> bool {
+        self.demands.format == OutputFormat::JsonSchema && gates.open("structured_outputs") == Some(true)
     }
 }
 
 /// The limit on output tokens, under the name the endpoint wants.
-fn limit(outgoing: &mut Outgoing<'_, '_>, member: &Member) {
+fn limit(outgoing: &mut UpstreamBodyBuilder<'_, '_>, member: &BodyMember) {
     let new = member.fate == Fate::MaxCompletionTokens;
     let given = if new { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
     if !outgoing.gates.admits(given) {
@@ -160,7 +170,7 @@ fn limit(outgoing: &mut Outgoing<'_, '_>, member: &Member) {
 }
 
 /// The model's own values for what the client left open.
-fn fill_in(outgoing: &mut Outgoing<'_, '_>, defaults: &DefaultParameters) {
+fn fill_in(outgoing: &mut UpstreamBodyBuilder<'_, '_>, defaults: &DefaultParameters) {
     let values = [
         ("temperature", defaults.temperature),
         ("top_p", defaults.top_p),

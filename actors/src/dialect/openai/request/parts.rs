@@ -14,10 +14,10 @@ use super::{
     fault,
     json::{self, Object},
     json_type::JsonType,
-    opening::OpeningHash,
+    opening::OpeningHasher,
     path::{self, Path},
-    shape::{As, Measure, Measured, Met, Shape},
-    span::{Edit, Want},
+    shape::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed},
+    span::{Edit, Replacement},
 };
 use crate::domain::{Invalid, Modality};
 
@@ -27,19 +27,19 @@ const ADDRESS_HEAD: usize = 256;
 const DETAILS: [&str; 4] = ["auto", "low", "high", "original"];
 
 /// The parts of one message.
-pub(super) struct PartList<'c, 'a> {
+pub(super) struct PartListReader<'c, 'a> {
     pub(super) conversation: &'c mut Conversation<'a>,
     /// Position of the message.
     pub(super) message: usize,
 }
 
-impl<'a> PartList<'_, 'a> {
+impl<'a> PartListReader<'_, 'a> {
     /// Reads them all. Gives the position of the first that only an assistant may send.
     pub(super) fn read<A: SeqAccess<'a>>(self, mut items: A) -> Result<Option<usize>, A::Error> {
-        let PartList { conversation, message } = self;
+        let PartListReader { conversation, message } = self;
         let (mut refusal, mut part) = (None, 0);
         while let Some(kind) =
-            items.next_element_seed(As(PartShape { conversation: &mut *conversation, message, part }))?
+            items.next_element_seed(VisitorSeed(PartVisitor { conversation: &mut *conversation, message, part }))?
         {
             if kind == PartKind::Refusal {
                 refusal = refusal.or(Some(part));
@@ -129,8 +129,8 @@ impl PartKey {
 #[derive(Default)]
 struct Part<'a> {
     kind: Option<PartKind>,
-    text: Option<Measured>,
-    refusal: Option<Measured>,
+    text: Option<TextLength>,
+    refusal: Option<TextLength>,
     image: Option<&'a RawValue>,
     audio: Option<&'a RawValue>,
     file: Option<&'a RawValue>,
@@ -138,13 +138,13 @@ struct Part<'a> {
 }
 
 /// One part, read into the conversation.
-struct PartShape<'c, 'a> {
+struct PartVisitor<'c, 'a> {
     conversation: &'c mut Conversation<'a>,
     message: usize,
     part: usize,
 }
 
-impl<'a> Shape<'a> for PartShape<'_, 'a> {
+impl<'a> ValueVisitor<'a> for PartVisitor<'_, 'a> {
     type Out = PartKind;
 
     fn other<E: Error>(mut self, got: JsonType) -> Result<PartKind, E> {
@@ -152,7 +152,7 @@ impl<'a> Shape<'a> for PartShape<'_, 'a> {
     }
 
     fn object<A: MapAccess<'a>>(mut self, mut members: A) -> Result<PartKind, A::Error> {
-        let mut met = Met::default();
+        let mut met = SeenKeys::default();
         let mut part = Part::default();
         while let Some(key) = members.next_key::<PartKey>()? {
             if !matches!(key, PartKey::Other) && !met.first_time(key as u8) {
@@ -164,14 +164,14 @@ impl<'a> Shape<'a> for PartShape<'_, 'a> {
     }
 }
 
-impl<'a> PartShape<'_, 'a> {
+impl<'a> PartVisitor<'_, 'a> {
     fn member<A: MapAccess<'a>>(&mut self, key: PartKey, part: &mut Part<'a>, members: &mut A) -> Result<(), A::Error> {
         match key {
             PartKey::Type => return self.kind(part, members.next_value()?),
             PartKey::Text => {
-                part.text = Some(members.next_value_seed(As(Hashed(&mut self.conversation.opening)))?);
+                part.text = Some(members.next_value_seed(VisitorSeed(HashingVisitor(&mut self.conversation.opening)))?);
             }
-            PartKey::Refusal => part.refusal = Some(members.next_value_seed(As(Measure))?),
+            PartKey::Refusal => part.refusal = Some(members.next_value_seed(VisitorSeed(LengthVisitor))?),
             PartKey::ImageUrl => part.image = json::given(members.next_value()?),
             PartKey::InputAudio => part.audio = json::given(members.next_value()?),
             PartKey::File => part.file = json::given(members.next_value()?),
@@ -214,7 +214,7 @@ impl<'a> PartShape<'_, 'a> {
     fn note_bare_address(&mut self, image: Option<&RawValue>) {
         if let Some(raw) = image.filter(|raw| JsonType::of(raw) == JsonType::Text) {
             let span = self.conversation.source.span(raw);
-            self.conversation.edits.push(Edit { span, want: Want::ImageObject });
+            self.conversation.edits.push(Edit { span, want: Replacement::ImageObject });
         }
     }
 
@@ -233,18 +233,18 @@ impl<'a> PartShape<'_, 'a> {
 }
 
 /// A text that is measured and hashed.
-struct Hashed<'h>(&'h mut OpeningHash);
+struct HashingVisitor<'h>(&'h mut OpeningHasher);
 
-impl Shape<'_> for Hashed<'_> {
-    type Out = Measured;
+impl ValueVisitor<'_> for HashingVisitor<'_> {
+    type Out = TextLength;
 
-    fn text<E: Error>(self, text: &str) -> Result<Measured, E> {
+    fn text<E: Error>(self, text: &str) -> Result<TextLength, E> {
         self.0.text(text);
-        Measure.text(text)
+        LengthVisitor.text(text)
     }
 
-    fn other<E: Error>(self, got: JsonType) -> Result<Measured, E> {
-        Measure.other(got)
+    fn other<E: Error>(self, got: JsonType) -> Result<TextLength, E> {
+        LengthVisitor.other(got)
     }
 }
 
@@ -262,11 +262,11 @@ impl Part<'_> {
     }
 }
 
-fn measured(text: Option<Measured>, path: &Path<'_>) -> Result<usize, Invalid> {
+fn measured(text: Option<TextLength>, path: &Path<'_>) -> Result<usize, Invalid> {
     match text {
-        Some(Measured::Text(bytes)) => Ok(bytes),
-        None | Some(Measured::Other(JsonType::Null)) => Err(fault::required(path)),
-        Some(Measured::Other(kind)) => Err(fault::wrong_type(path, "a string", kind)),
+        Some(TextLength::Text(bytes)) => Ok(bytes),
+        None | Some(TextLength::Other(JsonType::Null)) => Err(fault::required(path)),
+        Some(TextLength::Other(kind)) => Err(fault::wrong_type(path, "a string", kind)),
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) const MOST_STRANGERS: usize = 8;
 
 /// What the `provider` objects of one request say, while they are being gathered.
 #[derive(Default)]
-pub(super) struct ProviderDraft {
+pub(super) struct ProviderPolicyBuilder {
     order: Option<Sourced<Vec<String>>>,
     only: Vec<Vec<String>>,
     ignore: Vec<String>,
@@ -59,7 +59,7 @@ pub(super) struct ProviderDraft {
     zero_data_retention: Option<Sourced<bool>>,
     sort: Option<Sourced<Objective>>,
     across_models: Option<Sourced<bool>>,
-    max_price: MaxPrice,
+    max_price: PriceCeilingBuilder,
     latency: Option<Sourced<Preference>>,
     throughput: Option<Sourced<Preference>>,
     /// Paths of members that have no effect.
@@ -67,14 +67,14 @@ pub(super) struct ProviderDraft {
 }
 
 #[derive(Default)]
-struct MaxPrice {
+struct PriceCeilingBuilder {
     prompt: Option<Sourced<Usd>>,
     completion: Option<Sourced<Usd>>,
     request: Option<Sourced<Usd>>,
     image: Option<Sourced<Usd>>,
 }
 
-impl ProviderDraft {
+impl ProviderPolicyBuilder {
     /// Takes one of the objects, which stands at `path`.
     pub(super) fn read(&mut self, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         let object = Object::read(raw, path)?;
@@ -192,7 +192,7 @@ fn covers(entry: &str, name: &str) -> bool {
     entry.eq_ignore_ascii_case(name) || entry.eq_ignore_ascii_case(slug)
 }
 
-impl MaxPrice {
+impl PriceCeilingBuilder {
     fn take(&mut self, object: &Object<'_>, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         let price = |name| object.get(name).map(|raw| json::dollars(raw, &path.member(name))).transpose();
         let per_token = |amount: Usd| Usd::from_femto(amount.femto() / MILLION);
@@ -275,7 +275,7 @@ mod tests {
     fn strangers(name: &str) -> Vec<String> {
         let text = format!("{{\"{name}\":{{}}}}");
         let raw: &RawValue = serde_json::from_str(&text).unwrap();
-        let mut draft = ProviderDraft::default();
+        let mut draft = ProviderPolicyBuilder::default();
         // Most members are no objects, which is refused; unknown ones are looked at no further.
         let _ = draft.read(raw, &Path::Field("provider"), Source::Provider);
         draft.take_strangers()

@@ -55,7 +55,7 @@ fn nearest(name: &str, fields: &[&'static str]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::openai::request::routing::Reserved;
+    use crate::dialect::openai::request::routing::RoutingField;
 
     #[test]
     fn slips_of_the_finger_are_traced_to_the_field_that_was_meant() {
@@ -90,6 +90,6 @@ mod tests {
 
     #[test]
     fn every_reserved_name_is_among_those_that_may_be_meant() {
-        assert!(EVERYWHERE.iter().all(|name| Reserved::named(name).is_some()));
+        assert!(EVERYWHERE.iter().all(|name| RoutingField::named(name).is_some()));
     }
 }

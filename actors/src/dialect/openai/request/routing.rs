@@ -14,7 +14,7 @@ use super::{
     json::{self, Object},
     json_type::JsonType,
     path::{self, Path},
-    provider::{MOST_STRANGERS, ProviderDraft},
+    provider::{MOST_STRANGERS, ProviderPolicyBuilder},
     routing_values::{bounded, ceiling, highest, inner, lowest, objective, offer, patterns, weights},
 };
 use crate::domain::{Invalid, InvalidReason, RoutingParameters, Source, Sourced};
@@ -25,7 +25,7 @@ const MOST_PLUGINS: usize = 32;
 const MOST_SHOWN: i64 = 100;
 /// The names that are routing parameters wherever they stand; in `metadata` every other name is a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reserved {
+pub(super) enum RoutingField {
     Objective,
     AllowedModels,
     BlockedModels,
@@ -38,20 +38,20 @@ pub(super) enum Reserved {
     TopN,
 }
 
-impl Reserved {
+impl RoutingField {
     /// The routing parameter of that name.
-    pub(super) fn named(name: &str) -> Option<Reserved> {
+    pub(super) fn named(name: &str) -> Option<RoutingField> {
         Some(match name {
-            "objective" => Reserved::Objective,
-            "allowed_models" => Reserved::AllowedModels,
-            "blocked_models" => Reserved::BlockedModels,
-            "provider_policy" => Reserved::ProviderPolicy,
-            "max_cost_per_1k_tokens" => Reserved::MaxCostPer1kTokens,
-            "max_cost" => Reserved::MaxCost,
-            "weights" => Reserved::Weights,
-            "preferred_max_latency" => Reserved::PreferredMaxLatency,
-            "preferred_min_throughput" => Reserved::PreferredMinThroughput,
-            "top_n" => Reserved::TopN,
+            "objective" => RoutingField::Objective,
+            "allowed_models" => RoutingField::AllowedModels,
+            "blocked_models" => RoutingField::BlockedModels,
+            "provider_policy" => RoutingField::ProviderPolicy,
+            "max_cost_per_1k_tokens" => RoutingField::MaxCostPer1kTokens,
+            "max_cost" => RoutingField::MaxCost,
+            "weights" => RoutingField::Weights,
+            "preferred_max_latency" => RoutingField::PreferredMaxLatency,
+            "preferred_min_throughput" => RoutingField::PreferredMinThroughput,
+            "top_n" => RoutingField::TopN,
             _ => return None,
         })
     }
@@ -59,24 +59,25 @@ impl Reserved {
 
 /// The routing parameters of one request while they are being gathered.
 #[derive(Default)]
-pub(super) struct Routing {
+pub(super) struct RoutingBuilder {
     parameters: RoutingParameters,
-    provider: Option<Box<ProviderDraft>>,
+    provider: Option<Box<ProviderPolicyBuilder>>,
     top_n: Option<Sourced<u32>>,
     /// Paths of unknown names that were probably meant as routing parameters.
     misspelt: Vec<String>,
 }
 
-impl Routing {
+impl RoutingBuilder {
     /// Takes the parameter `name`, which stands at `path`.
     pub(super) fn read(
         &mut self,
-        name: Reserved,
+        name: RoutingField,
         raw: &RawValue,
         path: &Path<'_>,
         source: Source,
     ) -> Result<(), Invalid> {
-        let has_own_text = matches!(name, Reserved::Objective | Reserved::AllowedModels | Reserved::BlockedModels);
+        let has_own_text =
+            matches!(name, RoutingField::Objective | RoutingField::AllowedModels | RoutingField::BlockedModels);
         if has_own_text || JsonType::of(raw) != JsonType::Text {
             return self.value(name, raw, path, source);
         }
@@ -88,25 +89,25 @@ impl Routing {
         }
     }
 
-    fn value(&mut self, name: Reserved, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
+    fn value(&mut self, name: RoutingField, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         let parameters = &mut self.parameters;
         match name {
-            Reserved::Objective => offer(&mut parameters.objective, objective(raw, path)?, source),
-            Reserved::AllowedModels => self.allow(raw, path)?,
-            Reserved::BlockedModels => self.block(raw, path)?,
-            Reserved::ProviderPolicy => self.provider(raw, path, source)?,
-            Reserved::MaxCostPer1kTokens => {
+            RoutingField::Objective => offer(&mut parameters.objective, objective(raw, path)?, source),
+            RoutingField::AllowedModels => self.allow(raw, path)?,
+            RoutingField::BlockedModels => self.block(raw, path)?,
+            RoutingField::ProviderPolicy => self.provider(raw, path, source)?,
+            RoutingField::MaxCostPer1kTokens => {
                 offer(&mut parameters.max_cost_per_1k_tokens, ceiling(raw, path)?, source);
             }
-            Reserved::MaxCost => offer(&mut parameters.max_cost, ceiling(raw, path)?, source),
-            Reserved::Weights => offer(&mut parameters.weights, weights(raw, path)?, source),
-            Reserved::PreferredMaxLatency => {
+            RoutingField::MaxCost => offer(&mut parameters.max_cost, ceiling(raw, path)?, source),
+            RoutingField::Weights => offer(&mut parameters.weights, weights(raw, path)?, source),
+            RoutingField::PreferredMaxLatency => {
                 offer(&mut parameters.preferred_max_latency, highest(raw, path)?, source);
             }
-            Reserved::PreferredMinThroughput => {
+            RoutingField::PreferredMinThroughput => {
                 offer(&mut parameters.preferred_min_throughput, lowest(raw, path)?, source);
             }
-            Reserved::TopN => {
+            RoutingField::TopN => {
                 let shown = json::integer_within(raw, path, 1, MOST_SHOWN)?;
                 offer(&mut self.top_n, u32::try_from(shown).unwrap_or(1), source);
             }

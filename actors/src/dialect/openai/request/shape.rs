@@ -1,7 +1,7 @@
 //! Reading large values in one pass, whatever type they turn out to have.
 //!
-//! A [`Shape`] says what to do for the JSON types it expects; every other type falls to
-//! [`Shape::other`]. Wrapped in [`As`] it can be handed to the parser wherever a value stands, so the
+//! A [`ValueVisitor`] says what to do for the JSON types it expects; every other type falls to
+//! [`ValueVisitor::other`]. Wrapped in [`VisitorSeed`] it can be handed to the parser wherever a value stands, so the
 //! prompt goes by once, borrowed, and nothing of it is kept but numbers and positions.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use super::json_type::JsonType;
 use crate::domain::Invalid;
 
 /// What to do with a value of each JSON type.
-pub(super) trait Shape<'a>: Sized {
+pub(super) trait ValueVisitor<'a>: Sized {
     /// What comes of it.
     type Out;
 
@@ -42,10 +42,10 @@ pub(super) trait Shape<'a>: Sized {
     }
 }
 
-/// Makes a [`Shape`] readable by the parser.
-pub(super) struct As<S>(pub(super) S);
+/// Makes a [`ValueVisitor`] readable by the parser.
+pub(super) struct VisitorSeed<S>(pub(super) S);
 
-impl<'a, S: Shape<'a>> DeserializeSeed<'a> for As<S> {
+impl<'a, S: ValueVisitor<'a>> DeserializeSeed<'a> for VisitorSeed<S> {
     type Value = S::Out;
 
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<S::Out, D::Error> {
@@ -53,7 +53,7 @@ impl<'a, S: Shape<'a>> DeserializeSeed<'a> for As<S> {
     }
 }
 
-impl<'a, S: Shape<'a>> Visitor<'a> for As<S> {
+impl<'a, S: ValueVisitor<'a>> Visitor<'a> for VisitorSeed<S> {
     type Value = S::Out;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,7 +102,7 @@ pub(super) fn stop<E: Error>(slot: &mut Option<Invalid>, invalid: Invalid) -> E 
 
 /// A value of which only the type and, for strings, the length matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Measured {
+pub(super) enum TextLength {
     /// A string of that many bytes of UTF-8, escapes resolved.
     Text(usize),
     /// Anything else.
@@ -110,25 +110,25 @@ pub(super) enum Measured {
 }
 
 /// Measures a value.
-pub(super) struct Measure;
+pub(super) struct LengthVisitor;
 
-impl Shape<'_> for Measure {
-    type Out = Measured;
+impl ValueVisitor<'_> for LengthVisitor {
+    type Out = TextLength;
 
-    fn text<E: Error>(self, text: &str) -> Result<Measured, E> {
-        Ok(Measured::Text(text.len()))
+    fn text<E: Error>(self, text: &str) -> Result<TextLength, E> {
+        Ok(TextLength::Text(text.len()))
     }
 
-    fn other<E: Error>(self, got: JsonType) -> Result<Measured, E> {
-        Ok(Measured::Other(got))
+    fn other<E: Error>(self, got: JsonType) -> Result<TextLength, E> {
+        Ok(TextLength::Other(got))
     }
 }
 
 /// Which of an object's known names have been met.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Met(u32);
+pub(super) struct SeenKeys(u32);
 
-impl Met {
+impl SeenKeys {
     /// Notes a name by its position; false when it was met before.
     pub(super) fn first_time(&mut self, position: u8) -> bool {
         let bit = 1_u32.checked_shl(u32::from(position)).unwrap_or(0);

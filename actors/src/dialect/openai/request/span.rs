@@ -5,15 +5,15 @@ use std::ops::Range;
 use serde_json::value::RawValue;
 
 /// A stretch of the body.
-pub(super) type Span = Range<usize>;
+pub(super) type ByteSpan = Range<usize>;
 
 /// The body as text, of which every borrowed piece knows its position.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source<'a>(pub(super) &'a str);
+pub(super) struct BodyText<'a>(pub(super) &'a str);
 
-impl Source<'_> {
+impl BodyText<'_> {
     /// Where a value that was borrowed from the body stands in it.
-    pub(super) fn span(self, raw: &RawValue) -> Span {
+    pub(super) fn span(self, raw: &RawValue) -> ByteSpan {
         let piece = raw.get();
         let start = piece.as_ptr().addr().saturating_sub(self.0.as_ptr().addr());
         start..start + piece.len()
@@ -24,14 +24,14 @@ impl Source<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     /// The value to replace.
-    pub(super) span: Span,
+    pub(super) span: ByteSpan,
     /// By what.
-    pub(super) want: Want,
+    pub(super) want: Replacement,
 }
 
 /// What is to stand in the place of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum Replacement {
     /// The role `system`, where the upstream does not know `developer`.
     SystemRole,
     /// The same address as the object that upstreams expect.

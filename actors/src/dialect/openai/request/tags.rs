@@ -11,7 +11,7 @@ use super::{
     json_type::JsonType,
     path::Path,
     resembling::field_meant_in_metadata,
-    routing::{Reserved, Routing},
+    routing::{RoutingBuilder, RoutingField},
 };
 use crate::domain::{Invalid, Source};
 
@@ -24,7 +24,11 @@ const STORED_NAME_CHARS: usize = 64;
 const STORED_VALUE_CHARS: usize = 512;
 
 /// Reads `metadata`: parameters into `routing`, tags into the list that is returned.
-pub(super) fn read(raw: &RawValue, path: &Path<'_>, routing: &mut Routing) -> Result<Vec<(String, String)>, Invalid> {
+pub(super) fn read(
+    raw: &RawValue,
+    path: &Path<'_>,
+    routing: &mut RoutingBuilder,
+) -> Result<Vec<(String, String)>, Invalid> {
     json::object(raw, path)?;
     let too_large =
         || fault::refused(path, format!("'{path}' may hold at most {MOST_MEMBERS} members and {MOST_BYTES} bytes."));
@@ -37,7 +41,7 @@ pub(super) fn read(raw: &RawValue, path: &Path<'_>, routing: &mut Routing) -> Re
     }
     let mut tags = Vec::new();
     for member in object.iter() {
-        match Reserved::named(&member.name) {
+        match RoutingField::named(&member.name) {
             None => {
                 // An object is no tag that a client would choose, and the restrictions in it lapse.
                 let is_provider = member.name == "provider" && JsonType::of(member.value) == JsonType::Object;
@@ -61,7 +65,7 @@ pub(super) fn stored(raw: &RawValue) -> Option<String> {
     let object = Object::read(raw, &Path::Field("metadata")).ok()?;
     let mut written = String::from("\"metadata\":{");
     let mut count = 0;
-    for member in object.iter().filter(|member| Reserved::named(&member.name).is_none()) {
+    for member in object.iter().filter(|member| RoutingField::named(&member.name).is_none()) {
         let value = json::unquoted(member.value)?;
         let fits = |text: &str, most: usize| text.len() <= most || text.chars().count() <= most;
         if !fits(&member.name, STORED_NAME_CHARS) || !fits(&value, STORED_VALUE_CHARS) || count == STORED_MEMBERS {

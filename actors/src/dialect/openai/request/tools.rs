@@ -16,7 +16,7 @@ use super::{
     json::{self, Object},
     json_type::JsonType,
     path::{self, Path},
-    shape::{As, Measure, Measured, Met, Shape, stop},
+    shape::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
 };
 use crate::domain::Invalid;
 
@@ -26,7 +26,7 @@ const NAME_RULE: &str = "Each function needs a unique, non-empty name of at most
 
 /// The functions that were declared.
 #[derive(Default)]
-pub(super) struct Declared<'a> {
+pub(super) struct DeclaredTools<'a> {
     /// Their names, in order.
     pub(super) names: Vec<Cow<'a, str>>,
     /// Bytes of names, descriptions and schemas.
@@ -36,14 +36,14 @@ pub(super) struct Declared<'a> {
 }
 
 /// The value of `tools`: whether it is there at all.
-pub(super) struct ToolList<'t, 'a> {
-    pub(super) declared: &'t mut Declared<'a>,
+pub(super) struct ToolListVisitor<'t, 'a> {
+    pub(super) declared: &'t mut DeclaredTools<'a>,
     pub(super) path: Path<'t>,
     /// Most functions that may be declared.
     pub(super) most: usize,
 }
 
-impl<'a> Shape<'a> for ToolList<'_, 'a> {
+impl<'a> ValueVisitor<'a> for ToolListVisitor<'_, 'a> {
     type Out = bool;
 
     fn null<E: Error>(self) -> Result<bool, E> {
@@ -55,8 +55,10 @@ impl<'a> Shape<'a> for ToolList<'_, 'a> {
     }
 
     fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<bool, A::Error> {
-        let ToolList { declared, path, most } = self;
-        while let Some(()) = items.next_element_seed(As(ToolShape { declared: &mut *declared, list: path }))? {
+        let ToolListVisitor { declared, path, most } = self;
+        while let Some(()) =
+            items.next_element_seed(VisitorSeed(ToolVisitor { declared: &mut *declared, list: path }))?
+        {
             if declared.names.len() > most {
                 let message = format!("'{path}' may hold at most {most} elements.");
                 return Err(stop(&mut declared.fault, fault::refused(&path, message)));
@@ -83,12 +85,12 @@ enum ToolKey {
 }
 
 /// One declaration.
-struct ToolShape<'t, 'a> {
-    declared: &'t mut Declared<'a>,
+struct ToolVisitor<'t, 'a> {
+    declared: &'t mut DeclaredTools<'a>,
     list: Path<'t>,
 }
 
-impl<'a> Shape<'a> for ToolShape<'_, 'a> {
+impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
     type Out = ();
 
     fn other<E: Error>(self, got: JsonType) -> Result<(), E> {
@@ -102,7 +104,9 @@ impl<'a> Shape<'a> for ToolShape<'_, 'a> {
         while let Some(key) = members.next_key::<ToolKey>()? {
             let twice = match key {
                 ToolKey::Type => kind.replace(members.next_value::<&'a RawValue>()?).map(|_| "type"),
-                ToolKey::Function => function.replace(members.next_value_seed(As(FunctionShape))?).map(|_| "function"),
+                ToolKey::Function => {
+                    function.replace(members.next_value_seed(VisitorSeed(FunctionVisitor))?).map(|_| "function")
+                }
                 ToolKey::Other => members.next_value::<IgnoredAny>().map(|_| None)?,
             };
             if let Some(name) = twice {
@@ -144,7 +148,7 @@ fn judge<'a>(
 struct Function<'a> {
     name: Option<&'a RawValue>,
     parameters: Option<&'a RawValue>,
-    description: Option<Measured>,
+    description: Option<TextLength>,
     /// The first name that stands in it twice.
     twice: Option<&'static str>,
 }
@@ -160,9 +164,9 @@ impl<'a> Function<'a> {
             json::object(raw, &path.member("parameters"))?;
         }
         let description = match self.description {
-            None | Some(Measured::Other(JsonType::Null)) => 0,
-            Some(Measured::Text(bytes)) => bytes,
-            Some(Measured::Other(kind)) => {
+            None | Some(TextLength::Other(JsonType::Null)) => 0,
+            Some(TextLength::Text(bytes)) => bytes,
+            Some(TextLength::Other(kind)) => {
                 return Err(fault::wrong_type(&path.member("description"), "a string", kind));
             }
         };
@@ -191,9 +195,9 @@ enum FunctionKey {
     Other,
 }
 
-struct FunctionShape;
+struct FunctionVisitor;
 
-impl<'a> Shape<'a> for FunctionShape {
+impl<'a> ValueVisitor<'a> for FunctionVisitor {
     type Out = Result<Function<'a>, JsonType>;
 
     fn other<E: Error>(self, got: JsonType) -> Result<Self::Out, E> {
@@ -201,7 +205,7 @@ impl<'a> Shape<'a> for FunctionShape {
     }
 
     fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<Self::Out, A::Error> {
-        let mut met = Met::default();
+        let mut met = SeenKeys::default();
         let mut function = Function::default();
         while let Some(key) = members.next_key::<FunctionKey>()? {
             let name = match key {
@@ -210,7 +214,7 @@ impl<'a> Shape<'a> for FunctionShape {
                     "name"
                 }
                 FunctionKey::Description => {
-                    function.description = Some(members.next_value_seed(As(Measure))?);
+                    function.description = Some(members.next_value_seed(VisitorSeed(LengthVisitor))?);
                     "description"
                 }
                 FunctionKey::Parameters => {

@@ -7,11 +7,11 @@ use crate::dialect::{
     json::{Raw, push_u64},
     openai::{
         answer::made_up_call_id,
-        tool_call::{CallPart, Introduction},
+        tool_call::{CallHead, CallPart},
     },
 };
 
-/// Calls one choice may make; more are an attack on our memory.
+/// Most tool calls of one choice: a bound on memory.
 const MAX_CALLS: usize = 1_024;
 /// Bytes of ids, names and early arguments that are remembered for one choice; likewise.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
@@ -20,13 +20,13 @@ const LEGACY: u64 = u64::MAX;
 
 /// The calls of one choice so far: which element belongs to which, and what of each is out.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    list: Vec<Call>,
+pub(super) struct ToolCallTracker {
+    list: Vec<TrackedCall>,
     kept_bytes: usize,
 }
 
 #[derive(Debug)]
-struct Call {
+struct TrackedCall {
     upstream_index: Option<u64>,
     /// The inside of the id's JSON string.
     id: Vec<u8>,
@@ -38,12 +38,12 @@ struct Call {
 
 /// Whose calls they are, for ids that the upstream leaves out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Caller<'a> {
+pub(super) struct CallContext<'a> {
     pub(super) context: &'a AnswerContext,
     pub(super) choice: u64,
 }
 
-impl Calls {
+impl ToolCallTracker {
     /// Whether some call still waits for its name.
     pub(super) fn has_nameless(&self) -> bool {
         self.list.iter().any(|call| call.name.is_empty())
@@ -55,7 +55,12 @@ impl Calls {
     }
 
     /// Appends the elements of a delta's `tool_calls`, put in order. Returns the bytes the model produced.
-    pub(super) fn push(&mut self, calls: Raw<'_>, caller: Caller<'_>, out: &mut BytesMut) -> Result<u64, AnswerFault> {
+    pub(super) fn push(
+        &mut self,
+        calls: Raw<'_>,
+        caller: CallContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<u64, AnswerFault> {
         let mut text_bytes = 0;
         for element in calls.elements() {
             let part = CallPart::read(element).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
@@ -69,7 +74,7 @@ impl Calls {
     pub(super) fn push_legacy(
         &mut self,
         function: Raw<'_>,
-        caller: Caller<'_>,
+        caller: CallContext<'_>,
         out: &mut BytesMut,
     ) -> Result<u64, AnswerFault> {
         let part = CallPart::read_legacy(function, LEGACY);
@@ -77,7 +82,12 @@ impl Calls {
         Ok(part.text_bytes())
     }
 
-    fn push_part(&mut self, part: &CallPart<'_>, caller: Caller<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn push_part(
+        &mut self,
+        part: &CallPart<'_>,
+        caller: CallContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
         let place = match self.place_of(part) {
             Some(place) => place,
             None => self.add(part, caller)?,
@@ -103,7 +113,7 @@ impl Calls {
 
     /// The call that an element goes on with; `None` when it begins one.
     fn place_of(&self, part: &CallPart<'_>) -> Option<usize> {
-        let named = |call: &Call| part.id.is_some_and(|id| id.inner() == call.id);
+        let named = |call: &TrackedCall| part.id.is_some_and(|id| id.inner() == call.id);
         match (part.index, part.id) {
             (Some(index), id) => {
                 let place = self.list.iter().rposition(|call| call.upstream_index == Some(index))?;
@@ -117,25 +127,25 @@ impl Calls {
         }
     }
 
-    fn add(&mut self, part: &CallPart<'_>, caller: Caller<'_>) -> Result<usize, AnswerFault> {
+    fn add(&mut self, part: &CallPart<'_>, caller: CallContext<'_>) -> Result<usize, AnswerFault> {
         let place = self.list.len();
         let id = match part.id {
             Some(id) => id.inner().to_vec(),
             None => made_up_call_id(caller.context, caller.choice, place).into_bytes(),
         };
         self.kept_bytes += id.len();
-        self.list.push(Call { upstream_index: part.index, id, name: Vec::new(), early: BytesMut::new() });
+        self.list.push(TrackedCall { upstream_index: part.index, id, name: Vec::new(), early: BytesMut::new() });
         self.check_kept()?;
         Ok(place)
     }
 }
 
-impl Call {
+impl TrackedCall {
     fn introduce(&mut self, place: usize, name: Raw<'_>, part: &CallPart<'_>, out: &mut BytesMut) {
         self.name = name.inner().to_vec();
         let early = std::mem::take(&mut self.early);
         push_comma(out);
-        let introduction = Introduction { index: Some(place), id: &self.id, name: &self.name, early_arguments: &early };
+        let introduction = CallHead { index: Some(place), id: &self.id, name: &self.name, early_arguments: &early };
         introduction.push(part, out);
     }
 

@@ -10,12 +10,12 @@ const MAX_BYTES: usize = 16 * 1024;
 /// Upstreams repeat id, model and the like in each chunk before the choices. A chunk that begins with the very
 /// same bytes needs none of them read again: ours are copied, and reading goes on behind them.
 #[derive(Debug, Default)]
-pub(super) struct Memo {
+pub(super) struct ChunkPrefix {
     upstream: BytesMut,
     ours: BytesMut,
 }
 
-impl Memo {
+impl ChunkPrefix {
     /// What follows the shared beginning, if `data` has it. It starts with a key.
     pub(super) fn rest<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         if self.upstream.is_empty() {

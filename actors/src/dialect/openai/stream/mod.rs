@@ -12,7 +12,7 @@ mod memo;
 
 use bytes::{Bytes, BytesMut};
 
-use self::chunk::Chat;
+use self::chunk::ChatRewriter;
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
@@ -72,7 +72,7 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct ChatStream {
     splitter: SseSplitter,
-    chat: Chat,
+    chat: ChatRewriter,
 }
 
 impl From<EventTooLong> for AnswerFault {
@@ -85,7 +85,7 @@ impl ChatStream {
     /// A stream of which nothing has come yet.
     #[must_use]
     pub fn new(context: AnswerContext, options: StreamOptions) -> ChatStream {
-        ChatStream { splitter: SseSplitter::new(options.max_event_bytes), chat: Chat::new(context, options) }
+        ChatStream { splitter: SseSplitter::new(options.max_event_bytes), chat: ChatRewriter::new(context, options) }
     }
 
     /// Feeds what one read gave and appends what it becomes to `out`. Before the first content that may be
