@@ -2,14 +2,14 @@
 //!
 //! It lives on the worker's own arbiter, reads [`RelayInput`]s, rewrites them with
 //! [`ChatStream`] and hands the bytes to a bounded channel that is the response
-//! body (see [`waiting`]). It never opens a connection and never decides where to go: the feed does, and is dropped, with
+//! body (see [`send_buffer`]). It never opens a connection and never decides where to go: the feed does, and is dropped, with
 //! everything it holds, when the client leaves.
 //!
 //! Promises: a slow client slows the upstream ([`RelayLimits::buffer_bytes`]); silence is filled with
 //! comments; every stream ends with `[DONE]`, or visibly not at all ([`Aborted`]); the record of an ended
 //! stream is out before its last bytes are.
 
-mod waiting;
+mod send_buffer;
 
 use std::{
     cell::Cell,
@@ -25,12 +25,12 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use tokio::sync::oneshot;
 
-use self::waiting::{BufferReceiver, BufferSender, SendError, waiting};
+use self::send_buffer::{BufferReceiver, BufferSender, SendError, waiting};
 use crate::{
     dialect::{AnswerFault, ChatStream, Outcome, StreamError},
     domain::FailureKind,
 };
-pub use waiting::BufferBudget;
+pub use send_buffer::BufferBudget;
 
 /// How long an ended upstream may take to close its body, so that its connection can be used again.
 const LINGER: Duration = Duration::from_millis(200);

@@ -20,7 +20,7 @@ mod answer;
 pub mod frame;
 mod json;
 pub mod openai;
-mod text;
+mod sanitize;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
 pub use openai::{

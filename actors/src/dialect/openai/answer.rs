@@ -10,7 +10,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use super::{
     error,
     finish::{clean_name, normalise},
-    member::{MessageMember, OutputLengths},
+    message_member::{MessageMember, OutputLengths},
     tool_call::{CallHead, CallPart},
     usage::{ProducedOutput, ReportedUsage, push_usage, settle},
 };

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::{
     dialect::{
         json::Raw,
-        text::{NAME_CHARS, clean},
+        sanitize::{NAME_CHARS, clean},
     },
     domain::FinishReason,
 };

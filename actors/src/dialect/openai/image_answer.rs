@@ -17,7 +17,7 @@ use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
         json::{Cursor, Raw, push_member, push_string, push_u64, push_usd},
-        text::{ERROR_CHARS, clean},
+        sanitize::{ERROR_CHARS, clean},
     },
     domain::FinishReason,
 };

@@ -4,7 +4,7 @@ mod answer;
 mod error;
 mod finish;
 mod image_answer;
-mod member;
+mod message_member;
 pub mod request;
 mod stream;
 mod tool_call;

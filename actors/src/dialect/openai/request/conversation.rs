@@ -3,12 +3,12 @@
 use serde::de::Error;
 
 use super::{
-    estimate::PromptSize,
+    byte_span::{BodyText, Edit},
+    conversation_opening::OpeningHasher,
     fault,
-    opening::OpeningHasher,
     path::Path,
-    shape::stop,
-    span::{BodyText, Edit},
+    prompt_size::PromptSize,
+    value_visitor::stop,
 };
 use crate::domain::{Invalid, Modality};
 

@@ -8,21 +8,20 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::{
-    RequestKind, RequestLimits,
-    envelope::{BodyMember, BodyReader, ParsedBody},
-    estimate::PromptSize,
-    fault,
+    RequestKind, RequestLimits, fault,
     field_location::FieldLocation,
     fields::Fate,
-    image_bridge::ImageAsChat,
+    image_as_chat::ImageAsChat,
     image_fields::ImageFormat,
     json,
-    needs::wrong_endpoint,
     outgoing::{OutgoingBody, UpstreamBodyBuilder},
+    parsed_body::{BodyMember, BodyReader, ParsedBody},
+    prompt_size::PromptSize,
+    requirements::wrong_endpoint,
     restrictions::{self, Restriction},
-    saturated, scan,
+    saturated,
     splice::string,
-    stored_metadata,
+    stored_metadata, syntax,
 };
 use crate::domain::{
     Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
@@ -71,7 +70,7 @@ impl ImageRequest {
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field.
     pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
-        let text = scan::text(&body, limits.max_depth)?;
+        let text = syntax::text(&body, limits.max_depth)?;
         let limits = RequestLimits { max_n: MOST_IMAGES, ..limits.clone() };
         let mut reader = BodyReader::read(text, RequestKind::Image, &limits)?;
         let found = &reader.found;

@@ -10,14 +10,14 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
+    byte_span::{Edit, Replacement},
     conversation::{Conversation, MESSAGES},
     fault, json,
     json_type::JsonType,
     parts::PartListReader,
     path::{self, Path},
-    shape::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
-    span::{Edit, Replacement},
     tool_calls::CallListVisitor,
+    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
 };
 use crate::domain::Invalid;
 

@@ -5,58 +5,58 @@
 //! [`ChatRequest::upstream_body`] then writes the body for one endpoint as slices of the original. Nothing
 //! here looks a model up: names are carried as text, and who serves them is the server's to find out.
 //!
-//! In reading order: `scan` (bytes), `envelope` (names and places), `fields` (what each may hold),
-//! `messages`, `parts`, `tools`, `opening`, `routing` (contents), `needs` (what a model must have), `outgoing` (the
+//! In reading order: `syntax` (bytes), `parsed_body` (names and places), `fields` (what each may hold),
+//! `messages`, `parts`, `tools`, `conversation_opening`, `routing` (contents), `requirements` (what a model must have), `outgoing` (the
 //! way out), `image` (the same for images).
 
+mod byte_span;
 mod conversation;
-mod envelope;
-mod estimate;
+mod conversation_opening;
 mod fault;
 mod field_location;
 mod fields;
-mod found;
 mod image;
-mod image_bridge;
+mod image_as_chat;
 mod image_fields;
 mod json;
 mod json_type;
 mod messages;
-mod needs;
-mod opening;
+mod metadata;
 mod outgoing;
+mod parsed_body;
+mod parsed_fields;
 mod parts;
 mod path;
 mod preview;
-mod provider;
-mod resembling;
+mod prompt_size;
+mod provider_policy;
+mod requirements;
 mod restrictions;
 mod routing;
 mod routing_values;
-mod scan;
-mod shape;
-mod span;
 mod splice;
-mod tags;
+mod suggestions;
+mod syntax;
 mod tool_calls;
 mod tools;
+mod value_visitor;
 
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
 pub use outgoing::OutgoingBody;
 pub use path::shown;
-pub use provider::PROVIDER_MEMBERS;
-pub use resembling::{field_meant_at_top_level, field_meant_in_metadata};
+pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};
+pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use self::{
-    envelope::{BodyReader, ParsedBody},
     field_location::FieldLocation,
-    found::ParsedFields,
-    needs::RequestedFeatures,
+    parsed_body::{BodyReader, ParsedBody},
+    parsed_fields::ParsedFields,
+    requirements::RequestedFeatures,
     tools::ToolChoice,
 };
 use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
@@ -155,7 +155,7 @@ impl ChatRequest {
             ChatPurpose::Chat => RequestKind::Chat,
             ChatPurpose::Preview => RequestKind::Preview,
         };
-        let text = scan::text(&body, limits.max_depth)?;
+        let text = syntax::text(&body, limits.max_depth)?;
         let mut reader = BodyReader::read(text, call, limits)?;
         if form == ChatPurpose::Chat {
             require(&reader.found)?;
@@ -263,7 +263,7 @@ fn what_if(found: &ParsedFields<'_>) -> Result<Option<Box<WhatIf>>, Invalid> {
 
 /// The tags an upstream of this dialect is to store with its answer, if it stores it at all.
 fn stored_metadata(found: &ParsedFields<'_>) -> Option<String> {
-    found.metadata.filter(|_| found.store).and_then(tags::stored)
+    found.metadata.filter(|_| found.store).and_then(metadata::stored)
 }
 
 fn saturated(integer: i64) -> u32 {

@@ -11,9 +11,9 @@ use bytes::Bytes;
 
 use super::{
     ChatRequest,
-    envelope::{BodyMember, ParsedBody},
     fields::Fate,
-    found::OutputFormat,
+    parsed_body::{BodyMember, ParsedBody},
+    parsed_fields::OutputFormat,
     splice::{Splice, string},
 };
 use crate::domain::{Catalog, DefaultParameters, Endpoint};

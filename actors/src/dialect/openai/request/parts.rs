@@ -10,14 +10,14 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
+    byte_span::{Edit, Replacement},
     conversation::{Conversation, MESSAGES},
+    conversation_opening::OpeningHasher,
     fault,
     json::{self, Object},
     json_type::JsonType,
-    opening::OpeningHasher,
     path::{self, Path},
-    shape::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed},
-    span::{Edit, Replacement},
+    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed},
 };
 use crate::domain::{Invalid, Modality};
 

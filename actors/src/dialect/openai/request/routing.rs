@@ -14,7 +14,7 @@ use super::{
     json::{self, Object},
     json_type::JsonType,
     path::{self, Path},
-    provider::{MOST_STRANGERS, ProviderPolicyBuilder},
+    provider_policy::{MOST_STRANGERS, ProviderPolicyBuilder},
     routing_values::{bounded, ceiling, highest, inner, lowest, objective, offer, patterns, weights},
 };
 use crate::domain::{Invalid, InvalidReason, RoutingParameters, Source, Sourced};

@@ -8,7 +8,7 @@ use super::{
     fault, json,
     json_type::JsonType,
     path::{self, Path},
-    scan,
+    syntax,
 };
 use crate::domain::{Invalid, ModelPattern, Objective, Percentile, Preference, Source, Sourced, Usd, Weights};
 
@@ -28,7 +28,7 @@ pub(super) fn offer<T>(slot: &mut Option<Sourced<T>>, value: T, source: Source) 
 
 /// The JSON value inside a string, if there is one and it could have stood in the body.
 pub(super) fn inner(text: &str) -> Option<&RawValue> {
-    scan::text(text.as_bytes(), INNER_DEPTH).ok()?;
+    syntax::text(text.as_bytes(), INNER_DEPTH).ok()?;
     serde_json::from_str(text).ok()
 }
 

@@ -6,8 +6,8 @@
 use bytes::Bytes;
 
 use super::{
-    envelope::{BodyMember, ParsedBody},
-    span::{ByteSpan, Edit, Replacement, value_start},
+    byte_span::{ByteSpan, Edit, Replacement, value_start},
+    parsed_body::{BodyMember, ParsedBody},
 };
 
 /// Room for what is written between the slices.

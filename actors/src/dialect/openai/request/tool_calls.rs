@@ -13,7 +13,7 @@ use super::{
     fault,
     json_type::JsonType,
     path::Path,
-    shape::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed},
+    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed},
 };
 use crate::domain::Invalid;
 

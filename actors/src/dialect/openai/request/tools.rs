@@ -16,7 +16,7 @@ use super::{
     json::{self, Object},
     json_type::JsonType,
     path::{self, Path},
-    shape::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
+    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
 };
 use crate::domain::Invalid;
 

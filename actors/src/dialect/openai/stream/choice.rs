@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::calls::{CallContext, ToolCallTracker};
+use super::tool_calls::{CallContext, ToolCallTracker};
 use crate::{
     dialect::{
         answer::AnswerFault,
         json::{Cursor, JsonFault, Raw, push_member, push_u64},
         openai::{
             finish::{clean_name, normalise},
-            member::{MessageMember, OutputLengths},
+            message_member::{MessageMember, OutputLengths},
             tool_call::CallPart,
         },
     },

@@ -6,9 +6,9 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     Progress, StreamOptions,
-    calls::CallContext,
     choice::{ChoicePart, ChoiceState, DeltaRules, MAX_HELD_BYTES},
-    memo::ChunkPrefix,
+    chunk_prefix::ChunkPrefix,
+    tool_calls::CallContext,
 };
 use crate::{
     dialect::{

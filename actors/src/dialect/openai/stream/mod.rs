@@ -1,14 +1,14 @@
 //! One upstream stream of chunks made into ours: incremental, pure, event by event.
 //!
 //! [`ChatStream`] is what the relay holds. Framing is undone in [`crate::dialect::frame::sse`]; a chunk is respelled
-//! in [`chunk`] and [`choice`], calls are put in order in [`calls`], and how a stream ends is written in
-//! [`ending`]. When to give up waiting, when to fall back and when to send the head is the relay's business.
+//! in [`chunk`] and [`choice`], calls are put in order in [`tool_calls`], and how a stream ends is written in
+//! [`stream_end`]. When to give up waiting, when to fall back and when to send the head is the relay's business.
 
-mod calls;
 mod choice;
 mod chunk;
-mod ending;
-mod memo;
+mod chunk_prefix;
+mod stream_end;
+mod tool_calls;
 
 use bytes::{Bytes, BytesMut};
 
@@ -20,7 +20,7 @@ use crate::{
     },
     domain::{FailureKind, Usage},
 };
-pub use ending::StreamError;
+pub use stream_end::StreamError;
 
 /// How usage is told at the end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

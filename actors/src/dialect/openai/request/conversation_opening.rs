@@ -6,7 +6,7 @@
 
 use highway::{HighwayHash as _, HighwayHasher};
 
-use super::estimate::PromptSize;
+use super::prompt_size::PromptSize;
 use crate::domain::ConversationOpening;
 
 /// Prompts of fewer bytes are never cached by anybody, so their hash is not finished.

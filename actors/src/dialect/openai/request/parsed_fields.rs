@@ -10,9 +10,9 @@ use super::{
     fields::Field,
     image_fields::ImageFields,
     json::{self, Object},
+    metadata,
     path::Path,
     routing::RoutingBuilder,
-    tags,
     tools::DeclaredTools,
 };
 use crate::domain::{Invalid, Modalities, Modality, Source};
@@ -156,7 +156,7 @@ impl<'a> ParsedFields<'a> {
             Field::Plugins => self.routing.plugins(raw, path)?,
             Field::RouteSeed => self.routing.route_seed(raw, path)?,
             Field::Metadata => {
-                self.tags = tags::read(raw, path, &mut self.routing)?;
+                self.tags = metadata::read(raw, path, &mut self.routing)?;
                 self.metadata = Some(raw);
             }
             Field::Trace => self.trace = Some(trace(raw, path)?),

@@ -3,11 +3,11 @@
 use serde_json::value::RawValue;
 
 use super::{
+    byte_span::{BodyText, ByteSpan},
     image_fields::ImageFields,
     json::Object,
     json_type::JsonType,
     path::Path,
-    span::{BodyText, ByteSpan},
 };
 
 /// What a chat is made of when an image is asked for through one: places in the body.

@@ -12,19 +12,19 @@ use serde_json::value::RawValue;
 
 use super::{
     RequestKind, RequestLimits,
+    byte_span::{BodyText, ByteSpan, Edit, Replacement, end_before, value_start},
     conversation::Conversation,
     fault,
     field_location::FieldLocation,
     fields::{Check, Fate, Field},
-    found::ParsedFields,
     json,
     json_type::JsonType,
     messages::MessageListVisitor,
-    resembling::field_meant_at_top_level,
-    scan,
-    shape::{ValueVisitor, VisitorSeed, stop},
-    span::{BodyText, ByteSpan, Edit, Replacement, end_before, value_start},
+    parsed_fields::ParsedFields,
+    suggestions::field_meant_at_top_level,
+    syntax,
     tools::ToolListVisitor,
+    value_visitor::{ValueVisitor, VisitorSeed, stop},
 };
 use crate::domain::{Invalid, InvalidReason};
 
@@ -114,12 +114,12 @@ pub(super) struct BodyReader<'a> {
 }
 
 impl<'a> BodyReader<'a> {
-    /// Reads the whole of `text`, which has passed [`scan::text`].
+    /// Reads the whole of `text`, which has passed [`syntax::text`].
     ///
     /// # Errors
     /// The 400 for broken JSON wherever it is, else for the first offending field.
     pub(super) fn read(text: &'a str, call: RequestKind, limits: &'a RequestLimits) -> Result<BodyReader<'a>, Invalid> {
-        scan::object(text)?;
+        syntax::object(text)?;
         let source = BodyText(text);
         let mut reader = BodyReader {
             source,
@@ -156,7 +156,7 @@ impl<'a> BodyReader<'a> {
             let faults = [&mut self.fault, &mut self.conversation.fault, &mut self.found.tools.fault];
             let refused = faults.into_iter().find_map(Option::take);
             let refused = refused.unwrap_or_else(|| fault::not_json(&error));
-            return Err(scan::valid(self.source.0).err().unwrap_or(refused));
+            return Err(syntax::valid(self.source.0).err().unwrap_or(refused));
         }
         self.close(end.saturating_sub(1));
         self.refuse_repeated(first)

@@ -1,6 +1,8 @@
 //! What a request cannot do without, and the 400 for asking it of a model that lacks it.
 
-use super::{ChatRequest, conversation::MESSAGES, envelope::BodyMember, fields::Fate, found::OutputFormat, path::Path};
+use super::{
+    ChatRequest, conversation::MESSAGES, fields::Fate, parsed_body::BodyMember, parsed_fields::OutputFormat, path::Path,
+};
 use crate::domain::{
     Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
 };

@@ -10,8 +10,8 @@ use super::{
     json::{self, Object},
     json_type::JsonType,
     path::Path,
-    resembling::field_meant_in_metadata,
     routing::{RoutingBuilder, RoutingField},
+    suggestions::field_meant_in_metadata,
 };
 use crate::domain::{Invalid, Source};
 
