@@ -54,7 +54,7 @@ pub async fn create(
     let intent = intents.of(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let measure = measure(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
-    let ignored = std::mem::take(&mut chat.strangers);
+    let ignored = std::mem::take(&mut chat.unknown_members);
     let work = Work::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;

@@ -50,7 +50,7 @@ pub async fn show(
     let intents = &worker.shared.intents;
     let _ = intents.of(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
-    let warnings = misspelt::warnings(catalog, &chat.strangers, &chat.restrictions());
+    let warnings = misspelt::warnings(catalog, &chat.unknown_members, &chat.restrictions());
     let at = clock::unix_millis() / 1000;
     let asked = Asked { model: &requested, at, top_n: chat.routing.top_n, warnings: &warnings };
     let why_not = chat.why_not.take().map_or_else(|| why_not_view::in_query(&request), |name| Ok(Some(name)))?;

@@ -74,7 +74,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         seed: u64::MAX,
         explored: false,
         max_attempts: 3,
-        yardsticks: [2.9, 0.000_004_8, 0.000_01, 2.9],
+        baselines: [2.9, 0.000_004_8, 0.000_01, 2.9],
         latency_margin: 1.0,
     }
 }

@@ -95,7 +95,7 @@ impl RecordedCandidate {
     }
 
     pub(super) fn candidate(&self, objective: Objective) -> Candidate {
-        let mut values = [0.0; ScoreTerms::MOST];
+        let mut values = [0.0; ScoreTerms::MAX_TERMS];
         values.iter_mut().zip(&self.score_terms).for_each(|(value, term)| *value = term.0);
         Candidate {
             index: 0,

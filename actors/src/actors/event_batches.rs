@@ -75,21 +75,21 @@ pub enum FlushTimer {
 
 impl EventBatcher {
     /// EventBatcher that are sent as one message at most.
-    const FULL: usize = 128;
+    const BATCH_SIZE: usize = 128;
     /// Events and records kept in a tray, each, while their actor is gone or has too many to handle; beyond it the newest
     /// are dropped and counted.
-    const MOST: usize = 4096;
+    const MAX_PENDING: usize = 4096;
     /// Events in the health actor's mailbox beyond which trays send no more: ten seconds of a busy gateway, ten megabytes.
-    const MOST_EVENTS_SENT: usize = 65_536;
+    const MAX_EVENTS_IN_MAILBOX: usize = 65_536;
     /// Records in the ledger's mailbox beyond which trays send no more. Each holds a decision: some kilobytes.
-    const MOST_RECORDS_SENT: usize = 16_384;
+    const MAX_RECORDS_IN_MAILBOX: usize = 16_384;
     /// How old news may get before they are sent.
     pub const PATIENCE: Duration = Duration::from_millis(20);
 
     /// Tells the health actor what happened to an endpoint.
     pub fn event(&self, event: EndpointEvent) -> FlushTimer {
         let mut batch = self.batch.lock();
-        if batch.events.len() >= EventBatcher::MOST {
+        if batch.events.len() >= EventBatcher::MAX_PENDING {
             self.addresses.dropped.fetch_add(1, Ordering::Relaxed);
             self.send(&mut batch);
             return batch.timer();
@@ -104,7 +104,7 @@ impl EventBatcher {
     /// Hands a generation's record to the ledger: readable from now on.
     pub fn record(&self, record: Arc<Generation>) -> FlushTimer {
         let mut batch = self.batch.lock();
-        if batch.records.len() >= EventBatcher::MOST {
+        if batch.records.len() >= EventBatcher::MAX_PENDING {
             self.addresses.dropped_records.fetch_add(1, Ordering::Relaxed);
             self.send(&mut batch);
             return batch.timer();
@@ -128,7 +128,7 @@ impl EventBatcher {
     }
 
     fn settle(&self, batch: &mut PendingBatch) -> FlushTimer {
-        if batch.events.len() + batch.records.len() >= EventBatcher::FULL {
+        if batch.events.len() + batch.records.len() >= EventBatcher::BATCH_SIZE {
             self.send(batch);
         }
         batch.timer()
@@ -139,7 +139,7 @@ impl EventBatcher {
     fn send(&self, batch: &mut PendingBatch) {
         let Addresses { health, ledger, undelivered, .. } = &*self.addresses;
         let MailboxDepths { health: events_sent, ledger: records_sent } = &self.depths;
-        if !batch.events.is_empty() && events_sent.items() < EventBatcher::MOST_EVENTS_SENT {
+        if !batch.events.is_empty() && events_sent.items() < EventBatcher::MAX_EVENTS_IN_MAILBOX {
             let health = health.load();
             if health.connected() {
                 let events = std::mem::take(&mut batch.events);
@@ -147,7 +147,7 @@ impl EventBatcher {
                 health.do_send(Observations(events, counted));
             }
         }
-        if !batch.records.is_empty() && records_sent.items() < EventBatcher::MOST_RECORDS_SENT {
+        if !batch.records.is_empty() && records_sent.items() < EventBatcher::MAX_RECORDS_IN_MAILBOX {
             let records = std::mem::take(&mut batch.records);
             let counted = records_sent.enter(records.len());
             ledger.load().do_send(Records::new(records, counted, undelivered));

@@ -322,7 +322,7 @@ mod tests {
             seed: 0,
             explored: false,
             max_attempts: 1,
-            yardsticks: [0.0; 4],
+            baselines: [0.0; 4],
             latency_margin: 1.0,
         }
     }

@@ -65,12 +65,12 @@ pub struct Undelivered(Arc<Mutex<Vec<Arc<Generation>>>>);
 
 impl Undelivered {
     /// Records kept while no ledger is there: some seconds at the rate of a busy gateway. Those beyond it are lost.
-    const MOST: usize = 65_536;
+    const MAX_RECORDS: usize = 65_536;
 
     /// Takes back what did not arrive.
     pub fn put(&self, records: Vec<Arc<Generation>>) {
         let mut held = self.0.lock();
-        let room = Undelivered::MOST.saturating_sub(held.len());
+        let room = Undelivered::MAX_RECORDS.saturating_sub(held.len());
         held.extend(records.into_iter().take(room));
     }
 

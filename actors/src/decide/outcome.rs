@@ -69,7 +69,7 @@ pub(crate) fn decided(
         seed: case.seed,
         explored: plan.calm_best.is_some(),
         max_attempts: plan.attempts,
-        yardsticks: scoring.yardsticks.recorded(),
+        baselines: scoring.yardsticks.recorded(),
         latency_margin: query.latency_margin,
     }
 }

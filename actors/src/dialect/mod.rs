@@ -29,7 +29,7 @@ pub use openai::{
         ChatPurpose, ChatRequest, ImageFormat, ImageRequest, OutgoingBody, PROVIDER_MEMBERS, RequestLimits,
         Restriction, RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
     },
-    rewrite_answer, rewrite_image_answer, spent_in_vain,
+    rewrite_answer, rewrite_image_answer, usage_of_failed_answer,
 };
 
 use crate::domain::{Catalog, Endpoint};

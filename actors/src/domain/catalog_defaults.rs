@@ -13,7 +13,7 @@ use super::{
 impl Provider {
     /// One that is on and keeps nothing for its own use, named as its slug.
     #[must_use]
-    pub fn ordinary(slug: ProviderSlug) -> Provider {
+    pub fn with_defaults(slug: ProviderSlug) -> Provider {
         Provider {
             name: slug.as_str().into(),
             slug,
@@ -33,7 +33,7 @@ impl Provider {
 impl Model {
     /// One that reads and writes text, named as its id, served at these endpoints.
     #[must_use]
-    pub fn ordinary(id: ModelId, endpoints: Vec<u32>) -> Model {
+    pub fn with_defaults(id: ModelId, endpoints: Vec<u32>) -> Model {
         Model {
             canonical_slug: id.to_string(),
             name: id.to_string(),
@@ -59,7 +59,7 @@ impl Model {
 impl Endpoint {
     /// One that costs nothing and lists no parameter, with a context of 128,000 tokens, at these positions.
     #[must_use]
-    pub fn ordinary(id: EndpointId, model: u32, provider: u32, upstream_model: &str) -> Endpoint {
+    pub fn with_defaults(id: EndpointId, model: u32, provider: u32, upstream_model: &str) -> Endpoint {
         Endpoint {
             id,
             model,

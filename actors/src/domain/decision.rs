@@ -61,7 +61,7 @@ pub struct Decision {
     pub max_attempts: u32,
     /// The yardsticks of the scores: T̃, C̃, what a failed attempt costs, and the second least time (seconds,
     /// dollars, dollars, seconds). 0 for those that the scores of the objective are made without.
-    pub yardsticks: [f64; 4],
+    pub baselines: [f64; 4],
     /// How much stricter than its bounds `preferred_max_latency` was read: a bound of 1 s counted as 1 s by this.
     pub latency_margin: f64,
 }
@@ -173,7 +173,7 @@ impl Decision {
     }
 
     /// Who is in the plan without figures, each with its place, from 0.
-    pub fn omitted_places(&self) -> impl Iterator<Item = (usize, EndpointId)> + '_ {
+    pub fn omitted_ranks(&self) -> impl Iterator<Item = (usize, EndpointId)> + '_ {
         let is_open = |place: &usize| self.candidates.iter().all(|candidate| candidate.place as usize != *place);
         (0..).filter(is_open).zip(self.omitted.in_order())
     }

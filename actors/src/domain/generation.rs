@@ -146,22 +146,22 @@ impl Generation {
     /// What racing cost: the attempts that lost, at their own prices.
     #[must_use]
     pub fn hedge_cost(&self) -> Usd {
-        self.beside_the_answer(|attempt| attempt.error_type == Some(AttemptRecord::LOST_RACE))
+        self.cost_of_other_attempts(|attempt| attempt.error_type == Some(AttemptRecord::LOST_RACE))
     }
 
     /// What attempts cost that failed, or were left, after they had taken something.
     #[must_use]
     pub fn failed_cost(&self) -> Usd {
-        self.beside_the_answer(|attempt| attempt.error_type != Some(AttemptRecord::LOST_RACE))
+        self.cost_of_other_attempts(|attempt| attempt.error_type != Some(AttemptRecord::LOST_RACE))
     }
 
     /// What all attempts cost together: what the ledger enters against the key.
     #[must_use]
     pub fn spent(&self) -> Usd {
-        self.cost.total() + self.beside_the_answer(|_| true)
+        self.cost.total() + self.cost_of_other_attempts(|_| true)
     }
 
-    fn beside_the_answer(&self, counts: impl Fn(&AttemptRecord) -> bool) -> Usd {
+    fn cost_of_other_attempts(&self, counts: impl Fn(&AttemptRecord) -> bool) -> Usd {
         self.attempts.iter().filter(|attempt| !attempt.served && counts(attempt)).map(|attempt| attempt.cost).sum()
     }
 

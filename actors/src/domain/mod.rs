@@ -63,7 +63,7 @@ pub use prediction::Prediction;
 pub use preference::{Percentile, Preference, PreferenceFault};
 pub use query::{DataCollection, Needs, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced};
 pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};
-pub use similar_names::{letters_apart, nearest};
+pub use similar_names::{closest_name, name_distance};
 pub use tick::Tick;
 pub use usage::{CostBreakdown, Pricing, Usage};
 pub use what_if::{EndpointOverride, PriceOverride, WhatIf};

@@ -33,21 +33,21 @@ pub struct ScoreTerm {
     pub value: f64,
 }
 
-/// The addends of one score, at most [`ScoreTerms::MOST`], without a heap allocation. Summed in order they
+/// The addends of one score, at most [`ScoreTerms::MAX_TERMS`], without a heap allocation. Summed in order they
 /// are the score exactly.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoreTerms {
     names: &'static [&'static str],
-    values: [f64; ScoreTerms::MOST],
+    values: [f64; ScoreTerms::MAX_TERMS],
 }
 
 impl ScoreTerms {
     /// The most terms a score has.
-    pub const MOST: usize = 4;
+    pub const MAX_TERMS: usize = 4;
 
     /// The terms of these names and values, in this order; values beyond the names are 0.
     #[must_use]
-    pub const fn new(names: &'static [&'static str], values: [f64; ScoreTerms::MOST]) -> ScoreTerms {
+    pub const fn new(names: &'static [&'static str], values: [f64; ScoreTerms::MAX_TERMS]) -> ScoreTerms {
         ScoreTerms { names, values }
     }
 

@@ -6,14 +6,14 @@ const LONGEST: usize = 64;
 /// The one of `known` that `text` was probably meant to be, if any is close enough: a few slips of the
 /// finger away, or longer or shorter at its end. Case does not count.
 #[must_use]
-pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let apart = |name: &'k str| Some((letters_apart(text, name)?, name));
+pub fn closest_name<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let apart = |name: &'k str| Some((name_distance(text, name)?, name));
     known.into_iter().filter_map(apart).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
 /// How many slips of the finger lie between two names; `None` when they are no misspelling of each other.
 #[must_use]
-pub fn letters_apart(text: &str, name: &str) -> Option<usize> {
+pub fn name_distance(text: &str, name: &str) -> Option<usize> {
     if text.len() > LONGEST || name.len() > LONGEST {
         return None;
     }
@@ -67,12 +67,12 @@ mod tests {
     #[test]
     fn the_nearest_known_word_is_found_and_far_ones_are_not() {
         let known = ["max_body_bytes", "max_n", "max_tools"];
-        assert_eq!(nearest("max_tool", known), Some("max_tools"));
-        assert_eq!(nearest("maxn", known), Some("max_n"));
-        assert_eq!(nearest("max", known), Some("max_n"));
-        assert_eq!(nearest("MAX_TOOLS", known), Some("max_tools"));
-        assert_eq!(nearest("temperature", known), None);
-        assert_eq!(nearest(&"x".repeat(100), known), None);
+        assert_eq!(closest_name("max_tool", known), Some("max_tools"));
+        assert_eq!(closest_name("maxn", known), Some("max_n"));
+        assert_eq!(closest_name("max", known), Some("max_n"));
+        assert_eq!(closest_name("MAX_TOOLS", known), Some("max_tools"));
+        assert_eq!(closest_name("temperature", known), None);
+        assert_eq!(closest_name(&"x".repeat(100), known), None);
     }
 
     #[test]

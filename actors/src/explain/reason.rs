@@ -77,7 +77,7 @@ fn tell_score(text: &mut String, decision: &Decision, names: Names<'_>, choice: 
     }
     write!(text, "; score {}", figure(choice.score, choice.unit))?;
     if choice.unit == ScoreUnit::None {
-        let [typical_time, typical_cost, ..] = decision.yardsticks;
+        let [typical_time, typical_cost, ..] = decision.baselines;
         write!(text, " (medians {} and {})", seconds(typical_time), dollars(typical_cost))?;
     }
     let Some(next) = next else { return Ok(()) };

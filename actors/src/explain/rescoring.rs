@@ -31,7 +31,7 @@ impl Rescoring {
     /// The contest as it would have been with other weights.
     pub(crate) fn weighing(decision: &Decision, policy: &RoutingPolicy, weights: Weights) -> Rescoring {
         let objective: Objective = decision.objective.value;
-        let yardsticks = Baselines::of_record(decision.yardsticks);
+        let yardsticks = Baselines::of_record(decision.baselines);
         Rescoring {
             rules: ForecastRules::of(policy, objective, decision.streamed),
             scoring: Scoring::new(policy, objective, weights, yardsticks),

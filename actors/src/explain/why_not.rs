@@ -213,7 +213,7 @@ fn standing<'a>(endpoints: &[u32], decision: &'a Decision, catalog: &Catalog) ->
     if let Some(candidate) = first.or_else(|| best_scored(meant)) {
         return Position::Recorded(candidate.place as usize, candidate);
     }
-    let omitted = decision.omitted_places().find_map(|(place, id)| {
+    let omitted = decision.omitted_ranks().find_map(|(place, id)| {
         let (index, id) = ids.iter().find(|(_, meant)| *meant == id)?;
         Some((place, *index, *id))
     });

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use expect_test::expect_file;
 use pointsman_actors::{
-    dialect::{rewrite_answer, spent_in_vain},
+    dialect::{rewrite_answer, usage_of_failed_answer},
     domain::{FailureKind, FinishReason},
 };
 
@@ -57,7 +57,7 @@ fn an_answer_cut_anywhere_is_truncated() {
 #[test]
 fn a_body_that_is_no_answer_may_say_what_it_took() {
     let took = |body: &'static str| {
-        let usage = spent_in_vain(&Bytes::from_static(body.as_bytes()), &context());
+        let usage = usage_of_failed_answer(&Bytes::from_static(body.as_bytes()), &context());
         usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens))
     };
     assert_eq!(took(r#"{"choices":[],"usage":{"prompt_tokens":40,"completion_tokens":7}}"#), Some((40, 7)));

@@ -72,19 +72,19 @@ impl Build<'_> {
 }
 
 fn provider() -> Provider {
-    let acme = Provider::ordinary(ProviderSlug::new("acme").unwrap());
+    let acme = Provider::with_defaults(ProviderSlug::new("acme").unwrap());
     Provider { name: "Acme".into(), zero_data_retention: true, ..acme }
 }
 
 fn model(id: &str, position: u32, input: Modalities, output: Modalities) -> Model {
-    let mut model = Model::ordinary(id.parse().unwrap(), vec![position]);
+    let mut model = Model::with_defaults(id.parse().unwrap(), vec![position]);
     (model.architecture.input, model.architecture.output) = (input, output);
     model
 }
 
 fn endpoint(id: &str, position: u32, parameters: ParameterSet) -> Endpoint {
     let upstream_model = id.replace("acme/", "up-");
-    Endpoint { parameters, ..Endpoint::ordinary(EndpointId::of(id, "acme", ""), position, 0, &upstream_model) }
+    Endpoint { parameters, ..Endpoint::with_defaults(EndpointId::of(id, "acme", ""), position, 0, &upstream_model) }
 }
 
 pub(crate) fn model_named<'c>(catalog: &'c Catalog, id: &str) -> &'c Model {

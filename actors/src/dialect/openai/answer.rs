@@ -39,7 +39,7 @@ pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, A
 
 /// What an upstream reports to have taken for a body that is no answer, if it reports anything.
 #[must_use]
-pub fn spent_in_vain(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
+pub fn usage_of_failed_answer(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
     let text = utf8(body).ok()?;
     let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
     cursor.pass_byte(b'{').ok()?;

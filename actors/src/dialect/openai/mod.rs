@@ -10,6 +10,6 @@ mod stream;
 mod tool_call;
 mod usage;
 
-pub use answer::{rewrite_answer, spent_in_vain};
+pub use answer::{rewrite_answer, usage_of_failed_answer};
 pub use image_answer::{ImageAnswer, ImageOrigin, ImageSource, MadeImage, rewrite_image_answer};
 pub use stream::{ChatStream, Progress, StreamError, StreamOptions, UsageChunk};

@@ -384,11 +384,12 @@ fn catalog(world: &World) -> Catalog {
             completion: Usd::from_f64(endpoint.price_out).unwrap_or_default(),
             ..Pricing::default()
         }),
-        ..Endpoint::ordinary(EndpointId::of(MODEL, slug, ""), 0, provider, MODEL)
+        ..Endpoint::with_defaults(EndpointId::of(MODEL, slug, ""), 0, provider, MODEL)
     });
     let endpoints = endpoints.collect();
-    let provider = |slug| Provider::ordinary(ProviderSlug::new(slug).expect("a slug"));
+    let provider = |slug| Provider::with_defaults(ProviderSlug::new(slug).expect("a slug"));
     let providers = slugs.iter().map(|slug| provider(slug.as_str())).collect();
-    let models = vec![Model::ordinary(MODEL.parse().expect("a model id"), (0..world.endpoints.len() as u32).collect())];
+    let models =
+        vec![Model::with_defaults(MODEL.parse().expect("a model id"), (0..world.endpoints.len() as u32).collect())];
     Catalog::new(1, providers, models, endpoints, Vec::new(), &[], ParameterNames::published()).expect("a catalog")
 }

@@ -220,7 +220,7 @@ pub(super) enum Check {
 }
 
 /// Most strings that may end an answer.
-const MOST_STOPS: usize = 16;
+const MAX_STOPS: usize = 16;
 /// Bounds on the bias of a token.
 const BIAS: (f64, f64) = (-100.0, 100.0);
 
@@ -266,7 +266,7 @@ fn stop(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
     match JsonType::of(raw) {
         JsonType::Text => entry(raw, path),
         JsonType::Array => {
-            let entries = json::elements(raw, path, MOST_STOPS)?;
+            let entries = json::elements(raw, path, MAX_STOPS)?;
             entries.into_iter().enumerate().try_for_each(|(position, raw)| entry(raw, &path.item(position)))
         }
         other => Err(fault::wrong_type(path, "a string or an array of strings", other)),

@@ -29,7 +29,7 @@ use crate::domain::{
 };
 
 /// Most images of one request.
-const MOST_IMAGES: u32 = 10;
+const MAX_IMAGES: u32 = 10;
 
 /// A request for images that passed every check which needs no catalog.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub struct ImageRequest {
     /// Everything that was said about routing.
     pub routing: RoutingParameters,
     /// Paths of members of `provider` objects that have no effect, the first few of them.
-    pub strangers: Vec<String>,
+    pub unknown_members: Vec<String>,
     /// The client's name for its own user.
     pub user: Option<String>,
     /// The conversation this belongs to.
@@ -71,7 +71,7 @@ impl ImageRequest {
     /// The 400 for a body that is no JSON object, else for its first offending field.
     pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
         let text = syntax::text(&body, limits.max_depth)?;
-        let limits = RequestLimits { max_n: MOST_IMAGES, ..limits.clone() };
+        let limits = RequestLimits { max_n: MAX_IMAGES, ..limits.clone() };
         let mut reader = BodyReader::read(text, RequestKind::Image, &limits)?;
         let found = &reader.found;
         if found.model.is_none() && found.models.is_empty() {
@@ -103,7 +103,7 @@ impl ImageRequest {
             format: found.image.format,
             prompt_tokens: tally.tokens(limits.tokens_per_image),
             references: u32::try_from(references).unwrap_or(u32::MAX),
-            strangers: found.routing.take_strangers(),
+            unknown_members: found.routing.take_unknown_members(),
             routing: found.routing.finish(),
             user: found.user,
             session_id: found.session_id,

@@ -15,7 +15,7 @@ use super::{fault, json_type::JsonType, path::Path};
 use crate::domain::{Invalid, Usd};
 
 /// Most members of an object that is read whole: the largest are biases by token.
-pub(super) const MOST_MEMBERS: usize = 4_096;
+pub(super) const MAX_MEMBERS: usize = 4_096;
 
 /// The value, unless it is null: null means absent.
 pub(super) fn given(raw: &RawValue) -> Option<&RawValue> {
@@ -191,7 +191,7 @@ impl<'a> Object<'a> {
         let read = serde_json::Deserializer::from_str(raw.get()).deserialize_map(ObjectVisitor);
         let object = read.map_err(|_| fault::wrong_type(path, "an object", JsonType::Object))?;
         let object =
-            object.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {MOST_MEMBERS} members.")))?;
+            object.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {MAX_MEMBERS} members.")))?;
         let name = |position: usize| object.0.get(position).map(|member| &*member.name);
         match first_repeated_of(object.0.len(), name).and_then(name) {
             Some(name) => Err(fault::given_twice(&path.member(name))),
@@ -240,7 +240,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
         while let Some((key, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
-            if members.len() == MOST_MEMBERS {
+            if members.len() == MAX_MEMBERS {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 return Ok(None);
             }

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::domain::{Invalid, Source};
 
-const MOST_MEMBERS: usize = 64;
-const MOST_BYTES: usize = 16_384;
+const MAX_MEMBERS: usize = 64;
+const MAX_BYTES: usize = 16_384;
 
 /// The rule of the OpenAI dialect for tags that are stored with an answer.
 const STORED_MEMBERS: usize = 16;
@@ -31,12 +31,12 @@ pub(super) fn read(
 ) -> Result<Vec<(String, String)>, Invalid> {
     json::object(raw, path)?;
     let too_large =
-        || fault::refused(path, format!("'{path}' may hold at most {MOST_MEMBERS} members and {MOST_BYTES} bytes."));
-    if raw.get().len() > MOST_BYTES {
+        || fault::refused(path, format!("'{path}' may hold at most {MAX_MEMBERS} members and {MAX_BYTES} bytes."));
+    if raw.get().len() > MAX_BYTES {
         return Err(too_large());
     }
     let object = Object::read(raw, path)?;
-    if object.len() > MOST_MEMBERS {
+    if object.len() > MAX_MEMBERS {
         return Err(too_large());
     }
     let mut tags = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn read(
                 // An object is no tag that a client would choose, and the restrictions in it lapse.
                 let is_provider = member.name == "provider" && JsonType::of(member.value) == JsonType::Object;
                 if is_provider || field_meant_in_metadata(&member.name).is_some() {
-                    routing.note_misspelt(&path.member(&member.name));
+                    routing.note_suspected_field(&path.member(&member.name));
                 }
                 tags.push((member.name.clone().into_owned(), tag(member.value)));
             }

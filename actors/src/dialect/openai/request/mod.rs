@@ -123,7 +123,7 @@ pub struct ChatRequest {
     /// Everything that was said about routing.
     pub routing: RoutingParameters,
     /// Paths of members of `provider` objects that have no effect, the first few of them.
-    pub strangers: Vec<String>,
+    pub unknown_members: Vec<String>,
     /// The client's name for its own user.
     pub user: Option<String>,
     /// The conversation this belongs to; a header may name it too, then the body wins.
@@ -204,7 +204,7 @@ impl ChatRequest {
             images: u32::try_from(tally.images).unwrap_or(u32::MAX),
             max_tokens: found.max_completion_tokens.or(found.max_tokens).map(saturated),
             n: found.n.map_or(1, saturated),
-            strangers: found.routing.take_strangers(),
+            unknown_members: found.routing.take_unknown_members(),
             routing: found.routing.finish(),
             user: found.user,
             session_id: found.session_id,

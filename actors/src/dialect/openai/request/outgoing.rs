@@ -21,7 +21,7 @@ use crate::domain::{Catalog, DefaultParameters, Endpoint};
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 /// Most dropped names that are reported: they travel in a header, and the client chooses them.
-const MOST_LISTED: usize = 64;
+const MAX_LISTED: usize = 64;
 
 /// A body for one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
     /// Leaves a parameter out and says so.
     pub(super) fn drop(&mut self, name: &str) {
         self.splice.skip();
-        if self.dropped.len() < MOST_LISTED {
+        if self.dropped.len() < MAX_LISTED {
             self.dropped.push(listed(name));
         }
     }

@@ -187,8 +187,8 @@ impl<'a> BodyReader<'a> {
 
     /// Reads one member, whose name was just read.
     fn member<A: MapAccess<'a>>(&mut self, key: &'a RawValue, map: &mut A) -> Result<(), A::Error> {
-        if self.members.len() == json::MOST_MEMBERS {
-            let message = format!("Request body may have at most {} members.", json::MOST_MEMBERS);
+        if self.members.len() == json::MAX_MEMBERS {
+            let message = format!("Request body may have at most {} members.", json::MAX_MEMBERS);
             let invalid = Invalid::body(InvalidReason::InvalidValue, message);
             return Err(stop(&mut self.fault, invalid));
         }
@@ -237,7 +237,7 @@ impl<'a> BodyReader<'a> {
             }
             Field::Unknown => {
                 if field_meant_at_top_level(name).is_some() {
-                    self.found.routing.note_misspelt(&self.place.path(name));
+                    self.found.routing.note_suspected_field(&self.place.path(name));
                 }
                 map.next_value::<IgnoredAny>()?;
             }

@@ -18,15 +18,15 @@ use super::{
 use crate::domain::{Invalid, Modalities, Modality, Source};
 
 /// Longest name of a model, characters.
-const MOST_MODEL_CHARS: usize = 256;
+const MAX_MODEL_CHARS: usize = 256;
 /// Longest `user` and `session_id`, characters.
-const MOST_NAME_CHARS: usize = 256;
+const MAX_NAME_CHARS: usize = 256;
 /// Most models that may be named as fallbacks.
-const MOST_MODELS: usize = 32;
+const MAX_MODELS: usize = 32;
 /// Most words in a list of words.
-const MOST_WORDS: usize = 32;
+const MAX_WORDS: usize = 32;
 /// Largest `trace`.
-const MOST_TRACE_BYTES: usize = 16_384;
+const MAX_TRACE_BYTES: usize = 16_384;
 /// How hard a model may be asked to think.
 const EFFORTS: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", "none"];
 
@@ -95,8 +95,8 @@ impl<'a> ParsedFields<'a> {
             }
             Field::N => self.n = Some(json::integer_within(raw, path, 1, i64::from(max_n))?),
             Field::Store => self.store = json::flag(raw, path)?,
-            Field::User => self.user = Some(json::text_within(raw, path, MOST_NAME_CHARS)?.into_owned()),
-            Field::SessionId => self.session_id = Some(json::text_within(raw, path, MOST_NAME_CHARS)?.into_owned()),
+            Field::User => self.user = Some(json::text_within(raw, path, MAX_NAME_CHARS)?.into_owned()),
+            Field::SessionId => self.session_id = Some(json::text_within(raw, path, MAX_NAME_CHARS)?.into_owned()),
             Field::Usage => self.usage_include = switch(raw, path, "include")?.unwrap_or(false),
             Field::ToolChoice => self.tool_choice = Some((raw, place)),
             Field::ResponseFormat => self.format = format(raw, path)?,
@@ -174,15 +174,15 @@ impl<'a> ParsedFields<'a> {
 }
 
 fn model(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
-    let message = || format!("Field '{path}' must be a non-empty string of at most {MOST_MODEL_CHARS} characters.");
+    let message = || format!("Field '{path}' must be a non-empty string of at most {MAX_MODEL_CHARS} characters.");
     let name = json::unquoted(raw).ok_or_else(|| fault::mistyped(path, message()))?;
-    let fits = name.len() <= MOST_MODEL_CHARS || name.chars().count() <= MOST_MODEL_CHARS;
+    let fits = name.len() <= MAX_MODEL_CHARS || name.chars().count() <= MAX_MODEL_CHARS;
     let good = !name.is_empty() && fits && !name.chars().any(char::is_control);
     if good { Ok(name.into_owned()) } else { Err(fault::refused(path, message())) }
 }
 
 fn models(raw: &RawValue, path: &Path<'_>) -> Result<Vec<String>, Invalid> {
-    let elements = json::elements(raw, path, MOST_MODELS)?;
+    let elements = json::elements(raw, path, MAX_MODELS)?;
     elements.into_iter().enumerate().map(|(position, raw)| model(raw, &path.item(position))).collect()
 }
 
@@ -192,14 +192,14 @@ fn switch(raw: &RawValue, path: &Path<'_>, name: &str) -> Result<Option<bool>, I
 }
 
 fn strings<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
-    let elements = json::elements(raw, path, MOST_WORDS)?;
+    let elements = json::elements(raw, path, MAX_WORDS)?;
     elements.into_iter().enumerate().map(|(position, raw)| json::text(raw, &path.item(position))).collect()
 }
 
 fn trace<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid> {
     json::object(raw, path)?;
-    let fits = raw.get().len() <= MOST_TRACE_BYTES;
-    let message = || format!("'{path}' may have at most {MOST_TRACE_BYTES} bytes.");
+    let fits = raw.get().len() <= MAX_TRACE_BYTES;
+    let message = || format!("'{path}' may have at most {MAX_TRACE_BYTES} bytes.");
     if fits { Ok(raw) } else { Err(fault::refused(path, message())) }
 }
 
@@ -209,7 +209,7 @@ fn modalities(raw: &RawValue, path: &Path<'_>) -> Result<Modalities, Invalid> {
         let found = json::choice(raw, &path.item(position), &MODALITIES.map(Modality::as_str))?;
         Ok(MODALITIES.get(found).copied().unwrap_or(Modality::Text))
     };
-    json::elements(raw, path, MOST_WORDS)?.into_iter().enumerate().map(modality).collect()
+    json::elements(raw, path, MAX_WORDS)?.into_iter().enumerate().map(modality).collect()
 }
 
 fn format(raw: &RawValue, path: &Path<'_>) -> Result<OutputFormat, Invalid> {

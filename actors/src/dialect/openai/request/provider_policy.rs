@@ -44,7 +44,7 @@ pub const PROVIDER_MEMBERS: [&str; 12] = [
 const PRICES: [&str; 5] = ["prompt", "completion", "request", "image", NO_PRICE];
 const NO_PRICE: &str = "audio";
 /// Most members without effect of which is told.
-pub(super) const MOST_STRANGERS: usize = 8;
+pub(super) const MAX_UNKNOWN_MEMBERS: usize = 8;
 
 /// What the `provider` objects of one request say, while they are being gathered.
 #[derive(Default)]
@@ -63,7 +63,7 @@ pub(super) struct ProviderPolicyBuilder {
     latency: Option<Sourced<Preference>>,
     throughput: Option<Sourced<Preference>>,
     /// Paths of members that have no effect.
-    strangers: Vec<String>,
+    unknown_members: Vec<String>,
 }
 
 #[derive(Default)]
@@ -125,14 +125,14 @@ impl ProviderPolicyBuilder {
     }
 
     fn ignore_member(&mut self, path: &Path<'_>) {
-        if self.strangers.len() < MOST_STRANGERS {
-            self.strangers.push(path.to_string());
+        if self.unknown_members.len() < MAX_UNKNOWN_MEMBERS {
+            self.unknown_members.push(path.to_string());
         }
     }
 
     /// The paths of members that have no effect, in order; only the first few are kept.
-    pub(super) fn take_strangers(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.strangers)
+    pub(super) fn take_unknown_members(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unknown_members)
     }
 
     /// Adds what was gathered to the parameters. What they already hold is stronger.
@@ -272,20 +272,20 @@ fn sort(raw: &RawValue, path: &Path<'_>) -> Result<(Option<Objective>, Option<bo
 mod tests {
     use super::*;
 
-    fn strangers(name: &str) -> Vec<String> {
+    fn unknown_members(name: &str) -> Vec<String> {
         let text = format!("{{\"{name}\":{{}}}}");
         let raw: &RawValue = serde_json::from_str(&text).unwrap();
         let mut draft = ProviderPolicyBuilder::default();
         // Most members are no objects, which is refused; unknown ones are looked at no further.
         let _ = draft.read(raw, &Path::Field("provider"), Source::Provider);
-        draft.take_strangers()
+        draft.take_unknown_members()
     }
 
     #[test]
     fn what_is_listed_as_known_is_read_and_all_else_is_noted() {
         for member in PROVIDER_MEMBERS {
-            assert_eq!(strangers(member), Vec::<String>::new(), "{member}");
+            assert_eq!(unknown_members(member), Vec::<String>::new(), "{member}");
         }
-        assert_eq!(strangers("onyl"), ["provider.onyl"]);
+        assert_eq!(unknown_members("onyl"), ["provider.onyl"]);
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::domain::ExclusionReason;
 
 /// Most restrictions that are told of one body.
-const MOST: usize = 64;
+const MAX_RESTRICTIONS: usize = 64;
 
 /// One restriction of a request, as it words it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub(super) fn of(body: &[u8]) -> Vec<Restriction> {
     if let Some(object) = object {
         level(&object, None, None, &mut found);
     }
-    found.truncate(MOST);
+    found.truncate(MAX_RESTRICTIONS);
     found
 }
 
@@ -128,7 +128,7 @@ fn within(raw: &RawValue, path: &Path<'_>, body: Option<&Object<'_>>, found: &mu
 }
 
 fn plugins(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
-    for (position, raw) in json::elements(raw, path, MOST).unwrap_or_default().into_iter().enumerate() {
+    for (position, raw) in json::elements(raw, path, MAX_RESTRICTIONS).unwrap_or_default().into_iter().enumerate() {
         let at = path.item(position);
         let Ok(plugin) = Object::read(raw, &at) else { continue };
         if plugin.get("enabled").is_some_and(|raw| raw.get() == "false") {

@@ -14,15 +14,15 @@ use super::{
     json::{self, Object},
     json_type::JsonType,
     path::{self, Path},
-    provider_policy::{MOST_STRANGERS, ProviderPolicyBuilder},
+    provider_policy::{MAX_UNKNOWN_MEMBERS, ProviderPolicyBuilder},
     routing_values::{bounded, ceiling, highest, inner, lowest, objective, offer, patterns, weights},
 };
 use crate::domain::{Invalid, InvalidReason, RoutingParameters, Source, Sourced};
 
 /// Most plugins.
-const MOST_PLUGINS: usize = 32;
+const MAX_PLUGINS: usize = 32;
 /// Most candidates a preview may be asked for.
-const MOST_SHOWN: i64 = 100;
+const MAX_SHOWN: i64 = 100;
 /// The names that are routing parameters wherever they stand; in `metadata` every other name is a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RoutingField {
@@ -64,7 +64,7 @@ pub(super) struct RoutingBuilder {
     provider: Option<Box<ProviderPolicyBuilder>>,
     top_n: Option<Sourced<u32>>,
     /// Paths of unknown names that were probably meant as routing parameters.
-    misspelt: Vec<String>,
+    suspected_fields: Vec<String>,
 }
 
 impl RoutingBuilder {
@@ -108,7 +108,7 @@ impl RoutingBuilder {
                 offer(&mut parameters.preferred_min_throughput, lowest(raw, path)?, source);
             }
             RoutingField::TopN => {
-                let shown = json::integer_within(raw, path, 1, MOST_SHOWN)?;
+                let shown = json::integer_within(raw, path, 1, MAX_SHOWN)?;
                 offer(&mut self.top_n, u32::try_from(shown).unwrap_or(1), source);
             }
         }
@@ -122,7 +122,7 @@ impl RoutingBuilder {
 
     /// Takes the `plugins` that stand for allowed and blocked lists; there are no others.
     pub(super) fn plugins(&mut self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
-        for (position, raw) in json::elements(raw, path, MOST_PLUGINS)?.into_iter().enumerate() {
+        for (position, raw) in json::elements(raw, path, MAX_PLUGINS)?.into_iter().enumerate() {
             self.plugin(raw, &path.item(position))?;
         }
         Ok(())
@@ -172,18 +172,18 @@ impl RoutingBuilder {
     }
 
     /// Notes an unknown name that was probably meant as a routing parameter.
-    pub(super) fn note_misspelt(&mut self, path: &Path<'_>) {
-        if self.misspelt.len() < MOST_STRANGERS {
-            self.misspelt.push(path.to_string());
+    pub(super) fn note_suspected_field(&mut self, path: &Path<'_>) {
+        if self.suspected_fields.len() < MAX_UNKNOWN_MEMBERS {
+            self.suspected_fields.push(path.to_string());
         }
     }
 
-    /// The paths of misspelt routing parameters, and of members of `provider` objects that have no effect, as far as they
+    /// The paths of suspected_fields routing parameters, and of members of `provider` objects that have no effect, as far as they
     /// are kept.
-    pub(super) fn take_strangers(&mut self) -> Vec<String> {
-        let mut strangers = std::mem::take(&mut self.misspelt);
-        strangers.extend(self.provider.iter_mut().flat_map(|draft| draft.take_strangers()));
-        strangers
+    pub(super) fn take_unknown_members(&mut self) -> Vec<String> {
+        let mut unknown_members = std::mem::take(&mut self.suspected_fields);
+        unknown_members.extend(self.provider.iter_mut().flat_map(|draft| draft.take_unknown_members()));
+        unknown_members
     }
 
     /// Everything that was gathered.

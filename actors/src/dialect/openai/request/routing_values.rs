@@ -13,7 +13,7 @@ use super::{
 use crate::domain::{Invalid, ModelPattern, Objective, Percentile, Preference, Source, Sourced, Usd, Weights};
 
 /// Most entries that the lists of one kind may have together: every one is compared with every model.
-const MOST_ENTRIES: usize = 1_000;
+const MAX_ENTRIES: usize = 1_000;
 /// What `weights` may hold.
 const WEIGHTS: [&str; 2] = ["latency", "cost"];
 /// Nesting allowed inside a value that came as a string.
@@ -121,8 +121,8 @@ pub(super) fn patterns(raw: &RawValue, path: &Path<'_>) -> Result<Vec<ModelPatte
 
 /// Refuses more entries than a decision should have to look at.
 pub(super) fn bounded(entries: usize, path: &Path<'_>) -> Result<(), Invalid> {
-    let message = || format!("'{path}' may hold at most {MOST_ENTRIES} entries, all lists of its kind together.");
-    if entries <= MOST_ENTRIES { Ok(()) } else { Err(fault::refused(path, message())) }
+    let message = || format!("'{path}' may hold at most {MAX_ENTRIES} entries, all lists of its kind together.");
+    if entries <= MAX_ENTRIES { Ok(()) } else { Err(fault::refused(path, message())) }
 }
 
 /// A list of strings: an array, the text of a JSON array, or a comma list.
@@ -136,7 +136,7 @@ pub(super) fn list<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a,
 
 pub(super) fn array<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
     let entry = |(position, raw): (usize, &'a RawValue)| json::text(raw, &path.item(position));
-    json::elements(raw, path, MOST_ENTRIES)?.into_iter().enumerate().map(entry).collect()
+    json::elements(raw, path, MAX_ENTRIES)?.into_iter().enumerate().map(entry).collect()
 }
 
 pub(super) fn list_in_text(text: &str, path: &Path<'_>) -> Result<Vec<Cow<'static, str>>, Invalid> {
@@ -147,6 +147,6 @@ pub(super) fn list_in_text(text: &str, path: &Path<'_>) -> Result<Vec<Cow<'stati
         return Ok(entries.iter().map(|entry| owned(entry)).collect());
     }
     let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-    let entries: Vec<_> = entries.take(MOST_ENTRIES + 1).map(owned).collect();
+    let entries: Vec<_> = entries.take(MAX_ENTRIES + 1).map(owned).collect();
     bounded(entries.len(), path).map(|()| entries)
 }

@@ -3,7 +3,7 @@
 //! In `metadata` an unknown name is the client's own tag, at the top level it may be a field of some provider: neither can
 //! be refused. But a restriction that lapses because of a slip of the finger should be told.
 
-use crate::domain::letters_apart;
+use crate::domain::name_distance;
 
 /// Every routing field that may stand in `metadata`, in `extra_body` and at the top level.
 pub(super) const EVERYWHERE: [&str; 10] = [
@@ -21,7 +21,7 @@ pub(super) const EVERYWHERE: [&str; 10] = [
 /// Those that may stand at the top level and in `extra_body` besides.
 const OUTSIDE_METADATA: [&str; 6] = ["provider", "models", "plugins", "route_seed", "why_not", "what_if"];
 /// Slips of the finger up to which a name is taken for a misspelling.
-const MOST_SLIPS: usize = 2;
+const MAX_SLIPS: usize = 2;
 
 /// The field of `metadata` that the unknown `name` was probably meant to be.
 #[must_use]
@@ -42,11 +42,11 @@ fn nearest(name: &str, fields: &[&'static str]) -> Option<&'static str> {
     let letters = |text: &str| text.bytes().filter(|byte| !separates(*byte)).count();
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || separates(byte));
     let count = letters(name);
-    let most = MOST_SLIPS.min((count / 3).max(1));
+    let most = MAX_SLIPS.min((count / 3).max(1));
     let slips = |field: &'static str| {
         let comparable = is_plain && count.abs_diff(letters(field)) <= most;
         let bare = |text: &str| text.replace(['_', '-'], "");
-        let apart = comparable.then(|| letters_apart(&bare(name), &bare(field))).flatten()?;
+        let apart = comparable.then(|| name_distance(&bare(name), &bare(field))).flatten()?;
         (apart <= most).then_some((apart, field))
     };
     fields.iter().filter_map(|field| slips(field)).min_by_key(|(apart, _)| *apart).map(|(_, field)| field)

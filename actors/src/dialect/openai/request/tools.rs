@@ -21,7 +21,7 @@ use super::{
 use crate::domain::Invalid;
 
 /// Longest name of a function, characters.
-const MOST_NAME_CHARS: usize = 128;
+const MAX_NAME_CHARS: usize = 128;
 const NAME_RULE: &str = "Each function needs a unique, non-empty name of at most 128 characters.";
 
 /// The functions that were declared.
@@ -180,7 +180,7 @@ impl<'a> Function<'a> {
             return Err(invalid);
         };
         let name = json::text(raw, path)?;
-        let fits = !name.is_empty() && (name.len() <= MOST_NAME_CHARS || name.chars().count() <= MOST_NAME_CHARS);
+        let fits = !name.is_empty() && (name.len() <= MAX_NAME_CHARS || name.chars().count() <= MAX_NAME_CHARS);
         if fits { Ok(name) } else { Err(fault::refused(path, NAME_RULE)) }
     }
 }
