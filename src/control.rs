@@ -149,7 +149,7 @@ fn employ(
 ) -> Addr<ProviderHealth> {
     let mut health = ProviderHealth::of(Arc::clone(statistics), Arc::clone(published));
     if let Some(Keeping { place, interval }) = keeping {
-        health = health.keeping(place, interval);
+        health = health.with_persistence(place, interval);
     }
     ProviderHealth::start_in_arbiter(arbiter, move |_| health)
 }

@@ -141,14 +141,14 @@ impl Worker {
         self.shared.analyses.run(caller.owner, self.setup.config.limits.key_analyses, compute).await
     }
 
-    /// Sees to it that fresh news leave within [`EventBatcher::PATIENCE`].
+    /// Sees to it that fresh news leave within [`EventBatcher::MAX_AGE`].
     pub fn post(&self, timer: FlushTimer) {
         if timer == FlushTimer::Needed {
             let news = Arc::clone(&self.news);
             actix_rt::spawn(async move {
                 let mut timer = timer;
                 while timer == FlushTimer::Needed {
-                    actix_rt::time::sleep(EventBatcher::PATIENCE).await;
+                    actix_rt::time::sleep(EventBatcher::MAX_AGE).await;
                     timer = news.flush_when_due();
                 }
             });

@@ -190,7 +190,7 @@ impl Core {
             self.empty_tray(event.at);
             self.publish(event.at);
         } else {
-            self.leaves = self.leaves.or(Some(event.at.plus(Tray::PATIENCE)));
+            self.leaves = self.leaves.or(Some(event.at.plus(Tray::MAX_AGE)));
         }
     }
 
