@@ -1,4 +1,4 @@
-/// What kind of call made a generation.
+/// Kind of API call that made a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiType {
     /// A chat completion.

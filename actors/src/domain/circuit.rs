@@ -1,18 +1,18 @@
-/// A state of a circuit.
+/// State of a circuit breaker, or cooldown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Circuit {
-    /// Requests pass.
+    /// All requests are admitted.
     Closed,
-    /// Nothing passes.
+    /// No requests are admitted.
     Open,
-    /// One request may probe it.
+    /// One request is admitted as a probe.
     HalfOpen,
-    /// It cools after a 429.
+    /// No requests are admitted for some time after a 429.
     Cooldown,
 }
 
 impl Circuit {
-    /// All of them, in the order messages name them.
+    /// All states, in the order in which messages list them.
     pub const ALL: [Circuit; 4] = [Circuit::Closed, Circuit::Open, Circuit::HalfOpen, Circuit::Cooldown];
 
     /// The name on the wire.

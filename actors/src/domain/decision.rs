@@ -12,7 +12,7 @@ use super::{
     tick::Tick,
 };
 
-/// What the routing decided for one request, and everything it decided it with.
+/// The routing decision for one request, with all inputs of the decision.
 ///
 /// Made by [`crate::decide`], carried to the ledger by value, rendered as a sentence only on request.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,13 +29,13 @@ pub struct Decision {
     pub code: DecisionCode,
     /// In the order in which they will be tried; the first is the choice.
     pub candidates: Vec<Candidate>,
-    /// Those that ranked behind the choice and may not be tried, because fallbacks are off; they stand among the
-    /// excluded too.
+    /// Candidates that ranked behind the choice and may not be tried because fallbacks are off. They are also in
+    /// `excluded`.
     pub rivals: Vec<Candidate>,
-    /// Who is called once the candidates are used up and attempts are left, in this order, although saturated, paced or
-    /// behind a shut gate; they stand among the excluded too.
+    /// Fallback reserve, in order: endpoints that are saturated, paced or behind an open breaker, tried only when all
+    /// candidates failed and attempts are left. They are also in `excluded`.
     pub standby: Vec<Candidate>,
-    /// Who else is in the plan, but without figures: they stand at the places that `candidates` leaves open.
+    /// Further candidates, recorded without figures. They have the ranks that `candidates` leaves out.
     pub omitted: OmittedCandidates,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<ExcludedEndpoint>,
@@ -51,7 +51,7 @@ pub struct Decision {
     pub catalog_version: u64,
     /// Which policy was used.
     pub policy_version: u64,
-    /// The moment of the decision.
+    /// Time of the decision.
     pub tick: Tick,
     /// The seed of its noise; 0 means without noise.
     pub seed: u64,
@@ -59,19 +59,19 @@ pub struct Decision {
     pub explored: bool,
     /// How many attempts the request may take.
     pub max_attempts: u32,
-    /// The yardsticks of the scores: T̃, C̃, what a failed attempt costs, and the second least time (seconds,
-    /// dollars, dollars, seconds). 0 for those that the scores of the objective are made without.
+    /// Baselines of the scores: T̃, C̃, the cost of a failed attempt, and the second least time (seconds, dollars,
+    /// dollars, seconds). 0 where the objective does not use the baseline.
     pub baselines: [f64; 4],
-    /// How much stricter than its bounds `preferred_max_latency` was read: a bound of 1 s counted as 1 s by this.
+    /// Margin of `preferred_max_latency`: its bounds were divided by this.
     pub latency_margin: f64,
 }
 
-/// Why the choice is the choice.
+/// Why the first candidate was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DecisionCode {
     /// A fixed model at its best endpoint.
     FixedModel,
-    /// Nothing else was left.
+    /// The only candidate left.
     OnlyCandidate,
     /// Least expected cost.
     CheapestAvailable,
@@ -81,15 +81,15 @@ pub enum DecisionCode {
     MostReliable,
     /// Best of time and cost together.
     BalancedBestMatch,
-    /// From the free pool.
+    /// Chosen from the free models.
     FreePool,
     /// A later entry of `models[]` served.
     ModelFallback,
     /// Another provider of the same model served.
     ProviderFallback,
-    /// The conversation stayed where its prompt cache is.
+    /// The conversation stays at the endpoint with its prompt cache.
     SessionSticky,
-    /// Noise made the choice.
+    /// Exploration noise changed the choice.
     Exploration,
 }
 
@@ -113,14 +113,14 @@ impl DecisionCode {
     }
 }
 
-/// How an endpoint stood at the moment of the decision.
+/// Health of an endpoint at the time of the decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EndpointHealth {
     /// Closed, open or half-open.
     pub circuit: Circuit,
     /// Share of successes, `None` before the first answer.
     pub success_rate: Option<f64>,
-    /// Answers and failures it rests on, decayed and rounded.
+    /// Number of answers and failures behind the rate, decayed and rounded.
     pub samples: u64,
     /// Requests in flight.
     pub in_flight: u32,
@@ -133,11 +133,11 @@ pub struct Candidate {
     pub index: u32,
     /// Its stable id.
     pub endpoint: EndpointId,
-    /// Its place in the plan, from 0.
+    /// Rank in the plan, from 0.
     pub place: u32,
     /// Which of the targets it belongs to.
     pub target: u32,
-    /// Whom it ranks with before anything else: its target, or 0 for all where models compete.
+    /// Ranking group, compared first: the target, or 0 for all where models compete.
     pub group: u32,
     /// Position of its provider in the same catalog version.
     pub provider: u32,
@@ -147,38 +147,38 @@ pub struct Candidate {
     pub unit: ScoreUnit,
     /// Addends of the score.
     pub terms: ScoreTerms,
-    /// How often this candidate would be chosen over all seeds, 0 to 1; `None` unless somebody asked
+    /// Share of seeds for which this candidate would be chosen, 0 to 1. `None` unless it was requested
     /// ([`crate::explain::fill_selection_probabilities`]).
     pub selection_probability: Option<f64>,
-    /// What is expected of it.
+    /// Prediction for this request.
     pub predicted: Prediction,
-    /// How it stood.
+    /// Health at the time of the decision.
     pub health: EndpointHealth,
-    /// What its cost would be for other lengths of the answer.
+    /// How its cost depends on the length of the answer.
     pub output: OutputCostSpread,
-    /// What the prompt cache of the conversation's last endpoint is worth, if this is it.
+    /// Saving by the prompt cache, if the conversation was served here last.
     pub saving: Option<CacheSaving>,
-    /// Every number its score was made from, for replay.
+    /// All inputs of the score, for replay.
     pub inputs: ScoreInputs,
-    /// Whether calling it is a half-open breaker's one probe.
+    /// Whether the request is the probe of a half-open breaker.
     pub probe: bool,
-    /// Whether its gate is shut and it is only called because nothing else is left.
+    /// Whether its breaker is open or it is paced, and it is called only because nothing else is left.
     pub panic: bool,
 }
 
 impl Decision {
-    /// Everybody who may be called, in order: the candidates, then those on standby.
+    /// All endpoints that may be called, in order: candidates, then the fallback reserve.
     pub fn plan(&self) -> impl Iterator<Item = &Candidate> + Clone {
         self.candidates.iter().chain(&self.standby)
     }
 
-    /// Who is in the plan without figures, each with its place, from 0.
+    /// The omitted candidates with their ranks, from 0.
     pub fn omitted_ranks(&self) -> impl Iterator<Item = (usize, EndpointId)> + '_ {
         let is_open = |place: &usize| self.candidates.iter().all(|candidate| candidate.place as usize != *place);
         (0..).filter(is_open).zip(self.omitted.in_order())
     }
 
-    /// Who is called at this place of the plan, counted from 0.
+    /// The endpoint at this rank of the plan, from 0.
     #[must_use]
     pub fn at(&self, place: usize) -> Option<&Candidate> {
         let beyond = || self.standby.get(place.checked_sub(self.candidates.len())?);
@@ -186,28 +186,27 @@ impl Decision {
     }
 }
 
-/// How the length of the answer moves a candidate's cost. Nothing of it ranks.
+/// How a candidate's cost depends on the length of the answer. Not used for ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct OutputCostSpread {
-    /// Dollars of one more output token, of every answer asked for.
+    /// Dollars per output token, for all requested answers together.
     pub usd_per_token: f64,
-    /// Most output tokens that each answer can have.
+    /// Most output tokens of each answer.
     pub most: u32,
 }
 
 impl Candidate {
-    /// Whether calling it means passing a breaker that is open. An endpoint that is only paced is sound: its own clock
-    /// protects it.
+    /// Whether the call passes an open breaker. An endpoint that is only paced is healthy.
     #[must_use]
     pub fn is_past_open_circuit(&self) -> bool {
         self.panic && self.health.circuit != Circuit::Closed
     }
 
-    /// The 10th and the 90th percentile of its cost, dollars: lengths of answers are taken to be log-normal around
-    /// their expected mean, and never beyond what the request and the endpoint allow.
+    /// The 10th and 90th percentile of the cost, dollars. Answer lengths are assumed log-normal around their expected mean
+    /// and are clamped to the limits of request and endpoint.
     #[must_use]
     pub fn cost_range(&self) -> [f64; 2] {
-        /// Standard deviations at which a tenth lies beyond.
+        /// The 90th percentile of the normal distribution, in standard deviations.
         const TENTH: f64 = 1.2816;
         let OutputCostSpread { usd_per_token, most } = self.output;
         let (expected, sigma) = (self.inputs.output_tokens, self.inputs.output_variance.sqrt());
@@ -220,8 +219,8 @@ impl Candidate {
     }
 }
 
-/// What is saved where the conversation was served last, whose cache may still hold its prompt. Already taken off
-/// cost and first token.
+/// Saving at the endpoint that served the conversation last and may still have its prompt in the cache. Already
+/// subtracted from cost and first token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CacheSaving {
     /// Prompt tokens expected to be read from the cache.
@@ -232,7 +231,7 @@ pub struct CacheSaving {
     pub seconds: f64,
 }
 
-/// The numbers a score was made from: enough to recompute it bit for bit.
+/// The inputs of a score, sufficient to recompute it bit for bit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ScoreInputs {
     /// Intercept of the first-token fit, ln seconds.
@@ -247,56 +246,55 @@ pub struct ScoreInputs {
     pub prompt_slope: f64,
     /// Estimated prompt tokens.
     pub prompt_tokens: u32,
-    /// Those of them that the endpoint may hold in its cache.
+    /// Prompt tokens that the endpoint may have in its cache.
     pub cached_tokens: u32,
     /// Decayed weight of the fit.
     pub weight: f64,
     /// Mean ln seconds per output token.
     pub per_token: f64,
-    /// Variance of that from answer to answer.
+    /// Variance of ln seconds per output token from answer to answer.
     pub pace_variance: f64,
-    /// Observations it rests on.
+    /// Number of observations behind the pace.
     pub pace_weight: f64,
-    /// Decayed failures at reading.
+    /// Decayed failures at the time of the decision.
     pub failures: f64,
-    /// Decayed successes at reading.
+    /// Decayed successes at the time of the decision.
     pub successes: f64,
-    /// The failure probability that is usual among its siblings.
+    /// Prior failure probability, from endpoints of the same model and provider.
     pub usual_failure: f64,
     /// Seconds since the last observation; infinite when there was none.
     pub age: f64,
     /// Requests in flight.
     pub in_flight: u32,
-    /// Surprise among unanswered requests, ln.
+    /// Surprise of the unanswered requests, ln.
     pub late: f64,
     /// Expected output tokens.
     pub output_tokens: f64,
-    /// Variance of ln of them.
+    /// Variance of ln output tokens.
     pub output_variance: f64,
-    /// Ranking cost, dollars; what the cache saves is taken off.
+    /// Cost used for ranking, dollars, after the saving by the cache.
     pub cost: f64,
-    /// Lower bound on p_bad: from the breaker, or because nothing comes from it any more.
+    /// Lower bound of the failure probability, from the breaker or because the endpoint has gone silent.
     pub floor: f64,
-    /// Seconds until a sign of life is expected: the first token of a stream, the whole of a plain answer.
-    /// What an unanswered request is compared with.
+    /// Expected seconds to the first token of a stream, or to the complete plain answer. Unanswered requests are compared
+    /// with it.
     pub expected: f64,
-    /// Standard deviation of ln of that.
+    /// Standard deviation of ln of the expected seconds.
     pub spread: f64,
-    /// Rank given by the caller's wishes before any score counts: place in `provider.order`, then whether a
-    /// preferred latency or throughput is missed. Lower goes first.
+    /// Preference tier, compared before the score: position in `provider.order`, then whether a preferred latency or
+    /// throughput is missed. Lower goes first.
     pub tier: u32,
-    /// When its shut gate opens or opened, or when a paced endpoint takes the next request; zero when neither
-    /// stood in the way.
+    /// When its breaker admits or admitted a probe, or when a paced endpoint admits the next request. Zero without either.
     pub until: Tick,
 }
 
-/// Why there is no decision: no candidate is left. Everything the answer needs is in it.
+/// No candidate is left. Holds everything that the error response needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteError {
-    /// What was asked.
+    /// The query.
     pub query: Box<Query>,
-    /// Every endpoint of the pool with its reason.
+    /// Every endpoint of the pool with the reason of its exclusion.
     pub excluded: Vec<ExcludedEndpoint>,
-    /// When the earliest shut gate opens, if waiting helps: time alone excluded at least one endpoint.
+    /// When the earliest exclusion ends by itself; `None` when waiting does not help.
     pub opens: Option<Tick>,
 }

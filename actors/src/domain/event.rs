@@ -2,84 +2,84 @@ use std::time::Duration;
 
 use super::{failure::Failure, id::EndpointId, prediction::Prediction, tick::Tick};
 
-/// One thing that happened to one endpoint. Timestamps are taken at the socket.
+/// One event at one endpoint. Timestamps are taken at the socket.
 ///
-/// Pushed into the worker's batch, applied to the statistics by `ProviderHealth`.
+/// Added to the batch of the worker; `ProviderHealth` applies it to the statistics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EndpointEvent {
-    /// Which endpoint.
+    /// The endpoint.
     pub endpoint: EndpointId,
-    /// When it happened.
+    /// When the event happened.
     pub at: Tick,
-    /// When the attempt was dispatched (counted at decision time).
+    /// When the attempt was dispatched (time of the decision).
     pub dispatched: Tick,
-    /// Requests in flight at the endpoint when this one was dispatched, itself included.
+    /// Requests in flight at the endpoint when the attempt was dispatched, including itself.
     pub in_flight: u32,
-    /// What was expected of the attempt when it was chosen; [`Prediction::NONE`] when nothing was.
+    /// Prediction for the attempt at the time of the decision; [`Prediction::NONE`] without one.
     pub predicted: Prediction,
-    /// Seconds after which a sign of life was expected: the first token of a stream, the whole of a plain answer.
+    /// Expected seconds to the first token of a stream, or to the complete plain answer.
     pub expected: f64,
-    /// Whether a gate moved by it.
+    /// Whether a breaker changed state.
     pub gate: GateEvent,
-    /// What happened.
+    /// Kind of event.
     pub kind: EventKind,
 }
 
 impl EndpointEvent {
-    /// Whether routers are to know it at once: a gate moved.
+    /// Whether routers need a new snapshot at once: a breaker changed state.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         self.gate != GateEvent::Unmoved
     }
 }
 
-/// What the end of an attempt did to the gates it passed. Breakers say so; nobody infers it from the events.
+/// Effect of an attempt's end on the breakers of its endpoint and provider. Reported by the breakers, never inferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GateEvent {
-    /// Nothing.
+    /// No state changed.
     #[default]
     Unmoved,
-    /// One of them moved, the endpoint's or its provider's.
+    /// The breaker of the endpoint or of its provider changed state.
     Moved,
-    /// It was a success that closed the endpoint's breaker.
+    /// A success closed the breaker of the endpoint.
     Recovered,
 }
 
-/// What happened to an endpoint.
+/// Kind of event at an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum EventKind {
     /// An attempt began.
     Dispatched,
-    /// The first content of a stream arrived. Not sent for plain answers, which show only their total.
+    /// The first content of a stream arrived. Not sent for plain answers, which have only a total time.
     FirstToken {
-        /// Estimated prompt tokens of the request, less those expected in a cache.
+        /// Estimated prompt tokens of the request without those expected in the prompt cache.
         prompt_tokens: u32,
     },
-    /// The answer was whole.
+    /// The answer was complete.
     Completed {
-        /// Whether it was a stream; a plain answer shows only its total.
+        /// Whether the answer was streamed; a plain answer has only a total time.
         streamed: bool,
-        /// First content since dispatch; for plain answers the response head.
+        /// Time from dispatch to the first content; for plain answers to the response head.
         first_token: Duration,
-        /// Last byte since dispatch.
+        /// Time from dispatch to the last byte.
         total: Duration,
-        /// Input tokens, less those read from a cache.
+        /// Input tokens without those read from the prompt cache.
         prompt_tokens: u32,
-        /// Output tokens, as the provider counted them.
+        /// Output tokens as counted by the provider.
         completion_tokens: u32,
         /// The request's own limit on output tokens.
         max_tokens: Option<u32>,
-        /// What it cost, in dollars; a bill that was rounded to a float, to be held against the prediction.
+        /// Cost in dollars, rounded to a float, for comparison with the prediction.
         cost: f64,
     },
     /// The attempt failed.
     Failed {
-        /// How.
+        /// The failure.
         failure: Failure,
         /// Whether the first content had arrived before.
         had_content: bool,
     },
-    /// The client left, or the attempt lost a race: says nothing about the endpoint's health.
+    /// The client disconnected, or another attempt was faster. Says nothing about the health of the endpoint.
     Cancelled {
         /// Whether the first content had arrived before.
         had_content: bool,

@@ -5,17 +5,17 @@ use super::{failure::FailureCause, id::EndpointId, modality::Modality, money::Us
 /// An endpoint of the pool that may not serve the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExcludedEndpoint {
-    /// Its position among the endpoints of the catalog version of the decision.
+    /// Position of the endpoint in the catalog version of the decision.
     pub index: u32,
-    /// Its stable id.
+    /// Stable id of the endpoint.
     pub endpoint: EndpointId,
-    /// Why.
+    /// Reason of the exclusion.
     pub reason: ExclusionReason,
-    /// The figure or pattern that decided; its `Display` is for a human.
+    /// The figure or pattern that excluded the endpoint. Its `Display` is the text for people.
     pub detail: ExclusionDetail,
 }
 
-/// Why an endpoint may not serve. The vocabulary of preview, explain and errors.
+/// Why an endpoint may not serve a request. Used by previews, explanations and errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ExclusionReason {
     /// No allowed list names the model.
@@ -30,9 +30,9 @@ pub enum ExclusionReason {
     NotFree,
     /// A required parameter is not supported.
     UnsupportedParameter,
-    /// An input kind is not taken.
+    /// An input modality is not supported.
     InputModality,
-    /// An output kind is not given.
+    /// An output modality is not supported.
     OutputModality,
     /// Prompt and output do not fit.
     ContextLength,
@@ -42,27 +42,27 @@ pub enum ExclusionReason {
     MaxCostPer1kTokens,
     /// The provider's data policy.
     DataPolicy,
-    /// Another quantization.
+    /// The quantization is not one of those allowed.
     Quantization,
     /// The key may not use it.
     KeyPolicy,
-    /// Retired.
+    /// The model is past its expiration date.
     ModelExpired,
     /// Switched off in the configuration.
     Disabled,
     /// Its provider is off.
     ProviderOff,
-    /// Our account or model name at the provider is wrong.
+    /// The configured account or model name at the provider is wrong.
     ConfigFault,
     /// Its breaker is open.
     CircuitOpen,
-    /// Its one probe is out.
+    /// Its breaker is half-open and the probe is in flight.
     ProbeInFlight,
-    /// Cooling after a 429.
+    /// Cooldown after a 429.
     RateLimited,
     /// Admission is paced after 429s.
     Paced,
-    /// More in flight than it serves well.
+    /// More requests in flight than it serves without slowing down.
     Saturated,
     /// The model belongs to another endpoint of the API.
     WrongEndpoint,
@@ -103,7 +103,7 @@ impl ExclusionReason {
         }
     }
 
-    /// Whether time alone may lift it.
+    /// Whether the exclusion may end by itself after some time.
     #[must_use]
     pub const fn is_passing(self) -> bool {
         use ExclusionReason::{CircuitOpen, ConfigFault, Paced, ProbeInFlight, RateLimited, Saturated};
@@ -113,83 +113,83 @@ impl ExclusionReason {
 
 /// The figure or pattern that excluded an endpoint.
 ///
-/// Kept as data, because a decision may exclude hundreds of endpoints and hardly anybody reads why;
-/// its [`Display`](fmt::Display) is the text for a human.
+/// Stored as data, because a decision may exclude hundreds of endpoints and the text is rarely needed.
+/// [`Display`](fmt::Display) renders the text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExclusionDetail {
-    /// The reason says everything, or this sentence does.
+    /// A fixed text; empty when the reason is sufficient.
     Text(&'static str),
-    /// The sentence of the configuration, such as why a provider is off.
+    /// A text from the configuration, such as why a provider is off.
     Sentence(Box<str>),
     /// This entry of a list of models matched.
     Matches(ModelPattern),
-    /// This entry of a list of providers named it.
+    /// This entry of a list of providers matched.
     Named(Box<str>),
-    /// It does not support this parameter.
+    /// The endpoint does not support this parameter.
     Lacks(Arc<str>),
-    /// It does not take this kind of input.
+    /// The endpoint does not accept this input modality.
     DoesNotTake(Modality),
-    /// It does not give this kind of output.
+    /// The endpoint does not produce this output modality.
     DoesNotGive(Modality),
-    /// So many tokens are needed, so many are there.
+    /// The request needs more tokens than the endpoint allows.
     Tokens {
         /// Estimated need.
         needed: u64,
         /// The endpoint's limit.
         limit: u32,
     },
-    /// A price above a ceiling.
+    /// A price is above its ceiling.
     Above {
         /// Which price.
         what: &'static str,
-        /// What it is.
+        /// The price.
         price: Usd,
-        /// What it may be.
+        /// The ceiling.
         limit: Usd,
     },
-    /// The number format of its weights.
+    /// The quantization of the endpoint.
     Quantization(Option<Box<str>>),
-    /// It was retired that day.
+    /// The model expired on this day.
     Retired(chrono::NaiveDate),
-    /// Its breaker is open.
+    /// The breaker is open.
     Open {
-        /// How much longer.
+        /// Time until the breaker admits a probe.
         wait: Duration,
-        /// Failures in a row.
+        /// Consecutive failures.
         failures: u32,
-        /// The last of them.
+        /// The last failure.
         last: Option<FailureCause>,
     },
-    /// It cools after a 429, or as long as it asked for.
+    /// Cooldown after a 429 or for the time of `Retry-After`.
     Cooling {
-        /// How much longer.
+        /// Remaining cooldown.
         wait: Duration,
-        /// What it answered.
+        /// The last failure.
         last: Option<FailureCause>,
     },
-    /// Our account or our name for the model is wrong there.
+    /// The configured account or model name at the provider is wrong.
     ConfigFault {
-        /// When it is tried again.
+        /// Time until the next attempt.
         wait: Duration,
-        /// What it answered.
+        /// The last failure.
         last: Option<FailureCause>,
     },
-    /// More in flight than it serves well.
+    /// More requests in flight than the endpoint serves without slowing down.
     Saturated {
         /// Requests in flight.
         in_flight: u32,
-        /// Its learned knee.
+        /// Learned number of requests above which latency rises.
         knee: f64,
     },
-    /// Admission is paced.
+    /// Requests to the endpoint are spaced out after 429s.
     Paced {
-        /// Until the next request is due.
+        /// Time until the next request is admitted.
         wait: Duration,
     },
 }
 
 impl ExclusionDetail {
-    /// How long what stands in the way will last, from the decision on.
+    /// Remaining time of the exclusion, from the decision on, if it ends by itself.
     #[must_use]
     pub const fn wait(&self) -> Option<Duration> {
         match self {

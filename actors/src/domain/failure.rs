@@ -1,13 +1,13 @@
 use std::{fmt, time::Duration};
 
-/// Whose fault a failed attempt is. Only the provider's own faults lower its health.
+/// Who caused a failed attempt. Only failures caused by the provider count against its health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Blame {
-    /// The upstream's.
+    /// The upstream.
     Provider,
-    /// The caller's: the request itself was refused.
+    /// The client: the request itself was refused.
     Client,
-    /// Ours: the account, key, model name or time we configured, or what this machine lacks.
+    /// The gateway: its account, key, model name or time budget, or a resource this machine lacks.
     Configuration,
 }
 
@@ -18,48 +18,49 @@ pub enum Next {
     AnotherEndpoint,
     /// The next candidate whose context window is larger.
     LargerContext,
-    /// Nothing: the answer goes to the client.
+    /// No further attempt: the error goes to the client.
     Stop,
 }
 
 /// How an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// Refused, unresolvable or unreachable: no connection came about.
+    /// No connection: refused, unresolvable or unreachable.
     Connect,
     /// The TLS handshake failed.
     Tls,
-    /// The connection broke before the answer was whole.
+    /// The connection broke before the answer was complete.
     Reset,
-    /// The upstream kept us waiting until a clock ran out: connect, first byte, content, idle or total.
+    /// A time-out of the attempt expired: connect, first byte, first content, idle or total.
     Timeout,
-    /// We ourselves lack what a connection takes: descriptors, ports or memory.
+    /// The gateway lacks a resource for a connection: file descriptors, ports or memory.
     Shortage,
-    /// The request's own time was over while the upstream still delivered: its limit is ours, so nobody is blamed.
+    /// The time budget of the request ended while the upstream still delivered. The limit is the gateway's own, so the
+    /// provider is not to blame.
     Deadline,
-    /// 429: a promise with a date, not a fault.
+    /// 429: the endpoint is limited for a known time, which is not a fault.
     RateLimited,
     /// 503 or 529.
     Overloaded,
     /// Any other 5xx, and 408, 409, 425.
     Server,
-    /// 401 or 402: our key or our account.
+    /// 401 or 402: the gateway's key or account at the provider.
     Auth,
-    /// 403 about our account.
+    /// 403 about the gateway's account at the provider.
     Forbidden,
-    /// 403 because of what the request says: tells nothing about our account or the endpoint.
+    /// 403 because of the content of the request. Says nothing about the account or the endpoint.
     ContentPolicy,
-    /// 404: our name for the model.
+    /// 404: the configured upstream name of the model.
     NotFound,
-    /// A 200 that is no answer: broken JSON, an error body, no choices, a false encoding, an irregular frame.
+    /// A 200 without a valid answer: broken JSON, an error body, no choices, a wrong encoding, an invalid frame.
     Malformed,
-    /// The answer ended before its announced or proven end.
+    /// The answer ended before its announced end.
     Truncated,
-    /// A redirect, a 204 or any other status that is no answer.
+    /// A redirect, a 204 or any other unexpected status.
     UnexpectedStatus,
-    /// 400 for its length: another endpoint may have room.
+    /// 400 because of the prompt length: an endpoint with a larger context window may serve it.
     ContextLength,
-    /// 400 and any other 4xx that is the caller's mistake.
+    /// 400 and any other 4xx caused by the client.
     BadRequest,
     /// 413.
     TooLarge,
@@ -68,7 +69,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Whose fault it is.
+    /// Who caused the failure.
     #[must_use]
     pub const fn blame(self) -> Blame {
         use FailureKind::{
@@ -93,7 +94,7 @@ impl FailureKind {
         }
     }
 
-    /// The word in attempts, errors and metrics.
+    /// The name in attempt records, errors and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -121,18 +122,18 @@ impl FailureKind {
     }
 }
 
-/// A failed attempt, as far as the statistics care.
+/// A failed attempt, as the statistics see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
     /// How it failed.
     pub kind: FailureKind,
-    /// The status the upstream gave, if it gave one.
+    /// HTTP status of the upstream, if there was one.
     pub status: Option<u16>,
-    /// How long the upstream asked to be left alone, already clamped to 60 s.
+    /// `Retry-After` of the upstream, clamped to 60 s.
     pub retry_after: Option<Duration>,
 }
 
-/// How an attempt failed, as briefly as it can be told.
+/// Short form of a failure for exclusion texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailureCause {
     /// How it failed.
@@ -143,7 +144,7 @@ pub struct FailureCause {
 
 impl fmt::Display for FailureCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A good status says nothing about an answer that was broken off.
+        // A 2xx status does not explain an answer that broke off.
         match self.status.filter(|status| *status >= 400) {
             Some(status) => write!(f, "{status}"),
             None => f.write_str(self.kind.as_str()),

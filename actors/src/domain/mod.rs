@@ -1,7 +1,8 @@
-//! The words everybody uses: plain values, no behaviour that needs a clock, a socket or chance.
+//! Types that all other modules share: ids, money, catalog, query, decision, generation record. Plain values without
+//! clock, randomness or I/O.
 //!
-//! Every other room speaks in these types. Nothing here knows JSON, HTTP or actix; wire shapes live
-//! in [`crate::dialect`] and beside the handlers of the server.
+//! Nothing here knows JSON, HTTP or actix. Wire formats are in [`crate::dialect`] and beside the handlers of the
+//! server.
 
 mod api_type;
 mod attempt_record;

@@ -7,7 +7,7 @@ pub enum ScoreUnit {
     Usd,
     /// Probability of failure.
     Probability,
-    /// A ratio to the pool's medians.
+    /// Ratio to the medians of the pool.
     None,
 }
 
@@ -27,9 +27,9 @@ impl ScoreUnit {
 /// One addend of a score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoreTerm {
-    /// What it stands for, such as `expected_cost`.
+    /// Name of the addend, such as `expected_cost`.
     pub name: &'static str,
-    /// Its share, in the score's unit.
+    /// Value in the unit of the score.
     pub value: f64,
 }
 
@@ -59,7 +59,7 @@ impl ScoreTerms {
     /// The score.
     #[must_use]
     pub fn sum(&self) -> f64 {
-        // All of them, and not in a loop: what is not a term is 0.
+        // Unused values are 0, so no loop over the names is needed.
         self.values.iter().sum()
     }
 }
