@@ -260,7 +260,7 @@ pub struct ScoreInputs {
     pub failures: f64,
     /// Decayed successes at the time of the decision.
     pub successes: f64,
-    /// Prior failure probability, from endpoints of the same model and provider.
+    /// Prior failure probability, from its sibling endpoints.
     pub usual_failure: f64,
     /// Seconds since the last observation; infinite when there was none.
     pub age: f64,

@@ -32,7 +32,7 @@ impl<'a> Iterator for Members<'a> {
     type Item = (Raw<'a>, Raw<'a>);
 
     fn next(&mut self) -> Option<(Raw<'a>, Raw<'a>)> {
-        // A fault cannot come: whatever made the value has checked it.
+        // No error is possible, because the value has been checked.
         let cursor = self.cursor.as_mut()?;
         let key = cursor.key(&mut self.first).ok()??;
         Some((key, cursor.value().ok()?))

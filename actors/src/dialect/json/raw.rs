@@ -1,17 +1,17 @@
-//! A value that was passed over: what can be told without reading it again.
+//! A checked JSON value as the slice it was written in.
 
 use std::borrow::Cow;
 
-/// One checked value, as the bytes it was written in.
+/// One checked JSON value, as written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw<'a> {
     bytes: &'a [u8],
-    /// Bytes that a string's escapes take beyond those they stand for; 0 without escapes.
+    /// How many bytes a string's escapes are longer than the text they stand for; 0 without escapes.
     overhead: usize,
 }
 
 impl<'a> Raw<'a> {
-    /// A value that was checked; `overhead` is what the escapes of a string take.
+    /// A checked value; `overhead` is the extra length of escapes in a string.
     #[inline]
     pub(super) fn new(bytes: &'a [u8], overhead: usize) -> Raw<'a> {
         Raw { bytes, overhead }
@@ -57,7 +57,7 @@ impl<'a> Raw<'a> {
         (self.is_string() && self.bytes.len() > 2).then_some(self)
     }
 
-    /// What stands between quotes or brackets, as it was written.
+    /// The bytes between the quotes or brackets, as written.
     #[inline]
     pub(crate) fn inner(self) -> &'a [u8] {
         self.bytes.get(1..self.bytes.len().saturating_sub(1)).unwrap_or_default()

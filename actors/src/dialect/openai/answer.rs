@@ -1,7 +1,7 @@
-//! A whole chat answer: the upstream's body checked and respelled for our client, in one pass.
+//! Plain chat answers: the upstream's body is checked and rewritten for the client in one pass.
 //!
-//! Ours are id, creation time, model, provider, fingerprint, finish reason and usage; what the model said and
-//! what we do not know is copied as it came. Streams are in [`super::stream`], images in [`super::image_answer`].
+//! The gateway writes id, creation time, model, provider, fingerprint, finish reason and usage. Content and unknown
+//! members are copied. Streams are in [`super::stream`], images in [`super::image_answer`].
 
 use std::borrow::Cow;
 
@@ -22,22 +22,22 @@ use crate::{
     domain::{FinishReason, Usage},
 };
 
-/// What our members take beyond those of the upstream, so that the body is built in one allocation.
+/// Additional space for the gateway's members, so that the body is built in one allocation.
 const EXTRA_BYTES: usize = 1_024;
-/// Choices of one answer, plain or streamed; far more than anybody may ask for.
+/// Most choices of one answer, plain or streamed; more than any request may ask for.
 pub(super) const MAX_CHOICES: usize = 128;
 
 /// Checks a plain answer and rewrites it for the client.
 ///
 /// # Errors
-/// When the body is no answer: not a JSON object, cut, an error, without choices or without a message.
+/// When the body is not a valid answer: not a JSON object, truncated, an error, without choices or without a message.
 pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, AnswerFault> {
     let mut rewriter = AnswerRewriter::new(context, body.len());
     rewriter.body(utf8(body)?)?;
     Ok(rewriter.into_answer())
 }
 
-/// What an upstream reports to have taken for a body that is no answer, if it reports anything.
+/// The usage that an upstream reports in a body that is not a valid answer, if any.
 #[must_use]
 pub fn usage_of_failed_answer(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
     let text = utf8(body).ok()?;
@@ -72,7 +72,7 @@ pub(super) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
     })
 }
 
-/// Appends the members that name a generation, from the brace on: the beginning of every body and chunk.
+/// Appends the opening brace and the members that identify a generation: the beginning of every body and chunk.
 pub(super) fn push_head(out: &mut BytesMut, object: &str, context: &AnswerContext) {
     out.put_slice(b"{\"id\":\"");
     out.put_slice(context.generation.as_str().as_bytes());
@@ -97,7 +97,7 @@ pub(super) fn push_finish(out: &mut BytesMut, finish: FinishReason, native: Opti
     }
 }
 
-/// An id for a call that came without: unique within its generation.
+/// A generated id for a tool call without one, unique within its generation.
 pub(super) fn made_up_call_id(context: &AnswerContext, choice: u64, call: usize) -> String {
     let suffix = context.generation.as_str().rsplit('-').next().unwrap_or_default();
     format!("call_{suffix}_{choice}_{call}")
@@ -186,7 +186,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(())
     }
 
-    /// Rewrites one choice. Its index is its place: some upstreams give all of them the same.
+    /// Rewrites one choice. Its index is its position in the list, because some upstreams send the same index for all.
     fn choice(&mut self, cursor: &mut Cursor<'a>) -> Result<(), AnswerFault> {
         if self.choices > 0 {
             self.out.put_u8(b',');
@@ -308,7 +308,7 @@ impl<'a> AnswerRewriter<'a> {
         Ok(())
     }
 
-    /// Copies a call that keeps to the convention and completes one that does not.
+    /// Copies a valid tool call and completes an incomplete one.
     fn tool_call(&mut self, call: Raw<'a>, place: usize) -> Result<(), AnswerFault> {
         let Some(part) = CallPart::read(call) else { return Err(AnswerFault::malformed("a call that is no object")) };
         self.produced.text_bytes += part.text_bytes();
@@ -348,7 +348,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 }
 
-/// What the members of a choice said that are written behind all others.
+/// Members of a choice that are written after all others.
 #[derive(Default)]
 struct ChoiceMembers<'a> {
     /// Whether the message calls for tools; `None` before there was a message.
@@ -367,7 +367,7 @@ impl ChoiceMembers<'_> {
     }
 }
 
-/// What the members of a message said so far.
+/// Summary of the members of a message read so far.
 #[derive(Default)]
 struct MessageSummary<'a> {
     measured: OutputLengths,

@@ -1,9 +1,9 @@
-//! The members of a message or delta that mean something to the gateway.
+//! The members of a message or delta that the gateway interprets.
 
 use super::usage::ProducedOutput;
 use crate::dialect::{answer::AnswerFault, json::Raw};
 
-/// What a member of a message or delta is.
+/// Kind of a member of a message or delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageMember {
     /// `role`, always `assistant` in an answer.
@@ -12,11 +12,11 @@ pub(super) enum MessageMember {
     Content,
     /// `refusal`.
     Refusal,
-    /// Thoughts, under any of the names in use.
+    /// Reasoning, under any of the names in use.
     Reasoning,
     /// `tool_calls`.
     ToolCalls,
-    /// `function_call`, from before there were tools.
+    /// `function_call`, the deprecated form of `tool_calls`.
     FunctionCall,
     /// `images`.
     Images,
@@ -52,10 +52,9 @@ impl MessageMember {
         matches!(self, MessageMember::ToolCalls | MessageMember::FunctionCall | MessageMember::Annotations)
     }
 
-    /// Fails for a value of a type that no client expects there: it is broken, not merely odd.
+    /// Fails for a value of a type that clients do not expect.
     ///
-    /// Content may also be a list of typed parts, as some providers send it. An empty value of any type says nothing
-    /// and is left to whoever copies the member.
+    /// Content may also be a list of typed parts, as some providers send it. An empty value of any type is accepted.
     pub(super) fn check(self, value: Raw<'_>) -> Result<(), AnswerFault> {
         let fits = match self {
             MessageMember::Content => {
@@ -79,7 +78,7 @@ impl MessageMember {
     }
 }
 
-/// Texts of one message or delta. Providers that name the same thoughts twice have them counted once.
+/// Lengths of the texts in one message or delta. Reasoning that a provider sends under two names counts once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OutputLengths {
     text: usize,

@@ -1,4 +1,4 @@
-//! The OpenAI chat and image convention, both ways.
+//! The OpenAI chat and image API: requests, answers and streams.
 
 mod answer;
 mod error;

@@ -1,4 +1,4 @@
-//! What an answer used: read from the provider, repaired, estimated where it is silent, priced and written.
+//! Usage of an answer: read from the provider, repaired, estimated where it is missing, priced and written.
 
 use bytes::{BufMut as _, BytesMut};
 
@@ -10,12 +10,12 @@ use crate::{
     domain::{CostBreakdown, Usage},
 };
 
-/// Details that are passed on as the provider counts them. They carry no price of their own.
+/// Details that are forwarded as reported. They have no prices of their own.
 const PROMPT_DETAILS: [&[u8]; 3] = [b"audio_tokens", b"image_tokens", b"text_tokens"];
 const COMPLETION_DETAILS: [&[u8]; 5] =
     [b"audio_tokens", b"image_tokens", b"text_tokens", b"accepted_prediction_tokens", b"rejected_prediction_tokens"];
 
-/// What the provider reported. Whatever is missing, negative, broken or absurd is `None`.
+/// Usage as reported by the provider. Missing, negative, invalid or implausible figures are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ReportedUsage {
     prompt: Option<u64>,
@@ -29,7 +29,7 @@ pub(super) struct ReportedUsage {
     completion_details: [Option<u64>; COMPLETION_DETAILS.len()],
 }
 
-/// What was seen of an answer while it passed, to estimate from.
+/// Amount of output seen while an answer passed, for estimates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ProducedOutput {
     /// UTF-8 bytes of text, refusals, names and arguments of calls.
@@ -56,7 +56,7 @@ impl ReportedUsage {
         Ok(reported)
     }
 
-    /// Whether it counts anything at all.
+    /// Whether any token count is above 0.
     pub(super) fn is_credible(&self) -> bool {
         [self.prompt, self.completion].iter().flatten().any(|count| *count > 0)
     }
@@ -95,8 +95,7 @@ impl ReportedUsage {
         })
     }
 
-    /// Output tokens, reasoning included. Some providers count reasoning beside the output, which only
-    /// their total betrays.
+    /// Output tokens including reasoning. Some providers count reasoning separately, which is visible only in their total.
     fn completion_with_reasoning(&self) -> Option<u64> {
         let completion = self.completion?;
         let reasoning = self.reasoning.unwrap_or(0);
@@ -105,13 +104,13 @@ impl ReportedUsage {
     }
 }
 
-/// The usage to bill: what was reported, repaired, and estimates where nothing credible was.
+/// The usage to bill: reported figures, repaired, and estimates where no plausible figure was reported.
 pub(super) fn settle(reported: Option<&ReportedUsage>, produced: ProducedOutput, context: &AnswerContext) -> Usage {
     let estimated_completion = tokens(produced.text_bytes + produced.reasoning_bytes);
     let estimated_reasoning = tokens(produced.reasoning_bytes);
     let reported = reported.copied().unwrap_or_default();
     let credible = |count: &u64| *count > 0;
-    // No prompt is empty, and an answer that says something took a token at least.
+    // A prompt is never empty, and a non-empty answer has at least one token.
     let prompt = reported.prompt.filter(credible);
     let completion = reported.completion_with_reasoning().filter(|count| *count > 0 || estimated_completion == 0);
     let (prompt, completion) = complete(prompt, completion, reported.total);
@@ -131,7 +130,7 @@ pub(super) fn settle(reported: Option<&ReportedUsage>, produced: ProducedOutput,
     }
 }
 
-/// The usage to bill for an image call: each image made, and tokens as far as they were counted.
+/// The usage to bill for an image call: generated images, and tokens if reported.
 pub(super) fn settle_images(reported: Option<&ReportedUsage>, made: u64) -> Usage {
     let reported = reported.copied().unwrap_or_default();
     let prompt_tokens = reported.prompt.unwrap_or(0);
@@ -149,7 +148,7 @@ pub(super) fn settle_images(reported: Option<&ReportedUsage>, made: u64) -> Usag
     }
 }
 
-/// What the tokens of an image call stand for: client libraries require the split of the input.
+/// Image and text tokens of an image call. Client libraries require the split of the input.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ImageDetails {
     /// Images and text among the input tokens. What the provider does not assign is text: prompts are.
@@ -230,7 +229,7 @@ pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown
     out.put_slice(b"}}");
 }
 
-/// What follows from the total when exactly one of the two is missing.
+/// Computes a missing prompt or completion count from the total.
 fn complete(prompt: Option<u64>, completion: Option<u64>, total: Option<u64>) -> (Option<u64>, Option<u64>) {
     let rest = |known: u64| total.and_then(|total| total.checked_sub(known)).filter(|rest| *rest > 0);
     match (prompt, completion) {
