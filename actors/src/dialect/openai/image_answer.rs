@@ -1,7 +1,7 @@
-//! The answer of an image call: from an image API, or out of a chat answer of a model that draws through chat.
+//! Answers to image requests: from an image API, or from a chat answer of a model that makes images through chat.
 //!
-//! Every element has exactly one source that can be what it claims to be. Turning bytes into an address or an
-//! address into bytes takes a store or a socket, so the caller does that between reading and writing.
+//! Every image has exactly one valid source, bytes or an address. Converting one into the other needs a store or a
+//! socket, so the caller does that between reading and writing.
 
 use std::borrow::Cow;
 

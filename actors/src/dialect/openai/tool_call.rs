@@ -1,4 +1,4 @@
-//! One element of `tool_calls`, in a delta or in a message: read leniently, written as the convention says.
+//! One element of `tool_calls`, in a delta or in a message: read leniently, written in the regular form.
 //!
 //! Arguments are never parsed: the bytes of their JSON string are copied. Which call of a stream an element
 //! belongs to is decided in [`super::stream`].

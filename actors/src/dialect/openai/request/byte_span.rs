@@ -1,13 +1,13 @@
-//! Places in the body, kept as byte positions so that the body can be passed on without being rewritten.
+//! Byte ranges of the body, so that it can be forwarded as slices.
 
 use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-/// A stretch of the body.
+/// A byte range of the body.
 pub(super) type ByteSpan = Range<usize>;
 
-/// The body as text, of which every borrowed piece knows its position.
+/// The text of the body. Finds the byte range of a borrowed value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BodyText<'a>(pub(super) &'a str);
 
@@ -20,7 +20,7 @@ impl BodyText<'_> {
     }
 }
 
-/// A place that may have to be written differently.
+/// A value that may have to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     /// The value to replace.
@@ -29,7 +29,7 @@ pub(super) struct Edit {
     pub(super) want: Replacement,
 }
 
-/// What is to stand in the place of a value.
+/// Replacement of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replacement {
     /// The role `system`, where the upstream does not know `developer`.

@@ -1,4 +1,4 @@
-//! How a conversation begins, hashed while it goes by: what names it from one turn to the next.
+//! Hashes of the beginning of a conversation, which identify it from turn to turn.
 //!
 //! What is hashed is what reads the same in every turn: the tools as they are written, the system and developer
 //! messages in front, and the first message after them. Text is hashed with its escapes resolved, media by
@@ -9,7 +9,7 @@ use highway::{HighwayHash as _, HighwayHasher};
 use super::prompt_size::PromptSize;
 use crate::domain::ConversationOpening;
 
-/// Prompts of fewer bytes are never cached by anybody, so their hash is not finished.
+/// Shortest prompt that providers cache, in bytes. Shorter prompts have no hash.
 const LEAST_BYTES: usize = 1024;
 /// How much of a medium is hashed besides its length.
 const MEDIUM_HEAD: usize = 256;

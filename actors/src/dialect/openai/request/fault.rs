@@ -1,7 +1,7 @@
-//! How a caller's mistakes are worded.
+//! Error messages for mistakes in requests.
 //!
-//! Every sentence here reaches the client: it names fields, types and limits, and shows at most a short,
-//! cleaned piece of a value that the caller chose from a list. It never shows a prompt.
+//! Every message is sent to the client. It names fields, types and limits, and shows at most a short, cleaned part of
+//! a value that should be one of a list. It never shows prompt text.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! Every field of a request body that has a meaning here: what it may hold and what becomes of it.
+//! All known fields of a request body: their allowed values and how they are forwarded.
 //!
-//! One name, one line. A field that only has to have the right shape is a [`Check`]; one whose value is
+//! One line per name. A field that is only checked is a [`Check`]; one whose value is
 //! used has a variant of its own, read in [`super::found`].
 
 use serde_json::value::RawValue;
@@ -55,26 +55,26 @@ pub(super) enum Field {
     Unknown,
 }
 
-/// What becomes of a member on the way upstream.
+/// How a member is forwarded to the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It stays here.
+    /// Not sent: used by the gateway only.
     Consumed,
-    /// It is null, which is as good as absent.
+    /// Null, which counts as absent.
     Absent,
     /// Its value is replaced by the upstream's name for the model.
     Model,
-    /// It always goes, whatever the endpoint lists.
+    /// Always sent.
     Always,
-    /// It goes if the endpoint supports it, or if nobody gates it.
+    /// Sent if the endpoint supports it, or if it is not gated.
     Parameter,
     /// The limit on output tokens under its older name.
     MaxTokens,
     /// The limit on output tokens under its newer name.
     MaxCompletionTokens,
-    /// It goes if the endpoint supports either of the names that cover it.
+    /// Sent if the endpoint supports one of the two parameters that control it.
     ResponseFormat,
-    /// It goes if the endpoint supports it or takes what nobody knows.
+    /// Sent if the endpoint supports it or accepts unknown fields.
     Unknown,
 }
 
@@ -168,7 +168,7 @@ impl Field {
         }
     }
 
-    /// What becomes of it upstream.
+    /// How the field is forwarded.
     pub(super) fn fate(self) -> Fate {
         match self {
             Field::Model => Fate::Model,
@@ -196,7 +196,7 @@ impl Field {
     }
 }
 
-/// The shape of a field whose value is not used here.
+/// Check of a field whose value is not used here.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Check {
     /// A number from the first to the second.

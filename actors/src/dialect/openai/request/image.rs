@@ -1,7 +1,7 @@
-//! Requests for images: the same reading and the same way out, for another set of fields.
+//! Image requests: parsed and forwarded like chat requests, with other fields.
 //!
-//! An endpoint that makes images through chat is sent a chat with the prompt as its one message; the
-//! answer side turns what comes back into an image answer.
+//! An endpoint that makes images through chat gets a chat request with the prompt as its only message. Its answer is
+//! converted to an image answer in `openai::image_answer`.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ use crate::domain::{
 /// Most images of one request.
 const MAX_IMAGES: u32 = 10;
 
-/// A request for images that passed every check which needs no catalog.
+/// An image request that passed all checks that need no catalog.
 #[derive(Debug, Clone)]
 pub struct ImageRequest {
     /// The model or alias asked for, as text.
@@ -142,7 +142,7 @@ impl ImageRequest {
         }
     }
 
-    /// The mistake of asking exactly this model: it makes no images, or none of this size.
+    /// The mistake of requesting this model: it makes no images, or not of this size.
     #[must_use]
     pub fn unmet(&self, model: &Model) -> Option<Invalid> {
         if !model.architecture.output.contains(Modality::Image) {
@@ -170,14 +170,14 @@ impl ImageRequest {
             }
             outgoing.member(member);
         }
-        // Upstreams differ in what they send unasked; those that cannot be asked are converted on the way back.
+        // Upstreams have different default formats. Answers of those without the parameter are converted.
         if outgoing.gates.admits("response_format") {
             outgoing.splice.add("response_format", |out| string(out, self.format.as_str()));
         }
         outgoing.finish()
     }
 
-    /// A chat has no fields but these; everything else that was given is reported as dropped.
+    /// A chat request with the fields that chat supports. All other given fields are reported as dropped.
     fn chat(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>) -> OutgoingBody {
         let configurable = outgoing.gates.admits("image_config");
         for member in &self.envelope.members {

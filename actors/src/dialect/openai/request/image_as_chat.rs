@@ -1,4 +1,4 @@
-//! An image request told as a chat, for endpoints that make images that way.
+//! An image request written as a chat request, for endpoints that make images through chat.
 
 use serde_json::value::RawValue;
 
@@ -10,7 +10,7 @@ use super::{
     path::Path,
 };
 
-/// What a chat is made of when an image is asked for through one: places in the body.
+/// Positions of the fields that the chat request is made of.
 #[derive(Debug, Clone)]
 pub(super) struct ImageAsChat {
     prompt: ByteSpan,

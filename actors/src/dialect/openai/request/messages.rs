@@ -1,4 +1,4 @@
-//! The conversation: who may say what, checked and measured in one pass without keeping any of it.
+//! Reads `messages`: roles and contents are checked and measured in one pass without keeping the text.
 //!
 //! What stays of a prompt is a [`Conversation`]: counts, where each modality first stood, and the few places
 //! that an upstream may want written differently. Arguments of tool calls are text here, never parsed.

@@ -1,13 +1,13 @@
-//! Requests in the OpenAI dialect: read once, checked whole, passed on with the least change.
+//! Requests in the OpenAI dialect: parsed once, validated completely, forwarded with the fewest changes.
 //!
-//! [`ChatRequest::parse`] goes over the body once. It refuses what is wrong with the path of the field,
-//! keeps what the gateway has a use for, and remembers *where* things stand instead of what they say.
-//! [`ChatRequest::upstream_body`] then writes the body for one endpoint as slices of the original. Nothing
-//! here looks a model up: names are carried as text, and who serves them is the server's to find out.
+//! [`ChatRequest::parse`] reads the body in one pass. It rejects mistakes with the path of the field, keeps the values
+//! that the gateway uses, and stores positions instead of copies of everything else.
+//! [`ChatRequest::upstream_body`] writes the body for one endpoint as slices of the original. Models are not looked up
+//! here: their names stay text, and the server resolves them.
 //!
-//! In reading order: `syntax` (bytes), `parsed_body` (names and places), `fields` (what each may hold),
-//! `messages`, `parts`, `tools`, `conversation_opening`, `routing` (contents), `requirements` (what a model must have), `outgoing` (the
-//! way out), `image` (the same for images).
+//! In reading order: `syntax` (bytes), `parsed_body` (members and positions), `fields` (allowed values), `messages`,
+//! `parts`, `tools`, `conversation_opening`, `routing` (contents), `requirements` (what a model must support),
+//! `outgoing` (the upstream body), `image` (the same for images).
 
 mod byte_span;
 mod conversation;
@@ -61,10 +61,10 @@ use self::{
 };
 use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
 
-/// How much a request may hold. Everything else that is bounded is bounded by the wire contract.
+/// Configurable bounds of a request. All other bounds are fixed by the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Most answers to one prompt.
+    /// Most answers to one prompt (`n`).
     pub max_n: u32,
     /// Most functions that may be declared.
     pub max_tools: usize,
@@ -72,7 +72,7 @@ pub struct RequestLimits {
     pub max_messages: usize,
     /// Deepest nesting of the body.
     pub max_depth: usize,
-    /// Tokens that an image in the prompt is estimated at.
+    /// Estimated tokens of an image in the prompt.
     pub tokens_per_image: u32,
 }
 
@@ -82,16 +82,16 @@ impl Default for RequestLimits {
     }
 }
 
-/// What a chat body is for.
+/// Purpose of a chat body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatPurpose {
     /// To be answered.
     Chat,
-    /// To be shown its candidates: model and messages may be missing.
+    /// To preview the routing: model and messages may be missing.
     Preview,
 }
 
-/// What a body of any kind is for.
+/// Kind of request of any body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestKind {
     Chat,
@@ -99,16 +99,16 @@ enum RequestKind {
     Image,
 }
 
-/// A chat request that passed every check which needs no catalog.
+/// A chat request that passed all checks that need no catalog.
 #[derive(Debug, Clone)]
 pub struct ChatRequest {
-    /// The model or alias asked for, as text.
+    /// The requested model or alias, as text.
     pub model: Option<String>,
     /// Further models to fall back to, as text, in order.
     pub models: Vec<String>,
     /// Whether the answer is to be streamed.
     pub stream: bool,
-    /// `stream_options.include_usage`, where it was said and matters.
+    /// `stream_options.include_usage`, if it was given and the request is a stream.
     pub include_usage: Option<bool>,
     /// `usage.include`.
     pub usage_include: bool,
@@ -118,17 +118,17 @@ pub struct ChatRequest {
     pub images: u32,
     /// The limit on output tokens.
     pub max_tokens: Option<u32>,
-    /// How many answers were asked for.
+    /// Number of requested answers.
     pub n: u32,
-    /// Everything that was said about routing.
+    /// All routing parameters.
     pub routing: RoutingParameters,
-    /// Paths of members of `provider` objects that have no effect, the first few of them.
+    /// Paths of unknown members that have no effect, such as misspelt members of `provider`; only the first few.
     pub unknown_members: Vec<String>,
     /// The client's name for its own user.
     pub user: Option<String>,
-    /// The conversation this belongs to; a header may name it too, then the body wins.
+    /// The session of the request. A header may name it too; the body has precedence.
     pub session_id: Option<String>,
-    /// How the conversation begins, where its prompt is long enough for a provider's cache to matter.
+    /// Hashes of the beginning of the conversation, if its prompt is long enough for prompt caches.
     pub opening: Option<ConversationOpening>,
     /// The client's own tags from `metadata`: strings as they read, anything else as compact JSON.
     pub tags: Vec<(String, String)>,
@@ -136,9 +136,9 @@ pub struct ChatRequest {
     pub trace: Option<String>,
     /// Whether reasoning is to be left out of the answer.
     pub exclude_reasoning: bool,
-    /// Whom a preview is to say why it is not the choice; previews only.
+    /// Name for which a preview explains why it was not chosen; previews only.
     pub why_not: Option<String>,
-    /// What a preview is to imagine otherwise; previews only.
+    /// Hypothetical changes; previews only.
     pub what_if: Option<Box<WhatIf>>,
     envelope: ParsedBody,
     demands: RequestedFeatures,
@@ -171,7 +171,7 @@ impl ChatRequest {
         Ok(ChatRequest { why_not, what_if, ..request })
     }
 
-    /// Whether it declares `functions` in the old way, so that a `function_call` is what its client waits for.
+    /// Whether the request uses the deprecated `functions`, so that its client expects `function_call`.
     #[must_use]
     pub fn legacy_functions(&self) -> bool {
         self.envelope.gives("functions")
@@ -219,7 +219,7 @@ impl ChatRequest {
         }
     }
 
-    /// What restricts it, and where that stands in its body. Reads the body again.
+    /// The restrictions of the request with their paths. Parses the body again.
     #[must_use]
     pub fn restrictions(&self) -> Vec<Restriction> {
         restrictions::of(&self.envelope.body)
@@ -239,7 +239,7 @@ fn require(found: &ParsedFields<'_>) -> Result<(), Invalid> {
     if found.has_messages { Ok(()) } else { Err(fault::required(&conversation::MESSAGES)) }
 }
 
-/// The rules between fields, which may come in any order.
+/// Checks rules between fields, which may be in any order.
 fn check_between(found: &ParsedFields<'_>) -> Result<ToolChoice, Invalid> {
     if let (Some(effort), Some((other, place))) = (&found.effort, &found.reasoning_effort)
         && effort != other
@@ -261,7 +261,7 @@ fn what_if(found: &ParsedFields<'_>) -> Result<Option<Box<WhatIf>>, Invalid> {
     found.what_if.map(|(raw, place)| preview::what_if(raw, &place.path("what_if")).map(Box::new)).transpose()
 }
 
-/// The tags an upstream of this dialect is to store with its answer, if it stores it at all.
+/// The tags that an upstream of this dialect stores with its answer, if storing was requested.
 fn stored_metadata(found: &ParsedFields<'_>) -> Option<String> {
     found.metadata.filter(|_| found.store).and_then(metadata::stored)
 }

@@ -1,9 +1,8 @@
-//! The body an upstream of the same dialect is sent.
+//! The request body for an upstream of the same dialect.
 //!
-//! The client's bytes with the least change: the model under the upstream's name, what belongs to the
-//! gateway left out, what the endpoint does not list left out and reported, and the few fields added that
-//! the gateway itself depends on. Messages pass byte for byte, but for a role or an address that the
-//! endpoint would not understand.
+//! The client's bytes with the fewest changes: the upstream's name of the model, no gateway fields, no parameters that
+//! the endpoint does not list (they are reported as dropped), and the few fields that the gateway adds. Messages are
+//! copied byte for byte, except for a role or an image address that the endpoint does not understand.
 
 use std::{io::Write, sync::Arc};
 
@@ -32,7 +31,7 @@ pub struct OutgoingBody {
     pub dropped: Vec<Arc<str>>,
 }
 
-/// What one endpoint may be sent.
+/// Parameters that one endpoint accepts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ParameterGates<'c> {
     pub(super) catalog: &'c Catalog,
@@ -56,7 +55,7 @@ impl ParameterGates<'_> {
     }
 }
 
-/// A body for one endpoint in the making.
+/// Builds the body for one endpoint.
 pub(super) struct UpstreamBodyBuilder<'e, 'c> {
     pub(super) gates: ParameterGates<'c>,
     pub(super) splice: Splice<'e>,

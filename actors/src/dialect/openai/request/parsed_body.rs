@@ -1,8 +1,8 @@
-//! The outermost object of a body: its members, each with its name, its place and what becomes of it.
+//! The top-level object of a body: its members with name, position and fate.
 //!
-//! Written by hand over the parser's map instead of derived, because every name counts: twice is an error,
-//! an unknown one is kept, and the place of each decides what the upstream is sent. Values are borrowed
-//! spans; `messages` and `tools` are read as they go by.
+//! Written by hand instead of derived, because every member matters: a repeated name is an error, an unknown member is
+//! kept, and the position of each member is needed for the upstream body. Values are borrowed slices; `messages` and
+//! `tools` are read in the same pass.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -34,7 +34,7 @@ const USUAL_MEMBERS: usize = 12;
 /// One member of the body.
 #[derive(Debug, Clone)]
 pub(super) struct BodyMember {
-    /// What becomes of it upstream.
+    /// How the member is forwarded.
     pub(super) fate: Fate,
     /// Its name as written, quotes included.
     pub(super) key: ByteSpan,
@@ -42,7 +42,7 @@ pub(super) struct BodyMember {
     pub(super) end: usize,
 }
 
-/// A body and the places in it: all that is needed to pass it on.
+/// A body with the positions of its members: all that is needed to forward it.
 #[derive(Debug, Clone)]
 pub(super) struct ParsedBody {
     /// The body as it came.
@@ -51,9 +51,9 @@ pub(super) struct ParsedBody {
     pub(super) members: Vec<BodyMember>,
     /// How many of the members are the body's own.
     pub(super) own: usize,
-    /// Places inside members that may have to be written differently, by position.
+    /// Replacements inside members, ordered by position.
     pub(super) edits: Vec<Edit>,
-    /// The member `"metadata":{…}` an upstream is to be sent.
+    /// The member `"metadata":{…}` for the upstream.
     pub(super) metadata: Option<String>,
 }
 

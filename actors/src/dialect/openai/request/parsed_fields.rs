@@ -1,4 +1,4 @@
-//! What the fields of a body said, one by one, as far as the gateway has a use for it.
+//! Values of the fields of a body that the gateway uses.
 
 use std::borrow::Cow;
 
@@ -27,13 +27,13 @@ const MAX_MODELS: usize = 32;
 const MAX_WORDS: usize = 32;
 /// Largest `trace`.
 const MAX_TRACE_BYTES: usize = 16_384;
-/// How hard a model may be asked to think.
+/// Allowed reasoning efforts.
 const EFFORTS: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", "none"];
 
-/// What the answer is to look like.
+/// Requested format of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum OutputFormat {
-    /// Plain text, or nothing was said.
+    /// Plain text, also when no format was given.
     #[default]
     Text,
     /// Some JSON object.
@@ -42,7 +42,7 @@ pub(super) enum OutputFormat {
     JsonSchema,
 }
 
-/// Everything that was read.
+/// All values that were read.
 #[derive(Default)]
 pub(super) struct ParsedFields<'a> {
     pub(super) model: Option<String>,
@@ -142,7 +142,7 @@ impl<'a> ParsedFields<'a> {
         Ok(())
     }
 
-    /// The fields that never go upstream.
+    /// Reads the fields that are never sent upstream.
     fn gateway(
         &mut self,
         field: Field,

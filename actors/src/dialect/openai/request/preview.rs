@@ -1,7 +1,6 @@
-//! What only a preview is asked: `why_not` and `what_if`. A chat may carry them and is none the wiser.
+//! Fields of previews: `why_not` and `what_if`. Chat requests ignore them.
 //!
-//! Unlike most of a body these are read strictly: a misspelt member would leave somebody believing in an
-//! answer to a question that was never asked.
+//! Unlike most fields they are read strictly, because a misspelt member would give an answer to another question.
 
 use serde_json::value::RawValue;
 
@@ -36,12 +35,12 @@ const ENDPOINT_MEMBERS: [&str; 9] = [
 ];
 const PRICE_MEMBERS: [&str; 5] = ["prompt", "completion", "request", "image", "factor"];
 
-/// The name somebody asks about.
+/// Reads `why_not`: the name of a model or provider.
 pub(super) fn why_not(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
     name(raw, path)
 }
 
-/// The world that is to be imagined.
+/// Reads `what_if`: the hypothetical changes.
 pub(super) fn what_if(raw: &RawValue, path: &Path<'_>) -> Result<WhatIf, Invalid> {
     let object = json::known(raw, path, &MEMBERS)?;
     let imagined = WhatIf {

@@ -1,14 +1,14 @@
-//! How many tokens a prompt will have, before anybody tokenised it.
+//! Estimate of the prompt tokens without a tokenizer.
 //!
-//! Bytes are a fair measure over languages and code alike: four to a token, a little for the frame of each
-//! message, a configured sum for each image. Too high rather than too low.
+//! Four bytes per token, a constant for each message and a configured number for each image. Bytes work similarly well
+//! for all languages and for code. The estimate is rather too high than too low.
 
 /// UTF-8 bytes that make one token.
 const BYTES_PER_TOKEN: usize = 4;
 /// Tokens of the frame around each message.
 const TOKENS_PER_MESSAGE: usize = 4;
 
-/// What was counted while the prompt went by.
+/// Counts of a prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PromptSize {
     /// Bytes of text, names and tool schemas, escapes resolved.

@@ -46,7 +46,7 @@ const NO_PRICE: &str = "audio";
 /// Most members without effect of which is told.
 pub(super) const MAX_UNKNOWN_MEMBERS: usize = 8;
 
-/// What the `provider` objects of one request say, while they are being gathered.
+/// Collects the `provider` objects of one request.
 #[derive(Default)]
 pub(super) struct ProviderPolicyBuilder {
     order: Option<Sourced<Vec<String>>>,
@@ -135,7 +135,7 @@ impl ProviderPolicyBuilder {
         std::mem::take(&mut self.unknown_members)
     }
 
-    /// Adds what was gathered to the parameters. What they already hold is stronger.
+    /// Adds the collected values to the parameters. Existing values have precedence.
     pub(super) fn finish(self, parameters: &mut RoutingParameters) {
         let standing = ProviderPolicy::default();
         parameters.provider = ProviderPolicy {
@@ -159,8 +159,8 @@ impl ProviderPolicyBuilder {
     }
 }
 
-/// Refuses lists that say no to what they say yes to, in one breath. Lists of several places only tighten each other,
-/// and may leave nothing.
+/// Rejects lists of one object that contradict each other. Lists of different objects only restrict each other and may
+/// leave no provider.
 fn refuse_contradictions(object: &Object<'_>, path: &Path<'_>) -> Result<(), Invalid> {
     let list = |member: &str| object.get(member).map_or(Ok(Vec::new()), |raw| list(raw, &path.member(member)));
     let ignored = list("ignore")?;

@@ -1,4 +1,4 @@
-//! What a request cannot do without, and the 400 for asking it of a model that lacks it.
+//! What a request needs of a model, and the 400 for a model that does not support it.
 
 use super::{
     ChatRequest, conversation::MESSAGES, fields::Fate, parsed_body::BodyMember, parsed_fields::OutputFormat, path::Path,
@@ -7,7 +7,7 @@ use crate::domain::{
     Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
 };
 
-/// What was asked for that not every model has.
+/// Requested features that not every model supports.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestedFeatures {
     /// Kinds of input, each with the message and part that first held it.
@@ -23,7 +23,7 @@ pub(super) struct RequestedFeatures {
 }
 
 impl ChatRequest {
-    /// What the request cannot do without. Text is the output of a chat that names none.
+    /// What an endpoint must support. The output of a chat without `modalities` is text.
     #[must_use]
     pub fn needs(&self, names: &ParameterNames) -> Needs {
         let demands = &self.demands;

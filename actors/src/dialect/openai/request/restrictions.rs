@@ -1,7 +1,7 @@
-//! Where the restrictions of a body stand and what their lists name.
+//! The restrictions of a body with their paths and list entries.
 //!
-//! A second reading, for previews and refusals alone: a request that is served never pays for it. It judges nothing;
-//! what does not read as a restriction was refused before, or is left out here.
+//! Parses the body a second time, only for previews and error responses, never for a served request. It validates
+//! nothing: invalid values were rejected before or are left out.
 
 use serde_json::value::RawValue;
 

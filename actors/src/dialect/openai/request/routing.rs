@@ -1,8 +1,8 @@
-//! What a caller says about routing, gathered from every place where it may stand.
+//! Collects the routing parameters of a request from all their locations.
 //!
-//! The same names are understood inside `metadata`, inside `extra_body` and at the top level, because
-//! clients differ in which of these they can send. One value that stands in several places is taken from
-//! the strongest; lists are all kept, because lists only ever tighten. What the values mean for a
+//! The same names are read inside `metadata`, inside `extra_body` and at the top level, because clients differ in
+//! which of these they can send. A single value is taken from the location with the highest precedence; lists of all
+//! locations are kept, because each list only restricts further. What the values mean for a
 //! candidate is decided in [`crate::decide`].
 
 use std::borrow::Cow;
@@ -57,7 +57,7 @@ impl RoutingField {
     }
 }
 
-/// The routing parameters of one request while they are being gathered.
+/// Collects the routing parameters of one request.
 #[derive(Default)]
 pub(super) struct RoutingBuilder {
     parameters: RoutingParameters,

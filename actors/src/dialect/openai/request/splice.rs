@@ -1,7 +1,6 @@
-//! Writing a body as pieces of another: what stays is copied, in as few slices as possible.
+//! Writes a body from slices of the original body, as few as possible.
 //!
-//! Members that stand side by side and are both kept are one slice, with the comma and the space
-//! between them as the client wrote them.
+//! Adjacent members that are kept are copied as one slice, with the comma and the space between them.
 
 use bytes::Bytes;
 
@@ -13,11 +12,11 @@ use super::{
 /// Room for what is written between the slices.
 const ROOM: usize = 192;
 
-/// A body in the making.
+/// A body under construction.
 pub(super) struct Splice<'e> {
     envelope: &'e ParsedBody,
     out: Vec<u8>,
-    /// The stretch of the original that is to be copied next: it grows while members are kept.
+    /// The range of the original that is copied next. It grows while adjacent members are kept.
     pending: Option<ByteSpan>,
     /// Whether the role `developer` may go as it is.
     knows_developer_role: bool,

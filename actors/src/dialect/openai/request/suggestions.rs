@@ -1,4 +1,4 @@
-//! Names that are no routing fields and were probably meant as such.
+//! Suggestions for misspelt names of routing fields.
 //!
 //! In `metadata` an unknown name is the client's own tag, at the top level it may be a field of some provider: neither can
 //! be refused. But a restriction that lapses because of a slip of the finger should be told.
@@ -20,7 +20,7 @@ pub(super) const EVERYWHERE: [&str; 10] = [
 ];
 /// Those that may stand at the top level and in `extra_body` besides.
 const OUTSIDE_METADATA: [&str; 6] = ["provider", "models", "plugins", "route_seed", "why_not", "what_if"];
-/// Slips of the finger up to which a name is taken for a misspelling.
+/// Most typing errors of a name that is treated as a misspelling.
 const MAX_SLIPS: usize = 2;
 
 /// The field of `metadata` that the unknown `name` was probably meant to be.

@@ -1,4 +1,4 @@
-//! Reading large values in one pass, whatever type they turn out to have.
+//! Reads large values of any type in one pass.
 //!
 //! A [`ValueVisitor`] says what to do for the JSON types it expects; every other type falls to
 //! [`ValueVisitor::other`]. Wrapped in [`VisitorSeed`] it can be handed to the parser wherever a value stands, so the
@@ -11,9 +11,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use super::json_type::JsonType;
 use crate::domain::Invalid;
 
-/// What to do with a value of each JSON type.
+/// Handles a value of each JSON type.
 pub(super) trait ValueVisitor<'a>: Sized {
-    /// What comes of it.
+    /// Result of the visit.
     type Out;
 
     /// The value has a type for which nothing else is said. Arrays and objects were skipped before.
@@ -93,14 +93,14 @@ impl<'a, S: ValueVisitor<'a>> Visitor<'a> for VisitorSeed<S> {
     }
 }
 
-/// Stops the parser because of a mistake in the values: the mistake is kept in `slot`, the parser gets an
-/// error that says nothing.
+/// Stops the parser because of a mistake in a value. The mistake is stored in `slot`; the error of the parser has no
+/// information.
 pub(super) fn stop<E: Error>(slot: &mut Option<Invalid>, invalid: Invalid) -> E {
     *slot = Some(invalid);
     E::custom("refused")
 }
 
-/// A value of which only the type and, for strings, the length matters.
+/// Type of a value, and its length if it is a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextLength {
     /// A string of that many bytes of UTF-8, escapes resolved.
@@ -124,7 +124,7 @@ impl ValueVisitor<'_> for LengthVisitor {
     }
 }
 
-/// Which of an object's known names have been met.
+/// The known names of an object that were read so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SeenKeys(u32);
 

@@ -1,4 +1,4 @@
-//! One choice of a chunk: read in one pass, copied where it keeps to the convention, respelled where not.
+//! One choice of a chunk: read in one pass, copied if it is regular, rewritten otherwise.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ use crate::{
 pub(super) const MAX_HELD_BYTES: usize = 64 * 1024;
 const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
 
-/// One element of a chunk's `choices`, read but not yet respelled.
+/// One element of a chunk's `choices`, read but not yet rewritten.
 #[derive(Debug, Default)]
 pub(super) struct ChoicePart<'a> {
     /// Which choice, if the upstream says so.
@@ -161,7 +161,7 @@ pub(super) struct HeldFinish {
     pub(super) chunk_members: BytesMut,
 }
 
-/// What respelling a delta needs to know besides the delta.
+/// Options for rewriting a delta.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeltaRules<'a> {
     pub(super) caller: CallContext<'a>,
@@ -169,7 +169,7 @@ pub(super) struct DeltaRules<'a> {
     pub(super) legacy_functions: bool,
 }
 
-/// What respelling one element came to.
+/// Result of rewriting one element.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RewrittenChoice {
     /// Whether the client gets anything of it now.

@@ -1,4 +1,4 @@
-//! One chunk of a stream, respelled in one pass: what is ours replaced, what must not be left out, the rest copied.
+//! Rewrites one chunk of a stream in one pass: members of the gateway are replaced, all others are copied.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The tool calls of one choice: whatever an upstream makes of ids and indices, put in order.
+//! Tracks the tool calls of one choice and repairs missing or repeated ids and indices.
 
 use bytes::{BufMut as _, BytesMut};
 
@@ -18,7 +18,7 @@ const MAX_KEPT_BYTES: usize = 256 * 1024;
 /// The place that a legacy `function_call` takes among the upstream's indices.
 const LEGACY: u64 = u64::MAX;
 
-/// The calls of one choice so far: which element belongs to which, and what of each is out.
+/// The calls of one choice so far: which delta belongs to which call, and what was already sent.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallTracker {
     list: Vec<TrackedCall>,
@@ -36,7 +36,7 @@ struct TrackedCall {
     early: BytesMut,
 }
 
-/// Whose calls they are, for ids that the upstream leaves out.
+/// Generation and choice of the calls, for generated ids.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallContext<'a> {
     pub(super) context: &'a AnswerContext,
