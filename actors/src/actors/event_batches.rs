@@ -118,8 +118,8 @@ impl EventBatcher {
         self.send(&mut self.batch.lock());
     }
 
-    /// The same, by whoever waited for [`EventBatcher::MAX_AGE`] as told by [`FlushTimer::Needed`]. What could not be sent needs
-    /// another timer.
+    /// Sends the batch when the timer of [`FlushTimer::Needed`] expired. Items that could not be sent need another
+    /// timer.
     pub fn flush_when_due(&self) -> FlushTimer {
         let mut batch = self.batch.lock();
         batch.timer_armed = false;

@@ -67,8 +67,8 @@ impl SaveSchedule {
         }
     }
 
-    /// Starts a save if the statistics changed. Does nothing while a save is running: a hanging disk must not occupy more
-    /// than one thread.
+    /// Starts a save if the statistics changed. Does nothing while a save is running: a hanging disk must not occupy
+    /// more than one thread.
     pub(crate) fn write(&mut self, statistics: &Statistics) {
         let Some(store) = &self.store else { return };
         let Ok(write_lock) = Arc::clone(&self.write_lock).try_lock_owned() else { return };

@@ -110,7 +110,8 @@ pub struct RelayLimits {
 /// The response body. Dropping it tells the relay that the client disconnected.
 pub struct RelayBody {
     bytes: BufferReceiver,
-    /// Set with the last bytes. If the relay ended without setting it, the answer is incomplete and must not look complete.
+    /// Set with the last bytes. If the relay ended without setting it, the answer is incomplete and must not look
+    /// complete.
     complete: Rc<Cell<bool>>,
     _gone: oneshot::Sender<()>,
 }

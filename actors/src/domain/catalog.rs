@@ -346,8 +346,8 @@ impl Catalog {
         model.endpoints.iter().filter_map(|&index| Some((index, self.endpoint(index)?)))
     }
 
-    /// Whether the model can be called at all: it is not retired by `today`, and one of its endpoints is not disabled and at a
-    /// provider that is on.
+    /// Whether the model can be called: it has not expired by `today`, and one of its endpoints is enabled at a provider
+    /// that is on.
     #[must_use]
     pub fn is_served(&self, model: &Model, today: chrono::NaiveDate) -> bool {
         let mut endpoints = self.endpoints_of(model);

@@ -57,8 +57,8 @@ impl Model {
 }
 
 impl Endpoint {
-    /// A free endpoint without optional parameters and with a context window of 128,000 tokens. `model` and `provider` are
-    /// positions in the catalog.
+    /// A free endpoint without optional parameters and with a context window of 128,000 tokens. `model` and `provider`
+    /// are positions in the catalog.
     #[must_use]
     pub fn with_defaults(id: EndpointId, model: u32, provider: u32, upstream_model: &str) -> Endpoint {
         Endpoint {

@@ -202,8 +202,8 @@ impl Candidate {
         self.panic && self.health.circuit != Circuit::Closed
     }
 
-    /// The 10th and 90th percentile of the cost, dollars. Answer lengths are assumed log-normal around their expected mean
-    /// and are clamped to the limits of request and endpoint.
+    /// The 10th and 90th percentile of the cost, dollars. Answer lengths are assumed log-normal around their expected
+    /// mean and are clamped to the limits of request and endpoint.
     #[must_use]
     pub fn cost_range(&self) -> [f64; 2] {
         /// The 90th percentile of the normal distribution, in standard deviations.
@@ -276,15 +276,16 @@ pub struct ScoreInputs {
     pub cost: f64,
     /// Lower bound of the failure probability, from the breaker or because the endpoint has gone silent.
     pub floor: f64,
-    /// Expected seconds to the first token of a stream, or to the complete plain answer. Unanswered requests are compared
-    /// with it.
+    /// Expected seconds to the first token of a stream, or to the complete plain answer. Unanswered requests are
+    /// compared with it.
     pub expected: f64,
     /// Standard deviation of ln of the expected seconds.
     pub spread: f64,
     /// Preference tier, compared before the score: position in `provider.order`, then whether a preferred latency or
     /// throughput is missed. Lower goes first.
     pub tier: u32,
-    /// When its breaker admits or admitted a probe, or when a paced endpoint admits the next request. Zero without either.
+    /// When its breaker admits or admitted a probe, or when a paced endpoint admits the next request. Zero without
+    /// either.
     pub until: Tick,
 }
 

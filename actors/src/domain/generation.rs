@@ -107,7 +107,8 @@ pub struct Generation {
     pub generation_time_ms: Option<u64>,
     /// Tokens and images used.
     pub usage: Usage,
-    /// Cost of the answer at the prices at dispatch, as shown to the client. [`Generation::spent`] includes all attempts.
+    /// Cost of the answer at the prices at dispatch, as shown to the client. [`Generation::spent`] includes all
+    /// attempts.
     pub cost: CostBreakdown,
     /// Normalised finish reason.
     pub finish: Option<FinishReason>,

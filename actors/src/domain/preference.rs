@@ -121,8 +121,8 @@ impl Preference {
         self.fault(true)
     }
 
-    /// Checks the preference as bounds on a throughput, which must not rise with the percentile: p95 is reached by 95 % of
-    /// the answers.
+    /// Checks the preference as bounds on a throughput, which must not rise with the percentile: p95 is reached by 95 %
+    /// of the answers.
     #[must_use]
     pub fn throughput_fault(&self) -> Option<PreferenceFault> {
         self.fault(false)

@@ -177,8 +177,8 @@ pub struct Query {
     pub api: ApiType,
     /// Current day, UTC, for the expiration of models.
     pub today: chrono::NaiveDate,
-    /// Requested models and aliases, in order: `model`, then `models[]`. Never empty. The lists of an alias apply only to
-    /// its own models and are not repeated in `routing`.
+    /// Requested models and aliases, in order: `model`, then `models[]`. Never empty. The lists of an alias apply only
+    /// to its own models and are not repeated in `routing`.
     pub targets: Vec<Target>,
     /// The requested alias, for explanations; `None` for a fixed model.
     pub router: Option<String>,

@@ -39,8 +39,8 @@ impl SseSplitter {
         SseSplitter { pending: BytesMut::new(), search: Search::default(), max_event_bytes, begun: false }
     }
 
-    /// Processes one read and calls `on_event` for each complete event, in order. Complete events are processed in place;
-    /// only an unfinished end is copied.
+    /// Processes one read and calls `on_event` for each complete event, in order. Complete events are processed in
+    /// place; only an unfinished end is copied.
     ///
     /// # Errors
     /// When an event is too long, or with the first error of `on_event`.

@@ -1,4 +1,4 @@
-//! How an answer ended: the provider's word and ours.
+//! Normalises the finish reasons of providers.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::{
     domain::FinishReason,
 };
 
-/// Words in use among providers of this convention, beside those for a plain end.
+/// Finish reasons used by providers of this API, except those that mean `stop`.
 const WORDS: [(&str, FinishReason); 20] = [
     ("length", FinishReason::Length),
     ("max_tokens", FinishReason::Length),
@@ -34,7 +34,7 @@ const WORDS: [(&str, FinishReason); 20] = [
     ("network_error", FinishReason::Error),
 ];
 
-/// Our word for the provider's; a word nobody knows is a plain end.
+/// The normalised finish reason; an unknown one becomes `stop`.
 pub(super) fn normalise(native: &str) -> FinishReason {
     let known = WORDS.iter().find(|(word, _)| native.eq_ignore_ascii_case(word));
     known.map_or(FinishReason::Stop, |(_, finish)| *finish)

@@ -95,7 +95,8 @@ impl ReportedUsage {
         })
     }
 
-    /// Output tokens including reasoning. Some providers count reasoning separately, which is visible only in their total.
+    /// Output tokens including reasoning. Some providers count reasoning separately, which is visible only in their
+    /// total.
     fn completion_with_reasoning(&self) -> Option<u64> {
         let completion = self.completion?;
         let reasoning = self.reasoning.unwrap_or(0);

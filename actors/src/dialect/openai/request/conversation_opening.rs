@@ -60,7 +60,7 @@ impl OpeningHasher {
         }
     }
 
-    /// The opening, if the whole prompt is long enough for anybody to cache it. `tools` is how they are written.
+    /// The hashes, if the prompt is long enough to be cached. `tools` is the raw JSON of the tools.
     pub(super) fn finish(
         self,
         tools: Option<&[u8]>,

@@ -44,12 +44,12 @@ impl ParameterGates<'_> {
         self.catalog.parameters.gate(name).map(|gate| self.endpoint.parameters.covers(gate))
     }
 
-    /// Whether a parameter of a known meaning may go.
+    /// Whether a known parameter is sent.
     pub(super) fn admits(&self, name: &str) -> bool {
         self.open(name).unwrap_or(true)
     }
 
-    /// Whether a parameter that nobody here knows may go.
+    /// Whether an unknown parameter is sent.
     fn admits_unknown(&self, name: &str) -> bool {
         self.open(name).unwrap_or(self.endpoint.forwards_unknown_fields)
     }

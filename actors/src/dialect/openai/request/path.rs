@@ -5,7 +5,7 @@ use std::fmt;
 /// How much of a caller's value a message may show.
 const SHOWN_CHARS: usize = 64;
 
-/// Where a value stands in the body, as a chain of borrowed steps: free until somebody prints it.
+/// Path of a value in the body, as a chain of borrowed steps. Allocates only when it is printed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Path<'p> {
     /// A member of the body itself.

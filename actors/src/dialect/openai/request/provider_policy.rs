@@ -180,7 +180,7 @@ fn refuse_contradictions(object: &Object<'_>, path: &Path<'_>) -> Result<(), Inv
     let only = list("only")?;
     if !only.is_empty() && only.iter().all(|name| by(name).is_some()) {
         let at = path.member("only");
-        let message = format!("'{path}.ignore' excludes every provider that '{at}' allows: nobody could serve.");
+        let message = format!("'{path}.ignore' excludes every provider that '{at}' allows: no provider is left.");
         return Err(refused(&at, message));
     }
     Ok(())

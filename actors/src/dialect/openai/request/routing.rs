@@ -178,8 +178,7 @@ impl RoutingBuilder {
         }
     }
 
-    /// The paths of suspected_fields routing parameters, and of members of `provider` objects that have no effect, as far as they
-    /// are kept.
+    /// Paths of probably misspelt routing parameters and of unknown members of `provider` objects, as far as they are kept.
     pub(super) fn take_unknown_members(&mut self) -> Vec<String> {
         let mut unknown_members = std::mem::take(&mut self.suspected_fields);
         unknown_members.extend(self.provider.iter_mut().flat_map(|draft| draft.take_unknown_members()));

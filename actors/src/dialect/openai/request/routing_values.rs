@@ -97,7 +97,7 @@ pub(super) fn preference(raw: &RawValue, path: &Path<'_>) -> Result<Preference, 
         p99: percentile("p99")?,
     };
     if preference == Preference::default() {
-        // Taken for a bound, it would be kept by everybody, and outrank that of an alias.
+        // An empty bound would be met by every endpoint and would override the bound of an alias.
         return Err(fault::refused(path, format!("'{path}' names none of {}.", names.join(", "))).allowing(names));
     }
     Ok(preference)
