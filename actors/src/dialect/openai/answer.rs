@@ -12,7 +12,7 @@ use super::{
     finish::{clean_name, normalise},
     message_member::{MessageMember, OutputLengths},
     tool_call::{CallHead, CallPart},
-    usage::{ProducedOutput, ReportedUsage, push_usage, settle},
+    usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage},
 };
 use crate::{
     dialect::{
@@ -47,7 +47,7 @@ pub fn usage_of_failed_answer(body: &Bytes, context: &AnswerContext) -> Option<U
     while let Ok(Some(key)) = cursor.key(&mut first) {
         if &*key.name() == b"usage" && cursor.peek() == Ok(b'{') {
             let reported = ReportedUsage::read(&mut cursor).ok().filter(ReportedUsage::is_credible)?;
-            return Some(settle(Some(&reported), ProducedOutput::default(), context));
+            return Some(billed_usage(Some(&reported), ProducedOutput::default(), context));
         }
         cursor.value().ok()?;
     }
@@ -98,7 +98,7 @@ pub(super) fn push_finish(out: &mut BytesMut, finish: FinishReason, native: Opti
 }
 
 /// A generated id for a tool call without one, unique within its generation.
-pub(super) fn made_up_call_id(context: &AnswerContext, choice: u64, call: usize) -> String {
+pub(super) fn generated_call_id(context: &AnswerContext, choice: u64, call: usize) -> String {
     let suffix = context.generation.as_str().rsplit('-').next().unwrap_or_default();
     format!("call_{suffix}_{choice}_{call}")
 }
@@ -193,37 +193,39 @@ impl<'a> AnswerRewriter<'a> {
         }
         self.out.put_slice(b"{\"index\":");
         push_u64(&mut self.out, self.choices as u64);
-        let mut said = ChoiceMembers::default();
+        let mut summary = ChoiceMembers::default();
         cursor.pass_byte(b'{')?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let name = key.name();
             if *name == *b"message" {
-                said.note_message(self.message(cursor)?)?;
+                summary.note_message(self.message(cursor)?)?;
                 continue;
             }
             let value = cursor.value()?;
             match &*name {
                 b"index" => {}
-                b"finish_reason" => said.finish = value.filled_string(),
-                b"native_finish_reason" => said.native = value.filled_string(),
-                b"logprobs" => said.logprobs = Some(value),
+                b"finish_reason" => summary.finish = value.filled_string(),
+                b"native_finish_reason" => summary.native = value.filled_string(),
+                b"logprobs" => summary.logprobs = Some(value),
                 _ => push_member(&mut self.out, key.inner(), value.bytes()),
             }
         }
-        self.end_choice(&said)
+        self.end_choice(&summary)
     }
 
-    fn end_choice(&mut self, said: &ChoiceMembers<'a>) -> Result<(), AnswerFault> {
-        let Some(has_calls) = said.has_calls else { return Err(AnswerFault::malformed("a choice without a message")) };
-        let native = said.native.or(said.finish).and_then(clean_name);
-        let finish = match said.finish.and_then(Raw::text) {
+    fn end_choice(&mut self, summary: &ChoiceMembers<'a>) -> Result<(), AnswerFault> {
+        let Some(has_calls) = summary.has_calls else {
+            return Err(AnswerFault::malformed("a choice without a message"));
+        };
+        let native = summary.native.or(summary.finish).and_then(clean_name);
+        let finish = match summary.finish.and_then(Raw::text) {
             Some(word) => normalise(&word),
             None if has_calls => FinishReason::ToolCalls,
             None => FinishReason::Stop,
         };
         push_finish(&mut self.out, finish, native.as_deref());
-        push_member(&mut self.out, b"logprobs", said.logprobs.map_or(b"null", Raw::bytes));
+        push_member(&mut self.out, b"logprobs", summary.logprobs.map_or(b"null", Raw::bytes));
         self.out.put_u8(b'}');
         if self.choices == 0 {
             self.finish = Some(finish);
@@ -240,13 +242,13 @@ impl<'a> AnswerRewriter<'a> {
         }
         cursor.pass_byte(b'{')?;
         self.out.put_slice(b",\"message\":{\"role\":\"assistant\"");
-        let mut said = MessageSummary::default();
+        let mut summary = MessageSummary::default();
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let value = cursor.value()?;
-            self.message_member(key, value, &mut said)?;
+            self.message_member(key, value, &mut summary)?;
         }
-        let MessageSummary { measured, has_content, has_refusal, has_calls, function_call } = said;
+        let MessageSummary { measured, has_content, has_refusal, has_calls, function_call } = summary;
         self.produced.add(measured);
         if !has_content {
             push_member(&mut self.out, b"content", b"null");
@@ -270,33 +272,33 @@ impl<'a> AnswerRewriter<'a> {
         &mut self,
         key: Raw<'a>,
         value: Raw<'a>,
-        said: &mut MessageSummary<'a>,
+        summary: &mut MessageSummary<'a>,
     ) -> Result<(), AnswerFault> {
         let member = MessageMember::of(&key.name());
         member.check(value)?;
-        said.measured.add(member, value);
+        summary.measured.add(member, value);
         match member {
             MessageMember::Role => return Ok(()),
             _ if value.is_null() && member.is_never_null() => return Ok(()),
             MessageMember::Reasoning if self.context.exclude_reasoning => return Ok(()),
-            MessageMember::ToolCalls => return self.tool_calls(value, said),
+            MessageMember::ToolCalls => return self.tool_calls(value, summary),
             MessageMember::FunctionCall => {
-                said.function_call = Some(value).filter(|call| call.is_object());
+                summary.function_call = Some(value).filter(|call| call.is_object());
                 return Ok(());
             }
-            MessageMember::Content => said.has_content = true,
-            MessageMember::Refusal => said.has_refusal = true,
+            MessageMember::Content => summary.has_content = true,
+            MessageMember::Refusal => summary.has_refusal = true,
             _ => {}
         }
         push_member(&mut self.out, key.inner(), value.bytes());
         Ok(())
     }
 
-    fn tool_calls(&mut self, calls: Raw<'a>, said: &mut MessageSummary<'a>) -> Result<(), AnswerFault> {
+    fn tool_calls(&mut self, calls: Raw<'a>, summary: &mut MessageSummary<'a>) -> Result<(), AnswerFault> {
         if !calls.is_array() || !calls.is_filled() {
             return Ok(());
         }
-        said.has_calls = true;
+        summary.has_calls = true;
         push_member(&mut self.out, b"tool_calls", b"[");
         for (place, call) in calls.elements().enumerate() {
             if place > 0 {
@@ -316,7 +318,7 @@ impl<'a> AnswerRewriter<'a> {
             self.out.put_slice(call.bytes());
             return Ok(());
         }
-        let made_up = made_up_call_id(self.context, self.choices as u64, place);
+        let made_up = generated_call_id(self.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
         let introduction = CallHead {
             index: None,
@@ -329,7 +331,7 @@ impl<'a> AnswerRewriter<'a> {
     }
 
     fn into_answer(mut self) -> Answer {
-        let usage = settle(self.reported.as_ref(), self.produced, self.context);
+        let usage = billed_usage(self.reported.as_ref(), self.produced, self.context);
         let cost = self.context.pricing.cost(&usage);
         push_member(&mut self.out, b"system_fingerprint", b"");
         push_string(&mut self.out, self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint));

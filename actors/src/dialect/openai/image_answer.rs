@@ -11,7 +11,7 @@ use super::{
     answer::utf8,
     error,
     finish::clean_name,
-    usage::{ImageDetails, ReportedUsage, settle_images},
+    usage::{ImageDetails, ReportedUsage, billed_image_usage},
 };
 use crate::{
     dialect::{
@@ -24,7 +24,7 @@ use crate::{
 
 /// Longest address of an image.
 const MAX_URL_BYTES: usize = 16 * 1024;
-/// What is said about an image of unknown kind.
+/// Media type of an image of unknown kind.
 const DEFAULT_MEDIA_TYPE: &str = "image/png";
 /// How base64 text begins for the kinds of images in use.
 const SIGNATURES: [(&str, &str); 5] = [
@@ -112,7 +112,7 @@ pub fn rewrite_image_answer(
     }
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());
     let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
-    let usage = settle_images(reported.as_ref(), images.len() as u64);
+    let usage = billed_image_usage(reported.as_ref(), images.len() as u64);
     let details = ImageDetails::of(reported.as_ref(), &usage);
     let outcome = Outcome {
         usage,

@@ -80,7 +80,7 @@ impl<'a> CallPart<'a> {
     }
 
     /// Whether it brings anything beyond what names the call.
-    pub(super) fn says_something(&self) -> bool {
+    pub(super) fn has_content_beyond_head(&self) -> bool {
         let arguments = self.arguments.is_some_and(|raw| !raw.is_string() || raw.text_bytes() > 0);
         arguments || self.others.element.is_some() || self.others.function.is_some()
     }

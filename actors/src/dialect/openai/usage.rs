@@ -106,7 +106,11 @@ impl ReportedUsage {
 }
 
 /// The usage to bill: reported figures, repaired, and estimates where no plausible figure was reported.
-pub(super) fn settle(reported: Option<&ReportedUsage>, produced: ProducedOutput, context: &AnswerContext) -> Usage {
+pub(super) fn billed_usage(
+    reported: Option<&ReportedUsage>,
+    produced: ProducedOutput,
+    context: &AnswerContext,
+) -> Usage {
     let estimated_completion = tokens(produced.text_bytes + produced.reasoning_bytes);
     let estimated_reasoning = tokens(produced.reasoning_bytes);
     let reported = reported.copied().unwrap_or_default();
@@ -132,7 +136,7 @@ pub(super) fn settle(reported: Option<&ReportedUsage>, produced: ProducedOutput,
 }
 
 /// The usage to bill for an image call: generated images, and tokens if reported.
-pub(super) fn settle_images(reported: Option<&ReportedUsage>, made: u64) -> Usage {
+pub(super) fn billed_image_usage(reported: Option<&ReportedUsage>, made: u64) -> Usage {
     let reported = reported.copied().unwrap_or_default();
     let prompt_tokens = reported.prompt.unwrap_or(0);
     let completion_tokens = reported.completion_with_reasoning().unwrap_or(0);

@@ -92,23 +92,23 @@ impl ChatRewriter {
             progress.content = true;
             return self.close(out);
         }
-        let (start, mut told) = (out.len(), ChunkContent::default());
+        let (start, mut content) = (out.len(), ChunkContent::default());
         let is_written = match &event.data {
-            Cow::Borrowed(_) => self.chunk(data, &mut told, out),
-            Cow::Owned(_) => one_line(data).and_then(|data| self.chunk(&data, &mut told, out)),
+            Cow::Borrowed(_) => self.chunk(data, &mut content, out),
+            Cow::Owned(_) => one_line(data).and_then(|data| self.chunk(&data, &mut content, out)),
         };
         if !matches!(is_written, Ok(true)) {
             out.truncate(start);
         }
         is_written.map_err(whole_event)?;
         // Only now: content beside an error is none, and must not stand in the way of a fallback.
-        progress.content |= told.has_content;
-        self.has_content |= told.is_visible;
+        progress.content |= content.has_content;
+        self.has_content |= content.is_visible;
         Ok(())
     }
 
     /// Appends a chunk; says whether there is anything in it to send.
-    fn chunk(&mut self, data: &[u8], told: &mut ChunkContent, out: &mut BytesMut) -> Result<bool, AnswerFault> {
+    fn chunk(&mut self, data: &[u8], content: &mut ChunkContent, out: &mut BytesMut) -> Result<bool, AnswerFault> {
         out.reserve(self.head.len() + data.len() + EXTRA_BYTES);
         let start = out.len();
         let (mut cursor, mut is_beginning) = match self.memo.rest(data) {
@@ -131,7 +131,7 @@ impl ChatRewriter {
                 let shared = data.get(..cursor.offset_of(key)).unwrap_or_default();
                 self.memo.learn(shared, out.get(start..).unwrap_or_default());
             }
-            let choices = self.choices(&mut cursor, told, out)?;
+            let choices = self.choices(&mut cursor, content, out)?;
             (is_written, held) = (choices.is_written, choices.held);
         }
         cursor.end()?;
@@ -202,7 +202,7 @@ impl ChatRewriter {
     fn choices(
         &mut self,
         cursor: &mut Cursor<'_>,
-        told: &mut ChunkContent,
+        content: &mut ChunkContent,
         out: &mut BytesMut,
     ) -> Result<WrittenChoices, AnswerFault> {
         let mut choices = WrittenChoices::default();
@@ -220,7 +220,7 @@ impl ChatRewriter {
             if choices.is_written {
                 out.put_u8(b',');
             }
-            let (is_written, held) = self.choice(&part, place, told, out)?;
+            let (is_written, held) = self.choice(&part, place, content, out)?;
             if !is_written {
                 out.truncate(before);
             }
@@ -241,7 +241,7 @@ impl ChatRewriter {
         &mut self,
         part: &ChoicePart<'_>,
         place: u64,
-        told: &mut ChunkContent,
+        content: &mut ChunkContent,
         out: &mut BytesMut,
     ) -> Result<(bool, Option<usize>), AnswerFault> {
         let known = self.known_choice(part.index.unwrap_or(place))?;
@@ -254,8 +254,8 @@ impl ChatRewriter {
         let respelled = choice.push(part, rules, out)?;
         self.produced.add(part.delta.measured);
         self.produced.text_bytes += respelled.call_bytes;
-        told.has_content |= part.delta.has_content || part.finish.is_some();
-        told.is_visible |= part.delta.is_visible || part.finish.is_some();
+        content.has_content |= part.delta.has_content || part.finish.is_some();
+        content.is_visible |= part.delta.is_visible || part.finish.is_some();
         Ok((respelled.is_written, respelled.is_held.then_some(known)))
     }
 

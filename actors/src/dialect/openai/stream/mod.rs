@@ -27,8 +27,8 @@ pub use stream_end::StreamError;
 pub enum UsageChunk {
     /// In a chunk without choices: the client set `include_usage`.
     WithoutChoices,
-    /// In a chunk with an empty delta, which cannot surprise code that reads the first choice: the client
-    /// said nothing.
+    /// In a chunk with an empty delta, which is safe for code that reads the first choice: the client did not set
+    /// `include_usage`.
     WithEmptyDelta,
     /// Not sent: the client set `include_usage` to false.
     Omitted,

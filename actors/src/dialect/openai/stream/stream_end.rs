@@ -15,7 +15,7 @@ use crate::{
         json::{push_member, push_string, push_u64},
         openai::{
             answer::push_finish,
-            usage::{ProducedOutput, push_usage, settle},
+            usage::{ProducedOutput, billed_usage, push_usage},
         },
     },
     domain::{FinishReason, Usage},
@@ -112,7 +112,7 @@ impl ChatRewriter {
     }
 
     pub(super) fn outcome(&self) -> Outcome {
-        let usage = settle(self.reported.as_ref(), self.produced, &self.context);
+        let usage = billed_usage(self.reported.as_ref(), self.produced, &self.context);
         let held = self.choices.first().and_then(|choice| choice.held.as_ref());
         let finish = match self.end {
             Some(End::Failed) => Some(FinishReason::Error),
@@ -130,7 +130,7 @@ impl ChatRewriter {
 
     pub(super) fn spent(&self) -> Option<Usage> {
         let took = self.reported.is_some() || self.produced != ProducedOutput::default();
-        took.then(|| settle(self.reported.as_ref(), self.produced, &self.context))
+        took.then(|| billed_usage(self.reported.as_ref(), self.produced, &self.context))
     }
 
     /// Appends one chunk for each choice that has finished and whose index is wanted.
@@ -164,7 +164,7 @@ impl ChatRewriter {
     }
 
     fn push_usage_member(&self, out: &mut BytesMut) {
-        let usage = settle(self.reported.as_ref(), self.produced, &self.context);
+        let usage = billed_usage(self.reported.as_ref(), self.produced, &self.context);
         let cost = self.context.pricing.cost(&usage);
         push_member(out, b"usage", b"");
         push_usage(out, &usage, &cost, self.reported.as_ref());

@@ -6,7 +6,7 @@ use crate::dialect::{
     answer::{AnswerContext, AnswerFault},
     json::{Raw, push_u64},
     openai::{
-        answer::made_up_call_id,
+        answer::generated_call_id,
         tool_call::{CallHead, CallPart},
     },
 };
@@ -94,12 +94,12 @@ impl ToolCallTracker {
         };
         let Some(call) = self.list.get_mut(place) else { return Ok(()) };
         match part.name {
-            _ if !call.name.is_empty() => call.go_on(place, part, out),
+            _ if !call.name.is_empty() => call.push_continuation(place, part, out),
             Some(name) => {
                 self.kept_bytes += name.inner().len();
                 call.introduce(place, name, part, out);
             }
-            None => self.kept_bytes += call.wait(part),
+            None => self.kept_bytes += call.hold_arguments(part),
         }
         self.check_kept()
     }
@@ -131,7 +131,7 @@ impl ToolCallTracker {
         let place = self.list.len();
         let id = match part.id {
             Some(id) => id.inner().to_vec(),
-            None => made_up_call_id(caller.context, caller.choice, place).into_bytes(),
+            None => generated_call_id(caller.context, caller.choice, place).into_bytes(),
         };
         self.kept_bytes += id.len();
         self.list.push(TrackedCall { upstream_index: part.index, id, name: Vec::new(), early: BytesMut::new() });
@@ -150,16 +150,16 @@ impl TrackedCall {
     }
 
     /// Keeps the arguments until the name is known: the first delta of a call must have it. Returns their bytes.
-    fn wait(&mut self, part: &CallPart<'_>) -> usize {
+    fn hold_arguments(&mut self, part: &CallPart<'_>) -> usize {
         let before = self.early.len();
         part.push_arguments(&mut self.early);
         self.early.len() - before
     }
 
     /// Appends a later delta. A name that is merely repeated is not.
-    fn go_on(&self, place: usize, part: &CallPart<'_>, out: &mut BytesMut) {
+    fn push_continuation(&self, place: usize, part: &CallPart<'_>, out: &mut BytesMut) {
         let more_of_name = part.name.filter(|name| name.inner() != self.name);
-        if more_of_name.is_none() && !part.says_something() {
+        if more_of_name.is_none() && !part.has_content_beyond_head() {
             return;
         }
         push_comma(out);
