@@ -8,7 +8,7 @@ use std::hint::black_box;
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pointsman_actors::{
-    dialect::{ChatRequest, Form, RequestLimits},
+    dialect::{ChatPurpose, ChatRequest, RequestLimits},
     domain::{Catalog, Endpoint, EndpointId, Model, ModelId, ParameterNames, ParameterSet, Provider, ProviderSlug},
 };
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn body(bytes: usize) -> Bytes {
 }
 
 fn read(body: &Bytes, limits: &RequestLimits) -> Option<ChatRequest> {
-    ChatRequest::parse(body.clone(), Form::Chat, limits).ok()
+    ChatRequest::parse(body.clone(), ChatPurpose::Chat, limits).ok()
 }
 
 /// The usual way: a tree, a few changes, and the whole of it written again.
@@ -71,10 +71,10 @@ fn catalog() -> Option<Catalog> {
     let listed = ["tools", "max_tokens", "temperature"].iter().filter_map(|name| names.intern(name).ok());
     let parameters = listed.fold(ParameterSet::default(), ParameterSet::union);
     let id: ModelId = "acme/able".parse().ok()?;
-    let provider = Provider::ordinary(ProviderSlug::new("acme")?);
+    let provider = Provider::with_defaults(ProviderSlug::new("acme")?);
     let endpoint =
-        Endpoint { parameters, ..Endpoint::ordinary(EndpointId::of(id.as_str(), "acme", ""), 0, 0, "up-able") };
-    let model = Model::ordinary(id, vec![0]);
+        Endpoint { parameters, ..Endpoint::with_defaults(EndpointId::of(id.as_str(), "acme", ""), 0, 0, "up-able") };
+    let model = Model::with_defaults(id, vec![0]);
     Catalog::new(1, vec![provider], vec![model], vec![endpoint], Vec::new(), &[], names).ok()
 }
 

@@ -1,15 +1,15 @@
 //! The routing core of Pointsman and the actors that carry it.
 //!
-//! Rooms, from the top down; each uses only those below it:
+//! Modules, from the top down; each uses only those below it:
 //!
-//! * [`catalog`], [`provider_health`], [`router`], [`ledger`], [`relay`], and [`news`], [`mailbox`], [`published`] and
-//!   [`keeping`] between them: the actors.
-//! * [`decide`]: which candidates, in which order, and why.
-//! * [`stats`]: what is known about endpoints.
+//! * [`actors`]: the actix actors and the batches, mailboxes and published state between them.
+//! * [`explain`]: reasons, why-not, what-if and replay of decisions.
+//! * [`decide`]: which candidates, in which order.
+//! * [`stats`]: models, live state and observations of endpoints.
 //! * [`dialect`]: provider wire formats, both ways.
-//! * [`domain`]: the words everybody uses.
+//! * [`domain`]: types that all modules share.
 //!
-//! Below the actors nothing knows actix, a clock, chance or I/O: those arrive as arguments.
+//! Below the actors there is no actix, no clock, no randomness and no I/O: those are arguments.
 
 pub mod actors;
 pub mod decide;

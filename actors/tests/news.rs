@@ -11,13 +11,13 @@ use std::{
 use actix::{Actor, Addr, Arbiter, Context, Handler, Message};
 use pointsman_actors::{
     actors::{
-        event_batches::{EventBatchers, Timer},
+        event_batches::{EventBatchers, FlushTimer},
         ledger::Records,
         mailbox::Undelivered,
-        provider_health::{Ping, ProviderHealth, ReadFigures, Unadopted, adopt},
-        published::Published,
+        provider_health::{AdoptionRefused, Ping, ProviderHealth, ReadFigures, adopt},
+        published::PublishedState,
     },
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy, Tick},
+    domain::{EndpointEvent, EndpointId, EventKind, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy, Tick},
     stats::{LiveBoard, Snapshot, Statistics},
 };
 use routing_world::World;
@@ -41,7 +41,7 @@ impl Handler<Records> for NoLedger {
 struct Rig {
     endpoint: EndpointId,
     health: Addr<ProviderHealth>,
-    published: Arc<Published>,
+    published: Arc<PublishedState>,
     room: EventBatchers,
 }
 
@@ -56,20 +56,20 @@ impl Rig {
         let endpoint = catalog.endpoints.first().unwrap().id;
         let live = LiveBoard::new(&catalog, 1);
         let mut statistics = Statistics::new(catalog, policy);
-        let published = Arc::new(Published::new(statistics.snapshot(1), live));
+        let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
         let health = ProviderHealth::new(statistics, Arc::clone(&published)).start();
         let room = EventBatchers::new(health.clone().recipient(), NoLedger.start().recipient(), Undelivered::default());
         Rig { endpoint, health, published, room }
     }
 
-    fn failure(&self, gate: GateEvent) -> Event {
+    fn failure(&self, gate: GateEvent) -> EndpointEvent {
         failure_at(self.endpoint, gate)
     }
 }
 
-fn failure_at(endpoint: EndpointId, gate: GateEvent) -> Event {
+fn failure_at(endpoint: EndpointId, gate: GateEvent) -> EndpointEvent {
     let failure = Failure { kind: FailureKind::Server, status: Some(500), retry_after: None };
-    Event {
+    EndpointEvent {
         endpoint,
         at: NOW,
         dispatched: NOW,
@@ -94,8 +94,8 @@ async fn until(is_so: impl Fn() -> bool) {
 async fn a_gate_that_moved_is_published_without_waiting_for_more_news() {
     let rig = Rig::new();
     let tray = rig.room.join();
-    assert_eq!(tray.event(rig.failure(GateEvent::Unmoved)), Timer::Needed, "it may wait");
-    assert_eq!(tray.event(rig.failure(GateEvent::Moved)), Timer::Armed, "it left, and took along what waited");
+    assert_eq!(tray.event(rig.failure(GateEvent::Unmoved)), FlushTimer::Needed, "it may wait");
+    assert_eq!(tray.event(rig.failure(GateEvent::Moved)), FlushTimer::Armed, "it left, and took along what waited");
     until(|| rig.published.snapshot().version > 1).await;
     let snapshot = rig.published.snapshot_to_keep();
     assert_eq!(snapshot.version, 2);
@@ -145,7 +145,7 @@ async fn an_actor_that_handles_nothing_is_sent_so_much_and_the_rest_is_dropped_a
     // Handled at last, it is sent the rest by whoever waits for the tray's timer.
     rig.health.send(Ping).await.unwrap();
     assert_eq!(rig.room.depths.health.items(), 0);
-    assert_eq!(tray.flush_when_due(), Timer::Armed, "nothing is left");
+    assert_eq!(tray.flush_when_due(), FlushTimer::Armed, "nothing is left");
     let figures = rig.health.send(ReadFigures { now: NOW, patience: Duration::ZERO }).await.unwrap();
     assert_eq!(figures.endpoints.first().unwrap().summary.requests, u64::try_from(SENT + HELD).unwrap());
 }
@@ -157,12 +157,12 @@ async fn a_tray_that_could_not_be_emptied_asks_for_a_timer_until_it_was() {
     for _ in 0..65_536 {
         _ = tray.event(rig.failure(GateEvent::Unmoved));
     }
-    assert_eq!(tray.flush_when_due(), Timer::Armed, "everything was sent");
-    assert_eq!(tray.event(rig.failure(GateEvent::Unmoved)), Timer::Needed);
-    assert_eq!(tray.flush_when_due(), Timer::Needed, "there was no room for it");
-    assert_eq!(tray.event(rig.failure(GateEvent::Moved)), Timer::Armed, "the timer runs");
+    assert_eq!(tray.flush_when_due(), FlushTimer::Armed, "everything was sent");
+    assert_eq!(tray.event(rig.failure(GateEvent::Unmoved)), FlushTimer::Needed);
+    assert_eq!(tray.flush_when_due(), FlushTimer::Needed, "there was no room for it");
+    assert_eq!(tray.event(rig.failure(GateEvent::Moved)), FlushTimer::Armed, "the timer runs");
     rig.health.send(Ping).await.unwrap();
-    assert_eq!(tray.flush_when_due(), Timer::Armed);
+    assert_eq!(tray.flush_when_due(), FlushTimer::Armed);
 }
 
 #[actix::test]
@@ -202,7 +202,7 @@ async fn a_configuration_that_came_too_late_moves_nothing() {
     let Snapshot { catalog, .. } = World::of("acme/a").snapshot;
     let policy = Arc::new(RoutingPolicy::default());
     let mut statistics = Statistics::new(Arc::clone(&catalog), Arc::clone(&policy));
-    let published = Arc::new(Published::new(statistics.snapshot(1), LiveBoard::new(&catalog, 1)));
+    let published = Arc::new(PublishedState::new(statistics.snapshot(1), LiveBoard::new(&catalog, 1)));
     let owner = ProviderHealth::new(statistics, Arc::clone(&published));
     let arbiter = Arbiter::new();
     let health = ProviderHealth::start_in_arbiter(&arbiter.handle(), move |_| owner);
@@ -213,7 +213,7 @@ async fn a_configuration_that_came_too_late_moves_nothing() {
 
     let (release, stalled) = mpsc::channel();
     health.do_send(Stall(stalled));
-    assert_eq!(adopted(Duration::from_millis(20)).await.map(drop), Err(Unadopted));
+    assert_eq!(adopted(Duration::from_millis(20)).await.map(drop), Err(AdoptionRefused));
     drop(release);
     health.send(Ping).await.unwrap();
     let room = EventBatchers::new(health.clone().recipient(), NoLedger.start().recipient(), Undelivered::default());

@@ -6,7 +6,7 @@ mod routing_world;
 use std::{sync::Arc, time::Duration};
 
 use pointsman_actors::{
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy, Tick},
+    domain::{EndpointEvent, EndpointId, EventKind, Failure, FailureKind, GateEvent, Prediction, RoutingPolicy, Tick},
     stats::{Estimates, FailureEffect, Snapshot, Statistics},
 };
 use routing_world::World;
@@ -56,11 +56,11 @@ impl Rig {
     /// Of an attempt that was expected to show itself after so many seconds, a quarter of one for the first token.
     fn tell_expecting(&mut self, expected: f64, dispatched: f64, now: f64, in_flight: u32, kind: EventKind) {
         let event = self.event(dispatched, now, kind);
-        self.statistics.apply(&Event { in_flight, expected, ..event });
+        self.statistics.apply(&EndpointEvent { in_flight, expected, ..event });
     }
 
-    fn event(&self, dispatched: f64, now: f64, kind: EventKind) -> Event {
-        Event {
+    fn event(&self, dispatched: f64, now: f64, kind: EventKind) -> EndpointEvent {
+        EndpointEvent {
             endpoint: self.endpoint,
             at: at(now),
             dispatched: at(dispatched),
@@ -258,9 +258,9 @@ fn a_probe_that_finds_the_endpoint_well_clears_most_of_its_record() {
     let success = rig.event(12.0, 12.5, plain(0.5, 2));
     rig.statistics.apply(&success);
     assert!(rig.estimates().failures > 3.5, "no breaker was closed by it: nothing is forgiven");
-    rig.statistics.apply(&Event { gate: GateEvent::Moved, ..success });
+    rig.statistics.apply(&EndpointEvent { gate: GateEvent::Moved, ..success });
     assert!(rig.estimates().failures > 3.5, "another gate moved");
-    rig.statistics.apply(&Event { gate: GateEvent::Recovered, ..success });
+    rig.statistics.apply(&EndpointEvent { gate: GateEvent::Recovered, ..success });
     assert!(rig.estimates().failures <= 0.3);
 }
 

@@ -38,7 +38,7 @@ fn check(endpoint: impl Fn(usize) -> String, count: usize, beyond: u32) -> (u32,
 
 fn check_pair(whole: &Decision, served: &Decision) {
     assert_eq!((served.code, served.explored, &served.excluded), (whole.code, whole.explored, &whole.excluded));
-    assert_eq!(served.yardsticks.map(f64::to_bits), whole.yardsticks.map(f64::to_bits));
+    assert_eq!(served.baselines.map(f64::to_bits), whole.baselines.map(f64::to_bits));
     assert_eq!((&served.standby, served.completion_tokens), (&whole.standby, whole.completion_tokens));
     assert!(served.candidates.iter().all(|kept| whole.candidates[kept.place as usize] == *kept));
     assert!(served.candidates.iter().zip(0..8).all(|(kept, place)| kept.place == place));
@@ -55,7 +55,7 @@ fn check_pair(whole: &Decision, served: &Decision) {
         let there = &whole.candidates[place];
         there.endpoint == id || (there.score - score(id)).abs() <= 1e-9 * there.score
     };
-    assert!(served.omitted_places().all(stands), "{:?}", served.omitted);
+    assert!(served.omitted_ranks().all(stands), "{:?}", served.omitted);
 }
 
 /// Beside the first eight: the best at each of eight other providers, and whoever would have been chosen without noise.

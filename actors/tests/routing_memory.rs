@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use pointsman_actors::{
     decide::decide,
-    domain::{EndpointId, Event, EventKind, Failure, FailureKind, GateEvent, Objective, Prediction, Query, Tick},
+    domain::{
+        EndpointEvent, EndpointId, EventKind, Failure, FailureKind, GateEvent, Objective, Prediction, Query, Tick,
+    },
     stats::{EndpointStats, LiveView, Restored, SavedState, SavedStateError, Snapshot, Statistics},
 };
 use proptest::prelude::*;
@@ -37,7 +39,7 @@ fn endpoint(model: &str, provider: &str, variant: &str) -> EndpointId {
 fn tell(statistics: &mut Statistics, endpoint: EndpointId, start: f64, after: f64, kind: EventKind) {
     let (at, dispatched, predicted) = (at(start + after), at(start), Prediction::NONE);
     let gate = GateEvent::Unmoved;
-    statistics.apply(&Event { endpoint, at, dispatched, in_flight: 1, predicted, expected: 0.0, gate, kind });
+    statistics.apply(&EndpointEvent { endpoint, at, dispatched, in_flight: 1, predicted, expected: 0.0, gate, kind });
 }
 
 /// A stream of thirty tokens at fifty a second.

@@ -280,7 +280,7 @@ proptest! {
             let ([low, high], cost) = (candidate.cost_range(), candidate.inputs.cost);
             prop_assert!(0.0 <= low && low <= cost && cost <= high && high.is_finite(), "{} {} {}", low, cost, high);
         }
-        let [time, cost, failed, next] = decision.yardsticks;
+        let [time, cost, failed, next] = decision.baselines;
         let used = match asked.objective {
             Objective::Fastest => vec![next],
             Objective::Cheapest => vec![cost, failed],
@@ -288,7 +288,7 @@ proptest! {
             Objective::Balanced => vec![time, cost, failed, next],
         };
         prop_assert!(used.iter().all(|yardstick| yardstick.is_finite() && *yardstick > 0.0));
-        let worked_out = decision.yardsticks.iter().filter(|yardstick| **yardstick != 0.0).count();
+        let worked_out = decision.baselines.iter().filter(|yardstick| **yardstick != 0.0).count();
         prop_assert_eq!(worked_out, used.len(), "no other is worked out");
         let sentence = reason_sentence(&decision, world.catalog(), &[]);
         prop_assert!(sentence.contains(". Chosen ") && sentence.ends_with('.') && !sentence.contains('?'), "{}", sentence);

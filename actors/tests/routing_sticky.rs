@@ -14,7 +14,7 @@ use pointsman_actors::{
     domain::{
         Decision, DecisionCode,
         Objective::{self, *},
-        Query, Sticky,
+        Query, StickyEndpoint,
     },
     explain::{reason_sentence, replay},
 };
@@ -24,7 +24,11 @@ use routing_world::{NOW, World};
 fn asked(world: &World, objective: Objective, name: &str, cached_tokens: u32) -> Query {
     let position = (0..world.catalog().endpoints.len()).find(|index| world.name(*index as u32) == name);
     let endpoint = world.catalog().endpoints[position.expect("an endpoint")].id;
-    Query { prompt_tokens: 10_000, sticky: Some(Sticky { endpoint, cached_tokens }), ..world.query(objective, "") }
+    Query {
+        prompt_tokens: 10_000,
+        sticky: Some(StickyEndpoint { endpoint, cached_tokens }),
+        ..world.query(objective, "")
+    }
 }
 
 fn decided(text: &str, objective: Objective, name: &str, cached_tokens: u32) -> (World, Decision) {

@@ -6,7 +6,7 @@ use std::{path::Path, sync::LazyLock};
 use bytes::Bytes;
 use pointsman::config::{BUILT_IN, Config};
 use pointsman_actors::{
-    dialect::{ChatRequest, Form, ImageRequest, RequestLimits},
+    dialect::{ChatPurpose, ChatRequest, ImageRequest, RequestLimits},
     domain::Catalog,
 };
 use serde_json::Value;
@@ -19,7 +19,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 /// See the module.
 pub(crate) fn check(body: &[u8]) {
     let limits = RequestLimits::default();
-    for form in [Form::Chat, Form::Preview] {
+    for form in [ChatPurpose::Chat, ChatPurpose::Preview] {
         match ChatRequest::parse(Bytes::copy_from_slice(body), form, &limits) {
             Ok(request) => taken(body, &request),
             Err(invalid) => assert!(!invalid.message.is_empty() && !invalid.message.contains('\0')),

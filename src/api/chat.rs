@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
     actors::router::Routed,
-    dialect::{ChatRequest, Form, StreamOptions, UsageChunk},
+    dialect::{ChatPurpose, ChatRequest, StreamOptions, UsageChunk},
     domain::ApiType,
 };
 
@@ -47,7 +47,7 @@ pub async fn create(
     let limits = worker.setup.body_limits(&caller)?;
     let share = Arc::clone(&limits.share);
     let body = read_json(&request, payload, limits).await?;
-    let mut chat = ChatRequest::parse(body, Form::Chat, &worker.setup.config.limits.request)?;
+    let mut chat = ChatRequest::parse(body, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let opening = opening(&chat, &request, caller.owner);
@@ -55,7 +55,7 @@ pub async fn create(
     let intent = intents.of(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let measure = measure(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
-    let ignored = std::mem::take(&mut chat.strangers);
+    let ignored = std::mem::take(&mut chat.unknown_members);
     let work = Work::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;

@@ -46,7 +46,7 @@ pub async fn create(
     let catalog = &*worker.setup.catalog;
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
     let (opening, measure) = (opening(&image, &request, caller.owner), measure(&image));
-    let ignored = std::mem::take(&mut image.strangers);
+    let ignored = std::mem::take(&mut image.unknown_members);
     let work = Work::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
     let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
     actors::router::{Preview, PreviewedDecision},
-    dialect::{ChatRequest, Form},
+    dialect::{ChatPurpose, ChatRequest},
     domain::{Catalog, Tick},
     explain::{ResolvedWhatIf, fill_selection_probabilities, reason_sentence},
 };
@@ -42,7 +42,7 @@ pub async fn show(
     caller.require(Scope::Inference)?;
     let _admitted = worker.setup.admission.admit(&caller)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)?).await?;
-    let mut chat = ChatRequest::parse(body, Form::Preview, &worker.setup.config.limits.request)?;
+    let mut chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
@@ -51,7 +51,7 @@ pub async fn show(
     let intents = &worker.shared.intents;
     let _ = intents.of(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
-    let warnings = unknown_fields::warnings(catalog, &chat.strangers, &chat.restrictions());
+    let warnings = unknown_fields::warnings(catalog, &chat.unknown_members, &chat.restrictions());
     let at = clock::unix_millis() / 1000;
     let asked = Asked { model: &requested, at, top_n: chat.routing.top_n, warnings: &warnings };
     let why_not = chat.why_not.take().map_or_else(|| why_not_view::in_query(&request), |name| Ok(Some(name)))?;

@@ -174,7 +174,7 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use pointsman_actors::domain::{Excluded, ExclusionDetail, ExclusionReason};
+    use pointsman_actors::domain::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
 
     use crate::base::error::Constraint;
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn nothing_left() -> Told {
-        let off = Excluded {
+        let off = ExcludedEndpoint {
             index: 5,
             endpoint: catalog().endpoint(5).unwrap().id,
             reason: ExclusionReason::ProviderOff,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pointsman_actors::domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode,
-    Excluded, ExclusionDetail, ExclusionReason, Finish, Generation, GenerationId, GenerationStatus, Health, Inputs,
-    Objective, OmittedCandidates, OutputSpread, Prediction, ProviderPolicy, Query, RoutingParameters, ScoreTerms,
-    ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
+    EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FinishReason, Generation, GenerationId,
+    GenerationStatus, Objective, OmittedCandidates, OutputCostSpread, Prediction, ProviderPolicy, Query,
+    RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use super::samples::{today, usd};
@@ -58,7 +58,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         rivals: Vec::new(),
         standby: Vec::new(),
         omitted: OmittedCandidates::default(),
-        excluded: vec![Excluded {
+        excluded: vec![ExcludedEndpoint {
             index: 3,
             endpoint: catalog.endpoint(3).unwrap().id,
             reason: ExclusionReason::BlockedModel,
@@ -74,7 +74,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         seed: u64::MAX,
         explored: false,
         max_attempts: 3,
-        yardsticks: [2.9, 0.000_004_8, 0.000_01, 2.9],
+        baselines: [2.9, 0.000_004_8, 0.000_01, 2.9],
         latency_margin: 1.0,
     }
 }
@@ -101,10 +101,10 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
             failure: 0.004,
             measured: true,
         },
-        health: Health { circuit: Circuit::Closed, success_rate: Some(0.998), samples: 1204, in_flight: 2 },
-        output: OutputSpread { usd_per_token: 0.000_000_6, most: 4096 },
+        health: EndpointHealth { circuit: Circuit::Closed, success_rate: Some(0.998), samples: 1204, in_flight: 2 },
+        output: OutputCostSpread { usd_per_token: 0.000_000_6, most: 4096 },
         saving: None,
-        inputs: Inputs { output_variance: 0.64, ..Inputs::default() },
+        inputs: ScoreInputs { output_variance: 0.64, ..ScoreInputs::default() },
         probe: false,
         panic: false,
     }
@@ -139,7 +139,7 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
             completion: usd("0.000003"),
             ..CostBreakdown::default()
         },
-        finish: Some(Finish::Stop),
+        finish: Some(FinishReason::Stop),
         native_finish_reason: Some("end_turn".to_owned()),
         dropped_parameters: vec!["top_k".into()],
         external_user: None,

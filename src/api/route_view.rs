@@ -7,8 +7,8 @@
 use pointsman_actors::{
     decide::place_and_grade,
     domain::{
-        AttemptRecord, Candidate, Catalog, Decision, Endpoint, Excluded, ExclusionDetail, Generation, Health, Price,
-        Pricing, RoutingParameters, Saving, ScoreTerm,
+        AttemptRecord, CacheSaving, Candidate, Catalog, Decision, Endpoint, EndpointHealth, ExcludedEndpoint,
+        ExclusionDetail, Generation, Price, Pricing, RoutingParameters, ScoreTerm,
     },
 };
 use serde::Serialize;
@@ -228,8 +228,8 @@ pub(crate) fn explained_excluded<'a>(generation: &'a Generation, places: Places<
 }
 
 /// The same where nothing was left.
-pub(crate) fn refused<'a>(excluded: &'a [Excluded], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
-    let body = |excluded: &'a Excluded| ExcludedBody {
+pub(crate) fn refused<'a>(excluded: &'a [ExcludedEndpoint], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
+    let body = |excluded: &'a ExcludedEndpoint| ExcludedBody {
         endpoint: places.name(places.0.find(excluded.index, excluded.endpoint)),
         reason: excluded.reason.as_str(),
         detail: Text(&excluded.detail),
@@ -310,7 +310,7 @@ impl PercentilesBody {
 }
 
 impl SavingBody {
-    fn new(saving: Saving) -> SavingBody {
+    fn new(saving: CacheSaving) -> SavingBody {
         SavingBody {
             cached_tokens: saving.cached_tokens,
             saving_usd: Figure::significant(saving.usd),
@@ -340,7 +340,7 @@ impl ActualBody {
 }
 
 impl HealthBody {
-    fn new(health: Health) -> HealthBody {
+    fn new(health: EndpointHealth) -> HealthBody {
         HealthBody {
             state: Condition::of(health.circuit, health.success_rate).as_str(),
             circuit: health.circuit.as_str(),
@@ -481,7 +481,7 @@ mod tests {
     fn a_cache_shows_what_it_saves() {
         let catalog = catalog();
         let mut decision = decision(&catalog);
-        decision.candidates[0].saving = Some(Saving { cached_tokens: 1200, usd: 0.000_108, seconds: 0.12 });
+        decision.candidates[0].saving = Some(CacheSaving { cached_tokens: 1200, usd: 0.000_108, seconds: 0.12 });
         let body = serde_json::to_value(candidates(&decision, Places(&catalog), 2)).unwrap();
         let saving = serde_json::json!({"cached_tokens": 1200, "saving_usd": 0.000_108, "saving_ms": 120});
         assert_eq!((&body[0]["saving"], body[1].get("saving")), (&saving, None));

@@ -99,7 +99,7 @@ fn providers() -> Vec<Provider> {
 }
 
 fn provider(slug: &str, name: &str, state: ProviderState) -> Provider {
-    Provider { name: name.into(), state, ..Provider::ordinary(ProviderSlug::new(slug).unwrap()) }
+    Provider { name: name.into(), state, ..Provider::with_defaults(ProviderSlug::new(slug).unwrap()) }
 }
 
 fn alias(id: &str, free_only: bool) -> Alias {
@@ -169,7 +169,7 @@ impl Parts {
     }
 
     fn model(&mut self, id: &str, created: i64, input: Modalities, output: Modalities) -> &mut Model {
-        let mut model = Model { created, ..Model::ordinary(id.parse().unwrap(), Vec::new()) };
+        let mut model = Model { created, ..Model::with_defaults(id.parse().unwrap(), Vec::new()) };
         (model.architecture.input, model.architecture.output) = (input, output);
         self.models.push(model);
         self.models.last_mut().unwrap()
@@ -183,7 +183,7 @@ impl Parts {
         served.endpoints.push(position);
         let parameters = parameters.iter().map(|name| self.parameters.intern(name).unwrap());
         let id = EndpointId::of(served.id.as_str(), &provider.to_string(), "");
-        let mut endpoint = Endpoint::ordinary(id, model, provider, "upstream-name");
+        let mut endpoint = Endpoint::with_defaults(id, model, provider, "upstream-name");
         endpoint.parameters = parameters.fold(ParameterSet::default(), ParameterSet::union);
         endpoint.limits.context_length = context_length;
         self.endpoints.push(endpoint);

@@ -28,8 +28,8 @@ use pointsman_actors::{
         ledger::{CountRecords, MemoryStore},
         persistence::StatsStore,
         provider_health::SaveNow,
-        published::Published,
-        router::{Routers, Seeds},
+        published::PublishedState,
+        router::{RouterSeeds, Routers},
     },
     stats::{LiveBoard, Statistics, mix},
 };
@@ -111,7 +111,7 @@ impl From<SetupError> for StartError {
 pub struct Gateway {
     shared: Arc<Shared>,
     /// Of its decisions; each worker has a number of its own.
-    seeds: Seeds,
+    seeds: RouterSeeds,
     workers: Arc<AtomicU64>,
     control: Arc<Arbiter>,
     watchdog: Arc<JoinHandle<()>>,
@@ -135,7 +135,7 @@ impl Gateway {
         let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
         let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
         log::info!("routing seed {seed}, instance {instance}");
-        let seeds = Seeds { seed, instance, worker: ADMIN_WORKER };
+        let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
         let shared = Arc::new(shared(draft, of_this_start, metrics, seeds, &arbiter));
         reload::begin(&shared);
@@ -180,7 +180,7 @@ impl Gateway {
     }
 
     fn desk_of(&self, number: u64) -> WorkerHandle {
-        WorkerHandle::new(Arc::clone(&self.shared), Seeds { worker: number, ..self.seeds })
+        WorkerHandle::new(Arc::clone(&self.shared), RouterSeeds { worker: number, ..self.seeds })
     }
 
     /// What the parts of the gateway share.
@@ -239,13 +239,19 @@ impl Gateway {
 }
 
 /// What all parts share, with the control actors on `arbiter` at work.
-fn shared(draft: SetupDraft, of_this_start: Option<Key>, metrics: Metrics, seeds: Seeds, arbiter: &Arbiter) -> Shared {
+fn shared(
+    draft: SetupDraft,
+    of_this_start: Option<Key>,
+    metrics: Metrics,
+    seeds: RouterSeeds,
+    arbiter: &Arbiter,
+) -> Shared {
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
     let memory = RoutingMemory::recall(&draft.config.routing.memory, &mut statistics);
     // Replicas with the same seed must not probe in step.
     let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
-    let published = Arc::new(Published::new(statistics.snapshot(1), live));
+    let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
     let setup = draft.adopt(Arc::clone(&published), of_this_start.as_ref(), None);
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let store = MemoryStore::new(ledger.capacity, ledger.max_age);

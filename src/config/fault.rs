@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, fmt, sync::Arc};
 
-use pointsman_actors::domain::nearest;
+use pointsman_actors::domain::closest_name;
 
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -210,5 +210,5 @@ fn same_line(one: &SourceLocation, other: &SourceLocation) -> bool {
 
 /// "`, did you mean 'x'?`" or nothing.
 pub(super) fn hint<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    nearest(text, known).map_or_else(String::new, |meant| format!(", did you mean '{meant}'?"))
+    closest_name(text, known).map_or_else(String::new, |meant| format!(", did you mean '{meant}'?"))
 }

@@ -20,7 +20,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
-    dialect::{Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, Restriction, rewrite_answer, spent_in_vain},
+    dialect::{
+        Answer, AnswerContext, ChatRequest, Dialect, OutgoingBody, Restriction, rewrite_answer, usage_of_failed_answer,
+    },
     domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
 };
 
@@ -81,8 +83,8 @@ impl Work {
     }
 
     /// What an upstream reports to have taken for a body that is no answer. Of images nobody says.
-    fn spent_in_vain(&self, body: &Bytes, context: &AnswerContext) -> Option<Usage> {
-        matches!(self, Work::Chat(_)).then(|| spent_in_vain(body, context)).flatten()
+    fn usage_of_failed_answer(&self, body: &Bytes, context: &AnswerContext) -> Option<Usage> {
+        matches!(self, Work::Chat(_)).then(|| usage_of_failed_answer(body, context)).flatten()
     }
 
     /// Estimated prompt tokens.

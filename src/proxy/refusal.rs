@@ -9,7 +9,7 @@ use std::{
 use pointsman_actors::{
     dialect::{Restriction, RestrictionKind},
     domain::{
-        Alias, ApiType, Catalog, Excluded, ExclusionDetail, ExclusionReason, Invalid, InvalidReason, Model,
+        Alias, ApiType, Catalog, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Invalid, InvalidReason, Model,
         ModelPattern, Query, RouteError, Target, Tick,
     },
     explain::{nearest_relaxation, remedy},
@@ -66,7 +66,7 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
     let relaxation = nearest_relaxation(error, snapshot)?;
     let endpoint = catalog.endpoint(relaxation.index)?;
     let (model, provider) = (catalog.model_of(endpoint)?, catalog.provider_of(endpoint)?);
-    let constraint = |excluded: &Excluded| Constraint {
+    let constraint = |excluded: &ExcludedEndpoint| Constraint {
         field: excluded.reason.as_str().into(),
         reason: None,
         detail: detail(catalog, &error.query, excluded),
@@ -87,7 +87,7 @@ pub fn nearest(snapshot: &Snapshot, error: &RouteError) -> Option<NearestRelaxat
 }
 
 /// What decided an exclusion; of a list that is not the request's own, whose it is.
-fn detail(catalog: &Catalog, query: &Query, excluded: &Excluded) -> String {
+fn detail(catalog: &Catalog, query: &Query, excluded: &ExcludedEndpoint) -> String {
     match alias_to_blame(catalog, query, excluded) {
         Some(alias) if excluded.reason == ExclusionReason::NotAllowedModel => {
             format!("matches no entry of 'allowed_models' of the alias {}", alias.id)
@@ -98,7 +98,7 @@ fn detail(catalog: &Catalog, query: &Query, excluded: &Excluded) -> String {
 }
 
 /// The alias whose own list of models excludes this endpoint, whatever the lists of the request say.
-fn alias_to_blame<'a>(catalog: &'a Catalog, query: &Query, excluded: &Excluded) -> Option<&'a Alias> {
+fn alias_to_blame<'a>(catalog: &'a Catalog, query: &Query, excluded: &ExcludedEndpoint) -> Option<&'a Alias> {
     let model = catalog.model_of(catalog.endpoint(excluded.index)?)?;
     let is_in =
         |list: &[ModelPattern]| list.iter().any(|pattern| pattern.matches(model.id.as_str(), &model.canonical_slug));

@@ -10,7 +10,7 @@ use pointsman_actors::{
         PROVIDER_MEMBERS, Restriction, RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,
     },
     domain::{
-        Catalog, Endpoint, ExclusionReason, Model, ModelPattern, Provider, ProviderState, letters_apart, nearest,
+        Catalog, Endpoint, ExclusionReason, Model, ModelPattern, Provider, ProviderState, closest_name, name_distance,
     },
 };
 use serde::Serialize;
@@ -36,10 +36,10 @@ pub struct UnknownField {
     pub reason: ExclusionReason,
 }
 
-/// What a request is warned of: the members at the paths `strangers`, and entries of its restrictions.
+/// What a request is warned of: the members at the paths `unknown_members`, and entries of its restrictions.
 #[must_use]
-pub fn warnings(catalog: &Catalog, strangers: &[String], restrictions: &[Restriction]) -> Vec<UnknownField> {
-    let mut warnings: Vec<UnknownField> = strangers.iter().map(|path| stranger(path)).collect();
+pub fn warnings(catalog: &Catalog, unknown_members: &[String], restrictions: &[Restriction]) -> Vec<UnknownField> {
+    let mut warnings: Vec<UnknownField> = unknown_members.iter().map(|path| stranger(path)).collect();
     warnings.extend(names(catalog, restrictions));
     warnings.truncate(MOST);
     warnings
@@ -168,8 +168,8 @@ impl Suggestions {
 /// be meant as a whole.
 fn apart(name: &str, id: &str) -> Option<usize> {
     let namespace = |text: &str| text.rsplit_once('/').map(|(namespace, _)| namespace.to_owned());
-    let whole = || letters_apart(name, id).filter(|_| namespace(name).is_none());
-    let parts = letters_apart(last_part(name), last_part(id));
+    let whole = || name_distance(name, id).filter(|_| namespace(name).is_none());
+    let parts = name_distance(last_part(name), last_part(id));
     parts.map(|letters| letters + usize::from(namespace(name) != namespace(id))).or_else(whole)
 }
 
@@ -185,5 +185,5 @@ fn shared_prefix(name: &str, id: &str) -> usize {
 
 /// The end of a sentence about an unknown word.
 fn meant<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    nearest(text, known).map_or_else(|| ".".to_owned(), |meant| format!("; did you mean '{meant}'?"))
+    closest_name(text, known).map_or_else(|| ".".to_owned(), |meant| format!("; did you mean '{meant}'?"))
 }

@@ -3,7 +3,7 @@
 //! Pure: from a request, a model and dice to an [`Answer`]. How it is told, at once or in chunks, is for
 //! `chat` and `stream`.
 
-use pointsman_actors::domain::{Finish, Modality};
+use pointsman_actors::domain::{FinishReason, Modality};
 use rand::SeedableRng;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub(super) struct Choice {
     pub(super) calls: Vec<ToolCall>,
     /// Pictures as data URLs.
     pub(super) images: Vec<String>,
-    pub(super) finish: Finish,
+    pub(super) finish: FinishReason,
 }
 
 impl Answer {
@@ -86,7 +86,7 @@ impl Choice {
             let calls = tools::calls(body, dice);
             match body.response_format.as_ref().filter(|format| format.kind.starts_with("json")) {
                 _ if !calls.is_empty() => {
-                    Choice { content: None, calls, images: Vec::new(), finish: Finish::ToolCalls }
+                    Choice { content: None, calls, images: Vec::new(), finish: FinishReason::ToolCalls }
                 }
                 Some(format) => Choice::said(structured(body, format.schema(), model, character, dice)),
                 None => {
@@ -100,7 +100,7 @@ impl Choice {
     }
 
     fn said(text: String) -> Choice {
-        Choice { content: Some(text), calls: Vec::new(), images: Vec::new(), finish: Finish::Stop }
+        Choice { content: Some(text), calls: Vec::new(), images: Vec::new(), finish: FinishReason::Stop }
     }
 
     fn drawn(body: &ChatBody, model: &SimulatedModel) -> Choice {
@@ -127,7 +127,7 @@ impl Choice {
         if self.tokens() <= limit || !self.images.is_empty() {
             return self;
         }
-        self.finish = Finish::Length;
+        self.finish = FinishReason::Length;
         self.content = self.content.map(|text| words::first_tokens(&text, limit).to_owned());
         let mut left = limit;
         self.calls.retain_mut(|call| {
@@ -200,16 +200,16 @@ mod tests {
     #[test]
     fn an_answer_keeps_to_the_token_limit_and_says_so() {
         let short = only(json!({ "max_tokens": 5 }));
-        assert_eq!((short.content.as_deref(), short.finish), (Some("I am a simulated mod"), Finish::Length));
+        assert_eq!((short.content.as_deref(), short.finish), (Some("I am a simulated mod"), FinishReason::Length));
         assert_eq!(short.tokens(), 5);
-        assert_eq!(only(json!({ "max_tokens": 5000 })).finish, Finish::Stop);
+        assert_eq!(only(json!({ "max_tokens": 5000 })).finish, FinishReason::Stop);
         assert_eq!(only(json!({ "max_tokens": 50, "max_completion_tokens": 1 })).tokens(), 1);
     }
 
     #[test]
     fn a_stop_sequence_ends_the_answer_before_it() {
         let stopped = only(json!({ "stop": ["never", " model"] }));
-        assert_eq!((stopped.content.as_deref(), stopped.finish), (Some("I am a simulated"), Finish::Stop));
+        assert_eq!((stopped.content.as_deref(), stopped.finish), (Some("I am a simulated"), FinishReason::Stop));
     }
 
     #[test]
@@ -236,10 +236,10 @@ mod tests {
     #[test]
     fn a_tool_call_has_no_words_and_a_tight_limit_cuts_its_arguments() {
         let whole = only(json!({ "tools": tools() }));
-        assert_eq!((whole.content, whole.finish), (None, Finish::ToolCalls));
+        assert_eq!((whole.content, whole.finish), (None, FinishReason::ToolCalls));
         assert_eq!(whole.calls[0].arguments, r#"{"city":"Oslo"}"#);
         let tight = only(json!({ "tools": tools(), "max_tokens": 4 }));
-        assert_eq!((tight.calls[0].arguments.as_str(), tight.finish), (r#"{"ci"#, Finish::Length));
+        assert_eq!((tight.calls[0].arguments.as_str(), tight.finish), (r#"{"ci"#, FinishReason::Length));
         let tighter = only(json!({ "tools": tools(), "max_tokens": 2 }));
         assert_eq!((tighter.calls.len(), tighter.content.as_deref()), (0, Some("")));
     }

@@ -11,7 +11,7 @@ use actix_web::{
     web::Bytes,
 };
 use futures_util::{Stream, stream};
-use pointsman_actors::domain::Finish;
+use pointsman_actors::domain::FinishReason;
 use rand::RngExt;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -50,7 +50,7 @@ struct Event {
 
 #[derive(Debug, PartialEq)]
 enum Says {
-    Delta { choice: usize, delta: Value, finish: Option<Finish> },
+    Delta { choice: usize, delta: Value, finish: Option<FinishReason> },
     Usage(Value),
     Done,
 }
@@ -73,7 +73,7 @@ fn events(answer: &Answer, tokens_per_chunk: u32, with_usage: bool) -> Vec<Event
 }
 
 /// The deltas of one choice: role, words, calls with their arguments in fragments, pictures, finish.
-fn deltas(choice: &Choice, tokens_per_chunk: u32) -> Vec<(u32, Value, Option<Finish>)> {
+fn deltas(choice: &Choice, tokens_per_chunk: u32) -> Vec<(u32, Value, Option<FinishReason>)> {
     // With calls there is no text: OpenAI says null then, else an empty text.
     let opening = choice.content.as_ref().map(|_| "");
     let mut deltas = vec![(0, json!({ "role": "assistant", "content": opening, "refusal": null }), None)];
@@ -120,7 +120,7 @@ impl Envelope {
     fn write(&self, says: &Says) -> String {
         match says {
             Says::Delta { choice, delta, finish } => {
-                let finish = json!(finish.map(Finish::as_str));
+                let finish = json!(finish.map(FinishReason::as_str));
                 let usage = if self.with_usage { ",\"usage\":null" } else { "" };
                 format!(
                     "{}{{\"index\":{choice},\"delta\":{delta},\"logprobs\":null,\"finish_reason\":{finish}}}]{usage}}}\n\n",
@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn said(text: &str) -> Choice {
-        Choice { content: Some(text.to_owned()), calls: Vec::new(), images: Vec::new(), finish: Finish::Stop }
+        Choice { content: Some(text.to_owned()), calls: Vec::new(), images: Vec::new(), finish: FinishReason::Stop }
     }
 
     fn written(answer: &Answer, with_usage: bool) -> String {
@@ -297,7 +297,7 @@ mod tests {
     fn a_call_comes_with_its_name_first_and_its_arguments_in_fragments() {
         let call =
             ToolCall { id: "call_1".to_owned(), name: "add".to_owned(), arguments: r#"{"a":1,"b":2}"#.to_owned() };
-        let choice = Choice { content: None, calls: vec![call], images: Vec::new(), finish: Finish::ToolCalls };
+        let choice = Choice { content: None, calls: vec![call], images: Vec::new(), finish: FinishReason::ToolCalls };
         expect_test::expect![[r#"
             …{"index":0,"delta":{"content":null,"refusal":null,"role":"assistant"},"logprobs":null,"finish_reason":null}]}
 

@@ -16,7 +16,7 @@ use pointsman_actors::{
         mailbox::Undelivered,
         persistence::StatsStore,
         provider_health::ProviderHealth,
-        published::Published,
+        published::PublishedState,
     },
     stats::Statistics,
 };
@@ -53,7 +53,7 @@ impl Control {
     pub fn start(
         arbiter: &Arbiter,
         statistics: Statistics,
-        published: &Arc<Published>,
+        published: &Arc<PublishedState>,
         store: MemoryStore,
         keeping: Option<Keeping>,
     ) -> Control {
@@ -144,12 +144,12 @@ pub enum Forget {
 fn employ(
     arbiter: &ArbiterHandle,
     statistics: &Arc<Mutex<Statistics>>,
-    published: &Arc<Published>,
+    published: &Arc<PublishedState>,
     keeping: Option<Keeping>,
 ) -> Addr<ProviderHealth> {
     let mut health = ProviderHealth::of(Arc::clone(statistics), Arc::clone(published));
     if let Some(Keeping { place, interval }) = keeping {
-        health = health.keeping(place, interval);
+        health = health.with_persistence(place, interval);
     }
     ProviderHealth::start_in_arbiter(arbiter, move |_| health)
 }

@@ -17,8 +17,8 @@ use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload};
 use arc_swap::ArcSwap;
 use pointsman_actors::{
     actors::{
-        event_batches::{EventBatcher, EventBatchers, Timer},
-        router::{Router, Routers, Seeds},
+        event_batches::{EventBatcher, EventBatchers, FlushTimer},
+        router::{Router, RouterSeeds, Routers},
     },
     decide::splitmix64,
 };
@@ -144,14 +144,14 @@ impl Worker {
         self.shared.analyses.run(caller.owner, self.setup.config.limits.key_analyses, compute).await
     }
 
-    /// Sees to it that fresh news leave within [`EventBatcher::PATIENCE`].
-    pub fn post(&self, timer: Timer) {
-        if timer == Timer::Needed {
+    /// Sees to it that fresh news leave within [`EventBatcher::MAX_AGE`].
+    pub fn post(&self, timer: FlushTimer) {
+        if timer == FlushTimer::Needed {
             let news = Arc::clone(&self.news);
             actix_rt::spawn(async move {
                 let mut timer = timer;
-                while timer == Timer::Needed {
-                    actix_rt::time::sleep(EventBatcher::PATIENCE).await;
+                while timer == FlushTimer::Needed {
+                    actix_rt::time::sleep(EventBatcher::MAX_AGE).await;
                     timer = news.flush_when_due();
                 }
             });
@@ -174,7 +174,7 @@ pub struct WorkerHandle(Rc<HandleState>);
 
 struct HandleState {
     shared: Arc<Shared>,
-    seeds: Seeds,
+    seeds: RouterSeeds,
     /// Routers this thread has had.
     lives: Cell<u64>,
     current: RefCell<Worker>,
@@ -183,7 +183,7 @@ struct HandleState {
 impl WorkerHandle {
     /// The desk of the calling thread, with a router of its own. To be made where actors can be started.
     #[must_use]
-    pub fn new(shared: Arc<Shared>, seeds: Seeds) -> WorkerHandle {
+    pub fn new(shared: Arc<Shared>, seeds: RouterSeeds) -> WorkerHandle {
         let router = shared.routers.join(Router::new(seeds).start());
         let current = RefCell::new(Worker::new(&shared, &router, &shared.news_room.join(), None));
         let desk = Rc::new(HandleState { shared, seeds, lives: Cell::new(0), current });
@@ -220,7 +220,7 @@ impl HandleState {
     fn another_router(&self) -> Arc<Addr<Router>> {
         let lives = self.lives.get() + 1;
         self.lives.set(lives);
-        let seeds = Seeds { seed: splitmix64(self.seeds.seed ^ lives), ..self.seeds };
+        let seeds = RouterSeeds { seed: splitmix64(self.seeds.seed ^ lives), ..self.seeds };
         ActorReplaced { actor: "router" }.emit(&self.shared.metrics);
         self.shared.routers.join(Router::new(seeds).start())
     }

@@ -12,7 +12,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use pointsman_actors::actors::{
     catalog::ReplaceCatalog,
     ledger::SetBounds,
-    provider_health::{self, Unadopted},
+    provider_health::{self, AdoptionRefused},
 };
 
 use crate::{
@@ -171,7 +171,7 @@ async fn adopt_alone(shared: &Shared, loaded: LoadedConfig) -> Result<u64, Adopt
     let (catalog, policy) = (Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let (health, live) = (shared.control.health(), draft.live(&before));
     let published = provider_health::adopt(&health, Arc::clone(&catalog), policy, live, ADOPT_TIMEOUT).await;
-    let published = published.map_err(|Unadopted| AdoptError::Silent)?;
+    let published = published.map_err(|AdoptionRefused| AdoptError::Silent)?;
     let ledger = draft.config.ledger.clone();
     shared.setup.store(Arc::new(draft.adopt(published, shared.of_this_start.as_ref(), Some(&before))));
     shared.control.catalog().do_send(ReplaceCatalog(catalog));

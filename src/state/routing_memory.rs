@@ -128,7 +128,7 @@ impl RoutingMemory {
 }
 
 impl StatsStore for RoutingMemory {
-    fn keep(&self, state: &SavedState) -> bool {
+    fn save(&self, state: &SavedState) -> bool {
         let text = state.to_json();
         let written = self.locked(|lock| file::replace(&self.path, &text, lock));
         let kept = written.is_ok();

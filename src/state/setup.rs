@@ -8,7 +8,7 @@
 use std::{fmt, io, sync::Arc};
 
 use pointsman_actors::{
-    actors::published::Published,
+    actors::published::PublishedState,
     domain::{Catalog, RoutingPolicy},
     stats::LiveBoard,
 };
@@ -49,7 +49,7 @@ pub struct Setup {
     /// ConcurrencyLimits per provider, by position in the catalog.
     pub permits: Vec<ConcurrencyLimits>,
     /// What routers read.
-    pub published: Arc<Published>,
+    pub published: Arc<PublishedState>,
     simulation: Vec<Simulated>,
 }
 
@@ -138,7 +138,7 @@ impl SetupDraft {
     #[must_use]
     ///
     /// `of_this_start` is the administrator's key that the start made, if it made one.
-    pub fn adopt(self, published: Arc<Published>, of_this_start: Option<&Key>, before: Option<&Setup>) -> Setup {
+    pub fn adopt(self, published: Arc<PublishedState>, of_this_start: Option<&Key>, before: Option<&Setup>) -> Setup {
         for simulated in &self.simulation {
             let changed = before.and_then(|setup| setup.simulated(&simulated.character.slug));
             if changed.is_some_and(|known| known.character != simulated.character) {

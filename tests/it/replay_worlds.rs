@@ -8,7 +8,7 @@ use std::time::Duration;
 use pointsman::proxy::record::Recorded;
 use pointsman_actors::{
     decide::{decide_to_serve, splitmix64},
-    domain::{Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, Sticky, Weights},
+    domain::{Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, StickyEndpoint, Weights},
     explain::replay,
 };
 use routing_world::{NOW, World};
@@ -93,7 +93,7 @@ fn query(dice: &mut Dice, world: &World) -> Query {
     if dice.one_in(3) {
         let endpoints = &world.catalog().endpoints;
         let endpoint = endpoints[dice.below(endpoints.len() as u64) as usize].id;
-        query.sticky = Some(Sticky { endpoint, cached_tokens: dice.below(30_000) as u32 });
+        query.sticky = Some(StickyEndpoint { endpoint, cached_tokens: dice.below(30_000) as u32 });
     }
     query.routing_mut().provider.allow_fallbacks = !dice.one_in(4);
     query.routing_mut().provider.across_models = dice.one_in(4);

@@ -1,8 +1,7 @@
 //! CatalogActor: the owner of model metadata.
 //!
-//! It holds the catalog of the running configuration. Decisions and pages read the same `Arc` from the
-//! configuration they work under, so that nothing ever mixes two versions; the actor answers whoever wants to know
-//! which version is in force.
+//! It holds the catalog of the active configuration. Decisions and API pages read the same `Arc` from their own
+//! configuration, so no request mixes two versions. The actor answers which version is active.
 
 use std::sync::Arc;
 
@@ -10,12 +9,12 @@ use actix::{Actor, Context, Handler, Message, MessageResult};
 
 use crate::domain::Catalog;
 
-/// Asks for the catalog in force; also the actor's sign of life.
+/// Asks for the active catalog. Also the liveness check of the actor.
 #[derive(Message)]
 #[rtype(result = "Arc<Catalog>")]
 pub struct CurrentCatalog;
 
-/// Puts another catalog in force. Sent when a new configuration was taken over; no reply.
+/// Replaces the active catalog. Sent when a new configuration becomes active. No reply.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct ReplaceCatalog(pub Arc<Catalog>);

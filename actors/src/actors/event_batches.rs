@@ -1,11 +1,11 @@
-//! The worker's outgoing tray: news for the control actors, sent in batches.
+//! Batches of endpoint events and generation records that a worker sends to the control actors.
 //!
-//! A message to another thread costs a wake-up of several microseconds, a push into this tray a tenth
-//! of one. A tray is emptied when it is full, when it is [`EventBatcher::PATIENCE`] old, when a gate moved, and whenever
-//! somebody looks a generation up: [`EventBatchers::flush`] empties the trays of every worker, so a record is readable
-//! as soon as it was pushed.
+//! A message to another thread costs a wake-up of several microseconds; a push into a batch costs a tenth of a
+//! microsecond. A batch is sent when it is full, when it is [`EventBatcher::MAX_AGE`] old, when a breaker changed
+//! state, and before a generation is looked up: [`EventBatchers::flush`] sends the batches of all workers, so a
+//! record is readable as soon as it was pushed.
 //!
-//! Who hears it: [`crate::actors::provider_health::ProviderHealth`] and [`crate::actors::ledger::Ledger`].
+//! Receivers: [`crate::actors::provider_health::ProviderHealth`] and [`crate::actors::ledger::Ledger`].
 
 use std::{
     sync::{
@@ -25,71 +25,71 @@ use crate::{
         mailbox::{MailboxDepth, Undelivered},
         provider_health::Observations,
     },
-    domain::{Event, Generation},
+    domain::{EndpointEvent, Generation},
 };
 
-/// One worker's tray. Cheap to share. Pushing waits for nobody's work: its lock is held for a push, or for the two
-/// sends that empty it, by its own worker or by whoever looks a generation up.
+/// The batch of one worker. Cheap to share. The lock is held only for a push or for the two sends of a flush, by the
+/// worker itself or by a look-up.
 pub struct EventBatcher {
-    batch: Mutex<Batch>,
+    batch: Mutex<PendingBatch>,
     addresses: Arc<Addresses>,
-    depths: Depths,
+    depths: MailboxDepths,
 }
 
-/// Where trays are emptied into. An actor that is gone is followed by another one at another address.
+/// Addresses of the receiving actors. A restarted actor has a new address.
 struct Addresses {
     health: ArcSwap<Recipient<Observations>>,
     ledger: ArcSwap<Recipient<Records>>,
     undelivered: Undelivered,
-    /// Events that found a tray full.
+    /// Events dropped because the batch was full.
     dropped: AtomicU64,
-    /// Records that found a tray full.
+    /// Records dropped because the batch was full.
     dropped_records: AtomicU64,
 }
 
-/// Batches that wait in the mailboxes of the control actors. Cloning shares the counts.
+/// Number of batches in the mailboxes of the control actors. Cloning shares the counts.
 #[derive(Debug, Clone, Default)]
-pub struct Depths {
-    /// Of the health actor.
+pub struct MailboxDepths {
+    /// Mailbox of the health actor.
     pub health: MailboxDepth,
-    /// Of the ledger.
+    /// Mailbox of the ledger.
     pub ledger: MailboxDepth,
 }
 
 #[derive(Default)]
-struct Batch {
-    events: Vec<Event>,
+struct PendingBatch {
+    events: Vec<EndpointEvent>,
     records: Vec<Arc<Generation>>,
     timer_armed: bool,
 }
 
-/// Whether the caller should see to it that the tray is flushed after [`EventBatcher::PATIENCE`].
+/// Whether the caller must start a timer that flushes the batch after [`EventBatcher::MAX_AGE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Timer {
-    /// Nothing to do: the tray is empty, or a timer runs.
+pub enum FlushTimer {
+    /// Nothing to do: the batch is empty, or a timer is running.
     Armed,
-    /// Something waits in the tray: start the timer, and call [`EventBatcher::flush_when_due`] when it is over.
+    /// The batch is not empty: start the timer and call [`EventBatcher::flush_when_due`] when it expires.
     Needed,
 }
 
 impl EventBatcher {
-    /// EventBatcher that are sent as one message at most.
-    const FULL: usize = 128;
-    /// Events and records kept in a tray, each, while their actor is gone or has too many to handle; beyond it the newest
-    /// are dropped and counted.
-    const MOST: usize = 4096;
-    /// Events in the health actor's mailbox beyond which trays send no more: ten seconds of a busy gateway, ten megabytes.
-    const MOST_EVENTS_SENT: usize = 65_536;
-    /// Records in the ledger's mailbox beyond which trays send no more. Each holds a decision: some kilobytes.
-    const MOST_RECORDS_SENT: usize = 16_384;
-    /// How old news may get before they are sent.
-    pub const PATIENCE: Duration = Duration::from_millis(20);
+    /// Number of events and records at which the batch is sent.
+    const BATCH_SIZE: usize = 128;
+    /// Most events, and most records, kept while their actor is gone or its mailbox is full. Further ones are dropped
+    /// and counted.
+    const MAX_PENDING: usize = 4096;
+    /// Most events in the health actor's mailbox: ten seconds of a busy gateway, about 10 MB.
+    const MAX_EVENTS_IN_MAILBOX: usize = 65_536;
+    /// Most records in the ledger's mailbox. Each holds a decision of some kilobytes.
+    const MAX_RECORDS_IN_MAILBOX: usize = 16_384;
+    /// How long an event or a record waits at most before it is sent.
+    pub const MAX_AGE: Duration = Duration::from_millis(20);
 
-    /// Tells the health actor what happened to an endpoint.
-    pub fn event(&self, event: Event) -> Timer {
+    /// Adds an endpoint event for the health actor.
+    pub fn event(&self, event: EndpointEvent) -> FlushTimer {
         let mut batch = self.batch.lock();
-        if batch.events.len() >= EventBatcher::MOST {
+        if batch.events.len() >= EventBatcher::MAX_PENDING {
             self.addresses.dropped.fetch_add(1, Ordering::Relaxed);
             self.send(&mut batch);
             return batch.timer();
@@ -101,10 +101,10 @@ impl EventBatcher {
         self.settle(&mut batch)
     }
 
-    /// Hands a generation's record to the ledger: readable from now on.
-    pub fn record(&self, record: Arc<Generation>) -> Timer {
+    /// Adds the record of a generation for the ledger. The record is readable from now on.
+    pub fn record(&self, record: Arc<Generation>) -> FlushTimer {
         let mut batch = self.batch.lock();
-        if batch.records.len() >= EventBatcher::MOST {
+        if batch.records.len() >= EventBatcher::MAX_PENDING {
             self.addresses.dropped_records.fetch_add(1, Ordering::Relaxed);
             self.send(&mut batch);
             return batch.timer();
@@ -113,33 +113,33 @@ impl EventBatcher {
         self.settle(&mut batch)
     }
 
-    /// Sends what is in the tray.
+    /// Sends the batch.
     pub fn flush(&self) {
         self.send(&mut self.batch.lock());
     }
 
-    /// The same, by whoever waited for [`EventBatcher::PATIENCE`] as told by [`Timer::Needed`]. What could not be sent needs
-    /// another timer.
-    pub fn flush_when_due(&self) -> Timer {
+    /// Sends the batch when the timer of [`FlushTimer::Needed`] expired. Items that could not be sent need another
+    /// timer.
+    pub fn flush_when_due(&self) -> FlushTimer {
         let mut batch = self.batch.lock();
         batch.timer_armed = false;
         self.send(&mut batch);
         batch.timer()
     }
 
-    fn settle(&self, batch: &mut Batch) -> Timer {
-        if batch.events.len() + batch.records.len() >= EventBatcher::FULL {
+    fn settle(&self, batch: &mut PendingBatch) -> FlushTimer {
+        if batch.events.len() + batch.records.len() >= EventBatcher::BATCH_SIZE {
             self.send(batch);
         }
         batch.timer()
     }
 
-    /// Runs under the lock: a look-up that finds the tray empty may rely on the records being in the mailbox. What an
-    /// actor has no room for stays in the tray.
-    fn send(&self, batch: &mut Batch) {
+    /// Runs under the lock, so a look-up that finds the batch empty can rely on the records being in the mailbox. Items
+    /// for a full mailbox stay in the batch.
+    fn send(&self, batch: &mut PendingBatch) {
         let Addresses { health, ledger, undelivered, .. } = &*self.addresses;
-        let Depths { health: events_sent, ledger: records_sent } = &self.depths;
-        if !batch.events.is_empty() && events_sent.items() < EventBatcher::MOST_EVENTS_SENT {
+        let MailboxDepths { health: events_sent, ledger: records_sent } = &self.depths;
+        if !batch.events.is_empty() && events_sent.items() < EventBatcher::MAX_EVENTS_IN_MAILBOX {
             let health = health.load();
             if health.connected() {
                 let events = std::mem::take(&mut batch.events);
@@ -147,7 +147,7 @@ impl EventBatcher {
                 health.do_send(Observations(events, counted));
             }
         }
-        if !batch.records.is_empty() && records_sent.items() < EventBatcher::MOST_RECORDS_SENT {
+        if !batch.records.is_empty() && records_sent.items() < EventBatcher::MAX_RECORDS_IN_MAILBOX {
             let records = std::mem::take(&mut batch.records);
             let counted = records_sent.enter(records.len());
             ledger.load().do_send(Records::new(records, counted, undelivered));
@@ -155,32 +155,32 @@ impl EventBatcher {
     }
 }
 
-impl Batch {
-    /// Whether somebody has to start a timer for what is in the tray. There is one at a time.
-    fn timer(&mut self) -> Timer {
+impl PendingBatch {
+    /// Whether the caller must start a timer for the items in the batch. At most one timer runs at a time.
+    fn timer(&mut self) -> FlushTimer {
         let is_empty = self.events.is_empty() && self.records.is_empty();
-        if is_empty || std::mem::replace(&mut self.timer_armed, true) { Timer::Armed } else { Timer::Needed }
+        if is_empty || std::mem::replace(&mut self.timer_armed, true) { FlushTimer::Armed } else { FlushTimer::Needed }
     }
 }
 
 impl Drop for EventBatcher {
-    /// A worker that goes leaves nothing behind.
+    /// A stopping worker sends its last batch.
     fn drop(&mut self) {
         self.flush();
     }
 }
 
-/// The trays of all workers.
+/// The batches of all workers.
 pub struct EventBatchers {
-    /// Each as long as its worker has it.
-    trays: Mutex<Vec<Weak<EventBatcher>>>,
+    /// Each lives as long as its worker.
+    batchers: Mutex<Vec<Weak<EventBatcher>>>,
     addresses: Arc<Addresses>,
-    /// What waits in the mailboxes that the trays empty into.
-    pub depths: Depths,
+    /// Number of batches in the mailboxes of the receivers.
+    pub depths: MailboxDepths,
 }
 
 impl EventBatchers {
-    /// A room whose trays empty into these mailboxes; records that do not arrive there are `undelivered`.
+    /// Batches that are sent to these addresses. Records that do not arrive are kept in `undelivered`.
     #[must_use]
     pub fn new(health: Recipient<Observations>, ledger: Recipient<Records>, undelivered: Undelivered) -> EventBatchers {
         let addresses = Addresses {
@@ -190,47 +190,47 @@ impl EventBatchers {
             dropped: AtomicU64::new(0),
             dropped_records: AtomicU64::new(0),
         };
-        EventBatchers { trays: Mutex::default(), addresses: Arc::new(addresses), depths: Depths::default() }
+        EventBatchers { batchers: Mutex::default(), addresses: Arc::new(addresses), depths: MailboxDepths::default() }
     }
 
-    /// A further worker's tray, empty.
+    /// Adds an empty batch for one more worker.
     #[must_use]
     pub fn join(&self) -> Arc<EventBatcher> {
-        let tray = Arc::new(EventBatcher {
+        let batcher = Arc::new(EventBatcher {
             batch: Mutex::default(),
             addresses: Arc::clone(&self.addresses),
             depths: self.depths.clone(),
         });
-        let mut trays = self.trays.lock();
-        trays.retain(|tray| tray.strong_count() > 0);
-        trays.push(Arc::downgrade(&tray));
-        tray
+        let mut batchers = self.batchers.lock();
+        batchers.retain(|batcher| batcher.strong_count() > 0);
+        batchers.push(Arc::downgrade(&batcher));
+        batcher
     }
 
-    /// Has events sent to another actor from now on.
+    /// Sends events to another actor from now on.
     pub fn redirect_events(&self, health: Recipient<Observations>) {
         self.addresses.health.store(Arc::new(health));
     }
 
-    /// Has records sent to another actor from now on.
+    /// Sends records to another actor from now on.
     pub fn redirect_records(&self, ledger: Recipient<Records>) {
         self.addresses.ledger.store(Arc::new(ledger));
     }
 
-    /// Empties every tray.
+    /// Sends the batches of all workers.
     pub fn flush(&self) {
-        for tray in self.trays.lock().iter().filter_map(Weak::upgrade) {
-            tray.flush();
+        for batcher in self.batchers.lock().iter().filter_map(Weak::upgrade) {
+            batcher.flush();
         }
     }
 
-    /// Events dropped by all trays since the start.
+    /// Events dropped by all workers since the start.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.addresses.dropped.load(Ordering::Relaxed)
     }
 
-    /// Records dropped by all trays since the start.
+    /// Records dropped by all workers since the start.
     #[must_use]
     pub fn dropped_records(&self) -> u64 {
         self.addresses.dropped_records.load(Ordering::Relaxed)

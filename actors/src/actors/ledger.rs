@@ -1,7 +1,7 @@
 //! Ledger: the actor that keeps one record per generation, bounded in number and age.
 //!
-//! It never sits on the path of a token: workers hand it batches ([`Records`]), readers ask ([`Lookup`]).
-//! Where records live is behind [`LedgerStore`]; [`MemoryStore`] forgets them with the process.
+//! It is never on the path of a response: workers send batches ([`Records`]), readers ask ([`Lookup`]). Records are
+//! kept in a [`LedgerStore`]; [`MemoryStore`] loses them when the process ends.
 
 mod memory;
 mod spending;
@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub use memory::MemoryStore;
-use spending::Account;
+use spending::SpendingAccount;
 pub use spending::Spent;
 
 /// Records of generations, running and ended. Sent by a worker's [`crate::actors::event_batches::EventBatcher`].
@@ -26,16 +26,16 @@ pub use spending::Spent;
 #[rtype(result = "()")]
 pub struct Records {
     records: Vec<Arc<Generation>>,
-    /// Where they go when nobody handles them.
-    otherwise: Undelivered,
+    /// Receives the records when no ledger handles them.
+    undelivered: Undelivered,
     _waiting: MailboxToken,
 }
 
 impl Records {
-    /// A batch that counts as waiting, and goes back to `otherwise` when its ledger is gone.
+    /// A batch that counts in the mailbox depth and goes to `undelivered` when its ledger is gone.
     #[must_use]
-    pub fn new(records: Vec<Arc<Generation>>, waiting: MailboxToken, otherwise: &Undelivered) -> Records {
-        Records { records, otherwise: otherwise.clone(), _waiting: waiting }
+    pub fn new(records: Vec<Arc<Generation>>, waiting: MailboxToken, undelivered: &Undelivered) -> Records {
+        Records { records, undelivered: undelivered.clone(), _waiting: waiting }
     }
 
     fn take(&mut self) -> Vec<Arc<Generation>> {
@@ -46,23 +46,23 @@ impl Records {
 impl Drop for Records {
     fn drop(&mut self) {
         if !self.records.is_empty() {
-            self.otherwise.put(std::mem::take(&mut self.records));
+            self.undelivered.put(std::mem::take(&mut self.records));
         }
     }
 }
 
-/// Asks for one record. Answers `None` for an unknown, forgotten or too old one.
-/// Flush the trays first ([`crate::actors::event_batches::EventBatchers::flush`]) to see what just ended.
+/// Asks for one record. Answers `None` for an unknown, evicted or expired one.
+/// Flush the batches first ([`crate::actors::event_batches::EventBatchers::flush`]) to see generations that just ended.
 #[derive(Message)]
 #[rtype(result = "Option<Arc<Generation>>")]
 pub struct Lookup {
-    /// Which.
+    /// Id of the generation.
     pub id: GenerationId,
     /// The moment that says what is too old, Unix milliseconds.
     pub now_ms: i64,
 }
 
-/// Asks how many records are held; also the ledger's sign of life.
+/// Asks for the number of records. Also the liveness check of the ledger.
 #[derive(Message)]
 #[rtype(result = "usize")]
 pub struct CountRecords {
@@ -70,120 +70,120 @@ pub struct CountRecords {
     pub now_ms: i64,
 }
 
-/// Sets other bounds. Sent when a new configuration was taken over; no reply. What is over them leaves with the next
-/// messages.
+/// Changes the bounds. Sent when a new configuration becomes active; no reply. Records over the bounds are evicted
+/// with the next messages.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct SetBounds {
-    /// Records kept.
+    /// Most records kept.
     pub capacity: usize,
-    /// How long each is kept at most.
+    /// How long each record is kept at most.
     pub max_age: Duration,
 }
 
-/// Asks what is held, by whom.
+/// Asks for the size of the ledger, in total and by owner.
 #[derive(Message)]
 #[rtype(result = "LedgerSize")]
-pub struct ReadHoldings {
+pub struct ReadLedgerSize {
     /// The moment that says what is too old, Unix milliseconds.
     pub now_ms: i64,
 }
 
-/// What a ledger holds.
+/// Size and bounds of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LedgerSize {
-    /// Records.
+    /// Number of records.
     pub records: usize,
-    /// Most records it keeps.
+    /// Most records kept.
     pub capacity: usize,
-    /// How long it keeps one at most.
+    /// How long each record is kept at most.
     pub max_age: Duration,
-    /// When the oldest was admitted, Unix milliseconds.
+    /// When the oldest generation was admitted, Unix milliseconds.
     pub oldest_ms: Option<i64>,
-    /// When the newest was admitted, Unix milliseconds.
+    /// When the newest generation was admitted, Unix milliseconds.
     pub newest_ms: Option<i64>,
-    /// Records by owner, in the order of their numbers.
+    /// Number of records by owner, ordered by owner.
     pub by_owner: Vec<(u64, usize)>,
 }
 
-/// Deletes records of ended generations; those that still run stay. Answers how many there were. Takes a tenth of a
-/// microsecond per record held. What was spent stays spent.
+/// Deletes records of ended generations; running ones stay. Answers the number of deleted records. Takes a tenth of a
+/// microsecond per record in the ledger. Spending sums do not change.
 #[derive(Message)]
 #[rtype(result = "usize")]
 pub struct DeleteRecords {
-    /// Only those admitted before that moment, Unix milliseconds.
+    /// Only generations admitted before this time, Unix milliseconds.
     pub before_ms: Option<i64>,
-    /// Only those of that owner.
+    /// Only generations of this owner.
     pub owner: Option<u64>,
 }
 
-/// Asks what was spent by generations that ended since the process started.
-/// Flush the trays first to see what just ended.
+/// Asks for the cost of generations that ended since the process started.
+/// Flush the batches first to include generations that just ended.
 #[derive(Message)]
 #[rtype(result = "Spent")]
 pub struct ReadSpending {
-    /// Whose; `None` for everybody's together.
+    /// The owner; `None` for all owners together.
     pub owner: Option<u64>,
-    /// The moment that says which day, week and month it is, Unix milliseconds.
+    /// Current time, which selects day, week and month, Unix milliseconds.
     pub now_ms: i64,
 }
 
-/// Where records live.
+/// Storage of generation records.
 pub trait LedgerStore: Send + Unpin + 'static {
-    /// Keeps `record`, replacing an older one of the same id, and forgets what is over the bounds.
+    /// Stores `record`, replacing an older one with the same id, and evicts records over the bounds.
     fn put(&mut self, record: Arc<Generation>);
-    /// Forgets what is over the bounds at that moment, in Unix milliseconds; a bounded number at a time, the rest
-    /// with the next calls.
-    fn forget(&mut self, now_ms: i64);
-    /// What is held.
-    fn holdings(&self) -> LedgerSize;
-    /// Deletes every record that `unwanted` says so of; how many there were.
+    /// Evicts records over the bounds at the time `now_ms`, Unix milliseconds: a bounded number per call, the rest with
+    /// the next calls.
+    fn evict(&mut self, now_ms: i64);
+    /// Size and bounds.
+    fn size(&self) -> LedgerSize;
+    /// Deletes every record for which `unwanted` is true. Returns their number.
     fn delete(&mut self, unwanted: &dyn Fn(&Generation) -> bool) -> usize;
-    /// Sets other bounds.
-    fn rebound(&mut self, capacity: usize, max_age: Duration);
-    /// The record of that id, if it is still held and at that moment not too old.
+    /// Changes the bounds.
+    fn set_bounds(&mut self, capacity: usize, max_age: Duration);
+    /// The record with this id, if it is stored and not expired at `now_ms`.
     fn get(&self, id: GenerationId, now_ms: i64) -> Option<Arc<Generation>>;
-    /// Records held.
+    /// Number of records.
     fn len(&self) -> usize;
-    /// Whether none is held.
+    /// Whether there are no records.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Everything a ledger knows. It outlives the actor: another one goes on from it.
+/// State of a ledger. It outlives the actor: a restarted actor continues with it.
 pub struct LedgerState<S> {
-    open: Mutex<Open<S>>,
+    open: Mutex<LockedState<S>>,
     undelivered: Undelivered,
 }
 
-struct Open<S> {
+struct LockedState<S> {
     store: S,
-    /// By owner; there are no more owners than configured keys.
-    accounts: HashMap<u64, Account>,
+    /// Spending by owner; there are at most as many owners as configured keys.
+    accounts: HashMap<u64, SpendingAccount>,
 }
 
 impl<S: LedgerStore> LedgerState<S> {
-    /// LedgerState that keep their records in `store`, and in which what is `undelivered` is entered too.
+    /// State that keeps its records in `store` and also enters `undelivered` records.
     pub fn new(store: S, undelivered: Undelivered) -> LedgerState<S> {
-        LedgerState { open: Mutex::new(Open { store, accounts: HashMap::new() }), undelivered }
+        LedgerState { open: Mutex::new(LockedState { store, accounts: HashMap::new() }), undelivered }
     }
 
-    /// Opens them; what has not arrived is entered first. Only the actor does that: nobody waits.
-    fn open(&self) -> MutexGuard<'_, Open<S>> {
+    /// Locks the state, after entering undelivered records. Only the actor locks it, so the lock is never contended.
+    fn lock(&self) -> MutexGuard<'_, LockedState<S>> {
         let mut open = self.open.lock();
         self.undelivered.take().into_iter().for_each(|record| open.enter(record));
         open
     }
 }
 
-impl<S: LedgerStore> Open<S> {
+impl<S: LedgerStore> LockedState<S> {
     fn enter(&mut self, record: Arc<Generation>) {
         self.settle(&record);
         self.store.put(record);
     }
 
-    /// Enters the cost of a generation the first time it is seen ended.
+    /// Adds the cost of a generation to its owner's account when its first ended record arrives.
     fn settle(&mut self, record: &Generation) {
         let running = |status| status == GenerationStatus::Running;
         let settled = self.store.get(record.id, record.created_ms).is_some_and(|known| !running(known.status));
@@ -195,19 +195,19 @@ impl<S: LedgerStore> Open<S> {
 
 /// The actor. Runs on the control arbiter.
 pub struct Ledger<S> {
-    books: Arc<LedgerState<S>>,
+    state: Arc<LedgerState<S>>,
 }
 
 impl<S: LedgerStore> Ledger<S> {
-    /// A ledger that begins with nothing and keeps its records in `store`.
+    /// A new ledger that keeps its records in `store`.
     pub fn new(store: S) -> Ledger<S> {
         Ledger::of(Arc::new(LedgerState::new(store, Undelivered::default())))
     }
 
-    /// A ledger that goes on where another one ended.
+    /// A ledger that continues with the state of an earlier one.
     #[must_use]
-    pub fn of(books: Arc<LedgerState<S>>) -> Ledger<S> {
-        Ledger { books }
+    pub fn of(state: Arc<LedgerState<S>>) -> Ledger<S> {
+        Ledger { state }
     }
 }
 
@@ -219,8 +219,8 @@ impl<S: LedgerStore> Handler<Records> for Ledger<S> {
     type Result = ();
 
     fn handle(&mut self, mut records: Records, _: &mut Context<Self>) {
-        let mut books = self.books.open();
-        records.take().into_iter().for_each(|record| books.enter(record));
+        let mut state = self.state.lock();
+        records.take().into_iter().for_each(|record| state.enter(record));
     }
 }
 
@@ -228,9 +228,9 @@ impl<S: LedgerStore> Handler<Lookup> for Ledger<S> {
     type Result = MessageResult<Lookup>;
 
     fn handle(&mut self, Lookup { id, now_ms }: Lookup, _: &mut Context<Self>) -> Self::Result {
-        let mut books = self.books.open();
-        books.store.forget(now_ms);
-        MessageResult(books.store.get(id, now_ms))
+        let mut state = self.state.lock();
+        state.store.evict(now_ms);
+        MessageResult(state.store.get(id, now_ms))
     }
 }
 
@@ -238,9 +238,9 @@ impl<S: LedgerStore> Handler<CountRecords> for Ledger<S> {
     type Result = usize;
 
     fn handle(&mut self, CountRecords { now_ms }: CountRecords, _: &mut Context<Self>) -> usize {
-        let mut books = self.books.open();
-        books.store.forget(now_ms);
-        books.store.len()
+        let mut state = self.state.lock();
+        state.store.evict(now_ms);
+        state.store.len()
     }
 }
 
@@ -248,17 +248,17 @@ impl<S: LedgerStore> Handler<SetBounds> for Ledger<S> {
     type Result = ();
 
     fn handle(&mut self, SetBounds { capacity, max_age }: SetBounds, _: &mut Context<Self>) {
-        self.books.open().store.rebound(capacity, max_age);
+        self.state.lock().store.set_bounds(capacity, max_age);
     }
 }
 
-impl<S: LedgerStore> Handler<ReadHoldings> for Ledger<S> {
-    type Result = MessageResult<ReadHoldings>;
+impl<S: LedgerStore> Handler<ReadLedgerSize> for Ledger<S> {
+    type Result = MessageResult<ReadLedgerSize>;
 
-    fn handle(&mut self, ReadHoldings { now_ms }: ReadHoldings, _: &mut Context<Self>) -> Self::Result {
-        let mut books = self.books.open();
-        books.store.forget(now_ms);
-        MessageResult(books.store.holdings())
+    fn handle(&mut self, ReadLedgerSize { now_ms }: ReadLedgerSize, _: &mut Context<Self>) -> Self::Result {
+        let mut state = self.state.lock();
+        state.store.evict(now_ms);
+        MessageResult(state.store.size())
     }
 }
 
@@ -266,7 +266,7 @@ impl<S: LedgerStore> Handler<DeleteRecords> for Ledger<S> {
     type Result = usize;
 
     fn handle(&mut self, DeleteRecords { before_ms, owner }: DeleteRecords, _: &mut Context<Self>) -> usize {
-        self.books.open().store.delete(&|record| {
+        self.state.lock().store.delete(&|record| {
             record.status != GenerationStatus::Running
                 && before_ms.is_none_or(|before| record.created_ms < before)
                 && owner.is_none_or(|owner| record.owner == owner)
@@ -278,8 +278,8 @@ impl<S: LedgerStore> Handler<ReadSpending> for Ledger<S> {
     type Result = MessageResult<ReadSpending>;
 
     fn handle(&mut self, ReadSpending { owner, now_ms }: ReadSpending, _: &mut Context<Self>) -> Self::Result {
-        let books = self.books.open();
-        let asked = books.accounts.iter().filter(|(known, _)| owner.is_none_or(|owner| owner == **known));
+        let state = self.state.lock();
+        let asked = state.accounts.iter().filter(|(known, _)| owner.is_none_or(|owner| owner == **known));
         let spent = asked.map(|(_, account)| account.read(now_ms));
         MessageResult(spent.reduce(std::ops::Add::add).unwrap_or_default())
     }
@@ -322,12 +322,12 @@ mod tests {
             seed: 0,
             explored: false,
             max_attempts: 1,
-            yardsticks: [0.0; 4],
+            baselines: [0.0; 4],
             latency_margin: 1.0,
         }
     }
 
-    /// A generation that was admitted so many hours after the first.
+    /// A generation admitted `hours` after the first.
     fn admitted(hours: i64) -> Generation {
         Generation {
             id: GenerationId::new(hours as u64 * 3600, [hours as u64; 3]),
@@ -389,13 +389,13 @@ mod tests {
         assert_eq!(ledger.send(CountRecords { now_ms: created }).await.unwrap(), 0, "forgotten, not hidden");
     }
 
-    /// Of which of these records the ledger still tells at that moment.
-    async fn told(ledger: &Addr<Ledger<MemoryStore>>, ids: &[GenerationId], now_ms: i64) -> Vec<bool> {
-        let mut told = Vec::new();
+    /// For each id, whether the ledger still returns its record at `now_ms`.
+    async fn visible(ledger: &Addr<Ledger<MemoryStore>>, ids: &[GenerationId], now_ms: i64) -> Vec<bool> {
+        let mut visible = Vec::new();
         for id in ids {
-            told.push(ledger.send(Lookup { id: *id, now_ms }).await.unwrap().is_some());
+            visible.push(ledger.send(Lookup { id: *id, now_ms }).await.unwrap().is_some());
         }
-        told
+        visible
     }
 
     #[actix::test]
@@ -404,14 +404,14 @@ mod tests {
         let records = vec![admitted(5), admitted(4)];
         let ids: Vec<_> = records.iter().map(|record| record.id).collect();
         let ledger = holding(records).await;
-        assert_eq!(told(&ledger, &ids, 4 * HOUR_MS).await, [true, true]);
-        assert_eq!(told(&ledger, &ids, 5 * HOUR_MS).await, [true, true]);
+        assert_eq!(visible(&ledger, &ids, 4 * HOUR_MS).await, [true, true]);
+        assert_eq!(visible(&ledger, &ids, 5 * HOUR_MS).await, [true, true]);
         assert_eq!(
-            told(&ledger, &ids, 5 * HOUR_MS + 1).await,
+            visible(&ledger, &ids, 5 * HOUR_MS + 1).await,
             [true, false],
             "by its own hour, not by that of another"
         );
-        assert_eq!(told(&ledger, &ids, 6 * HOUR_MS + 1).await, [false, false]);
+        assert_eq!(visible(&ledger, &ids, 6 * HOUR_MS + 1).await, [false, false]);
         assert_eq!(ledger.send(CountRecords { now_ms: 6 * HOUR_MS + 1 }).await.unwrap(), 0);
     }
 
@@ -420,13 +420,13 @@ mod tests {
         let records = vec![admitted(24), admitted(0)];
         let ids: Vec<_> = records.iter().map(|record| record.id).collect();
         let ledger = holding(records).await;
-        assert_eq!(told(&ledger, &ids, HOUR_MS).await, [true, true]);
-        assert_eq!(told(&ledger, &ids, HOUR_MS + 1).await, [true, false]);
+        assert_eq!(visible(&ledger, &ids, HOUR_MS).await, [true, true]);
+        assert_eq!(visible(&ledger, &ids, HOUR_MS + 1).await, [true, false]);
     }
 
     #[actix::test]
     async fn a_question_forgets_a_bounded_number_of_records() {
-        let night = memory::FORGOTTEN_AT_ONCE + 10;
+        let night = memory::MAX_EVICTED_PER_CALL + 10;
         let same_time = |n| Generation { id: GenerationId::new(0, [n as u64; 3]), ..admitted(0) };
         let ledger = holding((0..night).map(same_time).collect()).await;
         let count = async || ledger.send(CountRecords { now_ms: 2 * HOUR_MS }).await.unwrap();

@@ -1,7 +1,8 @@
-//! What waits in a control actor's mailbox, and what happens to it when the actor is gone.
+//! Mailbox depth of a control actor, and records that a stopped ledger did not handle.
 //!
-//! actix does not say how much waits, so each batch carries a token that counts itself in when it is sent and out when
-//! it was handled, or lost with its actor. What must not be lost comes back as [`Undelivered`].
+//! actix does not report the depth of a mailbox. So each batch carries a token: creating it counts the batch in,
+//! dropping it, handled or lost with its actor, counts the batch out. Records of a lost batch are kept as
+//! [`Undelivered`].
 
 use std::sync::{
     Arc,
@@ -12,17 +13,17 @@ use parking_lot::Mutex;
 
 use crate::domain::Generation;
 
-/// The counts of one mailbox. Cloning shares them.
+/// Counts of one mailbox. Cloning shares the counts.
 #[derive(Debug, Clone, Default)]
-pub struct MailboxDepth(Arc<Counts>);
+pub struct MailboxDepth(Arc<MailboxCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct MailboxCounts {
     batches: AtomicUsize,
     items: AtomicUsize,
 }
 
-/// A batch on its way. Dropped when it was handled.
+/// Counts one batch as long as it waits. Dropped when the batch was handled.
 #[derive(Debug)]
 pub struct MailboxToken {
     mailbox: MailboxDepth,
@@ -30,7 +31,7 @@ pub struct MailboxToken {
 }
 
 impl MailboxDepth {
-    /// Counts a batch of so many items in.
+    /// Counts in a batch of `items` items.
     #[must_use]
     pub fn enter(&self, items: usize) -> MailboxToken {
         self.0.batches.fetch_add(1, Ordering::Relaxed);
@@ -38,13 +39,13 @@ impl MailboxDepth {
         MailboxToken { mailbox: self.clone(), items }
     }
 
-    /// Batches that wait.
+    /// Number of waiting batches.
     #[must_use]
     pub fn get(&self) -> usize {
         self.0.batches.load(Ordering::Relaxed)
     }
 
-    /// Items in the batches that wait.
+    /// Number of items in the waiting batches.
     #[must_use]
     pub fn items(&self) -> usize {
         self.0.items.load(Ordering::Relaxed)
@@ -58,23 +59,23 @@ impl Drop for MailboxToken {
     }
 }
 
-/// Records that were sent to a ledger which was gone, or went before it came to them. Its successor takes them over.
-/// Cloning shares them.
+/// Records that were sent to a stopped ledger, or to one that stopped before it handled them. The next ledger enters
+/// them. Cloning shares the records.
 #[derive(Debug, Clone, Default)]
 pub struct Undelivered(Arc<Mutex<Vec<Arc<Generation>>>>);
 
 impl Undelivered {
-    /// Records kept while no ledger is there: some seconds at the rate of a busy gateway. Those beyond it are lost.
-    const MOST: usize = 65_536;
+    /// Most records kept while no ledger runs: some seconds of a busy gateway. Further records are lost.
+    const MAX_RECORDS: usize = 65_536;
 
-    /// Takes back what did not arrive.
+    /// Keeps records that were not handled.
     pub fn put(&self, records: Vec<Arc<Generation>>) {
         let mut held = self.0.lock();
-        let room = Undelivered::MOST.saturating_sub(held.len());
+        let room = Undelivered::MAX_RECORDS.saturating_sub(held.len());
         held.extend(records.into_iter().take(room));
     }
 
-    /// Everything that did not arrive.
+    /// Removes and returns all kept records.
     #[must_use]
     pub fn take(&self) -> Vec<Arc<Generation>> {
         std::mem::take(&mut *self.0.lock())

@@ -1,5 +1,5 @@
-//! The actors: they carry what the rooms below decide. CatalogActor, ProviderHealth, Router, Ledger and Relay,
-//! and the event batches, mailboxes and published snapshots between them.
+//! The actix actors (CatalogActor, ProviderHealth, Router, Ledger, Relay) and the event batches, mailbox counts and
+//! published state between them. All decisions are made by the modules below; actors pass time, state and messages.
 
 pub mod catalog;
 pub mod event_batches;

@@ -1,7 +1,7 @@
-//! Writing down what the statistics know, so that a later process can go on from there.
+//! Persistence of the statistics, so that a restarted process keeps what was learned.
 //!
-//! The actor only makes the copy; a thread that may wait for a disk does the rest, one copy at a time. Where it is
-//! kept is for a [`StatsStore`] to know; what it says, for [`SavedState`].
+//! The actor copies the statistics; a blocking thread writes the copy, one at a time. [`StatsStore`] knows where to
+//! write, [`SavedState`] defines what is written.
 
 use std::{
     sync::{
@@ -15,94 +15,95 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 
 use crate::stats::{SavedState, Statistics};
 
-/// A place where statistics outlive the process.
+/// Storage that keeps statistics across restarts.
 pub trait StatsStore: Send + Sync + 'static {
-    /// Replaces what was kept before. Blocks; called on a thread of its own, never by two at once. Gives whether it
-    /// is kept; otherwise it is tried again when the next copy is due.
-    fn keep(&self, state: &SavedState) -> bool;
+    /// Replaces the saved state. Blocks; called on a blocking thread, never twice at the same time. Returns whether the
+    /// state was saved; after a failure the next scheduled save writes again.
+    fn save(&self, state: &SavedState) -> bool;
 }
 
-/// When the next copy is due, and whether one is under way.
+/// When to save next, and whether a save is running.
 pub(crate) struct SaveSchedule {
-    place: Option<Arc<dyn StatsStore>>,
-    /// How often to write.
+    store: Option<Arc<dyn StatsStore>>,
+    /// Time between two saves.
     pub(crate) interval: Duration,
-    /// When the last news was taken in.
-    learned: SystemTime,
-    /// Whether that was after the last copy.
-    fresh: bool,
-    /// Whether the last copy was lost.
-    lost: Arc<AtomicBool>,
-    /// Held while a copy is written.
-    turn: Arc<Mutex<()>>,
+    /// When the statistics changed last.
+    changed_at: SystemTime,
+    /// Whether the statistics changed after the last save.
+    changed: bool,
+    /// Whether the last save failed.
+    failed: Arc<AtomicBool>,
+    /// Locked while a save is running.
+    write_lock: Arc<Mutex<()>>,
 }
 
 impl SaveSchedule {
-    /// Keeps nothing.
-    pub(crate) fn nowhere() -> SaveSchedule {
+    /// Saves nothing.
+    pub(crate) fn disabled() -> SaveSchedule {
         SaveSchedule {
-            place: None,
+            store: None,
             interval: Duration::ZERO,
-            learned: UNIX_EPOCH,
-            fresh: false,
-            lost: Arc::default(),
-            turn: Arc::default(),
+            changed_at: UNIX_EPOCH,
+            changed: false,
+            failed: Arc::default(),
+            write_lock: Arc::default(),
         }
     }
 
-    /// Keeps a copy at that place, this often.
-    pub(crate) fn at(place: Arc<dyn StatsStore>, interval: Duration) -> SaveSchedule {
-        SaveSchedule { place: Some(place), interval, ..SaveSchedule::nowhere() }
+    /// Saves to `store` at this interval.
+    pub(crate) fn to(store: Arc<dyn StatsStore>, interval: Duration) -> SaveSchedule {
+        SaveSchedule { store: Some(store), interval, ..SaveSchedule::disabled() }
     }
 
-    /// Whether anything is kept.
+    /// Whether a store is configured.
     pub(crate) fn is_on(&self) -> bool {
-        self.place.is_some()
+        self.store.is_some()
     }
 
-    /// Something was learned.
-    pub(crate) fn learned(&mut self) {
+    /// Notes that the statistics changed.
+    pub(crate) fn note_change(&mut self) {
         if self.is_on() {
-            (self.learned, self.fresh) = (SystemTime::now(), true);
+            (self.changed_at, self.changed) = (SystemTime::now(), true);
         }
     }
 
-    /// Writes a copy, if there is news. While the last one is still being written nothing happens: a disk that hangs
-    /// must not collect threads.
+    /// Starts a save if the statistics changed. Does nothing while a save is running: a hanging disk must not occupy
+    /// more than one thread.
     pub(crate) fn write(&mut self, statistics: &Statistics) {
-        let Some(place) = &self.place else { return };
-        let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() else { return };
-        if !(std::mem::take(&mut self.fresh) || self.lost.load(Ordering::Acquire)) {
+        let Some(store) = &self.store else { return };
+        let Ok(write_lock) = Arc::clone(&self.write_lock).try_lock_owned() else { return };
+        if !(std::mem::take(&mut self.changed) || self.failed.load(Ordering::Acquire)) {
             return;
         }
-        let (place, lost, state) = (Arc::clone(place), Arc::clone(&self.lost), statistics.export(self.learned_ms()));
+        let (store, failed, state) =
+            (Arc::clone(store), Arc::clone(&self.failed), statistics.export(self.changed_at_ms()));
         spawn_blocking(move || {
-            lost.store(!place.keep(&state), Ordering::Release);
-            drop(turn);
+            failed.store(!store.save(&state), Ordering::Release);
+            drop(write_lock);
         });
     }
 
-    /// Writes a copy, if there is news, and ends when it is written.
+    /// Saves once more if the statistics changed, and completes when it is written.
     pub(crate) fn write_last(&mut self, statistics: &Statistics) -> impl Future<Output = ()> + use<> {
-        let fresh = std::mem::take(&mut self.fresh);
-        let last = self.place.clone().map(|place| (place, statistics.export(self.learned_ms())));
-        let (lost, turn) = (Arc::clone(&self.lost), Arc::clone(&self.turn));
+        let changed = std::mem::take(&mut self.changed);
+        let last = self.store.clone().map(|store| (store, statistics.export(self.changed_at_ms())));
+        let (failed, write_lock) = (Arc::clone(&self.failed), Arc::clone(&self.write_lock));
         async move {
-            let Some((place, state)) = last else { return };
-            let turn = turn.lock_owned().await;
-            if fresh || lost.load(Ordering::Acquire) {
+            let Some((store, state)) = last else { return };
+            let write_lock = write_lock.lock_owned().await;
+            if changed || failed.load(Ordering::Acquire) {
                 let write = spawn_blocking(move || {
-                    lost.store(!place.keep(&state), Ordering::Release);
-                    drop(turn);
+                    failed.store(!store.save(&state), Ordering::Release);
+                    drop(write_lock);
                 });
-                // It ends early only if the place panicked, and then nothing is kept.
+                // This fails only if the store panicked, and then nothing was saved.
                 let _ = write.await;
             }
         }
     }
 
-    fn learned_ms(&self) -> i64 {
-        let since = self.learned.duration_since(UNIX_EPOCH).unwrap_or_default();
+    fn changed_at_ms(&self) -> i64 {
+        let since = self.changed_at.duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 }
@@ -114,15 +115,15 @@ mod tests {
     use super::*;
     use crate::domain::{Catalog, RoutingPolicy};
 
-    /// Remembers what it was given; fails as often as it is told to.
+    /// Remembers the times of the saved states. The first `failures` saves fail.
     #[derive(Default)]
-    struct Shelf {
+    struct RecordingStore {
         kept: Lock<Vec<i64>>,
         failures: Lock<u32>,
     }
 
-    impl StatsStore for Shelf {
-        fn keep(&self, state: &SavedState) -> bool {
+    impl StatsStore for RecordingStore {
+        fn save(&self, state: &SavedState) -> bool {
             let mut failures = self.failures.lock();
             let fails = *failures > 0;
             *failures = failures.saturating_sub(1);
@@ -131,54 +132,54 @@ mod tests {
         }
     }
 
-    fn keeping(shelf: &Arc<Shelf>) -> (SaveSchedule, Statistics) {
+    fn schedule(store: &Arc<RecordingStore>) -> (SaveSchedule, Statistics) {
         let statistics = Statistics::new(Arc::new(Catalog::default()), Arc::new(RoutingPolicy::default()));
-        (SaveSchedule::at(Arc::clone(shelf) as Arc<dyn StatsStore>, Duration::from_secs(10)), statistics)
+        (SaveSchedule::to(Arc::clone(store) as Arc<dyn StatsStore>, Duration::from_secs(10)), statistics)
     }
 
-    async fn written(keeping: &SaveSchedule) {
-        drop(keeping.turn.lock().await);
+    async fn written(schedule: &SaveSchedule) {
+        drop(schedule.write_lock.lock().await);
     }
 
     #[actix::test]
     async fn a_copy_is_written_when_there_is_news_and_not_otherwise() {
-        let shelf = Arc::new(Shelf::default());
-        let (mut keeping, statistics) = keeping(&shelf);
+        let store = Arc::new(RecordingStore::default());
+        let (mut schedule, statistics) = schedule(&store);
         for news in [false, true, false] {
             if news {
-                keeping.learned();
+                schedule.note_change();
             }
-            keeping.write(&statistics);
-            written(&keeping).await;
+            schedule.write(&statistics);
+            written(&schedule).await;
         }
-        keeping.write_last(&statistics).await;
-        let kept = shelf.kept.lock().clone();
+        schedule.write_last(&statistics).await;
+        let kept = store.kept.lock().clone();
         assert_eq!(kept.len(), 1);
-        assert!(kept.iter().all(|learned| *learned > 1_600_000_000_000), "of our days: {kept:?}");
+        assert!(kept.iter().all(|changed_at| *changed_at > 1_600_000_000_000), "of our days: {kept:?}");
     }
 
     #[actix::test]
     async fn a_lost_copy_is_tried_again_without_further_news() {
-        let shelf = Arc::new(Shelf { failures: Lock::new(2), ..Shelf::default() });
-        let (mut keeping, statistics) = keeping(&shelf);
-        keeping.learned();
+        let store = Arc::new(RecordingStore { failures: Lock::new(2), ..RecordingStore::default() });
+        let (mut schedule, statistics) = schedule(&store);
+        schedule.note_change();
         for _ in 0..5 {
-            keeping.write(&statistics);
-            written(&keeping).await;
+            schedule.write(&statistics);
+            written(&schedule).await;
         }
-        assert_eq!(shelf.kept.lock().len(), 3);
+        assert_eq!(store.kept.lock().len(), 3);
     }
 
     #[actix::test]
     async fn the_last_copy_waits_for_the_one_under_way_and_holds_the_newest() {
-        let shelf = Arc::new(Shelf::default());
-        let (mut keeping, statistics) = keeping(&shelf);
-        let under_way = Arc::clone(&keeping.turn).lock_owned().await;
-        keeping.learned();
-        keeping.write(&statistics);
-        let last = keeping.write_last(&statistics);
+        let store = Arc::new(RecordingStore::default());
+        let (mut schedule, statistics) = schedule(&store);
+        let under_way = Arc::clone(&schedule.write_lock).lock_owned().await;
+        schedule.note_change();
+        schedule.write(&statistics);
+        let last = schedule.write_last(&statistics);
         drop(under_way);
         last.await;
-        assert_eq!(shelf.kept.lock().len(), 1, "the interval's copy stood back");
+        assert_eq!(store.kept.lock().len(), 1, "the interval's copy stood back");
     }
 }

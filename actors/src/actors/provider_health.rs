@@ -1,12 +1,13 @@
-//! ProviderHealth: the owner of all slow statistics.
+//! ProviderHealth: the owner of the learned statistics.
 //!
-//! Workers send it what happened to endpoints in batches ([`Observations`]); it applies them and
-//! publishes a snapshot for the routers, at most every 50 ms, but within 4 ms when a gate moved. While nothing happens it
-//! publishes now and then, because estimates age all the same. With a new
-//! configuration ([`AdoptConfig`]) it goes over to another catalog and policy, keeps what it knows, and publishes there.
-//! The fast cells (in flight, breaker, cooldown) are shared and already up to date before a batch
-//! leaves its worker; this actor never stands between a failure and the next decision. Where it may, it writes down
-//! what it knows ([`crate::actors::persistence`]), so that a restart does not begin from nothing.
+//! Workers send endpoint events in batches ([`Observations`]). The actor applies them and publishes a snapshot for the
+//! routers: at most every 50 ms, within 4 ms when a breaker changed state. Without events it publishes at longer
+//! intervals, because estimates decay with time. On a new configuration ([`AdoptConfig`]) it changes to the new
+//! catalog and policy and keeps what it learned about the endpoints that stay.
+//!
+//! The live board (requests in flight, breakers, cooldowns) is shared memory and is updated before a batch leaves its
+//! worker, so a decision never waits for this actor. If persistence is configured, the statistics are saved
+//! ([`crate::actors::persistence`]) and survive a restart.
 
 use std::{
     pin::pin,
@@ -24,141 +25,142 @@ use crate::{
     actors::{
         mailbox::MailboxToken,
         persistence::{SaveSchedule, StatsStore},
-        published::Published,
+        published::PublishedState,
     },
-    domain::{Catalog, Event, EventKind, RoutingPolicy, Tick},
+    domain::{Catalog, EndpointEvent, EventKind, RoutingPolicy, Tick},
     stats::{Calibrations, Figures, LiveBoard, Statistics},
 };
 
 /// Shortest time between two published snapshots.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The same when a gate moved. Gates of many endpoints may move at the same time, and a publication goes over all of them.
+/// Shortest time between two snapshots when a breaker changed state. Many breakers may change at the same time, and
+/// each snapshot covers all endpoints.
 const URGENT_PAUSE: Duration = Duration::from_millis(4);
-/// While nothing happens, snapshots are renewed so many times per half-life ...
+/// Snapshots per half-life while no events arrive.
 const RENEWALS: u32 = 12;
-/// ... for so many half-lives: then nothing is left to fade.
+/// Half-lives without events after which snapshots are no longer renewed: everything has decayed.
 const FADED: u32 = 16;
 
-/// What happened to endpoints, in the order it happened on one worker.
+/// Endpoint events in the order in which they happened on one worker.
 /// Sent by a worker's [`crate::actors::event_batches::EventBatcher`]; no reply.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Observations(pub Vec<Event>, pub MailboxToken);
+pub struct Observations(pub Vec<EndpointEvent>, pub MailboxToken);
 
-/// Asks for the figures of every endpoint and provider as they stand at `now`.
+/// Asks for the figures of every endpoint and provider at `now`.
 #[derive(Message)]
 #[rtype(result = "Arc<Figures>")]
 pub struct ReadFigures {
-    /// The moment the windows end at.
+    /// End of the time windows.
     pub now: Tick,
-    /// Figures that were summed up to this long ago will do. Summing takes some microseconds per endpoint,
-    /// so pages that anybody may ask for as often as they like should not have it done each time.
+    /// Age up to which cached figures are returned. Summing takes some microseconds per endpoint, so pages that are
+    /// requested often accept cached figures.
     pub patience: Duration,
 }
 
-/// Asks how predictions held over the hour that ends at `now`.
+/// Asks for the calibration of the predictions over the hour that ends at `now`.
 #[derive(Message)]
 #[rtype(result = "Arc<Calibrations>")]
 pub struct ReadCalibrations {
-    /// The moment the hour ends at.
+    /// End of the hour.
     pub now: Tick,
-    /// As of [`ReadFigures`].
+    /// Age up to which cached figures are returned, as in [`ReadFigures`].
     pub patience: Duration,
 }
 
-/// Goes over to another configuration. What comes back holds its first snapshot, in which every endpoint that stays
-/// keeps what is known about it; from then on this actor publishes there, and no longer where it did before. Nothing
-/// comes back, and nothing changes, when the offer was withdrawn meanwhile. Sent by [`adopt`].
+/// Changes to a new configuration. Returns its published state with the first snapshot, in which every endpoint that
+/// stays keeps its statistics. From then on the actor publishes only there. Returns `None` and changes nothing when
+/// the offer was withdrawn. Sent by [`adopt`].
 #[derive(Message)]
-#[rtype(result = "Option<Arc<Published>>")]
+#[rtype(result = "Option<Arc<PublishedState>>")]
 pub struct AdoptConfig {
     /// The new catalog.
     pub catalog: Arc<Catalog>,
-    /// The new constants.
+    /// The new policy.
     pub policy: Arc<RoutingPolicy>,
-    /// The fast cells over the new catalog.
+    /// The live board over the new catalog.
     pub live: LiveBoard,
-    /// Whether it is still wanted.
-    pub offer: Offer,
+    /// Whether the sender still waits for the change.
+    pub offer: AdoptionOffer,
 }
 
-/// Whether an [`AdoptConfig`] is still wanted: either its receiver takes it or its sender withdraws it, never both. Cloning
-/// shares it.
+/// Whether the sender of an [`AdoptConfig`] still waits: the receiver accepts the offer or the sender withdraws it,
+/// never both. Cloning shares the offer.
 #[derive(Debug, Clone, Default)]
-pub struct Offer(Arc<AtomicBool>);
+pub struct AdoptionOffer(Arc<AtomicBool>);
 
-impl Offer {
-    /// Takes or withdraws it. Whether that was the first to happen to it.
+impl AdoptionOffer {
+    /// Accepts or withdraws the offer. Returns whether it was still open.
     fn close(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 }
 
-/// The owner of the statistics did not go over to another configuration in time; it stays where it is.
+/// The actor did not change to the new configuration in time. The old configuration stays active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unadopted;
+pub struct AdoptionRefused;
 
-/// Has the owner of the statistics go over to another configuration. One that does not come to it within `patience`
-/// is not to do so later either: nobody would read what it publishes there.
+/// Changes the statistics to a new configuration. An actor that does not handle the message within `patience` must not
+/// handle it later, because nobody would read what it publishes: the offer is withdrawn.
 ///
 /// # Errors
-/// When it is gone, or too busy.
+/// When the actor is gone or too busy.
 pub async fn adopt(
     health: &Addr<ProviderHealth>,
     catalog: Arc<Catalog>,
     policy: Arc<RoutingPolicy>,
     live: LiveBoard,
     patience: Duration,
-) -> Result<Arc<Published>, Unadopted> {
-    let offer = Offer::default();
+) -> Result<Arc<PublishedState>, AdoptionRefused> {
+    let offer = AdoptionOffer::default();
     let mut answer = pin!(health.send(AdoptConfig { catalog, policy, live, offer: offer.clone() }));
     let answered = match timeout(patience, answer.as_mut()).await {
         Ok(answered) => answered,
-        Err(_) if offer.close() => return Err(Unadopted),
-        // It has begun, and ends soon: it waits for nobody.
+        Err(_) if offer.close() => return Err(AdoptionRefused),
+        // The actor has accepted the offer and answers soon.
         Err(_) => answer.await,
     };
-    answered.ok().flatten().ok_or(Unadopted)
+    answered.ok().flatten().ok_or(AdoptionRefused)
 }
 
-/// Writes down at once what is known and not written yet, if it is kept anywhere. Answered when it is written, or
-/// was not possible; other messages are handled meanwhile.
+/// Saves unsaved statistics at once, if persistence is configured. Answered when they are written or the save failed;
+/// other messages are handled meanwhile.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct SaveNow;
 
-/// Asks for a sign of life.
+/// Checks that the actor is alive.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Ping;
 
 /// The actor. Runs on the control arbiter.
 pub struct ProviderHealth {
-    /// Shared with nobody while this actor lives: its successor goes on from it.
+    /// Used by this actor alone. A restarted actor continues with the same statistics.
     statistics: Arc<Mutex<Statistics>>,
-    published: Arc<Published>,
+    published: Arc<PublishedState>,
     version: u64,
     last_published: Instant,
-    /// When the newest event was heard of.
+    /// When the newest batch arrived.
     heard: Instant,
-    /// When the publication that a timer waits for is due.
+    /// When the scheduled publication is due.
     due: Option<Instant>,
-    figures: Summed<Figures>,
-    calibrations: Summed<Calibrations>,
-    keeping: SaveSchedule,
+    figures: CachedFigures<Figures>,
+    calibrations: CachedFigures<Calibrations>,
+    persistence: SaveSchedule,
 }
 
-/// What was summed last, and for which moment.
-struct Summed<T>(Option<(Tick, Arc<T>)>);
+/// The last computed figures, with the time they are for.
+struct CachedFigures<T>(Option<(Tick, Arc<T>)>);
 
-impl<T> Default for Summed<T> {
-    fn default() -> Summed<T> {
-        Summed(None)
+impl<T> Default for CachedFigures<T> {
+    fn default() -> CachedFigures<T> {
+        CachedFigures(None)
     }
 }
 
-impl<T> Summed<T> {
-    /// What was summed up to `patience` before `now`, or what `sum` gives.
+impl<T> CachedFigures<T> {
+    /// The cached figures if they are younger than `patience`, otherwise the result of `sum`.
     fn read(&mut self, now: Tick, patience: Duration, sum: impl FnOnce() -> T) -> Arc<T> {
         if let Some((at, known)) = &self.0
             && now.since(*at) < patience
@@ -172,15 +174,15 @@ impl<T> Summed<T> {
 }
 
 impl ProviderHealth {
-    /// The owner of `statistics`, which publishes to `published`.
+    /// An actor that owns `statistics` and publishes to `published`.
     #[must_use]
-    pub fn new(statistics: Statistics, published: Arc<Published>) -> ProviderHealth {
+    pub fn new(statistics: Statistics, published: Arc<PublishedState>) -> ProviderHealth {
         ProviderHealth::of(Arc::new(Mutex::new(statistics)), published)
     }
 
-    /// The same, of statistics that outlive it.
+    /// The same with shared statistics, which survive a restart of the actor.
     #[must_use]
-    pub fn of(statistics: Arc<Mutex<Statistics>>, published: Arc<Published>) -> ProviderHealth {
+    pub fn of(statistics: Arc<Mutex<Statistics>>, published: Arc<PublishedState>) -> ProviderHealth {
         let version = published.snapshot().version;
         ProviderHealth {
             statistics,
@@ -189,17 +191,16 @@ impl ProviderHealth {
             last_published: Instant::now(),
             heard: Instant::now(),
             due: None,
-            figures: Summed::default(),
-            calibrations: Summed::default(),
-            keeping: SaveSchedule::nowhere(),
+            figures: CachedFigures::default(),
+            calibrations: CachedFigures::default(),
+            persistence: SaveSchedule::disabled(),
         }
     }
 
-    /// The same, which also writes down what it knows: at that place, this often when there is news, and when it is
-    /// told to ([`SaveNow`]).
+    /// The same actor that also saves its statistics to `store`: at this interval if they changed, and on [`SaveNow`].
     #[must_use]
-    pub fn keeping(self, place: Arc<dyn StatsStore>, interval: Duration) -> ProviderHealth {
-        ProviderHealth { keeping: SaveSchedule::at(place, interval), ..self }
+    pub fn with_persistence(self, store: Arc<dyn StatsStore>, interval: Duration) -> ProviderHealth {
+        ProviderHealth { persistence: SaveSchedule::to(store, interval), ..self }
     }
 
     fn publish(&mut self) {
@@ -210,14 +211,13 @@ impl ProviderHealth {
         self.published.publish(self.statistics.lock().snapshot_at(self.version, now));
     }
 
-    /// The present moment, which events alone tell: the newest, and what has passed since it was heard of. Never before
-    /// that of the last snapshot.
+    /// The current time: the time of the newest event plus the time since it arrived. Never before the last snapshot.
     fn now(&self) -> Tick {
         let now = self.statistics.lock().latest().plus(self.heard.elapsed());
         now.max(self.published.snapshot().at)
     }
 
-    /// Publishes what became of the estimates since the last event, and sees to it that this goes on.
+    /// Publishes decayed estimates while no events arrive, and schedules the next call.
     fn age(&mut self, ctx: &mut Context<Self>) {
         let half_life = self.published.snapshot().policy.stats.half_life;
         let pause = (half_life / RENEWALS).max(PAUSE);
@@ -228,8 +228,8 @@ impl ProviderHealth {
         ctx.run_later(pause, |health, ctx| health.age(ctx));
     }
 
-    /// Publishes now, or when so much has passed since the last publication. A flood of messages cannot starve it: the
-    /// handler itself looks at the clock, the timer only serves the last batch before a silence.
+    /// Publishes when `pause` has passed since the last publication. A flood of messages cannot delay it: the handler
+    /// itself checks the clock; the timer only covers the last batch before a silence.
     fn publish_after(&mut self, pause: Duration, ctx: &mut Context<Self>) {
         let now = Instant::now();
         let due = self.last_published + pause;
@@ -251,8 +251,10 @@ impl Actor for ProviderHealth {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        if self.keeping.is_on() {
-            ctx.run_interval(self.keeping.interval, |health, _| health.keeping.write(&health.statistics.lock()));
+        if self.persistence.is_on() {
+            ctx.run_interval(self.persistence.interval, |health, _| {
+                health.persistence.write(&health.statistics.lock())
+            });
         }
         self.age(ctx);
     }
@@ -267,9 +269,9 @@ impl Handler<Observations> for ProviderHealth {
         drop(statistics);
         self.heard = Instant::now();
         if events.iter().any(|event| event.kind != EventKind::Dispatched) {
-            self.keeping.learned();
+            self.persistence.note_change();
         }
-        let urgent = events.iter().any(Event::is_urgent);
+        let urgent = events.iter().any(EndpointEvent::is_urgent);
         self.publish_after(if urgent { URGENT_PAUSE } else { PAUSE }, ctx);
     }
 }
@@ -302,12 +304,12 @@ impl Handler<AdoptConfig> for ProviderHealth {
         let mut statistics = self.statistics.lock();
         statistics.replace_catalog(catalog);
         statistics.replace_policy(policy);
-        // Positions in them are those of the old catalog.
+        // The cached figures refer to positions in the old catalog.
         (self.figures, self.calibrations) = Default::default();
         self.version += 1;
         self.due = None;
         self.last_published = Instant::now();
-        self.published = Arc::new(Published::new(statistics.snapshot_at(self.version, now), live));
+        self.published = Arc::new(PublishedState::new(statistics.snapshot_at(self.version, now), live));
         MessageResult(Some(Arc::clone(&self.published)))
     }
 }
@@ -316,7 +318,7 @@ impl Handler<SaveNow> for ProviderHealth {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, _: SaveNow, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.keeping.write_last(&self.statistics.lock()))
+        Box::pin(self.persistence.write_last(&self.statistics.lock()))
     }
 }
 

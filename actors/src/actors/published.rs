@@ -1,8 +1,8 @@
-//! What routers read of one configuration: its published statistics, and the fast cells over the same catalog.
+//! State that routers read for one configuration: the published statistics and the live board over the same catalog.
 //!
-//! Catalog and policy never change within one. A new configuration gets a [`Published`] of its own, and whoever asks
-//! a router brings the one of the configuration it works under: so no decision ever sees the catalog of one
-//! configuration and the cells of another, and a request that began before a change ends as it began.
+//! Catalog and policy never change within one [`PublishedState`]; a new configuration gets a new one. Each request
+//! passes the state of its own configuration to the router. So no decision mixes the catalog of one configuration
+//! with the live state of another, and a request that began before a reload ends under its old configuration.
 
 use std::sync::Arc;
 
@@ -12,32 +12,32 @@ use crate::stats::{LiveBoard, Snapshot};
 
 /// One per configuration; shared by all workers.
 #[derive(Debug)]
-pub struct Published {
+pub struct PublishedState {
     snapshot: ArcSwap<Snapshot>,
-    /// The fast cells of every endpoint, those that an earlier configuration knew carried over from there.
+    /// Live state of every endpoint. Endpoints that an earlier configuration had keep theirs.
     pub live: LiveBoard,
 }
 
-impl Published {
-    /// The first snapshot of a configuration, and the cells over its catalog.
+impl PublishedState {
+    /// The state of a new configuration, with its first snapshot and the live board over its catalog.
     #[must_use]
-    pub fn new(snapshot: Snapshot, live: LiveBoard) -> Published {
-        Published { snapshot: ArcSwap::from_pointee(snapshot), live }
+    pub fn new(snapshot: Snapshot, live: LiveBoard) -> PublishedState {
+        PublishedState { snapshot: ArcSwap::from_pointee(snapshot), live }
     }
 
-    /// The newest statistics. Costs some nanoseconds; not to be kept while waiting.
+    /// The newest snapshot. Costs some nanoseconds. Do not hold the guard across an `await`.
     #[must_use]
     pub fn snapshot(&self) -> Guard<Arc<Snapshot>> {
         self.snapshot.load()
     }
 
-    /// The newest statistics, to be kept.
+    /// The newest snapshot, shared, to be kept.
     #[must_use]
     pub fn snapshot_to_keep(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
-    /// Replaces the statistics by newer ones over the same catalog, under the same policy.
+    /// Publishes a newer snapshot of the same catalog and policy.
     pub fn publish(&self, snapshot: Snapshot) {
         self.snapshot.store(Arc::new(snapshot));
     }

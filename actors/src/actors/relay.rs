@@ -1,15 +1,14 @@
 //! Relay: one actor per stream, from the upstream's first content to the client's last byte.
 //!
-//! It lives on the worker's own arbiter, reads [`Feed`]s, rewrites them with
-//! [`ChatStream`] and hands the bytes to a bounded channel that is the response
-//! body (see [`waiting`]). It never opens a connection and never decides where to go: the feed does, and is dropped, with
-//! everything it holds, when the client leaves.
+//! It runs on the worker's own arbiter, reads [`RelayInput`]s, rewrites them with [`ChatStream`] and writes the bytes
+//! to a bounded buffer that is the response body (see [`send_buffer`]). It never opens a connection and never chooses
+//! an endpoint: the input stream does. When the client leaves, the input stream is dropped with its connections.
 //!
-//! Promises: a slow client slows the upstream ([`RelayLimits::buffer_bytes`]); silence is filled with
-//! comments; every stream ends with `[DONE]`, or visibly not at all ([`Aborted`]); the record of an ended
-//! stream is out before its last bytes are.
+//! Guarantees: a slow client slows the upstream ([`RelayLimits::buffer_bytes`]); silence is filled with SSE comments;
+//! every stream ends with `[DONE]` or with a broken connection ([`Aborted`]); the record of a stream is sent to the
+//! ledger before its last bytes are sent to the client.
 
-mod waiting;
+mod send_buffer;
 
 use std::{
     cell::Cell,
@@ -25,94 +24,95 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use tokio::sync::oneshot;
 
-use self::waiting::{Receiver, Refused, Sender, waiting};
+use self::send_buffer::{BufferReceiver, BufferSender, SendError, send_buffer};
 use crate::{
     dialect::{AnswerFault, ChatStream, Outcome, StreamError},
     domain::FailureKind,
 };
-pub use waiting::Account;
+pub use send_buffer::BufferBudget;
 
 /// How long an ended upstream may take to close its body, so that its connection can be used again.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// What fills a silence: an SSE comment, which every client skips.
+/// Sent during silence: an SSE comment, which every client ignores.
 const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
-/// Where a relay's input comes from: attempts that are still running, or an upstream body.
-pub type FeedStream = Pin<Box<dyn Stream<Item = Feed>>>;
+/// Input of a relay: attempts that are still running, or an upstream body.
+pub type RelayInputStream = Pin<Box<dyn Stream<Item = RelayInput>>>;
 
-/// One thing a relay reads.
-pub enum Feed {
-    /// An upstream gave its first content. Always the first feed of a stream that succeeds.
-    Opened(Box<Opened>),
-    /// Bytes of the upstream's body, or why there are none.
+/// One item of a relay's input.
+pub enum RelayInput {
+    /// An upstream sent its first content. Always the first item of a successful stream.
+    Opened(Box<StreamOpened>),
+    /// Bytes of the upstream's body, or the error that ended it.
     Read(Result<Bytes, AnswerFault>),
-    /// No upstream gave any content; the last feed.
-    Failed(Box<Unopened>),
+    /// No upstream sent any content. Always the last item.
+    Failed(Box<StreamNotOpened>),
 }
 
-/// A stream whose first content was read.
-pub struct Opened {
-    /// The rewriter that read it.
+/// A stream whose first content has been read.
+pub struct StreamOpened {
+    /// The rewriter that read the first content.
     pub chat: ChatStream,
-    /// What the rewriter wrote so far, held back until now.
+    /// Output of the rewriter that was held back until the first content.
     pub held: BytesMut,
-    /// Hears how the stream ended.
-    pub observer: Box<dyn Observer>,
+    /// Receives how the stream ended.
+    pub observer: Box<dyn RelayObserver>,
 }
 
-/// A stream that never began.
-pub struct Unopened {
-    /// A rewriter that has written nothing, to shape the error chunk.
+/// A stream without any content.
+pub struct StreamNotOpened {
+    /// A rewriter without output, which writes the error chunk.
     pub chat: ChatStream,
-    /// What the client is told.
+    /// The error shown to the client.
     pub error: StreamError,
 }
 
-/// Hears how a stream ended: exactly once, or is dropped when the client left.
-pub trait Observer {
-    /// The stream ended so, after having produced this much. Called before the last bytes leave.
-    fn ended(self: Box<Self>, ending: Ending, outcome: Outcome);
-    /// What the client is told when the upstream fails in mid-stream.
+/// Receives how a stream ended: exactly once, unless it is dropped because the client left.
+pub trait RelayObserver {
+    /// The stream ended with this outcome. Called before the last bytes are sent.
+    fn ended(self: Box<Self>, end: StreamEnd, outcome: Outcome);
+    /// The error shown to the client when the upstream fails during the stream.
     fn error(&self, fault: &AnswerFault) -> StreamError;
-    /// What the client is told when the gateway stops in mid-stream.
+    /// The error shown to the client when the gateway shuts down during the stream.
     fn stopped(&self) -> StreamError;
 }
 
 /// How a stream ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ending {
-    /// Whole.
+pub enum StreamEnd {
+    /// The answer was complete.
     Completed,
-    /// The upstream failed after content had been sent.
+    /// The upstream failed after content was sent.
     Failed(AnswerFault),
-    /// The gateway stopped, and nobody is to blame.
+    /// The gateway shut down. Does not count as a failure of the endpoint.
     Stopped,
-    /// The client left, or read nothing for too long.
+    /// The client disconnected, or read nothing for too long.
     ClientLeft,
 }
 
-/// The clocks and bounds of a relay.
+/// Time-outs and bounds of a relay.
 #[derive(Debug, Clone, Copy)]
 pub struct RelayLimits {
-    /// Bytes that may wait for a slow client before the relay stops reading upstream. A single event may be longer;
-    /// then it is all that waits.
+    /// Bytes buffered for a slow client before the relay stops reading upstream. A single longer event is accepted when
+    /// the buffer is empty.
     pub buffer_bytes: usize,
-    /// Silence towards the client that is filled with a comment.
+    /// Silence towards the client after which a comment is sent.
     pub keep_alive: Duration,
-    /// Silence of the upstream's content that ends the stream; its comments do not count.
+    /// Time without content from the upstream after which the stream fails; comments do not count as content.
     pub idle: Duration,
-    /// How long the client may take nothing while there is no room for more.
+    /// How long the client may read nothing while the buffer is full.
     pub write_stall: Duration,
-    /// When the request as a whole must have ended.
+    /// End of the time budget of the whole request.
     pub deadline: Instant,
 }
 
-/// What the client reads from. Dropping it tells the relay that the client left.
+/// The response body. Dropping it tells the relay that the client disconnected.
 pub struct RelayBody {
-    bytes: Receiver,
-    /// Set with the last bytes. A relay that ended otherwise left a torso, which must not look like a whole.
-    whole: Rc<Cell<bool>>,
+    bytes: BufferReceiver,
+    /// Set with the last bytes. If the relay ended without setting it, the answer is incomplete and must not look
+    /// complete.
+    complete: Rc<Cell<bool>>,
     _gone: oneshot::Sender<()>,
 }
 
@@ -120,16 +120,16 @@ impl RelayBody {
     /// The next bytes; `None` after the last.
     ///
     /// # Errors
-    /// [`Aborted`], when the relay gave up before the end.
+    /// [`Aborted`] when the relay stopped before the end.
     pub fn poll_bytes(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
         self.bytes.poll_piece(cx).map(|bytes| match bytes {
             Some(bytes) => Some(Ok(bytes)),
-            None => (!self.whole.get()).then_some(Err(Aborted)),
+            None => (!self.complete.get()).then_some(Err(Aborted)),
         })
     }
 }
 
-/// The stream was given up before its end: the connection must break, not end.
+/// The stream stopped before its end: the connection must be closed without a regular end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aborted;
 
@@ -144,55 +144,55 @@ impl std::error::Error for Aborted {}
 /// The actor. Ends with its stream.
 pub struct Relay {
     limits: RelayLimits,
-    /// Towards the client; `None` once the last byte was handed over.
-    client: Option<Sender>,
-    /// `None` until the first feed, and after the end.
-    stream: Option<Running>,
-    then: Then,
+    /// Sends to the client; `None` after the last byte.
+    client: Option<BufferSender>,
+    /// `None` before the first content and after the end.
+    stream: Option<OpenStream>,
+    after_send: AfterSend,
     buffer: BytesMut,
-    whole: Rc<Cell<bool>>,
+    complete: Rc<Cell<bool>>,
     last_sent: Instant,
     last_content: Instant,
 }
 
-struct Running {
+struct OpenStream {
     chat: ChatStream,
-    observer: Box<dyn Observer>,
+    observer: Box<dyn RelayObserver>,
 }
 
-/// What follows when the bytes in hand are with the client.
+/// What to do after the buffered bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum AfterSend {
     Continue,
-    /// End the answer; let the upstream close its body in order.
+    /// End the answer; wait for the upstream to end its body, so that the connection can be reused.
     Linger,
     /// End the answer and the upstream.
     Close,
 }
 
 impl Relay {
-    /// Starts a relay on this thread's arbiter and gives the response body it writes to. What waits there counts
-    /// in `account`. When `time_up` ends, so does the stream, in band.
+    /// Starts a relay on this thread's arbiter and returns the response body. Buffered bytes count in `budget`. When
+    /// `time_up` completes, the stream ends with an error chunk.
     pub fn start(
-        feeds: FeedStream,
+        input: RelayInputStream,
         limits: RelayLimits,
-        account: impl Account + 'static,
+        budget: impl BufferBudget + 'static,
         time_up: impl Future<Output = ()> + 'static,
     ) -> RelayBody {
-        let (client, bytes) = waiting(limits.buffer_bytes, account);
+        let (client, bytes) = send_buffer(limits.buffer_bytes, budget);
         let (gone, left) = oneshot::channel();
-        let whole = Rc::new(Cell::new(false));
-        let shared = Rc::clone(&whole);
+        let complete = Rc::new(Cell::new(false));
+        let shared = Rc::clone(&complete);
         Relay::create(|ctx| {
-            ctx.add_stream(feeds);
+            ctx.add_stream(input);
             let now = Instant::now();
             let relay = Relay {
                 limits,
                 client: Some(client),
                 stream: None,
-                then: Then::Continue,
+                after_send: AfterSend::Continue,
                 buffer: BytesMut::new(),
-                whole: shared,
+                complete: shared,
                 last_sent: now,
                 last_content: now,
             };
@@ -204,13 +204,13 @@ impl Relay {
             ctx.spawn(time_up.into_actor(&relay).map(|(), relay, ctx| relay.stop(ctx)));
             relay
         });
-        RelayBody { bytes, whole, _gone: gone }
+        RelayBody { bytes, complete, _gone: gone }
     }
 
-    fn opened(&mut self, opened: Opened, ctx: &mut Context<Self>) {
+    fn opened(&mut self, opened: StreamOpened, ctx: &mut Context<Self>) {
         self.last_content = Instant::now();
         self.buffer = opened.held;
-        self.stream = Some(Running { chat: opened.chat, observer: opened.observer });
+        self.stream = Some(OpenStream { chat: opened.chat, observer: opened.observer });
         self.deliver(ctx);
     }
 
@@ -227,95 +227,95 @@ impl Relay {
         }
     }
 
-    /// Sends what was rewritten. The bytes that hold `[DONE]` go out only after the record did.
+    /// Sends rewritten bytes. The record is sent to the ledger before the bytes with `[DONE]`.
     fn deliver(&mut self, ctx: &mut Context<Self>) {
         if self.stream.as_ref().is_some_and(|stream| stream.chat.is_done()) {
-            self.report(Ending::Completed);
-            self.then = Then::Linger;
+            self.report(StreamEnd::Completed);
+            self.after_send = AfterSend::Linger;
         }
         self.send(ctx);
     }
 
-    /// Ends the stream in band: the error chunk, `[DONE]`, and nothing more from upstream.
+    /// Ends the stream with an error chunk and `[DONE]`, and closes the upstream.
     fn fail(&mut self, fault: AnswerFault, ctx: &mut Context<Self>) {
-        if self.lost_nothing(&fault) {
-            self.report(Ending::Completed);
-            self.then = Then::Close;
+        if self.is_already_complete(&fault) {
+            self.report(StreamEnd::Completed);
+            self.after_send = AfterSend::Close;
             return self.send(ctx);
         }
         if let Some(stream) = &mut self.stream {
             let error = stream.observer.error(&fault);
             stream.chat.fail(&error, &mut self.buffer);
         }
-        self.report(Ending::Failed(fault));
-        self.then = Then::Close;
+        self.report(StreamEnd::Failed(fault));
+        self.after_send = AfterSend::Close;
         self.send(ctx);
     }
 
-    /// Ends the stream in band because the gateway stops. Without a stream, the attempts hear of it themselves.
+    /// Ends the stream because the gateway shuts down. Attempts without content are stopped elsewhere.
     fn stop(&mut self, ctx: &mut Context<Self>) {
         let Some(stream) = &mut self.stream else { return };
-        let ending = if stream.chat.is_whole() && stream.chat.end(&mut self.buffer).is_ok() {
-            Ending::Completed
+        let end = if stream.chat.is_whole() && stream.chat.end(&mut self.buffer).is_ok() {
+            StreamEnd::Completed
         } else {
             let error = stream.observer.stopped();
             stream.chat.fail(&error, &mut self.buffer);
-            Ending::Stopped
+            StreamEnd::Stopped
         };
-        self.report(ending);
-        self.then = Then::Close;
+        self.report(end);
+        self.after_send = AfterSend::Close;
         self.send(ctx);
     }
 
-    /// Whether the upstream broke only after every choice had finished; then the stream is ended as a whole.
-    fn lost_nothing(&mut self, fault: &AnswerFault) -> bool {
+    /// Whether the upstream broke after every choice had finished. Then the stream ends as complete.
+    fn is_already_complete(&mut self, fault: &AnswerFault) -> bool {
         use FailureKind::{Deadline, Reset, Shortage, Timeout, Truncated};
         let broke = matches!(fault.kind, Reset | Truncated | Timeout | Deadline | Shortage);
         let Some(stream) = self.stream.as_mut().filter(|stream| broke && stream.chat.is_whole()) else { return false };
         stream.chat.end(&mut self.buffer).is_ok()
     }
 
-    fn never_opened(&mut self, unopened: Unopened, ctx: &mut Context<Self>) {
-        let Unopened { mut chat, error } = unopened;
+    fn not_opened(&mut self, unopened: StreamNotOpened, ctx: &mut Context<Self>) {
+        let StreamNotOpened { mut chat, error } = unopened;
         chat.fail(&error, &mut self.buffer);
-        self.then = Then::Close;
+        self.after_send = AfterSend::Close;
         self.send(ctx);
     }
 
-    /// The client is gone or deaf: whatever feeds this relay is dropped with it.
+    /// The client disconnected or stopped reading. Stopping the actor drops its input.
     fn client_left(&mut self, ctx: &mut Context<Self>) {
-        self.report(Ending::ClientLeft);
+        self.report(StreamEnd::ClientLeft);
         self.client = None;
         ctx.stop();
     }
 
-    fn report(&mut self, ending: Ending) {
-        if let Some(Running { chat, observer }) = self.stream.take() {
-            observer.ended(ending, chat.outcome());
+    fn report(&mut self, end: StreamEnd) {
+        if let Some(OpenStream { chat, observer }) = self.stream.take() {
+            observer.ended(end, chat.outcome());
         }
     }
 
     fn send(&mut self, ctx: &mut Context<Self>) {
         if self.buffer.is_empty() {
-            return self.go_on(ctx);
+            return self.after_send(ctx);
         }
         let bytes = self.buffer.split().freeze();
         self.send_bytes(bytes, ctx);
     }
 
-    /// Hands bytes to the client; while there is no room for them, the relay reads nothing.
+    /// Sends bytes to the client. While the buffer is full, the relay reads no input.
     fn send_bytes(&mut self, bytes: Bytes, ctx: &mut Context<Self>) {
         let Some(client) = &self.client else { return };
         match client.try_send(bytes) {
             Ok(()) => self.sent(ctx),
-            Err(Refused::Left) => self.client_left(ctx),
-            Err(Refused::Full(bytes)) => {
+            Err(SendError::Left) => self.client_left(ctx),
+            Err(SendError::Full(bytes)) => {
                 let room = client.send(bytes, self.limits.write_stall);
                 ctx.wait(room.into_actor(self).map(|sent, relay, ctx| {
                     if !sent {
                         return relay.client_left(ctx);
                     }
-                    // While the client kept us, the upstream was not read: its silence counts from now.
+                    // The upstream was not read while the buffer was full, so its silence counts from now.
                     relay.last_content = Instant::now();
                     relay.sent(ctx);
                 }));
@@ -325,39 +325,39 @@ impl Relay {
 
     fn sent(&mut self, ctx: &mut Context<Self>) {
         self.last_sent = Instant::now();
-        self.go_on(ctx);
+        self.after_send(ctx);
     }
 
-    /// Does what follows when nothing is left to be sent.
-    fn go_on(&mut self, ctx: &mut Context<Self>) {
-        if self.then == Then::Continue {
+    /// Continues after all bytes were sent.
+    fn after_send(&mut self, ctx: &mut Context<Self>) {
+        if self.after_send == AfterSend::Continue {
             return;
         }
-        self.whole.set(true);
+        self.complete.set(true);
         self.client = None;
-        if self.then == Then::Linger {
+        if self.after_send == AfterSend::Linger {
             ctx.run_later(LINGER, |_, ctx| ctx.stop());
         } else {
             ctx.stop();
         }
     }
 
-    /// Arms the timer for whichever clock runs out first.
+    /// Starts the timer for the next time-out.
     fn arm(&self, ctx: &mut Context<Self>) {
         let comment = self.last_sent + self.limits.keep_alive;
         let silence = self.last_content + self.limits.idle;
         let first = comment.min(silence).min(self.limits.deadline);
         let wait = first.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        ctx.run_later(wait, Relay::clock_ran);
+        ctx.run_later(wait, Relay::timed_out);
     }
 
-    fn clock_ran(&mut self, ctx: &mut Context<Self>) {
+    fn timed_out(&mut self, ctx: &mut Context<Self>) {
         if self.client.is_none() {
             return;
         }
         let now = Instant::now();
         if self.stream.is_none() {
-            // The attempts that may still open this stream have clocks of their own.
+            // The attempts that may still open this stream have their own time-outs.
             self.last_content = now;
         }
         let idle = now.duration_since(self.last_content) >= self.limits.idle;
@@ -383,19 +383,19 @@ impl Actor for Relay {
     }
 }
 
-impl StreamHandler<Feed> for Relay {
-    fn handle(&mut self, feed: Feed, ctx: &mut Context<Self>) {
-        match feed {
-            Feed::Opened(opened) => self.opened(*opened, ctx),
-            Feed::Read(Ok(bytes)) => self.read(bytes, ctx),
-            Feed::Read(Err(fault)) if self.stream.is_some() => self.fail(fault, ctx),
-            // What breaks after `[DONE]` is nobody's loss.
-            Feed::Read(Err(_)) => ctx.stop(),
-            Feed::Failed(unopened) => self.never_opened(*unopened, ctx),
+impl StreamHandler<RelayInput> for Relay {
+    fn handle(&mut self, item: RelayInput, ctx: &mut Context<Self>) {
+        match item {
+            RelayInput::Opened(opened) => self.opened(*opened, ctx),
+            RelayInput::Read(Ok(bytes)) => self.read(bytes, ctx),
+            RelayInput::Read(Err(fault)) if self.stream.is_some() => self.fail(fault, ctx),
+            // The answer is complete after `[DONE]`, so a later error changes nothing.
+            RelayInput::Read(Err(_)) => ctx.stop(),
+            RelayInput::Failed(unopened) => self.not_opened(*unopened, ctx),
         }
     }
 
-    /// The upstream's body ended in order; whether the answer is whole is for the rewriter to say.
+    /// The upstream's body ended regularly. The rewriter knows whether the answer is complete.
     fn finished(&mut self, ctx: &mut Context<Self>) {
         let Some(stream) = &mut self.stream else {
             if self.client.is_none() {
@@ -405,8 +405,8 @@ impl StreamHandler<Feed> for Relay {
         };
         match stream.chat.end(&mut self.buffer) {
             Ok(()) => {
-                self.report(Ending::Completed);
-                self.then = Then::Close;
+                self.report(StreamEnd::Completed);
+                self.after_send = AfterSend::Close;
                 self.send(ctx);
             }
             Err(fault) => self.fail(fault, ctx),

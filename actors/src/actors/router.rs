@@ -1,9 +1,9 @@
-//! Router: one per worker, it answers "where to?" from what is published.
+//! Router: one per worker, decides where a request goes.
 //!
-//! It asks nobody and waits for nobody: the slow statistics are an `Arc`, the fast cells are copied once, and
-//! [`decide_to_serve`] does the rest. Whoever asks brings the [`Published`] of the configuration it works under. Serving counts
-//! a sequence number into the seed of its noise. A [`Preview`] takes none, ranks without noise unless it is given a seed, and
-//! needs no actor: it reads the same published state on whatever thread it is answered.
+//! It waits for no other actor: the published snapshot is an `Arc`, the live board is copied once per decision, and
+//! [`decide_to_serve`] decides. The request passes the [`PublishedState`] of its configuration. Each served request
+//! takes the next sequence number for the seed of its exploration noise. A [`Preview`] takes none, ranks without noise
+//! unless it has a seed, and needs no actor: it reads the same published state on any thread.
 
 use std::sync::{Arc, Weak};
 
@@ -11,7 +11,7 @@ use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
 use parking_lot::Mutex;
 
 use crate::{
-    actors::published::Published,
+    actors::published::PublishedState,
     decide::{self, decide_to_serve},
     domain::{Catalog, Decision, Query, RouteError, RoutingPolicy, Tick},
     explain::{ResolvedWhatIf, WhatIfWorld, WhyNot, why_not_now},
@@ -24,14 +24,14 @@ use crate::{
 pub struct Route {
     /// What is asked.
     pub query: Query,
-    /// The moment of asking.
+    /// Time of the decision.
     pub now: Tick,
-    /// What the configuration of the request has published.
-    pub published: Arc<Published>,
+    /// Published state of the request's configuration.
+    pub published: Arc<PublishedState>,
 }
 
-/// The question what [`Route`] would answer, without leaving a trace. No message: with `why_not` the decision is made up
-/// to a few hundred times, which no thread that serves has the time for.
+/// A dry run of [`Route`] that changes nothing. Not a message: with `why_not` the decision is repeated up to a few
+/// hundred times, which must not block a worker.
 #[derive(Debug)]
 pub struct Preview {
     /// What is asked.
@@ -39,44 +39,44 @@ pub struct Preview {
     /// The moment of asking.
     pub now: Tick,
     /// What the configuration of the request has published.
-    pub published: Arc<Published>,
+    pub published: Arc<PublishedState>,
     /// The seed of a past decision, to rank as it did; without noise otherwise.
     pub seed: Option<u64>,
-    /// A world that is to be imagined beside this one.
+    /// Changes for a second, hypothetical decision.
     pub imagination: Option<Box<ResolvedWhatIf>>,
-    /// Whom the answer is to say why it is not the choice.
+    /// Name of the model or provider for which the answer explains why it was not chosen.
     pub why_not: Option<String>,
 }
 
-/// What [`Route`] would have answered, and what was asked besides. All of it from one look at the world.
+/// The answer to a [`Preview`]. All parts use the same snapshot and live state.
 #[derive(Debug)]
 pub struct Previewed {
-    /// What is decided.
+    /// The decision.
     pub actual: PreviewedDecision,
-    /// What would be decided in the imagined world.
+    /// The decision under the hypothetical changes.
     pub imagined: Option<PreviewedDecision>,
 }
 
-/// A decision, or that there is none, and why not somebody else.
+/// A decision or the error, and the why-not explanation.
 #[derive(Debug)]
 pub struct PreviewedDecision {
-    /// What is decided.
+    /// The decision, or why there is none.
     pub decided: Result<Decision, RouteError>,
-    /// What it was decided with.
+    /// The snapshot used by the decision.
     pub snapshot: Snapshot,
-    /// Why not whom was asked about.
+    /// Why the named model or provider was not chosen.
     pub why_not: Option<WhyNot>,
 }
 
-/// Asks for a sign of life.
+/// Checks that the actor is alive.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Ping;
 
-/// A decision and the catalog and policy it speaks of.
+/// A decision with the catalog and policy it was made under.
 #[derive(Debug, Clone)]
 pub struct Routed {
-    /// What was decided.
+    /// The decision.
     pub decision: Arc<Decision>,
     /// The catalog its positions point into.
     pub catalog: Arc<Catalog>,
@@ -84,41 +84,41 @@ pub struct Routed {
     pub policy: Arc<RoutingPolicy>,
 }
 
-/// Where a worker's decisions get their seeds from.
+/// Origin of the seeds of a worker's decisions.
 #[derive(Debug, Clone, Copy)]
-pub struct Seeds {
+pub struct RouterSeeds {
     /// The configured or drawn seed of the process.
     pub seed: u64,
-    /// Tells replicas apart.
+    /// Number of the replica.
     pub instance: u64,
-    /// Which worker this is.
+    /// Number of the worker.
     pub worker: u64,
 }
 
 /// The actor. Runs on its worker's arbiter.
 pub struct Router {
-    seeds: Seeds,
+    seeds: RouterSeeds,
     sequence: u64,
-    /// The last copy of the fast cells, kept for its memory.
+    /// The last copy of the live board, kept to reuse its allocation.
     view: LiveView,
 }
 
 impl Router {
     /// A router with these seeds.
     #[must_use]
-    pub fn new(seeds: Seeds) -> Router {
+    pub fn new(seeds: RouterSeeds) -> Router {
         Router { seeds, sequence: 0, view: LiveView::default() }
     }
 
     fn next_seed(&mut self) -> u64 {
         self.sequence = self.sequence.wrapping_add(1);
-        let Seeds { seed, instance, worker } = self.seeds;
+        let RouterSeeds { seed, instance, worker } = self.seeds;
         decide::splitmix64(seed ^ instance ^ (worker << 48) ^ self.sequence)
     }
 
     fn decide(
         &mut self,
-        published: &Published,
+        published: &PublishedState,
         query: &Query,
         now: Tick,
         seed: Option<u64>,
@@ -134,13 +134,13 @@ impl Router {
     }
 }
 
-/// The routers of all workers, for whoever asks whether each of them lives. A worker holds its own; when it is gone,
-/// its router is no longer asked.
+/// The routers of all workers, for liveness checks. Each worker owns its router; a router whose worker is gone is no
+/// longer listed.
 #[derive(Default)]
 pub struct Routers(Mutex<Vec<Weak<Addr<Router>>>>);
 
 impl Routers {
-    /// Adds a worker's router. What comes back is for the worker to hold.
+    /// Adds the router of a worker. The worker must keep the returned address.
     #[must_use]
     pub fn join(&self, router: Addr<Router>) -> Arc<Addr<Router>> {
         let router = Arc::new(router);
@@ -148,7 +148,7 @@ impl Routers {
         router
     }
 
-    /// Those of all workers that are there.
+    /// The routers of all running workers.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Addr<Router>>> {
         let mut routers = self.0.lock();
@@ -171,7 +171,7 @@ impl Handler<Route> for Router {
 }
 
 impl Preview {
-    /// The answer. Takes some microseconds; with `why_not` up to some milliseconds, with thousands of endpoints more.
+    /// Decides. Takes some microseconds; with `why_not` up to some milliseconds, more with thousands of endpoints.
     #[must_use]
     pub fn answer(self) -> Previewed {
         let Preview { query, now, published, seed, imagination, why_not } = self;

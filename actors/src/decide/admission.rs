@@ -11,7 +11,7 @@ use super::{
     score::Scoring,
 };
 use crate::{
-    domain::{EndpointId, Excluded, ExclusionDetail, ExclusionReason, FailureCause, Objective, Tick},
+    domain::{EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureCause, Objective, Tick},
     stats::Gate,
 };
 
@@ -96,7 +96,7 @@ pub(crate) fn admit_probe(case: &DecisionContext<'_>, rows: &mut [PoolCandidate<
 }
 
 /// Why a row takes no part.
-pub(crate) fn excluded(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> Excluded {
+pub(crate) fn excluded(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> ExcludedEndpoint {
     let (index, endpoint) = (row.index, row.endpoint());
     if !row.moment.gate.is_passing() {
         let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
@@ -105,12 +105,12 @@ pub(crate) fn excluded(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> E
     match row.moment.due {
         Some(due) => {
             let detail = ExclusionDetail::Paced { wait: due - case.now };
-            Excluded { index, endpoint, reason: ExclusionReason::Paced, detail }
+            ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Paced, detail }
         }
         None => {
             let detail =
                 ExclusionDetail::Saturated { in_flight: row.moment.in_flight, knee: row.stats.estimates.fit.knee };
-            Excluded { index, endpoint, reason: ExclusionReason::Saturated, detail }
+            ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Saturated, detail }
         }
     }
 }
@@ -122,7 +122,7 @@ pub(crate) fn shut(
     now: Tick,
     failures: u32,
     last: Option<FailureCause>,
-) -> Excluded {
+) -> ExcludedEndpoint {
     let wait = gate.until().unwrap_or_default() - now;
     let detail = match gate {
         Gate::Cooling { .. } => ExclusionDetail::Cooling { wait, last },
@@ -131,5 +131,5 @@ pub(crate) fn shut(
         Gate::Probing { .. } => ExclusionDetail::Text("half-open, its probe is out"),
         Gate::Open { .. } | Gate::Passing => ExclusionDetail::Open { wait, failures, last },
     };
-    Excluded { index, endpoint, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
+    ExcludedEndpoint { index, endpoint, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
 }

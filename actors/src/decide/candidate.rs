@@ -8,7 +8,7 @@ use super::{
     score::Scoring,
 };
 use crate::{
-    domain::{EndpointId, Inputs, Tick},
+    domain::{EndpointId, ScoreInputs, Tick},
     stats::{EndpointStats, Gate},
 };
 
@@ -168,9 +168,9 @@ impl<'a> PoolCandidate<'a> {
 
     /// Everything its score was made from.
     #[inline]
-    pub(crate) fn inputs(&self, case: &DecisionContext<'_>) -> Inputs {
+    pub(crate) fn inputs(&self, case: &DecisionContext<'_>) -> ScoreInputs {
         let inputs = inputs(case, self.stats, &self.moment);
-        Inputs {
+        ScoreInputs {
             expected: self.forecast.expected(&inputs, &case.rules),
             spread: self.forecast.spread(&inputs, &self.stats.curve, &case.rules),
             tier: self.tier(),

@@ -1,6 +1,6 @@
 //! What to expect of an endpoint for one request.
 //!
-//! Made from a candidate's recorded [`Inputs`] and nothing else that is not policy, so that a replay of the
+//! Made from a candidate's recorded [`ScoreInputs`] and nothing else that is not policy, so that a replay of the
 //! record finds the same bits.
 
 use super::{
@@ -8,7 +8,7 @@ use super::{
     noise::{self, NoiseDraw},
 };
 use crate::{
-    domain::{Inputs, Objective, Prediction, RoutingPolicy},
+    domain::{Objective, Prediction, RoutingPolicy, ScoreInputs},
     stats::{Curve, EndpointStats, Evidence, FailureModel, Uncertainty, UncertaintyModel},
 };
 
@@ -62,7 +62,7 @@ impl ForecastRules {
     }
 
     /// What the noise may doubt: what is published of the endpoint, unless requests there are late.
-    fn uncertainty(&self, inputs: &Inputs) -> Uncertainty {
+    fn uncertainty(&self, inputs: &ScoreInputs) -> Uncertainty {
         self.uncertainty.uncertainty(&Evidence {
             variance: inputs.variance,
             weight: if inputs.late > 0.0 { inputs.weight.max(LATE_WEIGHT) } else { inputs.weight },
@@ -100,7 +100,7 @@ struct Variances {
 }
 
 impl Variances {
-    fn of(inputs: &Inputs) -> Variances {
+    fn of(inputs: &ScoreInputs) -> Variances {
         Variances { first_token: inputs.variance, generation: inputs.pace_variance + inputs.output_variance }
     }
 
@@ -146,7 +146,7 @@ pub(crate) struct Forecast {
 
 impl Forecast {
     /// The forecast under such a doubt.
-    pub(crate) fn of(inputs: &Inputs, curve: &Curve, rules: &ForecastRules, doubt: Option<NoiseDraw>) -> Forecast {
+    pub(crate) fn of(inputs: &ScoreInputs, curve: &Curve, rules: &ForecastRules, doubt: Option<NoiseDraw>) -> Forecast {
         let fails = FailureModel::probability(inputs.failures, inputs.successes, inputs.usual_failure);
         let calm = Forecast::under(&LoadEffect::of(inputs), inputs, curve, rules, |waited| {
             failure(fails, rules.runs_out(waited, curve), inputs.floor)
@@ -160,7 +160,7 @@ impl Forecast {
     /// a call around which all figures at hand would have to be put aside.
     #[inline(always)]
     pub(crate) fn at_ease(
-        inputs: &Inputs,
+        inputs: &ScoreInputs,
         stats: &EndpointStats,
         rules: &ForecastRules,
         doubt: impl FnOnce() -> Option<NoiseDraw>,
@@ -187,7 +187,7 @@ impl Forecast {
     #[inline(always)]
     fn under(
         strain: &LoadEffect,
-        inputs: &Inputs,
+        inputs: &ScoreInputs,
         curve: &Curve,
         rules: &ForecastRules,
         failure: impl FnOnce(f64) -> f64,
@@ -220,7 +220,7 @@ impl Forecast {
     /// The same with how likely its answer is too slow, where that matters. Noise doubts how long it takes, not that: it is a
     /// matter of how much that varies from one answer to the next.
     #[inline(always)]
-    pub(crate) fn with_slowness(self, inputs: &Inputs, rules: &ForecastRules) -> Forecast {
+    pub(crate) fn with_slowness(self, inputs: &ScoreInputs, rules: &ForecastRules) -> Forecast {
         let Some(ln_slow) = rules.ln_slow else { return self };
         let PointForecast { first_token, generation, .. } = self.calm;
         let variance = Variances::of(inputs).of_whole(first_token, generation);
@@ -232,14 +232,14 @@ impl Forecast {
     /// Seconds until a sign of life is expected. Lateness is left out: what others wait for must not teach the
     /// next request patience.
     #[inline]
-    pub(crate) fn expected(&self, inputs: &Inputs, rules: &ForecastRules) -> f64 {
+    pub(crate) fn expected(&self, inputs: &ScoreInputs, rules: &ForecastRules) -> f64 {
         self.first_token / slowdown(inputs.late) + if rules.streamed { 0.0 } else { self.calm.generation }
     }
 
     /// Standard deviation of ln of that. A plain answer shows itself when it is whole: how long it is and how fast it
     /// was generated is unknown, too.
     #[inline]
-    pub(crate) fn spread(&self, inputs: &Inputs, curve: &Curve, rules: &ForecastRules) -> f64 {
+    pub(crate) fn spread(&self, inputs: &ScoreInputs, curve: &Curve, rules: &ForecastRules) -> f64 {
         if rules.streamed {
             return curve.sigma;
         }
@@ -260,7 +260,7 @@ impl Forecast {
 
     /// What is published: no noise, nobody else's delay.
     #[inline]
-    pub(crate) fn published(&self, inputs: &Inputs, stats: &EndpointStats) -> Prediction {
+    pub(crate) fn published(&self, inputs: &ScoreInputs, stats: &EndpointStats) -> Prediction {
         let total = self.first_token + self.calm.generation;
         let generated = inputs.output_tokens > 0.0;
         let (tokens, seconds) =
@@ -309,7 +309,7 @@ struct LoadEffect {
 impl LoadEffect {
     const NONE: LoadEffect = LoadEffect { load: 0.0, stretch: 1.0, lateness: 1.0 };
 
-    fn of(inputs: &Inputs) -> LoadEffect {
+    fn of(inputs: &ScoreInputs) -> LoadEffect {
         let in_flight = f64::from(inputs.in_flight) + 1.0;
         let overload = in_flight > inputs.knee;
         let load = if overload { inputs.load_exponent * libm::log(in_flight / inputs.knee) } else { 0.0 };
@@ -318,7 +318,7 @@ impl LoadEffect {
     }
 
     /// Whether there is any.
-    fn is_in(inputs: &Inputs) -> bool {
+    fn is_in(inputs: &ScoreInputs) -> bool {
         f64::from(inputs.in_flight) + 1.0 > inputs.knee || inputs.late > 0.0
     }
 }
@@ -352,7 +352,7 @@ pub(crate) fn lateness([first, second]: [f64; 2], curve: &Curve) -> f64 {
 mod tests {
     use super::*;
 
-    const INPUTS: Inputs = Inputs {
+    const INPUTS: ScoreInputs = ScoreInputs {
         intercept: -1.0,
         load_exponent: 1.0,
         knee: 4.0,
@@ -380,11 +380,11 @@ mod tests {
         until: crate::domain::Tick(0),
     };
 
-    fn forecast(inputs: Inputs, z: f64) -> Forecast {
+    fn forecast(inputs: ScoreInputs, z: f64) -> Forecast {
         under(inputs, Objective::Fastest, NoiseDraw { first_token: z, ..NoiseDraw::default() })
     }
 
-    fn under(inputs: Inputs, objective: Objective, doubt: NoiseDraw) -> Forecast {
+    fn under(inputs: ScoreInputs, objective: Objective, doubt: NoiseDraw) -> Forecast {
         let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         let rules = ForecastRules::of(&RoutingPolicy::default(), objective, true);
         Forecast::of(&inputs, &curve, &rules, Some(doubt))
@@ -393,8 +393,8 @@ mod tests {
     #[test]
     fn up_to_the_knee_load_costs_nothing_and_beyond_it_stretches_everything() {
         let idle = forecast(INPUTS, 0.0);
-        let at_knee = forecast(Inputs { in_flight: 3, ..INPUTS }, 0.0);
-        let beyond = forecast(Inputs { in_flight: 7, ..INPUTS }, 0.0);
+        let at_knee = forecast(ScoreInputs { in_flight: 3, ..INPUTS }, 0.0);
+        let beyond = forecast(ScoreInputs { in_flight: 7, ..INPUTS }, 0.0);
         assert_eq!(idle, at_knee);
         assert!((beyond.first_token / idle.first_token - 2.0).abs() < 1e-12);
         assert!((beyond.calm.generation / idle.calm.generation - 2.0).abs() < 1e-12);
@@ -414,10 +414,12 @@ mod tests {
     fn noise_is_wider_the_less_and_the_longer_ago_it_was_measured() {
         let spread = |inputs| forecast(inputs, 1.0).noisy.first_token / forecast(inputs, 0.0).noisy.first_token;
         let known = spread(INPUTS);
-        assert!(spread(Inputs { weight: 0.0, ..INPUTS }) > known);
-        assert!(spread(Inputs { age: 600.0, ..INPUTS }) > known);
-        assert_eq!(spread(Inputs { age: 600.0, ..INPUTS }), spread(Inputs { age: f64::INFINITY, ..INPUTS }));
-        assert!(spread(Inputs { late: 1.0, weight: 0.0, ..INPUTS }) < spread(Inputs { weight: 0.0, ..INPUTS }));
+        assert!(spread(ScoreInputs { weight: 0.0, ..INPUTS }) > known);
+        assert!(spread(ScoreInputs { age: 600.0, ..INPUTS }) > known);
+        assert_eq!(spread(ScoreInputs { age: 600.0, ..INPUTS }), spread(ScoreInputs { age: f64::INFINITY, ..INPUTS }));
+        assert!(
+            spread(ScoreInputs { late: 1.0, weight: 0.0, ..INPUTS }) < spread(ScoreInputs { weight: 0.0, ..INPUTS })
+        );
     }
 
     #[test]
@@ -434,7 +436,7 @@ mod tests {
 
     #[test]
     fn what_others_wait_for_teaches_the_next_request_no_patience() {
-        let (calm, late) = (INPUTS, Inputs { late: 3.0, ..INPUTS });
+        let (calm, late) = (INPUTS, ScoreInputs { late: 3.0, ..INPUTS });
         let rules = |streamed| ForecastRules::of(&RoutingPolicy::default(), Objective::Fastest, streamed);
         let expected = |inputs, streamed| forecast(inputs, 0.0).expected(&inputs, &rules(streamed));
         assert!((expected(calm, true) - expected(late, true)).abs() < 1e-12);
@@ -444,9 +446,9 @@ mod tests {
     #[test]
     fn an_endpoint_that_outlasts_the_clock_counts_as_failing() {
         assert!(forecast(INPUTS, 0.0).calm.failure < 0.01);
-        let at_clock = forecast(Inputs { intercept: 60.0_f64.ln(), ..INPUTS }, 0.0).calm.failure;
+        let at_clock = forecast(ScoreInputs { intercept: 60.0_f64.ln(), ..INPUTS }, 0.0).calm.failure;
         assert!((at_clock - 0.5).abs() < 0.01, "{at_clock}");
-        assert!((forecast(Inputs { intercept: 9.0, ..INPUTS }, 0.0).calm.failure - 1.0).abs() < 1e-12);
+        assert!((forecast(ScoreInputs { intercept: 9.0, ..INPUTS }, 0.0).calm.failure - 1.0).abs() < 1e-12);
     }
 
     #[test]
@@ -455,14 +457,14 @@ mod tests {
         assert!(slow(INPUTS, Objective::Fastest).abs() < 1e-12, "only where it counts");
         let alone = slow(INPUTS, Objective::Reliable);
         assert!(alone > 0.1 && alone < 0.95, "{alone}");
-        assert!(slow(Inputs { in_flight: 7, ..INPUTS }, Objective::Reliable) > alone, "load included");
-        assert!(slow(Inputs { output_tokens: 10.0, ..INPUTS }, Objective::Reliable) < alone);
+        assert!(slow(ScoreInputs { in_flight: 7, ..INPUTS }, Objective::Reliable) > alone, "load included");
+        assert!(slow(ScoreInputs { output_tokens: 10.0, ..INPUTS }, Objective::Reliable) < alone);
     }
 
     #[test]
     fn an_answer_that_comes_whole_is_waited_for_with_all_that_is_unknown_of_it() {
         let spread = |streamed, first: f64, variance| {
-            let inputs = Inputs { variance: first, output_variance: variance, ..INPUTS };
+            let inputs = ScoreInputs { variance: first, output_variance: variance, ..INPUTS };
             let rules = ForecastRules::of(&RoutingPolicy::default(), Objective::Fastest, streamed);
             let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
             forecast(inputs, 0.0).spread(&inputs, &curve, &rules)
@@ -478,8 +480,8 @@ mod tests {
         let pace = under(INPUTS, Objective::Fastest, NoiseDraw { pace: 1.0, ..NoiseDraw::default() }).noisy;
         assert!(pace.generation > calm.calm.generation && pace.first_token == calm.calm.first_token);
         let fails = |inputs, objective| under(inputs, objective, NoiseDraw { failure: 1.0, ..NoiseDraw::default() });
-        let unknown = fails(Inputs { successes: 0.0, ..INPUTS }, Objective::Reliable);
-        let known = fails(Inputs { successes: 400.0, failures: 10.0, ..INPUTS }, Objective::Reliable);
+        let unknown = fails(ScoreInputs { successes: 0.0, ..INPUTS }, Objective::Reliable);
+        let known = fails(ScoreInputs { successes: 400.0, failures: 10.0, ..INPUTS }, Objective::Reliable);
         let factor = |forecast: Forecast| forecast.noisy.failure / forecast.calm.failure;
         assert!(factor(unknown) > factor(known) && factor(known) > 1.0);
         assert!((factor(fails(INPUTS, Objective::Cheapest)) - 1.0).abs() < 1e-12, "reliable alone explores failure");
@@ -487,6 +489,6 @@ mod tests {
 
     #[test]
     fn the_floor_of_a_gate_that_is_not_open_counts_at_least() {
-        assert!((forecast(Inputs { floor: 0.5, ..INPUTS }, 0.0).calm.failure - 0.5).abs() < 1e-12);
+        assert!((forecast(ScoreInputs { floor: 0.5, ..INPUTS }, 0.0).calm.failure - 0.5).abs() < 1e-12);
     }
 }

@@ -5,7 +5,7 @@ use super::{
     forecast::{is_evidence, lateness},
 };
 use crate::{
-    domain::{Inputs, Tick},
+    domain::{ScoreInputs, Tick},
     stats::{EndpointStats, Gate, LiveEndpoint},
 };
 
@@ -111,9 +111,9 @@ fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Ti
 
 /// The recorded inputs of a forecast; what only a candidate has (`expected`, `spread`, `tier`, `until`) is left at 0.
 #[inline(always)]
-pub(crate) fn inputs(case: &DecisionContext<'_>, stats: &EndpointStats, moment: &LiveState) -> Inputs {
+pub(crate) fn inputs(case: &DecisionContext<'_>, stats: &EndpointStats, moment: &LiveState) -> ScoreInputs {
     let estimates = &stats.estimates;
-    Inputs {
+    ScoreInputs {
         intercept: estimates.fit.intercept,
         load_exponent: estimates.fit.load_exponent,
         knee: estimates.fit.knee,

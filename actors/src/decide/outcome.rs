@@ -14,8 +14,8 @@ use super::{
     score::Scoring,
 };
 use crate::domain::{
-    Candidate, Decision, DecisionCode, Excluded, ExclusionDetail, ExclusionReason, Health, Objective,
-    OmittedCandidates, OutputSpread, RouteError, Saving, Target,
+    CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason,
+    Objective, OmittedCandidates, OutputCostSpread, RouteError, Target,
 };
 
 /// Nothing may serve the request.
@@ -29,7 +29,7 @@ pub(crate) fn refused(case: &DecisionContext<'_>, field: CandidatePool<'_>) -> R
 pub(crate) fn decided(
     case: &DecisionContext<'_>,
     rows: &[PoolCandidate<'_>],
-    mut excluded: Vec<Excluded>,
+    mut excluded: Vec<ExcludedEndpoint>,
     mut plan: Plan<'_, '_>,
     scoring: &Scoring,
     extent: RecordScope,
@@ -69,7 +69,7 @@ pub(crate) fn decided(
         seed: case.seed,
         explored: plan.calm_best.is_some(),
         max_attempts: plan.attempts,
-        yardsticks: scoring.yardsticks.recorded(),
+        baselines: scoring.yardsticks.recorded(),
         latency_margin: query.latency_margin,
     }
 }
@@ -105,7 +105,7 @@ pub(crate) fn candidate(
         terms,
         selection_probability: None,
         predicted: row.forecast.published(&inputs, row.stats),
-        health: Health {
+        health: EndpointHealth {
             circuit: row.moment.gate.circuit(),
             success_rate: (samples > 0).then(|| inputs.successes / answers),
             samples,
@@ -120,23 +120,23 @@ pub(crate) fn candidate(
 }
 
 #[inline]
-fn output_spread(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> OutputSpread {
+fn output_spread(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> OutputCostSpread {
     let facts = &row.stats.facts;
-    OutputSpread {
+    OutputCostSpread {
         usd_per_token: row.stats.prices.completion * f64::from(case.query.answers),
         most: case.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
     }
 }
 
-fn saving(row: &PoolCandidate<'_>) -> Option<Saving> {
+fn saving(row: &PoolCandidate<'_>) -> Option<CacheSaving> {
     let LiveState { cached_tokens, saving: usd, .. } = row.moment;
-    (cached_tokens > 0).then_some(Saving { cached_tokens, usd, seconds: row.forecast.saved })
+    (cached_tokens > 0).then_some(CacheSaving { cached_tokens, usd, seconds: row.forecast.saved })
 }
 
 /// An endpoint that would be tried next, were fallbacks allowed.
-fn without_fallbacks(row: &PoolCandidate<'_>) -> Excluded {
+fn without_fallbacks(row: &PoolCandidate<'_>) -> ExcludedEndpoint {
     let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen");
-    Excluded { index: row.index, endpoint: row.endpoint(), reason: ExclusionReason::ProviderNotAllowed, detail }
+    ExcludedEndpoint { index: row.index, endpoint: row.endpoint(), reason: ExclusionReason::ProviderNotAllowed, detail }
 }
 
 fn code(case: &DecisionContext<'_>, candidates: &[Candidate], plan: &Plan<'_, '_>) -> DecisionCode {

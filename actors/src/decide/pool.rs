@@ -9,7 +9,7 @@ use super::{
     preferences::tier,
 };
 use crate::{
-    domain::{Excluded, FailureCause, Target, Tick},
+    domain::{ExcludedEndpoint, FailureCause, Target, Tick},
     stats::{EndpointStats, Facts, Gate},
 };
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct CandidatePool<'a> {
     pub rows: Vec<PoolCandidate<'a>>,
-    pub excluded: Vec<Excluded>,
+    pub excluded: Vec<ExcludedEndpoint>,
     /// Expected cost of what passed the hard filters and is no row.
     pub costs: Vec<f64>,
     /// When the earliest gate that lets nobody pass will open.
@@ -109,7 +109,7 @@ impl<'a> CandidatePool<'a> {
         }
         match (before, refusal) {
             (Seen::Never, Some((reason, detail))) => {
-                self.excluded.push(Excluded { index, endpoint: stats.facts.id, reason, detail });
+                self.excluded.push(ExcludedEndpoint { index, endpoint: stats.facts.id, reason, detail });
             }
             (Seen::Excluded, None) => self.excluded.retain(|excluded| excluded.index != index),
             _ => {}

@@ -11,7 +11,7 @@
 
 use super::{candidate::PoolCandidate, context::DecisionContext, filter::CatalogEndpoint};
 use crate::{
-    domain::{Decision, Inputs, Percentile, Prediction, Preference, RoutingParameters},
+    domain::{Decision, Percentile, Prediction, Preference, RoutingParameters, ScoreInputs},
     stats::Curve,
 };
 
@@ -70,7 +70,7 @@ pub const fn place_and_grade(tier: u32) -> (u32, u32) {
 }
 
 /// The grade that a recorded candidate has with this prediction, when nobody gives it the benefit of the doubt.
-pub(crate) fn grade_with(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> u32 {
+pub(crate) fn grade_with(decision: &Decision, inputs: &ScoreInputs, predicted: &Prediction) -> u32 {
     let (latency, rate) = (decision.parameters.preferred_max_latency, decision.parameters.preferred_min_throughput);
     let latency = latency.map_or(0.0, |latency| lateness(&latency.value, first_token(decision, inputs, predicted)));
     let rate = rate.map_or(0.0, |rate| shortfall(&rate.value, per_token(inputs, predicted)));
@@ -86,7 +86,11 @@ pub(crate) struct MissedPreference {
 }
 
 /// The bound on the first token that a recorded candidate is expected to miss by the most.
-pub(crate) fn missed_latency(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> Option<MissedPreference> {
+pub(crate) fn missed_latency(
+    decision: &Decision,
+    inputs: &ScoreInputs,
+    predicted: &Prediction,
+) -> Option<MissedPreference> {
     let (_, sigma) = first_token(decision, inputs, predicted);
     let missed = |(at, bound)| {
         let expected = predicted.first_token_p50 * libm::exp(deviations(at) * sigma);
@@ -98,7 +102,11 @@ pub(crate) fn missed_latency(decision: &Decision, inputs: &Inputs, predicted: &P
 }
 
 /// The bound on the rate that a recorded candidate is expected to miss by the most.
-pub(crate) fn missed_rate(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> Option<MissedPreference> {
+pub(crate) fn missed_rate(
+    decision: &Decision,
+    inputs: &ScoreInputs,
+    predicted: &Prediction,
+) -> Option<MissedPreference> {
     let (_, sigma) = per_token(inputs, predicted);
     let missed = |(at, bound)| {
         let expected = predicted.tokens_per_second / libm::exp(deviations(at) * sigma);
@@ -110,12 +118,12 @@ pub(crate) fn missed_rate(decision: &Decision, inputs: &Inputs, predicted: &Pred
 }
 
 /// Median, as the margin lets it be read, and spread (ln) of a recorded candidate's first token.
-fn first_token(decision: &Decision, inputs: &Inputs, predicted: &Prediction) -> (f64, f64) {
+fn first_token(decision: &Decision, inputs: &ScoreInputs, predicted: &Prediction) -> (f64, f64) {
     (predicted.first_token_p50 * decision.latency_margin.max(f64::MIN_POSITIVE), inputs.variance.sqrt())
 }
 
 /// The same of its time per token.
-fn per_token(inputs: &Inputs, predicted: &Prediction) -> (f64, f64) {
+fn per_token(inputs: &ScoreInputs, predicted: &Prediction) -> (f64, f64) {
     (1.0 / predicted.tokens_per_second, inputs.pace_variance.sqrt())
 }
 

@@ -208,7 +208,7 @@ impl Scoring {
         ScoreTerms::new(term_names(self.objective), self.values(&forecast.noisy, forecast, cost))
     }
 
-    fn values(&self, guess: &PointForecast, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MOST] {
+    fn values(&self, guess: &PointForecast, forecast: &Forecast, cost: f64) -> [f64; ScoreTerms::MAX_TERMS] {
         self.values_under(self.objective, guess, forecast, cost)
     }
 
@@ -220,7 +220,7 @@ impl Scoring {
         guess: &PointForecast,
         forecast: &Forecast,
         cost: f64,
-    ) -> [f64; ScoreTerms::MOST] {
+    ) -> [f64; ScoreTerms::MAX_TERMS] {
         let PointForecast { first_token, generation, failure } = *guess;
         let Baselines { next, failed, .. } = self.yardsticks;
         let own = first_token + generation;

@@ -1,28 +1,28 @@
-//! What an upstream's answer becomes, whatever its dialect: the bytes for our client and the figures for the
-//! ledger, or the way in which it is no answer.
+//! Rewritten answers of any dialect: the bytes for the client and the figures for the ledger, or the fault of an
+//! invalid answer.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::domain::{CostBreakdown, FailureKind, Finish, GenerationId, Pricing, Usage};
+use crate::domain::{CostBreakdown, FailureKind, FinishReason, GenerationId, Pricing, Usage};
 
-/// Everything an answer is rewritten with. Cheap to clone.
+/// Values that a rewritten answer contains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AnswerContext {
-    /// Our id, in place of the provider's.
+    /// Id of the generation; replaces the provider's id.
     pub generation: GenerationId,
     /// When the generation was admitted, Unix seconds.
     pub created: i64,
-    /// Catalog id of the model that serves.
+    /// Catalog id of the serving model.
     pub model: Arc<str>,
-    /// Display name of the provider that serves.
+    /// Display name of the serving provider.
     pub provider_name: Arc<str>,
-    /// `system_fingerprint` when the provider gives none. Not empty.
+    /// `system_fingerprint` when the provider sends none. Not empty.
     pub fingerprint: Arc<str>,
-    /// The prices of dispatch.
+    /// Prices at dispatch.
     pub pricing: Arc<Pricing>,
-    /// Estimated prompt tokens, for providers that do not count.
+    /// Estimated prompt tokens, for providers that report no usage.
     pub prompt_tokens: u32,
     /// Images in the prompt.
     pub images: u32,
@@ -35,20 +35,20 @@ pub struct AnswerContext {
 pub struct Answer {
     /// The body to send.
     pub body: Bytes,
-    /// What it took.
+    /// Usage, cost and finish reason.
     pub outcome: Outcome,
 }
 
-/// What an answer took and how it ended, as far as it is known.
+/// Usage, cost and finish reason of an answer, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// What was consumed.
+    /// Tokens, images and searches.
     pub usage: Usage,
-    /// What that costs.
+    /// Cost of the usage.
     pub cost: CostBreakdown,
-    /// How the first choice ended; `None` while it has not.
-    pub finish: Option<Finish>,
-    /// The provider's own word for it, cleaned.
+    /// Finish reason of the first choice; `None` until it ends.
+    pub finish: Option<FinishReason>,
+    /// The provider's own finish reason, cleaned.
     pub native_finish: Option<String>,
     /// The provider's own id of the answer, cleaned.
     pub upstream_id: Option<String>,
@@ -56,23 +56,23 @@ pub struct Outcome {
     pub images: u64,
 }
 
-/// Why what came with a 200 is no answer.
+/// Why the body of a 200 is not a valid answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerFault {
     /// How the attempt failed.
     pub kind: FailureKind,
-    /// What was wrong, cleaned and cut, for our log and never for the client.
+    /// Description, cleaned and cut, for the log. Never shown to the client.
     pub detail: Cow<'static, str>,
 }
 
 impl AnswerFault {
-    /// An answer that is not what it should be.
+    /// The answer is malformed.
     #[must_use]
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> AnswerFault {
         AnswerFault { kind: FailureKind::Malformed, detail: detail.into() }
     }
 
-    /// An answer that ended before its end.
+    /// The answer is truncated.
     #[must_use]
     pub fn truncated(detail: impl Into<Cow<'static, str>>) -> AnswerFault {
         AnswerFault { kind: FailureKind::Truncated, detail: detail.into() }

@@ -5,17 +5,17 @@ use super::money::Usd;
 /// Why an attempt was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AttemptReason {
-    /// It is the choice.
+    /// First choice of the decision.
     First,
-    /// An earlier one failed.
+    /// An earlier attempt failed.
     Fallback,
-    /// An earlier one was late: it races that one.
+    /// An earlier attempt was late; this one races it.
     Hedge,
-    /// All that need no budget failed, and somebody was left.
+    /// All other attempts failed; taken from the budget of last resorts.
     LastResort,
-    /// Every circuit was open, and something had to be tried.
+    /// All breakers were open and no other endpoint was left.
     Panic,
-    /// It is the one probe of a half-open breaker.
+    /// Probe of a half-open breaker.
     Probe,
 }
 
@@ -34,7 +34,8 @@ impl AttemptReason {
     }
 }
 
-/// One upstream try of a generation, with where its time went. Times count from its start, but for the first two.
+/// One upstream attempt of a generation with its timings. Times count from the start of the attempt, except
+/// `started_ms`, `queue_ms` and `stream_ms`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptRecord {
     /// Counted from 1.
@@ -51,14 +52,13 @@ pub struct AttemptRecord {
     pub provider_slug: Arc<str>,
     /// The status the upstream gave.
     pub status: Option<u16>,
-    /// How it failed, [`AttemptRecord::CANCELLED`] or [`AttemptRecord::LOST_RACE`]; `None` for the one that served
-    /// to the end.
+    /// Kind of failure, [`AttemptRecord::CANCELLED`] or [`AttemptRecord::LOST_RACE`]; `None` for a completed attempt.
     pub error_type: Option<&'static str>,
-    /// Why no connection came about, in a word without a host, such as `refused`; only where that is what failed.
+    /// Why the connection failed, without a host name, such as `refused`; only for connection failures.
     pub cause: Option<&'static str>,
-    /// Start since the request was accepted, milliseconds.
+    /// Time from acceptance of the request to the start, milliseconds.
     pub started_ms: u64,
-    /// Wait for a free place at the provider, before the start, milliseconds.
+    /// Wait for the provider's concurrency limit, before the start, milliseconds.
     pub queue_ms: u64,
     /// Name resolution and TCP, milliseconds; `None` on a reused connection.
     pub connect_ms: Option<u64>,
@@ -66,25 +66,25 @@ pub struct AttemptRecord {
     pub tls_ms: Option<u64>,
     /// First byte of the response head, milliseconds.
     pub first_byte_ms: Option<u64>,
-    /// First content, for a plain answer its whole head, milliseconds.
+    /// First content, for a plain answer the complete response head, milliseconds.
     pub first_token_ms: Option<u64>,
     /// From the first content to the last byte, milliseconds: not counted from the start.
     pub stream_ms: Option<u64>,
-    /// How long it took, milliseconds.
+    /// Duration, milliseconds.
     pub duration_ms: u64,
-    /// What it cost at the prices of dispatch. Of one that gave no answer it is an estimate, and often nothing.
+    /// Cost at the prices at dispatch. An estimate, often zero, for an attempt without an answer.
     pub cost: Usd,
-    /// Whether what came of it is the answer, whole or in part: then its cost is the generation's.
+    /// Whether it delivered the answer, complete or in part. Then its cost is the cost of the generation.
     pub served: bool,
 }
 
 impl AttemptRecord {
-    /// The client left while it ran.
+    /// The client disconnected during the attempt.
     pub const CANCELLED: &str = "cancelled";
-    /// Another attempt was quicker.
+    /// Another attempt was faster.
     pub const LOST_RACE: &str = "lost_race";
 
-    /// How it ended, in a word.
+    /// Name of the outcome.
     #[must_use]
     pub fn outcome(&self) -> &'static str {
         self.error_type.unwrap_or("completed")

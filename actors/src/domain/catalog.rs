@@ -6,7 +6,7 @@ use super::{
     objective::{Objective, Weights},
     parameter::{ParameterNames, ParameterSet},
     pattern::ModelPattern,
-    query::Preference,
+    preference::Preference,
     usage::Pricing,
 };
 
@@ -28,11 +28,11 @@ pub struct Provider {
     pub name: Arc<str>,
     /// Whether it may be called.
     pub state: ProviderState,
-    /// Whether Pointsman itself plays it.
+    /// Whether it is simulated by Pointsman.
     pub simulated: bool,
     /// Whether it keeps prompts for its own use.
     pub collects_data: bool,
-    /// Whether it promises to keep nothing.
+    /// Whether it has zero data retention.
     pub zero_data_retention: bool,
     /// Links and places for the provider list; each may be absent.
     pub privacy_policy_url: Option<String>,
@@ -53,13 +53,13 @@ impl Provider {
         self.state == ProviderState::On
     }
 
-    /// Whether it is called so: by its slug or its display name.
+    /// Whether `name` is its slug or its display name.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         name.eq_ignore_ascii_case(self.slug.as_str()) || name.eq_ignore_ascii_case(&self.name)
     }
 
-    /// Whether an entry of a provider list names what it serves as `variant`: by its own names, or as `slug/variant`.
+    /// Whether an entry of a provider list matches its endpoint `variant`: slug, display name, or `slug/variant`.
     #[must_use]
     pub fn is_named(&self, entry: &str, variant: &str) -> bool {
         let both = |(name, of)| self.is_called(name) && variant.eq_ignore_ascii_case(of);
@@ -138,14 +138,14 @@ pub struct EndpointLimits {
 }
 
 impl EndpointLimits {
-    /// Longest answer, tokens; all there are where none is given.
+    /// Longest answer, tokens; the context window when no limit is configured.
     #[must_use]
     pub fn longest_answer(&self) -> u32 {
         self.max_completion_tokens.unwrap_or(u32::MAX)
     }
 }
 
-/// A model at a provider: what is measured, priced and called.
+/// A model at a provider. Statistics, prices and calls refer to endpoints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
     /// Stable id.
@@ -154,7 +154,7 @@ pub struct Endpoint {
     pub model: u32,
     /// Position of its provider.
     pub provider: u32,
-    /// Tells twins at one provider apart; empty when there is one.
+    /// Distinguishes several endpoints of one model at one provider; empty when there is only one.
     pub variant: String,
     /// The provider's own name for the model.
     pub upstream_model: Arc<str>,
@@ -162,7 +162,7 @@ pub struct Endpoint {
     pub pricing: Arc<Pricing>,
     /// Limits.
     pub limits: EndpointLimits,
-    /// Parameters it honours.
+    /// Supported parameters.
     pub parameters: ParameterSet,
     /// Number format of the weights, lower case.
     pub quantization: Option<String>,
@@ -180,7 +180,7 @@ pub struct Endpoint {
     pub images_through_chat: bool,
 }
 
-/// A name that stands for a choice: `<prefix>/auto`, `<prefix>/free` and the operator's own.
+/// A name for a choice among models: `<prefix>/auto`, `<prefix>/free` and those of the operator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alias {
     /// Canonical name, as explanations show it.
@@ -199,11 +199,11 @@ pub struct Alias {
     pub allowed: Vec<ModelPattern>,
     /// A model must match none of these.
     pub blocked: Vec<ModelPattern>,
-    /// What it is for, for the start-up lines and the catalog.
+    /// Description for the start-up log and the catalog.
     pub description: String,
 }
 
-/// What a `model` text stands for.
+/// What a `model` name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Position of a model.
@@ -212,21 +212,21 @@ pub enum Target {
     Alias(u32),
 }
 
-/// The outcome of looking up a `model` text.
+/// Result of the look-up of a `model` name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolved {
-    /// It stands for this.
+    /// The name refers to this target.
     Found(Target),
-    /// It was a model until that day.
+    /// The model expired on this day.
     Retired(chrono::NaiveDate),
-    /// Nobody knows it.
+    /// The name is unknown.
     Unknown,
 }
 
 /// All models, endpoints, providers and aliases of one configuration. Immutable; swapped whole.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Catalog {
-    /// Counted up at each swap.
+    /// Version, incremented by each reload.
     pub version: u64,
     /// In configuration order.
     pub providers: Vec<Provider>,
@@ -241,10 +241,10 @@ pub struct Catalog {
     names: HashMap<String, Target>,
 }
 
-/// Why parts do not make a catalog.
+/// Why a catalog cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CatalogFault {
-    /// Two models or aliases answer to this name.
+    /// Two models or aliases have this name.
     DuplicateName(String),
     /// Two endpoints have the same model, provider and variant.
     DuplicateEndpoint(String),
@@ -266,7 +266,7 @@ impl Catalog {
     /// (spelling, canonical alias id); those of unknown aliases are ignored.
     ///
     /// # Errors
-    /// When two things answer to one name.
+    /// When two models or aliases have the same name, or two endpoints are the same.
     pub fn new(
         version: u64,
         providers: Vec<Provider>,
@@ -282,7 +282,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// What `name` stands for on `today`: a model id, a canonical slug, or any spelling of an alias.
+    /// Resolves `name` on the day `today`: a model id, a canonical slug, or any spelling of an alias.
     #[must_use]
     pub fn resolve(&self, name: &str, today: chrono::NaiveDate) -> Resolved {
         let Some(target) = self.names.get(name).copied() else { return Resolved::Unknown };
@@ -316,7 +316,7 @@ impl Catalog {
         self.endpoints.get(index as usize)
     }
 
-    /// The endpoint of that id, which stood at `index` in the catalog of another time.
+    /// The endpoint with this id. `index` is its position in another catalog version and is checked first.
     #[must_use]
     pub fn find(&self, index: u32, id: EndpointId) -> Option<&Endpoint> {
         let there = self.endpoint(index).filter(|endpoint| endpoint.id == id);
@@ -346,8 +346,8 @@ impl Catalog {
         model.endpoints.iter().filter_map(|&index| Some((index, self.endpoint(index)?)))
     }
 
-    /// Whether the model can be called at all: it is not retired by `today`, and one of its endpoints is not disabled and at a
-    /// provider that is on.
+    /// Whether the model can be called: it has not expired by `today`, and one of its endpoints is enabled at a provider
+    /// that is on.
     #[must_use]
     pub fn is_served(&self, model: &Model, today: chrono::NaiveDate) -> bool {
         let mut endpoints = self.endpoints_of(model);
@@ -356,7 +356,7 @@ impl Catalog {
                 .any(|(_, endpoint)| !endpoint.disabled && self.provider_of(endpoint).is_some_and(Provider::is_on))
     }
 
-    /// Whether an entry of a provider list names somebody: a slug, a display name, or `slug/variant`.
+    /// Whether an entry of a provider list matches any provider: a slug, a display name, or `slug/variant`.
     #[must_use]
     pub fn names_provider(&self, entry: &str) -> bool {
         let names =
@@ -364,13 +364,13 @@ impl Catalog {
         self.providers.iter().any(|provider| provider.is_called(entry)) || self.endpoints.iter().any(names)
     }
 
-    /// Whether an entry of a list of models matches one.
+    /// Whether an entry of a model list matches any model.
     #[must_use]
     pub fn names_model(&self, entry: &ModelPattern) -> bool {
         self.models.iter().any(|model| entry.matches(model.id.as_str(), &model.canonical_slug))
     }
 
-    /// Whether the lists of an alias leave no model, so that it stands for nobody.
+    /// Whether the lists of an alias exclude every model.
     #[must_use]
     pub fn is_emptied_by_lists_of(&self, alias: &Alias) -> bool {
         let is_in = |list: &[ModelPattern], model: &Model| {

@@ -1,23 +1,23 @@
 use super::id::EndpointId;
 
-/// How a conversation begins, without a word of it: fingerprints of what stays the same from one turn to the next.
+/// Hashes of the beginning of a conversation, which stays the same from turn to turn. Contains no text.
 ///
-/// A chat sends everything again with each turn and adds to its end, so what it begins with names it. Made with a
-/// public key; it becomes a name that means something only together with its owner and a secret.
+/// A chat request repeats all earlier messages and appends new ones, so its beginning identifies the conversation. The
+/// hashes use a public key; to identify a conversation they are hashed again with its owner and a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConversationOpening {
-    /// Of the tools and the system and developer messages in front: what many conversations may have in common.
+    /// Hash of the tools and the leading system and developer messages, which many conversations may share.
     pub instructions: u128,
-    /// Estimated tokens of these.
+    /// Estimated tokens of the tools and these messages.
     pub instruction_tokens: u32,
-    /// Of the same and the first message after them: what one conversation keeps to its end.
+    /// Hash of the same and of the first message after them, which identifies one conversation.
     pub conversation: u128,
 }
 
-/// Where a conversation was served last, and how much of its prompt that endpoint may still hold in its cache.
-/// Worth a bonus there, never a pin.
+/// The endpoint that served a conversation last. It gets a bonus in the ranking for its prompt cache, but the
+/// conversation may move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sticky {
+pub struct StickyEndpoint {
     /// The endpoint.
     pub endpoint: EndpointId,
     /// Prompt tokens expected to be read from its cache.

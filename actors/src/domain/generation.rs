@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::{
+    api_type::ApiType,
     attempt_record::{AttemptReason, AttemptRecord},
     catalog::Catalog,
     decision::{Decision, DecisionCode},
@@ -10,30 +11,10 @@ use super::{
     usage::{CostBreakdown, Usage},
 };
 
-/// What kind of call made a generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApiType {
-    /// A chat completion.
-    Completions,
-    /// An image generation.
-    Image,
-}
-
-impl ApiType {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ApiType::Completions => "completions",
-            ApiType::Image => "image",
-        }
-    }
-}
-
-/// Where a generation stands.
+/// Status of a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GenerationStatus {
-    /// Admitted, not ended.
+    /// Admitted and not yet ended.
     Running,
     /// The whole answer was delivered.
     Completed,
@@ -56,41 +37,41 @@ impl GenerationStatus {
     }
 }
 
-/// How a model ended its answer, normalised.
+/// Why a model ended its answer, normalised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Finish {
-    /// It was done.
+pub enum FinishReason {
+    /// The answer was finished.
     Stop,
     /// It reached a token limit.
     Length,
-    /// It asked for tools.
+    /// The model called tools.
     ToolCalls,
     /// A filter stopped it.
     ContentFilter,
-    /// It broke.
+    /// An error ended the answer.
     Error,
 }
 
-impl Finish {
+impl FinishReason {
     /// The name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Finish::Stop => "stop",
-            Finish::Length => "length",
-            Finish::ToolCalls => "tool_calls",
-            Finish::ContentFilter => "content_filter",
-            Finish::Error => "error",
+            FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
+            FinishReason::ToolCalls => "tool_calls",
+            FinishReason::ContentFilter => "content_filter",
+            FinishReason::Error => "error",
         }
     }
 }
 
-/// The record of one generation: what was asked, decided, tried, used and paid. Holds no prompt and no answer.
+/// The record of one generation: request, decision, attempts, usage and cost. Holds no prompt and no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generation {
     /// Its id.
     pub id: GenerationId,
-    /// Which key it belongs to (the key's position-independent label hash); only its owner may read it.
+    /// The key that made it (hash of the key's label). Only this owner may read the record.
     pub owner: u64,
     /// Chat or image.
     pub api_type: ApiType,
@@ -98,20 +79,19 @@ pub struct Generation {
     pub request_id: Arc<str>,
     /// When it was admitted, Unix milliseconds.
     pub created_ms: i64,
-    /// Where it stands.
+    /// Status.
     pub status: GenerationStatus,
-    /// What the client asked for, as it wrote it.
+    /// Requested model as written by the client.
     pub requested_model: Arc<str>,
     /// Whether the answer was streamed.
     pub streamed: bool,
-    /// What was decided, and with which numbers; of many candidates the best
-    /// ([`crate::decide::decide_to_serve`]).
+    /// The decision with its figures; of many candidates only the best ([`crate::decide::decide_to_serve`]).
     pub decision: Arc<Decision>,
-    /// The constants it was decided under: a replay needs them, whatever is configured by then.
+    /// The policy of the decision, needed for a replay after a reload.
     pub policy: Arc<RoutingPolicy>,
-    /// The catalog it was decided under: the decision's positions point into it, also when a reload has replaced it.
+    /// The catalog of the decision, to which its positions refer even after a reload.
     pub catalog: Arc<Catalog>,
-    /// Every upstream try, in order.
+    /// All upstream attempts, in order.
     pub attempts: Vec<AttemptRecord>,
     /// Catalog id of the model that served.
     pub model: Option<Arc<str>>,
@@ -121,19 +101,20 @@ pub struct Generation {
     pub provider_slug: Option<Arc<str>>,
     /// The provider's own id of the answer, cleaned.
     pub upstream_id: Option<String>,
-    /// Accepted to first output from the winning upstream, milliseconds.
+    /// Time from acceptance to the first output of the upstream that served, milliseconds.
     pub latency_ms: Option<u64>,
-    /// Winning upstream request sent to its last byte, milliseconds.
+    /// Time from sending the request to the last byte, at the upstream that served, milliseconds.
     pub generation_time_ms: Option<u64>,
-    /// What was used.
+    /// Tokens and images used.
     pub usage: Usage,
-    /// What the answer cost, at the prices of dispatch: what the client is told. [`Generation::spent`] is the whole.
+    /// Cost of the answer at the prices at dispatch, as shown to the client. [`Generation::spent`] includes all
+    /// attempts.
     pub cost: CostBreakdown,
-    /// Normalised finish.
-    pub finish: Option<Finish>,
-    /// The provider's own word for it, cleaned.
+    /// Normalised finish reason.
+    pub finish: Option<FinishReason>,
+    /// The provider's own finish reason, cleaned.
     pub native_finish_reason: Option<String>,
-    /// Parameters that were given and not sent on.
+    /// Parameters of the request that were not forwarded.
     pub dropped_parameters: Vec<Arc<str>>,
     /// `user` of the request.
     pub external_user: Option<String>,
@@ -162,29 +143,29 @@ impl Generation {
         self.attempts.iter().any(|attempt| attempt.reason == AttemptReason::Hedge)
     }
 
-    /// What racing cost: the attempts that lost, at their own prices.
+    /// Cost of attempts that lost a race, at their own prices.
     #[must_use]
     pub fn hedge_cost(&self) -> Usd {
-        self.beside_the_answer(|attempt| attempt.error_type == Some(AttemptRecord::LOST_RACE))
+        self.cost_of_other_attempts(|attempt| attempt.error_type == Some(AttemptRecord::LOST_RACE))
     }
 
-    /// What attempts cost that failed, or were left, after they had taken something.
+    /// Cost of attempts that failed or were cancelled after they had used tokens.
     #[must_use]
     pub fn failed_cost(&self) -> Usd {
-        self.beside_the_answer(|attempt| attempt.error_type != Some(AttemptRecord::LOST_RACE))
+        self.cost_of_other_attempts(|attempt| attempt.error_type != Some(AttemptRecord::LOST_RACE))
     }
 
-    /// What all attempts cost together: what the ledger enters against the key.
+    /// Cost of all attempts together, as charged to the key.
     #[must_use]
     pub fn spent(&self) -> Usd {
-        self.cost.total() + self.beside_the_answer(|_| true)
+        self.cost.total() + self.cost_of_other_attempts(|_| true)
     }
 
-    fn beside_the_answer(&self, counts: impl Fn(&AttemptRecord) -> bool) -> Usd {
+    fn cost_of_other_attempts(&self, counts: impl Fn(&AttemptRecord) -> bool) -> Usd {
         self.attempts.iter().filter(|attempt| !attempt.served && counts(attempt)).map(|attempt| attempt.cost).sum()
     }
 
-    /// Why the one that served did: the decision's own code, or that a fallback took over.
+    /// The code of the decision, or the code of the fallback that served.
     #[must_use]
     pub fn decision_code(&self) -> DecisionCode {
         let served = self.attempts.iter().rfind(|attempt| attempt.error_type.is_none());

@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 /// A catalog id of the form `<namespace>/<name>`: exactly one slash, both parts non-empty.
 ///
-/// The namespace says who made the model, not necessarily who serves it. Cloning is cheap.
+/// The namespace is the maker of the model, not necessarily its provider. Cloning is cheap.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelId(Arc<str>);
 
@@ -29,7 +29,7 @@ impl ModelId {
         Arc::clone(&self.0)
     }
 
-    /// Who made the model: the part before the slash.
+    /// The maker of the model: the part before the slash.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.0.split_once('/').map_or("", |(namespace, _)| namespace)
@@ -91,7 +91,7 @@ impl fmt::Display for ProviderSlug {
 pub struct EndpointId(pub u64);
 
 impl EndpointId {
-    /// The id of `model` at `provider` under the `variant` that tells twins apart (empty when there is one).
+    /// The id of `model` at `provider`. `variant` distinguishes several endpoints; it is empty when there is only one.
     #[must_use]
     pub fn of(model: &str, provider: &str, variant: &str) -> EndpointId {
         // FNV-1a: stable by definition, unlike the standard library's hasher.
@@ -154,7 +154,7 @@ impl GenerationId {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// The id, if `text` could be one; whether it exists is for the ledger to say.
+    /// Parses the id. Does not check whether the generation exists.
     #[must_use]
     pub fn parse(text: &str) -> Option<GenerationId> {
         let (seconds, suffix) = text.strip_prefix("gen-")?.split_once('-')?;

@@ -1,13 +1,13 @@
 use std::fmt;
 
-/// What a client got wrong, and where: a 4xx in the making.
+/// A mistake in a client's request and its location. Becomes a 4xx response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
     /// The finer machine name of the mistake.
     pub reason: InvalidReason,
     /// The path of the field, such as `messages[2].content[0].type`; `None` for the body as a whole.
     pub param: Option<String>,
-    /// One sentence for a human: what is wrong and what is allowed. Holds no secret and no prompt.
+    /// One sentence for people: what is wrong and what is allowed. Contains no secret and no prompt text.
     pub message: String,
     /// The values the field may take, where it is an enumeration.
     pub allowed_values: Vec<String>,
@@ -24,9 +24,9 @@ pub enum InvalidReason {
     InvalidType,
     /// A field has the right type and a value that is not allowed.
     InvalidValue,
-    /// The shape of the conversation is wrong: one of the above inside `messages`.
+    /// A mistake inside `messages`.
     InvalidPrompt(PromptFault),
-    /// The model cannot do what the request needs.
+    /// The model does not support what the request needs.
     UnsupportedParameter,
     /// A plugin that this gateway does not have.
     UnsupportedPlugin,
@@ -87,7 +87,7 @@ impl Invalid {
         Invalid { reason, param: None, message: message.into(), allowed_values: Vec::new() }
     }
 
-    /// The same mistake with the values that would have been allowed.
+    /// The same mistake with the list of allowed values.
     #[must_use]
     pub fn allowing(mut self, values: impl IntoIterator<Item = impl Into<String>>) -> Invalid {
         self.allowed_values = values.into_iter().map(Into::into).collect();

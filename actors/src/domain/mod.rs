@@ -1,62 +1,70 @@
-//! The words everybody uses: plain values, no behaviour that needs a clock, a socket or chance.
+//! Types that all other modules share: ids, money, catalog, query, decision, generation record. Plain values without
+//! clock, randomness or I/O.
 //!
-//! Every other room speaks in these types. Nothing here knows JSON, HTTP or actix; wire shapes live
-//! in [`crate::dialect`] and beside the handlers of the server.
+//! Nothing here knows JSON, HTTP or actix. Wire formats are in [`crate::dialect`] and beside the handlers of the
+//! server.
 
-mod attempt;
+mod api_type;
 mod attempt_record;
 mod catalog;
+mod catalog_defaults;
+mod circuit;
 mod conversation;
 mod decision;
-mod detail;
+mod event;
+mod exclusion;
+mod failure;
 mod generation;
 mod id;
 mod invalid;
 mod modality;
 mod money;
 mod objective;
-mod omitted;
-mod ordinary;
+mod omitted_candidates;
 mod parameter;
 mod pattern;
 mod policy;
+mod prediction;
 mod preference;
 mod query;
-mod spelling;
+mod score_terms;
+mod similar_names;
 mod tick;
 mod usage;
 mod what_if;
 
-pub use attempt::{Blame, Event, EventKind, Failure, FailureKind, GateEvent, Next};
+pub use api_type::ApiType;
 pub use attempt_record::{AttemptReason, AttemptRecord};
 pub use catalog::{
     Alias, Architecture, Catalog, CatalogFault, DefaultParameters, Endpoint, EndpointLimits, Model, Provider,
     ProviderState, Resolved, Target,
 };
-pub use conversation::{ConversationOpening, Sticky};
+pub use circuit::Circuit;
+pub use conversation::{ConversationOpening, StickyEndpoint};
 pub use decision::{
-    Candidate, Decision, DecisionCode, Excluded, ExclusionReason, Health, Inputs, OutputSpread, Prediction, RouteError,
-    Saving, ScoreTerm, ScoreTerms, ScoreUnit,
+    CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
 };
-pub use detail::{ExclusionDetail, FailureCause};
-pub use generation::{ApiType, Finish, Generation, GenerationStatus};
+pub use event::{EndpointEvent, EventKind, GateEvent};
+pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
+pub use failure::{Blame, Failure, FailureCause, FailureKind, Next};
+pub use generation::{FinishReason, Generation, GenerationStatus};
 pub use id::{EndpointId, GenerationId, ModelId, ModelIdFault, ProviderSlug};
 pub use invalid::{Invalid, InvalidReason, PromptFault};
 pub use modality::{Modalities, Modality};
 pub use money::{Price, Usd, UsdFault};
 pub use objective::{Objective, Weights};
-pub use omitted::OmittedCandidates;
+pub use omitted_candidates::OmittedCandidates;
 pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
 pub use pattern::{ModelPattern, PatternFault};
 pub use policy::{
     BalancedPolicy, BreakerPolicy, HedgePolicy, PhaseClocks, RetryPolicy, RoutingPolicy, StatsPolicy, StickyPolicy,
     TargetPolicy,
 };
-pub use preference::{Percentile, PreferenceFault};
-pub use query::{
-    DataCollection, Needs, Preference, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced,
-};
-pub use spelling::{letters_apart, nearest};
+pub use prediction::Prediction;
+pub use preference::{Percentile, Preference, PreferenceFault};
+pub use query::{DataCollection, Needs, PriceCeiling, ProviderPolicy, Query, RoutingParameters, Source, Sourced};
+pub use score_terms::{ScoreTerm, ScoreTerms, ScoreUnit};
+pub use similar_names::{closest_name, name_distance};
 pub use tick::Tick;
 pub use usage::{CostBreakdown, Pricing, Usage};
-pub use what_if::{Circuit, EndpointOverride, PriceOverride, WhatIf};
+pub use what_if::{EndpointOverride, PriceOverride, WhatIf};

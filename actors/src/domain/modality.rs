@@ -1,19 +1,19 @@
 use std::fmt;
 
-/// A kind of content a model takes or gives.
+/// A kind of content that a model accepts or produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Modality {
     /// Plain text.
     Text,
-    /// Still pictures.
+    /// Images.
     Image,
-    /// Sound.
+    /// Audio.
     Audio,
     /// Documents.
     File,
-    /// Moving pictures.
+    /// Video.
     Video,
-    /// Vectors.
+    /// Embeddings.
     Embeddings,
 }
 
@@ -53,9 +53,9 @@ impl fmt::Display for Modality {
 pub struct Modalities(u8);
 
 impl Modalities {
-    /// Nothing.
+    /// The empty set.
     pub const NONE: Modalities = Modalities(0);
-    /// Text alone.
+    /// Only text.
     pub const TEXT: Modalities = Modalities(1 << Modality::Text as u8);
 
     /// The set with `modality` added.

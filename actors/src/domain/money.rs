@@ -38,7 +38,7 @@ impl fmt::Display for UsdFault {
 }
 
 impl Usd {
-    /// No money.
+    /// Zero dollars.
     pub const ZERO: Usd = Usd(0);
 
     /// An amount given in units of 10⁻¹⁵ dollars.
@@ -53,13 +53,13 @@ impl Usd {
         self.0
     }
 
-    /// Whether the amount is exactly nothing.
+    /// Whether the amount is exactly zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// A ranking value for scores and gauges. Never enters a bill.
+    /// The amount as a float, for scores and gauges only. Never used for bills.
     #[must_use]
     pub fn to_f64(self) -> f64 {
         self.0 as f64 / SCALE as f64

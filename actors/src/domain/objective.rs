@@ -1,6 +1,6 @@
 use std::{fmt, str::FromStr};
 
-/// What a request asks the routing to be best at.
+/// What the routing optimises for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Objective {
     /// The least expected dollars per successful answer.
@@ -44,7 +44,7 @@ impl fmt::Display for Objective {
     }
 }
 
-/// How `balanced` weighs time against cost: both ≥ 0, not both zero. Only their ratio matters.
+/// Weights of time and cost in `balanced`: both ≥ 0, not both zero. Only their ratio matters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weights {
     /// Weight of time.

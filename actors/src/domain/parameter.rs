@@ -40,9 +40,9 @@ impl fmt::Display for TooManyParameters {
     }
 }
 
-/// The parameter names whose use is *gated*: an endpoint that does not list one never sees it.
+/// The *gated* parameter names: an endpoint receives such a parameter only if it lists it.
 ///
-/// These are the thirteen published names and every further name that some endpoint lists.
+/// These are the thirteen published names and every further name that any endpoint lists.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ParameterNames(Vec<Arc<str>>);
 
@@ -88,9 +88,9 @@ impl ParameterNames {
         Ok(ParameterSet(1 << (self.0.len() - 1)))
     }
 
-    /// The one-member set of the gate that `name` stands under, if it is gated.
+    /// The set with the gated parameter that controls `name`, if any.
     ///
-    /// Three request fields stand under another's name: `max_completion_tokens` under `max_tokens`,
+    /// Three request fields are controlled by another parameter: `max_completion_tokens` under `max_tokens`,
     /// `reasoning_effort` under `reasoning`, `parallel_tool_calls` under `tools`.
     #[must_use]
     pub fn gate(&self, name: &str) -> Option<ParameterSet> {

@@ -5,11 +5,11 @@ use std::{fmt, str::FromStr};
 pub enum ModelPattern {
     /// Exactly this id or canonical slug.
     Exact(String),
-    /// Every id that begins so; empty for `*` alone.
+    /// Every id with this prefix; empty for `*` alone.
     Prefix(String),
 }
 
-/// Why a text is not a pattern: it is empty, or `*` stands elsewhere than at the end.
+/// The text is not a pattern: it is empty, or contains a `*` before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatternFault;
 

@@ -1,52 +1,52 @@
 use std::{sync::Arc, time::Duration};
 
-/// Every constant of the routing, as configured under `[routing]`. Units are in the types.
+/// All routing constants, as configured under `[routing]`. Units are in the types.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoutingPolicy {
-    /// Which configuration this is; stamped into every decision.
+    /// Version of the policy, recorded in every decision.
     pub version: u64,
-    /// The same as clients see it: `system_fingerprint` of answers whose provider gives none.
+    /// Version as shown to clients: `system_fingerprint` of answers whose provider sends none.
     pub fingerprint: Arc<str>,
     /// Statistics.
     pub stats: StatsPolicy,
-    /// τ: how strongly uncertainty is explored; 0 makes serving equal preview.
+    /// τ: scale of the exploration noise; 0 disables exploration.
     pub exploration: f64,
     /// Extra uncertainty per half-life without an observation.
     pub staleness: f64,
     /// Load factor above which an endpoint counts as saturated.
     pub hot_inflation: f64,
-    /// What a failed attempt costs before the next one starts.
+    /// Time lost by a failed attempt before the next one starts.
     pub failure_time: Duration,
     /// Dollars per second that break ties of `cheapest` in favour of speed.
     pub cheapest_time_value: f64,
     /// Share of relative time in `reliable`.
     pub reliable_time_share: f64,
-    /// Beyond this an answer is too slow for `reliable`.
+    /// Time above which an answer is too slow for `reliable`.
     pub reliable_slow: Duration,
     /// Default weights of `balanced`.
     pub balanced: BalancedPolicy,
     /// Hedging.
     pub hedge: HedgePolicy,
-    /// Attempts and the budget for retries.
+    /// Attempts and retry budget.
     pub retry: RetryPolicy,
     /// Breakers.
     pub breaker: BreakerPolicy,
     /// Whether admission is paced after a 429.
     pub pacing: bool,
-    /// Staying where a conversation's prompt is cached.
+    /// Stickiness of conversations to the endpoint with their prompt cache.
     pub sticky: StickyPolicy,
-    /// How latency targets are held.
+    /// Control of latency targets.
     pub targets: TargetPolicy,
-    /// Clocks of each phase of an attempt.
+    /// Time-outs of the phases of an attempt.
     pub clocks: PhaseClocks,
 }
 
-/// How statistics are kept.
+/// Constants of the statistics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StatsPolicy {
-    /// After this long an observation counts half.
+    /// Half-life of an observation's weight.
     pub half_life: Duration,
-    /// Highest weight of the past, in observations.
+    /// Highest total weight of past observations, in observations.
     pub max_weight: f64,
     /// First-token time expected of an endpoint that was never measured.
     pub prior_first_token: Duration,
@@ -74,14 +74,14 @@ pub struct HedgePolicy {
     pub budget: f64,
 }
 
-/// How often one request may be tried.
+/// Attempts of one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
     /// Attempts per request, the first included.
     pub max_attempts: u32,
-    /// Further ones before a caller is shown a failure, out of a budget.
+    /// Further attempts before a failure is shown to the client, taken from a budget.
     pub last_resort: u32,
-    /// Attempts out of each budget but that of hedges, per request on average.
+    /// Retry budget: attempts per request, on average. Hedges have their own budget.
     pub budget_ratio: f64,
 }
 
@@ -92,28 +92,28 @@ pub struct BreakerPolicy {
     pub consecutive: u32,
     /// Time of the first opening.
     pub base: Duration,
-    /// Growth from opening to opening.
+    /// Growth factor of the open time with each consecutive opening.
     pub factor: f64,
     /// Openings after which the time no longer grows.
     pub max_steps: u32,
-    /// As the how manyth an opening counts at least when the last failure was a time-out.
+    /// After a time-out, the opening counts at least as this consecutive opening.
     pub timeout_step: u32,
 }
 
-/// When it is worth knowing where a conversation was served last.
+/// When a conversation stays at the endpoint that served it last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StickyPolicy {
-    /// Whether it is kept in mind at all.
+    /// Whether stickiness is on.
     pub enabled: bool,
-    /// How long after its last turn a provider may still hold its prompt.
+    /// How long after the last turn the prompt is assumed to be in the provider's cache.
     pub ttl: Duration,
-    /// Estimated tokens below which no provider caches a prompt.
+    /// Shortest prompt that is assumed to be cached, estimated tokens.
     pub min_prompt_tokens: u32,
-    /// Conversations kept in mind; those that were quiet longest leave first.
+    /// Most conversations remembered; the least recently used ones are evicted first.
     pub max_conversations: u32,
 }
 
-/// How the margin of a latency target follows what clients saw.
+/// How the margin of a latency target follows the observed latencies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetPolicy {
     /// Logarithmic step of the margin per missed bound.
@@ -127,7 +127,7 @@ pub struct TargetPolicy {
 }
 
 impl BreakerPolicy {
-    /// How long the `opens`th opening in a row lasts, give or take the jitter.
+    /// Duration of the `opens`th consecutive opening, without jitter.
     #[must_use]
     pub fn open_for(&self, opens: u32) -> Duration {
         let growth = libm::pow(self.factor, f64::from(opens.saturating_sub(1)));
@@ -135,7 +135,7 @@ impl BreakerPolicy {
     }
 }
 
-/// The clocks of one attempt, each a limit on one phase.
+/// Time-outs of one attempt, one for each phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseClocks {
     /// TCP connection and TLS handshake.
@@ -144,14 +144,14 @@ pub struct PhaseClocks {
     pub first_byte: Duration,
     /// First content event of a stream.
     pub first_content: Duration,
-    /// Silence between two content events.
+    /// Longest silence between two content events.
     pub idle: Duration,
     /// The whole request, all attempts together.
     pub total: Duration,
 }
 
 impl RoutingPolicy {
-    /// The same constants as another version.
+    /// The same policy with another version number.
     #[must_use]
     pub fn stamped(self, version: u64) -> RoutingPolicy {
         RoutingPolicy { version, fingerprint: fingerprint(version), ..self }

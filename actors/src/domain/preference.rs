@@ -1,7 +1,5 @@
 use std::fmt;
 
-use super::query::Preference;
-
 /// A percentile that a bound may be set on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Percentile {
@@ -18,7 +16,7 @@ pub enum Percentile {
 }
 
 impl Percentile {
-    /// All of them, the lowest first.
+    /// All percentiles, lowest first.
     pub const ALL: [Percentile; 5] =
         [Percentile::P50, Percentile::P75, Percentile::P90, Percentile::P95, Percentile::P99];
 
@@ -47,14 +45,29 @@ impl Percentile {
     }
 }
 
-/// Why bounds make no sense.
+/// A preference about a distribution, as bounds on some of its percentiles. Plain numbers mean p50.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Preference {
+    /// Bound on the median.
+    pub p50: Option<f64>,
+    /// Bound on the 75th percentile.
+    pub p75: Option<f64>,
+    /// Bound on the 90th percentile.
+    pub p90: Option<f64>,
+    /// Bound on the 95th percentile.
+    pub p95: Option<f64>,
+    /// Bound on the 99th percentile.
+    pub p99: Option<f64>,
+}
+
+/// Why bounds are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreferenceFault {
-    /// There is none.
+    /// No bound is given.
     Empty,
-    /// This one is not a number above 0.
+    /// The bound on this percentile is not a number above 0.
     NotPositive(Percentile),
-    /// Two bounds that cannot both be meant.
+    /// Two bounds contradict each other.
     Contradiction {
         /// The lower percentile.
         lower: Percentile,
@@ -102,13 +115,14 @@ impl Preference {
         Percentile::ALL.into_iter().filter_map(|percentile| Some((percentile, self.bound(percentile)?)))
     }
 
-    /// What is wrong with it as bounds on a time, which more answers keep the higher it is.
+    /// Checks the preference as bounds on a latency, which must not fall with the percentile.
     #[must_use]
     pub fn latency_fault(&self) -> Option<PreferenceFault> {
         self.fault(true)
     }
 
-    /// What is wrong with it as bounds on a rate, which more answers reach the lower it is: a p95 is what 95 % reach.
+    /// Checks the preference as bounds on a throughput, which must not rise with the percentile: p95 is reached by 95 %
+    /// of the answers.
     #[must_use]
     pub fn throughput_fault(&self) -> Option<PreferenceFault> {
         self.fault(false)

@@ -1,17 +1,18 @@
 use std::sync::Arc;
 
 use super::{
+    api_type::ApiType,
     catalog::Target,
-    conversation::Sticky,
-    generation::ApiType,
+    conversation::StickyEndpoint,
     modality::Modalities,
     money::Usd,
     objective::{Objective, Weights},
     parameter::ParameterSet,
     pattern::ModelPattern,
+    preference::Preference,
 };
 
-/// Where in a request a routing parameter stood; the order is the order of precedence, strongest first.
+/// Origin of a routing parameter, in order of precedence, highest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// Inside `metadata`.
@@ -24,7 +25,7 @@ pub enum Source {
     Provider,
     /// Inside `plugins`.
     Plugins,
-    /// From the alias that was asked for.
+    /// From the requested alias.
     Alias,
     /// From the configuration of the key.
     Key,
@@ -49,18 +50,19 @@ impl Source {
     }
 }
 
-/// A value together with where it came from.
+/// A value with its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sourced<T> {
     /// The value.
     pub value: T,
-    /// Where it stood.
+    /// The origin.
     pub source: Source,
 }
 
-/// Everything a caller said about routing, merged from every place where it may stand.
+/// All routing parameters of a request, merged from all origins.
 ///
-/// Scalars keep the strongest source; lists keep them all, because lists only ever tighten.
+/// A scalar is taken from the origin with the highest precedence. Lists of all origins are kept, because each list
+/// only restricts further.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RoutingParameters {
     /// The objective asked for.
@@ -77,29 +79,14 @@ pub struct RoutingParameters {
     pub max_cost_per_1k_tokens: Option<Sourced<Usd>>,
     /// Highest expected cost of the whole request.
     pub max_cost: Option<Sourced<Usd>>,
-    /// Preferred highest time to first token, seconds: those above it are moved behind the others.
+    /// Preferred highest time to first token, seconds: candidates above it rank behind the others.
     pub preferred_max_latency: Option<Sourced<Preference>>,
-    /// Preferred lowest throughput, tokens per second: those below it are moved behind the others.
+    /// Preferred lowest throughput, tokens per second: candidates below it rank behind the others.
     pub preferred_min_throughput: Option<Sourced<Preference>>,
     /// How many candidates a preview shows.
     pub top_n: Option<u32>,
     /// The decision seed to rank with; preview only.
     pub route_seed: Option<u64>,
-}
-
-/// A preference about a distribution, as bounds on some of its percentiles. Plain numbers mean p50.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Preference {
-    /// Bound on the median.
-    pub p50: Option<f64>,
-    /// Bound on the 75th percentile.
-    pub p75: Option<f64>,
-    /// Bound on the 90th percentile.
-    pub p90: Option<f64>,
-    /// Bound on the 95th percentile.
-    pub p95: Option<f64>,
-    /// Bound on the 99th percentile.
-    pub p99: Option<f64>,
 }
 
 /// Whether providers that keep prompts may be used.
@@ -169,63 +156,63 @@ impl Default for ProviderPolicy {
     }
 }
 
-/// What a request cannot do without.
+/// What a model or endpoint must support to serve a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
-    /// Inputs the model must take, text aside.
+    /// Input modalities other than text that the model must accept.
     pub input: Modalities,
-    /// Outputs the model must give.
+    /// Output modalities that the model must produce.
     pub output: Modalities,
     /// Parameters the endpoint must support, all of them.
     pub parameters: ParameterSet,
     /// Parameters of which the endpoint must support at least one (a JSON schema may be honoured under
-    /// `structured_outputs` or `response_format`); empty means no such demand.
+    /// `structured_outputs` or `response_format`); empty means no requirement.
     pub any_parameter: ParameterSet,
 }
 
-/// One request, as the decision sees it. Nothing here names a clock, a socket or a person.
+/// One request as input of the decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
-    /// Chat or images: a model that does not give what this call is for is excluded as `wrong_endpoint`.
+    /// Chat or images: a model without the matching output is excluded as `wrong_endpoint`.
     pub api: ApiType,
-    /// Today, UTC: models that expired by then are gone.
+    /// Current day, UTC, for the expiration of models.
     pub today: chrono::NaiveDate,
-    /// What was asked for, in order: the model or alias, then `models[]`. Never empty. The lists of an alias
-    /// apply to what it stands for alone, so they need not be repeated in `routing`.
+    /// Requested models and aliases, in order: `model`, then `models[]`. Never empty. The lists of an alias apply only
+    /// to its own models and are not repeated in `routing`.
     pub targets: Vec<Target>,
-    /// The router name for explanations: the alias asked for, or `None` for a fixed model.
+    /// The requested alias, for explanations; `None` for a fixed model.
     pub router: Option<String>,
     /// The resolved objective.
     pub objective: Sourced<Objective>,
     /// The resolved weights of `balanced`.
     pub weights: Weights,
-    /// What the request cannot do without.
+    /// What an endpoint must support.
     pub needs: Needs,
-    /// Restrictions of the caller, the alias and the key together.
+    /// Merged routing parameters of request, alias and key.
     pub routing: Arc<RoutingParameters>,
-    /// Models the key may use, any when empty: refusals say `key_policy`.
+    /// Models the key may use, all when empty. Others are excluded as `key_policy`.
     pub key_allowed: Vec<ModelPattern>,
     /// Models the key may never use.
     pub key_blocked: Vec<ModelPattern>,
     /// Estimated prompt tokens.
     pub prompt_tokens: u32,
-    /// Billed images: those in the prompt of a chat, those to be made by an image call.
+    /// Billed images: those in the prompt of a chat, or those requested from an image call.
     pub images: u32,
     /// The request's own limit on output tokens, of each answer.
     pub max_tokens: Option<u32>,
-    /// Answers asked for (`n`): each has expected output tokens of its own to pay for, all come at once.
+    /// Number of requested answers (`n`). Each is billed for its own output tokens; all are generated at the same time.
     pub answers: u32,
     /// Whether the answer is streamed.
     pub streamed: bool,
-    /// Where its conversation was served last.
-    pub sticky: Option<Sticky>,
-    /// How much stricter than its bounds `preferred_max_latency` is to be read: what the target's history asks for. 1 at
-    /// first, above after too many misses, somewhat below where much is left of the error budget.
+    /// Endpoint that served the conversation last.
+    pub sticky: Option<StickyEndpoint>,
+    /// Margin of `preferred_max_latency`: its bounds are divided by this. 1 at first, above 1 after too many missed
+    /// bounds, slightly below 1 while much of the error budget is left.
     pub latency_margin: f64,
 }
 
 impl Query {
-    /// The routing parameters, to be changed.
+    /// Mutable access to the routing parameters.
     pub fn routing_mut(&mut self) -> &mut RoutingParameters {
         Arc::make_mut(&mut self.routing)
     }

@@ -1,25 +1,26 @@
 use std::{ops::Sub, time::Duration};
 
-/// A moment on the process's monotonic clock, in microseconds. Its zero lies well before the start, so that nothing is ever too long ago.
+/// A time on the process's monotonic clock, in microseconds. Zero is well before the start of the process, so that
+/// subtracting a duration does not underflow.
 ///
-/// The core never reads a clock: whoever calls it passes the moment in.
+/// The core never reads a clock: callers pass the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tick(pub u64);
 
 impl Tick {
-    /// The moment `after` later; saturates at the end of time.
+    /// The time `after` later; saturates at the maximum.
     #[must_use]
     pub fn plus(self, after: Duration) -> Tick {
         Tick(self.0.saturating_add(u64::try_from(after.as_micros()).unwrap_or(u64::MAX)))
     }
 
-    /// How long ago `earlier` was; zero when it lies ahead.
+    /// Time since `earlier`; zero when `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Tick) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// Seconds since `earlier`, as the statistics count them; zero when it lies ahead.
+    /// Seconds since `earlier`; zero when `earlier` is later.
     #[must_use]
     pub fn seconds_since(self, earlier: Tick) -> f64 {
         // A signed number becomes a float in one instruction.

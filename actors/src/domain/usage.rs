@@ -9,7 +9,7 @@ pub struct Pricing {
     pub completion: Price,
     /// Per request.
     pub request: Price,
-    /// Per input image; for image models per image made.
+    /// Per input image; for image models per generated image.
     pub image: Price,
     /// Per web search.
     pub web_search: Price,
@@ -48,7 +48,7 @@ impl Pricing {
     }
 }
 
-/// What one generation consumed.
+/// Tokens, images and searches of one generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Input tokens, cached and cache-written ones included.
@@ -61,23 +61,23 @@ pub struct Usage {
     pub cache_write_tokens: u64,
     /// Output tokens spent on reasoning.
     pub reasoning_tokens: u64,
-    /// Billed images: input images of a chat, made images of an image call.
+    /// Billed images: input images of a chat, generated images of an image call.
     pub images: u64,
     /// Billed web searches.
     pub web_searches: u64,
-    /// Whether the gateway counted because the provider did not say.
+    /// Whether the gateway estimated the tokens because the provider reported none.
     pub estimated: bool,
 }
 
 impl Usage {
-    /// Input and output tokens together, whatever the provider says the sum is.
+    /// Input and output tokens together, independent of the total reported by the provider.
     #[must_use]
     pub fn total_tokens(&self) -> u64 {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 }
 
-/// A cost taken apart; the parts sum to the whole exactly.
+/// A cost by component. The components sum exactly to the total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CostBreakdown {
     /// Plain input tokens.

@@ -1,31 +1,32 @@
 use super::{
+    circuit::Circuit,
     money::Usd,
     objective::{Objective, Weights},
 };
 
-/// What a preview is to imagine otherwise. Whom the names mean is resolved in [`crate::decide`].
+/// Hypothetical changes for a preview. Names are resolved in [`crate::explain`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WhatIf {
-    /// Another objective.
+    /// Replaces the objective.
     pub objective: Option<Objective>,
-    /// Other weights of `balanced`.
+    /// Replaces the weights of `balanced`.
     pub weights: Option<Weights>,
-    /// Endpoints that stand otherwise, in the order in which they are changed.
+    /// Changes of endpoints, applied in this order.
     pub endpoints: Vec<EndpointOverride>,
 }
 
-/// How the endpoints of a name stand otherwise. What is `None` stays as it is.
+/// Hypothetical changes of the endpoints with this model or provider. `None` means unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EndpointOverride {
-    /// Those of this model; of any when absent.
+    /// Endpoints of this model; of all models when absent.
     pub model: Option<String>,
-    /// Those at this provider (slug, display name, or `slug/variant`); at any when absent.
+    /// Endpoints at this provider (slug, display name, or `slug/variant`); at all providers when absent.
     pub provider: Option<String>,
     /// Prices.
     pub price: PriceOverride,
-    /// The state of the circuit.
+    /// State of the circuit breaker.
     pub circuit: Option<Circuit>,
-    /// Whether it is switched off.
+    /// Whether the endpoint is switched off.
     pub off: Option<bool>,
     /// Requests in flight.
     pub in_flight: Option<u32>,
@@ -33,11 +34,11 @@ pub struct EndpointOverride {
     pub first_token: Option<f64>,
     /// Output tokens per second for this request.
     pub tokens_per_second: Option<f64>,
-    /// Probability that this request fails there or runs out of time.
+    /// Probability that this request fails or exceeds its time budget.
     pub failure_probability: Option<f64>,
 }
 
-/// Prices that are otherwise, in dollars.
+/// Hypothetical prices in dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PriceOverride {
     /// Per input token.
@@ -48,35 +49,6 @@ pub struct PriceOverride {
     pub request: Option<Usd>,
     /// Per image.
     pub image: Option<Usd>,
-    /// All of them times this, before the others count.
+    /// Factor on all prices, applied before the other members.
     pub factor: Option<f64>,
-}
-
-/// A state of a circuit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Circuit {
-    /// Requests pass.
-    Closed,
-    /// Nothing passes.
-    Open,
-    /// One request may probe it.
-    HalfOpen,
-    /// It cools after a 429.
-    Cooldown,
-}
-
-impl Circuit {
-    /// All of them, in the order messages name them.
-    pub const ALL: [Circuit; 4] = [Circuit::Closed, Circuit::Open, Circuit::HalfOpen, Circuit::Cooldown];
-
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Circuit::Closed => "closed",
-            Circuit::Open => "open",
-            Circuit::HalfOpen => "half_open",
-            Circuit::Cooldown => "cooldown",
-        }
-    }
 }

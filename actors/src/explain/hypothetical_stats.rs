@@ -6,7 +6,7 @@ use crate::decide::{
     live_state::{LiveState, inputs},
 };
 use crate::{
-    domain::{Catalog, Inputs},
+    domain::{Catalog, ScoreInputs},
     stats::{EndpointStats, Estimates, FailureModel, Prices},
 };
 
@@ -55,15 +55,15 @@ pub(crate) fn adjusted(
 }
 
 /// The prediction for the request without noise and without a circuit breaker.
-fn predicted(context: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (Inputs, Forecast) {
+fn predicted(context: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (ScoreInputs, Forecast) {
     let live_state = LiveState::of(context, stats, context.live.endpoint(index));
-    let inputs = Inputs { floor: 0.0, ..inputs(context, stats, &live_state) };
+    let inputs = ScoreInputs { floor: 0.0, ..inputs(context, stats, &live_state) };
     let forecast = Forecast::of(&inputs, &stats.curve, &context.rules, None);
     (inputs, forecast)
 }
 
 /// Sets failures and successes so that, together with the probability of a time-out, `probability` results.
-fn set_failure(estimates: &mut Estimates, inputs: &Inputs, forecast: &Forecast, probability: f64) {
+fn set_failure(estimates: &mut Estimates, inputs: &ScoreInputs, forecast: &Forecast, probability: f64) {
     let fails = FailureModel::probability(inputs.failures, inputs.successes, inputs.usual_failure);
     let no_timeout = (1.0 - forecast.calm.failure) / (1.0 - fails);
     let wanted = (1.0 - (1.0 - probability) / no_timeout.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::decide::preferences::{grade_with, place_and_grade};
 use crate::domain::{
-    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, Excluded, ExclusionReason, Objective, ScoreUnit,
+    AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective, ScoreUnit,
 };
 
 /// Skipped endpoints listed by name; the text counts the others.
@@ -69,7 +69,7 @@ fn write_baselines(text: &mut String, decision: &Decision, choice: &Candidate) -
     if choice.unit != ScoreUnit::None || choice.probe || choice.panic {
         return Ok(());
     }
-    let [typical_time, typical_cost, ..] = decision.yardsticks;
+    let [typical_time, typical_cost, ..] = decision.baselines;
     let weights = decision.weights;
     let share = |weight: f64| percent(weight / (weights.latency + weights.cost));
     write!(
@@ -111,7 +111,8 @@ fn write_saving(text: &mut String, decision: &Decision, choice: &Candidate) -> R
 fn write_excluded(text: &mut String, decision: &Decision, names: Names<'_>) -> Result {
     let candidates = decision.candidates.len() + decision.omitted.len();
     write!(text, "; {candidates} candidate{}", if candidates == 1 { "" } else { "s" })?;
-    let passing: Vec<&Excluded> = decision.excluded.iter().filter(|excluded| excluded.reason.is_passing()).collect();
+    let passing: Vec<&ExcludedEndpoint> =
+        decision.excluded.iter().filter(|excluded| excluded.reason.is_passing()).collect();
     for (position, excluded) in passing.iter().take(MAX_NAMED).enumerate() {
         let before = if position == 0 { "; skipped for now: " } else { ", " };
         write!(text, "{before}{} ({})", names.short(excluded.index, excluded.endpoint), excluded.detail)?;

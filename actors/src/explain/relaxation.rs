@@ -2,7 +2,7 @@
 
 use crate::decide::filter::{CatalogEndpoint, HardFilters};
 use crate::{
-    domain::{Excluded, ExclusionDetail, ExclusionReason, RouteError, Target},
+    domain::{ExcludedEndpoint, ExclusionDetail, ExclusionReason, RouteError, Target},
     stats::Snapshot,
 };
 
@@ -12,7 +12,7 @@ pub struct Relaxation {
     /// Index of the endpoint in the catalog.
     pub index: u32,
     /// Every filter that excludes the endpoint, with its figure or pattern.
-    pub against: Vec<Excluded>,
+    pub against: Vec<ExcludedEndpoint>,
 }
 
 /// The endpoint that the fewest filters exclude. Endpoints that no change of the request can make available (provider
@@ -80,7 +80,8 @@ fn relaxations<'a>(
     excluded.filter_map(move |index| {
         let subject = CatalogEndpoint::of(catalog, catalog.endpoint(index)?)?;
         let endpoint = subject.endpoint.id;
-        let against = filters.refusals(subject).map(|(reason, detail)| Excluded { index, endpoint, reason, detail });
+        let against =
+            filters.refusals(subject).map(|(reason, detail)| ExcludedEndpoint { index, endpoint, reason, detail });
         Some(Relaxation { index, against: against.collect() })
     })
 }
@@ -89,7 +90,7 @@ impl Relaxation {
     /// The largest excess of a figure over its limit, as a ratio (infinite for a limit of 0) and as an amount. Both are 0
     /// if no filter compares figures.
     fn excess(&self) -> [f64; 2] {
-        let of = |excluded: &Excluded| match excluded.detail {
+        let of = |excluded: &ExcludedEndpoint| match excluded.detail {
             ExclusionDetail::Above { price, limit, .. } => excess_over(price.to_f64(), limit.to_f64()),
             ExclusionDetail::Tokens { needed, limit } => excess_over(needed as f64, f64::from(limit)),
             _ => [0.0, 0.0],

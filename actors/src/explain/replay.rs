@@ -1,7 +1,7 @@
 //! A recorded decision, made again from its record alone.
 //!
 //! The recorded inputs of the candidates, the baselines, the seed and the policy determine every score bit for bit, and
-//! so the order, the choice, its ties, and whether exploration noise decided. Excluded endpoints and the decision to
+//! so the order, the choice, its ties, and whether exploration noise decided. ExcludedEndpoint endpoints and the decision to
 //! probe depend on state that the record does not hold; a replay takes them as recorded.
 
 use super::rescoring::{Rescoring, rank, recorded};
@@ -21,7 +21,7 @@ pub struct Replay {
     pub explored: bool,
     /// Values that differ from the record; empty if the replay is identical.
     pub differences: Vec<Difference>,
-    /// Inputs that are missing or not those of the decision.
+    /// ScoreInputs that are missing or not those of the decision.
     pub lost: Vec<MissingInput>,
 }
 

@@ -10,7 +10,7 @@ use crate::decide::{
     score::{Baselines, Scoring},
 };
 use crate::{
-    domain::{Candidate, Decision, Inputs, Objective, RoutingPolicy, ScoreTerms, Weights},
+    domain::{Candidate, Decision, Objective, RoutingPolicy, ScoreInputs, ScoreTerms, Weights},
     stats::Curve,
 };
 
@@ -31,7 +31,7 @@ impl Rescoring {
     /// With other weights of `balanced`.
     pub(crate) fn with_weights(decision: &Decision, policy: &RoutingPolicy, weights: Weights) -> Rescoring {
         let objective: Objective = decision.objective.value;
-        let baselines = Baselines::of_record(decision.yardsticks);
+        let baselines = Baselines::of_record(decision.baselines);
         Rescoring {
             rules: ForecastRules::of(policy, objective, decision.streamed),
             scoring: Scoring::new(policy, objective, weights, baselines),
@@ -45,7 +45,7 @@ impl Rescoring {
     }
 
     /// The forecast for a candidate with these inputs.
-    pub(crate) fn forecast(&self, candidate: &Candidate, inputs: &Inputs) -> Forecast {
+    pub(crate) fn forecast(&self, candidate: &Candidate, inputs: &ScoreInputs) -> Forecast {
         let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         Forecast::of(inputs, &curve, &self.rules, self.noise.at(candidate.endpoint))
     }

@@ -9,7 +9,7 @@ use super::{
     rescoring::{best_scored, recorded},
 };
 use crate::decide::preferences::place_and_grade;
-use crate::domain::{Candidate, Decision, DecisionCode, Saving, ScoreUnit};
+use crate::domain::{CacheSaving, Candidate, Decision, DecisionCode, ScoreUnit};
 
 /// Whether the clause already names the preferences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +147,7 @@ fn place_of(candidate: &Candidate) -> u32 {
 }
 
 /// `1200 tokens, 0.12 s and $0.00108`
-pub(crate) fn saving_text(saving: &Saving) -> String {
+pub(crate) fn saving_text(saving: &CacheSaving) -> String {
     let usd = if saving.usd > 0.0 { format!(" and {}", dollars(saving.usd)) } else { String::new() };
     format!("{}{usd} ({} tokens)", seconds(saving.seconds), saving.cached_tokens)
 }

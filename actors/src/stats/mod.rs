@@ -1,7 +1,7 @@
 //! What is known about endpoints: how fast, how sound, how busy.
 //!
 //! Two halves that meet in a decision. *Slow* statistics ([`Statistics`]) are owned by one actor, fed with
-//! [`Event`](crate::domain::Event)s and published as a [`Snapshot`]. *Fast* cells ([`LiveBoard`]) are shared
+//! [`Event`](crate::domain::EndpointEvent)s and published as a [`Snapshot`]. *Fast* cells ([`LiveBoard`]) are shared
 //! by all workers and changed at once: requests in flight, unanswered ones, breakers, cooldowns, pacing.
 //!
 //! Nothing here reads a clock, draws a number or waits; moments and seeds arrive as arguments. Transcendental

@@ -19,7 +19,7 @@ use std::{
 use highway::{HighwayHash as _, HighwayHasher, Key};
 use parking_lot::Mutex;
 
-use crate::domain::{ConversationOpening, EndpointId, Sticky, StickyPolicy, Tick, Usage};
+use crate::domain::{ConversationOpening, EndpointId, StickyEndpoint, StickyPolicy, Tick, Usage};
 
 /// Locks that conversations are spread over: more than a machine has workers that ask at the same instant.
 const SHARDS: usize = 16;
@@ -127,11 +127,11 @@ impl Sessions {
 
     /// Where the turn's prompt, or its beginning, may still be cached. Changes nothing.
     #[must_use]
-    pub fn sticky(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<Sticky> {
+    pub fn sticky(&self, policy: &StickyPolicy, turn: &ConversationTurn, now: Tick) -> Option<StickyEndpoint> {
         let held = self.held(policy, turn, now).next()?;
         let share = self.caches.lock().get(&held.endpoint).copied().unwrap_or_default().share();
         let tokens = f64::from(held.tokens.min(turn.prompt_tokens)) * share;
-        (tokens >= 1.0).then_some(Sticky { endpoint: held.endpoint, cached_tokens: tokens as u32 })
+        (tokens >= 1.0).then_some(StickyEndpoint { endpoint: held.endpoint, cached_tokens: tokens as u32 })
     }
 
     /// The turn was answered by `endpoint`: from now on its cache should hold the prompt and the answer.

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use expect_test::expect_file;
 use pointsman_actors::{
-    dialect::{rewrite_answer, spent_in_vain},
-    domain::{FailureKind, Finish},
+    dialect::{rewrite_answer, usage_of_failed_answer},
+    domain::{FailureKind, FinishReason},
 };
 
 use crate::common::{account, context, corpus};
@@ -47,7 +47,7 @@ fn what_comes_out_is_json_with_every_promised_member() {
 fn an_answer_cut_anywhere_is_truncated() {
     let body = br#"{"id":"x","choices":[{"message":{"content":"h\u00e9 \u4f60","a":[1,2.5]},"finish_reason":"stop"}]}"#;
     let whole = rewrite_answer(&Bytes::from_static(body), &context()).expect("an answer");
-    assert_eq!(whole.outcome.finish, Some(Finish::Stop));
+    assert_eq!(whole.outcome.finish, Some(FinishReason::Stop));
     for end in 0..body.len() {
         let fault = rewrite_answer(&Bytes::copy_from_slice(&body[..end]), &context()).expect_err("a cut answer");
         assert_eq!(fault.kind, FailureKind::Truncated, "cut at {end}");
@@ -57,7 +57,7 @@ fn an_answer_cut_anywhere_is_truncated() {
 #[test]
 fn a_body_that_is_no_answer_may_say_what_it_took() {
     let took = |body: &'static str| {
-        let usage = spent_in_vain(&Bytes::from_static(body.as_bytes()), &context());
+        let usage = usage_of_failed_answer(&Bytes::from_static(body.as_bytes()), &context());
         usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens))
     };
     assert_eq!(took(r#"{"choices":[],"usage":{"prompt_tokens":40,"completion_tokens":7}}"#), Some((40, 7)));

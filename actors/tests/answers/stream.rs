@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use expect_test::expect_file;
 use pointsman_actors::{
     dialect::{AnswerContext, ChatStream, StreamError, StreamOptions, UsageChunk},
-    domain::{FailureKind, Finish},
+    domain::{FailureKind, FinishReason},
 };
 use serde_json::Value;
 
@@ -150,7 +150,7 @@ fn a_finished_choice_is_whole_even_before_done() {
     assert!(stream.is_whole() && !stream.is_done());
     stream.end(&mut out).expect("whole");
     assert!(stream.is_done());
-    assert_eq!(stream.outcome().finish, Some(Finish::Stop));
+    assert_eq!(stream.outcome().finish, Some(FinishReason::Stop));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn whatever_was_whole_before_a_fault_is_kept_and_the_fault_is_not() {
     assert!(text.contains("Hello") && text.ends_with("\n\n") && !text.contains("\"x\""), "{text}");
     assert_eq!(stream.outcome().finish, None);
     stream.fail(&stream_error(), &mut out);
-    assert_eq!(stream.outcome().finish, Some(Finish::Error));
+    assert_eq!(stream.outcome().finish, Some(FinishReason::Error));
 }
 
 /// Feeds the event again and again with another number in the place of `N`, until the stream objects.

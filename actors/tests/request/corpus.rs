@@ -5,7 +5,7 @@
 
 use std::{fs, path::Path};
 
-use pointsman_actors::dialect::{ChatRequest, Form, RequestLimits};
+use pointsman_actors::dialect::{ChatPurpose, ChatRequest, RequestLimits};
 
 use crate::world::catalog;
 
@@ -24,7 +24,7 @@ fn every_body_of_the_corpus_comes_out_as_its_name_says() {
 
 fn check(name: &str, body: &[u8]) {
     let catalog = catalog();
-    let parsed = ChatRequest::parse(body.to_vec().into(), Form::Chat, &RequestLimits::default());
+    let parsed = ChatRequest::parse(body.to_vec().into(), ChatPurpose::Chat, &RequestLimits::default());
     match (name.split('-').next(), &parsed) {
         (Some("bad"), Err(invalid)) => assert!(!invalid.message.is_empty(), "{name}"),
         (Some("good"), Ok(_)) | (Some("any"), _) => {}

@@ -1,6 +1,6 @@
 //! What holds of any body.
 
-use pointsman_actors::dialect::{ChatRequest, Form, ImageRequest, RequestLimits};
+use pointsman_actors::dialect::{ChatPurpose, ChatRequest, ImageRequest, RequestLimits};
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,7 @@ fn digest(body: &[u8]) {
     let limits = RequestLimits::default();
     let bytes = bytes::Bytes::copy_from_slice(body);
     let catalog = catalog();
-    for form in [Form::Chat, Form::Preview] {
+    for form in [ChatPurpose::Chat, ChatPurpose::Preview] {
         if let Ok(request) = ChatRequest::parse(bytes.clone(), form, &limits) {
             let _ = request.restrictions();
             for model in &catalog.models {

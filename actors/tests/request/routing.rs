@@ -334,7 +334,7 @@ fn a_misspelt_weight_price_or_percentile_is_refused_with_the_known_ones() {
 #[test]
 fn a_price_that_no_endpoint_has_is_let_pass_and_told() {
     let request = read(body(r#","provider":{"max_price":{"prompt":1,"audio":2}}"#));
-    assert_eq!(request.strangers, ["provider.max_price.audio"]);
+    assert_eq!(request.unknown_members, ["provider.max_price.audio"]);
     assert!(request.routing.provider.max_price.prompt.is_some());
 }
 

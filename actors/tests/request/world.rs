@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pointsman_actors::{
-    dialect::{ChatRequest, Form, ImageRequest, OutgoingBody, RequestLimits},
+    dialect::{ChatPurpose, ChatRequest, ImageRequest, OutgoingBody, RequestLimits},
     domain::{
         Catalog, DefaultParameters, Endpoint, EndpointId, Invalid, Modalities, Modality, Model, ParameterNames,
         ParameterSet, Provider, ProviderSlug,
@@ -72,19 +72,19 @@ impl Build<'_> {
 }
 
 fn provider() -> Provider {
-    let acme = Provider::ordinary(ProviderSlug::new("acme").unwrap());
+    let acme = Provider::with_defaults(ProviderSlug::new("acme").unwrap());
     Provider { name: "Acme".into(), zero_data_retention: true, ..acme }
 }
 
 fn model(id: &str, position: u32, input: Modalities, output: Modalities) -> Model {
-    let mut model = Model::ordinary(id.parse().unwrap(), vec![position]);
+    let mut model = Model::with_defaults(id.parse().unwrap(), vec![position]);
     (model.architecture.input, model.architecture.output) = (input, output);
     model
 }
 
 fn endpoint(id: &str, position: u32, parameters: ParameterSet) -> Endpoint {
     let upstream_model = id.replace("acme/", "up-");
-    Endpoint { parameters, ..Endpoint::ordinary(EndpointId::of(id, "acme", ""), position, 0, &upstream_model) }
+    Endpoint { parameters, ..Endpoint::with_defaults(EndpointId::of(id, "acme", ""), position, 0, &upstream_model) }
 }
 
 pub(crate) fn model_named<'c>(catalog: &'c Catalog, id: &str) -> &'c Model {
@@ -106,7 +106,7 @@ pub(crate) fn talk(messages: &str) -> String {
 }
 
 pub(crate) fn parse(body: impl AsRef<[u8]>) -> Result<ChatRequest, Invalid> {
-    ChatRequest::parse(Bytes::copy_from_slice(body.as_ref()), Form::Chat, &RequestLimits::default())
+    ChatRequest::parse(Bytes::copy_from_slice(body.as_ref()), ChatPurpose::Chat, &RequestLimits::default())
 }
 
 pub(crate) fn read(body: impl AsRef<[u8]>) -> ChatRequest {
@@ -115,7 +115,7 @@ pub(crate) fn read(body: impl AsRef<[u8]>) -> ChatRequest {
 }
 
 pub(crate) fn preview(body: &str) -> Result<ChatRequest, Invalid> {
-    ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), Form::Preview, &RequestLimits::default())
+    ChatRequest::parse(Bytes::copy_from_slice(body.as_bytes()), ChatPurpose::Preview, &RequestLimits::default())
 }
 
 pub(crate) fn read_image(body: &str) -> Result<ImageRequest, Invalid> {

@@ -100,7 +100,7 @@ impl Entry {
 
     fn model(&self, endpoints: Vec<u32>) -> Model {
         let output = self.modalities("out:");
-        let mut model = Model::ordinary(self.model.parse().expect("a model id"), endpoints);
+        let mut model = Model::with_defaults(self.model.parse().expect("a model id"), endpoints);
         model.canonical_slug = format!("{}-2026", self.model);
         model.architecture.input = self.modalities("in:").with(Modality::Text);
         model.architecture.output = if output.is_empty() { Modalities::TEXT } else { output };
@@ -115,7 +115,7 @@ impl Entry {
             state,
             collects_data: self.has("collects"),
             zero_data_retention: self.has("zdr"),
-            ..Provider::ordinary(ProviderSlug::new(&self.provider).expect("a slug"))
+            ..Provider::with_defaults(ProviderSlug::new(&self.provider).expect("a slug"))
         }
     }
 
@@ -133,7 +133,7 @@ impl Entry {
             parameters: parameters(self.words.iter().map(String::as_str)),
             quantization: self.has("fp8").then(|| "fp8".to_owned()),
             disabled: self.has("disabled"),
-            ..Endpoint::ordinary(id, model, provider, &self.model)
+            ..Endpoint::with_defaults(id, model, provider, &self.model)
         }
     }
 

@@ -17,7 +17,7 @@ use std::{
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use bytes::Bytes;
-use pointsman_actors::actors::relay::Account;
+use pointsman_actors::actors::relay::BufferBudget;
 
 use super::Load;
 use crate::base::load_reading::Shed;
@@ -174,7 +174,7 @@ impl Held {
 
 /// What waits for the client of a stream. A stream can wait for room where a request or a plain answer is refused, so
 /// streams leave half of it to those.
-impl Account for Held {
+impl BufferBudget for Held {
     fn grow(&mut self, bytes: usize) -> bool {
         self.add(bytes, 2).is_ok()
     }

@@ -2,7 +2,7 @@
 //! configuration; what is switched here holds until the process ends. No key and no digest is ever shown.
 
 use actix_web::HttpResponse;
-use pointsman_actors::actors::ledger::{LedgerSize, ReadHoldings, ReadSpending, Spent};
+use pointsman_actors::actors::ledger::{LedgerSize, ReadLedgerSize, ReadSpending, Spent};
 use serde::Serialize;
 
 use crate::{
@@ -92,7 +92,7 @@ async fn show(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiError
 /// What the ledger holds, of what just ended too.
 pub(super) async fn holdings(worker: &Worker) -> Result<LedgerSize, ApiError> {
     worker.shared.news_room.flush();
-    ask(&worker.shared.control.ledger(), ReadHoldings { now_ms: clock::unix_millis() }).await
+    ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await
 }
 
 /// One key.

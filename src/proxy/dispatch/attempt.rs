@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     actors::router::Routed,
     dialect::Outcome,
-    domain::{AttemptReason, AttemptRecord, Endpoint, Event, EventKind, GenerationId, Tick, Usage, Usd},
+    domain::{AttemptReason, AttemptRecord, Endpoint, EndpointEvent, EventKind, GenerationId, Tick, Usage, Usd},
     stats::{Claim, QuotaReport},
 };
 
@@ -251,7 +251,7 @@ impl Attempt {
         self.tell(claim.ended(now, end, change));
     }
 
-    fn tell(&self, event: Event) {
+    fn tell(&self, event: EndpointEvent) {
         self.worker.post(self.worker.news.event(event));
     }
 

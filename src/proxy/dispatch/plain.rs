@@ -90,7 +90,7 @@ impl Ask for Whole<'_> {
         let bounds = ImageBounds::new(self.worker, lane.deadline);
         let answer = self.work.rewrite(&whole, &context, target, bounds, &mut held).await;
         if answer.is_err()
-            && let Some(usage) = self.work.spent_in_vain(&whole, &context)
+            && let Some(usage) = self.work.usage_of_failed_answer(&whole, &context)
         {
             lane.note(|attempt| attempt.took(usage));
         }

@@ -12,7 +12,10 @@ use actix_web::{HttpResponse, http::header};
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
-    actors::relay::{Aborted, Ending, Feed, FeedStream, Observer, Opened, Relay, RelayBody, RelayLimits, Unopened},
+    actors::relay::{
+        Aborted, Relay, RelayBody, RelayInput, RelayInputStream, RelayLimits, RelayObserver, StreamEnd,
+        StreamNotOpened, StreamOpened,
+    },
     dialect::{AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
     domain::Generation,
 };
@@ -37,7 +40,7 @@ type SharedDraft = Rc<RefCell<GenerationDraft>>;
 
 /// An upstream whose first content was read.
 struct Open {
-    opened: Opened,
+    opened: StreamOpened,
     /// `None` when the body already ended in order.
     body: Option<UpstreamBody>,
 }
@@ -87,10 +90,10 @@ fn head(draft: &GenerationDraft) -> actix_web::HttpResponseBuilder {
 }
 
 /// What the relay reads once an upstream gave content.
-fn feeds(open: Open) -> FeedStream {
-    let first = stream::iter([Feed::Opened(Box::new(open.opened))]);
+fn feeds(open: Open) -> RelayInputStream {
+    let first = stream::iter([RelayInput::Opened(Box::new(open.opened))]);
     match open.body {
-        Some(body) => first.chain(body.map(|read| Feed::Read(read.map_err(AnswerFault::from)))).boxed_local(),
+        Some(body) => first.chain(body.map(|read| RelayInput::Read(read.map_err(AnswerFault::from)))).boxed_local(),
         None => first.boxed_local(),
     }
 }
@@ -101,12 +104,12 @@ fn late_feeds(
     opening: LocalBoxFuture<'static, Result<Open, ApiError>>,
     chat: ChatStream,
     draft: SharedDraft,
-) -> FeedStream {
+) -> RelayInputStream {
     let opened = opening.map(move |outcome| match outcome {
         Ok(open) => feeds(open),
         Err(error) => {
-            let unopened = Unopened { chat, error: stream_error(&error, draft.borrow().record()) };
-            stream::iter([Feed::Failed(Box::new(unopened))]).boxed_local()
+            let unopened = StreamNotOpened { chat, error: stream_error(&error, draft.borrow().record()) };
+            stream::iter([RelayInput::Failed(Box::new(unopened))]).boxed_local()
         }
     });
     stream::once(opened).flatten().boxed_local()
@@ -140,7 +143,7 @@ async fn open(
     let race = Race { worker: &worker, work: &work, draft: &draft, ask: &ask };
     let (n, (reading, body)) = race.run(&mut walk).await?;
     let observer = Box::new(StreamObserver { draft, n });
-    Ok(Open { opened: Opened { chat: reading.chat, held: reading.held, observer }, body })
+    Ok(Open { opened: StreamOpened { chat: reading.chat, held: reading.held, observer }, body })
 }
 
 /// Waits for first contents.
@@ -227,14 +230,14 @@ struct StreamObserver {
     n: u32,
 }
 
-impl Observer for StreamObserver {
-    fn ended(self: Box<Self>, ending: Ending, outcome: Outcome) {
+impl RelayObserver for StreamObserver {
+    fn ended(self: Box<Self>, ending: StreamEnd, outcome: Outcome) {
         let mut draft = self.draft.borrow_mut();
         match ending {
-            Ending::Completed => draft.complete(self.n, outcome),
-            Ending::Failed(fault) => draft.broke(self.n, &fault::behind_head(fault.into()), outcome),
-            Ending::Stopped => draft.stop(self.n, outcome),
-            Ending::ClientLeft => draft.cancel(self.n, outcome),
+            StreamEnd::Completed => draft.complete(self.n, outcome),
+            StreamEnd::Failed(fault) => draft.broke(self.n, &fault::behind_head(fault.into()), outcome),
+            StreamEnd::Stopped => draft.stop(self.n, outcome),
+            StreamEnd::ClientLeft => draft.cancel(self.n, outcome),
         }
     }
 

@@ -3,7 +3,8 @@
 use pointsman_actors::{
     decide::{score_unit, term_names},
     domain::{
-        Candidate, Catalog, Circuit, EndpointId, Health, Inputs, Objective, OutputSpread, Prediction, ScoreTerms, Tick,
+        Candidate, Catalog, Circuit, EndpointHealth, EndpointId, Objective, OutputCostSpread, Prediction, ScoreInputs,
+        ScoreTerms, Tick,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,7 @@ impl RecordedCandidate {
     }
 
     pub(super) fn candidate(&self, objective: Objective) -> Candidate {
-        let mut values = [0.0; ScoreTerms::MOST];
+        let mut values = [0.0; ScoreTerms::MAX_TERMS];
         values.iter_mut().zip(&self.score_terms).for_each(|(value, term)| *value = term.0);
         Candidate {
             index: 0,
@@ -117,13 +118,13 @@ impl RecordedCandidate {
                 failure: self.failure_probability.0,
                 measured: self.inputs.weight.0 > 0.0,
             },
-            health: Health {
+            health: EndpointHealth {
                 circuit: Circuit::Closed,
                 success_rate: None,
                 samples: 0,
                 in_flight: self.inputs.in_flight,
             },
-            output: OutputSpread::default(),
+            output: OutputCostSpread::default(),
             saving: None,
             inputs: self.inputs.inputs(),
             probe: self.probe,
@@ -141,9 +142,9 @@ impl RecordedCandidate {
 }
 
 impl RecordedInputs {
-    fn new(inputs: &Inputs) -> RecordedInputs {
+    fn new(inputs: &ScoreInputs) -> RecordedInputs {
         // Named one by one, so that a new input cannot be forgotten here.
-        let Inputs {
+        let ScoreInputs {
             intercept,
             load_exponent,
             knee,
@@ -199,8 +200,8 @@ impl RecordedInputs {
         }
     }
 
-    fn inputs(&self) -> Inputs {
-        Inputs {
+    fn inputs(&self) -> ScoreInputs {
+        ScoreInputs {
             intercept: self.intercept.0,
             load_exponent: self.load_exponent.0,
             knee: self.knee.0,

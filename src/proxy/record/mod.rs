@@ -85,7 +85,7 @@ impl Recorded {
     /// The record of a decision; `catalog` gives the names, as far as it still knows them.
     #[must_use]
     pub fn new(decision: &Decision, policy: &RoutingPolicy, catalog: &Catalog) -> Recorded {
-        let [time, cost, failed, second] = decision.yardsticks;
+        let [time, cost, failed, second] = decision.baselines;
         let candidate = |candidate| RecordedCandidate::new(candidate, catalog);
         Recorded {
             objective: decision.objective.value.as_str().to_owned(),
@@ -145,7 +145,7 @@ impl Recorded {
             explored: self.explored,
             max_attempts: self.max_attempts,
             latency_margin: self.latency_margin.0,
-            yardsticks: [
+            baselines: [
                 self.yardsticks.median_time_s.0,
                 self.yardsticks.median_cost_usd.0,
                 self.yardsticks.failed_cost_usd.0,

@@ -1,4 +1,4 @@
-//! Records in memory: gone with the process.
+//! Generation records in memory. They are lost when the process ends.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque, btree_map::Entry},
@@ -9,18 +9,18 @@ use std::{
 use super::{LedgerSize, LedgerStore};
 use crate::domain::{Generation, GenerationId, GenerationStatus};
 
-/// Records forgotten by one call at most: a thousand take well under a millisecond, and no message waits longer
-/// behind a look-up after a quiet night.
-pub(super) const FORGOTTEN_AT_ONCE: usize = 1000;
+/// Most records evicted by one call. A thousand take well under a millisecond, so a look-up after a long idle time
+/// does not delay other messages.
+pub(super) const MAX_EVICTED_PER_CALL: usize = 1000;
 
 /// Records in memory: the newest `capacity`, none older than `max_age`.
 pub struct MemoryStore {
     capacity: usize,
     max_age: Duration,
     records: HashMap<GenerationId, Arc<Generation>>,
-    /// Ids in the order they arrived; the front is the next to be forgotten.
+    /// Ids in order of arrival; the front is evicted next.
     order: VecDeque<GenerationId>,
-    /// Records of each owner.
+    /// Number of records by owner.
     by_owner: BTreeMap<u64, usize>,
 }
 
@@ -56,7 +56,7 @@ impl LedgerStore for MemoryStore {
     fn put(&mut self, record: Arc<Generation>) {
         let (id, created_ms) = (record.id, record.created_ms);
         if let Some(known) = self.records.get_mut(&id) {
-            // Batches of two threads may cross: an ended generation never runs again.
+            // Batches of two threads may arrive in either order: a running record never replaces an ended one.
             if record.status != GenerationStatus::Running || known.status == GenerationStatus::Running {
                 *known = record;
             }
@@ -65,11 +65,11 @@ impl LedgerStore for MemoryStore {
         *self.by_owner.entry(record.owner).or_default() += 1;
         self.records.insert(id, record);
         self.order.push_back(id);
-        self.forget(created_ms);
+        self.evict(created_ms);
     }
 
-    fn forget(&mut self, now_ms: i64) {
-        for _ in 0..FORGOTTEN_AT_ONCE {
+    fn evict(&mut self, now_ms: i64) {
+        for _ in 0..MAX_EVICTED_PER_CALL {
             let Some(oldest) = self.order.front() else { return };
             let aged = self.records.get(oldest).is_none_or(|record| self.is_too_old(record, now_ms));
             if self.order.len() <= self.capacity && !aged {
@@ -81,7 +81,7 @@ impl LedgerStore for MemoryStore {
         }
     }
 
-    fn holdings(&self) -> LedgerSize {
+    fn size(&self) -> LedgerSize {
         let admitted = |id: Option<&GenerationId>| Some(self.records.get(id?)?.created_ms);
         LedgerSize {
             records: self.records.len(),
@@ -105,7 +105,7 @@ impl LedgerStore for MemoryStore {
         before - self.records.len()
     }
 
-    fn rebound(&mut self, capacity: usize, max_age: Duration) {
+    fn set_bounds(&mut self, capacity: usize, max_age: Duration) {
         self.capacity = capacity.max(1);
         self.max_age = max_age;
     }

@@ -1,21 +1,21 @@
-//! What an owner has spent since the process started, and in the day, week and month that it is (UTC).
+//! Spending of an owner since the process started and in the current day, week and month (UTC).
 //!
-//! Sums only: they outlive the records they were made from, and go with the process as the records do.
+//! Only sums are kept. They outlive the records they were made from and are lost when the process ends.
 
 use chrono::{DateTime, Datelike as _};
 
 use crate::domain::Usd;
 
-/// The account of one owner.
+/// Spending sums of one owner.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Account {
+pub(super) struct SpendingAccount {
     total: Usd,
-    day: Period,
-    week: Period,
-    month: Period,
+    day: PeriodSum,
+    week: PeriodSum,
+    month: PeriodSum,
 }
 
-/// What was spent.
+/// Amounts spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
     /// Since the process started.
@@ -28,15 +28,15 @@ pub struct Spent {
     pub month: Usd,
 }
 
-/// The sum of one period; another period starts from nothing.
+/// Sum of one day, week or month. A new period starts at zero.
 #[derive(Debug, Clone, Copy, Default)]
-struct Period {
+struct PeriodSum {
     number: i64,
     sum: Usd,
 }
 
-impl Account {
-    /// Enters a cost that arose at a moment in Unix milliseconds.
+impl SpendingAccount {
+    /// Adds a cost with its time in Unix milliseconds.
     pub(super) fn add(&mut self, cost: Usd, at_ms: i64) {
         let [day, week, month] = numbers(at_ms);
         self.total += cost;
@@ -45,18 +45,18 @@ impl Account {
         self.month.add(cost, month);
     }
 
-    /// The sums as they stand at a moment in Unix milliseconds.
+    /// The sums at a time in Unix milliseconds.
     pub(super) fn read(&self, now_ms: i64) -> Spent {
         let [day, week, month] = numbers(now_ms);
         Spent { total: self.total, day: self.day.read(day), week: self.week.read(week), month: self.month.read(month) }
     }
 }
 
-impl Period {
+impl PeriodSum {
     fn add(&mut self, cost: Usd, number: i64) {
-        // A late entry of a past period is none of this one's.
+        // A late entry of a past period does not count in the current one.
         if number > self.number {
-            *self = Period { number, sum: Usd::ZERO };
+            *self = PeriodSum { number, sum: Usd::ZERO };
         }
         if number == self.number {
             self.sum += cost;
@@ -81,7 +81,7 @@ impl std::ops::Add for Spent {
     }
 }
 
-/// Which day, week and month a moment lies in, each counted since 1970.
+/// Numbers of the day, week and month of a time, each counted since 1970.
 fn numbers(unix_ms: i64) -> [i64; 3] {
     const DAY_MS: i64 = 86_400_000;
     /// The first of January 1970 was a Thursday: weeks start three days earlier.
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn each_period_starts_from_nothing() {
         let cent: Usd = "0.01".parse().unwrap();
-        let mut account = Account::default();
+        let mut account = SpendingAccount::default();
         // A Sunday, then the Monday after it, both in November; then the first of December.
         account.add(cent, at("2026-11-29T23:59:59Z"));
         account.add(cent, at("2026-11-30T00:00:00Z"));
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_late_entry_counts_in_the_total_alone() {
         let cent: Usd = "0.01".parse().unwrap();
-        let mut account = Account::default();
+        let mut account = SpendingAccount::default();
         account.add(cent, at("2026-12-02T00:00:01Z"));
         account.add(cent, at("2026-12-01T23:59:59Z"));
         let spent = account.read(at("2026-12-02T01:00:00Z"));

@@ -1,3 +1,3 @@
-//! How events are framed on the wire.
+//! Framing of streamed events.
 
 pub mod sse;

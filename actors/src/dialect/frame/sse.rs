@@ -1,8 +1,7 @@
-//! Cutting a byte stream into server-sent events, whatever the upstream's framing and however reads split it.
+//! Splits a byte stream into server-sent events, independent of where reads split it.
 //!
-//! Lines end in LF, CR or CRLF; data may span lines; comments and the fields `id` and `retry` say nothing to
-//! us, and of `event` only the name `error` matters. Nothing here knows what is inside an event: see
-//! [`crate::dialect::openai`].
+//! Lines end in LF, CR or CRLF; data may span lines. Comments and the fields `id` and `retry` are ignored; of `event`
+//! only the name `error` matters. The content of events is read in [`crate::dialect::openai`].
 
 use std::borrow::Cow;
 
@@ -24,7 +23,7 @@ pub struct SseEvent<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventTooLong;
 
-/// Splits what reads bring into events. Holds at most one unfinished event, bounded by the limit.
+/// Splits reads into events. Holds at most one unfinished event, bounded by the limit.
 #[derive(Debug)]
 pub struct SseSplitter {
     pending: BytesMut,
@@ -40,8 +39,8 @@ impl SseSplitter {
         SseSplitter { pending: BytesMut::new(), search: Search::default(), max_event_bytes, begun: false }
     }
 
-    /// Takes what one read brought and hands each event that is now whole to `on_event`, in order. A read of
-    /// whole events is worked on in place; only an unfinished end is copied.
+    /// Processes one read and calls `on_event` for each complete event, in order. Complete events are processed in
+    /// place; only an unfinished end is copied.
     ///
     /// # Errors
     /// When an event is too long, or with the first error of `on_event`.
@@ -63,7 +62,7 @@ impl SseSplitter {
         Ok(())
     }
 
-    /// The event that the end of the stream cut off before its blank line, if it has data so far.
+    /// The unfinished event at the end of the stream, if it has data.
     #[must_use]
     pub fn unfinished(&self) -> Option<SseEvent<'_>> {
         read_event(&self.pending)
@@ -82,7 +81,7 @@ impl SseSplitter {
     }
 }
 
-/// How far the unfinished event was searched for its blank line, so that no byte is searched twice.
+/// Search position in the unfinished event, so that no byte is searched twice.
 #[derive(Debug, Clone, Copy, Default)]
 struct Search {
     /// Where the current line begins.
@@ -94,7 +93,7 @@ struct Search {
 }
 
 impl Search {
-    /// Hands every whole event of `bytes` to `on_event`; returns how many bytes they took.
+    /// Calls `on_event` for every complete event of `bytes`. Returns their length.
     fn events<E: From<EventTooLong>>(
         &mut self,
         bytes: &[u8],
@@ -146,7 +145,7 @@ impl Search {
     }
 }
 
-/// What the lines of one event say.
+/// Parses the lines of one event.
 fn read_event(bytes: &[u8]) -> Option<SseEvent<'_>> {
     let mut data: Option<Cow<'_, [u8]>> = None;
     let mut is_error = false;

@@ -1,12 +1,13 @@
-//! JSON that is mostly passed on: a cursor that checks the grammar and hands out slices, and a few writers.
+//! JSON that is mostly copied: a cursor that checks the grammar and returns slices, and a few writers.
 //!
-//! Not a document model: nothing is allocated and nothing is kept. What a gateway changes in an answer is
-//! a handful of members, so the rest is copied as the bytes it came in.
+//! Not a document model: it allocates nothing and keeps nothing. The gateway changes only a few members of an answer;
+//! all others are copied byte for byte.
 
+mod cursor;
+mod iterators;
 mod raw;
-mod scan;
 mod write;
 
+pub(crate) use cursor::{Cursor, JsonFault};
 pub(crate) use raw::Raw;
-pub(crate) use scan::{Cursor, JsonFault};
 pub(crate) use write::{push_member, push_string, push_u64, push_usd};

@@ -1,19 +1,17 @@
-//! A value that was passed over: what can be told without reading it again.
+//! A checked JSON value as the slice it was written in.
 
 use std::borrow::Cow;
 
-use super::scan::Cursor;
-
-/// One checked value, as the bytes it was written in.
+/// One checked JSON value, as written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw<'a> {
     bytes: &'a [u8],
-    /// Bytes that a string's escapes take beyond those they stand for; 0 without escapes.
+    /// How many bytes a string's escapes are longer than the text they stand for; 0 without escapes.
     overhead: usize,
 }
 
 impl<'a> Raw<'a> {
-    /// A value that was checked; `overhead` is what the escapes of a string take.
+    /// A checked value; `overhead` is the extra length of escapes in a string.
     #[inline]
     pub(super) fn new(bytes: &'a [u8], overhead: usize) -> Raw<'a> {
         Raw { bytes, overhead }
@@ -59,7 +57,7 @@ impl<'a> Raw<'a> {
         (self.is_string() && self.bytes.len() > 2).then_some(self)
     }
 
-    /// What stands between quotes or brackets, as it was written.
+    /// The bytes between the quotes or brackets, as written.
     #[inline]
     pub(crate) fn inner(self) -> &'a [u8] {
         self.bytes.get(1..self.bytes.len().saturating_sub(1)).unwrap_or_default()
@@ -85,23 +83,6 @@ impl<'a> Raw<'a> {
         self.text().map_or(Cow::Borrowed(self.inner()), |text| Cow::Owned(text.into_owned().into_bytes()))
     }
 
-    /// Keys and values of an object; nothing for anything else.
-    pub(crate) fn members(self) -> Members<'a> {
-        let cursor = self.is_object().then(|| Cursor::inside(self));
-        Members { cursor, first: true }
-    }
-
-    /// The value of an object's member, the last if there are several.
-    pub(crate) fn member(self, name: &[u8]) -> Option<Raw<'a>> {
-        self.members().filter(|(key, _)| *key.name() == *name).last().map(|(_, value)| value)
-    }
-
-    /// Elements of an array; nothing for anything else.
-    pub(crate) fn elements(self) -> Elements<'a> {
-        let cursor = self.is_array().then(|| Cursor::inside(self));
-        Elements { cursor, first: true }
-    }
-
     /// A whole number from 0 to `u32::MAX`, also written as `12.0`.
     pub(crate) fn count(self) -> Option<u64> {
         if self.bytes.len() <= 10 && self.bytes.iter().all(u8::is_ascii_digit) {
@@ -114,44 +95,9 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The members of a checked object.
-#[derive(Debug)]
-pub(crate) struct Members<'a> {
-    cursor: Option<Cursor<'a>>,
-    first: bool,
-}
-
-impl<'a> Iterator for Members<'a> {
-    type Item = (Raw<'a>, Raw<'a>);
-
-    fn next(&mut self) -> Option<(Raw<'a>, Raw<'a>)> {
-        // A fault cannot come: whatever made the value has checked it.
-        let cursor = self.cursor.as_mut()?;
-        let key = cursor.key(&mut self.first).ok()??;
-        Some((key, cursor.value().ok()?))
-    }
-}
-
-/// The elements of a checked array.
-#[derive(Debug)]
-pub(crate) struct Elements<'a> {
-    cursor: Option<Cursor<'a>>,
-    first: bool,
-}
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = Raw<'a>;
-
-    fn next(&mut self) -> Option<Raw<'a>> {
-        let cursor = self.cursor.as_mut()?;
-        cursor.element(&mut self.first).ok().filter(|more| *more)?;
-        cursor.value().ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::cursor::Cursor;
 
     #[test]
     fn text_is_measured_with_escapes_resolved() {

@@ -1,6 +1,6 @@
 use bytes::{BufMut as _, BytesMut};
 
-use super::scan::plain_run;
+use super::cursor::plain_run;
 use crate::domain::Usd;
 
 /// Appends `,"name":value`; the name must need no escaping.

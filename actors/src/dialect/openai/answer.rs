@@ -1,7 +1,7 @@
-//! A whole chat answer: the upstream's body checked and respelled for our client, in one pass.
+//! Plain chat answers: the upstream's body is checked and rewritten for the client in one pass.
 //!
-//! Ours are id, creation time, model, provider, fingerprint, finish reason and usage; what the model said and
-//! what we do not know is copied as it came. Streams are in [`super::stream`], images in [`super::image_answer`].
+//! The gateway writes id, creation time, model, provider, fingerprint, finish reason and usage. Content and unknown
+//! members are copied. Streams are in [`super::stream`], images in [`super::image_answer`].
 
 use std::borrow::Cow;
 
@@ -10,44 +10,44 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use super::{
     error,
     finish::{clean_name, normalise},
-    member::{Measured, Member},
-    tool_call::{CallPart, Introduction},
-    usage::{Produced, Reported, push_usage, settle},
+    message_member::{MessageMember, OutputLengths},
+    tool_call::{CallHead, CallPart},
+    usage::{ProducedOutput, ReportedUsage, billed_usage, push_usage},
 };
 use crate::{
     dialect::{
         answer::{Answer, AnswerContext, AnswerFault, Outcome},
         json::{Cursor, JsonFault, Raw, push_member, push_string, push_u64},
     },
-    domain::{Finish, Usage},
+    domain::{FinishReason, Usage},
 };
 
-/// What our members take beyond those of the upstream, so that the body is built in one allocation.
+/// Additional space for the gateway's members, so that the body is built in one allocation.
 const EXTRA_BYTES: usize = 1_024;
-/// Choices of one answer, plain or streamed; far more than anybody may ask for.
+/// Most choices of one answer, plain or streamed; more than any request may ask for.
 pub(super) const MAX_CHOICES: usize = 128;
 
 /// Checks a plain answer and rewrites it for the client.
 ///
 /// # Errors
-/// When the body is no answer: not a JSON object, cut, an error, without choices or without a message.
+/// When the body is not a valid answer: not a JSON object, truncated, an error, without choices or without a message.
 pub fn rewrite_answer(body: &Bytes, context: &AnswerContext) -> Result<Answer, AnswerFault> {
-    let mut rewriter = Rewriter::new(context, body.len());
+    let mut rewriter = AnswerRewriter::new(context, body.len());
     rewriter.body(utf8(body)?)?;
     Ok(rewriter.into_answer())
 }
 
-/// What an upstream reports to have taken for a body that is no answer, if it reports anything.
+/// The usage that an upstream reports in a body that is not a valid answer, if any.
 #[must_use]
-pub fn spent_in_vain(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
+pub fn usage_of_failed_answer(body: &Bytes, context: &AnswerContext) -> Option<Usage> {
     let text = utf8(body).ok()?;
     let mut cursor = Cursor::new(text.strip_prefix('\u{feff}').unwrap_or(text));
     cursor.pass_byte(b'{').ok()?;
     let mut first = true;
     while let Ok(Some(key)) = cursor.key(&mut first) {
         if &*key.name() == b"usage" && cursor.peek() == Ok(b'{') {
-            let reported = Reported::read(&mut cursor).ok().filter(Reported::is_credible)?;
-            return Some(settle(Some(&reported), Produced::default(), context));
+            let reported = ReportedUsage::read(&mut cursor).ok().filter(ReportedUsage::is_credible)?;
+            return Some(billed_usage(Some(&reported), ProducedOutput::default(), context));
         }
         cursor.value().ok()?;
     }
@@ -72,7 +72,7 @@ pub(super) fn utf8(bytes: &[u8]) -> Result<&str, AnswerFault> {
     })
 }
 
-/// Appends the members that name a generation, from the brace on: the beginning of every body and chunk.
+/// Appends the opening brace and the members that identify a generation: the beginning of every body and chunk.
 pub(super) fn push_head(out: &mut BytesMut, object: &str, context: &AnswerContext) {
     out.put_slice(b"{\"id\":\"");
     out.put_slice(context.generation.as_str().as_bytes());
@@ -87,7 +87,7 @@ pub(super) fn push_head(out: &mut BytesMut, object: &str, context: &AnswerContex
 }
 
 /// Appends `,"finish_reason":…,"native_finish_reason":…`.
-pub(super) fn push_finish(out: &mut BytesMut, finish: Finish, native: Option<&str>) {
+pub(super) fn push_finish(out: &mut BytesMut, finish: FinishReason, native: Option<&str>) {
     out.put_slice(b",\"finish_reason\":\"");
     out.put_slice(finish.as_str().as_bytes());
     out.put_slice(b"\",\"native_finish_reason\":");
@@ -97,33 +97,33 @@ pub(super) fn push_finish(out: &mut BytesMut, finish: Finish, native: Option<&st
     }
 }
 
-/// An id for a call that came without: unique within its generation.
-pub(super) fn made_up_call_id(context: &AnswerContext, choice: u64, call: usize) -> String {
+/// A generated id for a tool call without one, unique within its generation.
+pub(super) fn generated_call_id(context: &AnswerContext, choice: u64, call: usize) -> String {
     let suffix = context.generation.as_str().rsplit('-').next().unwrap_or_default();
     format!("call_{suffix}_{choice}_{call}")
 }
 
-struct Rewriter<'a> {
+struct AnswerRewriter<'a> {
     context: &'a AnswerContext,
     out: BytesMut,
     fingerprint: Option<Cow<'a, str>>,
     upstream_id: Option<String>,
-    reported: Option<Reported>,
-    produced: Produced,
+    reported: Option<ReportedUsage>,
+    produced: ProducedOutput,
     choices: usize,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     native: Option<String>,
 }
 
-impl<'a> Rewriter<'a> {
-    fn new(context: &'a AnswerContext, body_bytes: usize) -> Rewriter<'a> {
-        Rewriter {
+impl<'a> AnswerRewriter<'a> {
+    fn new(context: &'a AnswerContext, body_bytes: usize) -> AnswerRewriter<'a> {
+        AnswerRewriter {
             context,
             out: BytesMut::with_capacity(body_bytes + EXTRA_BYTES),
             fingerprint: None,
             upstream_id: None,
             reported: None,
-            produced: Produced::default(),
+            produced: ProducedOutput::default(),
             choices: 0,
             finish: None,
             native: None,
@@ -138,7 +138,7 @@ impl<'a> Rewriter<'a> {
         while let Some(key) = cursor.key(&mut first)? {
             match &*key.name() {
                 b"choices" => self.choices(&mut cursor)?,
-                b"usage" if cursor.peek()? == b'{' => self.reported = Some(Reported::read(&mut cursor)?),
+                b"usage" if cursor.peek()? == b'{' => self.reported = Some(ReportedUsage::read(&mut cursor)?),
                 name => {
                     let value = cursor.value()?;
                     self.member(name, key, value)?;
@@ -186,44 +186,46 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    /// Rewrites one choice. Its index is its place: some upstreams give all of them the same.
+    /// Rewrites one choice. Its index is its position in the list, because some upstreams send the same index for all.
     fn choice(&mut self, cursor: &mut Cursor<'a>) -> Result<(), AnswerFault> {
         if self.choices > 0 {
             self.out.put_u8(b',');
         }
         self.out.put_slice(b"{\"index\":");
         push_u64(&mut self.out, self.choices as u64);
-        let mut said = ChoiceSaid::default();
+        let mut summary = ChoiceMembers::default();
         cursor.pass_byte(b'{')?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let name = key.name();
             if *name == *b"message" {
-                said.note_message(self.message(cursor)?)?;
+                summary.note_message(self.message(cursor)?)?;
                 continue;
             }
             let value = cursor.value()?;
             match &*name {
                 b"index" => {}
-                b"finish_reason" => said.finish = value.filled_string(),
-                b"native_finish_reason" => said.native = value.filled_string(),
-                b"logprobs" => said.logprobs = Some(value),
+                b"finish_reason" => summary.finish = value.filled_string(),
+                b"native_finish_reason" => summary.native = value.filled_string(),
+                b"logprobs" => summary.logprobs = Some(value),
                 _ => push_member(&mut self.out, key.inner(), value.bytes()),
             }
         }
-        self.end_choice(&said)
+        self.end_choice(&summary)
     }
 
-    fn end_choice(&mut self, said: &ChoiceSaid<'a>) -> Result<(), AnswerFault> {
-        let Some(has_calls) = said.has_calls else { return Err(AnswerFault::malformed("a choice without a message")) };
-        let native = said.native.or(said.finish).and_then(clean_name);
-        let finish = match said.finish.and_then(Raw::text) {
+    fn end_choice(&mut self, summary: &ChoiceMembers<'a>) -> Result<(), AnswerFault> {
+        let Some(has_calls) = summary.has_calls else {
+            return Err(AnswerFault::malformed("a choice without a message"));
+        };
+        let native = summary.native.or(summary.finish).and_then(clean_name);
+        let finish = match summary.finish.and_then(Raw::text) {
             Some(word) => normalise(&word),
-            None if has_calls => Finish::ToolCalls,
-            None => Finish::Stop,
+            None if has_calls => FinishReason::ToolCalls,
+            None => FinishReason::Stop,
         };
         push_finish(&mut self.out, finish, native.as_deref());
-        push_member(&mut self.out, b"logprobs", said.logprobs.map_or(b"null", Raw::bytes));
+        push_member(&mut self.out, b"logprobs", summary.logprobs.map_or(b"null", Raw::bytes));
         self.out.put_u8(b'}');
         if self.choices == 0 {
             self.finish = Some(finish);
@@ -240,13 +242,13 @@ impl<'a> Rewriter<'a> {
         }
         cursor.pass_byte(b'{')?;
         self.out.put_slice(b",\"message\":{\"role\":\"assistant\"");
-        let mut said = MessageSaid::default();
+        let mut summary = MessageSummary::default();
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let value = cursor.value()?;
-            self.message_member(key, value, &mut said)?;
+            self.message_member(key, value, &mut summary)?;
         }
-        let MessageSaid { measured, has_content, has_refusal, has_calls, function_call } = said;
+        let MessageSummary { measured, has_content, has_refusal, has_calls, function_call } = summary;
         self.produced.add(measured);
         if !has_content {
             push_member(&mut self.out, b"content", b"null");
@@ -266,32 +268,37 @@ impl<'a> Rewriter<'a> {
         Ok(has_calls || function_call.is_some())
     }
 
-    fn message_member(&mut self, key: Raw<'a>, value: Raw<'a>, said: &mut MessageSaid<'a>) -> Result<(), AnswerFault> {
-        let member = Member::of(&key.name());
+    fn message_member(
+        &mut self,
+        key: Raw<'a>,
+        value: Raw<'a>,
+        summary: &mut MessageSummary<'a>,
+    ) -> Result<(), AnswerFault> {
+        let member = MessageMember::of(&key.name());
         member.check(value)?;
-        said.measured.add(member, value);
+        summary.measured.add(member, value);
         match member {
-            Member::Role => return Ok(()),
+            MessageMember::Role => return Ok(()),
             _ if value.is_null() && member.is_never_null() => return Ok(()),
-            Member::Reasoning if self.context.exclude_reasoning => return Ok(()),
-            Member::ToolCalls => return self.tool_calls(value, said),
-            Member::FunctionCall => {
-                said.function_call = Some(value).filter(|call| call.is_object());
+            MessageMember::Reasoning if self.context.exclude_reasoning => return Ok(()),
+            MessageMember::ToolCalls => return self.tool_calls(value, summary),
+            MessageMember::FunctionCall => {
+                summary.function_call = Some(value).filter(|call| call.is_object());
                 return Ok(());
             }
-            Member::Content => said.has_content = true,
-            Member::Refusal => said.has_refusal = true,
+            MessageMember::Content => summary.has_content = true,
+            MessageMember::Refusal => summary.has_refusal = true,
             _ => {}
         }
         push_member(&mut self.out, key.inner(), value.bytes());
         Ok(())
     }
 
-    fn tool_calls(&mut self, calls: Raw<'a>, said: &mut MessageSaid<'a>) -> Result<(), AnswerFault> {
+    fn tool_calls(&mut self, calls: Raw<'a>, summary: &mut MessageSummary<'a>) -> Result<(), AnswerFault> {
         if !calls.is_array() || !calls.is_filled() {
             return Ok(());
         }
-        said.has_calls = true;
+        summary.has_calls = true;
         push_member(&mut self.out, b"tool_calls", b"[");
         for (place, call) in calls.elements().enumerate() {
             if place > 0 {
@@ -303,7 +310,7 @@ impl<'a> Rewriter<'a> {
         Ok(())
     }
 
-    /// Copies a call that keeps to the convention and completes one that does not.
+    /// Copies a valid tool call and completes an incomplete one.
     fn tool_call(&mut self, call: Raw<'a>, place: usize) -> Result<(), AnswerFault> {
         let Some(part) = CallPart::read(call) else { return Err(AnswerFault::malformed("a call that is no object")) };
         self.produced.text_bytes += part.text_bytes();
@@ -311,9 +318,9 @@ impl<'a> Rewriter<'a> {
             self.out.put_slice(call.bytes());
             return Ok(());
         }
-        let made_up = made_up_call_id(self.context, self.choices as u64, place);
+        let made_up = generated_call_id(self.context, self.choices as u64, place);
         let Some(name) = part.name else { return Err(AnswerFault::malformed("a tool call without a name")) };
-        let introduction = Introduction {
+        let introduction = CallHead {
             index: None,
             id: part.id.map_or(made_up.as_bytes(), Raw::inner),
             name: name.inner(),
@@ -324,7 +331,7 @@ impl<'a> Rewriter<'a> {
     }
 
     fn into_answer(mut self) -> Answer {
-        let usage = settle(self.reported.as_ref(), self.produced, self.context);
+        let usage = billed_usage(self.reported.as_ref(), self.produced, self.context);
         let cost = self.context.pricing.cost(&usage);
         push_member(&mut self.out, b"system_fingerprint", b"");
         push_string(&mut self.out, self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint));
@@ -343,9 +350,9 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// What the members of a choice said that are written behind all others.
+/// Members of a choice that are written after all others.
 #[derive(Default)]
-struct ChoiceSaid<'a> {
+struct ChoiceMembers<'a> {
     /// Whether the message calls for tools; `None` before there was a message.
     has_calls: Option<bool>,
     finish: Option<Raw<'a>>,
@@ -353,7 +360,7 @@ struct ChoiceSaid<'a> {
     logprobs: Option<Raw<'a>>,
 }
 
-impl ChoiceSaid<'_> {
+impl ChoiceMembers<'_> {
     fn note_message(&mut self, has_calls: bool) -> Result<(), AnswerFault> {
         match self.has_calls.replace(has_calls) {
             None => Ok(()),
@@ -362,10 +369,10 @@ impl ChoiceSaid<'_> {
     }
 }
 
-/// What the members of a message said so far.
+/// Summary of the members of a message read so far.
 #[derive(Default)]
-struct MessageSaid<'a> {
-    measured: Measured,
+struct MessageSummary<'a> {
+    measured: OutputLengths,
     has_content: bool,
     has_refusal: bool,
     has_calls: bool,

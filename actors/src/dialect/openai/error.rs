@@ -8,7 +8,7 @@ use crate::{
     dialect::{
         answer::AnswerFault,
         json::{Cursor, Raw},
-        text::{ERROR_CHARS, NAME_CHARS, clean},
+        sanitize::{ERROR_CHARS, NAME_CHARS, clean},
     },
     domain::FailureKind,
 };

@@ -1,43 +1,43 @@
-//! How an answer ended: the provider's word and ours.
+//! Normalises the finish reasons of providers.
 
 use std::borrow::Cow;
 
 use crate::{
     dialect::{
         json::Raw,
-        text::{NAME_CHARS, clean},
+        sanitize::{NAME_CHARS, clean},
     },
-    domain::Finish,
+    domain::FinishReason,
 };
 
-/// Words in use among providers of this convention, beside those for a plain end.
-const WORDS: [(&str, Finish); 20] = [
-    ("length", Finish::Length),
-    ("max_tokens", Finish::Length),
-    ("max_output_tokens", Finish::Length),
-    ("max_completion_tokens", Finish::Length),
-    ("model_length", Finish::Length),
-    ("model_context_window_exceeded", Finish::Length),
-    ("tool_calls", Finish::ToolCalls),
-    ("tool_call", Finish::ToolCalls),
-    ("tool_use", Finish::ToolCalls),
-    ("function_call", Finish::ToolCalls),
-    ("content_filter", Finish::ContentFilter),
-    ("content_filtered", Finish::ContentFilter),
-    ("safety", Finish::ContentFilter),
-    ("recitation", Finish::ContentFilter),
-    ("refusal", Finish::ContentFilter),
-    ("blocklist", Finish::ContentFilter),
-    ("prohibited_content", Finish::ContentFilter),
-    ("sensitive", Finish::ContentFilter),
-    ("error", Finish::Error),
-    ("network_error", Finish::Error),
+/// Finish reasons used by providers of this API, except those that mean `stop`.
+const WORDS: [(&str, FinishReason); 20] = [
+    ("length", FinishReason::Length),
+    ("max_tokens", FinishReason::Length),
+    ("max_output_tokens", FinishReason::Length),
+    ("max_completion_tokens", FinishReason::Length),
+    ("model_length", FinishReason::Length),
+    ("model_context_window_exceeded", FinishReason::Length),
+    ("tool_calls", FinishReason::ToolCalls),
+    ("tool_call", FinishReason::ToolCalls),
+    ("tool_use", FinishReason::ToolCalls),
+    ("function_call", FinishReason::ToolCalls),
+    ("content_filter", FinishReason::ContentFilter),
+    ("content_filtered", FinishReason::ContentFilter),
+    ("safety", FinishReason::ContentFilter),
+    ("recitation", FinishReason::ContentFilter),
+    ("refusal", FinishReason::ContentFilter),
+    ("blocklist", FinishReason::ContentFilter),
+    ("prohibited_content", FinishReason::ContentFilter),
+    ("sensitive", FinishReason::ContentFilter),
+    ("error", FinishReason::Error),
+    ("network_error", FinishReason::Error),
 ];
 
-/// Our word for the provider's; a word nobody knows is a plain end.
-pub(super) fn normalise(native: &str) -> Finish {
+/// The normalised finish reason; an unknown one becomes `stop`.
+pub(super) fn normalise(native: &str) -> FinishReason {
     let known = WORDS.iter().find(|(word, _)| native.eq_ignore_ascii_case(word));
-    known.map_or(Finish::Stop, |(_, finish)| *finish)
+    known.map_or(FinishReason::Stop, |(_, finish)| *finish)
 }
 
 /// A name or id the provider gave, cleaned and cut; `None` for anything but a string that is not empty.
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn native_words_become_one_of_five() {
-        let check = |native: &str, finish: Finish| assert_eq!(normalise(native), finish, "{native}");
-        check("stop", Finish::Stop);
-        check("eos_token", Finish::Stop);
-        check("MAX_TOKENS", Finish::Length);
-        check("function_call", Finish::ToolCalls);
-        check("SAFETY", Finish::ContentFilter);
-        check("error", Finish::Error);
-        check("something new", Finish::Stop);
+        let check = |native: &str, finish: FinishReason| assert_eq!(normalise(native), finish, "{native}");
+        check("stop", FinishReason::Stop);
+        check("eos_token", FinishReason::Stop);
+        check("MAX_TOKENS", FinishReason::Length);
+        check("function_call", FinishReason::ToolCalls);
+        check("SAFETY", FinishReason::ContentFilter);
+        check("error", FinishReason::Error);
+        check("something new", FinishReason::Stop);
     }
 }

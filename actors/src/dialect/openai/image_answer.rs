@@ -1,7 +1,7 @@
-//! The answer of an image call: from an image API, or out of a chat answer of a model that draws through chat.
+//! Answers to image requests: from an image API, or from a chat answer of a model that makes images through chat.
 //!
-//! Every element has exactly one source that can be what it claims to be. Turning bytes into an address or an
-//! address into bytes takes a store or a socket, so the caller does that between reading and writing.
+//! Every image has exactly one valid source, bytes or an address. Converting one into the other needs a store or a
+//! socket, so the caller does that between reading and writing.
 
 use std::borrow::Cow;
 
@@ -11,20 +11,20 @@ use super::{
     answer::utf8,
     error,
     finish::clean_name,
-    usage::{ImageDetails, Reported, settle_images},
+    usage::{ImageDetails, ReportedUsage, billed_image_usage},
 };
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
         json::{Cursor, Raw, push_member, push_string, push_u64, push_usd},
-        text::{ERROR_CHARS, clean},
+        sanitize::{ERROR_CHARS, clean},
     },
-    domain::Finish,
+    domain::FinishReason,
 };
 
 /// Longest address of an image.
 const MAX_URL_BYTES: usize = 16 * 1024;
-/// What is said about an image of unknown kind.
+/// Media type of an image of unknown kind.
 const DEFAULT_MEDIA_TYPE: &str = "image/png";
 /// How base64 text begins for the kinds of images in use.
 const SIGNATURES: [(&str, &str); 5] = [
@@ -111,13 +111,13 @@ pub fn rewrite_image_answer(
         return Err(AnswerFault::malformed("no image"));
     }
     let usage = answer.member(b"usage").filter(|usage| usage.is_object());
-    let reported = usage.and_then(|usage| Reported::read(&mut Cursor::over(usage)).ok());
-    let usage = settle_images(reported.as_ref(), images.len() as u64);
+    let reported = usage.and_then(|usage| ReportedUsage::read(&mut Cursor::over(usage)).ok());
+    let usage = billed_image_usage(reported.as_ref(), images.len() as u64);
     let details = ImageDetails::of(reported.as_ref(), &usage);
     let outcome = Outcome {
         usage,
         cost: context.pricing.cost(&usage),
-        finish: Some(Finish::Stop),
+        finish: Some(FinishReason::Stop),
         native_finish: None,
         upstream_id: answer.member(b"id").and_then(clean_name).map(Cow::into_owned),
         images: images.len() as u64,

@@ -1,15 +1,15 @@
-//! The OpenAI chat and image convention, both ways.
+//! The OpenAI chat and image API: requests, answers and streams.
 
 mod answer;
 mod error;
 mod finish;
 mod image_answer;
-mod member;
+mod message_member;
 pub mod request;
 mod stream;
 mod tool_call;
 mod usage;
 
-pub use answer::{rewrite_answer, spent_in_vain};
+pub use answer::{rewrite_answer, usage_of_failed_answer};
 pub use image_answer::{ImageAnswer, ImageOrigin, ImageSource, MadeImage, rewrite_image_answer};
 pub use stream::{ChatStream, Progress, StreamError, StreamOptions, UsageChunk};

@@ -1,4 +1,4 @@
-//! One element of `tool_calls`, in a delta or in a message: read leniently, written as the convention says.
+//! One element of `tool_calls`, in a delta or in a message: read leniently, written in the regular form.
 //!
 //! Arguments are never parsed: the bytes of their JSON string are copied. Which call of a stream an element
 //! belongs to is decided in [`super::stream`].
@@ -21,12 +21,12 @@ pub(super) struct CallPart<'a> {
     /// All or some of the arguments; a string where the upstream keeps to the convention.
     pub(super) arguments: Option<Raw<'a>>,
     /// Its other members, for those who know them.
-    others: Others<'a>,
+    others: ExtraMembers<'a>,
 }
 
 /// Where members of other names stand.
 #[derive(Debug, Clone, Copy, Default)]
-struct Others<'a> {
+struct ExtraMembers<'a> {
     element: Option<Raw<'a>>,
     function: Option<Raw<'a>>,
 }
@@ -80,7 +80,7 @@ impl<'a> CallPart<'a> {
     }
 
     /// Whether it brings anything beyond what names the call.
-    pub(super) fn says_something(&self) -> bool {
+    pub(super) fn has_content_beyond_head(&self) -> bool {
         let arguments = self.arguments.is_some_and(|raw| !raw.is_string() || raw.text_bytes() > 0);
         arguments || self.others.element.is_some() || self.others.function.is_some()
     }
@@ -110,7 +110,7 @@ impl<'a> CallPart<'a> {
 
 /// How a call is introduced: once, with everything that names it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Introduction<'a> {
+pub(super) struct CallHead<'a> {
     /// Its place; only chunks have one.
     pub(super) index: Option<usize>,
     /// Its id, as the inside of a JSON string.
@@ -121,7 +121,7 @@ pub(super) struct Introduction<'a> {
     pub(super) early_arguments: &'a [u8],
 }
 
-impl Introduction<'_> {
+impl CallHead<'_> {
     /// Appends the whole element, with the arguments and other members of `part`.
     pub(super) fn push(&self, part: &CallPart<'_>, out: &mut BytesMut) {
         out.put_u8(b'{');

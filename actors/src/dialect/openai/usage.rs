@@ -1,4 +1,4 @@
-//! What an answer used: read from the provider, repaired, estimated where it is silent, priced and written.
+//! Usage of an answer: read from the provider, repaired, estimated where it is missing, priced and written.
 
 use bytes::{BufMut as _, BytesMut};
 
@@ -10,14 +10,14 @@ use crate::{
     domain::{CostBreakdown, Usage},
 };
 
-/// Details that are passed on as the provider counts them. They carry no price of their own.
+/// Details that are forwarded as reported. They have no prices of their own.
 const PROMPT_DETAILS: [&[u8]; 3] = [b"audio_tokens", b"image_tokens", b"text_tokens"];
 const COMPLETION_DETAILS: [&[u8]; 5] =
     [b"audio_tokens", b"image_tokens", b"text_tokens", b"accepted_prediction_tokens", b"rejected_prediction_tokens"];
 
-/// What the provider reported. Whatever is missing, negative, broken or absurd is `None`.
+/// Usage as reported by the provider. Missing, negative, invalid or implausible figures are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Reported {
+pub(super) struct ReportedUsage {
     prompt: Option<u64>,
     completion: Option<u64>,
     total: Option<u64>,
@@ -29,9 +29,9 @@ pub(super) struct Reported {
     completion_details: [Option<u64>; COMPLETION_DETAILS.len()],
 }
 
-/// What was seen of an answer while it passed, to estimate from.
+/// Amount of output seen while an answer passed, for estimates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Produced {
+pub(super) struct ProducedOutput {
     /// UTF-8 bytes of text, refusals, names and arguments of calls.
     pub(super) text_bytes: u64,
     /// UTF-8 bytes of reasoning.
@@ -40,10 +40,10 @@ pub(super) struct Produced {
     pub(super) images: u64,
 }
 
-impl Reported {
+impl ReportedUsage {
     /// Reads a `usage` object. Both families of names are known; the prompt convention wins where both are given.
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Reported, JsonFault> {
-        let mut reported = Reported::default();
+    pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<ReportedUsage, JsonFault> {
+        let mut reported = ReportedUsage::default();
         cursor.pass_byte(b'{')?;
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
@@ -56,7 +56,7 @@ impl Reported {
         Ok(reported)
     }
 
-    /// Whether it counts anything at all.
+    /// Whether any token count is above 0.
     pub(super) fn is_credible(&self) -> bool {
         [self.prompt, self.completion].iter().flatten().any(|count| *count > 0)
     }
@@ -95,8 +95,8 @@ impl Reported {
         })
     }
 
-    /// Output tokens, reasoning included. Some providers count reasoning beside the output, which only
-    /// their total betrays.
+    /// Output tokens including reasoning. Some providers count reasoning separately, which is visible only in their
+    /// total.
     fn completion_with_reasoning(&self) -> Option<u64> {
         let completion = self.completion?;
         let reasoning = self.reasoning.unwrap_or(0);
@@ -105,13 +105,17 @@ impl Reported {
     }
 }
 
-/// The usage to bill: what was reported, repaired, and estimates where nothing credible was.
-pub(super) fn settle(reported: Option<&Reported>, produced: Produced, context: &AnswerContext) -> Usage {
+/// The usage to bill: reported figures, repaired, and estimates where no plausible figure was reported.
+pub(super) fn billed_usage(
+    reported: Option<&ReportedUsage>,
+    produced: ProducedOutput,
+    context: &AnswerContext,
+) -> Usage {
     let estimated_completion = tokens(produced.text_bytes + produced.reasoning_bytes);
     let estimated_reasoning = tokens(produced.reasoning_bytes);
     let reported = reported.copied().unwrap_or_default();
     let credible = |count: &u64| *count > 0;
-    // No prompt is empty, and an answer that says something took a token at least.
+    // A prompt is never empty, and a non-empty answer has at least one token.
     let prompt = reported.prompt.filter(credible);
     let completion = reported.completion_with_reasoning().filter(|count| *count > 0 || estimated_completion == 0);
     let (prompt, completion) = complete(prompt, completion, reported.total);
@@ -131,8 +135,8 @@ pub(super) fn settle(reported: Option<&Reported>, produced: Produced, context: &
     }
 }
 
-/// The usage to bill for an image call: each image made, and tokens as far as they were counted.
-pub(super) fn settle_images(reported: Option<&Reported>, made: u64) -> Usage {
+/// The usage to bill for an image call: generated images, and tokens if reported.
+pub(super) fn billed_image_usage(reported: Option<&ReportedUsage>, made: u64) -> Usage {
     let reported = reported.copied().unwrap_or_default();
     let prompt_tokens = reported.prompt.unwrap_or(0);
     let completion_tokens = reported.completion_with_reasoning().unwrap_or(0);
@@ -149,35 +153,35 @@ pub(super) fn settle_images(reported: Option<&Reported>, made: u64) -> Usage {
     }
 }
 
-/// What the tokens of an image call stand for: client libraries require the split of the input.
+/// Image and text tokens of an image call. Client libraries require the split of the input.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ImageDetails {
     /// Images and text among the input tokens. What the provider does not assign is text: prompts are.
-    input: Split,
+    input: TokenSplit,
     /// The same of the output, where the provider says so.
-    output: Option<Split>,
+    output: Option<TokenSplit>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Split {
+struct TokenSplit {
     image: u64,
     text: u64,
 }
 
 impl ImageDetails {
-    pub(super) fn of(reported: Option<&Reported>, usage: &Usage) -> ImageDetails {
+    pub(super) fn of(reported: Option<&ReportedUsage>, usage: &Usage) -> ImageDetails {
         let reported = reported.copied().unwrap_or_default();
         let [_, image, text] = reported.prompt_details;
         let (image, text) = (image.map(|count| count.min(usage.prompt_tokens)), text);
         let rest = |known: u64| usage.prompt_tokens.saturating_sub(known);
         let input = match (image, text) {
-            (Some(image), _) => Split { image, text: text.unwrap_or(rest(image)).min(rest(image)) },
-            (None, Some(text)) => Split { image: rest(text), text: text.min(usage.prompt_tokens) },
-            (None, None) => Split { image: 0, text: usage.prompt_tokens },
+            (Some(image), _) => TokenSplit { image, text: text.unwrap_or(rest(image)).min(rest(image)) },
+            (None, Some(text)) => TokenSplit { image: rest(text), text: text.min(usage.prompt_tokens) },
+            (None, None) => TokenSplit { image: 0, text: usage.prompt_tokens },
         };
         let [_, image, text, ..] = reported.completion_details;
         let output = (image.is_some() || text.is_some())
-            .then(|| Split { image: image.unwrap_or_default(), text: text.unwrap_or_default() });
+            .then(|| TokenSplit { image: image.unwrap_or_default(), text: text.unwrap_or_default() });
         ImageDetails { input, output }
     }
 
@@ -192,7 +196,7 @@ impl ImageDetails {
     }
 }
 
-impl Split {
+impl TokenSplit {
     fn push(self, out: &mut BytesMut) {
         out.put_slice(b"{\"image_tokens\":");
         push_u64(out, self.image);
@@ -203,7 +207,7 @@ impl Split {
 }
 
 /// Appends the `usage` object of our convention.
-pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown, reported: Option<&Reported>) {
+pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown, reported: Option<&ReportedUsage>) {
     out.reserve(512);
     out.put_slice(b"{\"prompt_tokens\":");
     push_u64(out, usage.prompt_tokens);
@@ -230,7 +234,7 @@ pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown
     out.put_slice(b"}}");
 }
 
-/// What follows from the total when exactly one of the two is missing.
+/// Computes a missing prompt or completion count from the total.
 fn complete(prompt: Option<u64>, completion: Option<u64>, total: Option<u64>) -> (Option<u64>, Option<u64>) {
     let rest = |known: u64| total.and_then(|total| total.checked_sub(known)).filter(|rest| *rest > 0);
     match (prompt, completion) {

@@ -3,7 +3,8 @@
 use super::{Verdict, WhyNot};
 use crate::decide::filter::purpose;
 use crate::domain::{
-    ApiType, Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason, Modalities, Modality, ProviderState,
+    ApiType, Candidate, Catalog, Decision, EndpointId, ExcludedEndpoint, ExclusionReason, Modalities, Modality,
+    ProviderState,
 };
 use crate::explain::rescoring::recorded;
 
@@ -12,7 +13,7 @@ pub(super) fn chosen(choice: &Candidate) -> WhyNot {
     WhyNot { rank: Some(1), ..WhyNot::about(Verdict::Chosen, about, "choice", "the endpoint is the choice".to_owned()) }
 }
 
-pub(super) fn refused(excluded: &Excluded) -> WhyNot {
+pub(super) fn refused(excluded: &ExcludedEndpoint) -> WhyNot {
     let about = (excluded.index, excluded.endpoint);
     let answer = WhyNot::about(Verdict::Refused, about, excluded.reason.as_str(), excluded.detail.to_string());
     WhyNot { opens_in: excluded.detail.wait(), ..answer }

@@ -1,6 +1,6 @@
 //! Finds an endpoint in the record of a decision.
 
-use crate::domain::{Candidate, Catalog, Decision, EndpointId, Excluded, ExclusionReason};
+use crate::domain::{Candidate, Catalog, Decision, EndpointId, ExcludedEndpoint, ExclusionReason};
 use crate::explain::rescoring::{best_scored, recorded};
 
 /// The part of a decision that holds an endpoint.
@@ -10,7 +10,7 @@ pub(super) enum DecisionEntry<'a> {
     /// A candidate in the plan that the record omits: place, index and id.
     Omitted(usize, u32, EndpointId),
     /// An excluded endpoint.
-    Excluded(&'a Excluded),
+    ExcludedEndpoint(&'a ExcludedEndpoint),
     /// Index and id of an endpoint that the request does not ask for.
     Outside(u32, EndpointId),
 }
@@ -27,7 +27,7 @@ impl<'a> DecisionEntry<'a> {
         if let Some(candidate) = first.or_else(|| best_scored(matching)) {
             return DecisionEntry::Recorded(candidate.place as usize, candidate);
         }
-        let omitted = decision.omitted_places().find_map(|(place, id)| {
+        let omitted = decision.omitted_ranks().find_map(|(place, id)| {
             let (index, id) = ids.iter().find(|(_, matching)| *matching == id)?;
             Some((place, *index, *id))
         });
@@ -35,7 +35,7 @@ impl<'a> DecisionEntry<'a> {
             return DecisionEntry::Omitted(place, index, id);
         }
         match furthest_excluded(endpoints, &decision.excluded, catalog) {
-            Some(excluded) => DecisionEntry::Excluded(excluded),
+            Some(excluded) => DecisionEntry::ExcludedEndpoint(excluded),
             None => ids
                 .first()
                 .map_or(DecisionEntry::Outside(0, EndpointId(0)), |(index, id)| DecisionEntry::Outside(*index, *id)),
@@ -46,10 +46,10 @@ impl<'a> DecisionEntry<'a> {
 /// The excluded endpoint that passed the most filters.
 pub(super) fn furthest_excluded<'a>(
     endpoints: &[u32],
-    excluded: &'a [Excluded],
+    excluded: &'a [ExcludedEndpoint],
     catalog: &Catalog,
-) -> Option<&'a Excluded> {
-    let matches = |excluded: &&Excluded| {
+) -> Option<&'a ExcludedEndpoint> {
+    let matches = |excluded: &&ExcludedEndpoint| {
         endpoints.iter().any(|index| catalog.endpoint(*index).is_some_and(|endpoint| endpoint.id == excluded.endpoint))
     };
     // `max_by_key` returns the last maximum; reversed, that is the first.

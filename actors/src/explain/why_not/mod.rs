@@ -114,7 +114,7 @@ pub fn why_not(asked: &str, decision: &Decision, policy: &RoutingPolicy, catalog
         DecisionEntry::Recorded(0, choice) => chosen(choice),
         DecisionEntry::Recorded(place, candidate) => lost(place, candidate, decision, policy),
         DecisionEntry::Omitted(place, index, id) => omitted(place, index, id),
-        DecisionEntry::Excluded(excluded) => refused(excluded),
+        DecisionEntry::ExcludedEndpoint(excluded) => refused(excluded),
         DecisionEntry::Outside(index, id) => {
             outside(index, id, catalog, |output| output_missed(output, decision, catalog))
         }

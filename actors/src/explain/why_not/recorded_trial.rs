@@ -6,7 +6,7 @@ use crate::decide::{
     plan::is_tie,
     preferences::{grade_with, place_and_grade},
 };
-use crate::domain::{Candidate, Decision, Inputs, Prediction, RoutingPolicy, Weights};
+use crate::domain::{Candidate, Decision, Prediction, RoutingPolicy, ScoreInputs, Weights};
 use crate::explain::{
     counterfactual::{Figure, Trial},
     rescoring::{Rescoring, rank, recorded},
@@ -54,7 +54,7 @@ impl<'a> RecordedTrial<'a> {
         grade_with(self.decision, inputs, &predicted).min(place_and_grade(inputs.tier).1)
     }
 
-    fn score(&self, inputs: &Inputs) -> f64 {
+    fn score(&self, inputs: &ScoreInputs) -> f64 {
         let forecast = self.rescoring.forecast(self.candidate, inputs);
         self.rescoring.scoring.score(&forecast, inputs.cost)
     }
@@ -65,15 +65,15 @@ impl Trial for RecordedTrial<'_> {
         let (candidate, inputs) = (self.candidate, self.candidate.inputs);
         let predicted = &candidate.predicted;
         let (score, best_rival_score) = match figure {
-            Figure::Price => (self.score(&Inputs { cost: value, ..inputs }), self.best_rival_score),
+            Figure::Price => (self.score(&ScoreInputs { cost: value, ..inputs }), self.best_rival_score),
             Figure::FirstToken => {
                 let factor = value / predicted.first_token_p50;
                 let (intercept, prompt_slope) = (inputs.intercept + libm::log(factor), inputs.prompt_slope * factor);
-                (self.score(&Inputs { intercept, prompt_slope, ..inputs }), self.best_rival_score)
+                (self.score(&ScoreInputs { intercept, prompt_slope, ..inputs }), self.best_rival_score)
             }
             Figure::TokensPerSecond => {
                 let shift = libm::log(predicted.tokens_per_second / value);
-                (self.score(&Inputs { per_token: inputs.per_token + shift, ..inputs }), self.best_rival_score)
+                (self.score(&ScoreInputs { per_token: inputs.per_token + shift, ..inputs }), self.best_rival_score)
             }
             Figure::FailureProbability => {
                 let forecast = self.rescoring.forecast(candidate, &inputs);

@@ -16,8 +16,8 @@ use super::{
     view::LiveView,
 };
 use crate::domain::{
-    Candidate, Catalog, EndpointId, Event, EventKind, ExclusionReason, Failure, FailureCause, FailureKind, GateEvent,
-    Prediction, Provider, RoutingPolicy, Tick,
+    Candidate, Catalog, EndpointEvent, EndpointId, EventKind, ExclusionReason, Failure, FailureCause, FailureKind,
+    GateEvent, Prediction, Provider, RoutingPolicy, Tick,
 };
 use crate::stats::{
     mix::mix,
@@ -74,16 +74,16 @@ pub struct Claim {
 impl Claim {
     /// The news that this happened to its attempt.
     #[must_use]
-    pub const fn event(&self, at: Tick, kind: EventKind) -> Event {
+    pub const fn event(&self, at: Tick, kind: EventKind) -> EndpointEvent {
         let Claim { endpoint, dispatched, in_flight, predicted, expected, .. } = *self;
-        Event { endpoint, at, dispatched, in_flight, predicted, expected, gate: GateEvent::Unmoved, kind }
+        EndpointEvent { endpoint, at, dispatched, in_flight, predicted, expected, gate: GateEvent::Unmoved, kind }
     }
 
     /// The news that its attempt ended, with what [`LiveBoard::finish`] gave.
     #[must_use]
-    pub fn ended(&self, at: Tick, end: EventKind, change: Option<BreakerChange>) -> Event {
+    pub fn ended(&self, at: Tick, end: EventKind, change: Option<BreakerChange>) -> EndpointEvent {
         let gate = change.map_or(GateEvent::Unmoved, |change| change.news());
-        Event { gate, ..self.event(at, end) }
+        EndpointEvent { gate, ..self.event(at, end) }
     }
 }
 

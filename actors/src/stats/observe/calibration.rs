@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use super::ring::{Merge, Ring};
-use crate::domain::{EndpointId, Event, EventKind, Prediction, Tick};
+use crate::domain::{EndpointEvent, EndpointId, EventKind, Prediction, Tick};
 use crate::stats::model::failure_effect::FailureEffect;
 
 /// Spans that are kept, and how long each is: together an hour.
@@ -113,7 +113,7 @@ impl Default for Calibrator {
 
 impl Calibrator {
     /// Holds what was predicted against what happened.
-    pub(crate) fn judge(&mut self, event: &Event) {
+    pub(crate) fn judge(&mut self, event: &EndpointEvent) {
         let ends = match event.kind {
             EventKind::FirstToken { .. } => false,
             EventKind::Completed { .. } => true,
@@ -162,7 +162,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    fn first_token(&mut self, event: &Event) {
+    fn first_token(&mut self, event: &EndpointEvent) {
         let seconds = event.at.seconds_since(event.dispatched);
         let Prediction { first_token_p50, first_token_p95, .. } = event.predicted;
         self.first_token.record(seconds / first_token_p50);
@@ -321,10 +321,10 @@ mod tests {
         Tick((seconds * 1e6) as u64)
     }
 
-    fn event(predicted: Prediction, now: f64, after: f64, kind: EventKind) -> Event {
+    fn event(predicted: Prediction, now: f64, after: f64, kind: EventKind) -> EndpointEvent {
         let (at, dispatched) = (at(now), at(now - after));
         let gate = GateEvent::Unmoved;
-        Event { endpoint: EndpointId(1), at, dispatched, in_flight: 1, predicted, expected: 0.5, gate, kind }
+        EndpointEvent { endpoint: EndpointId(1), at, dispatched, in_flight: 1, predicted, expected: 0.5, gate, kind }
     }
 
     fn completed(total: f64, completion_tokens: u32, cost: f64) -> EventKind {

@@ -12,7 +12,7 @@ use super::{
     figures::{Averages, ErrorClass, LastError, Tally},
     windows::Windows,
 };
-use crate::domain::{Event, EventKind, Failure, GateEvent, RoutingPolicy, Tick};
+use crate::domain::{EndpointEvent, EventKind, Failure, GateEvent, RoutingPolicy, Tick};
 use crate::stats::model::{
     estimates::Estimates,
     failure_effect::FailureEffect,
@@ -84,7 +84,7 @@ impl EndpointStatistics {
     }
 
     /// Takes in one event.
-    pub(crate) fn apply(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
+    pub(crate) fn apply(&mut self, event: &EndpointEvent, prior: Prior, policy: &RoutingPolicy) {
         match &event.kind {
             EventKind::Dispatched => {}
             EventKind::FirstToken { prompt_tokens } => self.first_token(event, *prompt_tokens, prior, policy),
@@ -104,7 +104,7 @@ impl EndpointStatistics {
         }
     }
 
-    fn first_token(&mut self, event: &Event, prompt_tokens: u32, prior: Prior, policy: &RoutingPolicy) {
+    fn first_token(&mut self, event: &EndpointEvent, prompt_tokens: u32, prior: Prior, policy: &RoutingPolicy) {
         let seconds = event.at.seconds_since(event.dispatched).max(1e-6);
         let sample = Sample { prompt_tokens: f64::from(prompt_tokens), ..sample(event, libm::log(seconds)) };
         if self.first_token.observed().is_some() {
@@ -117,7 +117,7 @@ impl EndpointStatistics {
         self.averages.first_token.observe(seconds);
     }
 
-    fn completed(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
+    fn completed(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
         self.learn_tail(event, answer, prior, policy);
         if answer.streamed {
             self.learn_stream(event, answer, prior, policy);
@@ -139,7 +139,7 @@ impl EndpointStatistics {
         self.windows.success(event.at, answer.total, rate);
     }
 
-    fn learn_stream(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
+    fn learn_stream(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
         let decode = answer.total - answer.first_token;
         if answer.tokens < 2.0 || decode < 0.001 {
             return;
@@ -150,7 +150,7 @@ impl EndpointStatistics {
     }
 
     /// A plain answer shows only its total: the surprise is split in proportion to the prediction.
-    fn learn_plain(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
+    fn learn_plain(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
         let (first, decode) = self.predicted(event, answer, prior, policy);
         let predicted = first + decode;
         if predicted <= 0.0 || answer.total <= 0.0 {
@@ -167,7 +167,7 @@ impl EndpointStatistics {
 
     /// Moves the 95th percentile of the total time. A stream's own first token came before and is taken out of the
     /// prediction again.
-    fn learn_tail(&mut self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
+    fn learn_tail(&mut self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) {
         let (mut first, decode) = self.predicted(event, answer, prior, policy);
         if answer.streamed {
             let fit = self.fit(event, prior, policy);
@@ -180,7 +180,14 @@ impl EndpointStatistics {
         }
     }
 
-    fn failed(&mut self, event: &Event, failure: &Failure, had_content: bool, prior: Prior, policy: &RoutingPolicy) {
+    fn failed(
+        &mut self,
+        event: &EndpointEvent,
+        failure: &Failure,
+        had_content: bool,
+        prior: Prior,
+        policy: &RoutingPolicy,
+    ) {
         if let Some(class) = ErrorClass::of(failure.kind, failure.status) {
             self.windows.error(event.at, class);
             self.last_error = Some(LastError { at: event.at, kind: failure.kind, status: failure.status });
@@ -200,7 +207,7 @@ impl EndpointStatistics {
     /// is longer than expected and if a later request was answered meanwhile: a hang is a failure, also while earlier
     /// answers are still under way, and an impatient client must not teach a slow endpoint to look fast. As of a plain
     /// answer, the first token has its share of the surprise, and none where it was but a small part of what was expected.
-    fn censored(&mut self, event: &Event, prior: Prior, policy: &RoutingPolicy) {
+    fn censored(&mut self, event: &EndpointEvent, prior: Prior, policy: &RoutingPolicy) {
         if event.predicted.first_token_p50 <= PLAIN_FIRST_SHARE * event.expected {
             return;
         }
@@ -214,12 +221,12 @@ impl EndpointStatistics {
         }
     }
 
-    fn fit(&self, event: &Event, prior: Prior, policy: &RoutingPolicy) -> Fit {
+    fn fit(&self, event: &EndpointEvent, prior: Prior, policy: &RoutingPolicy) -> Fit {
         self.first_token.fit(event.at, prior, &policy.stats)
     }
 
     /// Expected seconds to the first token and for the rest, of such an answer.
-    fn predicted(&self, event: &Event, answer: Answer, prior: Prior, policy: &RoutingPolicy) -> (f64, f64) {
+    fn predicted(&self, event: &EndpointEvent, answer: Answer, prior: Prior, policy: &RoutingPolicy) -> (f64, f64) {
         let (fit, in_flight) = (self.fit(event, prior, policy), f64::from(event.in_flight));
         let first = libm::exp(fit.expected(in_flight, answer.prompt_tokens));
         (first, answer.tokens * libm::exp(self.throughput.mean(prior.per_token) + fit.load(in_flight)))
@@ -239,7 +246,7 @@ impl EndpointStatistics {
 }
 
 /// What an event shows of the first token, but for its prompt.
-fn sample(event: &Event, ln_seconds: f64) -> Sample {
+fn sample(event: &EndpointEvent, ln_seconds: f64) -> Sample {
     Sample { ln_seconds, in_flight: event.in_flight, prompt_tokens: 0.0, at: event.at, guessed: false }
 }
 

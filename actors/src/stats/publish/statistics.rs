@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::snapshot::{EndpointStats, Snapshot};
-use crate::domain::{Catalog, EndpointId, Event, EventKind, RoutingPolicy, Tick};
+use crate::domain::{Catalog, EndpointEvent, EndpointId, EventKind, RoutingPolicy, Tick};
 use crate::stats::{
     model::saved::{ImplausibleValue, Restart},
     model::{
@@ -53,7 +53,7 @@ impl Statistics {
     }
 
     /// Takes in one event. Events of endpoints that left the catalog are ignored.
-    pub fn apply(&mut self, event: &Event) {
+    pub fn apply(&mut self, event: &EndpointEvent) {
         let Some(&position) = self.positions.get(&event.endpoint) else { return };
         let Some(endpoint) = self.catalog.endpoint(position) else { return };
         let Some(statistics) = self.endpoints.get_mut(position as usize) else { return };

@@ -8,7 +8,7 @@ use pointsman_actors::{
     actors::event_batches::EventBatcher as Tray,
     decide::{decide_to_serve, first_byte_clock, hedge_after, overdue_after, splitmix64},
     domain::{
-        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointId, Event, EventKind, Failure, Model, Needs,
+        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Failure, Model, Needs,
         Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query, RoutingPolicy, Source, Sourced, Target,
         Tick, Usd, Weights,
     },
@@ -78,7 +78,7 @@ pub struct Core {
     published: Tick,
     due: Option<Tick>,
     /// What happened and was not handed on yet, and when it is.
-    tray: Vec<Event>,
+    tray: Vec<EndpointEvent>,
     leaves: Option<Tick>,
     board: LiveBoard,
     view: LiveView,
@@ -180,7 +180,7 @@ impl Core {
         self.snapshot = self.statistics.snapshot(self.snapshot.version + 1);
     }
 
-    fn learn(&mut self, mut event: Event) {
+    fn learn(&mut self, mut event: EndpointEvent) {
         self.catch_up(event.at);
         if self.without == Without::Load {
             event.in_flight = 1;
@@ -190,7 +190,7 @@ impl Core {
             self.empty_tray(event.at);
             self.publish(event.at);
         } else {
-            self.leaves = self.leaves.or(Some(event.at.plus(Tray::PATIENCE)));
+            self.leaves = self.leaves.or(Some(event.at.plus(Tray::MAX_AGE)));
         }
     }
 
@@ -384,11 +384,12 @@ fn catalog(world: &World) -> Catalog {
             completion: Usd::from_f64(endpoint.price_out).unwrap_or_default(),
             ..Pricing::default()
         }),
-        ..Endpoint::ordinary(EndpointId::of(MODEL, slug, ""), 0, provider, MODEL)
+        ..Endpoint::with_defaults(EndpointId::of(MODEL, slug, ""), 0, provider, MODEL)
     });
     let endpoints = endpoints.collect();
-    let provider = |slug| Provider::ordinary(ProviderSlug::new(slug).expect("a slug"));
+    let provider = |slug| Provider::with_defaults(ProviderSlug::new(slug).expect("a slug"));
     let providers = slugs.iter().map(|slug| provider(slug.as_str())).collect();
-    let models = vec![Model::ordinary(MODEL.parse().expect("a model id"), (0..world.endpoints.len() as u32).collect())];
+    let models =
+        vec![Model::with_defaults(MODEL.parse().expect("a model id"), (0..world.endpoints.len() as u32).collect())];
     Catalog::new(1, providers, models, endpoints, Vec::new(), &[], ParameterNames::published()).expect("a catalog")
 }

@@ -1,59 +1,15 @@
-//! How a caller's mistakes are worded.
+//! Error messages for mistakes in requests.
 //!
-//! Every sentence here reaches the client: it names fields, types and limits, and shows at most a short,
-//! cleaned piece of a value that the caller chose from a list. It never shows a prompt.
+//! Every message is sent to the client. It names fields, types and limits, and shows at most a short, cleaned part of
+//! a value that should be one of a list. It never shows prompt text.
 
 use std::fmt;
 
-use super::json::Kind;
+use super::{
+    json_type::JsonType,
+    path::{Path, shown},
+};
 use crate::domain::{Invalid, InvalidReason, PromptFault};
-
-/// How much of a caller's value a message may show.
-const SHOWN_CHARS: usize = 64;
-
-/// Where a value stands in the body, as a chain of borrowed steps: free until somebody prints it.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Path<'p> {
-    /// A member of the body itself.
-    Field(&'p str),
-    /// A member of an object.
-    Member(&'p Path<'p>, &'p str),
-    /// An element of an array.
-    Item(&'p Path<'p>, usize),
-}
-
-impl<'p> Path<'p> {
-    /// The path of a member of the object that stands here.
-    pub(super) fn member(&'p self, name: &'p str) -> Path<'p> {
-        Path::Member(self, name)
-    }
-
-    /// The path of an element of the array that stands here.
-    pub(super) fn item(&'p self, position: usize) -> Path<'p> {
-        Path::Item(self, position)
-    }
-}
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Path::Field(name) => f.write_str(&shown(name)),
-            Path::Member(parent, name) => write!(f, "{parent}.{}", shown(name)),
-            Path::Item(parent, position) => write!(f, "{parent}[{position}]"),
-        }
-    }
-}
-
-/// A caller's value as a message may show it: one line, no control characters, cut.
-#[must_use]
-pub fn shown(value: &str) -> String {
-    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    let mut shown: String = value.chars().take(SHOWN_CHARS).map(clean).collect();
-    if value.chars().nth(SHOWN_CHARS).is_some() {
-        shown.push('…');
-    }
-    shown
-}
 
 /// The body is not JSON, as the parser puts it; its own text ends in line and column.
 pub(super) fn not_json(fault: &serde_json::Error) -> Invalid {
@@ -87,7 +43,7 @@ pub(super) fn required(path: &Path<'_>) -> Invalid {
 }
 
 /// A field has the wrong JSON type.
-pub(super) fn wrong_type(path: &Path<'_>, expected: &str, got: Kind) -> Invalid {
+pub(super) fn wrong_type(path: &Path<'_>, expected: &str, got: JsonType) -> Invalid {
     mistyped(path, format!("'{path}' must be {expected}, got {got}."))
 }
 
@@ -126,24 +82,4 @@ pub(super) fn in_prompt(mut invalid: Invalid) -> Invalid {
         other => other,
     };
     invalid
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_shown_of_a_value_is_short_and_on_one_line() {
-        assert_eq!(shown("plain"), "plain");
-        assert_eq!(shown("a\r\nb\u{0}"), "a\u{fffd}\u{fffd}b\u{fffd}");
-        assert_eq!(shown(&"x".repeat(65)), format!("{}…", "x".repeat(64)));
-    }
-
-    #[test]
-    fn paths_read_as_in_code() {
-        let messages = Path::Field("messages");
-        let message = messages.item(2);
-        let content = message.member("content");
-        assert_eq!(content.item(0).member("type").to_string(), "messages[2].content[0].type");
-    }
 }

@@ -1,16 +1,11 @@
-//! Every field of a request body that has a meaning here: what it may hold and what becomes of it.
+//! All known fields of a request body: their allowed values and how they are forwarded.
 //!
-//! One name, one line. A field that only has to have the right shape is a [`Check`]; one whose value is
+//! One line per name. A field that is only checked is a [`Check`]; one whose value is
 //! used has a variant of its own, read in [`super::found`].
 
 use serde_json::value::RawValue;
 
-use super::{
-    Call,
-    fault::{self, Path},
-    json::{self, Kind},
-    routing::Reserved,
-};
+use super::{RequestKind, fault, json, json_type::JsonType, path::Path, routing::RoutingField};
 use crate::domain::Invalid;
 
 /// A field by its meaning.
@@ -47,7 +42,7 @@ pub(super) enum Field {
     WhyNot,
     WhatIf,
     /// A routing parameter at the top level.
-    Routing(Reserved),
+    Routing(RoutingField),
     Prompt,
     Size,
     ImageFormat,
@@ -60,35 +55,35 @@ pub(super) enum Field {
     Unknown,
 }
 
-/// What becomes of a member on the way upstream.
+/// How a member is forwarded to the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It stays here.
+    /// Not sent: used by the gateway only.
     Consumed,
-    /// It is null, which is as good as absent.
+    /// Null, which counts as absent.
     Absent,
     /// Its value is replaced by the upstream's name for the model.
     Model,
-    /// It always goes, whatever the endpoint lists.
+    /// Always sent.
     Always,
-    /// It goes if the endpoint supports it, or if nobody gates it.
+    /// Sent if the endpoint supports it, or if it is not gated.
     Parameter,
     /// The limit on output tokens under its older name.
     MaxTokens,
     /// The limit on output tokens under its newer name.
     MaxCompletionTokens,
-    /// It goes if the endpoint supports either of the names that cover it.
+    /// Sent if the endpoint supports one of the two parameters that control it.
     ResponseFormat,
-    /// It goes if the endpoint supports it or takes what nobody knows.
+    /// Sent if the endpoint supports it or accepts unknown fields.
     Unknown,
 }
 
 impl Field {
     /// The field of that name in a kind of call.
-    pub(super) fn named(call: Call, name: &str) -> Field {
+    pub(super) fn named(call: RequestKind, name: &str) -> Field {
         match call {
-            Call::Chat | Call::Preview => Field::chat(name),
-            Call::Image => Field::image(name),
+            RequestKind::Chat | RequestKind::Preview => Field::chat(name),
+            RequestKind::Image => Field::image(name),
         }
     }
 
@@ -169,11 +164,11 @@ impl Field {
             "route_seed" => Field::RouteSeed,
             "why_not" => Field::WhyNot,
             "what_if" => Field::WhatIf,
-            _ => Reserved::named(name).map_or(Field::Unknown, Field::Routing),
+            _ => RoutingField::named(name).map_or(Field::Unknown, Field::Routing),
         }
     }
 
-    /// What becomes of it upstream.
+    /// How the field is forwarded.
     pub(super) fn fate(self) -> Fate {
         match self {
             Field::Model => Fate::Model,
@@ -201,7 +196,7 @@ impl Field {
     }
 }
 
-/// The shape of a field whose value is not used here.
+/// Check of a field whose value is not used here.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Check {
     /// A number from the first to the second.
@@ -225,14 +220,14 @@ pub(super) enum Check {
 }
 
 /// Most strings that may end an answer.
-const MOST_STOPS: usize = 16;
+const MAX_STOPS: usize = 16;
 /// Bounds on the bias of a token.
 const BIAS: (f64, f64) = (-100.0, 100.0);
 
 impl Check {
     /// Refuses a value of another shape.
     pub(super) fn apply(self, raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
-        let kind = Kind::of(raw);
+        let kind = JsonType::of(raw);
         match self {
             Check::Number(least, most) => json::number_within(raw, path, least, most).map(drop),
             Check::Positive(most) => {
@@ -243,12 +238,14 @@ impl Check {
             }
             Check::Integer(least, most) => json::integer_within(raw, path, least, most).map(drop),
             Check::Flag => json::flag(raw, path).map(drop),
-            Check::Text => expect(kind == Kind::Text, path, "a string", kind),
-            Check::List => expect(kind == Kind::Array, path, "an array", kind),
+            Check::Text => expect(kind == JsonType::Text, path, "a string", kind),
+            Check::List => expect(kind == JsonType::Array, path, "an array", kind),
             Check::Object => json::object(raw, path),
-            Check::Choice => expect(matches!(kind, Kind::Text | Kind::Object), path, "a string or an object", kind),
+            Check::Choice => {
+                expect(matches!(kind, JsonType::Text | JsonType::Object), path, "a string or an object", kind)
+            }
             Check::Loose => {
-                let good = matches!(kind, Kind::Text | Kind::Object | Kind::Bool);
+                let good = matches!(kind, JsonType::Text | JsonType::Object | JsonType::Bool);
                 expect(good, path, "a string, an object or a boolean", kind)
             }
             Check::Stop => stop(raw, path),
@@ -257,7 +254,7 @@ impl Check {
     }
 }
 
-fn expect(good: bool, path: &Path<'_>, expected: &str, got: Kind) -> Result<(), Invalid> {
+fn expect(good: bool, path: &Path<'_>, expected: &str, got: JsonType) -> Result<(), Invalid> {
     if good { Ok(()) } else { Err(fault::wrong_type(path, expected, got)) }
 }
 
@@ -266,10 +263,10 @@ fn stop(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
         "" => Err(fault::refused(path, format!("'{path}' must not be empty."))),
         _ => Ok(()),
     };
-    match Kind::of(raw) {
-        Kind::Text => entry(raw, path),
-        Kind::Array => {
-            let entries = json::elements(raw, path, MOST_STOPS)?;
+    match JsonType::of(raw) {
+        JsonType::Text => entry(raw, path),
+        JsonType::Array => {
+            let entries = json::elements(raw, path, MAX_STOPS)?;
             entries.into_iter().enumerate().try_for_each(|(position, raw)| entry(raw, &path.item(position)))
         }
         other => Err(fault::wrong_type(path, "a string or an array of strings", other)),

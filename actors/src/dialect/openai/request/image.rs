@@ -1,27 +1,27 @@
-//! Requests for images: the same reading and the same way out, for another set of fields.
+//! Image requests: parsed and forwarded like chat requests, with other fields.
 //!
-//! An endpoint that makes images through chat is sent a chat with the prompt as its one message; the
-//! answer side turns what comes back into an image answer.
+//! An endpoint that makes images through chat gets a chat request with the prompt as its only message. Its answer is
+//! converted to an image answer in `openai::image_answer`.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 
 use super::{
-    Call, RequestLimits,
-    envelope::{Envelope, Member, Place, Reader},
-    estimate::Tally,
-    fault,
+    RequestKind, RequestLimits, fault,
+    field_location::FieldLocation,
     fields::Fate,
-    image_bridge::Bridge,
+    image_as_chat::ImageAsChat,
     image_fields::ImageFormat,
     json,
-    needs::wrong_endpoint,
-    outgoing::{Outgoing, OutgoingBody},
+    outgoing::{OutgoingBody, UpstreamBodyBuilder},
+    parsed_body::{BodyMember, BodyReader, ParsedBody},
+    prompt_size::PromptSize,
+    requirements::wrong_endpoint,
     restrictions::{self, Restriction},
-    saturated, scan,
+    saturated,
     splice::string,
-    stored_metadata,
+    stored_metadata, syntax,
 };
 use crate::domain::{
     Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
@@ -29,9 +29,9 @@ use crate::domain::{
 };
 
 /// Most images of one request.
-const MOST_IMAGES: u32 = 10;
+const MAX_IMAGES: u32 = 10;
 
-/// A request for images that passed every check which needs no catalog.
+/// An image request that passed all checks that need no catalog.
 #[derive(Debug, Clone)]
 pub struct ImageRequest {
     /// The model or alias asked for, as text.
@@ -51,7 +51,7 @@ pub struct ImageRequest {
     /// Everything that was said about routing.
     pub routing: RoutingParameters,
     /// Paths of members of `provider` objects that have no effect, the first few of them.
-    pub strangers: Vec<String>,
+    pub unknown_members: Vec<String>,
     /// The client's name for its own user.
     pub user: Option<String>,
     /// The conversation this belongs to.
@@ -60,8 +60,8 @@ pub struct ImageRequest {
     pub tags: Vec<(String, String)>,
     /// `trace`, as JSON.
     pub trace: Option<String>,
-    envelope: Envelope,
-    bridge: Bridge,
+    envelope: ParsedBody,
+    bridge: ImageAsChat,
 }
 
 impl ImageRequest {
@@ -70,15 +70,15 @@ impl ImageRequest {
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field.
     pub fn parse(body: Bytes, limits: &RequestLimits) -> Result<ImageRequest, Invalid> {
-        let text = scan::text(&body, limits.max_depth)?;
-        let limits = RequestLimits { max_n: MOST_IMAGES, ..limits.clone() };
-        let mut reader = Reader::read(text, Call::Image, &limits)?;
+        let text = syntax::text(&body, limits.max_depth)?;
+        let limits = RequestLimits { max_n: MAX_IMAGES, ..limits.clone() };
+        let mut reader = BodyReader::read(text, RequestKind::Image, &limits)?;
         let found = &reader.found;
         if found.model.is_none() && found.models.is_empty() {
-            return Err(fault::required(&Place::TopLevel.path("model")));
+            return Err(fault::required(&FieldLocation::TopLevel.path("model")));
         }
         if found.image.prompt.is_none() {
-            return Err(fault::required(&Place::TopLevel.path("prompt")));
+            return Err(fault::required(&FieldLocation::TopLevel.path("prompt")));
         }
         if found.stream {
             let message = "Images are not streamed by this gateway.";
@@ -89,11 +89,11 @@ impl ImageRequest {
         Ok(ImageRequest::assemble(reader, envelope, &limits))
     }
 
-    fn assemble(reader: Reader<'_>, envelope: Envelope, limits: &RequestLimits) -> ImageRequest {
+    fn assemble(reader: BodyReader<'_>, envelope: ParsedBody, limits: &RequestLimits) -> ImageRequest {
         let mut found = reader.found;
         let references = found.image.references.len();
-        let tally = Tally { bytes: found.image.prompt_bytes, messages: 1, images: references };
-        let bridge = Bridge::new(&found.image, reader.conversation.source);
+        let tally = PromptSize { bytes: found.image.prompt_bytes, messages: 1, images: references };
+        let bridge = ImageAsChat::new(&found.image, reader.conversation.source);
         let size = found.image.size.and_then(json::unquoted);
         ImageRequest {
             model: found.model,
@@ -103,7 +103,7 @@ impl ImageRequest {
             format: found.image.format,
             prompt_tokens: tally.tokens(limits.tokens_per_image),
             references: u32::try_from(references).unwrap_or(u32::MAX),
-            strangers: found.routing.take_strangers(),
+            unknown_members: found.routing.take_unknown_members(),
             routing: found.routing.finish(),
             user: found.user,
             session_id: found.session_id,
@@ -130,7 +130,7 @@ impl ImageRequest {
     /// `provider.require_parameters` every gated parameter that was given.
     #[must_use]
     pub fn needs(&self, names: &ParameterNames) -> Needs {
-        let gate = |member: &Member| match member.fate {
+        let gate = |member: &BodyMember| match member.fate {
             Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
             _ => None,
         };
@@ -142,7 +142,7 @@ impl ImageRequest {
         }
     }
 
-    /// The mistake of asking exactly this model: it makes no images, or none of this size.
+    /// The mistake of requesting this model: it makes no images, or not of this size.
     #[must_use]
     pub fn unmet(&self, model: &Model) -> Option<Invalid> {
         if !model.architecture.output.contains(Modality::Image) {
@@ -159,26 +159,26 @@ impl ImageRequest {
     /// The body for one endpoint: an image request, or a chat where the endpoint makes images through it.
     #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
-        let outgoing = Outgoing::new(&self.envelope, catalog, endpoint);
+        let outgoing = UpstreamBodyBuilder::new(&self.envelope, catalog, endpoint);
         if endpoint.images_through_chat { self.chat(outgoing) } else { self.image(outgoing) }
     }
 
-    fn image(&self, mut outgoing: Outgoing<'_, '_>) -> OutgoingBody {
+    fn image(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>) -> OutgoingBody {
         for (position, member) in self.envelope.members.iter().enumerate() {
             if position == self.envelope.own {
                 outgoing.splice.skip();
             }
             outgoing.member(member);
         }
-        // Upstreams differ in what they send unasked; those that cannot be asked are converted on the way back.
+        // Upstreams have different default formats. Answers of those without the parameter are converted.
         if outgoing.gates.admits("response_format") {
             outgoing.splice.add("response_format", |out| string(out, self.format.as_str()));
         }
         outgoing.finish()
     }
 
-    /// A chat has no fields but these; everything else that was given is reported as dropped.
-    fn chat(&self, mut outgoing: Outgoing<'_, '_>) -> OutgoingBody {
+    /// A chat request with the fields that chat supports. All other given fields are reported as dropped.
+    fn chat(&self, mut outgoing: UpstreamBodyBuilder<'_, '_>) -> OutgoingBody {
         let configurable = outgoing.gates.admits("image_config");
         for member in &self.envelope.members {
             outgoing.splice.skip();

@@ -2,19 +2,15 @@
 
 use serde_json::value::RawValue;
 
-use super::{
-    fault::{self, Path},
-    fields::Field,
-    json::{self, Kind},
-};
+use super::{fault, fields::Field, json, json_type::JsonType, path::Path};
 use crate::domain::Invalid;
 
 /// Longest description of an image, characters.
-const MOST_PROMPT_CHARS: usize = 32_000;
+const MAX_PROMPT_CHARS: usize = 32_000;
 /// Most images to start from.
-const MOST_REFERENCES: usize = 32;
+const MAX_REFERENCES: usize = 32;
 /// Most digits of a width or height.
-const MOST_SIZE_DIGITS: usize = 5;
+const MAX_SIZE_DIGITS: usize = 5;
 /// Sizes by name.
 const TIERS: [&str; 4] = ["auto", "1K", "2K", "4K"];
 
@@ -77,7 +73,7 @@ impl<'a> ImageFields<'a> {
     }
 
     fn prompt(&mut self, raw: &'a RawValue, path: &Path<'_>) -> Result<(), Invalid> {
-        let prompt = json::text_within(raw, path, MOST_PROMPT_CHARS)?;
+        let prompt = json::text_within(raw, path, MAX_PROMPT_CHARS)?;
         if prompt.is_empty() {
             return Err(fault::refused(path, format!("'{path}' must not be empty.")));
         }
@@ -91,7 +87,7 @@ fn size<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid>
     let size = json::text(raw, path)?;
     let side = |digits: &str| {
         let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-        plain && (1..=MOST_SIZE_DIGITS).contains(&digits.len()) && !digits.starts_with('0')
+        plain && (1..=MAX_SIZE_DIGITS).contains(&digits.len()) && !digits.starts_with('0')
     };
     let measured = size.split_once('x').is_some_and(|(width, height)| side(width) && side(height));
     if measured || TIERS.contains(&&*size) {
@@ -103,10 +99,10 @@ fn size<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid>
 
 /// Images to start from: addresses, or objects that hold one.
 fn references<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<&'a RawValue>, Invalid> {
-    let references = json::elements(raw, path, MOST_REFERENCES)?;
+    let references = json::elements(raw, path, MAX_REFERENCES)?;
     for (position, raw) in references.iter().enumerate() {
-        let kind = Kind::of(raw);
-        if !matches!(kind, Kind::Text | Kind::Object) {
+        let kind = JsonType::of(raw);
+        if !matches!(kind, JsonType::Text | JsonType::Object) {
             return Err(fault::wrong_type(&path.item(position), "a string or an object", kind));
         }
     }

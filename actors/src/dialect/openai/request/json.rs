@@ -11,49 +11,11 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::fault::{self, Path};
+use super::{fault, json_type::JsonType, path::Path};
 use crate::domain::{Invalid, Usd};
 
 /// Most members of an object that is read whole: the largest are biases by token.
-pub(super) const MOST_MEMBERS: usize = 4_096;
-
-/// The type of a JSON value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Null,
-    Bool,
-    Number,
-    Text,
-    Array,
-    Object,
-}
-
-impl Kind {
-    /// The type of a value, which its first byte tells.
-    pub(super) fn of(raw: &RawValue) -> Kind {
-        match raw.get().as_bytes().first() {
-            Some(b'n') => Kind::Null,
-            Some(b't' | b'f') => Kind::Bool,
-            Some(b'"') => Kind::Text,
-            Some(b'[') => Kind::Array,
-            Some(b'{') => Kind::Object,
-            _ => Kind::Number,
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Null => "null",
-            Kind::Bool => "a boolean",
-            Kind::Number => "a number",
-            Kind::Text => "a string",
-            Kind::Array => "an array",
-            Kind::Object => "an object",
-        })
-    }
-}
+pub(super) const MAX_MEMBERS: usize = 4_096;
 
 /// The value, unless it is null: null means absent.
 pub(super) fn given(raw: &RawValue) -> Option<&RawValue> {
@@ -62,7 +24,7 @@ pub(super) fn given(raw: &RawValue) -> Option<&RawValue> {
 
 /// A string as it reads; borrowed unless it holds an escape.
 pub(super) fn text<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Cow<'a, str>, Invalid> {
-    unquoted(raw).ok_or_else(|| fault::wrong_type(path, "a string", Kind::of(raw)))
+    unquoted(raw).ok_or_else(|| fault::wrong_type(path, "a string", JsonType::of(raw)))
 }
 
 /// The content of a string literal; `None` for any other value.
@@ -105,14 +67,14 @@ pub(super) fn flag(raw: &RawValue, path: &Path<'_>) -> Result<bool, Invalid> {
     match raw.get() {
         "true" => Ok(true),
         "false" => Ok(false),
-        _ => Err(fault::wrong_type(path, "a boolean", Kind::of(raw))),
+        _ => Err(fault::wrong_type(path, "a boolean", JsonType::of(raw))),
     }
 }
 
 /// A number, which may be infinite when it was written with too large an exponent.
 pub(super) fn number(raw: &RawValue, path: &Path<'_>) -> Result<f64, Invalid> {
-    let number = matches!(Kind::of(raw), Kind::Number).then(|| raw.get().parse().ok()).flatten();
-    number.ok_or_else(|| fault::wrong_type(path, "a number", Kind::of(raw)))
+    let number = matches!(JsonType::of(raw), JsonType::Number).then(|| raw.get().parse().ok()).flatten();
+    number.ok_or_else(|| fault::wrong_type(path, "a number", JsonType::of(raw)))
 }
 
 /// A number within a closed range.
@@ -126,8 +88,8 @@ pub(super) fn integer(raw: &RawValue, path: &Path<'_>) -> Result<i64, Invalid> {
     if let Ok(integer) = raw.get().parse() {
         return Ok(integer);
     }
-    if !matches!(Kind::of(raw), Kind::Number) {
-        return Err(fault::wrong_type(path, "an integer", Kind::of(raw)));
+    if !matches!(JsonType::of(raw), JsonType::Number) {
+        return Err(fault::wrong_type(path, "an integer", JsonType::of(raw)));
     }
     let number = number(raw, path)?;
     if number.fract() != 0.0 {
@@ -153,9 +115,9 @@ pub(super) fn integer_within(raw: &RawValue, path: &Path<'_>, least: i64, most: 
 
 /// An amount of dollars, zero or more, as a number or as the text of one.
 pub(super) fn dollars(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
-    let digits = match Kind::of(raw) {
-        Kind::Number => Cow::Borrowed(raw.get()),
-        Kind::Text => text(raw, path)?,
+    let digits = match JsonType::of(raw) {
+        JsonType::Number => Cow::Borrowed(raw.get()),
+        JsonType::Text => text(raw, path)?,
         other => return Err(fault::wrong_type(path, "a number", other)),
     };
     let digits = digits.trim();
@@ -163,7 +125,7 @@ pub(super) fn dollars(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
     match digits.parse::<Usd>().ok().or_else(float) {
         Some(amount) if amount >= Usd::ZERO => Ok(amount),
         Some(_) => Err(fault::refused(path, format!("'{path}' must not be negative."))),
-        None if Kind::of(raw) == Kind::Text => Err(fault::wrong_type(path, "a number", Kind::Text)),
+        None if JsonType::of(raw) == JsonType::Text => Err(fault::wrong_type(path, "a number", JsonType::Text)),
         None => Err(fault::refused(path, format!("'{path}' is too large."))),
     }
 }
@@ -171,19 +133,19 @@ pub(super) fn dollars(raw: &RawValue, path: &Path<'_>) -> Result<Usd, Invalid> {
 /// The elements of an array that has at most `most` of them. More are not even collected: they would take
 /// many times the memory of the body.
 pub(super) fn elements<'a>(raw: &'a RawValue, path: &Path<'_>, most: usize) -> Result<Vec<&'a RawValue>, Invalid> {
-    let wrong = || fault::wrong_type(path, "an array", Kind::of(raw));
-    if Kind::of(raw) != Kind::Array {
+    let wrong = || fault::wrong_type(path, "an array", JsonType::of(raw));
+    if JsonType::of(raw) != JsonType::Array {
         return Err(wrong());
     }
     let elements =
-        serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Elements(most)).map_err(|_| wrong())?;
+        serde_json::Deserializer::from_str(raw.get()).deserialize_seq(ArrayVisitor(most)).map_err(|_| wrong())?;
     elements.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {most} elements.")))
 }
 
 /// Collects so many elements; gives `None` when there are more.
-struct Elements(usize);
+struct ArrayVisitor(usize);
 
-impl<'de> Visitor<'de> for Elements {
+impl<'de> Visitor<'de> for ArrayVisitor {
     type Value = Option<Vec<&'de RawValue>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -205,12 +167,12 @@ impl<'de> Visitor<'de> for Elements {
 
 /// Refuses anything but an object, without reading it.
 pub(super) fn object(raw: &RawValue, path: &Path<'_>) -> Result<(), Invalid> {
-    let kind = Kind::of(raw);
-    if kind == Kind::Object { Ok(()) } else { Err(fault::wrong_type(path, "an object", kind)) }
+    let kind = JsonType::of(raw);
+    if kind == JsonType::Object { Ok(()) } else { Err(fault::wrong_type(path, "an object", kind)) }
 }
 
 /// One member of an object.
-pub(super) struct Member<'a> {
+pub(super) struct ObjectMember<'a> {
     /// Its name.
     pub(super) name: Cow<'a, str>,
     /// Its name as written, quotes included.
@@ -220,16 +182,16 @@ pub(super) struct Member<'a> {
 }
 
 /// The members of an object, in the order in which they were written, each name once.
-pub(super) struct Object<'a>(Vec<Member<'a>>);
+pub(super) struct Object<'a>(Vec<ObjectMember<'a>>);
 
 impl<'a> Object<'a> {
     /// Reads an object.
     pub(super) fn read(raw: &'a RawValue, path: &Path<'_>) -> Result<Object<'a>, Invalid> {
         object(raw, path)?;
-        let read = serde_json::Deserializer::from_str(raw.get()).deserialize_map(Members);
-        let object = read.map_err(|_| fault::wrong_type(path, "an object", Kind::Object))?;
+        let read = serde_json::Deserializer::from_str(raw.get()).deserialize_map(ObjectVisitor);
+        let object = read.map_err(|_| fault::wrong_type(path, "an object", JsonType::Object))?;
         let object =
-            object.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {MOST_MEMBERS} members.")))?;
+            object.ok_or_else(|| fault::refused(path, format!("'{path}' may hold at most {MAX_MEMBERS} members.")))?;
         let name = |position: usize| object.0.get(position).map(|member| &*member.name);
         match first_repeated_of(object.0.len(), name).and_then(name) {
             Some(name) => Err(fault::given_twice(&path.member(name))),
@@ -243,7 +205,7 @@ impl<'a> Object<'a> {
     }
 
     /// The members in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Member<'a>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ObjectMember<'a>> {
         self.0.iter()
     }
 
@@ -256,7 +218,7 @@ impl<'a> Object<'a> {
 /// An object that holds nothing but these members, where a misspelt one would pass for a promise or a limit.
 pub(super) fn known<'a>(raw: &'a RawValue, path: &Path<'_>, allowed: &[&'static str]) -> Result<Object<'a>, Invalid> {
     let object = Object::read(raw, path)?;
-    let is_strange = |member: &&Member<'_>| given(member.value).is_some() && !allowed.contains(&&*member.name);
+    let is_strange = |member: &&ObjectMember<'_>| given(member.value).is_some() && !allowed.contains(&&*member.name);
     if let Some(stranger) = object.iter().find(is_strange) {
         let at = path.member(&stranger.name);
         let message = format!("'{at}' is not known. '{path}' may hold {}.", allowed.join(", "));
@@ -266,9 +228,9 @@ pub(super) fn known<'a>(raw: &'a RawValue, path: &Path<'_>, allowed: &[&'static 
 }
 
 /// Collects the members of an object; gives `None` when there are too many.
-struct Members;
+struct ObjectVisitor;
 
-impl<'de> Visitor<'de> for Members {
+impl<'de> Visitor<'de> for ObjectVisitor {
     type Value = Option<Object<'de>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -278,11 +240,11 @@ impl<'de> Visitor<'de> for Members {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
         while let Some((key, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
-            if members.len() == MOST_MEMBERS {
+            if members.len() == MAX_MEMBERS {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 return Ok(None);
             }
-            members.push(Member { name: unquoted(key).unwrap_or_default(), key, value });
+            members.push(ObjectMember { name: unquoted(key).unwrap_or_default(), key, value });
         }
         Ok(Some(Object(members)))
     }

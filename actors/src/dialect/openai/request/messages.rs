@@ -1,4 +1,4 @@
-//! The conversation: who may say what, checked and measured in one pass without keeping any of it.
+//! Reads `messages`: roles and contents are checked and measured in one pass without keeping the text.
 //!
 //! What stays of a prompt is a [`Conversation`]: counts, where each modality first stood, and the few places
 //! that an upstream may want written differently. Arguments of tool calls are text here, never parsed.
@@ -10,76 +10,28 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    estimate::Tally,
-    fault::{self, Path},
-    json::{self, Kind},
-    opening::OpeningHash,
-    parts::PartList,
-    shape::{As, Measure, Measured, Met, Shape, stop},
-    span::{Edit, Source, Want},
-    tool_calls::CallList,
+    byte_span::{Edit, Replacement},
+    conversation::{Conversation, MESSAGES},
+    fault, json,
+    json_type::JsonType,
+    parts::PartListReader,
+    path::{self, Path},
+    tool_calls::CallListVisitor,
+    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
 };
-use crate::domain::{Invalid, Modality};
-
-/// The path of the whole conversation.
-pub(super) const MESSAGES: Path<'static> = Path::Field("messages");
-
-/// What is known of the conversation once it has gone by.
-pub(super) struct Conversation<'a> {
-    /// The body it stands in.
-    pub(super) source: Source<'a>,
-    /// Most messages it may have.
-    pub(super) max_messages: usize,
-    /// What was counted.
-    pub(super) tally: Tally,
-    /// What names it.
-    pub(super) opening: OpeningHash,
-    /// Where each kind of input was first met: message, part.
-    pub(super) inputs: Vec<(Modality, usize, usize)>,
-    /// Places that an upstream may want written differently, in the order of the text.
-    pub(super) edits: Vec<Edit>,
-    /// The mistake that stopped the pass.
-    pub(super) fault: Option<Invalid>,
-}
-
-impl<'a> Conversation<'a> {
-    /// An empty conversation.
-    pub(super) fn new(source: Source<'a>, max_messages: usize) -> Conversation<'a> {
-        Conversation {
-            source,
-            max_messages,
-            tally: Tally::default(),
-            opening: OpeningHash::default(),
-            inputs: Vec::new(),
-            edits: Vec::new(),
-            fault: None,
-        }
-    }
-
-    /// Notes that a part of the prompt is of a kind.
-    pub(super) fn note_input(&mut self, modality: Modality, message: usize, part: usize) {
-        if self.inputs.iter().all(|(known, ..)| *known != modality) {
-            self.inputs.push((modality, message, part));
-        }
-    }
-
-    /// Stops the pass because of a mistake inside the conversation.
-    pub(super) fn stop<E: Error>(&mut self, invalid: Invalid) -> E {
-        stop(&mut self.fault, fault::in_prompt(invalid))
-    }
-}
+use crate::domain::Invalid;
 
 /// The value of `messages`: whether it is there at all.
-pub(super) struct MessageList<'c, 'a>(pub(super) &'c mut Conversation<'a>);
+pub(super) struct MessageListVisitor<'c, 'a>(pub(super) &'c mut Conversation<'a>);
 
-impl<'a> Shape<'a> for MessageList<'_, 'a> {
+impl<'a> ValueVisitor<'a> for MessageListVisitor<'_, 'a> {
     type Out = bool;
 
     fn null<E: Error>(self) -> Result<bool, E> {
         Ok(false)
     }
 
-    fn other<E: Error>(self, _: Kind) -> Result<bool, E> {
+    fn other<E: Error>(self, _: JsonType) -> Result<bool, E> {
         let invalid = fault::mistyped(&MESSAGES, "Field 'messages' must be a non-empty array.");
         Err(stop(&mut self.0.fault, invalid))
     }
@@ -87,7 +39,9 @@ impl<'a> Shape<'a> for MessageList<'_, 'a> {
     fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<bool, A::Error> {
         let conversation = self.0;
         let mut index = 0;
-        while let Some(()) = items.next_element_seed(As(MessageShape { conversation: &mut *conversation, index }))? {
+        while let Some(()) =
+            items.next_element_seed(VisitorSeed(MessageVisitor { conversation: &mut *conversation, index }))?
+        {
             index += 1;
             if index > conversation.max_messages {
                 let most = conversation.max_messages;
@@ -129,7 +83,7 @@ impl Role {
             "developer" => Role::Developer,
             "function" => Role::Function,
             other => {
-                let message = format!("Unknown role '{}'. Allowed: {}.", fault::shown(other), Self::ALLOWED.join(", "));
+                let message = format!("Unknown role '{}'. Allowed: {}.", path::shown(other), Self::ALLOWED.join(", "));
                 return Err(fault::refused(path, message).allowing(Self::ALLOWED));
             }
         })
@@ -212,21 +166,21 @@ struct Message<'a> {
 }
 
 /// One message, read into the conversation.
-struct MessageShape<'c, 'a> {
+struct MessageVisitor<'c, 'a> {
     conversation: &'c mut Conversation<'a>,
     index: usize,
 }
 
-impl<'a> Shape<'a> for MessageShape<'_, 'a> {
+impl<'a> ValueVisitor<'a> for MessageVisitor<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, _: Kind) -> Result<(), E> {
+    fn other<E: Error>(self, _: JsonType) -> Result<(), E> {
         let invalid = fault::mistyped(&MESSAGES.item(self.index), "Each message must be an object.");
         Err(self.conversation.stop(invalid))
     }
 
     fn object<A: MapAccess<'a>>(mut self, mut members: A) -> Result<(), A::Error> {
-        let mut met = Met::default();
+        let mut met = SeenKeys::default();
         let mut message = Message::default();
         while let Some(key) = members.next_key::<MessageKey>()? {
             if !matches!(key, MessageKey::Other) && !met.first_time(key as u8) {
@@ -243,7 +197,7 @@ impl<'a> Shape<'a> for MessageShape<'_, 'a> {
     }
 }
 
-impl<'a> MessageShape<'_, 'a> {
+impl<'a> MessageVisitor<'_, 'a> {
     fn member<A: MapAccess<'a>>(
         &mut self,
         key: MessageKey,
@@ -252,11 +206,13 @@ impl<'a> MessageShape<'_, 'a> {
     ) -> Result<(), A::Error> {
         match key {
             MessageKey::Role => return self.role(message, members.next_value()?),
-            MessageKey::Name => return self.name(members.next_value_seed(As(Measure))?),
-            MessageKey::Content => message.content = members.next_value_seed(As(ContentShape { message: self }))?,
+            MessageKey::Name => return self.name(members.next_value_seed(VisitorSeed(LengthVisitor))?),
+            MessageKey::Content => {
+                message.content = members.next_value_seed(VisitorSeed(ContentVisitor { message: self }))?
+            }
             MessageKey::ToolCalls => {
-                let list = CallList { conversation: &mut *self.conversation, message: self.index };
-                message.calls = members.next_value_seed(As(list))?;
+                let list = CallListVisitor { conversation: &mut *self.conversation, message: self.index };
+                message.calls = members.next_value_seed(VisitorSeed(list))?;
             }
             MessageKey::ToolCallId => message.call_id = json::given(members.next_value()?),
             MessageKey::Other => drop(members.next_value::<IgnoredAny>()?),
@@ -271,16 +227,16 @@ impl<'a> MessageShape<'_, 'a> {
         message.role = read.map_err(|invalid| self.conversation.stop(invalid))?;
         if message.role == Some(Role::Developer) {
             let span = self.conversation.source.span(raw);
-            self.conversation.edits.push(Edit { span, want: Want::SystemRole });
+            self.conversation.edits.push(Edit { span, want: Replacement::SystemRole });
         }
         Ok(())
     }
 
-    fn name<E: Error>(&mut self, name: Measured) -> Result<(), E> {
+    fn name<E: Error>(&mut self, name: TextLength) -> Result<(), E> {
         match name {
-            Measured::Text(bytes) => self.conversation.tally.bytes += bytes,
-            Measured::Other(Kind::Null) => {}
-            Measured::Other(kind) => {
+            TextLength::Text(bytes) => self.conversation.tally.bytes += bytes,
+            TextLength::Other(JsonType::Null) => {}
+            TextLength::Other(kind) => {
                 let invalid = fault::wrong_type(&MESSAGES.item(self.index).member("name"), "a string", kind);
                 return Err(self.conversation.stop(invalid));
             }
@@ -304,11 +260,11 @@ impl<'a> MessageShape<'_, 'a> {
 }
 
 /// The content of a message.
-struct ContentShape<'m, 'c, 'a> {
-    message: &'m mut MessageShape<'c, 'a>,
+struct ContentVisitor<'m, 'c, 'a> {
+    message: &'m mut MessageVisitor<'c, 'a>,
 }
 
-impl<'a> Shape<'a> for ContentShape<'_, '_, 'a> {
+impl<'a> ValueVisitor<'a> for ContentVisitor<'_, '_, 'a> {
     type Out = Content;
 
     fn null<E: Error>(self) -> Result<Content, E> {
@@ -322,11 +278,11 @@ impl<'a> Shape<'a> for ContentShape<'_, '_, 'a> {
     }
 
     fn array<A: SeqAccess<'a>>(self, items: A) -> Result<Content, A::Error> {
-        let list = PartList { conversation: &mut *self.message.conversation, message: self.message.index };
+        let list = PartListReader { conversation: &mut *self.message.conversation, message: self.message.index };
         list.read(items).map(|refusal| Content::Parts { refusal })
     }
 
-    fn other<E: Error>(self, _: Kind) -> Result<Content, E> {
+    fn other<E: Error>(self, _: JsonType) -> Result<Content, E> {
         let item = MESSAGES.item(self.message.index);
         let message = "'content' must be a string or a non-empty array of parts.";
         Err(self.message.conversation.stop(fault::mistyped(&item.member("content"), message)))

@@ -1,64 +1,70 @@
-//! Requests in the OpenAI dialect: read once, checked whole, passed on with the least change.
+//! Requests in the OpenAI dialect: parsed once, validated completely, forwarded with the fewest changes.
 //!
-//! [`ChatRequest::parse`] goes over the body once. It refuses what is wrong with the path of the field,
-//! keeps what the gateway has a use for, and remembers *where* things stand instead of what they say.
-//! [`ChatRequest::upstream_body`] then writes the body for one endpoint as slices of the original. Nothing
-//! here looks a model up: names are carried as text, and who serves them is the server's to find out.
+//! [`ChatRequest::parse`] reads the body in one pass. It rejects mistakes with the path of the field, keeps the values
+//! that the gateway uses, and stores positions instead of copies of everything else.
+//! [`ChatRequest::upstream_body`] writes the body for one endpoint as slices of the original. Models are not looked up
+//! here: their names stay text, and the server resolves them.
 //!
-//! In reading order: `scan` (bytes), `envelope` (names and places), `fields` (what each may hold),
-//! `messages`, `parts`, `tools`, `opening`, `routing` (contents), `needs` (what a model must have), `outgoing` (the
-//! way out), `image` (the same for images).
+//! In reading order: `syntax` (bytes), `parsed_body` (members and positions), `fields` (allowed values), `messages`,
+//! `parts`, `tools`, `conversation_opening`, `routing` (contents), `requirements` (what a model must support),
+//! `outgoing` (the upstream body), `image` (the same for images).
 
-mod envelope;
-mod estimate;
+mod byte_span;
+mod conversation;
+mod conversation_opening;
 mod fault;
+mod field_location;
 mod fields;
-mod found;
 mod image;
-mod image_bridge;
+mod image_as_chat;
 mod image_fields;
 mod json;
+mod json_type;
 mod messages;
-mod needs;
-mod opening;
+mod metadata;
 mod outgoing;
+mod parsed_body;
+mod parsed_fields;
 mod parts;
+mod path;
 mod preview;
-mod provider;
-mod resembling;
+mod prompt_size;
+mod provider_policy;
+mod requirements;
 mod restrictions;
 mod routing;
-mod scan;
-mod shape;
-mod span;
+mod routing_values;
 mod splice;
-mod tags;
+mod suggestions;
+mod syntax;
 mod tool_calls;
 mod tools;
+mod value_visitor;
 
-pub use fault::shown;
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
 pub use outgoing::OutgoingBody;
-pub use provider::PROVIDER_MEMBERS;
-pub use resembling::{field_meant_at_top_level, field_meant_in_metadata};
+pub use path::shown;
+pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};
+pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use self::{
-    envelope::{Envelope, Place, Reader},
-    found::Found,
-    needs::Demands,
+    field_location::FieldLocation,
+    parsed_body::{BodyReader, ParsedBody},
+    parsed_fields::ParsedFields,
+    requirements::RequestedFeatures,
     tools::ToolChoice,
 };
 use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
 
-/// How much a request may hold. Everything else that is bounded is bounded by the wire contract.
+/// Configurable bounds of a request. All other bounds are fixed by the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Most answers to one prompt.
+    /// Most answers to one prompt (`n`).
     pub max_n: u32,
     /// Most functions that may be declared.
     pub max_tools: usize,
@@ -66,7 +72,7 @@ pub struct RequestLimits {
     pub max_messages: usize,
     /// Deepest nesting of the body.
     pub max_depth: usize,
-    /// Tokens that an image in the prompt is estimated at.
+    /// Estimated tokens of an image in the prompt.
     pub tokens_per_image: u32,
 }
 
@@ -76,33 +82,33 @@ impl Default for RequestLimits {
     }
 }
 
-/// What a chat body is for.
+/// Purpose of a chat body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ChatPurpose {
     /// To be answered.
     Chat,
-    /// To be shown its candidates: model and messages may be missing.
+    /// To preview the routing: model and messages may be missing.
     Preview,
 }
 
-/// What a body of any kind is for.
+/// Kind of request of any body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum RequestKind {
     Chat,
     Preview,
     Image,
 }
 
-/// A chat request that passed every check which needs no catalog.
+/// A chat request that passed all checks that need no catalog.
 #[derive(Debug, Clone)]
 pub struct ChatRequest {
-    /// The model or alias asked for, as text.
+    /// The requested model or alias, as text.
     pub model: Option<String>,
     /// Further models to fall back to, as text, in order.
     pub models: Vec<String>,
     /// Whether the answer is to be streamed.
     pub stream: bool,
-    /// `stream_options.include_usage`, where it was said and matters.
+    /// `stream_options.include_usage`, if it was given and the request is a stream.
     pub include_usage: Option<bool>,
     /// `usage.include`.
     pub usage_include: bool,
@@ -112,17 +118,17 @@ pub struct ChatRequest {
     pub images: u32,
     /// The limit on output tokens.
     pub max_tokens: Option<u32>,
-    /// How many answers were asked for.
+    /// Number of requested answers.
     pub n: u32,
-    /// Everything that was said about routing.
+    /// All routing parameters.
     pub routing: RoutingParameters,
-    /// Paths of members of `provider` objects that have no effect, the first few of them.
-    pub strangers: Vec<String>,
+    /// Paths of unknown members that have no effect, such as misspelt members of `provider`; only the first few.
+    pub unknown_members: Vec<String>,
     /// The client's name for its own user.
     pub user: Option<String>,
-    /// The conversation this belongs to; a header may name it too, then the body wins.
+    /// The session of the request. A header may name it too; the body has precedence.
     pub session_id: Option<String>,
-    /// How the conversation begins, where its prompt is long enough for a provider's cache to matter.
+    /// Hashes of the beginning of the conversation, if its prompt is long enough for prompt caches.
     pub opening: Option<ConversationOpening>,
     /// The client's own tags from `metadata`: strings as they read, anything else as compact JSON.
     pub tags: Vec<(String, String)>,
@@ -130,12 +136,12 @@ pub struct ChatRequest {
     pub trace: Option<String>,
     /// Whether reasoning is to be left out of the answer.
     pub exclude_reasoning: bool,
-    /// Whom a preview is to say why it is not the choice; previews only.
+    /// Name for which a preview explains why it was not chosen; previews only.
     pub why_not: Option<String>,
-    /// What a preview is to imagine otherwise; previews only.
+    /// Hypothetical changes; previews only.
     pub what_if: Option<Box<WhatIf>>,
-    envelope: Envelope,
-    demands: Demands,
+    envelope: ParsedBody,
+    demands: RequestedFeatures,
 }
 
 impl ChatRequest {
@@ -144,20 +150,20 @@ impl ChatRequest {
     /// # Errors
     /// The 400 for a body that is no JSON object, else for its first offending field; required fields and
     /// rules between fields come last.
-    pub fn parse(body: Bytes, form: Form, limits: &RequestLimits) -> Result<ChatRequest, Invalid> {
+    pub fn parse(body: Bytes, form: ChatPurpose, limits: &RequestLimits) -> Result<ChatRequest, Invalid> {
         let call = match form {
-            Form::Chat => Call::Chat,
-            Form::Preview => Call::Preview,
+            ChatPurpose::Chat => RequestKind::Chat,
+            ChatPurpose::Preview => RequestKind::Preview,
         };
-        let text = scan::text(&body, limits.max_depth)?;
-        let mut reader = Reader::read(text, call, limits)?;
-        if form == Form::Chat {
+        let text = syntax::text(&body, limits.max_depth)?;
+        let mut reader = BodyReader::read(text, call, limits)?;
+        if form == ChatPurpose::Chat {
             require(&reader.found)?;
         }
         let forced = check_between(&reader.found)?;
         let (why_not, what_if) = match form {
-            Form::Chat => (None, None),
-            Form::Preview => (why_not(&reader.found)?, what_if(&reader.found)?),
+            ChatPurpose::Chat => (None, None),
+            ChatPurpose::Preview => (why_not(&reader.found)?, what_if(&reader.found)?),
         };
         let metadata = stored_metadata(&reader.found);
         let envelope = reader.envelope(body.clone(), metadata);
@@ -165,18 +171,23 @@ impl ChatRequest {
         Ok(ChatRequest { why_not, what_if, ..request })
     }
 
-    /// Whether it declares `functions` in the old way, so that a `function_call` is what its client waits for.
+    /// Whether the request uses the deprecated `functions`, so that its client expects `function_call`.
     #[must_use]
     pub fn legacy_functions(&self) -> bool {
         self.envelope.gives("functions")
     }
 
-    fn assemble(reader: Reader<'_>, envelope: Envelope, forced_tool: bool, limits: &RequestLimits) -> ChatRequest {
-        let Reader { mut found, conversation, .. } = reader;
+    fn assemble(
+        reader: BodyReader<'_>,
+        envelope: ParsedBody,
+        forced_tool: bool,
+        limits: &RequestLimits,
+    ) -> ChatRequest {
+        let BodyReader { mut found, conversation, .. } = reader;
         let mut tally = conversation.tally;
         tally.bytes += found.tools.bytes;
         let opening = conversation.opening.finish(envelope.value("tools"), found.tools.bytes, &tally);
-        let demands = Demands {
+        let demands = RequestedFeatures {
             inputs: conversation.inputs,
             output: found.output,
             tools: !found.tools.names.is_empty(),
@@ -193,7 +204,7 @@ impl ChatRequest {
             images: u32::try_from(tally.images).unwrap_or(u32::MAX),
             max_tokens: found.max_completion_tokens.or(found.max_tokens).map(saturated),
             n: found.n.map_or(1, saturated),
-            strangers: found.routing.take_strangers(),
+            unknown_members: found.routing.take_unknown_members(),
             routing: found.routing.finish(),
             user: found.user,
             session_id: found.session_id,
@@ -208,7 +219,7 @@ impl ChatRequest {
         }
     }
 
-    /// What restricts it, and where that stands in its body. Reads the body again.
+    /// The restrictions of the request with their paths. Parses the body again.
     #[must_use]
     pub fn restrictions(&self) -> Vec<Restriction> {
         restrictions::of(&self.envelope.body)
@@ -221,15 +232,15 @@ impl ChatRequest {
     }
 }
 
-fn require(found: &Found<'_>) -> Result<(), Invalid> {
+fn require(found: &ParsedFields<'_>) -> Result<(), Invalid> {
     if found.model.is_none() && found.models.is_empty() {
-        return Err(fault::required(&Place::TopLevel.path("model")));
+        return Err(fault::required(&FieldLocation::TopLevel.path("model")));
     }
-    if found.has_messages { Ok(()) } else { Err(fault::required(&messages::MESSAGES)) }
+    if found.has_messages { Ok(()) } else { Err(fault::required(&conversation::MESSAGES)) }
 }
 
-/// The rules between fields, which may come in any order.
-fn check_between(found: &Found<'_>) -> Result<ToolChoice, Invalid> {
+/// Checks rules between fields, which may be in any order.
+fn check_between(found: &ParsedFields<'_>) -> Result<ToolChoice, Invalid> {
     if let (Some(effort), Some((other, place))) = (&found.effort, &found.reasoning_effort)
         && effort != other
     {
@@ -242,17 +253,17 @@ fn check_between(found: &Found<'_>) -> Result<ToolChoice, Invalid> {
     }
 }
 
-fn why_not(found: &Found<'_>) -> Result<Option<String>, Invalid> {
+fn why_not(found: &ParsedFields<'_>) -> Result<Option<String>, Invalid> {
     found.why_not.map(|(raw, place)| preview::why_not(raw, &place.path("why_not"))).transpose()
 }
 
-fn what_if(found: &Found<'_>) -> Result<Option<Box<WhatIf>>, Invalid> {
+fn what_if(found: &ParsedFields<'_>) -> Result<Option<Box<WhatIf>>, Invalid> {
     found.what_if.map(|(raw, place)| preview::what_if(raw, &place.path("what_if")).map(Box::new)).transpose()
 }
 
-/// The tags an upstream of this dialect is to store with its answer, if it stores it at all.
-fn stored_metadata(found: &Found<'_>) -> Option<String> {
-    found.metadata.filter(|_| found.store).and_then(tags::stored)
+/// The tags that an upstream of this dialect stores with its answer, if storing was requested.
+fn stored_metadata(found: &ParsedFields<'_>) -> Option<String> {
+    found.metadata.filter(|_| found.store).and_then(metadata::stored)
 }
 
 fn saturated(integer: i64) -> u32 {

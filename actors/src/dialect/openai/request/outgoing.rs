@@ -1,9 +1,8 @@
-//! The body an upstream of the same dialect is sent.
+//! The request body for an upstream of the same dialect.
 //!
-//! The client's bytes with the least change: the model under the upstream's name, what belongs to the
-//! gateway left out, what the endpoint does not list left out and reported, and the few fields added that
-//! the gateway itself depends on. Messages pass byte for byte, but for a role or an address that the
-//! endpoint would not understand.
+//! The client's bytes with the fewest changes: the upstream's name of the model, no gateway fields, no parameters that
+//! the endpoint does not list (they are reported as dropped), and the few fields that the gateway adds. Messages are
+//! copied byte for byte, except for a role or an image address that the endpoint does not understand.
 
 use std::{io::Write, sync::Arc};
 
@@ -11,9 +10,9 @@ use bytes::Bytes;
 
 use super::{
     ChatRequest,
-    envelope::{Envelope, Member},
     fields::Fate,
-    found::Format,
+    parsed_body::{BodyMember, ParsedBody},
+    parsed_fields::OutputFormat,
     splice::{Splice, string},
 };
 use crate::domain::{Catalog, DefaultParameters, Endpoint};
@@ -21,7 +20,7 @@ use crate::domain::{Catalog, DefaultParameters, Endpoint};
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 /// Most dropped names that are reported: they travel in a header, and the client chooses them.
-const MOST_LISTED: usize = 64;
+const MAX_LISTED: usize = 64;
 
 /// A body for one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,47 +31,57 @@ pub struct OutgoingBody {
     pub dropped: Vec<Arc<str>>,
 }
 
-/// What one endpoint may be sent.
+/// Parameters that one endpoint accepts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gates<'c> {
+pub(super) struct ParameterGates<'c> {
     pub(super) catalog: &'c Catalog,
     pub(super) endpoint: &'c Endpoint,
 }
 
-impl Gates<'_> {
+impl ParameterGates<'_> {
     /// Whether a gated name is open; `None` when the name is not gated.
     pub(super) fn open(&self, name: &str) -> Option<bool> {
         self.catalog.parameters.gate(name).map(|gate| self.endpoint.parameters.covers(gate))
     }
 
-    /// Whether a parameter of a known meaning may go.
+    /// Whether a known parameter is sent.
     pub(super) fn admits(&self, name: &str) -> bool {
         self.open(name).unwrap_or(true)
     }
 
-    /// Whether a parameter that nobody here knows may go.
+    /// Whether an unknown parameter is sent.
     fn admits_unknown(&self, name: &str) -> bool {
         self.open(name).unwrap_or(self.endpoint.forwards_unknown_fields)
     }
 }
 
-/// A body for one endpoint in the making.
-pub(super) struct Outgoing<'e, 'c> {
-    pub(super) gates: Gates<'c>,
+/// Builds the body for one endpoint.
+pub(super) struct UpstreamBodyBuilder<'e, 'c> {
+    pub(super) gates: ParameterGates<'c>,
     pub(super) splice: Splice<'e>,
-    envelope: &'e Envelope,
+    envelope: &'e ParsedBody,
     dropped: Vec<Arc<str>>,
     has_model: bool,
 }
 
-impl<'e, 'c> Outgoing<'e, 'c> {
-    pub(super) fn new(envelope: &'e Envelope, catalog: &'c Catalog, endpoint: &'c Endpoint) -> Outgoing<'e, 'c> {
+impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
+    pub(super) fn new(
+        envelope: &'e ParsedBody,
+        catalog: &'c Catalog,
+        endpoint: &'c Endpoint,
+    ) -> UpstreamBodyBuilder<'e, 'c> {
         let splice = Splice::new(envelope, endpoint.knows_developer_role);
-        Outgoing { gates: Gates { catalog, endpoint }, splice, envelope, dropped: Vec::new(), has_model: false }
+        UpstreamBodyBuilder {
+            gates: ParameterGates { catalog, endpoint },
+            splice,
+            envelope,
+            dropped: Vec::new(),
+            has_model: false,
+        }
     }
 
     /// Copies a member, or leaves it out where the endpoint's support matters and is missing.
-    pub(super) fn member(&mut self, member: &Member) {
+    pub(super) fn member(&mut self, member: &BodyMember) {
         match member.fate {
             Fate::Consumed | Fate::Absent => self.splice.skip(),
             Fate::Always => self.splice.keep(member),
@@ -92,7 +101,7 @@ impl<'e, 'c> Outgoing<'e, 'c> {
     /// Leaves a parameter out and says so.
     pub(super) fn drop(&mut self, name: &str) {
         self.splice.skip();
-        if self.dropped.len() < MOST_LISTED {
+        if self.dropped.len() < MAX_LISTED {
             self.dropped.push(listed(name));
         }
     }
@@ -116,7 +125,7 @@ impl ChatRequest {
     #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         let envelope = &self.envelope;
-        let mut outgoing = Outgoing::new(envelope, catalog, endpoint);
+        let mut outgoing = UpstreamBodyBuilder::new(envelope, catalog, endpoint);
         for (position, member) in envelope.members.iter().enumerate() {
             if position == envelope.own {
                 // The members of `extra_body` stand elsewhere in the text.
@@ -140,13 +149,13 @@ impl ChatRequest {
     }
 
     /// A JSON schema may also be honoured under a name of its own.
-    fn schema_admitted(&self, gates: &Gates<'_>) -> bool {
-        self.demands.format == Format::JsonSchema && gates.open("structured_outputs") == Some(true)
+    fn schema_admitted(&self, gates: &ParameterGates<'_>) -> bool {
+        self.demands.format == OutputFormat::JsonSchema && gates.open("structured_outputs") == Some(true)
     }
 }
 
 /// The limit on output tokens, under the name the endpoint wants.
-fn limit(outgoing: &mut Outgoing<'_, '_>, member: &Member) {
+fn limit(outgoing: &mut UpstreamBodyBuilder<'_, '_>, member: &BodyMember) {
     let new = member.fate == Fate::MaxCompletionTokens;
     let given = if new { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
     if !outgoing.gates.admits(given) {
@@ -160,7 +169,7 @@ fn limit(outgoing: &mut Outgoing<'_, '_>, member: &Member) {
 }
 
 /// The model's own values for what the client left open.
-fn fill_in(outgoing: &mut Outgoing<'_, '_>, defaults: &DefaultParameters) {
+fn fill_in(outgoing: &mut UpstreamBodyBuilder<'_, '_>, defaults: &DefaultParameters) {
     let values = [
         ("temperature", defaults.temperature),
         ("top_p", defaults.top_p),

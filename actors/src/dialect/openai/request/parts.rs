@@ -10,12 +10,14 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{self, Path},
-    json::{self, Kind, Object},
-    messages::{Conversation, MESSAGES},
-    opening::OpeningHash,
-    shape::{As, Measure, Measured, Met, Shape},
-    span::{Edit, Want},
+    byte_span::{Edit, Replacement},
+    conversation::{Conversation, MESSAGES},
+    conversation_opening::OpeningHasher,
+    fault,
+    json::{self, Object},
+    json_type::JsonType,
+    path::{self, Path},
+    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed},
 };
 use crate::domain::{Invalid, Modality};
 
@@ -25,19 +27,19 @@ const ADDRESS_HEAD: usize = 256;
 const DETAILS: [&str; 4] = ["auto", "low", "high", "original"];
 
 /// The parts of one message.
-pub(super) struct PartList<'c, 'a> {
+pub(super) struct PartListReader<'c, 'a> {
     pub(super) conversation: &'c mut Conversation<'a>,
     /// Position of the message.
     pub(super) message: usize,
 }
 
-impl<'a> PartList<'_, 'a> {
+impl<'a> PartListReader<'_, 'a> {
     /// Reads them all. Gives the position of the first that only an assistant may send.
     pub(super) fn read<A: SeqAccess<'a>>(self, mut items: A) -> Result<Option<usize>, A::Error> {
-        let PartList { conversation, message } = self;
+        let PartListReader { conversation, message } = self;
         let (mut refusal, mut part) = (None, 0);
         while let Some(kind) =
-            items.next_element_seed(As(PartShape { conversation: &mut *conversation, message, part }))?
+            items.next_element_seed(VisitorSeed(PartVisitor { conversation: &mut *conversation, message, part }))?
         {
             if kind == PartKind::Refusal {
                 refusal = refusal.or(Some(part));
@@ -76,7 +78,7 @@ impl PartKind {
             "video_url" => PartKind::Video,
             "refusal" => PartKind::Refusal,
             other => {
-                let message = format!("Unknown content part type '{}'.", fault::shown(other));
+                let message = format!("Unknown content part type '{}'.", path::shown(other));
                 return Err(fault::refused(path, message).allowing(Self::ALLOWED));
             }
         })
@@ -127,8 +129,8 @@ impl PartKey {
 #[derive(Default)]
 struct Part<'a> {
     kind: Option<PartKind>,
-    text: Option<Measured>,
-    refusal: Option<Measured>,
+    text: Option<TextLength>,
+    refusal: Option<TextLength>,
     image: Option<&'a RawValue>,
     audio: Option<&'a RawValue>,
     file: Option<&'a RawValue>,
@@ -136,21 +138,21 @@ struct Part<'a> {
 }
 
 /// One part, read into the conversation.
-struct PartShape<'c, 'a> {
+struct PartVisitor<'c, 'a> {
     conversation: &'c mut Conversation<'a>,
     message: usize,
     part: usize,
 }
 
-impl<'a> Shape<'a> for PartShape<'_, 'a> {
+impl<'a> ValueVisitor<'a> for PartVisitor<'_, 'a> {
     type Out = PartKind;
 
-    fn other<E: Error>(mut self, got: Kind) -> Result<PartKind, E> {
+    fn other<E: Error>(mut self, got: JsonType) -> Result<PartKind, E> {
         Err(self.refuse(|path| fault::wrong_type(path, "an object", got)))
     }
 
     fn object<A: MapAccess<'a>>(mut self, mut members: A) -> Result<PartKind, A::Error> {
-        let mut met = Met::default();
+        let mut met = SeenKeys::default();
         let mut part = Part::default();
         while let Some(key) = members.next_key::<PartKey>()? {
             if !matches!(key, PartKey::Other) && !met.first_time(key as u8) {
@@ -162,14 +164,14 @@ impl<'a> Shape<'a> for PartShape<'_, 'a> {
     }
 }
 
-impl<'a> PartShape<'_, 'a> {
+impl<'a> PartVisitor<'_, 'a> {
     fn member<A: MapAccess<'a>>(&mut self, key: PartKey, part: &mut Part<'a>, members: &mut A) -> Result<(), A::Error> {
         match key {
             PartKey::Type => return self.kind(part, members.next_value()?),
             PartKey::Text => {
-                part.text = Some(members.next_value_seed(As(Hashed(&mut self.conversation.opening)))?);
+                part.text = Some(members.next_value_seed(VisitorSeed(HashingVisitor(&mut self.conversation.opening)))?);
             }
-            PartKey::Refusal => part.refusal = Some(members.next_value_seed(As(Measure))?),
+            PartKey::Refusal => part.refusal = Some(members.next_value_seed(VisitorSeed(LengthVisitor))?),
             PartKey::ImageUrl => part.image = json::given(members.next_value()?),
             PartKey::InputAudio => part.audio = json::given(members.next_value()?),
             PartKey::File => part.file = json::given(members.next_value()?),
@@ -210,9 +212,9 @@ impl<'a> PartShape<'_, 'a> {
 
     /// An image given as a bare address is passed on as the object that upstreams expect.
     fn note_bare_address(&mut self, image: Option<&RawValue>) {
-        if let Some(raw) = image.filter(|raw| Kind::of(raw) == Kind::Text) {
+        if let Some(raw) = image.filter(|raw| JsonType::of(raw) == JsonType::Text) {
             let span = self.conversation.source.span(raw);
-            self.conversation.edits.push(Edit { span, want: Want::ImageObject });
+            self.conversation.edits.push(Edit { span, want: Replacement::ImageObject });
         }
     }
 
@@ -231,18 +233,18 @@ impl<'a> PartShape<'_, 'a> {
 }
 
 /// A text that is measured and hashed.
-struct Hashed<'h>(&'h mut OpeningHash);
+struct HashingVisitor<'h>(&'h mut OpeningHasher);
 
-impl Shape<'_> for Hashed<'_> {
-    type Out = Measured;
+impl ValueVisitor<'_> for HashingVisitor<'_> {
+    type Out = TextLength;
 
-    fn text<E: Error>(self, text: &str) -> Result<Measured, E> {
+    fn text<E: Error>(self, text: &str) -> Result<TextLength, E> {
         self.0.text(text);
-        Measure.text(text)
+        LengthVisitor.text(text)
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<Measured, E> {
-        Measure.other(got)
+    fn other<E: Error>(self, got: JsonType) -> Result<TextLength, E> {
+        LengthVisitor.other(got)
     }
 }
 
@@ -260,18 +262,18 @@ impl Part<'_> {
     }
 }
 
-fn measured(text: Option<Measured>, path: &Path<'_>) -> Result<usize, Invalid> {
+fn measured(text: Option<TextLength>, path: &Path<'_>) -> Result<usize, Invalid> {
     match text {
-        Some(Measured::Text(bytes)) => Ok(bytes),
-        None | Some(Measured::Other(Kind::Null)) => Err(fault::required(path)),
-        Some(Measured::Other(kind)) => Err(fault::wrong_type(path, "a string", kind)),
+        Some(TextLength::Text(bytes)) => Ok(bytes),
+        None | Some(TextLength::Other(JsonType::Null)) => Err(fault::required(path)),
+        Some(TextLength::Other(kind)) => Err(fault::wrong_type(path, "a string", kind)),
     }
 }
 
 fn image(raw: Option<&RawValue>, path: &Path<'_>) -> Result<usize, Invalid> {
     let url = path.member("url");
     let raw = raw.ok_or_else(|| fault::required(&url))?;
-    if Kind::of(raw) == Kind::Text {
+    if JsonType::of(raw) == JsonType::Text {
         return address(raw, path, Some("data:image/"));
     }
     let object = Object::read(raw, path)?;
@@ -315,14 +317,14 @@ fn required_text(raw: Option<&RawValue>, path: &Path<'_>) -> Result<(), Invalid>
     let raw = raw.ok_or_else(|| fault::required(path))?;
     match raw.get() {
         "\"\"" => Err(fault::refused(path, format!("'{path}' must not be empty."))),
-        _ if Kind::of(raw) == Kind::Text => Ok(()),
-        _ => Err(fault::wrong_type(path, "a string", Kind::of(raw))),
+        _ if JsonType::of(raw) == JsonType::Text => Ok(()),
+        _ => Err(fault::wrong_type(path, "a string", JsonType::of(raw))),
     }
 }
 
 /// An address that an upstream may be given: http, https, or data of a kind, in base64. Counts as no text.
 fn address(raw: &RawValue, path: &Path<'_>, data: Option<&str>) -> Result<usize, Invalid> {
-    let head = head(raw).ok_or_else(|| fault::wrong_type(path, "a string", Kind::of(raw)))?;
+    let head = head(raw).ok_or_else(|| fault::wrong_type(path, "a string", JsonType::of(raw)))?;
     let is = |scheme: &str| head.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     let in_base64 = || head.split_once(',').is_some_and(|(before, _)| before.to_ascii_lowercase().ends_with(";base64"));
     let good = is("https://") || is("http://") || data.map_or(is("data:"), |start| is(start) && in_base64());

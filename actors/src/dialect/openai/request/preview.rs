@@ -1,26 +1,25 @@
-//! What only a preview is asked: `why_not` and `what_if`. A chat may carry them and is none the wiser.
+//! Fields of previews: `why_not` and `what_if`. Chat requests ignore them.
 //!
-//! Unlike most of a body these are read strictly: a misspelt member would leave somebody believing in an
-//! answer to a question that was never asked.
+//! Unlike most fields they are read strictly, because a misspelt member would give an answer to another question.
 
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{self, Path},
-    json,
-    routing::{objective, weights},
+    fault, json,
+    path::Path,
+    routing_values::{objective, weights},
 };
 use crate::domain::{Circuit, EndpointOverride, Invalid, PriceOverride, Usd, WhatIf};
 
 /// Longest name that may be asked about, characters.
-const MOST_NAME_CHARS: usize = 256;
+const MAX_NAME_CHARS: usize = 256;
 /// Most endpoints, models or providers that may be imagined otherwise.
-const MOST_ENDPOINTS: usize = 64;
+const MAX_ENDPOINTS: usize = 64;
 /// Largest imagined figures.
-const MOST_IN_FLIGHT: i64 = 1_000_000;
-const MOST_MILLIS: f64 = 86_400_000.0;
-const MOST_RATE: f64 = 1e9;
-const MOST_FACTOR: f64 = 1e6;
+const MAX_IN_FLIGHT: i64 = 1_000_000;
+const MAX_MILLIS: f64 = 86_400_000.0;
+const MAX_RATE: f64 = 1e9;
+const MAX_FACTOR: f64 = 1e6;
 
 const MEMBERS: [&str; 3] = ["objective", "weights", "endpoints"];
 const ENDPOINT_MEMBERS: [&str; 9] = [
@@ -36,12 +35,12 @@ const ENDPOINT_MEMBERS: [&str; 9] = [
 ];
 const PRICE_MEMBERS: [&str; 5] = ["prompt", "completion", "request", "image", "factor"];
 
-/// The name somebody asks about.
+/// Reads `why_not`: the name of a model or provider.
 pub(super) fn why_not(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
     name(raw, path)
 }
 
-/// The world that is to be imagined.
+/// Reads `what_if`: the hypothetical changes.
 pub(super) fn what_if(raw: &RawValue, path: &Path<'_>) -> Result<WhatIf, Invalid> {
     let object = json::known(raw, path, &MEMBERS)?;
     let imagined = WhatIf {
@@ -57,7 +56,7 @@ pub(super) fn what_if(raw: &RawValue, path: &Path<'_>) -> Result<WhatIf, Invalid
 }
 
 fn endpoints(raw: &RawValue, path: &Path<'_>) -> Result<Vec<EndpointOverride>, Invalid> {
-    let elements = json::elements(raw, path, MOST_ENDPOINTS)?;
+    let elements = json::elements(raw, path, MAX_ENDPOINTS)?;
     elements.into_iter().enumerate().map(|(position, raw)| endpoint(raw, &path.item(position))).collect()
 }
 
@@ -67,7 +66,7 @@ fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<EndpointOverride, Invalid
     let positive =
         |member: &str, most: f64| object.get(member).map(|raw| above_zero(raw, &path.member(member), most)).transpose();
     let probability = |raw: &RawValue| json::number_within(raw, &path.member("failure_probability"), 0.0, 1.0);
-    let in_flight = |raw: &RawValue| json::integer_within(raw, &path.member("in_flight"), 0, MOST_IN_FLIGHT);
+    let in_flight = |raw: &RawValue| json::integer_within(raw, &path.member("in_flight"), 0, MAX_IN_FLIGHT);
     let otherwise = EndpointOverride {
         model: text("model")?,
         provider: text("provider")?,
@@ -75,8 +74,8 @@ fn endpoint(raw: &RawValue, path: &Path<'_>) -> Result<EndpointOverride, Invalid
         circuit: object.get("circuit").map(|raw| circuit(raw, &path.member("circuit"))).transpose()?,
         off: object.get("off").map(|raw| json::flag(raw, &path.member("off"))).transpose()?,
         in_flight: object.get("in_flight").map(in_flight).transpose()?.and_then(|count| u32::try_from(count).ok()),
-        first_token: positive("ttft_ms", MOST_MILLIS)?.map(|millis| millis / 1e3),
-        tokens_per_second: positive("tokens_per_second", MOST_RATE)?,
+        first_token: positive("ttft_ms", MAX_MILLIS)?.map(|millis| millis / 1e3),
+        tokens_per_second: positive("tokens_per_second", MAX_RATE)?,
         failure_probability: object.get("failure_probability").map(probability).transpose()?,
     };
     if otherwise.model.is_none() && otherwise.provider.is_none() {
@@ -98,7 +97,7 @@ fn price(raw: &RawValue, path: &Path<'_>) -> Result<PriceOverride, Invalid> {
     let amount = |member: &str| -> Result<Option<Usd>, Invalid> {
         object.get(member).map(|raw| json::dollars(raw, &path.member(member))).transpose()
     };
-    let factor = |raw: &RawValue| json::number_within(raw, &path.member("factor"), 0.0, MOST_FACTOR);
+    let factor = |raw: &RawValue| json::number_within(raw, &path.member("factor"), 0.0, MAX_FACTOR);
     Ok(PriceOverride {
         prompt: amount("prompt")?,
         completion: amount("completion")?,
@@ -120,7 +119,7 @@ fn above_zero(raw: &RawValue, path: &Path<'_>, most: f64) -> Result<f64, Invalid
 }
 
 fn name(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
-    let name = json::text_within(raw, path, MOST_NAME_CHARS)?;
+    let name = json::text_within(raw, path, MAX_NAME_CHARS)?;
     let good = !name.trim().is_empty() && !name.chars().any(char::is_control);
     let message = || format!("'{path}' must name a model, a provider, or model@provider.");
     if good { Ok(name.trim().to_owned()) } else { Err(fault::refused(path, message())) }

@@ -1,19 +1,20 @@
-//! Where the restrictions of a body stand and what their lists name.
+//! The restrictions of a body with their paths and list entries.
 //!
-//! A second reading, for previews and refusals alone: a request that is served never pays for it. It judges nothing;
-//! what does not read as a restriction was refused before, or is left out here.
+//! Parses the body a second time, only for previews and error responses, never for a served request. It validates
+//! nothing: invalid values were rejected before or are left out.
 
 use serde_json::value::RawValue;
 
 use super::{
-    fault::Path,
-    json::{self, Kind, Object},
-    routing::{inner, list},
+    json::{self, Object},
+    json_type::JsonType,
+    path::Path,
+    routing_values::{inner, list},
 };
 use crate::domain::ExclusionReason;
 
 /// Most restrictions that are told of one body.
-const MOST: usize = 64;
+const MAX_RESTRICTIONS: usize = 64;
 
 /// One restriction of a request, as it words it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub(super) fn of(body: &[u8]) -> Vec<Restriction> {
     if let Some(object) = object {
         level(&object, None, None, &mut found);
     }
-    found.truncate(MOST);
+    found.truncate(MAX_RESTRICTIONS);
     found
 }
 
@@ -127,7 +128,7 @@ fn within(raw: &RawValue, path: &Path<'_>, body: Option<&Object<'_>>, found: &mu
 }
 
 fn plugins(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
-    for (position, raw) in json::elements(raw, path, MOST).unwrap_or_default().into_iter().enumerate() {
+    for (position, raw) in json::elements(raw, path, MAX_RESTRICTIONS).unwrap_or_default().into_iter().enumerate() {
         let at = path.item(position);
         let Ok(plugin) = Object::read(raw, &at) else { continue };
         if plugin.get("enabled").is_some_and(|raw| raw.get() == "false") {
@@ -145,7 +146,7 @@ fn plugins(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
 fn policy(raw: &RawValue, path: &Path<'_>, found: &mut Vec<Restriction>) {
     let text = json::unquoted(raw);
     let raw = match &text {
-        Some(text) if Kind::of(raw) == Kind::Text => inner(text).unwrap_or(raw),
+        Some(text) if JsonType::of(raw) == JsonType::Text => inner(text).unwrap_or(raw),
         _ => raw,
     };
     let Ok(object) = Object::read(raw, path) else { return };

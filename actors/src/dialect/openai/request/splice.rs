@@ -1,31 +1,30 @@
-//! Writing a body as pieces of another: what stays is copied, in as few slices as possible.
+//! Writes a body from slices of the original body, as few as possible.
 //!
-//! Members that stand side by side and are both kept are one slice, with the comma and the space
-//! between them as the client wrote them.
+//! Adjacent members that are kept are copied as one slice, with the comma and the space between them.
 
 use bytes::Bytes;
 
 use super::{
-    envelope::{Envelope, Member},
-    span::{Edit, Span, Want, value_start},
+    byte_span::{ByteSpan, Edit, Replacement, value_start},
+    parsed_body::{BodyMember, ParsedBody},
 };
 
 /// Room for what is written between the slices.
 const ROOM: usize = 192;
 
-/// A body in the making.
+/// A body under construction.
 pub(super) struct Splice<'e> {
-    envelope: &'e Envelope,
+    envelope: &'e ParsedBody,
     out: Vec<u8>,
-    /// The stretch of the original that is to be copied next: it grows while members are kept.
-    pending: Option<Span>,
+    /// The range of the original that is copied next. It grows while adjacent members are kept.
+    pending: Option<ByteSpan>,
     /// Whether the role `developer` may go as it is.
     knows_developer_role: bool,
 }
 
 impl<'e> Splice<'e> {
     /// Begins the body.
-    pub(super) fn new(envelope: &'e Envelope, knows_developer_role: bool) -> Splice<'e> {
+    pub(super) fn new(envelope: &'e ParsedBody, knows_developer_role: bool) -> Splice<'e> {
         let added = envelope.metadata.as_ref().map_or(0, String::len);
         let mut out = Vec::with_capacity(envelope.body.len() + added + ROOM);
         out.push(b'{');
@@ -33,20 +32,20 @@ impl<'e> Splice<'e> {
     }
 
     /// Copies a member.
-    pub(super) fn keep(&mut self, member: &Member) {
+    pub(super) fn keep(&mut self, member: &BodyMember) {
         self.begin(member);
         self.edit(member);
     }
 
     /// Copies a member under another name.
-    pub(super) fn rename(&mut self, member: &Member, name: &str) {
+    pub(super) fn rename(&mut self, member: &BodyMember, name: &str) {
         self.begin(member);
         self.replace(member.key.clone(), |out, _| string(out, name));
         self.edit(member);
     }
 
     /// Copies a member with a string in the place of its value.
-    pub(super) fn revalue(&mut self, member: &Member, text: &str) {
+    pub(super) fn revalue(&mut self, member: &BodyMember, text: &str) {
         self.begin(member);
         let start = value_start(&self.envelope.body, member.key.end);
         self.replace(start..member.end, |out, _| string(out, text));
@@ -89,7 +88,7 @@ impl<'e> Splice<'e> {
         }
     }
 
-    fn begin(&mut self, member: &Member) {
+    fn begin(&mut self, member: &BodyMember) {
         if let Some(pending) = &mut self.pending {
             pending.end = member.end;
             return;
@@ -99,18 +98,18 @@ impl<'e> Splice<'e> {
     }
 
     /// Writes the places inside a member differently where that is wanted.
-    fn edit(&mut self, member: &Member) {
+    fn edit(&mut self, member: &BodyMember) {
         let envelope = self.envelope;
         let first = envelope.edits.partition_point(|edit| edit.span.start < member.key.start);
         let edits = envelope.edits.iter().skip(first).take_while(|edit| edit.span.start < member.end);
         for Edit { span, want } in edits {
             match want {
-                Want::SystemRole if self.knows_developer_role => {}
-                Want::SystemRole => self.replace(span.clone(), |out, _| out.extend_from_slice(b"\"system\"")),
-                Want::Integer(value) => {
+                Replacement::SystemRole if self.knows_developer_role => {}
+                Replacement::SystemRole => self.replace(span.clone(), |out, _| out.extend_from_slice(b"\"system\"")),
+                Replacement::Integer(value) => {
                     self.replace(span.clone(), |out, _| out.extend_from_slice(value.to_string().as_bytes()));
                 }
-                Want::ImageObject => self.replace(span.clone(), |out, address| {
+                Replacement::ImageObject => self.replace(span.clone(), |out, address| {
                     out.extend_from_slice(b"{\"url\":");
                     out.extend_from_slice(address);
                     out.push(b'}');
@@ -120,7 +119,7 @@ impl<'e> Splice<'e> {
     }
 
     /// Writes something in the place of a stretch of the pending slice; it sees what stood there.
-    fn replace(&mut self, span: Span, write: impl FnOnce(&mut Vec<u8>, &[u8])) {
+    fn replace(&mut self, span: ByteSpan, write: impl FnOnce(&mut Vec<u8>, &[u8])) {
         let Some(pending) = &mut self.pending else { return };
         let body = &self.envelope.body;
         self.out.extend_from_slice(body.get(pending.start..span.start).unwrap_or_default());

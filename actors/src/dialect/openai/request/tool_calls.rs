@@ -9,37 +9,38 @@ use serde::{
 };
 
 use super::{
-    fault::{self, Path},
-    json::Kind,
-    messages::{Conversation, MESSAGES},
-    shape::{As, Measure, Measured, Met, Shape},
+    conversation::{Conversation, MESSAGES},
+    fault,
+    json_type::JsonType,
+    path::Path,
+    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed},
 };
 use crate::domain::Invalid;
 
 /// The value of `tool_calls`: how many there are, or `None` when it is null.
-pub(super) struct CallList<'c, 'a> {
+pub(super) struct CallListVisitor<'c, 'a> {
     pub(super) conversation: &'c mut Conversation<'a>,
     /// Position of the message.
     pub(super) message: usize,
 }
 
-impl<'a> Shape<'a> for CallList<'_, 'a> {
+impl<'a> ValueVisitor<'a> for CallListVisitor<'_, 'a> {
     type Out = Option<usize>;
 
     fn null<E: Error>(self) -> Result<Option<usize>, E> {
         Ok(None)
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<Option<usize>, E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<Option<usize>, E> {
         let item = MESSAGES.item(self.message);
         Err(self.conversation.stop(fault::wrong_type(&item.member("tool_calls"), "an array", got)))
     }
 
     fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<Option<usize>, A::Error> {
-        let CallList { conversation, message } = self;
+        let CallListVisitor { conversation, message } = self;
         let mut call = 0;
         while let Some(()) =
-            items.next_element_seed(As(CallShape { conversation: &mut *conversation, message, call }))?
+            items.next_element_seed(VisitorSeed(CallVisitor { conversation: &mut *conversation, message, call }))?
         {
             call += 1;
         }
@@ -58,7 +59,7 @@ enum CallKey {
 }
 
 /// One call.
-struct CallShape<'c, 'a> {
+struct CallVisitor<'c, 'a> {
     conversation: &'c mut Conversation<'a>,
     message: usize,
     call: usize,
@@ -66,21 +67,21 @@ struct CallShape<'c, 'a> {
 
 /// What a call says of itself.
 #[derive(Default)]
-struct Call {
-    id: Option<Measured>,
-    function: Option<FunctionSeen>,
+struct ParsedCall {
+    id: Option<TextLength>,
+    function: Option<ParsedFunction>,
 }
 
-impl<'a> Shape<'a> for CallShape<'_, 'a> {
+impl<'a> ValueVisitor<'a> for CallVisitor<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, got: Kind) -> Result<(), E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<(), E> {
         Err(self.refuse(|path| fault::wrong_type(path, "an object", got)))
     }
 
     fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<(), A::Error> {
-        let mut met = Met::default();
-        let mut call = Call::default();
+        let mut met = SeenKeys::default();
+        let mut call = ParsedCall::default();
         while let Some(key) = members.next_key::<CallKey>()? {
             let name = match key {
                 CallKey::Id => "id",
@@ -95,10 +96,10 @@ impl<'a> Shape<'a> for CallShape<'_, 'a> {
                 return Err(self.refuse(|path| fault::given_twice(&path.member(name))));
             }
             match name {
-                "id" => call.id = Some(members.next_value_seed(As(Measure))?),
-                "function" => call.function = Some(members.next_value_seed(As(FunctionShape))?),
+                "id" => call.id = Some(members.next_value_seed(VisitorSeed(LengthVisitor))?),
+                "function" => call.function = Some(members.next_value_seed(VisitorSeed(FunctionVisitor))?),
                 _ => {
-                    if !members.next_value_seed(As(IsFunction))? {
+                    if !members.next_value_seed(VisitorSeed(FunctionTypeVisitor))? {
                         return Err(self.refuse(|path| {
                             fault::refused(&path.member("type"), "Only tool calls of type 'function' are supported.")
                         }));
@@ -110,29 +111,29 @@ impl<'a> Shape<'a> for CallShape<'_, 'a> {
     }
 }
 
-impl CallShape<'_, '_> {
-    fn judge<E: Error>(self, call: &Call) -> Result<(), E> {
+impl CallVisitor<'_, '_> {
+    fn judge<E: Error>(self, call: &ParsedCall) -> Result<(), E> {
         if let Some(invalid) = self.mistake(call) {
             return Err(self.conversation.stop(invalid));
         }
-        if let Some(FunctionSeen::Object { name: Some(Measured::Text(name)), arguments, .. }) = &call.function {
-            let arguments = if let Some(Measured::Text(bytes)) = arguments { *bytes } else { 0 };
+        if let Some(ParsedFunction::Object { name: Some(TextLength::Text(name)), arguments, .. }) = &call.function {
+            let arguments = if let Some(TextLength::Text(bytes)) = arguments { *bytes } else { 0 };
             self.conversation.tally.bytes += name + arguments;
         }
         Ok(())
     }
 
-    fn mistake(&self, call: &Call) -> Option<Invalid> {
+    fn mistake(&self, call: &ParsedCall) -> Option<Invalid> {
         let item = MESSAGES.item(self.message);
         let calls = item.member("tool_calls");
         let path = calls.item(self.call);
         string(call.id, &path.member("id")).or_else(|| {
             let path = path.member("function");
             match call.function {
-                None | Some(FunctionSeen::Other(Kind::Null)) => Some(fault::required(&path)),
-                Some(FunctionSeen::Other(kind)) => Some(fault::wrong_type(&path, "an object", kind)),
-                Some(FunctionSeen::Twice(name)) => Some(fault::given_twice(&path.member(name))),
-                Some(FunctionSeen::Object { name, arguments }) => {
+                None | Some(ParsedFunction::Other(JsonType::Null)) => Some(fault::required(&path)),
+                Some(ParsedFunction::Other(kind)) => Some(fault::wrong_type(&path, "an object", kind)),
+                Some(ParsedFunction::Twice(name)) => Some(fault::given_twice(&path.member(name))),
+                Some(ParsedFunction::Object { name, arguments }) => {
                     string(name, &path.member("name")).or_else(|| string(arguments, &path.member("arguments")))
                 }
             }
@@ -148,38 +149,38 @@ impl CallShape<'_, '_> {
 }
 
 /// The mistake of a required string that is none.
-fn string(value: Option<Measured>, path: &Path<'_>) -> Option<Invalid> {
+fn string(value: Option<TextLength>, path: &Path<'_>) -> Option<Invalid> {
     match value {
-        Some(Measured::Text(_)) => None,
-        None | Some(Measured::Other(Kind::Null)) => Some(fault::required(path)),
-        Some(Measured::Other(kind)) => Some(fault::wrong_type(path, "a string", kind)),
+        Some(TextLength::Text(_)) => None,
+        None | Some(TextLength::Other(JsonType::Null)) => Some(fault::required(path)),
+        Some(TextLength::Other(kind)) => Some(fault::wrong_type(path, "a string", kind)),
     }
 }
 
 /// Whether a `type` is `function`, or null as good as absent.
-struct IsFunction;
+struct FunctionTypeVisitor;
 
-impl Shape<'_> for IsFunction {
+impl ValueVisitor<'_> for FunctionTypeVisitor {
     type Out = bool;
 
     fn text<E: Error>(self, text: &str) -> Result<bool, E> {
         Ok(text == "function")
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<bool, E> {
-        Ok(got == Kind::Null)
+    fn other<E: Error>(self, got: JsonType) -> Result<bool, E> {
+        Ok(got == JsonType::Null)
     }
 }
 
 /// The `function` of a call.
 #[derive(Debug, Clone, Copy)]
-enum FunctionSeen {
+enum ParsedFunction {
     /// It is an object with these members.
-    Object { name: Option<Measured>, arguments: Option<Measured> },
+    Object { name: Option<TextLength>, arguments: Option<TextLength> },
     /// This member stands in it twice.
     Twice(&'static str),
     /// It is something else.
-    Other(Kind),
+    Other(JsonType),
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -191,16 +192,16 @@ enum FunctionKey {
     Other,
 }
 
-struct FunctionShape;
+struct FunctionVisitor;
 
-impl<'a> Shape<'a> for FunctionShape {
-    type Out = FunctionSeen;
+impl<'a> ValueVisitor<'a> for FunctionVisitor {
+    type Out = ParsedFunction;
 
-    fn other<E: Error>(self, got: Kind) -> Result<FunctionSeen, E> {
-        Ok(FunctionSeen::Other(got))
+    fn other<E: Error>(self, got: JsonType) -> Result<ParsedFunction, E> {
+        Ok(ParsedFunction::Other(got))
     }
 
-    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<FunctionSeen, A::Error> {
+    fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<ParsedFunction, A::Error> {
         let (mut name, mut arguments, mut twice) = (None, None, None);
         while let Some(key) = members.next_key::<FunctionKey>()? {
             let (slot, known) = match key {
@@ -211,10 +212,10 @@ impl<'a> Shape<'a> for FunctionShape {
                     continue;
                 }
             };
-            if slot.replace(members.next_value_seed(As(Measure))?).is_some() {
+            if slot.replace(members.next_value_seed(VisitorSeed(LengthVisitor))?).is_some() {
                 twice = Some(known);
             }
         }
-        Ok(twice.map_or(FunctionSeen::Object { name, arguments }, FunctionSeen::Twice))
+        Ok(twice.map_or(ParsedFunction::Object { name, arguments }, ParsedFunction::Twice))
     }
 }

@@ -12,19 +12,21 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{self, Path},
-    json::{self, Kind, Object},
-    shape::{As, Measure, Measured, Met, Shape, stop},
+    fault,
+    json::{self, Object},
+    json_type::JsonType,
+    path::{self, Path},
+    value_visitor::{LengthVisitor, SeenKeys, TextLength, ValueVisitor, VisitorSeed, stop},
 };
 use crate::domain::Invalid;
 
 /// Longest name of a function, characters.
-const MOST_NAME_CHARS: usize = 128;
+const MAX_NAME_CHARS: usize = 128;
 const NAME_RULE: &str = "Each function needs a unique, non-empty name of at most 128 characters.";
 
 /// The functions that were declared.
 #[derive(Default)]
-pub(super) struct Declared<'a> {
+pub(super) struct DeclaredTools<'a> {
     /// Their names, in order.
     pub(super) names: Vec<Cow<'a, str>>,
     /// Bytes of names, descriptions and schemas.
@@ -34,27 +36,29 @@ pub(super) struct Declared<'a> {
 }
 
 /// The value of `tools`: whether it is there at all.
-pub(super) struct ToolList<'t, 'a> {
-    pub(super) declared: &'t mut Declared<'a>,
+pub(super) struct ToolListVisitor<'t, 'a> {
+    pub(super) declared: &'t mut DeclaredTools<'a>,
     pub(super) path: Path<'t>,
     /// Most functions that may be declared.
     pub(super) most: usize,
 }
 
-impl<'a> Shape<'a> for ToolList<'_, 'a> {
+impl<'a> ValueVisitor<'a> for ToolListVisitor<'_, 'a> {
     type Out = bool;
 
     fn null<E: Error>(self) -> Result<bool, E> {
         Ok(false)
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<bool, E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<bool, E> {
         Err(stop(&mut self.declared.fault, fault::wrong_type(&self.path, "an array", got)))
     }
 
     fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<bool, A::Error> {
-        let ToolList { declared, path, most } = self;
-        while let Some(()) = items.next_element_seed(As(ToolShape { declared: &mut *declared, list: path }))? {
+        let ToolListVisitor { declared, path, most } = self;
+        while let Some(()) =
+            items.next_element_seed(VisitorSeed(ToolVisitor { declared: &mut *declared, list: path }))?
+        {
             if declared.names.len() > most {
                 let message = format!("'{path}' may hold at most {most} elements.");
                 return Err(stop(&mut declared.fault, fault::refused(&path, message)));
@@ -81,15 +85,15 @@ enum ToolKey {
 }
 
 /// One declaration.
-struct ToolShape<'t, 'a> {
-    declared: &'t mut Declared<'a>,
+struct ToolVisitor<'t, 'a> {
+    declared: &'t mut DeclaredTools<'a>,
     list: Path<'t>,
 }
 
-impl<'a> Shape<'a> for ToolShape<'_, 'a> {
+impl<'a> ValueVisitor<'a> for ToolVisitor<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, got: Kind) -> Result<(), E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<(), E> {
         let path = self.list.item(self.declared.names.len());
         Err(stop(&mut self.declared.fault, fault::wrong_type(&path, "an object", got)))
     }
@@ -100,7 +104,9 @@ impl<'a> Shape<'a> for ToolShape<'_, 'a> {
         while let Some(key) = members.next_key::<ToolKey>()? {
             let twice = match key {
                 ToolKey::Type => kind.replace(members.next_value::<&'a RawValue>()?).map(|_| "type"),
-                ToolKey::Function => function.replace(members.next_value_seed(As(FunctionShape))?).map(|_| "function"),
+                ToolKey::Function => {
+                    function.replace(members.next_value_seed(VisitorSeed(FunctionVisitor))?).map(|_| "function")
+                }
                 ToolKey::Other => members.next_value::<IgnoredAny>().map(|_| None)?,
             };
             if let Some(name) = twice {
@@ -121,7 +127,7 @@ impl<'a> Shape<'a> for ToolShape<'_, 'a> {
 /// Checks one declaration, and gives its name and the bytes of the rest.
 fn judge<'a>(
     kind: Option<&'a RawValue>,
-    function: Option<Result<Function<'a>, Kind>>,
+    function: Option<Result<Function<'a>, JsonType>>,
     path: &Path<'_>,
 ) -> Result<(Cow<'a, str>, usize), Invalid> {
     let of = path.member("type");
@@ -131,7 +137,7 @@ fn judge<'a>(
     }
     let path = path.member("function");
     match function {
-        None | Some(Err(Kind::Null)) => Err(fault::required(&path)),
+        None | Some(Err(JsonType::Null)) => Err(fault::required(&path)),
         Some(Err(kind)) => Err(fault::wrong_type(&path, "an object", kind)),
         Some(Ok(function)) => function.judge(&path),
     }
@@ -142,7 +148,7 @@ fn judge<'a>(
 struct Function<'a> {
     name: Option<&'a RawValue>,
     parameters: Option<&'a RawValue>,
-    description: Option<Measured>,
+    description: Option<TextLength>,
     /// The first name that stands in it twice.
     twice: Option<&'static str>,
 }
@@ -158,9 +164,9 @@ impl<'a> Function<'a> {
             json::object(raw, &path.member("parameters"))?;
         }
         let description = match self.description {
-            None | Some(Measured::Other(Kind::Null)) => 0,
-            Some(Measured::Text(bytes)) => bytes,
-            Some(Measured::Other(kind)) => {
+            None | Some(TextLength::Other(JsonType::Null)) => 0,
+            Some(TextLength::Text(bytes)) => bytes,
+            Some(TextLength::Other(kind)) => {
                 return Err(fault::wrong_type(&path.member("description"), "a string", kind));
             }
         };
@@ -174,7 +180,7 @@ impl<'a> Function<'a> {
             return Err(invalid);
         };
         let name = json::text(raw, path)?;
-        let fits = !name.is_empty() && (name.len() <= MOST_NAME_CHARS || name.chars().count() <= MOST_NAME_CHARS);
+        let fits = !name.is_empty() && (name.len() <= MAX_NAME_CHARS || name.chars().count() <= MAX_NAME_CHARS);
         if fits { Ok(name) } else { Err(fault::refused(path, NAME_RULE)) }
     }
 }
@@ -189,17 +195,17 @@ enum FunctionKey {
     Other,
 }
 
-struct FunctionShape;
+struct FunctionVisitor;
 
-impl<'a> Shape<'a> for FunctionShape {
-    type Out = Result<Function<'a>, Kind>;
+impl<'a> ValueVisitor<'a> for FunctionVisitor {
+    type Out = Result<Function<'a>, JsonType>;
 
-    fn other<E: Error>(self, got: Kind) -> Result<Self::Out, E> {
+    fn other<E: Error>(self, got: JsonType) -> Result<Self::Out, E> {
         Ok(Err(got))
     }
 
     fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<Self::Out, A::Error> {
-        let mut met = Met::default();
+        let mut met = SeenKeys::default();
         let mut function = Function::default();
         while let Some(key) = members.next_key::<FunctionKey>()? {
             let name = match key {
@@ -208,7 +214,7 @@ impl<'a> Shape<'a> for FunctionShape {
                     "name"
                 }
                 FunctionKey::Description => {
-                    function.description = Some(members.next_value_seed(As(Measure))?);
+                    function.description = Some(members.next_value_seed(VisitorSeed(LengthVisitor))?);
                     "description"
                 }
                 FunctionKey::Parameters => {
@@ -240,8 +246,8 @@ pub(super) enum ToolChoice {
 
 /// Checks `tool_choice` against the functions that were declared.
 pub(super) fn tool_choice(raw: &RawValue, path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<ToolChoice, Invalid> {
-    match Kind::of(raw) {
-        Kind::Text => {
+    match JsonType::of(raw) {
+        JsonType::Text => {
             let choice = json::choice(raw, path, &["auto", "none", "required"])?;
             match (choice, names) {
                 (2, []) => Err(undeclared(path, "required")),
@@ -249,7 +255,7 @@ pub(super) fn tool_choice(raw: &RawValue, path: &Path<'_>, names: &[Cow<'_, str>
                 _ => Ok(ToolChoice::Free),
             }
         }
-        Kind::Object => {
+        JsonType::Object => {
             let object = Object::read(raw, path)?;
             let of = path.member("type");
             json::choice(object.get("type").ok_or_else(|| fault::required(&of))?, &of, &["function"])?;
@@ -268,5 +274,5 @@ fn forced(choice: &Object<'_>, path: &Path<'_>, names: &[Cow<'_, str>]) -> Resul
 }
 
 fn undeclared(path: &Path<'_>, name: &str) -> Invalid {
-    fault::refused(path, format!("'tool_choice' refers to '{}', which is not in 'tools'.", fault::shown(name)))
+    fault::refused(path, format!("'tool_choice' refers to '{}', which is not in 'tools'.", path::shown(name)))
 }

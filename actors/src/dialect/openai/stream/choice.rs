@@ -1,28 +1,28 @@
-//! One choice of a chunk: read in one pass, copied where it keeps to the convention, respelled where not.
+//! One choice of a chunk: read in one pass, copied if it is regular, rewritten otherwise.
 
 use std::borrow::Cow;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::calls::{Caller, Calls};
+use super::tool_calls::{CallContext, ToolCallTracker};
 use crate::{
     dialect::{
         answer::AnswerFault,
         json::{Cursor, JsonFault, Raw, push_member, push_u64},
         openai::{
             finish::{clean_name, normalise},
-            member::{Measured, Member},
+            message_member::{MessageMember, OutputLengths},
             tool_call::CallPart,
         },
     },
-    domain::Finish,
+    domain::FinishReason,
 };
 
 /// Bytes of other members that may wait together with a finish.
 pub(super) const MAX_HELD_BYTES: usize = 64 * 1024;
 const NO_LOGPROBS: &[u8] = b",\"logprobs\":null";
 
-/// One element of a chunk's `choices`, read but not yet respelled.
+/// One element of a chunk's `choices`, read but not yet rewritten.
 #[derive(Debug, Default)]
 pub(super) struct ChoicePart<'a> {
     /// Which choice, if the upstream says so.
@@ -41,7 +41,7 @@ pub(super) struct ChoicePart<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Delta<'a> {
     /// Texts in it.
-    pub(super) measured: Measured,
+    pub(super) measured: OutputLengths,
     /// Whether any of it is content.
     pub(super) has_content: bool,
     /// Whether any of that is for the client to see.
@@ -112,19 +112,19 @@ impl<'a> Delta<'a> {
         let mut first = true;
         while let Some(key) = cursor.key(&mut first)? {
             let value = cursor.value()?;
-            let member = Member::of(&key.name());
+            let member = MessageMember::of(&key.name());
             member.check(value)?;
             delta.measured.add(member, value);
             delta.members += 1;
-            let is_hidden = exclude_reasoning && member == Member::Reasoning;
+            let is_hidden = exclude_reasoning && member == MessageMember::Reasoning;
             delta.has_content |= member.is_content(value);
             delta.is_visible |= member.is_content(value) && !is_hidden;
-            if member == Member::ToolCalls && value.is_array() && value.is_filled() {
+            if member == MessageMember::ToolCalls && value.is_array() && value.is_filled() {
                 delta.tool_calls = Some(value);
             }
             delta.is_odd |= match member {
-                Member::Role | Member::ToolCalls | Member::FunctionCall => true,
-                Member::Reasoning => is_hidden,
+                MessageMember::Role | MessageMember::ToolCalls | MessageMember::FunctionCall => true,
+                MessageMember::Reasoning => is_hidden,
                 _ => member.is_never_null() && value.is_null(),
             };
         }
@@ -135,13 +135,13 @@ impl<'a> Delta<'a> {
 
 /// What is known about one choice of a stream.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(super) struct ChoiceState {
     /// Its index, the same in every chunk.
     pub(super) index: u64,
     /// Its end, held back until nothing more of it can come.
     pub(super) held: Option<HeldFinish>,
     /// Its calls.
-    pub(super) calls: Calls,
+    pub(super) calls: ToolCallTracker,
     /// Whether it called a tool or a function.
     pub(super) has_called: bool,
     /// Whether a chunk with its role is out.
@@ -152,7 +152,7 @@ pub(super) struct Choice {
 #[derive(Debug)]
 pub(super) struct HeldFinish {
     /// Our word.
-    pub(super) finish: Finish,
+    pub(super) finish: FinishReason,
     /// The provider's word.
     pub(super) native: Option<String>,
     /// Members of the choice that came with it, each with a comma in front.
@@ -161,17 +161,17 @@ pub(super) struct HeldFinish {
     pub(super) chunk_members: BytesMut,
 }
 
-/// What respelling a delta needs to know besides the delta.
+/// Options for rewriting a delta.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DeltaRules<'a> {
-    pub(super) caller: Caller<'a>,
+    pub(super) caller: CallContext<'a>,
     pub(super) exclude_reasoning: bool,
     pub(super) legacy_functions: bool,
 }
 
-/// What respelling one element came to.
+/// Result of rewriting one element.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Respelled {
+pub(super) struct RewrittenChoice {
     /// Whether the client gets anything of it now.
     pub(super) is_written: bool,
     /// Whether its finish was put aside.
@@ -180,9 +180,9 @@ pub(super) struct Respelled {
     pub(super) call_bytes: u64,
 }
 
-impl Choice {
-    pub(super) fn new(index: u64) -> Choice {
-        Choice { index, held: None, calls: Calls::default(), has_called: false, has_role: false }
+impl ChoiceState {
+    pub(super) fn new(index: u64) -> ChoiceState {
+        ChoiceState { index, held: None, calls: ToolCallTracker::default(), has_called: false, has_role: false }
     }
 
     /// Appends one element of `choices`, or nothing when there is nothing to tell yet.
@@ -191,7 +191,7 @@ impl Choice {
         part: &ChoicePart<'_>,
         rules: DeltaRules<'_>,
         out: &mut BytesMut,
-    ) -> Result<Respelled, AnswerFault> {
+    ) -> Result<RewrittenChoice, AnswerFault> {
         let start = out.len();
         out.put_slice(b"{\"index\":");
         push_u64(out, self.index);
@@ -215,7 +215,7 @@ impl Choice {
         if is_held {
             self.hold(part, !is_written);
         }
-        Ok(Respelled { is_written, is_held, call_bytes })
+        Ok(RewrittenChoice { is_written, is_held, call_bytes })
     }
 
     fn hold(&mut self, part: &ChoicePart<'_>, with_members: bool) {
@@ -273,12 +273,12 @@ impl Choice {
         members: &mut DeltaWriter<'_>,
     ) -> Result<(), AnswerFault> {
         for (key, value) in object.members() {
-            match Member::of(&key.name()) {
-                Member::Role => {}
-                Member::Reasoning if rules.exclude_reasoning => {}
-                Member::ToolCalls if value.is_array() => self.push_calls(value, rules, members)?,
-                Member::ToolCalls => {}
-                Member::FunctionCall if value.is_object() => {
+            match MessageMember::of(&key.name()) {
+                MessageMember::Role => {}
+                MessageMember::Reasoning if rules.exclude_reasoning => {}
+                MessageMember::ToolCalls if value.is_array() => self.push_calls(value, rules, members)?,
+                MessageMember::ToolCalls => {}
+                MessageMember::FunctionCall if value.is_object() => {
                     self.has_called = true;
                     if rules.legacy_functions {
                         members.call_bytes += CallPart::read_legacy(value, 0).text_bytes();

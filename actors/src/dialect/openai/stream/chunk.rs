@@ -1,4 +1,4 @@
-//! One chunk of a stream, respelled in one pass: what is ours replaced, what must not be left out, the rest copied.
+//! Rewrites one chunk of a stream in one pass: members of the gateway are replaced, all others are copied.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,9 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     Progress, StreamOptions,
-    calls::Caller,
-    choice::{Choice, ChoicePart, DeltaRules, MAX_HELD_BYTES},
-    memo::Memo,
+    choice::{ChoicePart, ChoiceState, DeltaRules, MAX_HELD_BYTES},
+    chunk_prefix::ChunkPrefix,
+    tool_calls::CallContext,
 };
 use crate::{
     dialect::{
@@ -19,7 +19,7 @@ use crate::{
             answer::{MAX_CHOICES, push_head, utf8},
             error,
             finish::clean_name,
-            usage::{Produced, Reported},
+            usage::{ProducedOutput, ReportedUsage},
         },
     },
     domain::FailureKind,
@@ -39,35 +39,35 @@ pub(super) enum End {
 
 /// Everything known about one stream, apart from its framing.
 #[derive(Debug)]
-pub(super) struct Chat {
+pub(super) struct ChatRewriter {
     pub(super) context: AnswerContext,
     pub(super) options: StreamOptions,
     /// The beginning of every event: `data: ` and the members that name the generation.
     pub(super) head: BytesMut,
-    pub(super) choices: Vec<Choice>,
-    pub(super) reported: Option<Reported>,
-    pub(super) produced: Produced,
+    pub(super) choices: Vec<ChoiceState>,
+    pub(super) reported: Option<ReportedUsage>,
+    pub(super) produced: ProducedOutput,
     pub(super) upstream_id: Option<String>,
     pub(super) has_content: bool,
     pub(super) end: Option<End>,
     fingerprint: Option<String>,
-    memo: Memo,
+    memo: ChunkPrefix,
 }
 
-impl Chat {
-    pub(super) fn new(context: AnswerContext, options: StreamOptions) -> Chat {
-        let mut chat = Chat {
+impl ChatRewriter {
+    pub(super) fn new(context: AnswerContext, options: StreamOptions) -> ChatRewriter {
+        let mut chat = ChatRewriter {
             context,
             options,
             head: BytesMut::new(),
             choices: Vec::new(),
             reported: None,
-            produced: Produced::default(),
+            produced: ProducedOutput::default(),
             upstream_id: None,
             has_content: false,
             end: None,
             fingerprint: None,
-            memo: Memo::default(),
+            memo: ChunkPrefix::default(),
         };
         chat.write_head();
         chat
@@ -92,23 +92,23 @@ impl Chat {
             progress.content = true;
             return self.close(out);
         }
-        let (start, mut told) = (out.len(), Told::default());
+        let (start, mut content) = (out.len(), ChunkContent::default());
         let is_written = match &event.data {
-            Cow::Borrowed(_) => self.chunk(data, &mut told, out),
-            Cow::Owned(_) => one_line(data).and_then(|data| self.chunk(&data, &mut told, out)),
+            Cow::Borrowed(_) => self.chunk(data, &mut content, out),
+            Cow::Owned(_) => one_line(data).and_then(|data| self.chunk(&data, &mut content, out)),
         };
         if !matches!(is_written, Ok(true)) {
             out.truncate(start);
         }
         is_written.map_err(whole_event)?;
         // Only now: content beside an error is none, and must not stand in the way of a fallback.
-        progress.content |= told.has_content;
-        self.has_content |= told.is_visible;
+        progress.content |= content.has_content;
+        self.has_content |= content.is_visible;
         Ok(())
     }
 
     /// Appends a chunk; says whether there is anything in it to send.
-    fn chunk(&mut self, data: &[u8], told: &mut Told, out: &mut BytesMut) -> Result<bool, AnswerFault> {
+    fn chunk(&mut self, data: &[u8], content: &mut ChunkContent, out: &mut BytesMut) -> Result<bool, AnswerFault> {
         out.reserve(self.head.len() + data.len() + EXTRA_BYTES);
         let start = out.len();
         let (mut cursor, mut is_beginning) = match self.memo.rest(data) {
@@ -131,7 +131,7 @@ impl Chat {
                 let shared = data.get(..cursor.offset_of(key)).unwrap_or_default();
                 self.memo.learn(shared, out.get(start..).unwrap_or_default());
             }
-            let choices = self.choices(&mut cursor, told, out)?;
+            let choices = self.choices(&mut cursor, content, out)?;
             (is_written, held) = (choices.is_written, choices.held);
         }
         cursor.end()?;
@@ -186,7 +186,7 @@ impl Chat {
         out: &mut BytesMut,
     ) -> Result<bool, AnswerFault> {
         if name == b"usage" && cursor.peek()? == b'{' {
-            self.reported = Some(Reported::read(cursor)?);
+            self.reported = Some(ReportedUsage::read(cursor)?);
             return Ok(false);
         }
         let value = cursor.value()?;
@@ -202,10 +202,10 @@ impl Chat {
     fn choices(
         &mut self,
         cursor: &mut Cursor<'_>,
-        told: &mut Told,
+        content: &mut ChunkContent,
         out: &mut BytesMut,
-    ) -> Result<Choices, AnswerFault> {
-        let mut choices = Choices::default();
+    ) -> Result<WrittenChoices, AnswerFault> {
+        let mut choices = WrittenChoices::default();
         if cursor.peek()? == b'n' {
             cursor.value()?;
             return Ok(choices);
@@ -220,7 +220,7 @@ impl Chat {
             if choices.is_written {
                 out.put_u8(b',');
             }
-            let (is_written, held) = self.choice(&part, place, told, out)?;
+            let (is_written, held) = self.choice(&part, place, content, out)?;
             if !is_written {
                 out.truncate(before);
             }
@@ -241,12 +241,12 @@ impl Chat {
         &mut self,
         part: &ChoicePart<'_>,
         place: u64,
-        told: &mut Told,
+        content: &mut ChunkContent,
         out: &mut BytesMut,
     ) -> Result<(bool, Option<usize>), AnswerFault> {
         let known = self.known_choice(part.index.unwrap_or(place))?;
         let rules = DeltaRules {
-            caller: Caller { context: &self.context, choice: part.index.unwrap_or(place) },
+            caller: CallContext { context: &self.context, choice: part.index.unwrap_or(place) },
             exclude_reasoning: self.context.exclude_reasoning,
             legacy_functions: self.options.legacy_functions,
         };
@@ -254,8 +254,8 @@ impl Chat {
         let respelled = choice.push(part, rules, out)?;
         self.produced.add(part.delta.measured);
         self.produced.text_bytes += respelled.call_bytes;
-        told.has_content |= part.delta.has_content || part.finish.is_some();
-        told.is_visible |= part.delta.is_visible || part.finish.is_some();
+        content.has_content |= part.delta.has_content || part.finish.is_some();
+        content.is_visible |= part.delta.is_visible || part.finish.is_some();
         Ok((respelled.is_written, respelled.is_held.then_some(known)))
     }
 
@@ -267,7 +267,7 @@ impl Chat {
         if self.choices.len() >= MAX_CHOICES {
             return Err(AnswerFault::malformed("too many choices"));
         }
-        self.choices.push(Choice::new(index));
+        self.choices.push(ChoiceState::new(index));
         Ok(self.choices.len() - 1)
     }
 
@@ -284,7 +284,7 @@ impl Chat {
 
 /// What there is in a chunk.
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
+struct ChunkContent {
     /// Content of the upstream's.
     has_content: bool,
     /// Content for the client, which may not want to see the reasoning.
@@ -293,7 +293,7 @@ struct Told {
 
 /// What respelling a list of choices came to.
 #[derive(Debug, Clone, Copy, Default)]
-struct Choices {
+struct WrittenChoices {
     is_written: bool,
     /// Place of the first choice whose finish was put aside.
     held: Option<usize>,

@@ -1,18 +1,18 @@
-//! One upstream stream of chunks made into ours: incremental, pure, event by event.
+//! Rewrites an upstream's stream of chunks for the client: incremental, event by event, without I/O.
 //!
-//! [`ChatStream`] is what the relay holds. Framing is undone in [`crate::dialect::frame::sse`]; a chunk is respelled
-//! in [`chunk`] and [`choice`], calls are put in order in [`calls`], and how a stream ends is written in
-//! [`ending`]. When to give up waiting, when to fall back and when to send the head is the relay's business.
+//! [`ChatStream`] is used by the relay. Events are split in [`crate::dialect::frame::sse`]; a chunk is rewritten
+//! in [`chunk`] and [`choice`], calls are put in order in [`tool_calls`], and how a stream ends is written in
+//! [`stream_end`]. Time-outs, fallbacks and the response head are the task of the callers.
 
-mod calls;
 mod choice;
 mod chunk;
-mod ending;
-mod memo;
+mod chunk_prefix;
+mod stream_end;
+mod tool_calls;
 
 use bytes::{Bytes, BytesMut};
 
-use self::chunk::Chat;
+use self::chunk::ChatRewriter;
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
@@ -20,31 +20,31 @@ use crate::{
     },
     domain::{FailureKind, Usage},
 };
-pub use ending::StreamError;
+pub use stream_end::StreamError;
 
-/// How usage is told at the end of a stream.
+/// How usage is sent at the end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageChunk {
     /// In a chunk without choices: the client set `include_usage`.
     WithoutChoices,
-    /// In a chunk with an empty delta, which cannot surprise code that reads the first choice: the client
-    /// said nothing.
+    /// In a chunk with an empty delta, which is safe for code that reads the first choice: the client did not set
+    /// `include_usage`.
     WithEmptyDelta,
-    /// Not at all: the client declined.
+    /// Not sent: the client set `include_usage` to false.
     Omitted,
 }
 
-/// What the client and the configuration want of a stream.
+/// Options of a stream, from the request and the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOptions {
-    /// How usage is told.
+    /// How usage is sent.
     pub usage_chunk: UsageChunk,
-    /// Whether error chunks carry the odd member that makes every known client notice them.
+    /// Whether error chunks have the additional member that makes all known clients notice them.
     pub error_compat: bool,
     /// Longest event accepted from the upstream.
     pub max_event_bytes: usize,
-    /// Whether the request used `functions`, so that a `function_call` is what the client waits for. Otherwise
-    /// it is respelled as a tool call.
+    /// Whether the request used `functions`, so that the client expects `function_call`. Otherwise it is rewritten as a
+    /// tool call.
     pub legacy_functions: bool,
 }
 
@@ -59,7 +59,7 @@ impl Default for StreamOptions {
     }
 }
 
-/// What one read brought, for the relay's clocks.
+/// What one read contained, for the relay's time-outs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// At least one event that was not a comment.
@@ -72,7 +72,7 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct ChatStream {
     splitter: SseSplitter,
-    chat: Chat,
+    chat: ChatRewriter,
 }
 
 impl From<EventTooLong> for AnswerFault {
@@ -82,10 +82,10 @@ impl From<EventTooLong> for AnswerFault {
 }
 
 impl ChatStream {
-    /// A stream of which nothing has come yet.
+    /// A rewriter at the beginning of a stream.
     #[must_use]
     pub fn new(context: AnswerContext, options: StreamOptions) -> ChatStream {
-        ChatStream { splitter: SseSplitter::new(options.max_event_bytes), chat: Chat::new(context, options) }
+        ChatStream { splitter: SseSplitter::new(options.max_event_bytes), chat: ChatRewriter::new(context, options) }
     }
 
     /// Feeds what one read gave and appends what it becomes to `out`. Before the first content that may be
@@ -102,7 +102,7 @@ impl ChatStream {
         let chat = &mut self.chat;
         let read = self.splitter.push(bytes, |event| chat.event(&event, &mut progress, out));
         match read {
-            // The answer was over: what stands behind it, be it ever so long, is nobody's.
+            // The answer is complete; anything after it is ignored.
             Err(_) if self.is_done() => Ok(progress),
             read => read.map(|()| progress),
         }
@@ -154,22 +154,20 @@ impl ChatStream {
         self.chat.is_done()
     }
 
-    /// What the upstream is known to have taken, if it reported or produced anything. For attempts that came to
-    /// nothing, seen by the client or not.
+    /// Usage of an attempt that failed or was cancelled, if the upstream reported usage or produced output.
     #[must_use]
     pub fn spent(&self) -> Option<Usage> {
         self.chat.spent()
     }
 
-    /// What the answer took so far. Of a stream that was left it is what the upstream reported before, or an
-    /// estimate of what it produced.
+    /// Usage and cost so far: as reported by the upstream, or estimated from its output.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.chat.outcome()
     }
 }
 
-/// An event that the end of the body cut off is broken because of that.
+/// An unfinished event at the end of the body counts as truncated instead of malformed.
 fn cut_event(fault: AnswerFault) -> AnswerFault {
     match fault.kind {
         FailureKind::Malformed => AnswerFault { kind: FailureKind::Truncated, ..fault },

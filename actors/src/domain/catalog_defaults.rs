@@ -1,5 +1,5 @@
-//! Entries of a catalog with nothing special about them, for whoever makes one without a configuration: simulators,
-//! benchmarks, tests. What is special is changed afterwards. A configuration says everything itself.
+//! Catalog entries with default values, for simulators, benchmarks and tests that build a catalog without a
+//! configuration. Callers change single fields afterwards. Configured catalogs do not use these defaults.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::{
 };
 
 impl Provider {
-    /// One that is on and keeps nothing for its own use, named as its slug.
+    /// A provider that is on and does not collect data. Its name is its slug.
     #[must_use]
-    pub fn ordinary(slug: ProviderSlug) -> Provider {
+    pub fn with_defaults(slug: ProviderSlug) -> Provider {
         Provider {
             name: slug.as_str().into(),
             slug,
@@ -31,9 +31,9 @@ impl Provider {
 }
 
 impl Model {
-    /// One that reads and writes text, named as its id, served at these endpoints.
+    /// A text model, named after its id, with these endpoints.
     #[must_use]
-    pub fn ordinary(id: ModelId, endpoints: Vec<u32>) -> Model {
+    pub fn with_defaults(id: ModelId, endpoints: Vec<u32>) -> Model {
         Model {
             canonical_slug: id.to_string(),
             name: id.to_string(),
@@ -57,9 +57,10 @@ impl Model {
 }
 
 impl Endpoint {
-    /// One that costs nothing and lists no parameter, with a context of 128,000 tokens, at these positions.
+    /// A free endpoint without optional parameters and with a context window of 128,000 tokens. `model` and `provider`
+    /// are positions in the catalog.
     #[must_use]
-    pub fn ordinary(id: EndpointId, model: u32, provider: u32, upstream_model: &str) -> Endpoint {
+    pub fn with_defaults(id: EndpointId, model: u32, provider: u32, upstream_model: &str) -> Endpoint {
         Endpoint {
             id,
             model,

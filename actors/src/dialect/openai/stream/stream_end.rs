@@ -7,7 +7,7 @@ use bytes::{BufMut as _, BytesMut};
 use super::{
     UsageChunk,
     choice::HeldFinish,
-    chunk::{Chat, End},
+    chunk::{ChatRewriter, End},
 };
 use crate::{
     dialect::{
@@ -15,10 +15,10 @@ use crate::{
         json::{push_member, push_string, push_u64},
         openai::{
             answer::push_finish,
-            usage::{Produced, push_usage, settle},
+            usage::{ProducedOutput, billed_usage, push_usage},
         },
     },
-    domain::{Finish, Usage},
+    domain::{FinishReason, Usage},
 };
 
 const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -46,7 +46,7 @@ pub struct StreamError {
     pub previous_errors: Option<Box<str>>,
 }
 
-impl Chat {
+impl ChatRewriter {
     pub(super) fn is_done(&self) -> bool {
         self.end.is_some()
     }
@@ -68,7 +68,7 @@ impl Chat {
             if choice.calls.has_nameless() {
                 return Err(AnswerFault::malformed("a tool call without a name"));
             }
-            let finish = if choice.has_called { Finish::ToolCalls } else { Finish::Stop };
+            let finish = if choice.has_called { FinishReason::ToolCalls } else { FinishReason::Stop };
             choice.held.get_or_insert_with(|| HeldFinish::repaired(finish));
         }
         self.has_content = true;
@@ -112,10 +112,10 @@ impl Chat {
     }
 
     pub(super) fn outcome(&self) -> Outcome {
-        let usage = settle(self.reported.as_ref(), self.produced, &self.context);
+        let usage = billed_usage(self.reported.as_ref(), self.produced, &self.context);
         let held = self.choices.first().and_then(|choice| choice.held.as_ref());
         let finish = match self.end {
-            Some(End::Failed) => Some(Finish::Error),
+            Some(End::Failed) => Some(FinishReason::Error),
             _ => held.map(|held| held.finish),
         };
         Outcome {
@@ -129,8 +129,8 @@ impl Chat {
     }
 
     pub(super) fn spent(&self) -> Option<Usage> {
-        let took = self.reported.is_some() || self.produced != Produced::default();
-        took.then(|| settle(self.reported.as_ref(), self.produced, &self.context))
+        let took = self.reported.is_some() || self.produced != ProducedOutput::default();
+        took.then(|| billed_usage(self.reported.as_ref(), self.produced, &self.context))
     }
 
     /// Appends one chunk for each choice that has finished and whose index is wanted.
@@ -164,7 +164,7 @@ impl Chat {
     }
 
     fn push_usage_member(&self, out: &mut BytesMut) {
-        let usage = settle(self.reported.as_ref(), self.produced, &self.context);
+        let usage = billed_usage(self.reported.as_ref(), self.produced, &self.context);
         let cost = self.context.pricing.cost(&usage);
         push_member(out, b"usage", b"");
         push_usage(out, &usage, &cost, self.reported.as_ref());
@@ -173,7 +173,7 @@ impl Chat {
 
 impl HeldFinish {
     /// A finish that the upstream forgot.
-    fn repaired(finish: Finish) -> HeldFinish {
+    fn repaired(finish: FinishReason) -> HeldFinish {
         let choice_members = BytesMut::from(&b",\"logprobs\":null"[..]);
         HeldFinish { finish, native: None, choice_members, chunk_members: BytesMut::new() }
     }

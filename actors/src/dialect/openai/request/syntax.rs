@@ -1,8 +1,7 @@
-//! What must hold of a body before any of its fields is read.
+//! Checks of the bytes of a body before its fields are read: UTF-8, nesting depth and surrogate pairs.
 //!
-//! The parser behind the fields skips what it is not asked for without looking at depth or at the
-//! halves of surrogate pairs, and it expects valid UTF-8. So those three are settled here, over the
-//! bytes, before it starts. Whether the text is JSON at all is the parser's to say.
+//! The JSON parser expects valid UTF-8 and skips unused values without checking depth or surrogate pairs. So these
+//! three are checked first. Whether the text is JSON is checked by the parser.
 
 use std::str;
 

@@ -1,9 +1,9 @@
-//! Names that are no routing fields and were probably meant as such.
+//! Suggestions for misspelt names of routing fields.
 //!
-//! In `metadata` an unknown name is the client's own tag, at the top level it may be a field of some provider: neither can
-//! be refused. But a restriction that lapses because of a slip of the finger should be told.
+//! An unknown name in `metadata` is a tag of the client, and one at the top level may be a field of a provider, so
+//! neither is rejected. But the client is warned of a restriction without effect because of a typing error.
 
-use crate::domain::letters_apart;
+use crate::domain::name_distance;
 
 /// Every routing field that may stand in `metadata`, in `extra_body` and at the top level.
 pub(super) const EVERYWHERE: [&str; 10] = [
@@ -20,8 +20,8 @@ pub(super) const EVERYWHERE: [&str; 10] = [
 ];
 /// Those that may stand at the top level and in `extra_body` besides.
 const OUTSIDE_METADATA: [&str; 6] = ["provider", "models", "plugins", "route_seed", "why_not", "what_if"];
-/// Slips of the finger up to which a name is taken for a misspelling.
-const MOST_SLIPS: usize = 2;
+/// Most typing errors of a name that is treated as a misspelling.
+const MAX_TYPING_ERRORS: usize = 2;
 
 /// The field of `metadata` that the unknown `name` was probably meant to be.
 #[must_use]
@@ -35,18 +35,18 @@ pub fn field_meant_at_top_level(name: &str) -> Option<&'static str> {
     nearest(name, &EVERYWHERE).or_else(|| nearest(name, &OUTSIDE_METADATA))
 }
 
-/// The nearest of `fields` within two slips; fewer for a short name, of which a third of the letters must be right. Case,
-/// hyphens and underscores do not count: `allowedModels` is `allowed_models`.
+/// The most similar of `fields`, at most two typing errors away, fewer for short names. Ignores case, hyphens and
+/// underscores: `allowedModels` matches `allowed_models`.
 fn nearest(name: &str, fields: &[&'static str]) -> Option<&'static str> {
     let separates = |byte: u8| matches!(byte, b'_' | b'-');
     let letters = |text: &str| text.bytes().filter(|byte| !separates(*byte)).count();
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || separates(byte));
     let count = letters(name);
-    let most = MOST_SLIPS.min((count / 3).max(1));
+    let most = MAX_TYPING_ERRORS.min((count / 3).max(1));
     let slips = |field: &'static str| {
         let comparable = is_plain && count.abs_diff(letters(field)) <= most;
         let bare = |text: &str| text.replace(['_', '-'], "");
-        let apart = comparable.then(|| letters_apart(&bare(name), &bare(field))).flatten()?;
+        let apart = comparable.then(|| name_distance(&bare(name), &bare(field))).flatten()?;
         (apart <= most).then_some((apart, field))
     };
     fields.iter().filter_map(|field| slips(field)).min_by_key(|(apart, _)| *apart).map(|(_, field)| field)
@@ -55,7 +55,7 @@ fn nearest(name: &str, fields: &[&'static str]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::openai::request::routing::Reserved;
+    use crate::dialect::openai::request::routing::RoutingField;
 
     #[test]
     fn slips_of_the_finger_are_traced_to_the_field_that_was_meant() {
@@ -90,6 +90,6 @@ mod tests {
 
     #[test]
     fn every_reserved_name_is_among_those_that_may_be_meant() {
-        assert!(EVERYWHERE.iter().all(|name| Reserved::named(name).is_some()));
+        assert!(EVERYWHERE.iter().all(|name| RoutingField::named(name).is_some()));
     }
 }

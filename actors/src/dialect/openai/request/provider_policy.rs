@@ -6,9 +6,11 @@
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{Path, refused, shown},
-    json::{self, Kind, Object},
-    routing::{highest, list, lowest, offer},
+    fault::refused,
+    json::{self, Object},
+    json_type::JsonType,
+    path::{Path, shown},
+    routing_values::{highest, list, lowest, offer},
 };
 use crate::domain::{
     DataCollection, Invalid, Objective, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source, Sourced,
@@ -42,11 +44,11 @@ pub const PROVIDER_MEMBERS: [&str; 12] = [
 const PRICES: [&str; 5] = ["prompt", "completion", "request", "image", NO_PRICE];
 const NO_PRICE: &str = "audio";
 /// Most members without effect of which is told.
-pub(super) const MOST_STRANGERS: usize = 8;
+pub(super) const MAX_UNKNOWN_MEMBERS: usize = 8;
 
-/// What the `provider` objects of one request say, while they are being gathered.
+/// Collects the `provider` objects of one request.
 #[derive(Default)]
-pub(super) struct ProviderDraft {
+pub(super) struct ProviderPolicyBuilder {
     order: Option<Sourced<Vec<String>>>,
     only: Vec<Vec<String>>,
     ignore: Vec<String>,
@@ -57,22 +59,22 @@ pub(super) struct ProviderDraft {
     zero_data_retention: Option<Sourced<bool>>,
     sort: Option<Sourced<Objective>>,
     across_models: Option<Sourced<bool>>,
-    max_price: MaxPrice,
+    max_price: PriceCeilingBuilder,
     latency: Option<Sourced<Preference>>,
     throughput: Option<Sourced<Preference>>,
     /// Paths of members that have no effect.
-    strangers: Vec<String>,
+    unknown_members: Vec<String>,
 }
 
 #[derive(Default)]
-struct MaxPrice {
+struct PriceCeilingBuilder {
     prompt: Option<Sourced<Usd>>,
     completion: Option<Sourced<Usd>>,
     request: Option<Sourced<Usd>>,
     image: Option<Sourced<Usd>>,
 }
 
-impl ProviderDraft {
+impl ProviderPolicyBuilder {
     /// Takes one of the objects, which stands at `path`.
     pub(super) fn read(&mut self, raw: &RawValue, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         let object = Object::read(raw, path)?;
@@ -123,17 +125,17 @@ impl ProviderDraft {
     }
 
     fn ignore_member(&mut self, path: &Path<'_>) {
-        if self.strangers.len() < MOST_STRANGERS {
-            self.strangers.push(path.to_string());
+        if self.unknown_members.len() < MAX_UNKNOWN_MEMBERS {
+            self.unknown_members.push(path.to_string());
         }
     }
 
     /// The paths of members that have no effect, in order; only the first few are kept.
-    pub(super) fn take_strangers(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.strangers)
+    pub(super) fn take_unknown_members(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unknown_members)
     }
 
-    /// Adds what was gathered to the parameters. What they already hold is stronger.
+    /// Adds the collected values to the parameters. Existing values have precedence.
     pub(super) fn finish(self, parameters: &mut RoutingParameters) {
         let standing = ProviderPolicy::default();
         parameters.provider = ProviderPolicy {
@@ -157,8 +159,8 @@ impl ProviderDraft {
     }
 }
 
-/// Refuses lists that say no to what they say yes to, in one breath. Lists of several places only tighten each other,
-/// and may leave nothing.
+/// Rejects lists of one object that contradict each other. Lists of different objects only restrict each other and may
+/// leave no provider.
 fn refuse_contradictions(object: &Object<'_>, path: &Path<'_>) -> Result<(), Invalid> {
     let list = |member: &str| object.get(member).map_or(Ok(Vec::new()), |raw| list(raw, &path.member(member)));
     let ignored = list("ignore")?;
@@ -178,7 +180,7 @@ fn refuse_contradictions(object: &Object<'_>, path: &Path<'_>) -> Result<(), Inv
     let only = list("only")?;
     if !only.is_empty() && only.iter().all(|name| by(name).is_some()) {
         let at = path.member("only");
-        let message = format!("'{path}.ignore' excludes every provider that '{at}' allows: nobody could serve.");
+        let message = format!("'{path}.ignore' excludes every provider that '{at}' allows: no provider is left.");
         return Err(refused(&at, message));
     }
     Ok(())
@@ -190,7 +192,7 @@ fn covers(entry: &str, name: &str) -> bool {
     entry.eq_ignore_ascii_case(name) || entry.eq_ignore_ascii_case(slug)
 }
 
-impl MaxPrice {
+impl PriceCeilingBuilder {
     fn take(&mut self, object: &Object<'_>, path: &Path<'_>, source: Source) -> Result<(), Invalid> {
         let price = |name| object.get(name).map(|raw| json::dollars(raw, &path.member(name))).transpose();
         let per_token = |amount: Usd| Usd::from_femto(amount.femto() / MILLION);
@@ -256,7 +258,7 @@ fn sort(raw: &RawValue, path: &Path<'_>) -> Result<(Option<Objective>, Option<bo
         let position = json::choice(raw, path, &SORTS.map(|(name, _)| name))?;
         Ok(SORTS.get(position).map(|(_, objective)| *objective))
     };
-    if Kind::of(raw) == Kind::Text {
+    if JsonType::of(raw) == JsonType::Text {
         return Ok((by(raw, path)?, None));
     }
     let object = Object::read(raw, path)?;
@@ -270,20 +272,20 @@ fn sort(raw: &RawValue, path: &Path<'_>) -> Result<(Option<Objective>, Option<bo
 mod tests {
     use super::*;
 
-    fn strangers(name: &str) -> Vec<String> {
+    fn unknown_members(name: &str) -> Vec<String> {
         let text = format!("{{\"{name}\":{{}}}}");
         let raw: &RawValue = serde_json::from_str(&text).unwrap();
-        let mut draft = ProviderDraft::default();
+        let mut draft = ProviderPolicyBuilder::default();
         // Most members are no objects, which is refused; unknown ones are looked at no further.
         let _ = draft.read(raw, &Path::Field("provider"), Source::Provider);
-        draft.take_strangers()
+        draft.take_unknown_members()
     }
 
     #[test]
     fn what_is_listed_as_known_is_read_and_all_else_is_noted() {
         for member in PROVIDER_MEMBERS {
-            assert_eq!(strangers(member), Vec::<String>::new(), "{member}");
+            assert_eq!(unknown_members(member), Vec::<String>::new(), "{member}");
         }
-        assert_eq!(strangers("onyl"), ["provider.onyl"]);
+        assert_eq!(unknown_members("onyl"), ["provider.onyl"]);
     }
 }

@@ -1,38 +1,39 @@
-//! What the fields of a body said, one by one, as far as the gateway has a use for it.
+//! Values of the fields of a body that the gateway uses.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
 use super::{
-    envelope::Place,
-    fault::{self, Path},
+    fault,
+    field_location::FieldLocation,
     fields::Field,
     image_fields::ImageFields,
     json::{self, Object},
-    routing::Routing,
-    tags,
-    tools::Declared,
+    metadata,
+    path::Path,
+    routing::RoutingBuilder,
+    tools::DeclaredTools,
 };
 use crate::domain::{Invalid, Modalities, Modality, Source};
 
 /// Longest name of a model, characters.
-const MOST_MODEL_CHARS: usize = 256;
+const MAX_MODEL_CHARS: usize = 256;
 /// Longest `user` and `session_id`, characters.
-const MOST_NAME_CHARS: usize = 256;
+const MAX_NAME_CHARS: usize = 256;
 /// Most models that may be named as fallbacks.
-const MOST_MODELS: usize = 32;
+const MAX_MODELS: usize = 32;
 /// Most words in a list of words.
-const MOST_WORDS: usize = 32;
+const MAX_WORDS: usize = 32;
 /// Largest `trace`.
-const MOST_TRACE_BYTES: usize = 16_384;
-/// How hard a model may be asked to think.
+const MAX_TRACE_BYTES: usize = 16_384;
+/// Allowed reasoning efforts.
 const EFFORTS: [&str; 7] = ["max", "xhigh", "high", "medium", "low", "minimal", "none"];
 
-/// What the answer is to look like.
+/// Requested format of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Format {
-    /// Plain text, or nothing was said.
+pub(super) enum OutputFormat {
+    /// Plain text, also when no format was given.
     #[default]
     Text,
     /// Some JSON object.
@@ -41,9 +42,9 @@ pub(super) enum Format {
     JsonSchema,
 }
 
-/// Everything that was read.
+/// All values that were read.
 #[derive(Default)]
-pub(super) struct Found<'a> {
+pub(super) struct ParsedFields<'a> {
     pub(super) model: Option<String>,
     pub(super) models: Vec<String>,
     pub(super) has_messages: bool,
@@ -53,11 +54,11 @@ pub(super) struct Found<'a> {
     pub(super) max_tokens: Option<i64>,
     pub(super) max_completion_tokens: Option<i64>,
     pub(super) n: Option<i64>,
-    pub(super) tools: Declared<'a>,
-    pub(super) tool_choice: Option<(&'a RawValue, Place)>,
-    pub(super) format: Format,
+    pub(super) tools: DeclaredTools<'a>,
+    pub(super) tool_choice: Option<(&'a RawValue, FieldLocation)>,
+    pub(super) format: OutputFormat,
     pub(super) effort: Option<Cow<'a, str>>,
-    pub(super) reasoning_effort: Option<(Cow<'a, str>, Place)>,
+    pub(super) reasoning_effort: Option<(Cow<'a, str>, FieldLocation)>,
     pub(super) exclude_reasoning: bool,
     pub(super) output: Option<Modalities>,
     pub(super) store: bool,
@@ -66,20 +67,20 @@ pub(super) struct Found<'a> {
     pub(super) user: Option<String>,
     pub(super) session_id: Option<String>,
     pub(super) trace: Option<&'a RawValue>,
-    pub(super) why_not: Option<(&'a RawValue, Place)>,
-    pub(super) what_if: Option<(&'a RawValue, Place)>,
-    pub(super) routing: Routing,
+    pub(super) why_not: Option<(&'a RawValue, FieldLocation)>,
+    pub(super) what_if: Option<(&'a RawValue, FieldLocation)>,
+    pub(super) routing: RoutingBuilder,
     pub(super) image: ImageFields<'a>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ParsedFields<'a> {
     /// Reads one field, which is there and not null.
     pub(super) fn read(
         &mut self,
         field: Field,
         raw: &'a RawValue,
         path: &Path<'_>,
-        place: Place,
+        place: FieldLocation,
         max_n: u32,
     ) -> Result<(), Invalid> {
         match field {
@@ -94,8 +95,8 @@ impl<'a> Found<'a> {
             }
             Field::N => self.n = Some(json::integer_within(raw, path, 1, i64::from(max_n))?),
             Field::Store => self.store = json::flag(raw, path)?,
-            Field::User => self.user = Some(json::text_within(raw, path, MOST_NAME_CHARS)?.into_owned()),
-            Field::SessionId => self.session_id = Some(json::text_within(raw, path, MOST_NAME_CHARS)?.into_owned()),
+            Field::User => self.user = Some(json::text_within(raw, path, MAX_NAME_CHARS)?.into_owned()),
+            Field::SessionId => self.session_id = Some(json::text_within(raw, path, MAX_NAME_CHARS)?.into_owned()),
             Field::Usage => self.usage_include = switch(raw, path, "include")?.unwrap_or(false),
             Field::ToolChoice => self.tool_choice = Some((raw, place)),
             Field::ResponseFormat => self.format = format(raw, path)?,
@@ -108,7 +109,13 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    fn thinking(&mut self, field: Field, raw: &'a RawValue, path: &Path<'_>, place: Place) -> Result<(), Invalid> {
+    fn thinking(
+        &mut self,
+        field: Field,
+        raw: &'a RawValue,
+        path: &Path<'_>,
+        place: FieldLocation,
+    ) -> Result<(), Invalid> {
         match field {
             Field::ReasoningEffort => self.reasoning_effort = Some((json::text(raw, path)?, place)),
             Field::IncludeReasoning => self.exclude_reasoning |= !json::flag(raw, path)?,
@@ -135,15 +142,21 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// The fields that never go upstream.
-    fn gateway(&mut self, field: Field, raw: &'a RawValue, path: &Path<'_>, place: Place) -> Result<(), Invalid> {
+    /// Reads the fields that are never sent upstream.
+    fn gateway(
+        &mut self,
+        field: Field,
+        raw: &'a RawValue,
+        path: &Path<'_>,
+        place: FieldLocation,
+    ) -> Result<(), Invalid> {
         match field {
             Field::Routing(name) => self.routing.read(name, raw, path, place.source())?,
             Field::Provider => self.routing.provider(raw, path, Source::Provider)?,
             Field::Plugins => self.routing.plugins(raw, path)?,
             Field::RouteSeed => self.routing.route_seed(raw, path)?,
             Field::Metadata => {
-                self.tags = tags::read(raw, path, &mut self.routing)?;
+                self.tags = metadata::read(raw, path, &mut self.routing)?;
                 self.metadata = Some(raw);
             }
             Field::Trace => self.trace = Some(trace(raw, path)?),
@@ -161,15 +174,15 @@ impl<'a> Found<'a> {
 }
 
 fn model(raw: &RawValue, path: &Path<'_>) -> Result<String, Invalid> {
-    let message = || format!("Field '{path}' must be a non-empty string of at most {MOST_MODEL_CHARS} characters.");
+    let message = || format!("Field '{path}' must be a non-empty string of at most {MAX_MODEL_CHARS} characters.");
     let name = json::unquoted(raw).ok_or_else(|| fault::mistyped(path, message()))?;
-    let fits = name.len() <= MOST_MODEL_CHARS || name.chars().count() <= MOST_MODEL_CHARS;
+    let fits = name.len() <= MAX_MODEL_CHARS || name.chars().count() <= MAX_MODEL_CHARS;
     let good = !name.is_empty() && fits && !name.chars().any(char::is_control);
     if good { Ok(name.into_owned()) } else { Err(fault::refused(path, message())) }
 }
 
 fn models(raw: &RawValue, path: &Path<'_>) -> Result<Vec<String>, Invalid> {
-    let elements = json::elements(raw, path, MOST_MODELS)?;
+    let elements = json::elements(raw, path, MAX_MODELS)?;
     elements.into_iter().enumerate().map(|(position, raw)| model(raw, &path.item(position))).collect()
 }
 
@@ -179,14 +192,14 @@ fn switch(raw: &RawValue, path: &Path<'_>, name: &str) -> Result<Option<bool>, I
 }
 
 fn strings<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<Vec<Cow<'a, str>>, Invalid> {
-    let elements = json::elements(raw, path, MOST_WORDS)?;
+    let elements = json::elements(raw, path, MAX_WORDS)?;
     elements.into_iter().enumerate().map(|(position, raw)| json::text(raw, &path.item(position))).collect()
 }
 
 fn trace<'a>(raw: &'a RawValue, path: &Path<'_>) -> Result<&'a RawValue, Invalid> {
     json::object(raw, path)?;
-    let fits = raw.get().len() <= MOST_TRACE_BYTES;
-    let message = || format!("'{path}' may have at most {MOST_TRACE_BYTES} bytes.");
+    let fits = raw.get().len() <= MAX_TRACE_BYTES;
+    let message = || format!("'{path}' may have at most {MAX_TRACE_BYTES} bytes.");
     if fits { Ok(raw) } else { Err(fault::refused(path, message())) }
 }
 
@@ -196,20 +209,20 @@ fn modalities(raw: &RawValue, path: &Path<'_>) -> Result<Modalities, Invalid> {
         let found = json::choice(raw, &path.item(position), &MODALITIES.map(Modality::as_str))?;
         Ok(MODALITIES.get(found).copied().unwrap_or(Modality::Text))
     };
-    json::elements(raw, path, MOST_WORDS)?.into_iter().enumerate().map(modality).collect()
+    json::elements(raw, path, MAX_WORDS)?.into_iter().enumerate().map(modality).collect()
 }
 
-fn format(raw: &RawValue, path: &Path<'_>) -> Result<Format, Invalid> {
+fn format(raw: &RawValue, path: &Path<'_>) -> Result<OutputFormat, Invalid> {
     let object = Object::read(raw, path)?;
     let at = path.member("type");
     let kind = object.get("type").ok_or_else(|| fault::required(&at))?;
     match json::choice(kind, &at, &["text", "json_object", "json_schema"])? {
-        0 => Ok(Format::Text),
-        1 => Ok(Format::JsonObject),
+        0 => Ok(OutputFormat::Text),
+        1 => Ok(OutputFormat::JsonObject),
         _ => {
             let at = path.member("json_schema");
             schema(object.get("json_schema").ok_or_else(|| fault::required(&at))?, &at)?;
-            Ok(Format::JsonSchema)
+            Ok(OutputFormat::JsonSchema)
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Bytes that wait for a client: counted, bounded, and handed over in pieces.
+//! The bounded buffer between a relay and its client.
 //!
-//! Sender and receiver live on one thread. One write may always wait, however large it is and however full the gateway
-//! is, so that no stream stands still because of others; anything beyond it needs room under the stream's own bound
-//! and in the [`Account`] that all of them share.
+//! Sender and receiver are on one thread. An empty buffer accepts one write of any size, so no stream stops because
+//! others use the whole budget. Every further write needs room under the stream's own limit and in the
+//! [`BufferBudget`] that all streams share.
 
 use std::{
     cell::RefCell,
@@ -16,54 +16,54 @@ use std::{
 use bytes::Bytes;
 use tokio::time::timeout;
 
-/// Most that is handed over at once: the HTTP server copies it into a buffer that nobody counts.
+/// Most bytes read at once: the HTTP server copies them into its own buffer, which is not counted.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// Where waiting bytes are counted, together with those of all other streams. Dropped with the last of them.
-pub trait Account {
-    /// Counts so many bytes more, unless there is no room for them.
+/// Counts the buffered bytes of all streams. Dropped with the buffer.
+pub trait BufferBudget {
+    /// Adds `bytes` if there is room. Returns whether there was.
     #[must_use]
     fn grow(&mut self, bytes: usize) -> bool;
-    /// Counts so many bytes more, whether there is room or not.
+    /// Adds `bytes` even if there is no room.
     fn force(&mut self, bytes: usize);
-    /// Counts so many bytes less.
+    /// Subtracts `bytes`.
     fn shrink(&mut self, bytes: usize);
 }
 
-/// Why bytes were not taken.
+/// Why bytes were not accepted.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// There is no room for them now.
+pub(super) enum SendError {
+    /// The buffer is full. Holds the rejected bytes.
     Full(Bytes),
-    /// The client is gone.
+    /// The client disconnected.
     Left,
 }
 
 /// The relay's end. Dropping it ends the body.
-pub(super) struct Sender(Rc<RefCell<Waiting<dyn Account>>>);
+pub(super) struct BufferSender(Rc<RefCell<SendBuffer<dyn BufferBudget>>>);
 
 /// The client's end.
-pub(super) struct Receiver(Rc<RefCell<Waiting<dyn Account>>>);
+pub(super) struct BufferReceiver(Rc<RefCell<SendBuffer<dyn BufferBudget>>>);
 
-struct Waiting<A: ?Sized> {
+struct SendBuffer<A: ?Sized> {
     writes: VecDeque<Bytes>,
-    /// Bytes that count, those of a write that was handed over in part included.
+    /// Counted bytes, including a write that was read in part.
     counted: usize,
-    /// What the first write counts for: its memory is free only when its last piece is gone.
+    /// Size of the first write: its memory is free only after its last piece was read.
     first: usize,
     limit: usize,
-    /// Pieces that the client took.
+    /// Pieces that the client read.
     taken: u64,
     ended: bool,
     left: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    account: A,
+    budget: A,
 }
 
-/// Both ends of a stream's waiting bytes, of which there may be `limit`.
-pub(super) fn waiting(limit: usize, account: impl Account + 'static) -> (Sender, Receiver) {
-    let waiting = Waiting {
+/// Creates a buffer of `limit` bytes and returns its two ends.
+pub(super) fn send_buffer(limit: usize, budget: impl BufferBudget + 'static) -> (BufferSender, BufferReceiver) {
+    let buffer = SendBuffer {
         writes: VecDeque::new(),
         counted: 0,
         first: 0,
@@ -73,19 +73,19 @@ pub(super) fn waiting(limit: usize, account: impl Account + 'static) -> (Sender,
         left: false,
         reader: None,
         writer: None,
-        account,
+        budget,
     };
-    let shared: Rc<RefCell<Waiting<dyn Account>>> = Rc::new(RefCell::new(waiting));
-    (Sender(Rc::clone(&shared)), Receiver(shared))
+    let shared: Rc<RefCell<SendBuffer<dyn BufferBudget>>> = Rc::new(RefCell::new(buffer));
+    (BufferSender(Rc::clone(&shared)), BufferReceiver(shared))
 }
 
-impl Sender {
-    /// Lets the bytes wait for the client, if there is room for them.
-    pub(super) fn try_send(&self, bytes: Bytes) -> Result<(), Refused> {
+impl BufferSender {
+    /// Buffers the bytes if there is room.
+    pub(super) fn try_send(&self, bytes: Bytes) -> Result<(), SendError> {
         self.0.borrow_mut().push(bytes)
     }
 
-    /// Sends as soon as there is room, for which the client must take something every `patience`; says whether it did.
+    /// Buffers the bytes as soon as there is room. Returns false if the client read nothing for `patience`.
     pub(super) fn send(&self, bytes: Bytes, patience: Duration) -> impl Future<Output = bool> + 'static {
         let shared = Rc::clone(&self.0);
         let mut unsent = bytes;
@@ -95,8 +95,8 @@ impl Sender {
                 let refused = shared.borrow_mut().push(unsent);
                 match refused {
                     Ok(()) => return true,
-                    Err(Refused::Left) => return false,
-                    Err(Refused::Full(bytes)) => unsent = bytes,
+                    Err(SendError::Left) => return false,
+                    Err(SendError::Full(bytes)) => unsent = bytes,
                 }
                 if timeout(patience, taken(&shared, seen)).await.is_err() {
                     return false;
@@ -106,66 +106,66 @@ impl Sender {
     }
 }
 
-/// Waits until the client has taken more than the `seen` pieces, or is gone.
-async fn taken(shared: &RefCell<Waiting<dyn Account>>, seen: u64) {
+/// Waits until the client has read more than `seen` pieces or disconnected.
+async fn taken(shared: &RefCell<SendBuffer<dyn BufferBudget>>, seen: u64) {
     poll_fn(|cx| {
-        let mut waiting = shared.borrow_mut();
-        if waiting.taken != seen || waiting.left {
+        let mut buffer = shared.borrow_mut();
+        if buffer.taken != seen || buffer.left {
             return Poll::Ready(());
         }
-        waiting.writer = Some(cx.waker().clone());
+        buffer.writer = Some(cx.waker().clone());
         Poll::Pending
     })
     .await;
 }
 
-impl Drop for Sender {
+impl Drop for BufferSender {
     fn drop(&mut self) {
-        let mut waiting = self.0.borrow_mut();
-        waiting.ended = true;
-        wake(&mut waiting.reader);
+        let mut buffer = self.0.borrow_mut();
+        buffer.ended = true;
+        wake(&mut buffer.reader);
     }
 }
 
-impl Receiver {
+impl BufferReceiver {
     /// The next piece; `None` after the last.
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let mut waiting = self.0.borrow_mut();
-        match waiting.piece() {
+        let mut buffer = self.0.borrow_mut();
+        match buffer.piece() {
             Some(piece) => Poll::Ready(Some(piece)),
-            None if waiting.ended => Poll::Ready(None),
+            None if buffer.ended => Poll::Ready(None),
             None => {
-                waiting.reader = Some(cx.waker().clone());
+                buffer.reader = Some(cx.waker().clone());
                 Poll::Pending
             }
         }
     }
 }
 
-impl Drop for Receiver {
+impl Drop for BufferReceiver {
     fn drop(&mut self) {
-        let mut waiting = self.0.borrow_mut();
-        waiting.left = true;
-        waiting.writes = VecDeque::new();
-        let counted = std::mem::take(&mut waiting.counted);
-        waiting.account.shrink(counted);
-        wake(&mut waiting.writer);
+        let mut buffer = self.0.borrow_mut();
+        buffer.left = true;
+        buffer.writes = VecDeque::new();
+        let counted = std::mem::take(&mut buffer.counted);
+        buffer.budget.shrink(counted);
+        wake(&mut buffer.writer);
     }
 }
 
-impl<A: Account + ?Sized> Waiting<A> {
-    fn push(&mut self, bytes: Bytes) -> Result<(), Refused> {
+impl<A: BufferBudget + ?Sized> SendBuffer<A> {
+    fn push(&mut self, bytes: Bytes) -> Result<(), SendError> {
         let length = bytes.len();
         if self.left {
-            return Err(Refused::Left);
+            return Err(SendError::Left);
         }
         if length == 0 {
             return Ok(());
         }
         if self.counted == 0 {
-            self.account.force(length);
-        } else if self.counted.saturating_add(length) > self.limit || !self.account.grow(length) {
-            return Err(Refused::Full(bytes));
+            self.budget.force(length);
+        } else if self.counted.saturating_add(length) > self.limit || !self.budget.grow(length) {
+            return Err(SendError::Full(bytes));
         }
         self.counted += length;
         if self.writes.is_empty() {
@@ -186,7 +186,7 @@ impl<A: Account + ?Sized> Waiting<A> {
         let piece = self.writes.pop_front();
         let freed = std::mem::replace(&mut self.first, self.writes.front().map_or(0, Bytes::len));
         self.counted = self.counted.saturating_sub(freed);
-        self.account.shrink(freed);
+        self.budget.shrink(freed);
         piece
     }
 }
@@ -205,11 +205,11 @@ mod tests {
 
     use super::*;
 
-    /// Room for so many bytes, over all streams.
+    /// A budget of `self.1` bytes for all streams.
     #[derive(Clone)]
     struct Shared(Rc<Cell<usize>>, usize);
 
-    impl Account for Shared {
+    impl BufferBudget for Shared {
         fn grow(&mut self, bytes: usize) -> bool {
             let fits = self.0.get() + bytes <= self.1;
             self.0.set(self.0.get() + if fits { bytes } else { 0 });
@@ -233,29 +233,29 @@ mod tests {
         Bytes::from(vec![b'x'; length])
     }
 
-    fn next(receiver: &mut Receiver) -> Option<usize> {
+    fn next(receiver: &mut BufferReceiver) -> Option<usize> {
         poll_fn(|cx| receiver.poll_piece(cx)).now_or_never().flatten().map(|piece| piece.len())
     }
 
     #[test]
     fn the_bound_counts_bytes_and_not_writes() {
         let all = room(1_000_000);
-        let (sender, mut receiver) = waiting(100, all.clone());
+        let (sender, mut receiver) = send_buffer(100, all.clone());
         for _ in 0..100 {
             assert_eq!(sender.try_send(write(1)), Ok(()), "a hundred writes of one byte are no more than a hundred");
         }
-        assert_eq!(sender.try_send(write(1)), Err(Refused::Full(write(1))));
+        assert_eq!(sender.try_send(write(1)), Err(SendError::Full(write(1))));
         assert_eq!((all.0.get(), next(&mut receiver)), (100, Some(1)));
-        assert_eq!(sender.try_send(write(2)), Err(Refused::Full(write(2))));
+        assert_eq!(sender.try_send(write(2)), Err(SendError::Full(write(2))));
         assert_eq!(sender.try_send(write(1)), Ok(()));
     }
 
     #[test]
     fn one_write_may_be_larger_than_the_bound_and_nothing_waits_beside_it() {
         let all = room(10);
-        let (sender, mut receiver) = waiting(100, all.clone());
+        let (sender, mut receiver) = send_buffer(100, all.clone());
         assert_eq!(sender.try_send(write(70_000)), Ok(()));
-        assert_eq!(sender.try_send(write(1)), Err(Refused::Full(write(1))));
+        assert_eq!(sender.try_send(write(1)), Err(SendError::Full(write(1))));
         assert_eq!([next(&mut receiver), next(&mut receiver)], [Some(PIECE_BYTES); 2]);
         assert_eq!(all.0.get(), 70_000, "its memory is free only with its last piece");
         assert_eq!((next(&mut receiver), all.0.get()), (Some(70_000 - 2 * PIECE_BYTES), 0));
@@ -266,7 +266,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_takes_a_piece_now_and_then_is_waited_for_and_one_that_takes_nothing_is_not() {
-        let (sender, mut receiver) = waiting(100, room(1_000_000));
+        let (sender, mut receiver) = send_buffer(100, room(1_000_000));
         assert_eq!(sender.try_send(write(6 * PIECE_BYTES)), Ok(()));
         let taking = async {
             for _ in 0..6 {
@@ -282,13 +282,13 @@ mod tests {
     #[tokio::test]
     async fn where_all_streams_together_are_full_each_has_one_write() {
         let all = room(10);
-        let (greedy, mut asleep) = waiting(100, all.clone());
+        let (greedy, mut asleep) = send_buffer(100, all.clone());
         assert_eq!([greedy.try_send(write(5)), greedy.try_send(write(5))], [Ok(()), Ok(())]);
-        assert_eq!(greedy.try_send(write(1)), Err(Refused::Full(write(1))));
-        let (sound, mut awake) = waiting(100, all.clone());
+        assert_eq!(greedy.try_send(write(1)), Err(SendError::Full(write(1))));
+        let (sound, mut awake) = send_buffer(100, all.clone());
         for _ in 0..10 {
             assert_eq!(sound.try_send(write(3)), Ok(()));
-            assert_eq!(sound.try_send(write(3)), Err(Refused::Full(write(3))));
+            assert_eq!(sound.try_send(write(3)), Err(SendError::Full(write(3))));
             assert_eq!(next(&mut awake), Some(3));
         }
         let mut sending = Box::pin(greedy.send(write(2), PATIENCE));
@@ -300,20 +300,20 @@ mod tests {
     #[tokio::test]
     async fn who_leaves_takes_nothing_along() {
         let all = room(100);
-        let (sender, mut receiver) = waiting(100, all.clone());
+        let (sender, mut receiver) = send_buffer(100, all.clone());
         for length in [40, 20, 10] {
             assert_eq!(sender.try_send(write(length)), Ok(()));
         }
         assert_eq!(next(&mut receiver), Some(40));
         drop(receiver);
         assert_eq!(all.0.get(), 0);
-        assert_eq!(sender.try_send(write(1)), Err(Refused::Left));
+        assert_eq!(sender.try_send(write(1)), Err(SendError::Left));
         assert!(!sender.send(write(1), PATIENCE).await);
     }
 
     #[test]
     fn what_was_sent_before_the_end_is_still_read() {
-        let (sender, mut receiver) = waiting(100, room(100));
+        let (sender, mut receiver) = send_buffer(100, room(100));
         assert_eq!(sender.try_send(write(7)), Ok(()));
         drop(sender);
         assert_eq!([next(&mut receiver), next(&mut receiver)], [Some(7), None]);

@@ -1,4 +1,4 @@
-//! How a conversation begins, hashed while it goes by: what names it from one turn to the next.
+//! Hashes of the beginning of a conversation, which identify it from turn to turn.
 //!
 //! What is hashed is what reads the same in every turn: the tools as they are written, the system and developer
 //! messages in front, and the first message after them. Text is hashed with its escapes resolved, media by
@@ -6,10 +6,10 @@
 
 use highway::{HighwayHash as _, HighwayHasher};
 
-use super::estimate::Tally;
+use super::prompt_size::PromptSize;
 use crate::domain::ConversationOpening;
 
-/// Prompts of fewer bytes are never cached by anybody, so their hash is not finished.
+/// Shortest prompt that providers cache, in bytes. Shorter prompts have no hash.
 const LEAST_BYTES: usize = 1024;
 /// How much of a medium is hashed besides its length.
 const MEDIUM_HEAD: usize = 256;
@@ -17,7 +17,7 @@ const MEDIUM_HEAD: usize = 256;
 /// The hash while the messages go by. The hasher's key is the published default: names made of this are hashed again
 /// with a secret.
 #[derive(Default)]
-pub(super) struct OpeningHash {
+pub(super) struct OpeningHasher {
     hasher: HighwayHasher,
     /// After the last message that was an instruction.
     instructions: Option<HighwayHasher>,
@@ -25,7 +25,7 @@ pub(super) struct OpeningHash {
     closed: bool,
 }
 
-impl OpeningHash {
+impl OpeningHasher {
     /// A piece of text of the current message.
     pub(super) fn text(&mut self, text: &str) {
         if !self.closed {
@@ -47,7 +47,7 @@ impl OpeningHash {
     }
 
     /// The current message ended, after so much of the prompt.
-    pub(super) fn message(&mut self, is_instruction: bool, tally: &Tally) {
+    pub(super) fn message(&mut self, is_instruction: bool, tally: &PromptSize) {
         if self.closed {
             return;
         }
@@ -60,8 +60,13 @@ impl OpeningHash {
         }
     }
 
-    /// The opening, if the whole prompt is long enough for anybody to cache it. `tools` is how they are written.
-    pub(super) fn finish(self, tools: Option<&[u8]>, tool_bytes: usize, whole: &Tally) -> Option<ConversationOpening> {
+    /// The hashes, if the prompt is long enough to be cached. `tools` is the raw JSON of the tools.
+    pub(super) fn finish(
+        self,
+        tools: Option<&[u8]>,
+        tool_bytes: usize,
+        whole: &PromptSize,
+    ) -> Option<ConversationOpening> {
         if whole.bytes < LEAST_BYTES {
             return None;
         }
@@ -74,7 +79,7 @@ impl OpeningHash {
             let [low, high] = hasher.finalize128();
             u128::from(high) << 64 | u128::from(low)
         };
-        let instructed = Tally { bytes: self.instruction_bytes + tool_bytes, ..Tally::default() };
+        let instructed = PromptSize { bytes: self.instruction_bytes + tool_bytes, ..PromptSize::default() };
         Some(ConversationOpening {
             instructions: with_tools(self.instructions.unwrap_or_default()),
             instruction_tokens: instructed.tokens(0),

@@ -1,22 +1,22 @@
-//! The beginning that chunks of one stream share.
+//! The shared prefix of the chunks of one stream.
 
 use bytes::{BufMut as _, BytesMut};
 
-/// Longest beginning worth remembering.
+/// Longest prefix that is kept.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// The beginning that chunks of one stream share, as the upstream writes it and as we do.
+/// The shared prefix of the chunks of one stream, as received and as rewritten.
 ///
-/// Upstreams repeat id, model and the like in each chunk before the choices. A chunk that begins with the very
-/// same bytes needs none of them read again: ours are copied, and reading goes on behind them.
+/// Upstreams repeat id, model and similar members in each chunk before the choices. For a chunk that begins with the
+/// same bytes the rewritten prefix is copied, and parsing continues after it.
 #[derive(Debug, Default)]
-pub(super) struct Memo {
+pub(super) struct ChunkPrefix {
     upstream: BytesMut,
     ours: BytesMut,
 }
 
-impl Memo {
-    /// What follows the shared beginning, if `data` has it. It starts with a key.
+impl ChunkPrefix {
+    /// The rest of `data` after the shared prefix, if it has this prefix. The rest starts with a key.
     pub(super) fn rest<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         if self.upstream.is_empty() {
             return None;
@@ -24,12 +24,12 @@ impl Memo {
         data.strip_prefix(&*self.upstream).filter(|rest| rest.first() == Some(&b'"'))
     }
 
-    /// Our spelling of the shared beginning.
+    /// The rewritten prefix.
     pub(super) fn ours(&self) -> &[u8] {
         &self.ours
     }
 
-    /// Remembers a beginning that ends before a key, if it is not absurdly long.
+    /// Stores a prefix that ends before a key, unless it is too long.
     pub(super) fn learn(&mut self, upstream: &[u8], ours: &[u8]) {
         self.upstream.clear();
         if upstream.len() > MAX_BYTES {
@@ -40,7 +40,7 @@ impl Memo {
         self.ours.put_slice(ours);
     }
 
-    /// Forgets everything: our spelling has changed.
+    /// Clears the prefix, because its rewritten form has changed.
     pub(super) fn forget(&mut self) {
         self.upstream.clear();
     }

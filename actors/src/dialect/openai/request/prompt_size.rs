@@ -1,16 +1,16 @@
-//! How many tokens a prompt will have, before anybody tokenised it.
+//! Estimate of the prompt tokens without a tokenizer.
 //!
-//! Bytes are a fair measure over languages and code alike: four to a token, a little for the frame of each
-//! message, a configured sum for each image. Too high rather than too low.
+//! Four bytes per token, a constant for each message and a configured number for each image. Bytes work similarly well
+//! for all languages and for code. The estimate is rather too high than too low.
 
 /// UTF-8 bytes that make one token.
 const BYTES_PER_TOKEN: usize = 4;
 /// Tokens of the frame around each message.
 const TOKENS_PER_MESSAGE: usize = 4;
 
-/// What was counted while the prompt went by.
+/// Counts of a prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct PromptSize {
     /// Bytes of text, names and tool schemas, escapes resolved.
     pub(super) bytes: usize,
     /// Messages.
@@ -19,7 +19,7 @@ pub(super) struct Tally {
     pub(super) images: usize,
 }
 
-impl Tally {
+impl PromptSize {
     /// The estimate.
     pub(super) fn tokens(self, tokens_per_image: u32) -> u32 {
         let images = self.images.saturating_mul(tokens_per_image as usize);
@@ -35,9 +35,9 @@ mod tests {
 
     #[test]
     fn bytes_round_up_and_frames_and_images_add_to_them() {
-        assert_eq!(Tally::default().tokens(1000), 0);
-        assert_eq!(Tally { bytes: 1, messages: 1, images: 0 }.tokens(1000), 5);
-        assert_eq!(Tally { bytes: 8, messages: 2, images: 3 }.tokens(1000), 3010);
-        assert_eq!(Tally { bytes: 0, messages: 0, images: usize::MAX }.tokens(1000), u32::MAX);
+        assert_eq!(PromptSize::default().tokens(1000), 0);
+        assert_eq!(PromptSize { bytes: 1, messages: 1, images: 0 }.tokens(1000), 5);
+        assert_eq!(PromptSize { bytes: 8, messages: 2, images: 3 }.tokens(1000), 3010);
+        assert_eq!(PromptSize { bytes: 0, messages: 0, images: usize::MAX }.tokens(1000), u32::MAX);
     }
 }

@@ -1,51 +1,51 @@
-//! Reading large values in one pass, whatever type they turn out to have.
+//! Reads large values of any type in one pass.
 //!
-//! A [`Shape`] says what to do for the JSON types it expects; every other type falls to
-//! [`Shape::other`]. Wrapped in [`As`] it can be handed to the parser wherever a value stands, so the
+//! A [`ValueVisitor`] says what to do for the JSON types it expects; every other type falls to
+//! [`ValueVisitor::other`]. Wrapped in [`VisitorSeed`] it can be handed to the parser wherever a value stands, so the
 //! prompt goes by once, borrowed, and nothing of it is kept but numbers and positions.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::json::Kind;
+use super::json_type::JsonType;
 use crate::domain::Invalid;
 
-/// What to do with a value of each JSON type.
-pub(super) trait Shape<'a>: Sized {
-    /// What comes of it.
+/// Handles a value of each JSON type.
+pub(super) trait ValueVisitor<'a>: Sized {
+    /// Result of the visit.
     type Out;
 
     /// The value has a type for which nothing else is said. Arrays and objects were skipped before.
-    fn other<E: Error>(self, got: Kind) -> Result<Self::Out, E>;
+    fn other<E: Error>(self, got: JsonType) -> Result<Self::Out, E>;
 
     /// The value is null.
     fn null<E: Error>(self) -> Result<Self::Out, E> {
-        self.other(Kind::Null)
+        self.other(JsonType::Null)
     }
 
     /// The value is a string, which reads so.
     fn text<E: Error>(self, _text: &str) -> Result<Self::Out, E> {
-        self.other(Kind::Text)
+        self.other(JsonType::Text)
     }
 
     /// The value is an array.
     fn array<A: SeqAccess<'a>>(self, mut items: A) -> Result<Self::Out, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        self.other(Kind::Array)
+        self.other(JsonType::Array)
     }
 
     /// The value is an object.
     fn object<A: MapAccess<'a>>(self, mut members: A) -> Result<Self::Out, A::Error> {
         while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        self.other(Kind::Object)
+        self.other(JsonType::Object)
     }
 }
 
-/// Makes a [`Shape`] readable by the parser.
-pub(super) struct As<S>(pub(super) S);
+/// Makes a [`ValueVisitor`] readable by the parser.
+pub(super) struct VisitorSeed<S>(pub(super) S);
 
-impl<'a, S: Shape<'a>> DeserializeSeed<'a> for As<S> {
+impl<'a, S: ValueVisitor<'a>> DeserializeSeed<'a> for VisitorSeed<S> {
     type Value = S::Out;
 
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<S::Out, D::Error> {
@@ -53,7 +53,7 @@ impl<'a, S: Shape<'a>> DeserializeSeed<'a> for As<S> {
     }
 }
 
-impl<'a, S: Shape<'a>> Visitor<'a> for As<S> {
+impl<'a, S: ValueVisitor<'a>> Visitor<'a> for VisitorSeed<S> {
     type Value = S::Out;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,19 +65,19 @@ impl<'a, S: Shape<'a>> Visitor<'a> for As<S> {
     }
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<S::Out, E> {
-        self.0.other(Kind::Bool)
+        self.0.other(JsonType::Bool)
     }
 
     fn visit_i64<E: Error>(self, _: i64) -> Result<S::Out, E> {
-        self.0.other(Kind::Number)
+        self.0.other(JsonType::Number)
     }
 
     fn visit_u64<E: Error>(self, _: u64) -> Result<S::Out, E> {
-        self.0.other(Kind::Number)
+        self.0.other(JsonType::Number)
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<S::Out, E> {
-        self.0.other(Kind::Number)
+        self.0.other(JsonType::Number)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<S::Out, E> {
@@ -93,42 +93,42 @@ impl<'a, S: Shape<'a>> Visitor<'a> for As<S> {
     }
 }
 
-/// Stops the parser because of a mistake in the values: the mistake is kept in `slot`, the parser gets an
-/// error that says nothing.
+/// Stops the parser because of a mistake in a value. The mistake is stored in `slot`; the error of the parser has no
+/// information.
 pub(super) fn stop<E: Error>(slot: &mut Option<Invalid>, invalid: Invalid) -> E {
     *slot = Some(invalid);
     E::custom("refused")
 }
 
-/// A value of which only the type and, for strings, the length matters.
+/// Type of a value, and its length if it is a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Measured {
+pub(super) enum TextLength {
     /// A string of that many bytes of UTF-8, escapes resolved.
     Text(usize),
     /// Anything else.
-    Other(Kind),
+    Other(JsonType),
 }
 
 /// Measures a value.
-pub(super) struct Measure;
+pub(super) struct LengthVisitor;
 
-impl Shape<'_> for Measure {
-    type Out = Measured;
+impl ValueVisitor<'_> for LengthVisitor {
+    type Out = TextLength;
 
-    fn text<E: Error>(self, text: &str) -> Result<Measured, E> {
-        Ok(Measured::Text(text.len()))
+    fn text<E: Error>(self, text: &str) -> Result<TextLength, E> {
+        Ok(TextLength::Text(text.len()))
     }
 
-    fn other<E: Error>(self, got: Kind) -> Result<Measured, E> {
-        Ok(Measured::Other(got))
+    fn other<E: Error>(self, got: JsonType) -> Result<TextLength, E> {
+        Ok(TextLength::Other(got))
     }
 }
 
-/// Which of an object's known names have been met.
+/// The known names of an object that were read so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Met(u32);
+pub(super) struct SeenKeys(u32);
 
-impl Met {
+impl SeenKeys {
     /// Notes a name by its position; false when it was met before.
     pub(super) fn first_time(&mut self, position: u8) -> bool {
         let bit = 1_u32.checked_shl(u32::from(position)).unwrap_or(0);

@@ -1,7 +1,7 @@
-//! Cleaning of what a provider says about itself: ids, model names, reasons, error texts.
+//! Cleaning of ids, model names, finish reasons and error texts from providers, for logs and records.
 //!
-//! They are data for logs and records, never markup, never trusted, never long. What a model says to the
-//! client is not cleaned: that is content.
+//! They are untrusted: control characters and keys are removed and the length is limited. Content of answers is not
+//! cleaned.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use std::borrow::Cow;
 pub(crate) const NAME_CHARS: usize = 200;
 /// Longest error text that is kept, in characters.
 pub(crate) const ERROR_CHARS: usize = 2_000;
-/// A run of this many characters after `sk-` is taken for a key.
+/// Shortest run of characters after `sk-` that is treated as a key.
 const KEY_CHARS: usize = 8;
 
-/// `text` without control characters, with whatever looks like a key blotted out, cut at `limit` characters.
+/// `text` without control characters and with keys replaced by `***`, cut at `limit` characters.
 pub(crate) fn clean(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit && is_plain(text.as_bytes()) {
         return Cow::Borrowed(text);
@@ -22,7 +22,7 @@ pub(crate) fn clean(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(blotted.chars().take(limit).collect())
 }
 
-/// Whether there is surely nothing to clean. Most names are, so this is quick.
+/// Whether there is certainly nothing to clean. A fast check, because most names are plain.
 fn is_plain(bytes: &[u8]) -> bool {
     let has_odd = bytes.iter().fold(false, |odd, byte| odd | !(0x20..0x7f).contains(byte));
     let ends_key_mark = |dash: usize| bytes.get(..dash).is_some_and(|before| before.ends_with(b"sk"));

@@ -1,8 +1,8 @@
-//! The outermost object of a body: its members, each with its name, its place and what becomes of it.
+//! The top-level object of a body: its members with name, position and fate.
 //!
-//! Written by hand over the parser's map instead of derived, because every name counts: twice is an error,
-//! an unknown one is kept, and the place of each decides what the upstream is sent. Values are borrowed
-//! spans; `messages` and `tools` are read as they go by.
+//! Written by hand instead of derived, because every member matters: a repeated name is an error, an unknown member is
+//! kept, and the position of each member is needed for the upstream body. Values are borrowed slices; `messages` and
+//! `tools` are read in the same pass.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -11,104 +11,78 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess};
 use serde_json::value::RawValue;
 
 use super::{
-    Call, RequestLimits,
-    fault::{self, Path},
+    RequestKind, RequestLimits,
+    byte_span::{BodyText, ByteSpan, Edit, Replacement, end_before, value_start},
+    conversation::Conversation,
+    fault,
+    field_location::FieldLocation,
     fields::{Check, Fate, Field},
-    found::Found,
-    json::{self, Kind},
-    messages::{Conversation, MessageList},
-    resembling::field_meant_at_top_level,
-    scan,
-    shape::{As, Shape, stop},
-    span::{Edit, Source, Span, Want, end_before, value_start},
-    tools::ToolList,
+    json,
+    json_type::JsonType,
+    messages::MessageListVisitor,
+    parsed_fields::ParsedFields,
+    suggestions::field_meant_at_top_level,
+    syntax,
+    tools::ToolListVisitor,
+    value_visitor::{ValueVisitor, VisitorSeed, stop},
 };
-use crate::domain::{self, Invalid, InvalidReason};
+use crate::domain::{Invalid, InvalidReason};
 
 /// Members that fit without growing the list.
 const USUAL_MEMBERS: usize = 12;
 
-/// Which object a field stands in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// The body itself.
-    TopLevel,
-    /// The object `extra_body`, whose members count as the body's where the body has none of that name.
-    ExtraBody,
-}
-
-impl Place {
-    const EXTRA_BODY: Path<'static> = Path::Field("extra_body");
-
-    /// The path of a field.
-    pub(super) fn path(self, name: &str) -> Path<'_> {
-        match self {
-            Place::TopLevel => Path::Field(name),
-            Place::ExtraBody => Path::Member(&Self::EXTRA_BODY, name),
-        }
-    }
-
-    /// Where a routing parameter that stands here came from.
-    pub(super) fn source(self) -> domain::Source {
-        match self {
-            Place::TopLevel => domain::Source::TopLevel,
-            Place::ExtraBody => domain::Source::ExtraBody,
-        }
-    }
-}
-
 /// One member of the body.
 #[derive(Debug, Clone)]
-pub(super) struct Member {
-    /// What becomes of it upstream.
+pub(super) struct BodyMember {
+    /// How the member is forwarded.
     pub(super) fate: Fate,
     /// Its name as written, quotes included.
-    pub(super) key: Span,
+    pub(super) key: ByteSpan,
     /// Where its value ends.
     pub(super) end: usize,
 }
 
-/// A body and the places in it: all that is needed to pass it on.
+/// A body with the positions of its members: all that is needed to forward it.
 #[derive(Debug, Clone)]
-pub(super) struct Envelope {
+pub(super) struct ParsedBody {
     /// The body as it came.
     pub(super) body: Bytes,
     /// The members of the body, then those of `extra_body`.
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<BodyMember>,
     /// How many of the members are the body's own.
     pub(super) own: usize,
-    /// Places inside members that may have to be written differently, by position.
+    /// Replacements inside members, ordered by position.
     pub(super) edits: Vec<Edit>,
-    /// The member `"metadata":{…}` an upstream is to be sent.
+    /// The member `"metadata":{…}` for the upstream.
     pub(super) metadata: Option<String>,
 }
 
-impl Envelope {
+impl ParsedBody {
     /// The name of a member as it reads.
-    pub(super) fn name(&self, member: &Member) -> Cow<'_, str> {
+    pub(super) fn name(&self, member: &BodyMember) -> Cow<'_, str> {
         read(self.key(member))
     }
 
-    fn key(&self, member: &Member) -> &str {
+    fn key(&self, member: &BodyMember) -> &str {
         let key = self.body.get(member.key.clone()).unwrap_or_default();
         str::from_utf8(key).unwrap_or_default()
     }
 
     /// The place of a member by its position.
-    pub(super) fn place(&self, position: usize) -> Place {
-        if position < self.own { Place::TopLevel } else { Place::ExtraBody }
+    pub(super) fn place(&self, position: usize) -> FieldLocation {
+        if position < self.own { FieldLocation::TopLevel } else { FieldLocation::ExtraBody }
     }
 
     /// A value that was given under that name, as it is written.
     pub(super) fn value(&self, name: &str) -> Option<&[u8]> {
-        let given = |member: &&Member| !matches!(member.fate, Fate::Absent | Fate::Consumed);
+        let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);
         let member = self.members.iter().filter(given).find(|member| self.name(member) == name)?;
         self.body.get(value_start(&self.body, member.key.end)..member.end)
     }
 
     /// Whether a parameter of that name was given.
     pub(super) fn gives(&self, name: &str) -> bool {
-        let given = |member: &&Member| !matches!(member.fate, Fate::Absent | Fate::Consumed);
+        let given = |member: &&BodyMember| !matches!(member.fate, Fate::Absent | Fate::Consumed);
         self.members.iter().filter(given).any(|member| self.name(member) == name)
     }
 }
@@ -122,50 +96,50 @@ fn read(key: &str) -> Cow<'_, str> {
 }
 
 /// Reads one body.
-pub(super) struct Reader<'a> {
-    source: Source<'a>,
-    call: Call,
+pub(super) struct BodyReader<'a> {
+    source: BodyText<'a>,
+    call: RequestKind,
     limits: &'a RequestLimits,
-    place: Place,
-    members: Vec<Member>,
+    place: FieldLocation,
+    members: Vec<BodyMember>,
     own: usize,
     /// Whether some name was written with escapes, so that names cannot be compared as they stand.
     escaped: bool,
     /// The names that the body gives itself, once its `extra_body` is read.
     given: HashSet<Cow<'a, str>>,
     extra_body: Option<&'a RawValue>,
-    pub(super) found: Found<'a>,
+    pub(super) found: ParsedFields<'a>,
     pub(super) conversation: Conversation<'a>,
     fault: Option<Invalid>,
 }
 
-impl<'a> Reader<'a> {
-    /// Reads the whole of `text`, which has passed [`scan::text`].
+impl<'a> BodyReader<'a> {
+    /// Reads the whole of `text`, which has passed [`syntax::text`].
     ///
     /// # Errors
     /// The 400 for broken JSON wherever it is, else for the first offending field.
-    pub(super) fn read(text: &'a str, call: Call, limits: &'a RequestLimits) -> Result<Reader<'a>, Invalid> {
-        scan::object(text)?;
-        let source = Source(text);
-        let mut reader = Reader {
+    pub(super) fn read(text: &'a str, call: RequestKind, limits: &'a RequestLimits) -> Result<BodyReader<'a>, Invalid> {
+        syntax::object(text)?;
+        let source = BodyText(text);
+        let mut reader = BodyReader {
             source,
             call,
             limits,
-            place: Place::TopLevel,
+            place: FieldLocation::TopLevel,
             members: Vec::with_capacity(USUAL_MEMBERS),
             own: 0,
             escaped: false,
             given: HashSet::new(),
             extra_body: None,
-            found: Found::default(),
+            found: ParsedFields::default(),
             conversation: Conversation::new(source, limits.max_messages),
             fault: None,
         };
         reader.object(text, text.trim_end().len())?;
         reader.own = reader.members.len();
         if let Some(raw) = reader.extra_body.take() {
-            json::object(raw, &Place::EXTRA_BODY)?;
-            reader.place = Place::ExtraBody;
+            json::object(raw, &FieldLocation::EXTRA_BODY)?;
+            reader.place = FieldLocation::ExtraBody;
             let given = reader.members.iter().filter(|member| member.fate != Fate::Absent);
             reader.given = given.filter_map(|member| text.get(member.key.clone())).map(read).collect();
             reader.object(raw.get(), source.span(raw).end)?;
@@ -177,12 +151,12 @@ impl<'a> Reader<'a> {
     fn object(&mut self, text: &'a str, end: usize) -> Result<(), Invalid> {
         let first = self.members.len();
         let mut parser = serde_json::Deserializer::from_str(text);
-        let outcome = As(Members(self)).deserialize(&mut parser).and_then(|()| parser.end());
+        let outcome = VisitorSeed(BodyVisitor(self)).deserialize(&mut parser).and_then(|()| parser.end());
         if let Err(error) = outcome {
             let faults = [&mut self.fault, &mut self.conversation.fault, &mut self.found.tools.fault];
             let refused = faults.into_iter().find_map(Option::take);
             let refused = refused.unwrap_or_else(|| fault::not_json(&error));
-            return Err(scan::valid(self.source.0).err().unwrap_or(refused));
+            return Err(syntax::valid(self.source.0).err().unwrap_or(refused));
         }
         self.close(end.saturating_sub(1));
         self.refuse_repeated(first)
@@ -213,8 +187,8 @@ impl<'a> Reader<'a> {
 
     /// Reads one member, whose name was just read.
     fn member<A: MapAccess<'a>>(&mut self, key: &'a RawValue, map: &mut A) -> Result<(), A::Error> {
-        if self.members.len() == json::MOST_MEMBERS {
-            let message = format!("Request body may have at most {} members.", json::MOST_MEMBERS);
+        if self.members.len() == json::MAX_MEMBERS {
+            let message = format!("Request body may have at most {} members.", json::MAX_MEMBERS);
             let invalid = Invalid::body(InvalidReason::InvalidValue, message);
             return Err(stop(&mut self.fault, invalid));
         }
@@ -229,13 +203,13 @@ impl<'a> Reader<'a> {
         } else {
             self.field(field, &name, map)?
         };
-        self.members.push(Member { fate, key: span, end: 0 });
+        self.members.push(BodyMember { fate, key: span, end: 0 });
         Ok(())
     }
 
     /// Whether a member of `extra_body` does not count: it is the gateway's own, or the body has it too.
     fn is_overruled(&self, field: Field, name: &str) -> bool {
-        if self.place == Place::TopLevel {
+        if self.place == FieldLocation::TopLevel {
             return false;
         }
         match field {
@@ -248,21 +222,22 @@ impl<'a> Reader<'a> {
     fn field<A: MapAccess<'a>>(&mut self, field: Field, name: &str, map: &mut A) -> Result<Fate, A::Error> {
         match field {
             Field::Messages => {
-                self.found.has_messages = map.next_value_seed(As(MessageList(&mut self.conversation)))?;
+                self.found.has_messages =
+                    map.next_value_seed(VisitorSeed(MessageListVisitor(&mut self.conversation)))?;
                 if !self.found.has_messages {
                     return Ok(Fate::Absent);
                 }
             }
             Field::Tools => {
                 let (path, most) = (self.place.path(name), self.limits.max_tools);
-                let list = ToolList { declared: &mut self.found.tools, path, most };
-                if !map.next_value_seed(As(list))? {
+                let list = ToolListVisitor { declared: &mut self.found.tools, path, most };
+                if !map.next_value_seed(VisitorSeed(list))? {
                     return Ok(Fate::Absent);
                 }
             }
             Field::Unknown => {
                 if field_meant_at_top_level(name).is_some() {
-                    self.found.routing.note_misspelt(&self.place.path(name));
+                    self.found.routing.note_suspected_field(&self.place.path(name));
                 }
                 map.next_value::<IgnoredAny>()?;
             }
@@ -287,27 +262,27 @@ impl<'a> Reader<'a> {
             Field::N | Field::MaxTokens | Field::MaxCompletionTokens | Field::Plain(Check::Integer(..))
         );
         if is_integer && raw.get().bytes().any(|byte| !byte.is_ascii_digit() && byte != b'-') {
-            let want = Want::Integer(json::integer(raw, &path)?);
+            let want = Replacement::Integer(json::integer(raw, &path)?);
             self.conversation.edits.push(Edit { span: self.source.span(raw), want });
         }
         Ok(())
     }
 
     /// The body with its places.
-    pub(super) fn envelope(&mut self, body: Bytes, metadata: Option<String>) -> Envelope {
+    pub(super) fn envelope(&mut self, body: Bytes, metadata: Option<String>) -> ParsedBody {
         let mut edits = std::mem::take(&mut self.conversation.edits);
         edits.sort_by_key(|edit| edit.span.start);
-        Envelope { body, members: std::mem::take(&mut self.members), own: self.own, edits, metadata }
+        ParsedBody { body, members: std::mem::take(&mut self.members), own: self.own, edits, metadata }
     }
 }
 
 /// The members of an object, read one by one.
-struct Members<'r, 'a>(&'r mut Reader<'a>);
+struct BodyVisitor<'r, 'a>(&'r mut BodyReader<'a>);
 
-impl<'a> Shape<'a> for Members<'_, 'a> {
+impl<'a> ValueVisitor<'a> for BodyVisitor<'_, 'a> {
     type Out = ();
 
-    fn other<E: Error>(self, _: Kind) -> Result<(), E> {
+    fn other<E: Error>(self, _: JsonType) -> Result<(), E> {
         Err(stop(&mut self.0.fault, fault::not_an_object()))
     }
 

@@ -1,37 +1,37 @@
-//! Places in the body, kept as byte positions so that the body can be passed on without being rewritten.
+//! Byte ranges of the body, so that it can be forwarded as slices.
 
 use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-/// A stretch of the body.
-pub(super) type Span = Range<usize>;
+/// A byte range of the body.
+pub(super) type ByteSpan = Range<usize>;
 
-/// The body as text, of which every borrowed piece knows its position.
+/// The text of the body. Finds the byte range of a borrowed value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source<'a>(pub(super) &'a str);
+pub(super) struct BodyText<'a>(pub(super) &'a str);
 
-impl Source<'_> {
+impl BodyText<'_> {
     /// Where a value that was borrowed from the body stands in it.
-    pub(super) fn span(self, raw: &RawValue) -> Span {
+    pub(super) fn span(self, raw: &RawValue) -> ByteSpan {
         let piece = raw.get();
         let start = piece.as_ptr().addr().saturating_sub(self.0.as_ptr().addr());
         start..start + piece.len()
     }
 }
 
-/// A place that may have to be written differently.
+/// A value that may have to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     /// The value to replace.
-    pub(super) span: Span,
+    pub(super) span: ByteSpan,
     /// By what.
-    pub(super) want: Want,
+    pub(super) want: Replacement,
 }
 
-/// What is to stand in the place of a value.
+/// Replacement of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum Replacement {
     /// The role `system`, where the upstream does not know `developer`.
     SystemRole,
     /// The same address as the object that upstreams expect.

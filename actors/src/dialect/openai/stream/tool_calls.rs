@@ -1,4 +1,4 @@
-//! The tool calls of one choice: whatever an upstream makes of ids and indices, put in order.
+//! Tracks the tool calls of one choice and repairs missing or repeated ids and indices.
 
 use bytes::{BufMut as _, BytesMut};
 
@@ -6,27 +6,27 @@ use crate::dialect::{
     answer::{AnswerContext, AnswerFault},
     json::{Raw, push_u64},
     openai::{
-        answer::made_up_call_id,
-        tool_call::{CallPart, Introduction},
+        answer::generated_call_id,
+        tool_call::{CallHead, CallPart},
     },
 };
 
-/// Calls one choice may make; more are an attack on our memory.
+/// Most tool calls of one choice: a bound on memory.
 const MAX_CALLS: usize = 1_024;
 /// Bytes of ids, names and early arguments that are remembered for one choice; likewise.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
 /// The place that a legacy `function_call` takes among the upstream's indices.
 const LEGACY: u64 = u64::MAX;
 
-/// The calls of one choice so far: which element belongs to which, and what of each is out.
+/// The calls of one choice so far: which delta belongs to which call, and what was already sent.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    list: Vec<Call>,
+pub(super) struct ToolCallTracker {
+    list: Vec<TrackedCall>,
     kept_bytes: usize,
 }
 
 #[derive(Debug)]
-struct Call {
+struct TrackedCall {
     upstream_index: Option<u64>,
     /// The inside of the id's JSON string.
     id: Vec<u8>,
@@ -36,14 +36,14 @@ struct Call {
     early: BytesMut,
 }
 
-/// Whose calls they are, for ids that the upstream leaves out.
+/// Generation and choice of the calls, for generated ids.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Caller<'a> {
+pub(super) struct CallContext<'a> {
     pub(super) context: &'a AnswerContext,
     pub(super) choice: u64,
 }
 
-impl Calls {
+impl ToolCallTracker {
     /// Whether some call still waits for its name.
     pub(super) fn has_nameless(&self) -> bool {
         self.list.iter().any(|call| call.name.is_empty())
@@ -55,7 +55,12 @@ impl Calls {
     }
 
     /// Appends the elements of a delta's `tool_calls`, put in order. Returns the bytes the model produced.
-    pub(super) fn push(&mut self, calls: Raw<'_>, caller: Caller<'_>, out: &mut BytesMut) -> Result<u64, AnswerFault> {
+    pub(super) fn push(
+        &mut self,
+        calls: Raw<'_>,
+        caller: CallContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<u64, AnswerFault> {
         let mut text_bytes = 0;
         for element in calls.elements() {
             let part = CallPart::read(element).ok_or_else(|| AnswerFault::malformed("a call that is no object"))?;
@@ -69,7 +74,7 @@ impl Calls {
     pub(super) fn push_legacy(
         &mut self,
         function: Raw<'_>,
-        caller: Caller<'_>,
+        caller: CallContext<'_>,
         out: &mut BytesMut,
     ) -> Result<u64, AnswerFault> {
         let part = CallPart::read_legacy(function, LEGACY);
@@ -77,19 +82,24 @@ impl Calls {
         Ok(part.text_bytes())
     }
 
-    fn push_part(&mut self, part: &CallPart<'_>, caller: Caller<'_>, out: &mut BytesMut) -> Result<(), AnswerFault> {
+    fn push_part(
+        &mut self,
+        part: &CallPart<'_>,
+        caller: CallContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), AnswerFault> {
         let place = match self.place_of(part) {
             Some(place) => place,
             None => self.add(part, caller)?,
         };
         let Some(call) = self.list.get_mut(place) else { return Ok(()) };
         match part.name {
-            _ if !call.name.is_empty() => call.go_on(place, part, out),
+            _ if !call.name.is_empty() => call.push_continuation(place, part, out),
             Some(name) => {
                 self.kept_bytes += name.inner().len();
                 call.introduce(place, name, part, out);
             }
-            None => self.kept_bytes += call.wait(part),
+            None => self.kept_bytes += call.hold_arguments(part),
         }
         self.check_kept()
     }
@@ -103,7 +113,7 @@ impl Calls {
 
     /// The call that an element goes on with; `None` when it begins one.
     fn place_of(&self, part: &CallPart<'_>) -> Option<usize> {
-        let named = |call: &Call| part.id.is_some_and(|id| id.inner() == call.id);
+        let named = |call: &TrackedCall| part.id.is_some_and(|id| id.inner() == call.id);
         match (part.index, part.id) {
             (Some(index), id) => {
                 let place = self.list.iter().rposition(|call| call.upstream_index == Some(index))?;
@@ -117,39 +127,39 @@ impl Calls {
         }
     }
 
-    fn add(&mut self, part: &CallPart<'_>, caller: Caller<'_>) -> Result<usize, AnswerFault> {
+    fn add(&mut self, part: &CallPart<'_>, caller: CallContext<'_>) -> Result<usize, AnswerFault> {
         let place = self.list.len();
         let id = match part.id {
             Some(id) => id.inner().to_vec(),
-            None => made_up_call_id(caller.context, caller.choice, place).into_bytes(),
+            None => generated_call_id(caller.context, caller.choice, place).into_bytes(),
         };
         self.kept_bytes += id.len();
-        self.list.push(Call { upstream_index: part.index, id, name: Vec::new(), early: BytesMut::new() });
+        self.list.push(TrackedCall { upstream_index: part.index, id, name: Vec::new(), early: BytesMut::new() });
         self.check_kept()?;
         Ok(place)
     }
 }
 
-impl Call {
+impl TrackedCall {
     fn introduce(&mut self, place: usize, name: Raw<'_>, part: &CallPart<'_>, out: &mut BytesMut) {
         self.name = name.inner().to_vec();
         let early = std::mem::take(&mut self.early);
         push_comma(out);
-        let introduction = Introduction { index: Some(place), id: &self.id, name: &self.name, early_arguments: &early };
+        let introduction = CallHead { index: Some(place), id: &self.id, name: &self.name, early_arguments: &early };
         introduction.push(part, out);
     }
 
     /// Keeps the arguments until the name is known: the first delta of a call must have it. Returns their bytes.
-    fn wait(&mut self, part: &CallPart<'_>) -> usize {
+    fn hold_arguments(&mut self, part: &CallPart<'_>) -> usize {
         let before = self.early.len();
         part.push_arguments(&mut self.early);
         self.early.len() - before
     }
 
     /// Appends a later delta. A name that is merely repeated is not.
-    fn go_on(&self, place: usize, part: &CallPart<'_>, out: &mut BytesMut) {
+    fn push_continuation(&self, place: usize, part: &CallPart<'_>, out: &mut BytesMut) {
         let more_of_name = part.name.filter(|name| name.inner() != self.name);
-        if more_of_name.is_none() && !part.says_something() {
+        if more_of_name.is_none() && !part.has_content_beyond_head() {
             return;
         }
         push_comma(out);

@@ -1,26 +1,26 @@
-//! What somebody meant who misspelt a name: for the sentence after "unknown", never to act upon.
+//! Suggestions for misspelt names ("did you mean …"). Only for messages, never used to change behaviour.
 
-/// Longer texts are no slips of the finger, and the comparison is quadratic.
+/// Longer names are not compared, because the comparison takes quadratic time. In bytes.
 const LONGEST: usize = 64;
 
-/// The one of `known` that `text` was probably meant to be, if any is close enough: a few slips of the
-/// finger away, or longer or shorter at its end. Case does not count.
+/// The name in `known` that is most similar to `text`, if any is similar enough: a few typing errors away, or one is a
+/// prefix of the other. Ignores case.
 #[must_use]
-pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let apart = |name: &'k str| Some((letters_apart(text, name)?, name));
+pub fn closest_name<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let apart = |name: &'k str| Some((name_distance(text, name)?, name));
     known.into_iter().filter_map(apart).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-/// How many slips of the finger lie between two names; `None` when they are no misspelling of each other.
+/// Number of typing errors between two names; `None` when they are too different. Ignores case.
 #[must_use]
-pub fn letters_apart(text: &str, name: &str) -> Option<usize> {
+pub fn name_distance(text: &str, name: &str) -> Option<usize> {
     if text.len() > LONGEST || name.len() > LONGEST {
         return None;
     }
     let (text, name) = (text.to_lowercase(), name.to_lowercase());
     let close_enough = (text.chars().count() / 3).max(1);
     let extends = extends(&text, &name);
-    // At least the difference in length: most names need no comparison.
+    // The distance is at least the difference in length, so most names need no comparison.
     if !extends && text.chars().count().abs_diff(name.chars().count()) > close_enough {
         return None;
     }
@@ -37,7 +37,7 @@ fn extends(one: &str, other: &str) -> bool {
 /// (optimal string alignment).
 fn edit_distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
-    // The two rows above the current one, each with the distance to every beginning of `to`.
+    // The two previous rows of the table, each with the distance to every prefix of `to`.
     let mut before: Vec<usize> = Vec::new();
     let mut above: Vec<usize> = (0..=to.len()).collect();
     let mut last = None;
@@ -67,12 +67,12 @@ mod tests {
     #[test]
     fn the_nearest_known_word_is_found_and_far_ones_are_not() {
         let known = ["max_body_bytes", "max_n", "max_tools"];
-        assert_eq!(nearest("max_tool", known), Some("max_tools"));
-        assert_eq!(nearest("maxn", known), Some("max_n"));
-        assert_eq!(nearest("max", known), Some("max_n"));
-        assert_eq!(nearest("MAX_TOOLS", known), Some("max_tools"));
-        assert_eq!(nearest("temperature", known), None);
-        assert_eq!(nearest(&"x".repeat(100), known), None);
+        assert_eq!(closest_name("max_tool", known), Some("max_tools"));
+        assert_eq!(closest_name("maxn", known), Some("max_n"));
+        assert_eq!(closest_name("max", known), Some("max_n"));
+        assert_eq!(closest_name("MAX_TOOLS", known), Some("max_tools"));
+        assert_eq!(closest_name("temperature", known), None);
+        assert_eq!(closest_name(&"x".repeat(100), known), None);
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! What a request cannot do without, and the 400 for asking it of a model that lacks it.
+//! What a request needs of a model, and the 400 for a model that does not support it.
 
-use super::{ChatRequest, envelope::Member, fault::Path, fields::Fate, found::Format, messages::MESSAGES};
+use super::{
+    ChatRequest, conversation::MESSAGES, fields::Fate, parsed_body::BodyMember, parsed_fields::OutputFormat, path::Path,
+};
 use crate::domain::{
     Catalog, Endpoint, Invalid, InvalidReason, Modalities, Modality, Model, Needs, ParameterNames, ParameterSet,
 };
 
-/// What was asked for that not every model has.
+/// Requested features that not every model supports.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Demands {
+pub(super) struct RequestedFeatures {
     /// Kinds of input, each with the message and part that first held it.
     pub(super) inputs: Vec<(Modality, usize, usize)>,
     /// Kinds of output, if any were named.
@@ -17,23 +19,23 @@ pub(super) struct Demands {
     /// Whether the model must call one.
     pub(super) forced_tool: bool,
     /// What the answer is to look like.
-    pub(super) format: Format,
+    pub(super) format: OutputFormat,
 }
 
 impl ChatRequest {
-    /// What the request cannot do without. Text is the output of a chat that names none.
+    /// What an endpoint must support. The output of a chat without `modalities` is text.
     #[must_use]
     pub fn needs(&self, names: &ParameterNames) -> Needs {
         let demands = &self.demands;
         let gate = |name: &str, wanted: bool| names.gate(name).filter(|_| wanted).unwrap_or_default();
         let mut parameters = gate("tools", demands.tools)
             .union(gate("tool_choice", demands.forced_tool))
-            .union(gate("response_format", demands.format == Format::JsonObject));
+            .union(gate("response_format", demands.format == OutputFormat::JsonObject));
         if self.routing.provider.require_parameters {
             let given = self.envelope.members.iter().filter_map(|member| self.gate_of(member, names));
             parameters = given.fold(parameters, ParameterSet::union);
         }
-        let schema = demands.format == Format::JsonSchema;
+        let schema = demands.format == OutputFormat::JsonSchema;
         Needs {
             input: demands.inputs.iter().map(|(modality, ..)| *modality).collect(),
             output: demands.output.unwrap_or(Modalities::TEXT),
@@ -44,10 +46,10 @@ impl ChatRequest {
 
     /// The gate that a given parameter stands under. A JSON schema has two, so it is left to
     /// [`Needs::any_parameter`].
-    fn gate_of(&self, member: &Member, names: &ParameterNames) -> Option<ParameterSet> {
+    fn gate_of(&self, member: &BodyMember, names: &ParameterNames) -> Option<ParameterSet> {
         match member.fate {
             Fate::MaxTokens | Fate::MaxCompletionTokens => names.gate("max_tokens"),
-            Fate::ResponseFormat if self.demands.format == Format::JsonSchema => None,
+            Fate::ResponseFormat if self.demands.format == OutputFormat::JsonSchema => None,
             Fate::ResponseFormat | Fate::Parameter | Fate::Unknown => names.gate(&self.envelope.name(member)),
             Fate::Always | Fate::Model | Fate::Consumed | Fate::Absent => None,
         }
@@ -103,7 +105,8 @@ impl ChatRequest {
             return unsupported("response_format", model, "response_format of type json_schema");
         }
         let missing = needs.parameters.without(supported);
-        let lacks = |member: &Member| self.gate_of(member, names).is_some_and(|gate| !gate.without(missing).eq(&gate));
+        let lacks =
+            |member: &BodyMember| self.gate_of(member, names).is_some_and(|gate| !gate.without(missing).eq(&gate));
         let position = self.envelope.members.iter().position(lacks).unwrap_or_default();
         let name = self.envelope.members.get(position).map(|member| self.envelope.name(member)).unwrap_or_default();
         let path = self.envelope.place(position).path(&name);

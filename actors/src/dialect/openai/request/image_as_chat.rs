@@ -1,22 +1,23 @@
-//! An image request told as a chat, for endpoints that make images that way.
+//! An image request written as a chat request, for endpoints that make images through chat.
 
 use serde_json::value::RawValue;
 
 use super::{
-    fault::Path,
+    byte_span::{BodyText, ByteSpan},
     image_fields::ImageFields,
-    json::{Kind, Object},
-    span::{Source, Span},
+    json::Object,
+    json_type::JsonType,
+    path::Path,
 };
 
-/// What a chat is made of when an image is asked for through one: places in the body.
+/// Positions of the fields that the chat request is made of.
 #[derive(Debug, Clone)]
-pub(super) struct Bridge {
-    prompt: Span,
+pub(super) struct ImageAsChat {
+    prompt: ByteSpan,
     references: Vec<Reference>,
-    aspect_ratio: Option<Span>,
+    aspect_ratio: Option<ByteSpan>,
     /// `resolution`, or else a `size` that is a name.
-    size: Option<Span>,
+    size: Option<ByteSpan>,
     /// Whether it is the `size`.
     takes_size: bool,
 }
@@ -25,16 +26,16 @@ pub(super) struct Bridge {
 #[derive(Debug, Clone)]
 enum Reference {
     /// Its address.
-    Address(Span),
+    Address(ByteSpan),
     /// A whole part of a message.
-    Part(Span),
+    Part(ByteSpan),
 }
 
-impl Bridge {
-    pub(super) fn new(fields: &ImageFields<'_>, source: Source<'_>) -> Bridge {
+impl ImageAsChat {
+    pub(super) fn new(fields: &ImageFields<'_>, source: BodyText<'_>) -> ImageAsChat {
         let span = |raw: Option<&RawValue>| raw.map(|raw| source.span(raw));
         let named = fields.size.filter(|raw| raw.get().ends_with("K\""));
-        Bridge {
+        ImageAsChat {
             prompt: span(fields.prompt).unwrap_or_default(),
             references: fields.references.iter().map(|raw| reference(raw, source)).collect(),
             aspect_ratio: span(fields.aspect_ratio),
@@ -98,8 +99,8 @@ impl Reference {
     }
 }
 
-fn reference(raw: &RawValue, source: Source<'_>) -> Reference {
-    if Kind::of(raw) == Kind::Text {
+fn reference(raw: &RawValue, source: BodyText<'_>) -> Reference {
+    if JsonType::of(raw) == JsonType::Text {
         return Reference::Address(source.span(raw));
     }
     let read = Object::read(raw, &Path::Field("input_references")).ok();
@@ -109,6 +110,6 @@ fn reference(raw: &RawValue, source: Source<'_>) -> Reference {
     }
 }
 
-fn copy(out: &mut Vec<u8>, body: &[u8], span: &Span) {
+fn copy(out: &mut Vec<u8>, body: &[u8], span: &ByteSpan) {
     out.extend_from_slice(body.get(span.clone()).unwrap_or_default());
 }

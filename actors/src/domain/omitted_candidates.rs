@@ -1,32 +1,32 @@
-//! Who stands in a plan without figures.
+//! Candidates of a plan that are recorded without figures.
 
 use super::id::EndpointId;
 
-/// Endpoints of a plan that are only named. Their order is worked out when somebody asks for it: a request that is served
-/// does not need it.
+/// Candidates of a plan of which only the id is recorded. They are sorted on demand, because serving a request does not
+/// need their order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OmittedCandidates(Vec<(u64, EndpointId)>);
 
 impl OmittedCandidates {
-    /// Endpoints, each with what it is ordered by; of equals the lesser id goes first.
+    /// Endpoints with their sort keys. Equal keys are ordered by id.
     #[must_use]
     pub const fn by_rank(endpoints: Vec<(u64, EndpointId)>) -> OmittedCandidates {
         OmittedCandidates(endpoints)
     }
 
-    /// How many they are.
+    /// Number of omitted candidates.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether no candidate is omitted.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// They in the order of the plan. Sorts them.
+    /// The endpoints in plan order. Sorts them.
     #[must_use]
     pub fn in_order(&self) -> Vec<EndpointId> {
         let mut ranked = self.0.clone();
@@ -35,7 +35,7 @@ impl OmittedCandidates {
     }
 }
 
-/// Endpoints that are in order already.
+/// Collects endpoints that are already in plan order.
 impl FromIterator<EndpointId> for OmittedCandidates {
     fn from_iter<I: IntoIterator<Item = EndpointId>>(endpoints: I) -> OmittedCandidates {
         OmittedCandidates((0..).zip(endpoints).collect())

@@ -6,15 +6,17 @@
 use serde_json::value::RawValue;
 
 use super::{
-    fault::{self, Path},
-    json::{self, Kind, Object},
-    resembling::field_meant_in_metadata,
-    routing::{Reserved, Routing},
+    fault,
+    json::{self, Object},
+    json_type::JsonType,
+    path::Path,
+    routing::{RoutingBuilder, RoutingField},
+    suggestions::field_meant_in_metadata,
 };
 use crate::domain::{Invalid, Source};
 
-const MOST_MEMBERS: usize = 64;
-const MOST_BYTES: usize = 16_384;
+const MAX_MEMBERS: usize = 64;
+const MAX_BYTES: usize = 16_384;
 
 /// The rule of the OpenAI dialect for tags that are stored with an answer.
 const STORED_MEMBERS: usize = 16;
@@ -22,25 +24,29 @@ const STORED_NAME_CHARS: usize = 64;
 const STORED_VALUE_CHARS: usize = 512;
 
 /// Reads `metadata`: parameters into `routing`, tags into the list that is returned.
-pub(super) fn read(raw: &RawValue, path: &Path<'_>, routing: &mut Routing) -> Result<Vec<(String, String)>, Invalid> {
+pub(super) fn read(
+    raw: &RawValue,
+    path: &Path<'_>,
+    routing: &mut RoutingBuilder,
+) -> Result<Vec<(String, String)>, Invalid> {
     json::object(raw, path)?;
     let too_large =
-        || fault::refused(path, format!("'{path}' may hold at most {MOST_MEMBERS} members and {MOST_BYTES} bytes."));
-    if raw.get().len() > MOST_BYTES {
+        || fault::refused(path, format!("'{path}' may hold at most {MAX_MEMBERS} members and {MAX_BYTES} bytes."));
+    if raw.get().len() > MAX_BYTES {
         return Err(too_large());
     }
     let object = Object::read(raw, path)?;
-    if object.len() > MOST_MEMBERS {
+    if object.len() > MAX_MEMBERS {
         return Err(too_large());
     }
     let mut tags = Vec::new();
     for member in object.iter() {
-        match Reserved::named(&member.name) {
+        match RoutingField::named(&member.name) {
             None => {
                 // An object is no tag that a client would choose, and the restrictions in it lapse.
-                let is_provider = member.name == "provider" && Kind::of(member.value) == Kind::Object;
+                let is_provider = member.name == "provider" && JsonType::of(member.value) == JsonType::Object;
                 if is_provider || field_meant_in_metadata(&member.name).is_some() {
-                    routing.note_misspelt(&path.member(&member.name));
+                    routing.note_suspected_field(&path.member(&member.name));
                 }
                 tags.push((member.name.clone().into_owned(), tag(member.value)));
             }
@@ -59,7 +65,7 @@ pub(super) fn stored(raw: &RawValue) -> Option<String> {
     let object = Object::read(raw, &Path::Field("metadata")).ok()?;
     let mut written = String::from("\"metadata\":{");
     let mut count = 0;
-    for member in object.iter().filter(|member| Reserved::named(&member.name).is_none()) {
+    for member in object.iter().filter(|member| RoutingField::named(&member.name).is_none()) {
         let value = json::unquoted(member.value)?;
         let fits = |text: &str, most: usize| text.len() <= most || text.chars().count() <= most;
         if !fits(&member.name, STORED_NAME_CHARS) || !fits(&value, STORED_VALUE_CHARS) || count == STORED_MEMBERS {
@@ -79,9 +85,9 @@ pub(super) fn stored(raw: &RawValue) -> Option<String> {
 
 /// A tag as the ledger keeps it: a string as it reads, anything else as compact JSON.
 fn tag(raw: &RawValue) -> String {
-    match Kind::of(raw) {
-        Kind::Text => json::unquoted(raw).unwrap_or_default().into_owned(),
-        Kind::Array | Kind::Object => compact(raw.get()),
+    match JsonType::of(raw) {
+        JsonType::Text => json::unquoted(raw).unwrap_or_default().into_owned(),
+        JsonType::Array | JsonType::Object => compact(raw.get()),
         _ => raw.get().to_owned(),
     }
 }

@@ -1,8 +1,8 @@
-//! Passing over JSON: every step checks the grammar.
+//! A cursor over JSON text that checks the grammar at every step.
 
 use super::raw::Raw;
 
-/// How deep values may nest inside the member that is being passed over.
+/// Deepest nesting inside a skipped value.
 const MAX_DEPTH: u32 = 128;
 /// Strings up to this length are searched word by word, longer ones in blocks.
 const SHORT_BYTES: usize = 32;
@@ -10,15 +10,15 @@ const SHORT_BYTES: usize = 32;
 /// Why a text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JsonFault {
-    /// It ends before its value does: the beginning is sound.
+    /// The text ends inside a value and is valid so far.
     Truncated,
-    /// No continuation could make it JSON.
+    /// The text is not JSON, whatever follows.
     Invalid,
-    /// Nested deeper than anything sensible.
+    /// The nesting is deeper than the limit.
     TooDeep,
 }
 
-/// A place in a JSON text. Every step checks the grammar, so what was passed over is valid.
+/// A position in a JSON text. Every step checks the grammar, so the text before the position is valid.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -41,12 +41,12 @@ impl<'a> Cursor<'a> {
         Cursor { bytes: value.bytes(), at: 1 }
     }
 
-    /// How many bytes were passed.
+    /// Position in bytes.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Where in the cursor's text a value that it handed out begins.
+    /// Start position of a value returned by this cursor.
     pub(crate) fn offset_of(&self, value: Raw<'_>) -> usize {
         (value.bytes().as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize)
     }
@@ -144,7 +144,7 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// Passes an escape; says how many bytes it takes beyond those it stands for.
+    /// Skips an escape. Returns how many bytes it is longer than the text it stands for.
     fn escape(&mut self) -> Result<usize, JsonFault> {
         match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
@@ -248,7 +248,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// How many bytes come before the first quote, backslash or control character.
+/// Number of bytes before the first quote, backslash or control character.
 #[inline]
 pub(super) fn plain_run(bytes: &[u8]) -> usize {
     // Most strings are short and followed by more of the document: eight bytes at a time find their end. What
@@ -269,11 +269,11 @@ pub(super) fn plain_run(bytes: &[u8]) -> usize {
     run + rest.iter().take_while(|byte| !is_special(**byte)).count()
 }
 
-/// How many bytes come before the block of 64 with the first special one.
+/// Number of bytes before the 64-byte block that contains the first special byte.
 #[inline(never)]
 fn plain_blocks(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<64>();
-    // Without a way out of the inner loop the compiler compares many bytes at once.
+    // Without an early exit in the inner loop the compiler vectorises the comparison.
     let is_plain = |block: &&[u8; 64]| !block.iter().fold(false, |special, byte| special | is_special(*byte));
     blocks.iter().take_while(is_plain).count() * 64
 }

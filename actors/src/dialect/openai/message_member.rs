@@ -1,0 +1,108 @@
+//! The members of a message or delta that the gateway interprets.
+
+use super::usage::ProducedOutput;
+use crate::dialect::{answer::AnswerFault, json::Raw};
+
+/// Kind of a member of a message or delta.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MessageMember {
+    /// `role`, always `assistant` in an answer.
+    Role,
+    /// `content`.
+    Content,
+    /// `refusal`.
+    Refusal,
+    /// Reasoning, under any of the names in use.
+    Reasoning,
+    /// `tool_calls`.
+    ToolCalls,
+    /// `function_call`, the deprecated form of `tool_calls`.
+    FunctionCall,
+    /// `images`.
+    Images,
+    /// `audio`.
+    Audio,
+    /// `annotations`.
+    Annotations,
+    /// Anything else.
+    Other,
+}
+
+impl MessageMember {
+    /// The member of that name.
+    pub(super) fn of(name: &[u8]) -> MessageMember {
+        match name {
+            b"role" => MessageMember::Role,
+            b"content" => MessageMember::Content,
+            b"refusal" => MessageMember::Refusal,
+            b"reasoning" | b"reasoning_content" | b"reasoning_details" | b"thinking" | b"thinking_blocks" => {
+                MessageMember::Reasoning
+            }
+            b"tool_calls" => MessageMember::ToolCalls,
+            b"function_call" => MessageMember::FunctionCall,
+            b"images" => MessageMember::Images,
+            b"audio" => MessageMember::Audio,
+            b"annotations" => MessageMember::Annotations,
+            _ => MessageMember::Other,
+        }
+    }
+
+    /// Whether strict clients refuse the member when it is null, so that it must rather be absent.
+    pub(super) fn is_never_null(self) -> bool {
+        matches!(self, MessageMember::ToolCalls | MessageMember::FunctionCall | MessageMember::Annotations)
+    }
+
+    /// Fails for a value of a type that clients do not expect.
+    ///
+    /// Content may also be a list of typed parts, as some providers send it. An empty value of any type is accepted.
+    pub(super) fn check(self, value: Raw<'_>) -> Result<(), AnswerFault> {
+        let fits = match self {
+            MessageMember::Content => {
+                value.is_string() || value.is_null() || (value.is_array() && value.elements().all(Raw::is_object))
+            }
+            MessageMember::Refusal => value.is_string() || value.is_null(),
+            MessageMember::Reasoning => value.is_string() || value.is_null() || value.is_array() || value.is_object(),
+            MessageMember::ToolCalls | MessageMember::Images => value.is_array() || !value.is_filled(),
+            MessageMember::FunctionCall | MessageMember::Audio => value.is_object() || !value.is_filled(),
+            MessageMember::Role | MessageMember::Annotations | MessageMember::Other => true,
+        };
+        if fits { Ok(()) } else { Err(AnswerFault::malformed("a member of a message that is of the wrong type")) }
+    }
+
+    /// Whether a value of it is content: the first such value of a stream commits it.
+    pub(super) fn is_content(self, value: Raw<'_>) -> bool {
+        match self {
+            MessageMember::Role | MessageMember::Annotations | MessageMember::Other => false,
+            _ => value.is_filled(),
+        }
+    }
+}
+
+/// Lengths of the texts in one message or delta. Reasoning that a provider sends under two names counts once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OutputLengths {
+    text: usize,
+    reasoning: usize,
+    images: usize,
+}
+
+impl OutputLengths {
+    /// Takes one member into account. Calls are measured where they are read.
+    pub(super) fn add(&mut self, member: MessageMember, value: Raw<'_>) {
+        match member {
+            MessageMember::Content | MessageMember::Refusal => self.text += value.text_bytes(),
+            MessageMember::Reasoning => self.reasoning = self.reasoning.max(value.text_bytes()),
+            MessageMember::Images => self.images += value.elements().count(),
+            _ => {}
+        }
+    }
+}
+
+impl ProducedOutput {
+    /// Adds the texts of one message or delta.
+    pub(super) fn add(&mut self, measured: OutputLengths) {
+        self.text_bytes += measured.text as u64;
+        self.reasoning_bytes += measured.reasoning as u64;
+        self.images += measured.images as u64;
+    }
+}

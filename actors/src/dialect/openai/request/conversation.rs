@@ -1,0 +1,61 @@
+//! What the gateway keeps of a conversation: counts, input modalities and positions, never its text.
+
+use serde::de::Error;
+
+use super::{
+    byte_span::{BodyText, Edit},
+    conversation_opening::OpeningHasher,
+    fault,
+    path::Path,
+    prompt_size::PromptSize,
+    value_visitor::stop,
+};
+use crate::domain::{Invalid, Modality};
+
+/// The path of the whole conversation.
+pub(super) const MESSAGES: Path<'static> = Path::Field("messages");
+
+/// What is known of the conversation once it has gone by.
+pub(super) struct Conversation<'a> {
+    /// The body it stands in.
+    pub(super) source: BodyText<'a>,
+    /// Most messages it may have.
+    pub(super) max_messages: usize,
+    /// What was counted.
+    pub(super) tally: PromptSize,
+    /// What names it.
+    pub(super) opening: OpeningHasher,
+    /// Where each kind of input was first met: message, part.
+    pub(super) inputs: Vec<(Modality, usize, usize)>,
+    /// Places that an upstream may want written differently, in the order of the text.
+    pub(super) edits: Vec<Edit>,
+    /// The mistake that stopped the pass.
+    pub(super) fault: Option<Invalid>,
+}
+
+impl<'a> Conversation<'a> {
+    /// An empty conversation.
+    pub(super) fn new(source: BodyText<'a>, max_messages: usize) -> Conversation<'a> {
+        Conversation {
+            source,
+            max_messages,
+            tally: PromptSize::default(),
+            opening: OpeningHasher::default(),
+            inputs: Vec::new(),
+            edits: Vec::new(),
+            fault: None,
+        }
+    }
+
+    /// Notes that a part of the prompt is of a kind.
+    pub(super) fn note_input(&mut self, modality: Modality, message: usize, part: usize) {
+        if self.inputs.iter().all(|(known, ..)| *known != modality) {
+            self.inputs.push((modality, message, part));
+        }
+    }
+
+    /// Stops the pass because of a mistake inside the conversation.
+    pub(super) fn stop<E: Error>(&mut self, invalid: Invalid) -> E {
+        stop(&mut self.fault, fault::in_prompt(invalid))
+    }
+}

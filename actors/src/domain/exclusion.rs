@@ -1,0 +1,245 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{failure::FailureCause, id::EndpointId, modality::Modality, money::Usd, pattern::ModelPattern};
+
+/// An endpoint of the pool that may not serve the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExcludedEndpoint {
+    /// Position of the endpoint in the catalog version of the decision.
+    pub index: u32,
+    /// Stable id of the endpoint.
+    pub endpoint: EndpointId,
+    /// Reason of the exclusion.
+    pub reason: ExclusionReason,
+    /// The figure or pattern that excluded the endpoint. Its `Display` is the text for people.
+    pub detail: ExclusionDetail,
+}
+
+/// Why an endpoint may not serve a request. Used by previews, explanations and errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ExclusionReason {
+    /// No allowed list names the model.
+    NotAllowedModel,
+    /// A blocked list names the model.
+    BlockedModel,
+    /// `provider.only` does not name the provider.
+    ProviderNotAllowed,
+    /// `provider.ignore` names the provider.
+    ProviderIgnored,
+    /// The free pool was asked for and the model costs something.
+    NotFree,
+    /// A required parameter is not supported.
+    UnsupportedParameter,
+    /// An input modality is not supported.
+    InputModality,
+    /// An output modality is not supported.
+    OutputModality,
+    /// Prompt and output do not fit.
+    ContextLength,
+    /// Above `provider.max_price` or `max_cost`.
+    MaxPrice,
+    /// Above `max_cost_per_1k_tokens`.
+    MaxCostPer1kTokens,
+    /// The provider's data policy.
+    DataPolicy,
+    /// The quantization is not one of those allowed.
+    Quantization,
+    /// The key may not use it.
+    KeyPolicy,
+    /// The model is past its expiration date.
+    ModelExpired,
+    /// Switched off in the configuration.
+    Disabled,
+    /// Its provider is off.
+    ProviderOff,
+    /// The configured account or model name at the provider is wrong.
+    ConfigFault,
+    /// Its breaker is open.
+    CircuitOpen,
+    /// Its breaker is half-open and the probe is in flight.
+    ProbeInFlight,
+    /// Cooldown after a 429.
+    RateLimited,
+    /// Admission is paced after 429s.
+    Paced,
+    /// More requests in flight than it serves without slowing down.
+    Saturated,
+    /// The model belongs to another endpoint of the API.
+    WrongEndpoint,
+    /// The gateway is shutting down.
+    Draining,
+}
+
+impl ExclusionReason {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ExclusionReason::NotAllowedModel => "not_allowed_model",
+            ExclusionReason::BlockedModel => "blocked_model",
+            ExclusionReason::ProviderNotAllowed => "provider_not_allowed",
+            ExclusionReason::ProviderIgnored => "provider_ignored",
+            ExclusionReason::NotFree => "not_free",
+            ExclusionReason::UnsupportedParameter => "unsupported_parameter",
+            ExclusionReason::InputModality => "input_modality",
+            ExclusionReason::OutputModality => "output_modality",
+            ExclusionReason::ContextLength => "context_length",
+            ExclusionReason::MaxPrice => "max_price",
+            ExclusionReason::MaxCostPer1kTokens => "max_cost_per_1k_tokens",
+            ExclusionReason::DataPolicy => "data_policy",
+            ExclusionReason::Quantization => "quantization",
+            ExclusionReason::KeyPolicy => "key_policy",
+            ExclusionReason::ModelExpired => "model_expired",
+            ExclusionReason::Disabled => "disabled",
+            ExclusionReason::ProviderOff => "provider_off",
+            ExclusionReason::ConfigFault => "config_fault",
+            ExclusionReason::CircuitOpen => "circuit_open",
+            ExclusionReason::ProbeInFlight => "probe_in_flight",
+            ExclusionReason::RateLimited => "rate_limited",
+            ExclusionReason::Paced => "paced",
+            ExclusionReason::Saturated => "saturated",
+            ExclusionReason::WrongEndpoint => "wrong_endpoint",
+            ExclusionReason::Draining => "draining",
+        }
+    }
+
+    /// Whether the exclusion may end by itself after some time.
+    #[must_use]
+    pub const fn is_passing(self) -> bool {
+        use ExclusionReason::{CircuitOpen, ConfigFault, Paced, ProbeInFlight, RateLimited, Saturated};
+        matches!(self, CircuitOpen | ConfigFault | Paced | ProbeInFlight | RateLimited | Saturated)
+    }
+}
+
+/// The figure or pattern that excluded an endpoint.
+///
+/// Stored as data, because a decision may exclude hundreds of endpoints and the text is rarely needed.
+/// [`Display`](fmt::Display) renders the text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExclusionDetail {
+    /// A fixed text; empty when the reason is sufficient.
+    Text(&'static str),
+    /// A text from the configuration, such as why a provider is off.
+    Sentence(Box<str>),
+    /// This entry of a list of models matched.
+    Matches(ModelPattern),
+    /// This entry of a list of providers matched.
+    Named(Box<str>),
+    /// The endpoint does not support this parameter.
+    Lacks(Arc<str>),
+    /// The endpoint does not accept this input modality.
+    DoesNotTake(Modality),
+    /// The endpoint does not produce this output modality.
+    DoesNotGive(Modality),
+    /// The request needs more tokens than the endpoint allows.
+    Tokens {
+        /// Estimated need.
+        needed: u64,
+        /// The endpoint's limit.
+        limit: u32,
+    },
+    /// A price is above its ceiling.
+    Above {
+        /// Which price.
+        what: &'static str,
+        /// The price.
+        price: Usd,
+        /// The ceiling.
+        limit: Usd,
+    },
+    /// The quantization of the endpoint.
+    Quantization(Option<Box<str>>),
+    /// The model expired on this day.
+    Retired(chrono::NaiveDate),
+    /// The breaker is open.
+    Open {
+        /// Time until the breaker admits a probe.
+        wait: Duration,
+        /// Consecutive failures.
+        failures: u32,
+        /// The last failure.
+        last: Option<FailureCause>,
+    },
+    /// Cooldown after a 429 or for the time of `Retry-After`.
+    Cooling {
+        /// Remaining cooldown.
+        wait: Duration,
+        /// The last failure.
+        last: Option<FailureCause>,
+    },
+    /// The configured account or model name at the provider is wrong.
+    ConfigFault {
+        /// Time until the next attempt.
+        wait: Duration,
+        /// The last failure.
+        last: Option<FailureCause>,
+    },
+    /// More requests in flight than the endpoint serves without slowing down.
+    Saturated {
+        /// Requests in flight.
+        in_flight: u32,
+        /// Learned number of requests above which latency rises.
+        knee: f64,
+    },
+    /// Requests to the endpoint are spaced out after 429s.
+    Paced {
+        /// Time until the next request is admitted.
+        wait: Duration,
+    },
+}
+
+impl ExclusionDetail {
+    /// Remaining time of the exclusion, from the decision on, if it ends by itself.
+    #[must_use]
+    pub const fn wait(&self) -> Option<Duration> {
+        match self {
+            ExclusionDetail::Open { wait, .. }
+            | ExclusionDetail::Cooling { wait, .. }
+            | ExclusionDetail::ConfigFault { wait, .. }
+            | ExclusionDetail::Paced { wait } => Some(*wait),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ExclusionDetail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExclusionDetail::Text(text) => f.write_str(text),
+            ExclusionDetail::Sentence(text) => f.write_str(text),
+            ExclusionDetail::Matches(pattern) => write!(f, "matches {pattern}"),
+            ExclusionDetail::Named(entry) => write!(f, "named by '{entry}'"),
+            ExclusionDetail::Lacks(name) => write!(f, "does not support '{name}'"),
+            ExclusionDetail::DoesNotTake(modality) => write!(f, "does not take {modality}"),
+            ExclusionDetail::DoesNotGive(modality) => write!(f, "does not give {modality}"),
+            ExclusionDetail::Tokens { needed, limit } => write!(f, "needs about {needed} tokens, has {limit}"),
+            ExclusionDetail::Above { what, price, limit } => write!(f, "{what} ${price} above ${limit}"),
+            ExclusionDetail::Quantization(Some(format)) => write!(f, "is {format}"),
+            ExclusionDetail::Quantization(None) => f.write_str("does not state its quantization"),
+            ExclusionDetail::Retired(day) => write!(f, "retired on {day}"),
+            ExclusionDetail::Open { wait, failures, last } => open(f, *wait, *failures, *last),
+            ExclusionDetail::Cooling { wait, last } => waiting(f, *last, "retry", *wait),
+            ExclusionDetail::ConfigFault { wait, last } => waiting(f, *last, "next try", *wait),
+            ExclusionDetail::Saturated { in_flight, knee } => {
+                write!(f, "saturated: {in_flight} in flight, knee {knee:.0}")
+            }
+            ExclusionDetail::Paced { wait } => write!(f, "paced, next in {:.1} s", wait.as_secs_f64()),
+        }
+    }
+}
+
+fn open(f: &mut fmt::Formatter<'_>, wait: Duration, failures: u32, last: Option<FailureCause>) -> fmt::Result {
+    write!(f, "breaker open {:.1} s more", wait.as_secs_f64())?;
+    match (failures, last) {
+        (_, None) => Ok(()),
+        (0 | 1, Some(cause)) => write!(f, ": {cause}"),
+        (_, Some(cause)) => write!(f, ": {failures} consecutive {cause}"),
+    }
+}
+
+fn waiting(f: &mut fmt::Formatter<'_>, last: Option<FailureCause>, what: &str, wait: Duration) -> fmt::Result {
+    match last {
+        Some(cause) => write!(f, "{cause}, {what} in {:.1} s", wait.as_secs_f64()),
+        None => write!(f, "{what} in {:.1} s", wait.as_secs_f64()),
+    }
+}
