@@ -208,6 +208,12 @@ fn fallback_models_come_after_every_endpoint_of_the_model_before() {
 }
 
 #[test]
+fn a_knee_without_evidence_excludes_nobody() {
+    check(Cheapest, "acme/a k20 knee4 $1/1 | bolt/b $9/9", "", "bolt/b");
+    check(Cheapest, "acme/a k20 knee4 doubtful $1/1 | bolt/b $9/9", "", "acme/a bolt/b");
+}
+
+#[test]
 fn a_saturated_model_is_not_left_for_another_one() {
     check(Fastest, "acme/a k20 knee4 | bolt/b 90ms", "acme/a, bolt/b", "acme/a bolt/b");
     check(Fastest, "acme/a@x k20 knee4 | acme/a@y | bolt/b 90ms", "acme/a, bolt/b", "acme/a@y bolt/b");

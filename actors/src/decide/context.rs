@@ -61,9 +61,9 @@ impl<'a> DecisionContext<'a> {
 }
 
 impl DecisionContext<'_> {
-    /// Whether a load (ln) counts as saturation.
-    pub(crate) fn is_saturated(&self, load: f64) -> bool {
-        load > libm::log(self.policy.hot_inflation.max(1.0))
+    /// Whether a load (ln) counts as saturation: only a knee with evidence excludes an endpoint.
+    pub(crate) fn is_saturated(&self, load: f64, knee_is_sure: bool) -> bool {
+        knee_is_sure && load > libm::log(self.policy.hot_inflation.max(1.0))
     }
 
     /// Whether an endpoint may hold any of the prompt in its cache.

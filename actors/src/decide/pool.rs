@@ -139,7 +139,8 @@ impl<'a> CandidatePool<'a> {
             return;
         }
         let mut row = PoolCandidate::of(case, place, index, stats, moment);
-        let (open, saturated) = (row.is_open(), case.is_saturated(row.forecast.load));
+        let (open, saturated) =
+            (row.is_open(), case.is_saturated(row.forecast.load, row.stats.estimates.fit.knee_is_sure));
         if open && !saturated {
             row.role = Role::Candidate;
         } else {

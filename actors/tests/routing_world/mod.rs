@@ -146,6 +146,7 @@ impl Entry {
             load_exponent: 1.0,
             knee: self.number("knee", "").unwrap_or(16.0),
             variance: 0.09,
+            knee_is_sure: !self.has("doubtful"),
         };
         let estimates = Estimates {
             fit,

@@ -35,6 +35,9 @@ const DRIFT_SPAN: f64 = 12.0;
 const DRIFT_CHANCE: f64 = 2.0;
 /// ... but never below so many observations.
 const DRIFT_WEIGHT: f64 = 15.0;
+/// Residual variances by which a knee has to explain more than flat latency does before it excludes an endpoint: chance alone
+/// gives the best of twelve knees as much once in some thousand fits (twice the ln of a likelihood ratio).
+const KNEE_EVIDENCE: f64 = 15.0;
 /// Knee assumed as long as no effect of load was seen, at least.
 const UNSEEN_KNEE: f64 = 4.0;
 /// ... and relative to the highest load that was tried.
@@ -65,6 +68,9 @@ pub struct Fit {
     pub knee: f64,
     /// Variance of ln seconds around the fit.
     pub variance: f64,
+    /// Whether the knee may exclude the endpoint: it explains more than chance does, or no effect of load was seen and
+    /// `knee` is a bound on what was tried.
+    pub knee_is_sure: bool,
 }
 
 impl Fit {
@@ -72,7 +78,14 @@ impl Fit {
     #[must_use]
     pub(crate) const fn cold(prior: Prior) -> Fit {
         let Prior { first_token: intercept, prompt_slope, .. } = prior;
-        Fit { intercept, prompt_slope, load_exponent: 1.0, knee: UNSEEN_KNEE, variance: PRIOR_VARIANCE }
+        Fit {
+            intercept,
+            prompt_slope,
+            load_exponent: 1.0,
+            knee: UNSEEN_KNEE,
+            variance: PRIOR_VARIANCE,
+            knee_is_sure: true,
+        }
     }
 
     /// ln seconds to expect with so many requests in flight, this one included, and so many prompt tokens.
@@ -294,7 +307,9 @@ impl LatencyModel {
         let (usual, counts) = self.long_run.variance();
         let variance = (rss + counts * usual) / (w + counts);
         let prompt_slope = self.prompt.slope(prior.prompt_slope);
-        Fit { prompt_slope, variance: variance.max(LEAST_VARIANCE), ..fit }
+        let variance = variance.max(LEAST_VARIANCE);
+        let knee_is_sure = fit.knee_is_sure || flat_rss - rss > KNEE_EVIDENCE * variance;
+        Fit { prompt_slope, variance, knee_is_sure, ..fit }
     }
 
     /// The knee below the highest load with the least sum of squared residuals.
@@ -311,7 +326,10 @@ impl LatencyModel {
         let b = ((cxy + 1.0) / (cxx + 1.0)).clamp(0.0, 2.0);
         let a = (self.y - b * sums.x + PRIOR_WEIGHT * prior) / (w + PRIOR_WEIGHT);
         let rss = self.yy - 2.0 * a * self.y - 2.0 * b * sums.xy + a * a * w + 2.0 * a * b * sums.x + b * b * sums.xx;
-        (rss.max(0.0), Fit { intercept: a, prompt_slope: 0.0, load_exponent: b, knee, variance: 0.0 })
+        (
+            rss.max(0.0),
+            Fit { intercept: a, prompt_slope: 0.0, load_exponent: b, knee, variance: 0.0, knee_is_sure: false },
+        )
     }
 }
 
@@ -502,5 +520,26 @@ mod tests {
             assert!((fit.expected(1.0, tokens).exp() / seconds).ln().abs() < 0.1, "{fit:?}");
         }
         assert!(fit.variance < 0.06, "{fit:?}");
+    }
+
+    #[test]
+    fn a_knee_that_chance_explains_excludes_nobody_and_a_real_one_does() {
+        let z = |i: u64| {
+            let uniform = |salt: u64| (crate::stats::mix::splitmix64(salt ^ i) >> 11) as f64 / (1_u64 << 53) as f64;
+            (0..12).map(|draw| uniform(draw << 32)).sum::<f64>() - 6.0
+        };
+        let sure = |knee: f64, seed: u64| {
+            let mut model = LatencyModel::default();
+            for i in 1..60_u64 {
+                let in_flight = 1 + (i % 6) as u32;
+                let load = libm::log((f64::from(in_flight) / knee).max(1.0));
+                let seconds = libm::exp(-1.5 + 0.6 * z(seed * 1000 + i) + load);
+                model.observe(sample(seconds, in_flight, i), PRIOR, &policy());
+            }
+            let fit = fit(&model);
+            fit.knee_is_sure && fit.knee <= 4.0
+        };
+        assert_eq!((0..200).filter(|seed| sure(64.0, *seed)).count(), 0, "no load effect: no knee that excludes");
+        assert!((0..200).filter(|seed| sure(1.0, *seed)).count() > 150, "latency in proportion to the load is seen");
     }
 }
