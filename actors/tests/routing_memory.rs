@@ -51,6 +51,7 @@ fn stream(statistics: &mut Statistics, endpoint: EndpointId, start: f64, first: 
         prompt_tokens: 10,
         completion_tokens: 30,
         max_tokens: Some(100),
+        prompt_ratio: None,
         cost: 0.0,
     };
     tell(statistics, endpoint, start, total, completed);

@@ -184,7 +184,7 @@ pub enum EventKind {
     Dispatched,
     /// The first content of a stream arrived. Not sent for plain answers, which show only their total.
     FirstToken {
-        /// Estimated prompt tokens of the request, less those expected in a cache.
+        /// Expected prompt tokens of the request, less those expected in a cache.
         prompt_tokens: u32,
     },
     /// The answer was whole.
@@ -201,6 +201,8 @@ pub enum EventKind {
         completion_tokens: u32,
         /// The request's own limit on output tokens.
         max_tokens: Option<u32>,
+        /// Input tokens, those read from a cache included, per estimated one; `None` where the provider counted none.
+        prompt_ratio: Option<f64>,
         /// What it cost, in dollars; a bill that was rounded to a float, to be held against the prediction.
         cost: f64,
     },

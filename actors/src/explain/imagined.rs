@@ -55,7 +55,7 @@ pub(crate) fn towards(
 /// What the estimates predict for the case's request, without noise and past any gate.
 fn predicted(case: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (Inputs, Forecast) {
     let moment = LiveState::of(case, stats, case.live.endpoint(index));
-    let inputs = Inputs { floor: 0.0, ..inputs(case, stats, &moment) };
+    let inputs = Inputs { floor: 0.0, ..inputs(stats, &moment) };
     let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, None);
     (inputs, forecast)
 }

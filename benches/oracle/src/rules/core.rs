@@ -357,6 +357,8 @@ fn completed(report: &Report<'_>) -> EventKind {
         prompt_tokens: report.request.prompt,
         completion_tokens: report.request.answer,
         max_tokens: Some(report.request.max_tokens),
+        // What a prompt has is known here.
+        prompt_ratio: None,
         // Held against predictions of cost, which nobody reads here.
         cost: 0.0,
     }
