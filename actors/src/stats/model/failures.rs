@@ -56,7 +56,7 @@ impl Counts {
     /// [`FailureModel::PRIOR_FAILURES`] says.
     fn shrunk(self, usual: f64) -> f64 {
         let weight = FailureModel::PRIOR_FAILURES / usual.max(LEAST_USUAL) - FailureModel::PRIOR_WEIGHT;
-        let weight = weight.clamp(0.0, self.successes);
+        let weight = weight.min(self.successes - FailureModel::PRIOR_WEIGHT).max(0.0);
         let sum = self.sum() + weight;
         if sum > 0.0 { (self.failures + weight * usual) / sum } else { 0.0 }
     }
