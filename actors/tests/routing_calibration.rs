@@ -148,6 +148,7 @@ fn fate(nature: Nature, streamed: bool, dice: &mut Dice) -> (f64, f64, EventKind
         prompt_tokens: 100,
         completion_tokens: tokens as u32,
         max_tokens: None,
+        prompt_ratio: None,
         cost: (100.0 * 1.0 + tokens.floor() * 2.0) / 1e6,
     };
     (first, total, kind)

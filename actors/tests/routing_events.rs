@@ -81,6 +81,7 @@ impl Rig {
             prompt_tokens: 10,
             completion_tokens: 20,
             max_tokens: Some(100),
+            prompt_ratio: None,
             cost: 0.0,
         };
         self.tell(start, start + first + 2.0, in_flight, completed);
@@ -108,6 +109,7 @@ fn plain(total: f64, tokens: u32) -> EventKind {
         prompt_tokens: 10,
         completion_tokens: tokens,
         max_tokens: None,
+        prompt_ratio: None,
         cost: 0.0,
     }
 }

@@ -34,6 +34,7 @@ const OK: EventKind = EventKind::Completed {
     prompt_tokens: 10,
     completion_tokens: 10,
     max_tokens: None,
+    prompt_ratio: None,
     cost: 0.0,
 };
 

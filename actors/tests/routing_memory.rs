@@ -53,6 +53,7 @@ fn stream(statistics: &mut Statistics, endpoint: EndpointId, start: f64, first: 
         prompt_tokens: 10,
         completion_tokens: 30,
         max_tokens: Some(100),
+        prompt_ratio: None,
         cost: 0.0,
     };
     tell(statistics, endpoint, start, total, completed);
@@ -130,7 +131,9 @@ fn means_are_kept_and_certainty_is_not() {
         assert!((before.per_token - after.per_token).abs() < 1e-12);
         assert!((before.first_tail - after.first_tail).abs() < 1e-12 && (before.tail - after.tail).abs() < 1e-12);
         let rate = |failures: f64, successes: f64| failures / (failures + successes);
-        assert!((rate(before.failures, before.successes) - rate(after.failures, after.successes)).abs() < 1e-9);
+        let (known, restored) = (rate(before.failures, before.successes), rate(after.failures, after.successes));
+        // Fewer observations lean more on what is usual among siblings.
+        assert!((known - restored).abs() < 0.03, "{known} {restored}");
         assert!(before.weight > 10.0 && after.weight <= 2.0 && after.failures + after.successes <= 2.0);
     }
 }

@@ -213,6 +213,7 @@ fn completed(first: f64, total: f64) -> EventKind {
         prompt_tokens: 100,
         completion_tokens: 20,
         max_tokens: Some(20),
+        prompt_ratio: None,
         cost: 0.0,
     }
 }

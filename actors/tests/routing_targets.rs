@@ -143,6 +143,7 @@ impl Run {
                 prompt_tokens: 100,
                 completion_tokens: 20,
                 max_tokens: Some(20),
+                prompt_ratio: None,
                 cost: 0.0,
             };
             let change = self.board.finish(claim, at, whole, &self.snapshot.policy);

@@ -102,7 +102,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
             measured: true,
         },
         health: EndpointHealth { circuit: Circuit::Closed, success_rate: Some(0.998), samples: 1204, in_flight: 2 },
-        output: OutputCostSpread { usd_per_token: 0.000_000_6, most: 4096 },
+        output: OutputCostSpread { usd_per_token: 0.000_000_6, most: 4096, prompt_usd: 0.0, prompt_variance: 0.0 },
         saving: None,
         inputs: ScoreInputs { output_variance: 0.64, ..ScoreInputs::default() },
         probe: false,

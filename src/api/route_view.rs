@@ -94,7 +94,7 @@ struct PredictionBody {
     throughput_tps: Figure,
     total_ms: PercentilesBody,
     cost: Figure,
-    /// 10th to 90th percentile over the lengths of answers.
+    /// 10th to 90th percentile over the lengths of answers, and of prompts as far as they are estimated.
     cost_range: RangeBody,
     failure_probability: Figure,
     /// Whether any of it rests on measurements; otherwise on expectations alone.

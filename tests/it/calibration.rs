@@ -3,7 +3,11 @@
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::TestGateway;
+use crate::{
+    harness::TestGateway,
+    patience::eventually,
+    world::{Model, World, always, answer},
+};
 
 fn chat(stream: bool) -> Value {
     let words = json!([{"role": "user", "content": "Which way?"}]);
@@ -42,4 +46,30 @@ async fn the_page_asks_for_a_key() {
     let gateway = TestGateway::simulated().await;
     let visitor = [("authorization", "")];
     assert_eq!(gateway.call(Method::GET, "/api/v1/health/calibration", &visitor, None).await.status, 401);
+}
+
+#[actix_web::test]
+async fn after_a_few_answers_the_predicted_cost_is_that_of_the_tokens_the_model_counts() {
+    let usage = json!({"prompt_tokens": 1000, "completion_tokens": 40, "total_tokens": 1040});
+    let told = answer(json!({"role": "assistant", "content": "That way."}), usage);
+    let upstream = always(200, &told);
+    let model = Model::new("acme/small").at("acme", "0.000001", "0.000002");
+    let gateway = World::new().provider("acme", upstream.address()).model(&model).start().await;
+    let words = json!([{"role": "user", "content": "Which way? ".repeat(520)}]);
+    let request = json!({"model": "acme/small", "messages": words, "max_tokens": 40});
+    let foreseen = async || {
+        let preview = gateway.post("/api/v1/route/preview", &request).await.expect(200);
+        let cost = preview["candidates"][0]["predicted"]["cost"].as_f64().unwrap();
+        (preview["estimate"]["prompt_tokens"].as_f64().unwrap(), cost)
+    };
+
+    let (estimated, before) = foreseen().await;
+    assert!(estimated > 1400.0, "{estimated}");
+    for _ in 0..8 {
+        assert_eq!(gateway.chat(&request).await.status, 200);
+    }
+    let is_learned = |(tokens, _): &(f64, f64)| (980.0..1030.0).contains(tokens);
+    let (_, cost) = eventually("the estimate is corrected", foreseen, is_learned).await;
+    let real = 0.001_080;
+    assert!(before > 1.3 * real && (cost / real - 1.0).abs() < 0.03, "{before} {cost}");
 }

@@ -71,7 +71,7 @@ impl<'a> PoolCandidate<'a> {
         stats: &'a EndpointStats,
     ) -> Option<PoolCandidate<'a>> {
         let moment = LiveState::at_ease(case, stats, case.live.endpoint(index))?;
-        let inputs = inputs(case, stats, &moment);
+        let inputs = inputs(stats, &moment);
         let forecast = Forecast::at_ease(&inputs, stats, &case.rules, || case.noise.at(stats.facts.id))?;
         Some(PoolCandidate { role: Role::Candidate, ..PoolCandidate::new(place, index, stats, moment, forecast) })
     }
@@ -85,7 +85,7 @@ impl<'a> PoolCandidate<'a> {
         stats: &'a EndpointStats,
         moment: LiveState,
     ) -> PoolCandidate<'a> {
-        let inputs = inputs(case, stats, &moment);
+        let inputs = inputs(stats, &moment);
         let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, case.noise.at(stats.facts.id));
         PoolCandidate::new(place, index, stats, moment, forecast)
     }
@@ -154,7 +154,7 @@ impl<'a> PoolCandidate<'a> {
     pub(crate) fn uncached_score(&self, case: &DecisionContext<'_>, scoring: &Scoring) -> f64 {
         let moment = self.moment;
         let moment = LiveState { cached_tokens: 0, saving: 0.0, cost: moment.uncached_cost(), ..moment };
-        let inputs = inputs(case, self.stats, &moment);
+        let inputs = inputs(self.stats, &moment);
         let forecast = Forecast::of(&inputs, &self.stats.curve, &case.rules, case.noise.at(self.endpoint()));
         scoring.score(&forecast, moment.cost)
     }
@@ -162,14 +162,14 @@ impl<'a> PoolCandidate<'a> {
     /// Adds how likely its answer is too slow.
     #[inline(always)]
     pub(crate) fn add_slowness(&mut self, case: &DecisionContext<'_>) {
-        let inputs = inputs(case, self.stats, &self.moment);
+        let inputs = inputs(self.stats, &self.moment);
         self.forecast = self.forecast.with_slowness(&inputs, &case.rules);
     }
 
     /// Everything its score was made from.
     #[inline]
     pub(crate) fn inputs(&self, case: &DecisionContext<'_>) -> ScoreInputs {
-        let inputs = inputs(case, self.stats, &self.moment);
+        let inputs = inputs(self.stats, &self.moment);
         ScoreInputs {
             expected: self.forecast.expected(&inputs, &case.rules),
             spread: self.forecast.spread(&inputs, &self.stats.curve, &case.rules),

@@ -16,9 +16,7 @@ pub(crate) struct DecisionContext<'a> {
     pub now: Tick,
     pub rules: ForecastRules,
     pub lengths: ClassLengths<'a>,
-    /// Prompt tokens of the query, copied out: while rows are written they would be read anew for each.
-    pub counted_tokens: u32,
-    /// Of the query, as numbers to reckon with.
+    /// Estimated prompt tokens of the query, and others of its numbers to reckon with.
     pub prompt_tokens: f64,
     pub answers: f64,
     pub images: f64,
@@ -49,7 +47,6 @@ impl<'a> DecisionContext<'a> {
             now,
             rules: ForecastRules::of(policy, query.objective.value, query.streamed),
             lengths: snapshot.lengths.of(LengthClass::of(query.max_tokens)),
-            counted_tokens: query.prompt_tokens,
             prompt_tokens: f64::from(query.prompt_tokens),
             answers: f64::from(query.answers),
             images: f64::from(query.images),

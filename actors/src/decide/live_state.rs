@@ -29,6 +29,8 @@ pub(crate) struct LiveState {
     pub due: Option<Tick>,
     pub output_tokens: f64,
     pub output_variance: f64,
+    /// Prompt tokens, as its model counts them.
+    pub prompt_tokens: u32,
     /// Prompt tokens in its cache.
     pub cached_tokens: u32,
     /// Dollars these save ...
@@ -43,13 +45,13 @@ impl LiveState {
     pub(crate) fn of(case: &DecisionContext<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> LiveState {
         let moment = LiveState::of_calm(case, stats, live);
         let gate = live.gate.and(case.live.provider(stats.facts.provider).gate);
-        let cached_tokens = case.cached_at(stats.facts.id);
+        let cached_tokens = case.cached_at(stats.facts.id).min(moment.prompt_tokens);
         let saving = f64::from(cached_tokens) * stats.prices.cached_saving;
         LiveState {
             gate,
             late: lateness(live.overdue, &stats.curve),
             floor: floor(gate, live.silent),
-            due: due(live, case.query.prompt_tokens, moment.output_tokens),
+            due: due(live, moment.prompt_tokens, moment.output_tokens),
             cached_tokens,
             saving,
             cost: moment.cost - saving,
@@ -76,6 +78,7 @@ impl LiveState {
     #[inline(always)]
     fn of_calm(case: &DecisionContext<'_>, stats: &EndpointStats, live: &LiveEndpoint) -> LiveState {
         let facts = &stats.facts;
+        let prompt_tokens = case.snapshot.prompts.of(facts.model).tokens(case.prompt_tokens).round();
         let (output_tokens, output_variance) = case.lengths.expected(facts.model, facts.longest_answer);
         LiveState {
             gate: Gate::Passing,
@@ -86,9 +89,10 @@ impl LiveState {
             due: None,
             output_tokens,
             output_variance,
+            prompt_tokens: prompt_tokens as u32,
             cached_tokens: 0,
             saving: 0.0,
-            cost: stats.prices.cost(case.prompt_tokens, output_tokens * case.answers, case.images),
+            cost: stats.prices.cost(prompt_tokens, output_tokens * case.answers, case.images),
         }
     }
 }
@@ -111,7 +115,7 @@ fn due(live: &LiveEndpoint, prompt_tokens: u32, output_tokens: f64) -> Option<Ti
 
 /// The recorded inputs of a forecast; what only a candidate has (`expected`, `spread`, `tier`, `until`) is left at 0.
 #[inline(always)]
-pub(crate) fn inputs(case: &DecisionContext<'_>, stats: &EndpointStats, moment: &LiveState) -> ScoreInputs {
+pub(crate) fn inputs(stats: &EndpointStats, moment: &LiveState) -> ScoreInputs {
     let estimates = &stats.estimates;
     ScoreInputs {
         intercept: estimates.fit.intercept,
@@ -119,7 +123,7 @@ pub(crate) fn inputs(case: &DecisionContext<'_>, stats: &EndpointStats, moment: 
         knee: estimates.fit.knee,
         variance: estimates.fit.variance,
         prompt_slope: stats.curve.prompt_token,
-        prompt_tokens: case.counted_tokens,
+        prompt_tokens: moment.prompt_tokens,
         cached_tokens: moment.cached_tokens,
         weight: estimates.weight,
         per_token: estimates.per_token,

@@ -48,6 +48,7 @@ pub(crate) fn decided(
         excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| admission::excluded(case, row)));
     }
     let query = case.query;
+    let prompt_tokens = candidates.first().map_or(query.prompt_tokens, |first| first.inputs.prompt_tokens);
     Decision {
         router: query.router.clone(),
         objective: query.objective,
@@ -60,7 +61,7 @@ pub(crate) fn decided(
         standby: on_standby,
         omitted: if fallbacks { omitted(plan.order, &told) } else { OmittedCandidates::default() },
         excluded,
-        prompt_tokens: query.prompt_tokens,
+        prompt_tokens,
         streamed: query.streamed,
         snapshot_version: case.snapshot.version,
         catalog_version: case.catalog.version,
@@ -122,7 +123,10 @@ pub(crate) fn candidate(
 #[inline]
 fn output_spread(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> OutputCostSpread {
     let facts = &row.stats.facts;
+    let scale = case.snapshot.prompts.of(facts.model);
     OutputCostSpread {
+        prompt_usd: row.stats.prices.prompt * f64::from(row.moment.prompt_tokens) - row.moment.saving,
+        prompt_variance: scale.variance,
         usd_per_token: row.stats.prices.completion * f64::from(case.query.answers),
         most: case.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
     }

@@ -49,7 +49,7 @@ fn scores_under(case: &DecisionContext<'_>) -> Vec<(usize, f64)> {
 fn forecast(case: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (usize, Forecast, f64) {
     let cost = stats.prices.cost(f64::from(PROMPT_TOKENS), OUTPUT_TOKENS, 0.0);
     let moment = LiveState::of(case, stats, case.live.endpoint(index));
-    let inputs = inputs(case, stats, &LiveState { output_tokens: OUTPUT_TOKENS, cost, ..moment });
+    let inputs = inputs(stats, &LiveState { output_tokens: OUTPUT_TOKENS, cost, ..moment });
     (index as usize, Forecast::of(&inputs, &stats.curve, &case.rules, None), cost)
 }
 

@@ -39,7 +39,7 @@ pub struct Decision {
     pub omitted: OmittedCandidates,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<ExcludedEndpoint>,
-    /// Estimated prompt tokens.
+    /// Prompt tokens of the first candidate: estimated, and corrected by what its model counted before.
     pub prompt_tokens: u32,
     /// Whether the answer is streamed.
     pub streamed: bool,
@@ -186,13 +186,17 @@ impl Decision {
     }
 }
 
-/// How a candidate's cost depends on the length of the answer. Not used for ranking.
+/// How the lengths of the answer and of the prompt move a candidate's cost. Nothing of it ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct OutputCostSpread {
     /// Dollars per output token, for all requested answers together.
     pub usd_per_token: f64,
     /// Most output tokens of each answer.
     pub most: u32,
+    /// Dollars of the prompt as it is expected.
+    pub prompt_usd: f64,
+    /// Variance of ln of its tokens around that: it was estimated.
+    pub prompt_variance: f64,
 }
 
 impl Candidate {
@@ -202,19 +206,25 @@ impl Candidate {
         self.panic && self.health.circuit != Circuit::Closed
     }
 
-    /// The 10th and 90th percentile of the cost, dollars. Answer lengths are assumed log-normal around their expected
-    /// mean and are clamped to the limits of request and endpoint.
+    /// The 10th and the 90th percentile of its cost, dollars: lengths of answers are taken to be log-normal around
+    /// their expected mean, and never beyond what the request and the endpoint allow; those of prompts, too, and
+    /// neither to tell of the other.
     #[must_use]
     pub fn cost_range(&self) -> [f64; 2] {
         /// The 90th percentile of the normal distribution, in standard deviations.
         const TENTH: f64 = 1.2816;
-        let OutputCostSpread { usd_per_token, most } = self.output;
+        let OutputCostSpread { usd_per_token, most, prompt_usd, prompt_variance } = self.output;
         let (expected, sigma) = (self.inputs.output_tokens, self.inputs.output_variance.sqrt());
         let tokens_at = |z: f64| {
             let tokens = expected * libm::exp(z * sigma - sigma * sigma / 2.0);
             tokens.min(f64::from(most)).max(f64::from(most).min(1.0))
         };
-        let at = |z: f64| (self.inputs.cost + (tokens_at(z) - expected) * usd_per_token).max(0.0);
+        let at = |z: f64| {
+            let answer = (tokens_at(z) - expected) * usd_per_token;
+            let prompt = prompt_usd * (libm::exp(z * prompt_variance.sqrt()) - 1.0);
+            let answer = if z < 0.0 { answer.min(0.0) } else { answer.max(0.0) };
+            (self.inputs.cost + libm::hypot(answer, prompt).copysign(z)).max(0.0)
+        };
         [at(-TENTH).min(self.inputs.cost), at(TENTH).max(self.inputs.cost)]
     }
 }
@@ -244,7 +254,7 @@ pub struct ScoreInputs {
     pub variance: f64,
     /// Seconds that each prompt token adds to the first token at low load.
     pub prompt_slope: f64,
-    /// Estimated prompt tokens.
+    /// Prompt tokens: estimated, and corrected by what its model counted before.
     pub prompt_tokens: u32,
     /// Prompt tokens that the endpoint may have in its cache.
     pub cached_tokens: u32,

@@ -69,6 +69,8 @@ pub enum EventKind {
         completion_tokens: u32,
         /// The request's own limit on output tokens.
         max_tokens: Option<u32>,
+        /// Input tokens, those read from a cache included, per estimated token; `None` if the provider counted none.
+        prompt_ratio: Option<f64>,
         /// Cost in dollars, rounded to a float, for comparison with the prediction.
         cost: f64,
     },

@@ -31,6 +31,7 @@ pub use model::latency::{Fit, LatencyModel};
 pub use model::lengths::{ClassLengths, LengthClass, OutputLengths};
 pub use model::pace::PaceModel;
 pub use model::prompt::PromptModel;
+pub use model::prompt_scale::{PromptScale, PromptScales};
 pub use model::saved::ImplausibleValue;
 pub use model::uncertainty::{Evidence, Uncertainty, UncertaintyModel};
 pub use observe::calibration::{

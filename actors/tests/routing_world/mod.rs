@@ -30,7 +30,9 @@ use pointsman_actors::{
         Modalities, Modality, Model, Needs, Objective, ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug,
         ProviderState, Query, RouteError, RoutingPolicy, Source, Sourced, Target, Tick, Usd, Weights,
     },
-    stats::{EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, Snapshot, TokensLeft},
+    stats::{
+        EndpointStats, Estimates, Fit, Gate, LiveEndpoint, LiveView, OutputLengths, PromptScales, Snapshot, TokensLeft,
+    },
 };
 
 /// The moment of every test: a quarter of an hour after the start.
@@ -263,6 +265,7 @@ impl World {
             at: NOW,
             endpoints: stats,
             lengths: OutputLengths::new(&catalog),
+            prompts: PromptScales::new(&catalog),
             catalog,
         };
         let live = LiveView { endpoints: entries.iter().map(Entry::live).collect(), providers: Vec::new() };

@@ -42,6 +42,30 @@ pub struct Figures {
     pub first_within: (usize, usize),
     /// The same of totals.
     pub total_within: (usize, usize),
+    /// First attempts by the probability of failing that was predicted, in the bins of [`FAILURE_BINS`].
+    pub failure_bins: [FailureBin; FAILURE_BINS.len() + 1],
+}
+
+/// Upper ends of the bins of predicted failure probability; one more holds what is above.
+pub const FAILURE_BINS: [f64; 7] = [0.0005, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
+
+/// First attempts of which about the same was predicted.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FailureBin {
+    /// Attempts.
+    pub attempts: usize,
+    /// The sum of the predicted probabilities of failing.
+    pub predicted: f64,
+    /// Of these attempts, failed.
+    pub failed: usize,
+}
+
+impl FailureBin {
+    fn add(&mut self, other: FailureBin) {
+        self.attempts += other.attempts;
+        self.predicted += other.predicted;
+        self.failed += other.failed;
+    }
 }
 
 /// A dead endpoint that used to be chosen.
@@ -89,6 +113,10 @@ impl Figures {
         let within = |of: &[bool]| (of.iter().filter(|within| **within).count(), of.len());
         (self.first, self.total) = (steady(&calibration.first), steady(&calibration.total));
         (self.first_within, self.total_within) = (within(&calibration.first_within), within(&calibration.total_within));
+        for (predicted, failed) in &calibration.failures {
+            let bin = FAILURE_BINS.iter().take_while(|end| predicted > *end).count();
+            self.failure_bins[bin].add(FailureBin { attempts: 1, predicted: *predicted, failed: usize::from(*failed) });
+        }
     }
 
     /// Adds another run's.
@@ -104,6 +132,7 @@ impl Figures {
         self.total.extend(other.total);
         self.first_within = (self.first_within.0 + other.first_within.0, self.first_within.1 + other.first_within.1);
         self.total_within = (self.total_within.0 + other.total_within.0, self.total_within.1 + other.total_within.1);
+        self.failure_bins.iter_mut().zip(other.failure_bins).for_each(|(bin, other)| bin.add(other));
     }
 
     /// Attempts per request.

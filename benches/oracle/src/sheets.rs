@@ -1,7 +1,7 @@
 //! The tables that are printed: what stands in which cell. How a table is set is in [`crate::sheet`].
 
 use crate::{
-    figures::{Figures, Outage, median},
+    figures::{FAILURE_BINS, Figures, Outage, median},
     goals,
     request::Aim,
     rules::Kind,
@@ -19,6 +19,7 @@ pub fn all(plan: &Plan, cells: &[Cell]) -> Vec<Sheet> {
     sheets.push(failures("Failures shown, all objectives and scenarios", cells));
     if plan.rules.contains(&Kind::Pointsman) {
         sheets.extend(plan.aims.iter().map(|aim| traffic(*aim, &of(*aim))));
+        sheets.push(failure_calibration(cells));
         sheets.push(outages(cells));
     }
     sheets
@@ -141,6 +142,21 @@ fn traffic(aim: Aim, cells: &[&Cell]) -> Sheet {
             percent(figures.first_within),
             percent(figures.total_within),
         ]);
+    }
+    sheet
+}
+
+/// How often first attempts failed, by how likely that was said to be.
+fn failure_calibration(cells: &[Cell]) -> Sheet {
+    let mut sum = Figures::default();
+    let entries = cells.iter().filter_map(|cell| cell.entry(Kind::Pointsman));
+    entries.for_each(|entry| sum.add(entry.figures.clone()));
+    let mut sheet = Sheet::new("Pointsman, predicted failure", ["up to", "attempts", "predicted", "failed"]);
+    let ends = FAILURE_BINS.into_iter().chain([1.0]);
+    for (end, bin) in ends.zip(sum.failure_bins).filter(|(_, bin)| bin.attempts > 0) {
+        let share = |of: f64| format!("{:.2} %", 100.0 * of / bin.attempts as f64);
+        let (predicted, failed) = (share(bin.predicted), share(bin.failed as f64));
+        sheet.row([format!("{:.2} %", 100.0 * end), bin.attempts.to_string(), predicted, failed]);
     }
     sheet
 }

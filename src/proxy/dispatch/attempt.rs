@@ -126,7 +126,7 @@ impl Attempt {
         self.worker.setup.published.live.first_token(&claim, now);
         if self.request.streamed {
             // How much was read from a cache is not told before the stream ends.
-            let prompt_tokens = self.request.prompt_tokens.saturating_sub(claim.cached_tokens);
+            let prompt_tokens = claim.prompt_tokens.saturating_sub(claim.cached_tokens);
             self.tell(claim.event(now, EventKind::FirstToken { prompt_tokens }));
         }
     }
@@ -155,6 +155,7 @@ impl Attempt {
             prompt_tokens: small(usage.prompt_tokens.saturating_sub(self.cached(usage))),
             completion_tokens: small(usage.completion_tokens) / self.request.answers.max(1),
             max_tokens: self.request.max_tokens,
+            prompt_ratio: self.prompt_ratio(usage),
             cost: outcome.cost.total().to_f64(),
         };
         self.finish(now, end, events::Ending::Ordinary);
@@ -162,6 +163,13 @@ impl Attempt {
             now,
             End { status: Some(200), error_type: None, cause: None, cost: outcome.cost.total(), served: true },
         )
+    }
+
+    /// Prompt tokens per estimated one, if the provider counted them.
+    fn prompt_ratio(&self, usage: &Usage) -> Option<f64> {
+        let estimated = f64::from(self.request.prompt_tokens);
+        let is_counted = !usage.estimated && usage.prompt_tokens > 0 && estimated > 0.0;
+        is_counted.then(|| usage.prompt_tokens as f64 / estimated)
     }
 
     /// Prompt tokens that were read from a cache: as the provider counted them, else as expected.

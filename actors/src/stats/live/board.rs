@@ -61,6 +61,8 @@ pub struct Claim {
     pub expected: f64,
     /// Prompt tokens that it was expected to read from its cache: these teach nothing about prompts.
     pub cached_tokens: u32,
+    /// Prompt tokens that the request is expected to have, as its model counts them.
+    pub prompt_tokens: u32,
     /// What was expected of the attempt in all; travels with its events.
     pub predicted: Prediction,
     /// Whether it is the one probe of a half-open breaker, of the endpoint or its provider.
@@ -298,6 +300,7 @@ impl EndpointState {
             in_flight: self.in_flight,
             expected,
             cached_tokens: candidate.inputs.cached_tokens,
+            prompt_tokens: candidate.inputs.prompt_tokens,
             predicted: candidate.predicted,
             probe: caller == PassedAs::Probe || provider_caller == PassedAs::Probe,
             serial: self.serial,

@@ -51,6 +51,15 @@ impl Counts {
     fn share(&self) -> f64 {
         if self.sum() > 0.0 { self.failures / self.sum() } else { 0.0 }
     }
+
+    /// The share of failures, given what is `usual`; together with [`FailureModel::PRIOR_WEIGHT`] it weighs what
+    /// [`FailureModel::PRIOR_FAILURES`] says.
+    fn shrunk(self, usual: f64) -> f64 {
+        let weight = FailureModel::PRIOR_FAILURES / usual.max(LEAST_USUAL) - FailureModel::PRIOR_WEIGHT;
+        let weight = weight.min(self.successes - FailureModel::PRIOR_WEIGHT).max(0.0);
+        let sum = self.sum() + weight;
+        if sum > 0.0 { (self.failures + weight * usual) / sum } else { 0.0 }
+    }
 }
 
 /// Failures and successes of an endpoint.
@@ -76,6 +85,13 @@ impl FailureModel {
     pub(crate) const USUAL: f64 = 0.01;
     /// Attempts that what is usual counts as: a single failure is no reputation.
     pub(crate) const PRIOR_WEIGHT: f64 = 5.0;
+    /// What is usual among siblings is taken to be no less: that they answered well so far is no promise that this one
+    /// does, and who is taken for one that never fails would be the last to be avoided when it begins to.
+    pub(crate) const LEAST_PRIOR: f64 = LEAST_USUAL;
+    /// Of an endpoint that answered, what is usual counts as many attempts as have so many failures among them, but no more
+    /// than it answered. So one failure in twenty attempts is mostly bad luck, and a record without a failure says that
+    /// failures are rare, not that there are none.
+    const PRIOR_FAILURES: f64 = 0.5;
 
     /// Counts a failure.
     pub fn fail(&mut self, now: Tick, half_life: Duration) {
@@ -110,7 +126,7 @@ impl FailureModel {
     /// Ends a run of failures: what is believed now is what the next one is held against. Not after an answer to what
     /// was asked before the run began, which would pass the run itself off as usual.
     pub fn settle(&mut self, now: Tick, half_life: Duration) {
-        let (failures, successes) = self.read(now, half_life);
+        let (failures, successes) = self.read(now, half_life, FailureModel::USUAL);
         self.believed = FailureModel::probability(failures, successes, FailureModel::USUAL);
     }
 
@@ -120,9 +136,19 @@ impl FailureModel {
         self.suspicion = self.suspicion.min(PROBED - CALM);
     }
 
-    /// Failures and successes as they count at `now`: what is usual, and what is recent as far as there is trouble.
+    /// Failures and successes as they count at `now`, where its siblings fail as often as is `usual`: what it usually does,
+    /// as far as that is known, and what is recent as far as there is trouble.
     #[must_use]
-    pub fn read(&self, now: Tick, half_life: Duration) -> (f64, f64) {
+    pub fn read(&self, now: Tick, half_life: Duration, usual: f64) -> (f64, f64) {
+        self.mixed(now, half_life, |lasting| lasting.shrunk(usual))
+    }
+
+    /// The same of its own counts alone.
+    fn counted(&self, now: Tick, half_life: Duration) -> (f64, f64) {
+        self.mixed(now, half_life, |lasting| lasting.share())
+    }
+
+    fn mixed(&self, now: Tick, half_life: Duration, share: impl FnOnce(Counts) -> f64) -> (f64, f64) {
         let mut seen = *self;
         seen.recent.fade(remaining_since(self.at, now, half_life * 2));
         seen.lasting.failures += seen.suspects;
@@ -130,7 +156,7 @@ impl FailureModel {
         seen.rest(now, half_life);
         let trouble = 1.0 / (1.0 + libm::exp(-(seen.suspicion + CALM)));
         let mixed = |usual: f64, recent: f64| (1.0 - trouble) * usual + trouble * recent;
-        let share = mixed(seen.lasting.share(), seen.recent.share());
+        let share = mixed(share(seen.lasting), seen.recent.share());
         let count = mixed(seen.lasting.sum(), seen.recent.sum());
         (share * count, (1.0 - share) * count)
     }
@@ -166,6 +192,9 @@ impl FailureModel {
     /// What is usual for it, to be told of its siblings, if anything was counted.
     pub(crate) fn rate(&self) -> Option<f64> {
         let Counts { failures, successes } = self.lasting;
+        let own = Counts { failures, successes };
+        let share = own.shrunk(FailureModel::USUAL);
+        let (failures, successes) = (share * own.sum(), (1.0 - share) * own.sum());
         self.at.map(|_| FailureModel::probability(failures, successes, FailureModel::USUAL))
     }
 
@@ -203,7 +232,7 @@ mod tests {
     }
 
     fn probability(outcomes: &FailureModel, now: Tick) -> f64 {
-        let (failures, successes) = outcomes.read(now, HALF_LIFE);
+        let (failures, successes) = outcomes.read(now, HALF_LIFE, FailureModel::USUAL);
         FailureModel::probability(failures, successes, FailureModel::USUAL)
     }
 
@@ -228,6 +257,20 @@ mod tests {
         assert!((0.007..0.013).contains(&flawed), "{flawed}");
         let later = probability(&served(1200, 100), at(1800));
         assert!((0.007..0.013).contains(&later), "ten half-lives later: {later}");
+    }
+
+    #[test]
+    fn a_record_without_a_failure_says_that_failures_are_rare_and_not_that_there_are_none() {
+        let sound = probability(&served(1200, u64::MAX), at(1200));
+        assert!((0.0001..0.0005).contains(&sound), "{sound}");
+        let few = probability(&served(25, u64::MAX), at(25));
+        assert!((0.003..0.006).contains(&few), "of a hundred answers: {few}");
+    }
+
+    #[test]
+    fn one_failure_among_twenty_attempts_is_mostly_bad_luck() {
+        let unlucky = probability(&served(5, 20), at(5));
+        assert!((0.02..0.04).contains(&unlucky), "{unlucky}");
     }
 
     #[test]

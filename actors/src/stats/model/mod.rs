@@ -9,6 +9,7 @@ pub(crate) mod lengths;
 pub(crate) mod pace;
 pub(crate) mod prior;
 pub(crate) mod prompt;
+pub(crate) mod prompt_scale;
 pub(crate) mod saved;
 pub(crate) mod tail;
 pub(crate) mod uncertainty;

@@ -61,7 +61,7 @@ impl Priors {
                 first_token: of(|one| Some(one.first_token?.intercept), otherwise.first_token),
                 prompt_slope: of(|one| Some(one.first_token?.prompt_slope), otherwise.prompt_slope),
                 per_token: of(|one| one.per_token, otherwise.per_token),
-                failure: of(|one| one.failure, otherwise.failure),
+                failure: of(|one| one.failure, otherwise.failure).max(FailureModel::LEAST_PRIOR),
             }
         };
         let fallback = among(&mut (0_u32..).take(catalog.endpoints.len()), configured);
@@ -77,4 +77,25 @@ impl Priors {
 fn median(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len().checked_sub(1)? / 2;
     Some(*values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Endpoint, EndpointId, Model, ModelId, RoutingPolicy};
+
+    #[test]
+    fn of_siblings_that_hardly_ever_failed_another_is_not_taken_for_one_that_never_fails() {
+        let id: ModelId = "acme/small".parse().unwrap();
+        let endpoint = |position: u32| Endpoint::with_defaults(EndpointId(u64::from(position) + 1), 0, 0, "small");
+        let mut catalog = Catalog::default();
+        catalog.models = vec![Model::with_defaults(id, vec![0, 1, 2])];
+        catalog.endpoints = (0..3).map(endpoint).collect();
+        let known = |rate: f64| {
+            let measured = |position| Measured { failure: (position < 2).then_some(rate), ..Measured::default() };
+            Priors::learned(&catalog, &RoutingPolicy::default().stats, measured).of(0).failure
+        };
+        assert!((known(0.000_02) - FailureModel::LEAST_PRIOR).abs() < 1e-12);
+        assert!((known(0.03) - 0.03).abs() < 1e-12, "what is above is believed");
+    }
 }

@@ -336,6 +336,7 @@ mod tests {
             prompt_tokens: 10,
             completion_tokens,
             max_tokens: None,
+            prompt_ratio: None,
             cost,
         }
     }

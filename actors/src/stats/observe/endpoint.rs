@@ -67,7 +67,7 @@ impl EndpointStatistics {
 
     /// What a snapshot says about it at `now`.
     pub(crate) fn estimates(&self, now: Tick, prior: Prior, policy: &RoutingPolicy) -> Estimates {
-        let (failures, successes) = self.outcomes.read(now, policy.stats.half_life);
+        let (failures, successes) = self.outcomes.read(now, policy.stats.half_life, prior.failure);
         Estimates {
             fit: self.first_token.fit(now, prior, &policy.stats),
             weight: self.first_token.weight(now, &policy.stats),

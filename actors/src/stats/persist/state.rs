@@ -18,7 +18,10 @@ use serde_json::value::RawValue;
 
 use crate::domain::{Catalog, Endpoint};
 use crate::stats::model::saved::ImplausibleValue;
-use crate::stats::{model::lengths::state::LengthState, observe::endpoint::state::EndpointState};
+use crate::stats::{
+    model::{lengths::state::LengthState, prompt_scale::PromptScaleState},
+    observe::endpoint::state::EndpointState,
+};
 
 /// What the document calls itself.
 const FORMAT: &str = "pointsman routing memory";
@@ -33,6 +36,8 @@ pub struct SavedState {
     pub(crate) endpoints: BTreeMap<String, EndpointState>,
     /// Lengths of answers by model and class of `max_tokens`.
     pub(crate) models: BTreeMap<String, Vec<LengthState>>,
+    /// Prompt tokens per estimated one, by model.
+    pub(crate) prompts: BTreeMap<String, PromptScaleState>,
     /// Names of endpoints and of models whose entries could not be read.
     pub(crate) unreadable_endpoints: BTreeSet<String>,
     pub(crate) unreadable_models: BTreeSet<String>,
@@ -90,6 +95,7 @@ struct Document<'a> {
     learned_at_ms: i64,
     endpoints: &'a BTreeMap<String, EndpointState>,
     models: &'a BTreeMap<String, Vec<LengthState>>,
+    prompts: &'a BTreeMap<String, PromptScaleState>,
 }
 
 #[derive(Deserialize)]
@@ -108,15 +114,18 @@ struct Body<'a> {
     endpoints: BTreeMap<String, &'a RawValue>,
     #[serde(borrow, default)]
     models: BTreeMap<String, &'a RawValue>,
+    #[serde(borrow, default)]
+    prompts: BTreeMap<String, &'a RawValue>,
 }
 
 impl SavedState {
     /// The document, as JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        let SavedState { learned_at_ms, endpoints, models, unreadable_endpoints: _, unreadable_models: _ } = self;
+        let SavedState { learned_at_ms, endpoints, models, prompts, unreadable_endpoints: _, unreadable_models: _ } =
+            self;
         let learned_at_ms = *learned_at_ms;
-        let document = Document { format: FORMAT, version: VERSION, learned_at_ms, endpoints, models };
+        let document = Document { format: FORMAT, version: VERSION, learned_at_ms, endpoints, models, prompts };
         // Nothing in it can fail to be written: keys are strings, and what is not finite becomes null.
         serde_json::to_vec(&document).unwrap_or_default()
     }
@@ -137,12 +146,16 @@ impl SavedState {
         let body: Body<'_> = serde_json::from_slice(text).map_err(torn)?;
         let (endpoints, unreadable_endpoints) = read_each(body.endpoints);
         let (models, unreadable_models) = read_each(body.models);
-        Ok(SavedState { learned_at_ms: body.learned_at_ms, endpoints, models, unreadable_endpoints, unreadable_models })
+        // What is unreadable of these is learned again within a few answers.
+        let (prompts, _) = read_each(body.prompts);
+        let learned_at_ms = body.learned_at_ms;
+        Ok(SavedState { learned_at_ms, endpoints, models, prompts, unreadable_endpoints, unreadable_models })
     }
 
     /// Entries about endpoints and models, those that could not be read among them.
     pub(crate) fn entries(&self) -> usize {
-        let SavedState { learned_at_ms: _, endpoints, models, unreadable_endpoints, unreadable_models } = self;
+        let SavedState { learned_at_ms: _, endpoints, models, prompts: _, unreadable_endpoints, unreadable_models } =
+            self;
         endpoints.len() + models.len() + unreadable_endpoints.len() + unreadable_models.len()
     }
 

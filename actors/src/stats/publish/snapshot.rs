@@ -10,6 +10,7 @@ use crate::stats::model::{
     estimates::{Curve, Estimates},
     failures::FailureModel,
     lengths::OutputLengths,
+    prompt_scale::PromptScales,
     uncertainty::{Uncertainty, UncertaintyModel},
 };
 
@@ -28,6 +29,8 @@ pub struct Snapshot {
     pub endpoints: Vec<EndpointStats>,
     /// Expected output tokens.
     pub lengths: OutputLengths,
+    /// Prompt tokens per estimated one.
+    pub prompts: PromptScales,
 }
 
 /// What is known of one endpoint.

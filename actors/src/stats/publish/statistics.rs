@@ -9,6 +9,7 @@ use crate::stats::{
     model::{
         lengths::{LengthClass, OutputLengths},
         prior::Priors,
+        prompt_scale::PromptScales,
     },
     observe::{
         calibration::{Calibrations, Calibrator, EndpointCalibration, Held},
@@ -32,6 +33,7 @@ pub struct Statistics {
     calibrators: Vec<Calibrator>,
     positions: HashMap<EndpointId, u32>,
     lengths: OutputLengths,
+    prompts: PromptScales,
     priors: Priors,
     latest: Tick,
 }
@@ -45,6 +47,7 @@ impl Statistics {
             calibrators: vec![Calibrator::default(); catalog.endpoints.len()],
             positions: positions(&catalog),
             lengths: OutputLengths::new(&catalog),
+            prompts: PromptScales::new(&catalog),
             priors: Priors::configured(&policy.stats),
             latest: Tick::default(),
             catalog,
@@ -62,8 +65,11 @@ impl Statistics {
         if let Some(calibrator) = self.calibrators.get_mut(position as usize) {
             calibrator.judge(event);
         }
-        if let EventKind::Completed { completion_tokens, max_tokens, .. } = event.kind {
+        if let EventKind::Completed { completion_tokens, max_tokens, prompt_ratio, .. } = event.kind {
             self.lengths.observe(endpoint.model, LengthClass::of(max_tokens), completion_tokens);
+            if let Some(ratio) = prompt_ratio {
+                self.prompts.observe(endpoint.model, ratio);
+            }
         }
     }
 
@@ -94,6 +100,7 @@ impl Statistics {
             at: now,
             endpoints: published.collect(),
             lengths: self.lengths.clone(),
+            prompts: self.prompts.clone(),
         }
     }
 
@@ -105,10 +112,15 @@ impl Statistics {
         let endpoints = endpoints.filter_map(|(endpoint, statistics)| {
             Some((name_of(&self.catalog, endpoint)?, statistics.export(self.latest, self.policy.stats.half_life)?))
         });
-        let models = self.catalog.models.iter().enumerate();
         let models =
-            models.filter_map(|(position, model)| Some((model.id.to_string(), self.lengths.export(position)?)));
-        SavedState { learned_at_ms, endpoints: endpoints.collect(), models: models.collect(), ..SavedState::default() }
+            || self.catalog.models.iter().enumerate().map(|(position, model)| (position, model.id.to_string()));
+        SavedState {
+            learned_at_ms,
+            endpoints: endpoints.collect(),
+            models: models().filter_map(|(at, name)| Some((name, self.lengths.export(at)?))).collect(),
+            prompts: models().filter_map(|(at, name)| Some((name, self.prompts.export(at)?))).collect(),
+            ..SavedState::default()
+        }
     }
 
     /// Goes on from what an earlier process learned up to `age` ago. What it says of endpoints that the catalog does
@@ -120,6 +132,7 @@ impl Statistics {
         self.restore_endpoints(state, restart, &mut restored);
         self.learn_priors(self.latest);
         self.restore_lengths(state, &mut restored);
+        self.restore_prompts(state, &mut restored);
         restored
     }
 
@@ -159,6 +172,16 @@ impl Statistics {
         }
     }
 
+    /// The same about how many tokens their prompts have.
+    fn restore_prompts(&mut self, state: &SavedState, restored: &mut Restored) {
+        for (position, model) in self.catalog.models.iter().enumerate() {
+            let Some(known) = state.prompts.get(model.id.as_str()) else { continue };
+            if let Err(why) = self.prompts.restore(position, *known) {
+                restored.rejected.push(RejectedEntry { whose: model.id.to_string(), why });
+            }
+        }
+    }
+
     fn learn_priors(&mut self, now: Tick) {
         let known = |position: u32| self.endpoints.get(position as usize);
         let measured = |position| known(position).map(|endpoint| endpoint.measured(now, &self.policy));
@@ -171,6 +194,7 @@ impl Statistics {
         self.endpoints = carried(&self.endpoints, &self.positions, &catalog);
         self.calibrators = carried(&self.calibrators, &self.positions, &catalog);
         self.lengths = self.lengths.carried(&self.catalog, &catalog);
+        self.prompts = self.prompts.carried(&self.catalog, &catalog);
         self.positions = positions(&catalog);
         self.catalog = catalog;
     }

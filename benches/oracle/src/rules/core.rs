@@ -8,9 +8,9 @@ use pointsman_actors::{
     actors::event_batches::EventBatcher as Tray,
     decide::{decide_to_serve, first_byte_clock, hedge_after, overdue_after, splitmix64},
     domain::{
-        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Failure, Model, Needs,
-        Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query, RoutingPolicy, Source, Sourced, Target,
-        Tick, Usd, Weights,
+        ApiType, Candidate, Catalog, Decision, Endpoint, EndpointEvent, EndpointId, EventKind, Failure, FailureKind,
+        Model, Needs, Objective, ParameterNames, Pricing, Provider, ProviderSlug, Query, RoutingPolicy, Source,
+        Sourced, Target, Tick, Usd, Weights,
     },
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics},
 };
@@ -202,6 +202,19 @@ impl Core {
         self.policy.hedge.objectives.contains(&objective)
     }
 
+    /// Compares a first attempt's end with how likely it was to fail. A 429 is no fault.
+    fn compare_failure(&mut self, report: &Report<'_>) {
+        let failed = match report.news {
+            News::Completed => false,
+            News::Failed { kind, .. } if kind != FailureKind::RateLimited => true,
+            _ => return,
+        };
+        if let Some(predicted) = self.candidate(report.request.id, report.endpoint).map(|candidate| candidate.predicted)
+        {
+            self.calibration.failures.push((predicted.failure, failed));
+        }
+    }
+
     /// Compares a first attempt's answer with what was predicted of it.
     fn compare(&mut self, report: &Report<'_>) {
         let Some(predicted) = self.candidate(report.request.id, report.endpoint).map(|candidate| candidate.predicted)
@@ -309,6 +322,9 @@ impl Rule for Core {
             }
             News::Cancelled => EventKind::Cancelled { had_content: report.first.is_some() },
         };
+        if first {
+            self.compare_failure(report);
+        }
         if first && report.news == News::Completed {
             self.compare(report);
         }
@@ -341,6 +357,8 @@ fn completed(report: &Report<'_>) -> EventKind {
         prompt_tokens: report.request.prompt,
         completion_tokens: report.request.answer,
         max_tokens: Some(report.request.max_tokens),
+        // What a prompt has is known here.
+        prompt_ratio: None,
         // Held against predictions of cost, which nobody reads here.
         cost: 0.0,
     }

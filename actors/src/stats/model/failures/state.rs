@@ -25,7 +25,7 @@ impl FailureModel {
     pub(crate) fn export(&self, now: Tick, half_life: Duration) -> Option<OutcomesState> {
         // What was believed survives, be it usual or recent; suspicion does not. It has faded up to now already.
         let FailureModel { recent: _, lasting: _, suspects: _, suspicion: _, believed: _, at } = *self;
-        let (failures, successes) = self.read(now, half_life);
+        let (failures, successes) = self.counted(now, half_life);
         at.map(|_| OutcomesState { failures, successes, idle_s: 0.0 })
     }
 
