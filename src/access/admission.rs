@@ -1,7 +1,7 @@
-//! How much a caller may call: requests per minute and calls at a time, per key and for everybody.
+//! Admission: limits of requests per minute and of calls in flight, per key and for the whole gateway.
 //!
-//! Nothing waits here: a call over a limit is refused at once with the time after which it would pass. What was counted
-//! survives a new configuration: calls in progress always, the request rate of whoever's limit stays the same.
+//! A call over a limit is refused at once, with the time after which it would be admitted. A new configuration keeps the
+//! count of calls in flight, and the request rate of each key whose limit is unchanged.
 
 use std::{
     num::NonZeroU32,
@@ -36,27 +36,27 @@ use crate::{
 
 type KeyLimiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 
-/// Longest wait that is worth telling a client that is refused for concurrency.
+/// `retry-after` of a call refused because of the concurrency limit.
 const CONCURRENCY_WAIT: Duration = Duration::from_secs(1);
 
 /// The limits in force.
 pub struct Admission {
     global_rate: Option<Arc<Rate<DefaultDirectRateLimiter>>>,
-    global_places: Places,
+    global_places: ConcurrencyLimit,
     keys: Vec<KeyLimits>,
     clock: DefaultClock,
     load: Arc<Load>,
 }
 
 struct KeyLimits {
-    /// Whose they are: [`Caller::owner`].
+    /// Owner of the key: [`Caller::owner`].
     owner: u64,
     rate: Option<Arc<Rate<KeyLimiter>>>,
-    places: Places,
+    places: ConcurrencyLimit,
     share: Arc<Share>,
 }
 
-/// A request rate, with what has been spent of it.
+/// A limit of requests per minute and its current usage.
 struct Rate<L> {
     per_minute: NonZeroU32,
     limiter: L,
@@ -64,27 +64,27 @@ struct Rate<L> {
     full_at: AtomicU64,
 }
 
-/// Calls at a time: those in progress under any configuration, and how many this one allows.
-struct Places {
+/// A concurrency limit: calls in flight under all configurations, and the maximum of this configuration.
+struct ConcurrencyLimit {
     taken: Arc<AtomicU32>,
     most: Option<u32>,
 }
 
-/// A call in progress. Gives its places back when dropped.
+/// Permit of one call in flight. Released when dropped.
 pub struct Admitted {
     places: [Arc<AtomicU32>; 2],
-    /// What the rate limit still allows, for the answer's headers.
+    /// State of the rate limit, for the headers of the answer.
     pub rate: Option<RateState>,
 }
 
-/// Where a key's request rate stands.
+/// State of a key's request rate limit.
 #[derive(Debug, Clone, Copy)]
 pub struct RateState {
     /// Requests per minute.
     pub limit: u32,
-    /// Requests that would pass right now.
+    /// Requests that would be admitted now.
     pub remaining: u32,
-    /// Until the whole burst is available again.
+    /// Time until the whole burst is available again.
     pub reset: Duration,
 }
 
@@ -103,20 +103,20 @@ impl Admission {
         let known = |owner| before?.keys.iter().find(|limits: &&KeyLimits| limits.owner == owner);
         Admission {
             global_rate: Rate::carried(rate, before.and_then(|before| before.global_rate.as_ref()), direct),
-            global_places: Places::carried(limits.concurrency, before.map(|before| &before.global_places)),
+            global_places: ConcurrencyLimit::carried(limits.concurrency, before.map(|before| &before.global_places)),
             keys: callers.map(|caller| KeyLimits::new(caller, &load, known(caller.owner))).collect(),
             clock: before.map_or_else(DefaultClock::default, |before| before.clock.clone()),
             load,
         }
     }
 
-    /// What the gateway carries, whoever sent it.
+    /// Load counters of the gateway.
     #[must_use]
     pub fn load(&self) -> &Arc<Load> {
         &self.load
     }
 
-    /// Where the bytes are counted that a caller's requests and answers take.
+    /// Counter of the buffered bytes of a caller's key.
     ///
     /// # Errors
     /// For a caller of another configuration: none.
@@ -124,13 +124,13 @@ impl Admission {
         self.keys.get(caller.position).map(|key| Arc::clone(&key.share)).ok_or_else(ApiError::internal)
     }
 
-    /// Lets a call in, or says why not and for how long.
+    /// Admits a call, or gives the error answer with the time to wait.
     ///
     /// # Errors
     /// 429 for the key's own limits, 503 when the gateway as a whole is full.
     pub fn admit(&self, caller: &Caller) -> Result<Admitted, ApiError> {
         let Some(key) = self.keys.get(caller.position) else { return Err(ApiError::internal()) };
-        // Places first: they are given back to a call that is refused below, a rate's tokens are not.
+        // The concurrency limits come first: a call that is refused below releases them, but spent rate tokens are lost.
         let mut admitted = self.place(key)?;
         admitted.rate = key.check_rate(&self.clock)?;
         if let Some(limiter) = &self.global_rate
@@ -143,7 +143,7 @@ impl Admission {
         Ok(admitted)
     }
 
-    /// Calls of that caller in progress.
+    /// Calls of the caller in flight.
     #[must_use]
     pub fn in_flight_of(&self, caller: &Caller) -> u32 {
         self.keys.get(caller.position).map_or(0, |key| key.places.taken.load(Ordering::Relaxed))
@@ -166,7 +166,7 @@ impl Admission {
         Ok(Admitted { places: [global, own], rate: None })
     }
 
-    /// Calls in progress.
+    /// Calls in flight.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.global_places.taken.load(Ordering::Relaxed)
@@ -180,7 +180,7 @@ impl KeyLimits {
         KeyLimits {
             owner: caller.owner,
             rate: Rate::carried(rate, before.and_then(|before| before.rate.as_ref()), informed),
-            places: Places::carried(caller.key.concurrency, before.map(|before| &before.places)),
+            places: ConcurrencyLimit::carried(caller.key.concurrency, before.map(|before| &before.places)),
             share: before.map_or_else(|| Share::of(load), |before| Arc::clone(&before.share)),
         }
     }
@@ -204,7 +204,7 @@ impl KeyLimits {
         }
     }
 
-    /// Where the rate stands, spending nothing.
+    /// State of the rate limit. Spends no token.
     fn rate_state(&self, now: Tick) -> Option<RateState> {
         let rate = self.rate.as_ref()?;
         let limit = rate.per_minute.get();
@@ -216,7 +216,7 @@ impl KeyLimits {
 }
 
 impl<L> Rate<L> {
-    /// The same limiter, if it limits to the same; a new one begins with its whole burst.
+    /// The limiter of `before`, if its limit is unchanged; else a new one with its whole burst.
     fn carried(
         wanted: Option<NonZeroU32>,
         before: Option<&Arc<Rate<L>>>,
@@ -232,9 +232,9 @@ impl<L> Rate<L> {
     }
 }
 
-impl Places {
-    fn carried(most: Option<u32>, before: Option<&Places>) -> Places {
-        Places { taken: before.map_or_else(Arc::default, |before| Arc::clone(&before.taken)), most }
+impl ConcurrencyLimit {
+    fn carried(most: Option<u32>, before: Option<&ConcurrencyLimit>) -> ConcurrencyLimit {
+        ConcurrencyLimit { taken: before.map_or_else(Arc::default, |before| Arc::clone(&before.taken)), most }
     }
 
     fn take(&self) -> Option<Arc<AtomicU32>> {
@@ -270,7 +270,7 @@ impl RateState {
         ]
     }
 
-    /// A refusal also says it in the older form: limit, remaining, and the moment in Unix milliseconds.
+    /// Adds the headers of the older form to a refusal: limit, remaining, and the reset time in Unix milliseconds.
     fn on_refusal(self, error: ApiError, wait: Duration) -> ApiError {
         let reset = clock::unix_millis().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         let older = [
@@ -282,7 +282,7 @@ impl RateState {
     }
 }
 
-/// A time as rate-limit headers write it: `350ms`, `1s`, `6m0s`.
+/// A duration as rate-limit headers write it: `350ms`, `1s`, `6m0s`.
 fn short_duration(time: Duration) -> HeaderValue {
     let text = match time.as_secs() {
         0 => format!("{}ms", time.as_millis()),

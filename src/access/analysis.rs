@@ -22,9 +22,9 @@ use tokio::{
 
 use crate::base::error::{ApiError, Limit, Overload};
 
-/// Longest wait for a computation to begin; then the caller is told to come again.
+/// Longest wait for a computation to begin. After it the call is refused with `retry-after`.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// When a refused caller may come again.
+/// `retry-after` of a refused call.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The computations in progress. One per process.
@@ -39,13 +39,13 @@ pub struct Analyses {
 
 /// The computations of one caller.
 struct InProgress {
-    /// Those that run or wait.
+    /// Number of computations that run or wait.
     count: u32,
     /// Its one permit: a caller with many computations does not fill the queue of all others.
     turn: Arc<Semaphore>,
 }
 
-/// A computation that runs or waits. Counted out when dropped.
+/// Guard of a computation that runs or waits. Subtracts it from the count when dropped.
 struct Counted {
     owner: u64,
     callers: Arc<Mutex<HashMap<u64, InProgress>>>,
@@ -60,8 +60,8 @@ impl Default for Analyses {
 }
 
 impl Analyses {
-    /// Runs `compute` for a caller on a thread that may be kept busy. It runs to its end even if nobody waits for the
-    /// result any more, and keeps its permits until then.
+    /// Runs `compute` for a caller on a blocking thread. The computation runs to its end and keeps its permits until
+    /// then, even if the caller has disconnected.
     ///
     /// # Errors
     /// 429 when the caller has `most` of them in progress, 503 when the queue does not move, 500 when `compute` panics.
@@ -93,7 +93,7 @@ impl Analyses {
         Ok((Counted { owner, callers: Arc::clone(&self.callers) }, Arc::clone(&caller.turn)))
     }
 
-    /// The caller's turn, then one of all callers.
+    /// Waits for the permit of the caller, then for a permit shared by all callers.
     async fn permits(&self, turn: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
         let turn = turn.acquire_owned().await.ok()?;
         let running = Arc::clone(&self.running).acquire_owned().await.ok()?;

@@ -1,16 +1,16 @@
-//! The bounds under which a request body is read.
+//! Limits for reading a request body.
 
 use std::sync::Arc;
 
 use crate::{access::load::Share, config::BodyPace};
 
-/// The bounds a body is read under.
+/// Limits for reading one request body.
 #[derive(Debug, Clone)]
 pub struct BodyLimits {
-    /// Most bytes.
+    /// Maximum size in bytes.
     pub bytes: usize,
-    /// How fast it must come.
+    /// Minimum transfer rate.
     pub pace: BodyPace,
-    /// Where its bytes are counted, together with everything else of its caller's.
+    /// Counter of the buffered bytes of the caller's key.
     pub share: Arc<Share>,
 }

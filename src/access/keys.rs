@@ -1,4 +1,4 @@
-//! The keys that may call, and whose key a request presents.
+//! API keys, and the caller that a request authenticates as.
 //!
 //! Keys are kept as SHA-256 digests only; a presented key is hashed and looked up. Its text is never
 //! stored, logged or compared. Which handler needs which key is in [`crate::api::auth`].
@@ -35,15 +35,15 @@ pub struct KeyTable {
 pub struct Caller {
     /// Position among the configured keys; the anonymous caller stands behind the last.
     pub position: usize,
-    /// Whose records it may read.
+    /// Owner of the records that the caller may read.
     pub owner: u64,
-    /// What the configuration says of the key.
+    /// The key as configured.
     pub key: Key,
-    /// What happened to the key since the process started.
+    /// State of the key since the process started.
     pub life: Arc<KeyLife>,
 }
 
-/// What happens to a key while the process runs; survives every configuration that knows the key.
+/// State of a key while the process runs. It is kept when a new configuration has the same key.
 #[derive(Debug, Default)]
 pub struct KeyLife {
     /// 0: as configured; else one of the two below.
@@ -72,19 +72,19 @@ impl KeyLife {
         }
     }
 
-    /// A call was let in.
+    /// Counts an admitted call.
     pub fn called(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.last_call_ms.store(clock::unix_millis(), Ordering::Relaxed);
     }
 
-    /// Calls that were let in.
+    /// Number of admitted calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// When the last one was, Unix milliseconds.
+    /// Time of the last admitted call, in Unix milliseconds.
     #[must_use]
     pub fn last_call_ms(&self) -> Option<i64> {
         Some(self.last_call_ms.load(Ordering::Relaxed)).filter(|at| *at > 0)
@@ -110,13 +110,13 @@ impl Caller {
         self.life.switched().map_or(self.key.disabled, |on| !on)
     }
 
-    /// Whether the key's time is over.
+    /// Whether the key has expired.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.key.expires_at.is_some_and(|end| end.timestamp_millis() <= clock::unix_millis())
     }
 
-    /// Whether the key may read everybody's records.
+    /// Whether the key may read the records of all keys.
     #[must_use]
     pub fn is_admin(&self) -> bool {
         self.key.scopes.contains(&Scope::Admin)
@@ -141,7 +141,7 @@ impl KeyTable {
         KeyTable { mode: config.auth.mode, keys, anonymous: Arc::new(anonymous) }
     }
 
-    /// Every caller there can be, in the order of their positions.
+    /// All callers, in the order of their positions.
     pub fn callers(&self) -> impl Iterator<Item = &Caller> {
         let mut callers: Vec<&Caller> = self.keys.values().map(Arc::as_ref).collect();
         callers.sort_unstable_by_key(|caller| caller.position);
@@ -154,7 +154,7 @@ impl KeyTable {
         caller.position == self.anonymous.position
     }
 
-    /// Whose request this is, by its headers.
+    /// Authenticates a request by its headers.
     ///
     /// # Errors
     /// 401, with the reason.
@@ -165,8 +165,7 @@ impl KeyTable {
         self.holder(headers)
     }
 
-    /// Whose request this is, on the listener for administration. There nobody is let in without a key, also where
-    /// others need none.
+    /// Authenticates a request on the admin listener, which always requires a key.
     ///
     /// # Errors
     /// 401, with the reason; 403 without the scope `admin`.

@@ -1,8 +1,7 @@
-//! What the gateway carries right now, and what it turned away: bytes of requests and answers, client connections,
-//! refusals.
+//! Load counters: buffered bytes of requests and answers, client connections, refused calls.
 //!
-//! Only counting; who is refused is decided by `admission`, `body` and `dispatch`. Everything is shared by all workers,
-//! and whatever is counted in is a guard that counts itself out. How bytes are shared out among keys stands in `share`.
+//! This module only counts; `admission`, `body` and `dispatch` decide which calls are refused. All workers share the
+//! counters. A guard counts up when it is made and down when it is dropped. `share` divides the bytes among keys.
 
 mod share;
 
@@ -22,7 +21,7 @@ use crate::base::{
     load_reading::{LoadReading, Shed},
 };
 
-/// How long after a refusal the gateway still says that it sheds load.
+/// Time after a refusal in which the gateway reports that it sheds load.
 const SHEDDING: Duration = Duration::from_secs(5);
 
 /// The counters, one set per process.
@@ -30,17 +29,17 @@ const SHEDDING: Duration = Duration::from_secs(5);
 pub struct Load {
     held_bytes: AtomicUsize,
     most_bytes: AtomicUsize,
-    /// What any key may hold, as long as there is room at all.
+    /// Bytes that each key may hold while the gateway is below its limit.
     least_share: AtomicUsize,
     connections: AtomicUsize,
     /// Refusals, by [`Shed`].
     shed: [AtomicU64; Shed::ALL.len()],
-    /// The moment of the last refusal, as a [`Tick`]; 0: never.
+    /// Time of the last refusal, as a [`Tick`]; 0: never.
     last_shed: AtomicU64,
 }
 
 impl Load {
-    /// Nothing carried yet; requests and answers may take so much in all their copies.
+    /// Counters at zero, with the byte limits of `room`.
     #[must_use]
     pub fn new(room: Room) -> Arc<Load> {
         Arc::new(Load {
@@ -53,7 +52,7 @@ impl Load {
         })
     }
 
-    /// The same counters under another configuration; fresh ones where there are none.
+    /// The counters of `before` with the limits of `room`; new counters without `before`.
     #[must_use]
     pub fn carried(room: Room, before: Option<&Arc<Load>>) -> Arc<Load> {
         let Some(before) = before else { return Load::new(room) };
@@ -62,14 +61,14 @@ impl Load {
         Arc::clone(before)
     }
 
-    /// Counts a client connection as long as the guard lives.
+    /// Counts a client connection until the guard is dropped.
     #[must_use]
     pub fn connection(self: &Arc<Load>) -> OpenConnection {
         self.connections.fetch_add(1, Ordering::Relaxed);
         OpenConnection(Arc::clone(self))
     }
 
-    /// Takes note of a call that was turned away.
+    /// Counts a refused call.
     pub fn shed(&self, why: Shed) {
         if let Some(count) = self.shed.get(why as usize) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +76,7 @@ impl Load {
         self.last_shed.store(clock::now().0.max(1), Ordering::Relaxed);
     }
 
-    /// How things stand.
+    /// Current values of the counters.
     #[must_use]
     pub fn read(&self) -> LoadReading {
         let last = self.last_shed.load(Ordering::Relaxed);
@@ -91,7 +90,7 @@ impl Load {
     }
 }
 
-/// A client connection.
+/// Guard that counts one client connection.
 #[derive(Debug)]
 pub struct OpenConnection(Arc<Load>);
 

@@ -1,4 +1,4 @@
-//! Who may call and how much: keys, limits per key, load shedding.
+//! Authentication and admission: API keys, limits per key, load shedding.
 
 pub mod admission;
 pub mod analysis;

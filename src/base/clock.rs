@@ -1,4 +1,4 @@
-//! The only clocks of the server: one that never jumps, and the wall's.
+//! The two clocks of the server: the monotonic clock and the wall clock.
 
 use std::{
     sync::LazyLock,
@@ -7,31 +7,31 @@ use std::{
 
 use pointsman_actors::domain::Tick;
 
-/// When the time was first read.
+/// Time of the first reading.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// What the monotonic clock shows at the first reading: moments that an earlier process saw lie before it. More than
-/// anything is remembered.
+/// Value of the monotonic clock at the first reading: 400 days. Times that an earlier process saved are smaller. No
+/// saved time is older.
 const HEAD_START: Duration = Duration::from_secs(400 * 86_400);
 
-/// Starts the monotonic clock, unless it runs: uptime counts from here.
+/// Starts the monotonic clock, if it is not running. Uptime counts from this call.
 pub fn start() {
     LazyLock::force(&START);
 }
 
-/// The present moment on the monotonic clock.
+/// Current time on the monotonic clock.
 #[must_use]
 pub fn now() -> Tick {
     tick(Instant::now())
 }
 
-/// The moment of the first reading.
+/// Time of the first reading, on the monotonic clock.
 #[must_use]
 pub fn started() -> Tick {
     tick(*START)
 }
 
-/// `instant` as the core counts it.
+/// `instant` as a [`Tick`] of the core.
 #[must_use]
 pub fn tick(instant: Instant) -> Tick {
     let since = HEAD_START + instant.saturating_duration_since(*START);
@@ -44,14 +44,14 @@ pub fn uptime_seconds() -> u64 {
     START.elapsed().as_secs()
 }
 
-/// Milliseconds since 1970. May jump: for showing, never for measuring.
+/// Milliseconds since 1970. May jump: use it for display, never to measure durations.
 #[must_use]
 pub fn unix_millis() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The day it is, in UTC: models retire by it.
+/// Current date in UTC. The retirement dates of models are compared with it.
 #[must_use]
 pub fn today() -> chrono::NaiveDate {
     chrono::DateTime::from_timestamp_millis(unix_millis()).map_or(chrono::NaiveDate::MAX, |now| now.date_naive())

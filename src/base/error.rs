@@ -1,4 +1,4 @@
-//! The only place that knows status codes: every failure a client can see, and its one body shape.
+//! Errors that clients receive: status codes, error types, codes and the JSON body. No other file knows status codes.
 //!
 //! Rooms below return typed failures; handlers turn them into [`ApiError`]; the frame middleware
 //! (`frame`) writes it with the request id. Nothing here logs, and no provider's words pass
@@ -23,11 +23,11 @@ pub use availability::{Availability, Constraint, NearestRelaxation};
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
 
-/// A failed call, as the client will see it.
+/// The error answer of a failed call.
 #[derive(Debug, Clone)]
 pub struct ApiError(Box<Problem>);
 
-/// What an error body says. Built by the constructors of [`ApiError`] only.
+/// Content of an error body. Only the constructors of [`ApiError`] build it.
 #[derive(Debug, Clone)]
 struct Problem {
     status: StatusCode,
@@ -48,7 +48,7 @@ struct Problem {
     route: Option<Box<RawValue>>,
 }
 
-/// The OpenAI word in `error.type`.
+/// Value of `error.type`, as OpenAI defines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     InvalidRequest,
@@ -77,13 +77,13 @@ impl Kind {
 /// Whether and when an identical call may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Retry {
-    /// It never will, or the client must not be told when.
+    /// A retry cannot succeed, or its time is not disclosed.
     Never,
-    /// After this long.
+    /// A retry may succeed after this time.
     After(Duration),
 }
 
-/// What an upstream said, for `error.metadata`.
+/// Details of an upstream failure, for `error.metadata`.
 #[derive(Debug, Clone)]
 pub struct UpstreamDetail {
     /// Display name of the provider.
@@ -109,7 +109,7 @@ pub struct PreviousError {
     pub code: &'static str,
 }
 
-/// Why a key was not accepted.
+/// Reason for refusing an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyFault {
     /// None was sent.
@@ -122,7 +122,7 @@ pub enum KeyFault {
     Expired,
 }
 
-/// Which of our own limits a call ran into.
+/// Limit of a key that a call exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Requests per minute.
@@ -133,7 +133,7 @@ pub enum Limit {
     Analyses,
 }
 
-/// Why nothing may be called right now.
+/// Reason for refusing a call with 503.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overload {
     /// As many requests are in flight as the gateway takes.
@@ -146,7 +146,7 @@ pub enum Overload {
     BufferedBytesOfKey,
     /// Previews, explanations and replays wait for each other.
     Analyses,
-    /// The process is about to leave.
+    /// The process is shutting down.
     Draining,
     /// Every endpoint is saturated, or refused the claim.
     EndpointsBusy,
@@ -245,7 +245,7 @@ impl ApiError {
         ApiError::invalid(Invalid::field(InvalidReason::InvalidValue, param, message))
     }
 
-    /// 404: nobody knows the model; perhaps one of `meant` was.
+    /// 404: the model is unknown. `meant` lists similar names.
     #[must_use]
     pub fn unknown_model(param: &str, asked: &str, meant: &[String], fallbacks: Vec<String>) -> ApiError {
         let meant = match meant {
@@ -265,7 +265,7 @@ impl ApiError {
             .with_availability(Availability::model("model_deprecated", asked, fallbacks))
     }
 
-    /// 404: the filters left nothing.
+    /// 404: the filters excluded every candidate.
     #[must_use]
     pub fn no_candidates(message: String, availability: Availability) -> ApiError {
         ApiError::not_found("no_candidates", message).with_availability(availability)
@@ -298,7 +298,7 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, Kind::InvalidRequest, "not_found", message).because(reason)
     }
 
-    /// 405, with the methods that would do.
+    /// 405, with the allowed methods.
     #[must_use]
     pub fn method_not_allowed(allowed: &'static str) -> ApiError {
         let message = format!("This path answers {allowed} only.");
@@ -392,7 +392,7 @@ impl ApiError {
             .retry_after(wait)
     }
 
-    /// 503: nothing may be called right now.
+    /// 503: the gateway cannot serve the call now.
     #[must_use]
     pub fn overloaded(by: Overload, wait: Duration) -> ApiError {
         let (reason, message) = match by {
@@ -419,13 +419,13 @@ impl ApiError {
             .retry_after(wait)
     }
 
-    /// 503: the process leaves. Another instance may take the call at once.
+    /// 503: the process is shutting down. Another instance may serve the call at once.
     #[must_use]
     pub fn draining() -> ApiError {
         ApiError::overloaded(Overload::Draining, Duration::from_secs(1))
     }
 
-    /// 500: our own fault. Says nothing about it; the log does.
+    /// 500: an internal error. The log has the details, the answer has none.
     #[must_use]
     pub fn internal() -> ApiError {
         let message = "The gateway failed to handle this request. The request id helps its operator to find out why.";

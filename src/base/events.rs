@@ -1,5 +1,5 @@
-//! What happened, said once: each event moves its counters and, where an operator would want to read
-//! it, writes its log line. Labels come from closed sets: configured slugs and model ids, codes of our
+//! Events: each event updates its metrics and, where an operator needs to read it, writes one log line.
+//! Labels come from closed sets: configured slugs and model ids, codes of our
 //! own. No key, no prompt and no provider's words pass through here.
 
 mod instruments;
@@ -25,14 +25,14 @@ use instruments::Instruments;
 use life::LifeMetrics;
 pub use life::{ActorReplaced, ActorSilent, Administered, ConfigInForce};
 
-/// What the names of all metrics begin with.
+/// Prefix of all metric names.
 pub(crate) const PREFIX: &str = "pointsman";
-/// First tokens and whole answers are timed in these buckets, seconds.
+/// Buckets of the histograms for time to first token and total time, in seconds.
 const SECONDS: [f64; 14] = [0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0];
-/// The gateway's own time is timed in these buckets, seconds.
+/// Buckets of the histogram for the gateway's own time, in seconds.
 const OVERHEAD: [f64; 10] = [0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2];
 
-/// Everything `/metrics` shows.
+/// All metrics of `/metrics`.
 pub struct Metrics {
     registry: Registry,
     requests: IntCounterVec,
@@ -87,7 +87,7 @@ impl Gauges {
     }
 }
 
-/// What nobody counts along the way, because it is read off when `/metrics` is asked for.
+/// Gauge values that are read when `/metrics` is requested.
 pub struct GaugeReadings {
     /// Inference calls in progress.
     pub in_flight: u32,
@@ -97,9 +97,9 @@ pub struct GaugeReadings {
     pub ledger_depth: usize,
     /// Records held by the ledger; `None` when it did not answer, and the last known number stays.
     pub ledger_records: Option<usize>,
-    /// Events that found a worker's tray full, since the start.
+    /// Events dropped because the event buffer of a worker was full, since the start.
     pub dropped_events: u64,
-    /// Records that no tray had room for, since the start.
+    /// Records dropped because all event buffers were full, since the start.
     pub dropped_records: u64,
     /// Bytes, connections and refusals.
     pub load: LoadReading,
@@ -143,7 +143,7 @@ impl Metrics {
         })
     }
 
-    /// Shows in the gauges how things stand now.
+    /// Writes the current values into the gauges.
     pub fn observe(&self, standing: &GaugeReadings) {
         self.gauges.in_flight.set(i64::from(standing.in_flight));
         self.gauges.dropped_events.set(i64::try_from(standing.dropped_events).unwrap_or(i64::MAX));
@@ -192,7 +192,7 @@ pub(crate) fn labels<'c>(catalog: &'c Catalog, endpoint: &Endpoint) -> [&'c str;
     [provider, model]
 }
 
-/// A call was answered, well or not.
+/// A call was answered, with success or an error.
 pub struct Answered<'a> {
     /// The pattern of its path; `None` for a path that does not exist.
     pub route: Option<&'a str>,
@@ -207,7 +207,7 @@ pub struct Answered<'a> {
 }
 
 impl Answered<'_> {
-    /// Counts it; logs it at `debug`.
+    /// Counts the call and logs it at `debug`.
     pub fn emit(&self, metrics: &Metrics) {
         let mut digits = [0_u8; 3];
         let status = three_digits(self.status, &mut digits);
@@ -239,11 +239,11 @@ pub struct AttemptEnded<'a> {
     pub endpoint: u32,
     /// How it ended.
     pub end: &'a EventKind,
-    /// What the kind does not say.
+    /// Details beyond the kind of the result.
     pub ending: Ending<'a>,
 }
 
-/// What is known of an attempt's end beyond its kind.
+/// Details of an attempt's result beyond its kind.
 #[derive(Clone, Copy)]
 pub enum Ending<'a> {
     /// Nothing.
@@ -257,7 +257,7 @@ pub enum Ending<'a> {
 /// Why an attempt failed, for the log alone.
 #[derive(Clone, Copy)]
 pub struct FailureLog<'a> {
-    /// What went wrong; holds no words of the provider's.
+    /// Description of the failure. Contains no text of the provider.
     pub detail: &'a str,
     /// The generation the attempt was made for.
     pub generation: GenerationId,
@@ -273,7 +273,7 @@ impl std::fmt::Display for FailureLog<'_> {
 }
 
 impl AttemptEnded<'_> {
-    /// Counts it; logs a failure at `info`, one of our own at `warn`.
+    /// Counts the attempt. Logs a provider failure at `info`, a failure of the gateway at `warn`.
     pub fn emit(&self, metrics: &Metrics) {
         let Some(endpoint) = self.catalog.endpoint(self.endpoint) else { return };
         let [provider, model] = labels(self.catalog, endpoint);
@@ -303,7 +303,7 @@ impl AttemptEnded<'_> {
             Ending::Ordinary | Ending::LostRace => String::new(),
         };
         if failure.kind == FailureKind::Shortage {
-            // The operator's to mend, and nobody else tells them.
+            // Only the operator can repair this, and only this log line reports it.
             log::warn!("{model} at {provider} could not be called, the gateway itself is short{cause}");
         } else {
             log::info!("{model} at {provider} failed: {kind}{cause}");
@@ -313,7 +313,7 @@ impl AttemptEnded<'_> {
 
 /// The head of a successful answer is ready.
 pub struct AnswerBegan {
-    /// The gateway's own time so far: everything but waiting for upstreams.
+    /// The gateway's own time so far: total time minus the wait for upstreams.
     pub overhead: Duration,
 }
 
@@ -324,7 +324,7 @@ impl AnswerBegan {
     }
 }
 
-/// What became of a hedge.
+/// Phases and results of a hedge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HedgeEnd {
     /// It began; one of the others follows.
@@ -364,7 +364,7 @@ impl Hedged {
     }
 }
 
-/// Something was not tried because its budget was spent.
+/// An attempt was not made because its budget was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetSpent {
     /// An endpoint behind an open circuit, or a second attempt beside an overdue one.
@@ -462,7 +462,7 @@ pub struct Panicked<'a> {
 }
 
 impl Panicked<'_> {
-    /// Counts it; logs it as an error.
+    /// Counts the panic and logs it at `error`.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.panics.inc();
         log::error!("a handler panicked while serving {}", self.request_id);

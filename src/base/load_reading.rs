@@ -1,21 +1,21 @@
-//! What the gateway carried at one moment, and why calls were turned away. The counting is done in `access::load`.
+//! A reading of the load counters of `access::load`: buffered bytes, connections, refused calls.
 
-/// What a call was turned away for, when it was not the caller's own limit.
+/// Limit of the whole gateway for which a call was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shed {
-    /// As many calls are in flight as the gateway takes.
+    /// Limit of calls in flight.
     InFlight,
-    /// All keys together sent as many requests per minute as it takes.
+    /// Limit of requests per minute, all keys together.
     RequestRate,
-    /// It holds as many bytes of requests and answers as it may, or as it may for one key.
+    /// Limit of buffered bytes of requests and answers, of the gateway or of one key.
     BufferedBytes,
 }
 
 impl Shed {
-    /// Each of them.
+    /// All reasons.
     pub const ALL: [Shed; 3] = [Shed::InFlight, Shed::RequestRate, Shed::BufferedBytes];
 
-    /// Its name in metrics.
+    /// Label value in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -26,15 +26,15 @@ impl Shed {
     }
 }
 
-/// How things stood at one moment.
+/// Values of the load counters at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadReading {
-    /// Bytes that requests and answers count for.
+    /// Buffered bytes of requests and answers.
     pub held_bytes: usize,
-    /// Client connections.
+    /// Open client connections.
     pub connections: usize,
-    /// Calls turned away since the start.
+    /// Calls refused since the start, by reason.
     pub shed: [(Shed, u64); Shed::ALL.len()],
-    /// Whether a call was turned away in the last few seconds.
+    /// Whether a call was refused in the last few seconds.
     pub shedding: bool,
 }

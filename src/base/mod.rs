@@ -1,4 +1,4 @@
-//! What every other room stands on: the clock, secrets, typed failures, and the events that log and count.
+//! Foundations used by all other modules: clock, secrets, error answers, events, request ids.
 
 pub mod clock;
 pub mod error;

@@ -1,4 +1,4 @@
-//! The name of one call.
+//! Request ids.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use actix_web::{
     http::header::{HeaderMap, HeaderName},
 };
 
-/// The header that carries it, both ways.
+/// Header with the request id, in requests and answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The name of one call, on every answer and in the log: the caller's own, if it is well formed, else ours.
+/// Id of one call, sent with every answer and logged: the id the caller sent, if it is well formed, else a random one.
 #[derive(Debug, Clone)]
 pub struct RequestId(Arc<str>);
 
 impl RequestId {
-    /// The id of a call inside the frame.
+    /// The id that the middleware gave to `request`.
     #[must_use]
     pub fn of(request: &HttpRequest) -> RequestId {
         request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::fresh)
@@ -27,7 +27,7 @@ impl RequestId {
         &self.0
     }
 
-    /// The id, shared with whoever keeps it.
+    /// The id as shared text.
     #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)

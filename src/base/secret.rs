@@ -1,4 +1,4 @@
-//! A text nobody may print.
+//! Text that is never printed.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes the text over.
+    /// A secret with this text.
     #[must_use]
     pub fn new(text: String) -> Secret {
         Secret(Zeroizing::new(text))
     }
 
-    /// The text itself. Every call of this is a place where it could leak.
+    /// The text itself. Every call of this function is a place where the secret could leak.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

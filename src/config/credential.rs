@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{environment::Environment, keys::is_variable_name, providers::ProviderContext, section::Section};
+use super::{Surroundings, environment::Environment, keys::is_variable_name, section::Section};
 use crate::base::secret::Secret;
 
 /// A key file larger than this is not a key file.
@@ -26,7 +26,7 @@ pub(super) enum Credential {
 }
 
 /// Reads `api_key_env` and `api_key_file`. Files of providers that are switched off stay untouched.
-pub(super) fn read(section: &Section<'_>, enabled: bool, context: &ProviderContext<'_>) -> Credential {
+pub(super) fn read(section: &Section<'_>, enabled: bool, context: &Surroundings<'_>) -> Credential {
     const PLACES: &str = "api_key_env = \"NAME_OF_A_VARIABLE\" or api_key_file = \"path\"";
     for key in ["api_key", "key", "secret", "token", "password"] {
         section.refuse(key, "a secret must not stand in this file", PLACES);
@@ -121,7 +121,7 @@ pub(super) fn open_to_others(_: &fs::Metadata) -> Option<u32> {
 
 /// A file of further certificates to trust. Looked at when the provider is on, so that a wrong path is
 /// found at start and not at the first request.
-pub(super) fn ca_file(section: &Section<'_>, enabled: bool, context: &ProviderContext<'_>) -> Option<PathBuf> {
+pub(super) fn ca_file(section: &Section<'_>, enabled: bool, context: &Surroundings<'_>) -> Option<PathBuf> {
     let path = context.directory.join(section.filled("ca_file")?);
     if enabled {
         let shown = path.display();

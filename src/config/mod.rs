@@ -40,6 +40,7 @@ mod simulation;
 mod storage;
 mod switches;
 mod tls;
+mod toml_value;
 mod tree;
 mod validity;
 mod widening;
@@ -309,15 +310,18 @@ fn sets_nothing(table: &Table) -> bool {
 }
 
 /// What a configuration is read with, beside its text.
+/// Environment and files that a configuration is read with.
 struct Surroundings<'s> {
+    /// Directory of the configuration file. Relative paths are relative to it.
     directory: &'s Path,
     environment: &'s Environment,
+    /// Records every file that the configuration names.
     files: &'s Files,
 }
 
 /// Reads every section. Asks for all of them even when some are wrong: unknown ones are what is left.
 fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Config {
-    let &Surroundings { directory, environment, files } = surroundings;
+    let &Surroundings { directory, environment, .. } = surroundings;
     let (server, tls) = root.section("server", |section| read_server(section, surroundings));
     let service = root.section("service", ServiceConfig::read);
     let auth = root.section("auth", |section| AuthConfig::read(section, &server));
@@ -331,7 +335,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     let keys = KeyContext { environment, server: &server, admin: &admin, auth: &auth, limits: &limits };
     let keys = KeyTable::read(root, &keys);
     let aliases = Aliases::read(root, &service, &routing);
-    let providers = ProviderContext { environment, directory, files, server: &server, admin: &admin };
+    let providers = ProviderContext { surroundings, server: &server, admin: &admin };
     let Assembly { catalog: models, providers, simulation, mut notes } = read_catalog(root, aliases, &providers);
     notes.extend(keys.absent);
     Config {

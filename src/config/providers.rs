@@ -3,20 +3,15 @@
 //! Whether a provider is on is decided in [`super::assemble::assemble`], because it also depends on the
 //! simulation. A secret is read here from its variable or file and never written anywhere.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use pointsman_actors::domain::ProviderSlug;
 
 use super::{
+    Surroundings,
     address::BaseUrl,
     admin::AdminConfig,
     credential::{self, Credential},
-    environment::Environment,
-    files::Files,
     quantity::MINUTE,
     section::{Item, Section},
     server::ServerConfig,
@@ -125,13 +120,9 @@ impl EndpointDefaults {
     }
 }
 
-/// What a provider's table is read with.
+/// Parts of the configuration that a provider's table is checked against.
 pub(super) struct ProviderContext<'c> {
-    pub(super) environment: &'c Environment,
-    /// Relative paths are relative to the configuration's own directory.
-    pub(super) directory: &'c Path,
-    /// The files that are named.
-    pub(super) files: &'c Files,
+    pub(super) surroundings: &'c Surroundings<'c>,
     pub(super) server: &'c ServerConfig,
     pub(super) admin: &'c AdminConfig,
 }
@@ -169,9 +160,9 @@ impl ProviderTable {
             enabled,
             enabled_by: section.variable("enabled").map(str::to_owned),
             base_url: base_url(section, enabled, context),
-            credential: credential::read(section, enabled, context),
+            credential: credential::read(section, enabled, context.surroundings),
             headers: headers(section),
-            ca_file: credential::ca_file(section, enabled, context),
+            ca_file: credential::ca_file(section, enabled, context.surroundings),
             dialect: section.choice("dialect", &[("openai", WireDialect::OpenAi)]).unwrap_or_default(),
             max_in_flight: section.integer("max_in_flight", 1..=1_000_000).unwrap_or(ProviderConfig::MAX_IN_FLIGHT),
             permit_wait: section

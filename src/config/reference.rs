@@ -11,8 +11,8 @@ use super::{
     fault::{Asked, Faults, SourceLocation},
     files::Files,
     section::Section,
+    toml_value,
     tree::{self, Entry, Table, Value},
-    write,
 };
 
 /// One section of the configuration.
@@ -189,7 +189,7 @@ impl Described {
             let kind = if key.kind.is_empty() { kind } else { &key.kind };
             let allowed = if key.allowed.is_empty() { range } else { &key.allowed };
             let default = match &key.default {
-                Some(value) => format!("`{}`", write::value(value)),
+                Some(value) => format!("`{}`", toml_value::value(value)),
                 None => key.absent.clone(),
             };
             writeln!(page, "| `{}` | {kind} | {default} | {} | {allowed} | {} |", key.name, key.unit, key.about)?;
@@ -297,7 +297,7 @@ mod tests {
     fn defaults_of(section: &Described, header: &str) -> String {
         let lines = section.keys.iter().filter_map(|key| {
             let default = key.default.as_ref()?;
-            Some(format!("{} = {}\n", key.name, write::value(default)))
+            Some(format!("{} = {}\n", key.name, toml_value::value(default)))
         });
         format!("{header}\n{}", lines.collect::<String>())
     }

@@ -4,6 +4,7 @@ use super::{
     fault::SourceLocation,
     quantity::Unit,
     reference::REFERENCE,
+    toml_value::{key, quoted, value},
     tree::{Entry, Node, Table, Value},
 };
 
@@ -75,49 +76,6 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn key(key: &str) -> String {
-    let bare = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
-    if !key.is_empty() && key.bytes().all(bare) { key.to_owned() } else { quoted(key) }
-}
-
-fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
-}
-
 fn place(place: &SourceLocation) -> String {
     place.to_string().chars().filter(|c| !c.is_control()).collect()
-}
-
-/// A value on one line.
-pub(super) fn value(value: &Value) -> String {
-    match value {
-        Value::Text(text) if text.contains('\n') => toml_escaped(text),
-        Value::Text(text) => quoted(text),
-        Value::Integer(number) => number.to_string(),
-        Value::Huge => "0".to_owned(),
-        Value::Number(number) => toml::Value::Float(*number).to_string(),
-        Value::Flag(flag) => flag.to_string(),
-        Value::Date(date) => date.to_string(),
-        Value::List(items) => {
-            format!("[{}]", items.iter().map(|item| self::value(&item.value)).collect::<Vec<_>>().join(", "))
-        }
-        Value::Table(table) if table.entries.is_empty() => "{}".to_owned(),
-        Value::Table(table) => {
-            let pairs =
-                table.entries.iter().map(|entry| format!("{} = {}", key(&entry.key), self::value(&entry.node.value)));
-            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
-        }
-    }
-}
-
-/// A text of several lines in one: the writer of the library would spread it.
-fn toml_escaped(text: &str) -> String {
-    let escaped = text.chars().map(|c| match c {
-        '"' => "\\\"".to_owned(),
-        '\\' => "\\\\".to_owned(),
-        '\n' => "\\n".to_owned(),
-        c if c.is_control() => format!("\\u{:04X}", u32::from(c)),
-        c => c.to_string(),
-    });
-    format!("\"{}\"", escaped.collect::<String>())
 }

@@ -10,16 +10,13 @@ use serde_json::{Value, json};
 use super::{
     Dice,
     character::{Character, SimulatedModel},
-    images,
+    drawing::{self, IMAGE_TOKENS},
     mentions::Mentions,
     request::ChatBody,
     schema,
     tools::{self, ToolCall, random_name},
     words::{self, Speech},
 };
-
-/// Tokens that a drawn image counts for.
-pub(super) const IMAGE_TOKENS: u32 = 256;
 
 /// Edge of a picture drawn in a chat, in pixels.
 const CHAT_IMAGE_EDGE: u32 = 256;
@@ -105,7 +102,7 @@ impl Choice {
 
     fn drawn(body: &ChatBody, model: &SimulatedModel) -> Choice {
         let prompt = body.question();
-        let png = images::draw(&prompt, 0, CHAT_IMAGE_EDGE, CHAT_IMAGE_EDGE);
+        let png = drawing::draw(&prompt, 0, CHAT_IMAGE_EDGE, CHAT_IMAGE_EDGE);
         let text = if model.outputs.contains(Modality::Text) {
             format!("A simulated picture by {}: “{}”.", model.id, words::hint(&prompt))
         } else {

@@ -1,27 +1,18 @@
-//! POST /v1/chat/completions, and answers that are told in one piece.
-
-use std::{
-    io,
-    time::{SystemTime, UNIX_EPOCH},
-};
+//! POST /v1/chat/completions, answered whole or as a stream.
 
 use actix_web::{
     HttpRequest, HttpResponse,
-    body::SizedStream,
-    http::header::ContentType,
     web::{Bytes, Data},
 };
-use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use super::{
     answer::{Answer, Choice},
-    counters::End,
-    load::Fate,
-    provider::{Provider, Turn},
+    json_response::{image, send_json, unix_seconds},
+    provider::Provider,
     refusal::Refusal,
     request::ChatBody,
-    stream as chunks,
+    stream,
     tools::ToolCall,
 };
 
@@ -41,46 +32,10 @@ pub(super) async fn create(
     turn.draw.per_token /= body.choices().max(1);
     if body.stream == Some(true) {
         let asked = body.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
-        return chunks::tell(turn, &answer, asked && character.reports_usage).await;
+        return stream::tell(turn, &answer, asked && character.reports_usage).await;
     }
     let tokens = answer.completion_tokens();
-    tell_whole(turn, tokens, whole(&answer, character.reports_usage).to_string()).await
-}
-
-/// Tells a JSON answer of `tokens` tokens in one piece, when its last token would be ready.
-pub(super) async fn tell_whole(mut turn: Turn, tokens: u32, body: String) -> Result<HttpResponse, Refusal> {
-    match turn.draw.fate {
-        Fate::Fails => return Err(turn.fail().await),
-        Fate::Hangs { .. } => turn.hang().await,
-        Fate::Answers | Fate::IsCut { .. } => {}
-    }
-    turn.pass(turn.draw.first_token + turn.telling(tokens)).await;
-    let mut response = turn.accepted();
-    response.insert_header(ContentType::json());
-    if let Fate::IsCut { after } = turn.draw.fate {
-        return Ok(response.body(cut_body(turn, body.into(), after)));
-    }
-    turn.ends(End::Completed);
-    Ok(response.body(body))
-}
-
-/// A body that promises its whole length and breaks off after a share of it.
-fn cut_body(
-    mut turn: Turn,
-    body: Bytes,
-    after: f64,
-) -> SizedStream<impl futures_util::Stream<Item = io::Result<Bytes>> + 'static> {
-    turn.ends(End::Truncated);
-    let length = body.len();
-    let kept = ((length as f64 * after) as usize).min(length.saturating_sub(1));
-    let start = stream::iter([Ok(body.slice(..kept))]);
-    let end = stream::once(async move {
-        // Suspending once lets the first part leave; the server drops what is unsent when a body fails.
-        tokio::task::yield_now().await;
-        drop(turn);
-        Err(io::Error::other("cut off on purpose"))
-    });
-    SizedStream::new(length as u64, start.chain(Box::pin(end)))
+    send_json(turn, tokens, whole(&answer, character.reports_usage).to_string()).await
 }
 
 fn whole(answer: &Answer, with_usage: bool) -> Value {
@@ -125,14 +80,4 @@ fn tool_call(call: &ToolCall) -> Value {
         "type": "function",
         "function": { "name": call.name, "arguments": call.arguments },
     })
-}
-
-/// A picture in an answer, as services that draw in chats send it.
-pub(super) fn image(url: &str) -> Value {
-    json!({ "type": "image_url", "image_url": { "url": url } })
-}
-
-/// The present, as OpenAI's `created` counts it.
-pub(super) fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs())
 }

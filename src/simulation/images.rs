@@ -1,20 +1,16 @@
-//! Pictures: POST /v1/images/generations, and the pattern that a prompt becomes.
-
-use std::io;
+//! POST /v1/images/generations.
 
 use actix_web::{
     HttpRequest, HttpResponse,
     web::{Bytes, Data},
 };
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use pointsman_actors::domain::Modality;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    answer::IMAGE_TOKENS,
-    chat,
-    png::{self, Band, Colour},
+    drawing::{IMAGE_TOKENS, draw},
+    json_response::{send_json, unix_seconds},
     provider::Provider,
     refusal::Refusal,
     words,
@@ -28,9 +24,6 @@ const LONGEST_EDGE: u32 = 2048;
 
 /// The most pictures of one request.
 const MOST_IMAGES: f64 = 10.0;
-
-/// Cells along the edge of a pattern.
-const CELLS: u32 = 8;
 
 #[derive(Debug, Deserialize)]
 struct ImageBody {
@@ -90,14 +83,14 @@ pub(super) async fn create(
     let (count, size) = (body.count()?, body.size()?);
     let turn = provider.admit(&character, id)?;
     let tokens = count.saturating_mul(IMAGE_TOKENS);
-    chat::tell_whole(turn, tokens, answer(prompt, count, size).to_string()).await
+    send_json(turn, tokens, answer(prompt, count, size).to_string()).await
 }
 
 fn answer(prompt: &str, count: u32, (width, height): (u32, u32)) -> Value {
     let image = |position| json!({ "b64_json": draw(prompt, position, width, height), "revised_prompt": prompt });
     let (input, output) = (words::tokens(prompt), count.saturating_mul(IMAGE_TOKENS));
     json!({
-        "created": chat::unix_seconds(),
+        "created": unix_seconds(),
         "data": (0..count).map(image).collect::<Vec<_>>(),
         "output_format": "png",
         "usage": {
@@ -109,53 +102,9 @@ fn answer(prompt: &str, count: u32, (width, height): (u32, u32)) -> Value {
     })
 }
 
-/// A PNG in base64 whose pattern and colours depend on the prompt and the picture's position.
-pub(super) fn draw(prompt: &str, position: u32, width: u32, height: u32) -> String {
-    BASE64.encode(pattern(prompt, position, width, height).unwrap_or_default())
-}
-
-/// A symmetric pattern of cells in two colours on white, from a hash of the prompt.
-fn pattern(prompt: &str, position: u32, width: u32, height: u32) -> io::Result<Vec<u8>> {
-    let hash = hash(prompt, position);
-    let [red, green, blue, ..] = hash.to_le_bytes();
-    let colour: Colour = [red / 2 + 32, green / 2 + 32, blue / 2 + 32];
-    let palette = [[255; 3], colour, colour.map(|part| 255 - part / 2)];
-    let cell = |column: u32, row: u32| {
-        // The right half mirrors the left: the eye takes symmetry for a figure.
-        let bit = row * CELLS / 2 + column.min(CELLS - 1 - column);
-        match hash >> (bit + 16) & 3 {
-            3 => 2,
-            2 => 1,
-            _ => 0,
-        }
-    };
-    // Edges need not be multiples of the cells: a cell ends where its share of the edge ends.
-    let bands = (0..CELLS).map(|row| Band {
-        height: height * (row + 1) / CELLS - height * row / CELLS,
-        row: (0..width).map(|x| cell(x * CELLS / width.max(1), row)).collect(),
-    });
-    png::encode(width, &palette, &bands.collect::<Vec<_>>())
-}
-
-/// FNV-1a with a last mix, so that prompts which differ at the end differ in all bits.
-fn hash(prompt: &str, position: u32) -> u64 {
-    let bytes = prompt.bytes().chain(position.to_le_bytes());
-    let hash = bytes
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    (hash ^ hash >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_picture_depends_on_prompt_position_and_size_alone() {
-        assert_eq!(draw("a fox", 0, 64, 64), draw("a fox", 0, 64, 64));
-        assert_ne!(draw("a fox", 0, 64, 64), draw("a fox", 1, 64, 64));
-        assert_ne!(draw("a fox", 0, 64, 64), draw("a crow", 0, 64, 64));
-        assert!(pattern("a fox", 0, 2048, 2048).unwrap().len() < 40_000, "a large picture stays small on the wire");
-    }
 
     #[test]
     fn sizes_are_checked() {

@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 use super::{
     answer::{Answer, Choice},
-    chat,
     counters::End,
+    json_response,
     load::Fate,
     provider::Turn,
     refusal::Refusal,
@@ -90,8 +90,8 @@ fn deltas(choice: &Choice, tokens_per_chunk: u32) -> Vec<(u32, Value, Option<Fin
         }
     }
     if !choice.images.is_empty() {
-        let images: Vec<Value> = choice.images.iter().map(|url| chat::image(url)).collect();
-        let tokens = super::answer::IMAGE_TOKENS.saturating_mul(images.len() as u32);
+        let images: Vec<Value> = choice.images.iter().map(|url| json_response::image(url)).collect();
+        let tokens = super::drawing::IMAGE_TOKENS.saturating_mul(images.len() as u32);
         deltas.push((tokens, json!({ "images": images }), None));
     }
     deltas.push((0, json!({}), Some(choice.finish)));
@@ -156,7 +156,7 @@ impl Telling {
             Fate::Answers | Fate::Fails => None,
         };
         Telling {
-            envelope: Envelope::new(answer, chat::unix_seconds(), with_usage),
+            envelope: Envelope::new(answer, json_response::unix_seconds(), with_usage),
             events: events.into_iter(),
             stops_in,
             due: Instant::now(),

@@ -10,7 +10,7 @@ use std::{
 
 use actix_http::{
     HttpMessage as _, StatusCode,
-    header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap},
+    header::{CONTENT_TYPE, HeaderMap},
 };
 use awc::{Client, ClientResponse, FrozenClientRequest};
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use super::{
     connector::Connector,
     failure::{self, UpstreamError},
     fetch::Fetcher,
+    http_client,
     idle::Keeping,
     mask::Mask,
     probe::{PROBE, Phases, Probe, Watched},
@@ -148,8 +149,8 @@ impl UpstreamClient {
             Some(before) => (before.pooled.clone(), before.fresh.clone()),
             None => {
                 let keeping = Keeping { idle: limits.keep_alive, lifetime: limits.lifetime };
-                let fresh = client(Connector::new(connection, tls, limits.connect, Keeping::NEVER));
-                (client(Connector::new(connection, tls, limits.connect, keeping)), fresh)
+                let fresh = http_client::build(Connector::new(connection, tls, limits.connect, Keeping::NEVER));
+                (http_client::build(Connector::new(connection, tls, limits.connect, keeping)), fresh)
             }
         };
         UpstreamClient {
@@ -255,20 +256,6 @@ impl std::fmt::Debug for UpstreamClient {
     }
 }
 
-/// A client whose connections all come from `connector`, and are kept as it says.
-pub(super) fn client(connector: Connector) -> Client {
-    let (connect, keeping) = (connector.timeout(), connector.keeping());
-    let connector = awc::Connector::new()
-        .connector(connector)
-        // One semaphore for all calls, held for a whole stream: bounds belong to whoever can say no.
-        .limit(0)
-        // Ours knows what it was doing when its time was up; awc's own clock only has to run longer.
-        .timeout(connect.saturating_mul(2) + Duration::from_secs(1))
-        .conn_keep_alive(keeping.idle)
-        .conn_lifetime(keeping.lifetime);
-    Client::builder().connector(connector).disable_redirects().no_default_headers().disable_timeout().finish()
-}
-
 /// One request on one connection, until the head is here.
 async fn attempt(
     request: &FrozenClientRequest,
@@ -296,28 +283,16 @@ fn accept(
     mask: Option<Rc<Mask>>,
 ) -> Result<UpstreamAnswer, UpstreamError> {
     let malformed = |why: &str| UpstreamError::new(FailureKind::Malformed, why).with_status(200);
-    if !is_identity(response.headers()) {
+    if !http_client::is_identity(response.headers()) {
         return Err(malformed("an encoded body, though none was asked for"));
     }
     if is_web_page(response.headers()) {
         return Err(malformed("a web page instead of an answer"));
     }
-    let announced = announced(response.headers());
+    let announced = http_client::announced_length(response.headers());
     let body = UpstreamBody::new(response.take_payload(), announced, bounds).masked(mask);
     let quota = quota(response.headers(), SystemTime::now);
     Ok(UpstreamAnswer { body, quota })
-}
-
-pub(super) fn is_identity(headers: &HeaderMap) -> bool {
-    headers.get_all(CONTENT_ENCODING).all(|value| {
-        let encoding = value.as_bytes().trim_ascii();
-        encoding.is_empty() || encoding.eq_ignore_ascii_case(b"identity")
-    })
-}
-
-/// The length, which the guard has checked to be a single number.
-pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
 /// Whether the body is some proxy's idea of an error. What else a head says of its body is often wrong, and so not asked.

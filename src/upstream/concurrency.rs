@@ -1,7 +1,7 @@
-//! How many calls a provider gets at a time.
+//! Concurrency limit of each provider.
 //!
-//! A [`ProviderConcurrency`] outlives the configuration that made it: calls that run when the number changes keep their places and
-//! count against the new one, so a reload never lets more through than either configuration allows.
+//! A [`ProviderConcurrency`] outlives the configuration that made it. Calls in flight during a reload keep their permits
+//! and count against the new limit, so a reload never admits more calls than either configuration allows.
 
 use std::{
     sync::{
@@ -14,30 +14,30 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What one configuration says of a provider's calls.
+/// Concurrency limit and permit wait of a provider in one configuration.
 pub struct ConcurrencyLimits {
-    /// Shared by every configuration that knows the provider.
+    /// Permits, shared by all configurations that have the provider.
     pub places: Arc<ProviderConcurrency>,
-    /// How long a call waits for its turn.
+    /// Longest wait for a permit.
     pub wait: Duration,
 }
 
-/// The places of one provider.
+/// The permits of one provider.
 pub struct ProviderConcurrency {
     free: Arc<Semaphore>,
     most: Mutex<usize>,
-    /// Taken places that are not to be given back: the number shrank while calls ran.
+    /// Permits in use above the limit, because the limit shrank. They are discarded when released.
     excess: AtomicUsize,
 }
 
-/// One call's place. Given back when dropped.
+/// Permit of one call. Released when dropped.
 pub struct Permit {
     permit: Option<OwnedSemaphorePermit>,
     places: Arc<ProviderConcurrency>,
 }
 
 impl ProviderConcurrency {
-    /// So many, all free.
+    /// `most` free permits.
     #[must_use]
     pub fn new(most: usize) -> Arc<ProviderConcurrency> {
         Arc::new(ProviderConcurrency {
@@ -47,7 +47,7 @@ impl ProviderConcurrency {
         })
     }
 
-    /// Changes their number, for calls that run too.
+    /// Changes the limit. Calls in flight count against the new limit.
     pub fn resize(&self, wanted: usize) {
         let mut most = self.most.lock();
         let before = std::mem::replace(&mut *most, wanted);
@@ -63,20 +63,20 @@ impl ProviderConcurrency {
         self.free.add_permits(more.saturating_sub(owed.unwrap_or(0)));
     }
 
-    /// How many are taken, and how many there are. More are taken than there are while their number shrinks.
+    /// Permits in use, and the limit. More permits than the limit are in use after the limit shrank.
     #[must_use]
     pub fn standing(&self) -> (usize, usize) {
         let most = *self.most.lock();
         (most.saturating_sub(self.free.available_permits()) + self.excess.load(Ordering::Relaxed), most)
     }
 
-    /// A place, if one is free.
+    /// A permit, if one is free.
     #[must_use]
     pub fn take_now(self: &Arc<Self>) -> Option<Permit> {
         Arc::clone(&self.free).try_acquire_owned().ok().map(|permit| self.place(permit))
     }
 
-    /// A place, waited for no longer than `wait`; `None` when there is none in that time.
+    /// Waits at most `wait` for a permit. `None` when none became free in that time.
     pub async fn take(self: &Arc<Self>, wait: Duration) -> Option<Permit> {
         if let Some(place) = self.take_now() {
             return Some(place);

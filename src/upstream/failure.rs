@@ -1,6 +1,6 @@
-//! What a failed attempt is called, wherever it failed below HTTP.
+//! Classification of attempts that failed below HTTP.
 //!
-//! Answers with an error status are judged in `refusal`.
+//! `refusal` classifies answers with an error status.
 
 use std::{fmt, io};
 
@@ -20,17 +20,17 @@ use super::{
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamError {
-    /// What the statistics and the fallback need to know.
+    /// Kind, status and `retry-after` of the failure, for statistics and fallback.
     pub failure: Failure,
-    /// For our log only; never for the client. Holds no text of the provider's but machine-readable codes.
+    /// Detail for the log, never for the client. Contains no text of the provider except machine-readable codes.
     pub detail: String,
-    /// Why no connection came about, in a word without a host; only where that is what failed.
+    /// Cause of a failed connection, as one word without a host. `None` for other failures.
     pub cause: Option<&'static str>,
     /// The provider's body, cleaned and cut to 2 KiB; only where the failure is the caller's own mistake.
     pub raw: Option<String>,
     /// The provider's own code for the error, made printable.
     pub code: Option<Box<str>>,
-    /// What the provider says is left of its limits, if it says something.
+    /// Remaining quota that the provider reported, if any.
     pub quota: Option<Box<QuotaReport>>,
 }
 
@@ -48,7 +48,7 @@ impl UpstreamError {
         }
     }
 
-    /// A clock ran out; `detail` names what was waited for.
+    /// A timeout. `detail` names the awaited event.
     #[must_use]
     pub fn timeout(detail: impl Into<String>) -> UpstreamError {
         UpstreamError::new(FailureKind::Timeout, detail)

@@ -24,10 +24,10 @@ use tokio::time::timeout_at;
 
 use super::{
     body::{BodyBounds, UpstreamBody},
-    client,
     connection::Connection,
     connector::Connector,
     failure::{self, UpstreamError},
+    http_client,
     idle::Keeping,
     request,
 };
@@ -114,7 +114,7 @@ impl Fetcher {
         if let Some((_, known)) = clients.iter().find(|(known, _)| *known == key) {
             return known.clone();
         }
-        let made = client::client(Connector::new(place, &self.tls, self.connect, Keeping::NEVER));
+        let made = http_client::build(Connector::new(place, &self.tls, self.connect, Keeping::NEVER));
         clients.push((key, made.clone()));
         made
     }
@@ -126,10 +126,10 @@ fn accept(mut response: ClientResponse, deadline: Instant, most: usize) -> Resul
         let detail = format!("status {}", response.status().as_u16());
         return Err(UpstreamError::new(FailureKind::UnexpectedStatus, detail));
     }
-    if !client::is_identity(response.headers()) {
+    if !http_client::is_identity(response.headers()) {
         return Err(refused("an encoded body, though none was asked for"));
     }
-    let announced = client::announced(response.headers());
+    let announced = http_client::announced_length(response.headers());
     let bounds = BodyBounds { deadline, idle: Some(SILENCE), size: most };
     Ok(UpstreamBody::new(response.take_payload(), announced, bounds))
 }

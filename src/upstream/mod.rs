@@ -8,7 +8,8 @@
 //! From the outside in: `client` is what callers use, `connector` opens sockets for awc, `guard` sits on each of them
 //! and watches the framing, `body` is the running answer with its clocks, `failure` and `refusal` name what went wrong.
 //! `names` resolves hosts, `idle` closes connections whose time is over, `shortage` knows what is no provider's fault.
-//! `fetch` goes after images that a provider only linked to; `page` reads a gateway's own pages for a command.
+//! `fetch` downloads images that a provider answered with a link to; `page` reads a page of a gateway for the command
+//! line; `http_client` builds the awc client below all of them.
 //!
 //! It does not know models, routing or JSON answers: whether a whole body is also a *valid* answer is decided by the
 //! dialect, and whether another endpoint is tried by the dispatcher.
@@ -21,6 +22,7 @@ mod connector;
 mod failure;
 mod fetch;
 mod guard;
+mod http_client;
 mod idle;
 mod mask;
 mod names;

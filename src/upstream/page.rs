@@ -17,10 +17,10 @@ use tokio::time::timeout_at;
 
 use super::{
     body::{BodyBounds, UpstreamBody},
-    client,
     connection::Connection,
     connector::Connector,
     failure::{self, UpstreamError},
+    http_client,
     idle::Keeping,
     request,
 };
@@ -42,7 +42,7 @@ pub async fn read_page(
     let wrong = |why: String| UpstreamError::new(FailureKind::Connect, why);
     let uri = connection.uri(path).map_err(|fault| wrong(fault.to_string()))?;
     let connector = Connector::new(connection, tls, within, Keeping::NEVER);
-    let mut request = client::client(connector)
+    let mut request = http_client::build(connector)
         .get(uri)
         .force_close()
         .insert_header((HOST, connection.authority.as_str()))
@@ -56,7 +56,7 @@ pub async fn read_page(
     let sent = sent.map_err(|_| UpstreamError::timeout("no answer in time"))?;
     let mut response = sent.map_err(|error| failure::of_send(&error))?;
     let bounds = BodyBounds { deadline, idle: None, size: LARGEST };
-    let announced = client::announced(response.headers());
+    let announced = http_client::announced_length(response.headers());
     let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
     Ok((response.status().as_u16(), body))
 }

@@ -26,48 +26,48 @@ use crate::{
     config::{COPIES_OF_A_BODY, LimitsConfig},
 };
 
-/// How often the bytes of a plain answer count while it is made: as they came, and as they are sent on.
+/// Copies of a plain answer in memory while it is prepared: the bytes received and the bytes to send.
 const COPIES_OF_AN_ANSWER: usize = 2;
 
 /// Up to this, an answer is handed to the HTTP server in one piece: what that keeps of a connection is no more anyway.
 const SMALL_ANSWER: usize = 32 * 1024;
 
-/// What the HTTP server is given of a larger answer at once; it asks for more when it has sent this.
+/// Bytes of a larger answer that the HTTP server gets at once. It requests more when these are sent.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// What a client that is refused for want of room is told to wait.
+/// `retry-after` of a call refused because of buffered bytes.
 const ROOM_WAIT: Duration = Duration::from_secs(1);
 
-/// How many bytes requests and answers may take.
+/// Limits of the buffered bytes of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// All of them together.
+    /// Limit of the whole gateway, in bytes.
     pub most: usize,
-    /// Those of one key, even if that is more than is left to others.
+    /// Bytes that one key may always hold, even if fewer are left to other keys.
     pub least_share: usize,
 }
 
 impl Room {
-    /// The room that the configuration gives.
+    /// The limits of the configuration.
     #[must_use]
     pub fn of(limits: &LimitsConfig) -> Room {
         Room { most: limits.buffered_bytes, least_share: limits.max_body_bytes.saturating_mul(COPIES_OF_A_BODY) }
     }
 }
 
-/// What one key holds of the room.
+/// Buffered bytes of one key.
 #[derive(Debug)]
 pub struct Share {
     load: Arc<Load>,
     held_bytes: AtomicUsize,
 }
 
-/// Who holds too much for another byte.
+/// Limit of buffered bytes that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// All keys together.
+    /// Limit of the whole gateway.
     Gateway,
-    /// This key.
+    /// Limit of this key.
     Key,
 }
 
@@ -78,23 +78,23 @@ impl Share {
         Arc::new(Share { load: Arc::clone(load), held_bytes: AtomicUsize::new(0) })
     }
 
-    /// Whether a request body of `bytes` could be held right now, if nobody else came.
+    /// Whether a request body of `bytes` fits into the limits now. Reserves nothing.
     ///
     /// # Errors
-    /// Who holds too much for it.
+    /// The limit that it would exceed.
     pub fn has_room(&self, bytes: usize) -> Result<(), Full> {
         let more = bytes.saturating_mul(COPIES_OF_A_BODY);
         let held = self.load.held_bytes.load(Ordering::Relaxed).saturating_add(more);
         self.check(held, self.held_bytes.load(Ordering::Relaxed).saturating_add(more))
     }
 
-    /// A count for this key, at zero.
+    /// A byte counter for one request or answer of this key, at zero.
     #[must_use]
     pub fn count(self: &Arc<Share>) -> Held {
         Held { share: Arc::clone(self), counted: 0 }
     }
 
-    /// Takes note of a call of this key that was turned away for want of room, and says so to its client.
+    /// Counts a call of this key that was refused because of buffered bytes, and gives its error answer.
     pub fn refuse(&self, full: Full) -> ApiError {
         self.load.shed(Shed::BufferedBytes);
         let by = match full {
@@ -104,7 +104,7 @@ impl Share {
         ApiError::overloaded(by, ROOM_WAIT)
     }
 
-    /// Whether so much may be held by everybody, and by this key.
+    /// Compares the bytes of all keys and of this key with their limits.
     fn check(&self, by_all: usize, by_key: usize) -> Result<(), Full> {
         let most = self.load.most_bytes.load(Ordering::Relaxed);
         let Some(free) = most.checked_sub(by_all) else { return Err(Full::Gateway) };
@@ -112,7 +112,7 @@ impl Share {
     }
 }
 
-/// Bytes of one request or answer, counted before they are kept. Counted out again when dropped.
+/// Byte counter of one request or answer: counts bytes before they are buffered, and subtracts them when dropped.
 #[derive(Debug)]
 pub struct Held {
     share: Arc<Share>,
