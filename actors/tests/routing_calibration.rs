@@ -58,8 +58,8 @@ const STREAMS: Traffic = Traffic { streamed: true, rate: 2.0, requests: 6000, ob
 /// What will happen.
 enum Due {
     Arrival,
-    FirstToken(Claim),
-    End(Claim, EventKind),
+    FirstToken(usize),
+    End(usize, EventKind),
 }
 
 /// What will happen, soonest first.
@@ -101,6 +101,7 @@ fn serve(natures: &[Nature], traffic: Traffic) -> Calibrations {
         calendar.plan(arrival, Due::Arrival);
     }
     let (mut view, mut version, mut now) = (LiveView::default(), 1, Tick(0));
+    let mut claims: Vec<Option<Claim>> = Vec::new();
     while let Some((when, due)) = calendar.next() {
         now = when;
         let seconds = now.0 as f64 / 1e6;
@@ -114,17 +115,19 @@ fn serve(natures: &[Nature], traffic: Traffic) -> Calibrations {
                 let claim = board.claim(chosen.index, now, chosen).expect("the first choice is free");
                 let (first, end, kind) = fate(natures[chosen.index as usize], traffic.streamed, &mut dice);
                 if traffic.streamed && first < end {
-                    calendar.plan(seconds + first, Due::FirstToken(claim));
+                    calendar.plan(seconds + first, Due::FirstToken(claims.len()));
                 }
-                calendar.plan(seconds + end, Due::End(claim, kind));
+                calendar.plan(seconds + end, Due::End(claims.len(), kind));
+                claims.push(Some(claim));
             }
             Due::FirstToken(claim) => {
-                board.first_token(&claim, now);
+                let Some(claim) = &claims[claim] else { continue };
+                board.first_token(claim, now);
                 statistics.apply(&claim.event(now, EventKind::FirstToken { prompt_tokens: 100 }));
             }
             Due::End(claim, kind) => {
-                let change = board.finish(claim, now, kind, &RoutingPolicy::default());
-                statistics.apply(&claim.ended(now, kind, change));
+                let claim = claims[claim].take().expect("each ends once");
+                statistics.apply(&board.finish(claim, now, kind, &RoutingPolicy::default()).event);
             }
         }
     }
@@ -149,6 +152,7 @@ fn fate(nature: Nature, streamed: bool, dice: &mut Dice) -> (f64, f64, EventKind
         completion_tokens: tokens as u32,
         max_tokens: None,
         prompt_ratio: None,
+        hidden_tokens: 0,
         cost: (100.0 * 1.0 + tokens.floor() * 2.0) / 1e6,
     };
     (first, total, kind)

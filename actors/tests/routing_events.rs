@@ -82,6 +82,7 @@ impl Rig {
             completion_tokens: 20,
             max_tokens: Some(100),
             prompt_ratio: None,
+            hidden_tokens: 0,
             cost: 0.0,
         };
         self.tell(start, start + first + 2.0, in_flight, completed);
@@ -110,6 +111,7 @@ fn plain(total: f64, tokens: u32) -> EventKind {
         completion_tokens: tokens,
         max_tokens: None,
         prompt_ratio: None,
+        hidden_tokens: 0,
         cost: 0.0,
     }
 }

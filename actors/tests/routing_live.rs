@@ -35,6 +35,7 @@ const OK: EventKind = EventKind::Completed {
     completion_tokens: 10,
     max_tokens: None,
     prompt_ratio: None,
+    hidden_tokens: 0,
     cost: 0.0,
 };
 
@@ -90,7 +91,7 @@ impl Rig {
     }
 
     fn finish(&self, claim: Claim, seconds: f64, end: EventKind) -> Option<BreakerChange> {
-        self.board.finish(claim, at(seconds), end, &self.policy)
+        self.board.finish(claim, at(seconds), end, &self.policy).change
     }
 
     /// One attempt from start to end, a tenth of a second later.
@@ -125,8 +126,7 @@ fn the_end_of_an_attempt_tells_whether_it_moved_a_gate_and_which_success_closed_
     let rig = Rig::of("acme/a 90ms | bolt/b 300ms");
     let news = |seconds: f64, end| {
         let claim = rig.claim("acme/a", seconds).unwrap();
-        let change = rig.finish(claim, seconds + 0.1, end);
-        claim.ended(at(seconds + 0.1), end, change).gate
+        rig.board.finish(claim, at(seconds + 0.1), end, &rig.policy).event.gate
     };
     let steps = [
         (0.0, OK, GateEvent::Unmoved),
@@ -147,8 +147,7 @@ fn time_outs_beyond_the_knee_are_forgiven_by_no_success() {
     let candidate = rig.candidate("acme/a", 0.0);
     let claim = |seconds| rig.board.claim(candidate.index, at(seconds), &candidate).unwrap();
     let mut end = |claim: Claim, seconds, end| {
-        let change = rig.finish(claim, seconds, end);
-        statistics.apply(&claim.ended(at(seconds), end, change));
+        statistics.apply(&rig.board.finish(claim, at(seconds), end, &rig.policy).event);
         statistics.snapshot(1).endpoints.first().unwrap().estimates.failures
     };
     let late: Vec<_> = (0..6).map(|_| claim(0.0)).collect();
@@ -177,7 +176,7 @@ fn the_next_decision_sees_the_load_of_the_last() {
     let claims: Vec<_> = (0..4)
         .map(|_| rig.decide(at(0.0)).candidates.remove(0))
         .map(|choice| {
-            rig.board.claim(choice.index, at(0.0), &choice).unwrap();
+            _ = rig.board.claim(choice.index, at(0.0), &choice).unwrap();
             rig.world.name(choice.index)
         })
         .collect();

@@ -39,7 +39,7 @@ enum Due {
 
 /// One attempt under way.
 struct Attempt {
-    claim: Claim,
+    claim: Option<Claim>,
     plan: Decision,
     /// Which of the plan's candidates it is.
     place: usize,
@@ -146,10 +146,9 @@ impl Run {
                 }
             }
             Due::FirstToken(attempt) => {
-                let Attempt { claim, .. } = &self.attempts[attempt];
-                let claim = *claim;
-                self.board.first_token(&claim, now);
-                self.tell(&claim, now, EventKind::FirstToken { prompt_tokens: 100 });
+                let Some(claim) = &self.attempts[attempt].claim else { return };
+                self.board.first_token(claim, now);
+                self.statistics.apply(&claim.event(now, EventKind::FirstToken { prompt_tokens: 100 }));
             }
             Due::End(attempt) => self.end(now, attempt),
         }
@@ -183,25 +182,22 @@ impl Run {
             }
         };
         self.at(now.plus(Duration::from_secs_f64(after)), Due::End(number));
-        self.attempts.push(Attempt { claim, plan, place, tried: tried + 1, end });
+        self.attempts.push(Attempt { claim: Some(claim), plan, place, tried: tried + 1, end });
     }
 
     fn end(&mut self, now: Tick, attempt: usize) {
-        let Attempt { claim, plan, place, tried, end } = &self.attempts[attempt];
-        let (claim, plan, place, tried, end) = (*claim, plan.clone(), *place, *tried, *end);
-        let change = self.board.finish(claim, now, end, &RoutingPolicy::default());
-        self.statistics.apply(&claim.ended(now, end, change));
+        let Attempt { claim, plan, place, tried, end } = &mut self.attempts[attempt];
+        let (claim, plan, place, tried, end) = (claim.take(), plan.clone(), *place, *tried, *end);
+        let claim = claim.expect("each attempt ends once");
+        let (dispatched, index) = (claim.dispatched, claim.index);
+        self.statistics.apply(&self.board.finish(claim, now, end, &RoutingPolicy::default()).event);
         match end {
             EventKind::Failed { .. } => {
-                self.tally.failed.push((secs(claim.dispatched), claim.index));
+                self.tally.failed.push((secs(dispatched), index));
                 self.walk(now, plan, place + 1, tried);
             }
             _ => self.tally.served.push((secs(plan.tick), now.seconds_since(plan.tick))),
         }
-    }
-
-    fn tell(&mut self, claim: &Claim, at: Tick, kind: EventKind) {
-        self.statistics.apply(&claim.event(at, kind));
     }
 }
 
@@ -214,6 +210,7 @@ fn completed(first: f64, total: f64) -> EventKind {
         completion_tokens: 20,
         max_tokens: Some(20),
         prompt_ratio: None,
+        hidden_tokens: 0,
         cost: 0.0,
     }
 }

@@ -85,7 +85,7 @@ struct Run {
     targets: LatencyTargets,
     /// First tokens under way: when, number.
     due: BinaryHeap<Reverse<(Tick, usize)>>,
-    attempts: Vec<(Claim, Tick)>,
+    attempts: Vec<(Option<Claim>, Tick)>,
     bound: f64,
 }
 
@@ -132,7 +132,8 @@ impl Run {
     fn settle(&mut self, now: Tick) {
         while let Some(Reverse((at, number))) = self.due.peek().copied().filter(|Reverse((at, _))| *at <= now) {
             self.due.pop();
-            let (claim, asked) = self.attempts[number];
+            let (claim, asked) = &mut self.attempts[number];
+            let (claim, asked) = (claim.take().expect("each ends once"), *asked);
             self.board.first_token(&claim, at);
             self.statistics.apply(&claim.event(at, EventKind::FirstToken { prompt_tokens: 100 }));
             let time = at.since(asked);
@@ -144,10 +145,10 @@ impl Run {
                 completion_tokens: 20,
                 max_tokens: Some(20),
                 prompt_ratio: None,
+                hidden_tokens: 0,
                 cost: 0.0,
             };
-            let change = self.board.finish(claim, at, whole, &self.snapshot.policy);
-            self.statistics.apply(&claim.ended(at, whole, change));
+            self.statistics.apply(&self.board.finish(claim, at, whole, &self.snapshot.policy).event);
             let policy = TargetPolicy { gain: 0.1, max_margin: 4.0, min_margin: 0.5, reserve: 0.2 };
             self.targets.observe(&self.wish(), FirstTokenWait::FirstToken(time), &policy, at);
         }
@@ -164,7 +165,7 @@ impl Run {
         let chance = (splitmix64(number ^ 0xfeed) >> 11) as f64 / (1_u64 << 53) as f64;
         let time = characters[first.index as usize](now.0 as f64 / 1e6, chance);
         self.due.push(Reverse((now.plus(Duration::from_secs_f64(time)), self.attempts.len())));
-        self.attempts.push((claim, now));
+        self.attempts.push((Some(claim), now));
         (time, first.index)
     }
 }

@@ -1,11 +1,15 @@
 //! `GET /health/calibration` and its gauges, on a gateway that serves.
 
+use std::time::Duration;
+
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
+    hostile::{CHUNKED, chunk, finish, text},
     patience::eventually,
+    scripted::{Script, Upstream},
     world::{Model, World, always, answer},
 };
 
@@ -72,4 +76,40 @@ async fn after_a_few_answers_the_predicted_cost_is_that_of_the_tokens_the_model_
     let (_, cost) = eventually("the estimate is corrected", foreseen, is_learned).await;
     let real = 0.001_080;
     assert!(before > 1.3 * real && (cost / real - 1.0).abs() < 0.03, "{before} {cost}");
+}
+
+/// A model that thinks in silence bills 600 tokens and shows 20: its rate is that of what it shows.
+#[actix_web::test]
+async fn tokens_of_hidden_reasoning_are_not_divided_by_the_time_in_which_the_answer_was_shown() {
+    let usage = json!({"prompt_tokens": 10, "completion_tokens": 620, "total_tokens": 630,
+        "completion_tokens_details": {"reasoning_tokens": 600}});
+    let end = json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": usage});
+    let shown = Duration::from_millis(100);
+    let script = Script::new()
+        .request()
+        .pause(Duration::from_millis(200))
+        .send(format!("{CHUNKED}{}", chunk(&text("That"))))
+        .pause(shown)
+        .send(format!("{}{}", chunk(&finish("stop")), chunk(&format!("data: {end}\n\n"))))
+        .send("0\r\n\r\n")
+        .fin();
+    let upstream = Upstream::start(vec![script; 4]);
+    let model = Model::new("acme/small").at("acme", "0.000001", "0.000002");
+    let gateway = World::new().provider("acme", upstream.address()).model(&model).start().await;
+    let words = json!([{"role": "user", "content": "Which way?"}]);
+    let request = json!({"model": "acme/small", "messages": words, "stream": true});
+    for _ in 0..4 {
+        assert_eq!(gateway.chat(&request).await.status, 200);
+    }
+    let predicted = async || {
+        let preview = gateway.post("/api/v1/route/preview", &request).await.expect(200);
+        preview["candidates"][0]["predicted"].clone()
+    };
+    let is_learned = |predicted: &Value| predicted["measured"] == true;
+    let predicted = eventually("the answers are learned", predicted, is_learned).await;
+    let rate = predicted["throughput_tps"]["p50"].as_f64().or(predicted["throughput_tps"].as_f64());
+    // 20 tokens in a tenth of a second; the billed ones would make 6,200 a second.
+    assert!(rate.is_some_and(|rate| rate < 1000.0), "{predicted}");
+    let (first, total) = (predicted["ttft_ms"]["p50"].as_f64(), predicted["total_ms"]["p50"].as_f64());
+    assert!(first.unwrap() > 150.0 && total.unwrap() < 1500.0, "{predicted}");
 }

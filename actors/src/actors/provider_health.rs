@@ -36,10 +36,18 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Shortest time between two snapshots when a breaker changed state. Many breakers may change at the same time, and
 /// each snapshot covers all endpoints.
 const URGENT_PAUSE: Duration = Duration::from_millis(4);
-/// Snapshots per half-life while no events arrive.
+/// While no event arrives, snapshots are published so many times per half-life ...
 const RENEWALS: u32 = 12;
-/// Half-lives without events after which snapshots are no longer renewed: everything has decayed.
-const FADED: u32 = 16;
+/// ... for so many half-lives, in which recent estimates fade; then once per half-life ...
+const RECENT: u32 = 16;
+/// ... until the usual failure counts have faded too: they are only read, and then halve every forty half-lives.
+const FADED: u32 = 16 * 40;
+
+/// Time between two publications after `idle` without an event; `None` when nothing is left to fade.
+fn renewal_pause(idle: Duration, half_life: Duration) -> Option<Duration> {
+    let pause = if idle < half_life.saturating_mul(RECENT) { half_life / RENEWALS } else { half_life };
+    (idle < half_life.saturating_mul(FADED)).then(|| pause.max(PAUSE))
+}
 
 /// Endpoint events in the order in which they happened on one worker.
 /// Sent by a worker's [`crate::actors::event_batches::EventBatcher`]; no reply.
@@ -220,11 +228,13 @@ impl ProviderHealth {
     /// Publishes decayed estimates while no events arrive, and schedules the next call.
     fn age(&mut self, ctx: &mut Context<Self>) {
         let half_life = self.published.snapshot().policy.stats.half_life;
-        let pause = (half_life / RENEWALS).max(PAUSE);
         let aged = self.last_published.saturating_duration_since(self.heard);
-        if self.last_published.elapsed() >= pause && aged < half_life.saturating_mul(FADED) {
+        let pause = renewal_pause(aged, half_life);
+        if pause.is_some_and(|pause| self.last_published.elapsed() >= pause) {
             self.publish();
         }
+        // Events start the ageing anew, so the timer goes on.
+        let pause = (half_life / RENEWALS).max(PAUSE);
         ctx.run_later(pause, |health, ctx| health.age(ctx));
     }
 
@@ -326,4 +336,21 @@ impl Handler<Ping> for ProviderHealth {
     type Result = ();
 
     fn handle(&mut self, _: Ping, _: &mut Context<Self>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_published_until_the_slowest_of_them_has_faded() {
+        let half_life = Duration::from_secs(60);
+        let after = |half_lives: u32| renewal_pause(half_life * half_lives, half_life);
+        assert_eq!(after(0), Some(Duration::from_secs(5)));
+        assert_eq!(after(17), Some(half_life), "recent estimates have faded, usual failure counts have not");
+        assert_eq!(after(40), Some(half_life));
+        assert_eq!(after(639), Some(half_life));
+        assert_eq!(after(640), None);
+        assert_eq!(renewal_pause(Duration::ZERO, Duration::from_millis(1)), Some(PAUSE), "never faster than events");
+    }
 }

@@ -197,7 +197,7 @@ impl Forecast {
         let fresh = f64::from(inputs.prompt_tokens) - cached;
         let median = (curve.first_token + curve.prompt_token * fresh) * slowed;
         let first_token = median * curve.mean;
-        let generation = inputs.output_tokens * curve.per_token * strain.stretch;
+        let generation = inputs.output_tokens * inputs.shown * curve.per_token * strain.stretch;
         let waited = if rules.streamed { median } else { first_token + generation };
         let calm = PointForecast { first_token, generation, failure: failure(waited) };
         Forecast {
@@ -262,9 +262,9 @@ impl Forecast {
     #[inline]
     pub(crate) fn published(&self, inputs: &ScoreInputs, stats: &EndpointStats) -> Prediction {
         let total = self.first_token + self.calm.generation;
-        let generated = inputs.output_tokens > 0.0;
-        let (tokens, seconds) =
-            if generated { (inputs.output_tokens, self.calm.generation) } else { (1.0, stats.curve.per_token) };
+        let shown = inputs.output_tokens * inputs.shown;
+        let generated = shown > 0.0;
+        let (tokens, seconds) = if generated { (shown, self.calm.generation) } else { (1.0, stats.curve.per_token) };
         Prediction {
             first_token_p50: self.first_token,
             first_token_p95: self.first_token * stats.first_token_p95,
@@ -364,6 +364,7 @@ mod tests {
         per_token: -4.0,
         pace_variance: 0.04,
         pace_weight: 10.0,
+        shown: 1.0,
         failures: 0.0,
         successes: 10.0,
         usual_failure: 0.01,

@@ -129,6 +129,7 @@ pub(crate) fn inputs(stats: &EndpointStats, moment: &LiveState) -> ScoreInputs {
         per_token: estimates.per_token,
         pace_variance: estimates.per_token_variance,
         pace_weight: estimates.pace_weight,
+        shown: estimates.shown,
         failures: estimates.failures + f64::from(moment.stuck),
         successes: estimates.successes,
         usual_failure: estimates.usual_failure,

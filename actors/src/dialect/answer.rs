@@ -54,6 +54,8 @@ pub struct Outcome {
     pub upstream_id: Option<String>,
     /// Images in the answer.
     pub images: u64,
+    /// Reasoning tokens of an answer that shows no reasoning.
+    pub hidden_tokens: u64,
 }
 
 /// Why the body of a 200 is not a valid answer.

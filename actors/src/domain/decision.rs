@@ -266,6 +266,8 @@ pub struct ScoreInputs {
     pub pace_variance: f64,
     /// Number of observations behind the pace.
     pub pace_weight: f64,
+    /// Share of output tokens that answers show.
+    pub shown: f64,
     /// Decayed failures at the time of the decision.
     pub failures: f64,
     /// Decayed successes at the time of the decision.

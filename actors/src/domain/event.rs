@@ -71,6 +71,8 @@ pub enum EventKind {
         max_tokens: Option<u32>,
         /// Input tokens, those read from a cache included, per estimated token; `None` if the provider counted none.
         prompt_ratio: Option<f64>,
+        /// Output tokens that the answer did not show: reasoning that was generated before its first content.
+        hidden_tokens: u32,
         /// Cost in dollars, rounded to a float, for comparison with the prediction.
         cost: f64,
     },

@@ -17,7 +17,7 @@ pub mod publish;
 mod sessions;
 mod targets;
 
-pub use live::board::{BreakerChange, Claim, GateChange, LiveBoard};
+pub use live::board::{BreakerChange, Claim, FinishedClaim, GateChange, LiveBoard};
 pub use live::breaker::{Breaker, PassedAs};
 pub use live::gate::Gate;
 pub use live::pacing::Pacing;

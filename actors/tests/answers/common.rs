@@ -98,7 +98,7 @@ pub(crate) fn account(text: &str, fault: Option<&AnswerFault>, outcome: Option<&
         let _ = writeln!(account, "-- fault {fault}");
     }
     if let Some(outcome) = outcome {
-        let Outcome { usage, cost, finish, native_finish, upstream_id, images } = outcome;
+        let Outcome { usage, cost, finish, native_finish, upstream_id, images, hidden_tokens: _ } = outcome;
         let _ = writeln!(
             account,
             "-- {} + {} tokens ({} cached, {} written, {} reasoning), {} billed images, {} searches{}, {} USD",

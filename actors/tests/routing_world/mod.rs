@@ -156,6 +156,7 @@ impl Entry {
             age: if unseen { f64::INFINITY } else { self.number("idle", "").unwrap_or(0.0) },
             per_token: (1.0 / self.number("", "tps").unwrap_or(100.0)).ln(),
             pace_weight: seen(30.0),
+            shown: self.number("shown", "").unwrap_or(1.0),
             per_token_variance: 0.04,
             tail: 0.5,
             first_tail: 0.5,

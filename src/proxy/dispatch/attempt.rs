@@ -7,7 +7,7 @@ use pointsman_actors::{
     actors::router::Routed,
     dialect::Outcome,
     domain::{AttemptReason, AttemptRecord, Endpoint, EndpointEvent, EventKind, GenerationId, Tick, Usage, Usd},
-    stats::{Claim, QuotaReport},
+    stats::{Claim, FinishedClaim, QuotaReport},
 };
 
 use crate::{
@@ -98,6 +98,7 @@ impl Attempt {
         claim: Claim,
         place: Option<Permit>,
     ) -> Attempt {
+        let dispatched = claim.event(claim.dispatched, EventKind::Dispatched);
         let attempt = Attempt {
             worker: worker.clone(),
             routed: routed.clone(),
@@ -112,7 +113,7 @@ impl Attempt {
             claim: Some(claim),
             _place: place,
         };
-        attempt.tell(claim.event(attempt.started, EventKind::Dispatched));
+        attempt.tell(dispatched);
         attempt
     }
 
@@ -122,8 +123,8 @@ impl Attempt {
             return;
         }
         (self.first_token, self.at_work) = (Some(now), true);
-        let Some(claim) = self.claim else { return };
-        self.worker.setup.published.live.first_token(&claim, now);
+        let Some(claim) = &self.claim else { return };
+        self.worker.setup.published.live.first_token(claim, now);
         if self.request.streamed {
             // How much was read from a cache is not told before the stream ends.
             let prompt_tokens = claim.prompt_tokens.saturating_sub(claim.cached_tokens);
@@ -133,8 +134,8 @@ impl Attempt {
 
     /// The upstream said this about its limits.
     pub fn quota(&self, report: QuotaReport) {
-        if let Some(claim) = self.claim.filter(|_| report.is_some()) {
-            self.worker.setup.published.live.quota(&claim, clock::now(), report);
+        if let Some(claim) = self.claim.as_ref().filter(|_| report.is_some()) {
+            self.worker.setup.published.live.quota(claim, clock::now(), report);
         }
     }
 
@@ -156,6 +157,7 @@ impl Attempt {
             completion_tokens: small(usage.completion_tokens) / self.request.answers.max(1),
             max_tokens: self.request.max_tokens,
             prompt_ratio: self.prompt_ratio(usage),
+            hidden_tokens: small(outcome.hidden_tokens) / self.request.answers.max(1),
             cost: outcome.cost.total().to_f64(),
         };
         self.finish(now, end, events::Ending::Ordinary);
@@ -174,7 +176,7 @@ impl Attempt {
 
     /// Prompt tokens that were read from a cache: as the provider counted them, else as expected.
     fn cached(&self, usage: &Usage) -> u64 {
-        let expected = self.claim.map_or(0, |claim| u64::from(claim.cached_tokens));
+        let expected = self.claim.as_ref().map_or(0, |claim| u64::from(claim.cached_tokens));
         if usage.estimated { expected } else { usage.cached_tokens }
     }
 
@@ -249,14 +251,15 @@ impl Attempt {
     /// Gives the place back at once, so that the next decision on any worker sees it; the statistics hear later.
     fn finish(&mut self, now: Tick, end: EventKind, ending: events::Ending<'_>) {
         let Some(claim) = self.claim.take() else { return };
-        let change = self.worker.setup.published.live.finish(claim, now, end, &self.routed.policy);
+        let FinishedClaim { event, change } =
+            self.worker.setup.published.live.finish(claim, now, end, &self.routed.policy);
         // In this order, so that the log reads as cause and effect.
         events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, ending }
             .emit(&self.worker.shared.metrics);
         if let Some(change) = change {
             events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
         }
-        self.tell(claim.ended(now, end, change));
+        self.tell(event);
     }
 
     fn tell(&self, event: EndpointEvent) {

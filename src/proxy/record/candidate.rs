@@ -54,6 +54,9 @@ struct RecordedInputs {
     /// Of ln seconds per output token.
     pace_variance: Exact,
     pace_weight: Exact,
+    /// Absent in records of older releases, which showed everything.
+    #[serde(default = "all_shown")]
+    shown: Exact,
     failures: Exact,
     successes: Exact,
     /// Failure probability usual among its siblings.
@@ -141,6 +144,10 @@ impl RecordedCandidate {
     }
 }
 
+fn all_shown() -> Exact {
+    Exact(1.0)
+}
+
 impl RecordedInputs {
     fn new(inputs: &ScoreInputs) -> RecordedInputs {
         // Named one by one, so that a new input cannot be forgotten here.
@@ -156,6 +163,7 @@ impl RecordedInputs {
             per_token,
             pace_variance,
             pace_weight,
+            shown,
             failures,
             successes,
             usual_failure,
@@ -183,6 +191,7 @@ impl RecordedInputs {
             per_token: Exact(per_token),
             pace_variance: Exact(pace_variance),
             pace_weight: Exact(pace_weight),
+            shown: Exact(shown),
             failures: Exact(failures),
             successes: Exact(successes),
             usual_failure: Exact(usual_failure),
@@ -213,6 +222,7 @@ impl RecordedInputs {
             per_token: self.per_token.0,
             pace_variance: self.pace_variance.0,
             pace_weight: self.pace_weight.0,
+            shown: self.shown.0,
             failures: self.failures.0,
             successes: self.successes.0,
             usual_failure: self.usual_failure.0,

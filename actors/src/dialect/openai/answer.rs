@@ -345,6 +345,7 @@ impl<'a> AnswerRewriter<'a> {
             native_finish: self.native,
             upstream_id: self.upstream_id,
             images: self.produced.images,
+            hidden_tokens: self.produced.hidden_tokens(&usage),
         };
         Answer { body: self.out.freeze(), outcome }
     }

@@ -121,6 +121,7 @@ pub fn rewrite_image_answer(
         native_finish: None,
         upstream_id: answer.member(b"id").and_then(clean_name).map(Cow::into_owned),
         images: images.len() as u64,
+        hidden_tokens: 0,
     };
     Ok(ImageAnswer { images, outcome, created: context.created, details })
 }

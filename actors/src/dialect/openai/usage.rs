@@ -40,6 +40,13 @@ pub(super) struct ProducedOutput {
     pub(super) images: u64,
 }
 
+impl ProducedOutput {
+    /// Reasoning tokens that the answer did not show.
+    pub(super) fn hidden_tokens(&self, usage: &Usage) -> u64 {
+        if self.reasoning_bytes == 0 { usage.reasoning_tokens } else { 0 }
+    }
+}
+
 impl ReportedUsage {
     /// Reads a `usage` object. Both families of names are known; the prompt convention wins where both are given.
     pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<ReportedUsage, JsonFault> {

@@ -45,9 +45,10 @@ struct ProviderSlot {
     endpoints: usize,
 }
 
-/// A place at an endpoint, counted from the moment it was given. A plain token: finish it exactly once, on the
-/// board that gave it or one carried over from it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A place at an endpoint, counted from the moment it was given, until [`LiveBoard::finish`] takes it: on the board that
+/// gave it or one carried over from it.
+#[derive(Debug, PartialEq)]
+#[must_use = "an attempt that is not finished counts as in flight for ever"]
 pub struct Claim {
     /// Position of the endpoint in the catalog of the board that gave it.
     pub index: u32,
@@ -80,13 +81,15 @@ impl Claim {
         let Claim { endpoint, dispatched, in_flight, predicted, expected, .. } = *self;
         EndpointEvent { endpoint, at, dispatched, in_flight, predicted, expected, gate: GateEvent::Unmoved, kind }
     }
+}
 
-    /// The news that its attempt ended, with what [`LiveBoard::finish`] gave.
-    #[must_use]
-    pub fn ended(&self, at: Tick, end: EventKind, change: Option<BreakerChange>) -> EndpointEvent {
-        let gate = change.map_or(GateEvent::Unmoved, |change| change.news());
-        EndpointEvent { gate, ..self.event(at, end) }
-    }
+/// The end of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FinishedClaim {
+    /// The event for the statistics.
+    pub event: EndpointEvent,
+    /// The gates that moved, which are published at once.
+    pub change: Option<BreakerChange>,
 }
 
 /// Gates that moved when a claim was finished.
@@ -195,18 +198,23 @@ impl LiveBoard {
         slot.cell.change(|state| state.quota.report(now, report, state.serial.wrapping_sub(claim.serial)));
     }
 
-    /// Gives the place back and reads the verdict. Gives what moved, which [`Claim::ended`] puts
-    /// into the news so that it is published at once.
-    pub fn finish(&self, claim: Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> Option<BreakerChange> {
-        let slot = self.slot(&claim)?;
+    /// Gives the place back and reads the end of the attempt.
+    pub fn finish(&self, claim: Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> FinishedClaim {
+        let change = self.end(&claim, now, end, policy);
+        let gate = change.map_or(GateEvent::Unmoved, |change| change.news());
+        FinishedClaim { event: EndpointEvent { gate, ..claim.event(now, end) }, change }
+    }
+
+    fn end(&self, claim: &Claim, now: Tick, end: EventKind, policy: &RoutingPolicy) -> Option<BreakerChange> {
+        let slot = self.slot(claim)?;
         let jitter = |opens| self.jitter(claim.endpoint.0, opens);
         let (endpoint_gate, last) = slot.cell.change(|state| {
             let from = state.breaker.gate(now);
-            state.finish(&claim, now, &end, policy, jitter);
+            state.finish(claim, now, &end, policy, jitter);
             (moved(from, state.breaker.gate(now)), state.breaker.last())
         });
         let opened = matches!(endpoint_gate, Some(GateChange { to: Gate::Open { .. }, .. }));
-        let provider_gate = self.tell_provider(slot.provider, &claim, now, &end, opened, policy);
+        let provider_gate = self.tell_provider(slot.provider, claim, now, &end, opened, policy);
         let change = BreakerChange {
             index: claim.index,
             provider: slot.provider,

@@ -15,6 +15,8 @@ pub struct Estimates {
     pub per_token: f64,
     /// Observations that rests on.
     pub pace_weight: f64,
+    /// Share of output tokens that answers show; hidden reasoning belongs to the time before the first content.
+    pub shown: f64,
     /// Variance of ln seconds per output token.
     pub per_token_variance: f64,
     /// 95th percentile of ln(actual ÷ predicted) total time.

@@ -15,10 +15,19 @@ pub struct PaceModel {
     /// What it counts for against what the pool says. It does not: a reputation is not lost by resting.
     standing: f64,
     deviation: f64,
+    /// Mean share of output tokens that answers did not show: they were generated before the first content.
+    hidden: f64,
+    /// Sign of the last observation if it was a surprise, else 0.
+    surprise: f64,
     at: Option<Tick>,
 }
 
-/// A streamed answer this far off (ln) is a change, not a fluctuation.
+/// Tokens of a stream that count as half an observation: a pace measured over few tokens scatters.
+const HALF_TOKENS: f64 = 20.0;
+/// Least weight of an observation that may be a surprise.
+const SURPRISE_WEIGHT: f64 = 0.5;
+
+/// Two streamed answers in a row this far off (ln) to the same side are a change, not a fluctuation.
 const JUMP: f64 = 0.7;
 /// A plain answer this far off (ln) is, too; the past then counts for no more than [`PLAIN_JUMP_KEPT`] observations.
 const PLAIN_JUMP: f64 = 0.9;
@@ -56,18 +65,40 @@ impl PaceModel {
         (self.deviation + PRIOR_VARIANCE_WEIGHT * PRIOR_VARIANCE) / (self.weight + PRIOR_VARIANCE_WEIGHT)
     }
 
-    /// Takes in a stream's pace: ln seconds per token with the effect of load subtracted.
-    pub fn observe(&mut self, ln_seconds: f64, at: Tick, policy: &StatsPolicy) {
+    /// Takes in the pace of a stream of `tokens` shown tokens: ln seconds per token with the effect of load subtracted.
+    pub fn observe(&mut self, ln_seconds: f64, tokens: f64, at: Tick, policy: &StatsPolicy) {
         if !ln_seconds.is_finite() {
             return;
         }
         self.fade(at, policy);
-        let surprise = ln_seconds - self.mean;
-        if self.weight > 3.0 && surprise.abs() > JUMP {
+        let share = tokens / (tokens + HALF_TOKENS);
+        self.forget_after_surprises(ln_seconds - self.mean, share);
+        self.scatter(ln_seconds, share);
+        self.add(ln_seconds, share, policy);
+    }
+
+    /// Takes in which share of the output tokens of an answer was not shown.
+    pub fn observe_hidden(&mut self, share: f64) {
+        self.hidden += (share.clamp(0.0, 1.0) - self.hidden) / self.standing.max(1.0);
+    }
+
+    /// Share of output tokens that an answer shows.
+    #[must_use]
+    pub fn shown(&self) -> f64 {
+        1.0 - self.hidden
+    }
+
+    /// Two surprises to the same side in a row leave one observation of the past.
+    fn forget_after_surprises(&mut self, surprise: f64, share: f64) {
+        if share < SURPRISE_WEIGHT || self.weight <= 3.0 {
+            return;
+        }
+        let sign = if surprise.abs() > JUMP { surprise.signum() } else { 0.0 };
+        let repeated = sign != 0.0 && sign * self.surprise > 0.0;
+        self.surprise = if repeated { 0.0 } else { sign };
+        if repeated {
             self.keep(1.0);
         }
-        self.scatter(ln_seconds, 1.0);
-        self.add(ln_seconds, 1.0, policy);
     }
 
     /// Takes in a plain answer: it took exp(`ln_ratio`) times the prediction, of which `share` was generation. The
@@ -121,6 +152,8 @@ mod tests {
 
     const PRIOR: f64 = -4.2;
     const NOW: Tick = Tick(1_000_000);
+    /// So many tokens that a stream counts as a whole observation.
+    const MANY: f64 = 1e18;
 
     fn policy() -> StatsPolicy {
         RoutingPolicy::default().stats
@@ -128,7 +161,7 @@ mod tests {
 
     fn fed(observations: impl IntoIterator<Item = f64>) -> PaceModel {
         let mut pace = PaceModel::default();
-        observations.into_iter().for_each(|ln| pace.observe(ln, NOW, &policy()));
+        observations.into_iter().for_each(|ln| pace.observe(ln, MANY, NOW, &policy()));
         pace
     }
 
@@ -142,10 +175,31 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_followed_at_once() {
+    fn one_surprise_leaves_the_past_and_the_second_in_a_row_replaces_it() {
         let mut pace = fed(std::iter::repeat_n(-3.0, 40));
-        pace.observe(-1.0, NOW, &policy());
-        assert!((pace.measured().unwrap() + 2.0).abs() < 1e-12, "half way after one answer");
+        pace.observe(-1.0, MANY, NOW, &policy());
+        assert!(pace.measured().unwrap() < -2.9, "one surprise is a fluctuation");
+        pace.observe(-3.0, MANY, NOW, &policy());
+        pace.observe(-1.0, MANY, NOW, &policy());
+        assert!(pace.measured().unwrap() < -2.8, "an ordinary answer in between ends the row");
+        pace.observe(-1.0, MANY, NOW, &policy());
+        assert!(pace.measured().unwrap() > -2.2, "two in a row are a change: {pace:?}");
+    }
+
+    #[test]
+    fn a_stream_of_two_tokens_hardly_counts_and_is_no_surprise() {
+        let mut pace = fed(std::iter::repeat_n(-3.0, 40));
+        let before = pace.measured().unwrap();
+        (0..2).for_each(|_| pace.observe(-7.6, 2.0, NOW, &policy()));
+        assert!(before - pace.measured().unwrap() < 0.03, "{pace:?}");
+    }
+
+    #[test]
+    fn the_share_that_answers_show_is_learned() {
+        let mut pace = fed([-3.0]);
+        assert_eq!(pace.shown(), 1.0);
+        (0..20).for_each(|_| pace.observe_hidden(0.75));
+        assert!((pace.shown() - 0.25).abs() < 0.01, "{pace:?}");
     }
 
     #[test]
@@ -154,7 +208,7 @@ mod tests {
         let later = Tick(61_000_000);
         assert!((pace.weight(later, &policy()) / pace.weight(NOW, &policy()) - 0.5).abs() < 1e-9);
         let mut rested = pace;
-        rested.observe(-3.4, Tick(1_000_000_000), &policy());
+        rested.observe(-3.4, MANY, Tick(1_000_000_000), &policy());
         assert!(rested.measured().unwrap() < -3.2, "the next observation counts for more than a faded past");
         assert!(pace.measured().unwrap() > -3.001);
     }

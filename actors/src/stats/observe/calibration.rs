@@ -337,6 +337,7 @@ mod tests {
             completion_tokens,
             max_tokens: None,
             prompt_ratio: None,
+            hidden_tokens: 0,
             cost,
         }
     }

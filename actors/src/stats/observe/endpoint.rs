@@ -52,7 +52,10 @@ struct Answer {
     first_token: f64,
     total: f64,
     prompt_tokens: f64,
+    /// Output tokens that the answer shows.
     tokens: f64,
+    /// Share of all output tokens that it does not show.
+    hidden_share: f64,
 }
 
 impl EndpointStatistics {
@@ -74,6 +77,7 @@ impl EndpointStatistics {
             age: self.first_token.observed().map_or(f64::INFINITY, |observed| now.seconds_since(observed)),
             per_token: self.throughput.mean(prior.per_token),
             pace_weight: self.throughput.weight(now, &policy.stats),
+            shown: self.throughput.shown(),
             per_token_variance: self.throughput.variance(),
             tail: self.tail.get(),
             first_tail: self.first_tail.get(),
@@ -88,13 +92,22 @@ impl EndpointStatistics {
         match &event.kind {
             EventKind::Dispatched => {}
             EventKind::FirstToken { prompt_tokens } => self.first_token(event, *prompt_tokens, prior, policy),
-            EventKind::Completed { streamed, first_token, total, prompt_tokens, completion_tokens, .. } => {
+            EventKind::Completed {
+                streamed,
+                first_token,
+                total,
+                prompt_tokens,
+                completion_tokens,
+                hidden_tokens,
+                ..
+            } => {
                 let answer = Answer {
                     streamed: *streamed,
                     first_token: first_token.as_secs_f64(),
                     total: total.as_secs_f64(),
                     prompt_tokens: f64::from(*prompt_tokens),
-                    tokens: f64::from(*completion_tokens),
+                    tokens: f64::from(completion_tokens.saturating_sub(*hidden_tokens)),
+                    hidden_share: f64::from(*hidden_tokens) / f64::from((*completion_tokens).max(1)),
                 };
                 self.completed(event, answer, prior, policy);
             }
@@ -124,6 +137,7 @@ impl EndpointStatistics {
         } else {
             self.learn_plain(event, answer, prior, policy);
         }
+        self.throughput.observe_hidden(answer.hidden_share);
         self.outcomes.succeed(event.at, policy.stats.half_life);
         if event.gate == GateEvent::Recovered {
             self.outcomes.recover();
@@ -146,7 +160,7 @@ impl EndpointStatistics {
         }
         let load = self.fit(event, prior, policy).load(f64::from(event.in_flight));
         let ln_seconds = libm::log(decode / answer.tokens) - load;
-        self.throughput.observe(ln_seconds, event.at, &policy.stats);
+        self.throughput.observe(ln_seconds, answer.tokens, event.at, &policy.stats);
     }
 
     /// A plain answer shows only its total: the surprise is split in proportion to the prediction.

@@ -276,8 +276,9 @@ impl Rule for Core {
         let first_byte = if learned { first_byte_clock(candidate, &self.policy).as_secs_f64() } else { FIRST_BYTE };
         self.retries -= past;
         self.resorts -= resort;
+        let probe = claim.probe;
         self.claims.insert(begin.attempt, (claim, begin.before == 0));
-        Some(Patience { first_byte, hedge_after, overdue_after, probe: claim.probe })
+        Some(Patience { first_byte, hedge_after, overdue_after, probe })
     }
 
     fn may_race(&mut self, request: usize, endpoint: usize, attempts: u32, late: Late) -> bool {
@@ -307,7 +308,7 @@ impl Rule for Core {
     }
 
     fn heard(&mut self, report: &Report<'_>) {
-        let Some(&(claim, first)) = self.claims.get(&report.attempt) else { return };
+        let Some((claim, first)) = self.claims.remove(&report.attempt) else { return };
         let now = tick(report.now);
         let kind = match report.news {
             News::Began => EventKind::Dispatched,
@@ -329,12 +330,12 @@ impl Rule for Core {
             self.compare(report);
         }
         let event = match report.news {
-            News::Began | News::FirstToken => claim.event(now, kind),
-            _ => {
-                self.claims.remove(&report.attempt);
-                let change = self.board.finish(claim, now, kind, &self.policy);
-                claim.ended(now, kind, change)
+            News::Began | News::FirstToken => {
+                let event = claim.event(now, kind);
+                self.claims.insert(report.attempt, (claim, first));
+                event
             }
+            _ => self.board.finish(claim, now, kind, &self.policy).event,
         };
         self.learn(event);
     }
@@ -359,6 +360,7 @@ fn completed(report: &Report<'_>) -> EventKind {
         max_tokens: Some(report.request.max_tokens),
         // What a prompt has is known here.
         prompt_ratio: None,
+        hidden_tokens: 0,
         // Held against predictions of cost, which nobody reads here.
         cost: 0.0,
     }

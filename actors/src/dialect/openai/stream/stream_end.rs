@@ -125,6 +125,7 @@ impl ChatRewriter {
             native_finish: held.and_then(|held| held.native.clone()),
             upstream_id: self.upstream_id.clone(),
             images: self.produced.images,
+            hidden_tokens: self.produced.hidden_tokens(&usage),
         }
     }
 

@@ -19,6 +19,7 @@ pub(crate) struct ThroughputState {
     weight: f64,
     standing: f64,
     deviation: f64,
+    hidden: f64,
     /// Seconds since the last observation.
     idle_s: f64,
 }
@@ -26,18 +27,19 @@ pub(crate) struct ThroughputState {
 impl PaceModel {
     /// What a later process should know; nothing when nothing was observed.
     pub(crate) fn export(&self, now: Tick) -> Option<ThroughputState> {
-        let PaceModel { mean, weight, standing, deviation, at } = *self;
-        Some(ThroughputState { mean, weight, standing, deviation, idle_s: now.seconds_since(at?) })
+        let PaceModel { mean, weight, standing, deviation, hidden, surprise: _, at } = *self;
+        Some(ThroughputState { mean, weight, standing, deviation, hidden, idle_s: now.seconds_since(at?) })
     }
 
     /// The model as it was, resting on fewer observations.
     pub(crate) fn restored(state: ThroughputState, restart: Restart) -> Result<PaceModel, ImplausibleValue> {
-        let ThroughputState { mean, weight: w, standing, deviation, idle_s } = state;
+        let ThroughputState { mean, weight: w, standing, deviation, hidden, idle_s } = state;
         let share = trusted(weight(w)?);
         let deviation = share * within(deviation, LARGEST * w.max(1.0))?;
         let at = Some(restart.moment(idle(idle_s)?));
         // A release that did not keep it apart wrote none.
         let standing = weight(standing)?.max(w);
-        Ok(PaceModel { mean: ln_mean(mean)?, weight: share * w, standing, deviation, at })
+        let hidden = within(hidden, 1.0)?;
+        Ok(PaceModel { mean: ln_mean(mean)?, weight: share * w, standing, deviation, hidden, surprise: 0.0, at })
     }
 }
