@@ -378,7 +378,7 @@ fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
         let world = World::of(world);
         assert_eq!(world.plan(&world.decide(&world.query(Fastest, "")).unwrap()), plan);
     };
-    let probed = "acme/a half1 | bolt/b 200ms idle600 | core/c 250ms";
+    let probed = "acme/a half1 | bolt/b 200ms ok20 bad2 | core/c 250ms";
     check_plan(probed, "acme/a? core/c bolt/b");
     check(
         probed,
@@ -395,12 +395,12 @@ fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
         "core",
         expect![[r#"
             lost: score of 1, rank 2
-            core/c on core lost to bolt/b on bolt by 0.052 s (+4.3 %), mostly in time to first token. It would win with 106 instead of 100 tokens per second (+5.6 %), or with a first token after 0.2 s instead of 0.25 s (−20 %), everything else equal.
-              tokens_per_second 99.99999999999996 -> 105.6 (+5.6 %)
-              ttft 0.25 -> 0.1999 (-20.0 %)
+            core/c on core lost to bolt/b on bolt by 0.029 s (+2.4 %), mostly in time to first token. It would win with 103 instead of 100 tokens per second (+3.1 %), or with a first token after 0.222 s instead of 0.25 s (−11 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 103.1 (+3.1 %)
+              ttft 0.25 -> 0.2221 (-11.2 %)
         "#]],
     );
-    let plain = "acme/a 100ms | bolt/b@y 200ms idle600 | core/c@y 250ms";
+    let plain = "acme/a 100ms | bolt/b@y 200ms ok20 bad2 | core/c@y 250ms";
     check_plan(plain, "acme/a core/c@y bolt/b@y");
     check(
         plain,
@@ -408,9 +408,9 @@ fn whom_to_beat_is_a_matter_of_scores_whoever_is_called_second() {
         "y",
         expect![[r#"
             lost: score of 2, rank 3
-            bolt/b on y lost to acme/a on acme by 0.1 s (+9.5 %), mostly in time to first token. It would win with 112 instead of 100 tokens per second (+12 %), or with a first token after 0.1 s instead of 0.2 s (−50 %), everything else equal.
-              tokens_per_second 99.99999999999996 -> 111.8 (+11.8 %)
-              ttft 0.2 -> 0.09999 (-50.0 %)
+            bolt/b on y lost to acme/a on acme by 0.12 s (+11 %), mostly in time to first token. It would win with 116 instead of 100 tokens per second (+16 %), or with a first token after 0.0815 s instead of 0.2 s (−59 %), everything else equal.
+              tokens_per_second 99.99999999999996 -> 115.5 (+15.5 %)
+              ttft 0.2 -> 0.08153 (-59.2 %)
         "#]],
     );
     let all = "acme/a half1 250ms | bolt/b half1 200ms";

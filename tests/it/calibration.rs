@@ -85,21 +85,22 @@ async fn tokens_of_hidden_reasoning_are_not_divided_by_the_time_in_which_the_ans
         "completion_tokens_details": {"reasoning_tokens": 600}});
     let end = json!({"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": usage});
     let shown = Duration::from_millis(100);
-    let script = Script::new()
+    let once = Script::new()
         .request()
         .pause(Duration::from_millis(200))
         .send(format!("{CHUNKED}{}", chunk(&text("That"))))
         .pause(shown)
         .send(format!("{}{}", chunk(&finish("stop")), chunk(&format!("data: {end}\n\n"))))
-        .send("0\r\n\r\n")
-        .fin();
+        .send("0\r\n\r\n");
+    let script = Script::new().then(&once).then(&once).then(&once).then(&once);
     let upstream = Upstream::start(vec![script; 4]);
     let model = Model::new("acme/small").at("acme", "0.000001", "0.000002");
     let gateway = World::new().provider("acme", upstream.address()).model(&model).start().await;
     let words = json!([{"role": "user", "content": "Which way?"}]);
     let request = json!({"model": "acme/small", "messages": words, "stream": true});
     for _ in 0..4 {
-        assert_eq!(gateway.chat(&request).await.status, 200);
+        let reply = gateway.chat(&request).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
     }
     let predicted = async || {
         let preview = gateway.post("/api/v1/route/preview", &request).await.expect(200);
