@@ -7,13 +7,10 @@
 use super::{
     candidate::{PoolCandidate, Role},
     context::DecisionContext,
-    pool::{CandidatePool, behind},
+    pool::CandidatePool,
     score::Scoring,
 };
-use crate::{
-    domain::{EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureCause, Objective, Tick},
-    stats::Gate,
-};
+use crate::{domain::Objective, stats::Gate};
 
 /// The failure probability a half-open endpoint is credited with when it is asked whether anybody wants it back.
 const RECOVERED: f64 = 0.02;
@@ -93,43 +90,4 @@ pub(crate) fn admit_probe(case: &DecisionContext<'_>, rows: &mut [PoolCandidate<
     if let Some(row) = rows.iter_mut().filter(wanted).min_by(better) {
         row.role = Role::Probe;
     }
-}
-
-/// Why a row takes no part.
-pub(crate) fn excluded(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> ExcludedEndpoint {
-    let (index, endpoint) = (row.index, row.endpoint());
-    if !row.moment.gate.is_passing() {
-        let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
-        return shut((index, endpoint), row.moment.gate, case.now, failures, last);
-    }
-    match row.moment.due {
-        Some(due) => {
-            let detail = ExclusionDetail::Paced { wait: due - case.now };
-            ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Paced, detail }
-        }
-        None => {
-            let detail =
-                ExclusionDetail::Saturated { in_flight: row.moment.in_flight, knee: row.stats.estimates.fit.knee };
-            ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Saturated, detail }
-        }
-    }
-}
-
-/// An endpoint, by position and id, behind a gate that is not open.
-pub(crate) fn shut(
-    (index, endpoint): (u32, EndpointId),
-    gate: Gate,
-    now: Tick,
-    failures: u32,
-    last: Option<FailureCause>,
-) -> ExcludedEndpoint {
-    let wait = gate.until().unwrap_or_default() - now;
-    let detail = match gate {
-        Gate::Cooling { .. } => ExclusionDetail::Cooling { wait, last },
-        Gate::ConfigFault { .. } => ExclusionDetail::ConfigFault { wait, last },
-        Gate::HalfOpen { .. } => ExclusionDetail::Text("half-open, not worth a probe now"),
-        Gate::Probing { .. } => ExclusionDetail::Text("half-open, its probe is out"),
-        Gate::Open { .. } | Gate::Passing => ExclusionDetail::Open { wait, failures, last },
-    };
-    ExcludedEndpoint { index, endpoint, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
 }

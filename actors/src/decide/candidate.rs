@@ -4,8 +4,6 @@ use super::{
     context::DecisionContext,
     forecast::Forecast,
     live_state::{LiveState, inputs},
-    preferences::GRADE_BITS,
-    score::Scoring,
 };
 use crate::{
     domain::{EndpointId, ScoreInputs, Tick},
@@ -14,6 +12,9 @@ use crate::{
 
 /// When a gate opens whose probe is out: nobody knows, so after every date; and no float rounds it.
 const PROBE_OUT: Tick = Tick(1 << 52);
+
+/// Bits of a class that hold the grade.
+pub(crate) const GRADE_BITS: u32 = 8;
 
 /// How a row takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,15 +149,6 @@ impl<'a> PoolCandidate<'a> {
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.moment.gate.is_passing() && self.moment.due.is_none()
-    }
-
-    /// Its score, were nothing in its cache.
-    pub(crate) fn uncached_score(&self, case: &DecisionContext<'_>, scoring: &Scoring) -> f64 {
-        let moment = self.moment;
-        let moment = LiveState { cached_tokens: 0, saving: 0.0, cost: moment.uncached_cost(), ..moment };
-        let inputs = inputs(self.stats, &moment);
-        let forecast = Forecast::of(&inputs, &self.stats.curve, &case.rules, case.noise.at(self.endpoint()));
-        scoring.score(&forecast, moment.cost)
     }
 
     /// Adds how likely its answer is too slow.

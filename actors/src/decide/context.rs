@@ -1,8 +1,8 @@
 //! Everything one decision reads, gathered once.
 
-use super::{forecast::ForecastRules, noise::Noise, preferences::has_wishes};
+use super::{forecast::ForecastRules, noise::Noise};
 use crate::{
-    domain::{Catalog, EndpointId, Query, RoutingPolicy, Tick},
+    domain::{Catalog, EndpointId, Query, RoutingParameters, RoutingPolicy, Tick},
     stats::{ClassLengths, LengthClass, LiveView, Snapshot},
 };
 
@@ -50,7 +50,7 @@ impl<'a> DecisionContext<'a> {
             prompt_tokens: f64::from(query.prompt_tokens),
             answers: f64::from(query.answers),
             images: f64::from(query.images),
-            has_wishes: has_wishes(&query.routing),
+            has_wishes: has_preferences(&query.routing),
             seed,
             noise: Noise::of(seed),
         }
@@ -75,4 +75,10 @@ impl DecisionContext<'_> {
         let sticky = self.query.sticky.filter(|sticky| sticky.endpoint == endpoint);
         sticky.map_or(0, |sticky| sticky.cached_tokens.min(self.query.prompt_tokens))
     }
+}
+
+/// Whether anything but scores ranks endpoints of one target.
+fn has_preferences(routing: &RoutingParameters) -> bool {
+    let prefers = routing.preferred_max_latency.is_some() || routing.preferred_min_throughput.is_some();
+    prefers || !routing.provider.order.is_empty()
 }

@@ -5,8 +5,8 @@
 
 use super::{
     candidate::PoolCandidate,
-    plan::{Plan, best_ones},
-    ranking::Ranking,
+    plan::best_ones,
+    ranking::{Plan, Ranking},
 };
 use crate::domain::{EndpointId, OmittedCandidates};
 

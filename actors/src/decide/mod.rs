@@ -12,8 +12,10 @@
 pub(crate) mod admission;
 pub(crate) mod approx;
 pub(crate) mod candidate;
+pub(crate) mod candidate_record;
 pub(crate) mod clocks;
 pub(crate) mod context;
+pub(crate) mod exclusion;
 pub(crate) mod extent;
 pub(crate) mod filter;
 pub(crate) mod forecast;
@@ -41,8 +43,8 @@ use self::{
     candidate::{PoolCandidate, Role},
     context::DecisionContext,
     extent::RecordScope,
-    plan::Plan,
     pool::CandidatePool,
+    ranking::Plan,
     ranking::Ranking,
     score::{Baselines, Scoring},
 };
@@ -161,7 +163,7 @@ fn is_kept(
     if case.cached_at(choice.endpoint()) == 0 {
         return false;
     }
-    let uncached = choice.uncached_score(case, scoring);
+    let uncached = scoring.uncached_score(case, choice);
     let candidates = rows.iter().filter(|row| row.role == Role::Candidate);
     let best = plan::best(candidates.map(|row| (row, if row.index == choice.index { uncached } else { row.rank })));
     best.is_some_and(|best| best.index != choice.index)

@@ -3,25 +3,25 @@
 use std::sync::Arc;
 
 use super::{
-    admission,
     candidate::{PoolCandidate, Role},
+    candidate_record::candidate,
     context::DecisionContext,
+    exclusion,
     extent::{RecordScope, omitted, told},
-    live_state::LiveState,
-    plan::Plan,
     pool::CandidatePool,
+    ranking::Plan,
     reserve::standby,
     score::Scoring,
 };
 use crate::domain::{
-    CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason,
-    Objective, OmittedCandidates, OutputCostSpread, RouteError, Target,
+    Candidate, Decision, DecisionCode, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Objective,
+    OmittedCandidates, RouteError, Target,
 };
 
 /// Nothing may serve the request.
 pub(crate) fn refused(case: &DecisionContext<'_>, field: CandidatePool<'_>) -> RouteError {
     let mut excluded = field.excluded;
-    excluded.extend(field.rows.iter().map(|row| admission::excluded(case, row)));
+    excluded.extend(field.rows.iter().map(|row| exclusion::excluded(case, row)));
     RouteError { query: Box::new(case.query.clone()), excluded, opens: field.opens }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn decided(
         if fallbacks {
             on_standby = standby(case, rows, scoring, &plan);
         }
-        excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| admission::excluded(case, row)));
+        excluded.extend(rows.iter().filter(|row| row.role == Role::Out).map(|row| exclusion::excluded(case, row)));
     }
     let query = case.query;
     let prompt_tokens = candidates.first().map_or(query.prompt_tokens, |first| first.inputs.prompt_tokens);
@@ -80,61 +80,6 @@ fn candidates(case: &DecisionContext<'_>, told: &[(usize, &PoolCandidate<'_>)], 
     let mut candidates = Vec::with_capacity(told.len());
     candidates.extend(told.iter().map(|(place, row)| candidate(case, row, *place, scoring)));
     candidates
-}
-
-// Inlined, a candidate is written where it stays instead of being copied there.
-#[inline(always)]
-pub(crate) fn candidate(
-    case: &DecisionContext<'_>,
-    row: &PoolCandidate<'_>,
-    place: usize,
-    scoring: &Scoring,
-) -> Candidate {
-    let inputs = row.inputs(case);
-    let terms = scoring.terms(&row.forecast, inputs.cost);
-    let answers = inputs.failures + inputs.successes;
-    let samples = (answers + 0.5) as u64;
-    Candidate {
-        index: row.index,
-        endpoint: row.endpoint(),
-        place: place as u32,
-        target: row.target,
-        group: row.group(),
-        provider: row.provider(),
-        score: terms.sum(),
-        unit: scoring.unit(),
-        terms,
-        selection_probability: None,
-        predicted: row.forecast.published(&inputs, row.stats),
-        health: EndpointHealth {
-            circuit: row.moment.gate.circuit(),
-            success_rate: (samples > 0).then(|| inputs.successes / answers),
-            samples,
-            in_flight: inputs.in_flight,
-        },
-        output: output_spread(case, row),
-        saving: saving(row),
-        inputs,
-        probe: row.role == Role::Probe,
-        panic: row.role == Role::Panic,
-    }
-}
-
-#[inline]
-fn output_spread(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> OutputCostSpread {
-    let facts = &row.stats.facts;
-    let scale = case.snapshot.prompts.of(facts.model);
-    OutputCostSpread {
-        prompt_usd: row.stats.prices.prompt * f64::from(row.moment.prompt_tokens) - row.moment.saving,
-        prompt_variance: scale.variance,
-        usd_per_token: row.stats.prices.completion * f64::from(case.query.answers),
-        most: case.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
-    }
-}
-
-fn saving(row: &PoolCandidate<'_>) -> Option<CacheSaving> {
-    let LiveState { cached_tokens, saving: usd, .. } = row.moment;
-    (cached_tokens > 0).then_some(CacheSaving { cached_tokens, usd, seconds: row.forecast.saved })
 }
 
 /// An endpoint that would be tried next, were fallbacks allowed.

@@ -10,11 +10,7 @@
 
 use std::cmp::Ordering;
 
-use super::{
-    candidate::{PoolCandidate, Role},
-    preferences::GRADE_BITS,
-    ranking::Ranking,
-};
+use super::candidate::{GRADE_BITS, PoolCandidate, Role};
 use crate::domain::EndpointId;
 
 /// Scores this close, relatively, are equal.
@@ -34,17 +30,6 @@ const BEST: usize = 8;
 /// How many those are: one more than may be tried, at least.
 pub(crate) const fn best_ones(attempts: usize) -> usize {
     if attempts < BEST { BEST } else { attempts + 1 }
-}
-
-/// A settled plan.
-pub(crate) struct Plan<'r, 'a> {
-    pub order: Ranking<'r, 'a>,
-    /// How many of them may be tried.
-    pub attempts: u32,
-    /// Who would have been chosen without noise, where noise made the choice.
-    pub calm_best: Option<EndpointId>,
-    /// Whether a prompt cache made it.
-    pub kept: bool,
 }
 
 /// What an order is made of. Rows have it when a decision is made, recorded candidates when it is replayed.

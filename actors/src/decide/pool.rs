@@ -1,15 +1,15 @@
 //! Who could take part: the endpoints behind a request's targets, screened and forecast.
 
 use super::{
-    admission,
     candidate::{PoolCandidate, Role, TargetRank},
     context::DecisionContext,
+    exclusion::{behind, shut},
     filter::{HardFilters, purpose},
     live_state::LiveState,
     preferences::tier,
 };
 use crate::{
-    domain::{ExcludedEndpoint, FailureCause, Target, Tick},
+    domain::{ExcludedEndpoint, Target, Tick},
     stats::{EndpointStats, Facts, Gate},
 };
 
@@ -135,7 +135,7 @@ impl<'a> CandidatePool<'a> {
             self.costs.push(moment.uncached_cost());
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
             let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
-            self.excluded.push(admission::shut((index, stats.facts.id), moment.gate, case.now, failures, last));
+            self.excluded.push(shut((index, stats.facts.id), moment.gate, case.now, failures, last));
             return;
         }
         let mut row = PoolCandidate::of(case, place, index, stats, moment);
@@ -164,10 +164,4 @@ fn add_slowness(case: &DecisionContext<'_>, rows: &mut [PoolCandidate<'_>]) {
 /// An alias stands for every endpoint of a model that gives what the call is for, at a provider that is on.
 fn is_in_pool(case: &DecisionContext<'_>, facts: &Facts) -> bool {
     facts.on && facts.output.contains(purpose(case.query.api))
-}
-
-/// The failures behind the gate that stands in the way: the endpoint's own, or its provider's.
-pub(crate) fn behind(case: &DecisionContext<'_>, index: u32, provider: u32, gate: Gate) -> (u32, Option<FailureCause>) {
-    let (live, provider) = (case.live.endpoint(index), case.live.provider(provider));
-    if live.gate == gate { (live.failures, live.last) } else { (provider.failures, provider.last) }
 }

@@ -9,14 +9,16 @@
 //! Who was never observed is given the benefit of the doubt, and so is who was out of sight for long while the target
 //! is kept, one request at a time: otherwise nobody would ever learn that it could serve.
 
-use super::{candidate::PoolCandidate, context::DecisionContext, filter::CatalogEndpoint};
+use super::{
+    candidate::{GRADE_BITS, PoolCandidate},
+    context::DecisionContext,
+    filter::CatalogEndpoint,
+};
 use crate::{
-    domain::{Decision, Percentile, Prediction, Preference, RoutingParameters, ScoreInputs},
+    domain::{Decision, Percentile, Prediction, Preference, ScoreInputs},
     stats::Curve,
 };
 
-/// Bits of a class that hold the grade.
-pub(crate) const GRADE_BITS: u32 = 8;
 /// Width of a grade, ln.
 const STEP: f64 = 0.1;
 /// The last grade; whatever is farther off is of it too.
@@ -25,12 +27,6 @@ const LAST: f64 = 255.0;
 const FORGOTTEN: f64 = 0.5;
 /// Margin up to which a target counts as kept.
 const AT_EASE: f64 = 1.05;
-
-/// Whether anything but scores ranks endpoints of one target.
-pub(crate) fn has_wishes(routing: &RoutingParameters) -> bool {
-    let prefers = routing.preferred_max_latency.is_some() || routing.preferred_min_throughput.is_some();
-    prefers || !routing.provider.order.is_empty()
-}
 
 /// The place in `provider.order`, then the grade.
 pub(crate) fn tier(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {

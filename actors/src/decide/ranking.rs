@@ -19,6 +19,17 @@ const APART: u64 = 1 << 26;
 /// Above every rank: that of rows that take no part.
 const OUT: u64 = u64::MAX;
 
+/// A settled plan.
+pub(crate) struct Plan<'r, 'a> {
+    pub order: Ranking<'r, 'a>,
+    /// How many of them may be tried.
+    pub attempts: u32,
+    /// Who would have been chosen without noise, where noise made the choice.
+    pub calm_best: Option<EndpointId>,
+    /// Whether a prompt cache made it.
+    pub kept: bool,
+}
+
 /// The rows that take part, in the order they are tried, as far as that is known.
 pub(crate) struct Ranking<'r, 'a> {
     rows: &'r [PoolCandidate<'a>],

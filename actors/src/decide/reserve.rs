@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 
 use super::{
     candidate::{PoolCandidate, Role},
+    candidate_record,
     context::DecisionContext,
-    outcome,
-    plan::Plan,
+    ranking::Plan,
     score::Scoring,
 };
 use crate::{domain::Candidate, stats::Gate};
@@ -36,7 +36,9 @@ pub(crate) fn standby(
     aside.sort_unstable_by(|a, b| order(*a, *b));
     let places = plan.order.len()..;
     let standby = aside.into_iter().take(plan.attempts as usize).zip(places);
-    standby.map(|((row, obstacle, _), place)| called(obstacle, outcome::candidate(case, row, place, scoring))).collect()
+    standby
+        .map(|((row, obstacle, _), place)| called(obstacle, candidate_record::candidate(case, row, place, scoring)))
+        .collect()
 }
 
 impl Obstacle {

@@ -4,7 +4,9 @@
 
 use super::{
     candidate::PoolCandidate,
+    context::DecisionContext,
     forecast::{Forecast, PointForecast},
+    live_state::{LiveState, inputs},
     plan,
 };
 use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
@@ -201,6 +203,16 @@ impl Scoring {
     /// The score it would have if it failed this often.
     pub(crate) fn score_if(&self, failure: f64, forecast: &Forecast, cost: f64) -> f64 {
         self.values(&PointForecast { failure, ..forecast.noisy }, forecast, cost).iter().sum()
+    }
+
+    /// The score of a candidate without the prompt that its endpoint may hold in its cache.
+    pub(crate) fn uncached_score(&self, context: &DecisionContext<'_>, candidate: &PoolCandidate<'_>) -> f64 {
+        let live = candidate.moment;
+        let live = LiveState { cached_tokens: 0, saving: 0.0, cost: live.uncached_cost(), ..live };
+        let inputs = inputs(candidate.stats, &live);
+        let noise = context.noise.at(candidate.endpoint());
+        let forecast = Forecast::of(&inputs, &candidate.stats.curve, &context.rules, noise);
+        self.score(&forecast, live.cost)
     }
 
     /// The addends of the score with noise.

@@ -37,7 +37,8 @@ pub use model::uncertainty::{Evidence, Uncertainty, UncertaintyModel};
 pub use observe::calibration::{
     Accuracy, Calibration, Calibrations, CostAccuracy, EndpointCalibration, FailureAccuracy,
 };
-pub use observe::figures::{EndpointFigures, ErrorClass, ErrorCounts, Figures, LastError, Quantiles, Summary};
+pub use observe::errors::{ErrorClass, ErrorCounts};
+pub use observe::figures::{EndpointFigures, Figures, LastError, Quantiles, Summary};
 pub use persist::state::{RejectedEntry, Restored, SavedState, SavedStateError};
 pub use publish::snapshot::{EndpointStats, Facts, Prices, Snapshot};
 pub use publish::statistics::Statistics;

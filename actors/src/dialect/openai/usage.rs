@@ -41,9 +41,11 @@ pub(super) struct ProducedOutput {
 }
 
 impl ProducedOutput {
-    /// Reasoning tokens that the answer did not show.
+    /// Reasoning tokens that the answer did not show. Text of less than half of them (four bytes each) is a summary, which
+    /// is generated after the reasoning.
     pub(super) fn hidden_tokens(&self, usage: &Usage) -> u64 {
-        if self.reasoning_bytes == 0 { usage.reasoning_tokens } else { 0 }
+        let is_summary = self.reasoning_bytes < 2 * usage.reasoning_tokens;
+        if is_summary { usage.reasoning_tokens } else { 0 }
     }
 }
 

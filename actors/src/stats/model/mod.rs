@@ -11,5 +11,6 @@ pub(crate) mod prior;
 pub(crate) mod prompt;
 pub(crate) mod prompt_scale;
 pub(crate) mod saved;
+pub(crate) mod siblings;
 pub(crate) mod tail;
 pub(crate) mod uncertainty;

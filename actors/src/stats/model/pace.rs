@@ -29,7 +29,7 @@ const SURPRISE_WEIGHT: f64 = 0.5;
 
 /// Two streamed answers in a row this far off (ln) to the same side are a change, not a fluctuation.
 const JUMP: f64 = 0.7;
-/// A plain answer this far off (ln) is, too; the past then counts for no more than [`PLAIN_JUMP_KEPT`] observations.
+/// Two plain answers in a row this far off (ln) are, too; the past then counts for no more than [`PLAIN_JUMP_KEPT`] observations.
 const PLAIN_JUMP: f64 = 0.9;
 const PLAIN_JUMP_KEPT: f64 = 4.0;
 /// Share of an observation that a plain answer counts for, were it all generation.
@@ -93,12 +93,17 @@ impl PaceModel {
         if share < SURPRISE_WEIGHT || self.weight <= 3.0 {
             return;
         }
-        let sign = if surprise.abs() > JUMP { surprise.signum() } else { 0.0 };
-        let repeated = sign != 0.0 && sign * self.surprise > 0.0;
-        self.surprise = if repeated { 0.0 } else { sign };
-        if repeated {
+        if self.is_second_surprise(surprise, JUMP) {
             self.keep(1.0);
         }
+    }
+
+    /// Whether this is a surprise of over `jump` (ln), and the second to the same side in a row.
+    fn is_second_surprise(&mut self, surprise: f64, jump: f64) -> bool {
+        let sign = if surprise.abs() > jump { surprise.signum() } else { 0.0 };
+        let repeated = sign != 0.0 && sign * self.surprise > 0.0;
+        self.surprise = if repeated { 0.0 } else { sign };
+        repeated
     }
 
     /// Takes in a plain answer: it took exp(`ln_ratio`) times the prediction, of which `share` was generation. The
@@ -109,7 +114,7 @@ impl PaceModel {
         }
         self.fade(at, policy);
         let seen = self.mean(prior) + ln_ratio;
-        if ln_ratio.abs() > PLAIN_JUMP {
+        if self.is_second_surprise(ln_ratio, PLAIN_JUMP) {
             self.keep(PLAIN_JUMP_KEPT);
         }
         self.scatter(seen, PLAIN_SHARE * share);
@@ -229,8 +234,10 @@ mod tests {
     }
 
     #[test]
-    fn a_great_surprise_of_a_plain_answer_is_believed_by_a_twentieth_at_least() {
+    fn the_second_great_surprise_of_plain_answers_in_a_row_is_believed_by_a_twentieth_at_least() {
         let mut pace = fed(std::iter::repeat_n(-3.0, 200));
+        pace.observe_plain(2.0, 0.5, -3.0, NOW, &policy());
+        assert!(pace.measured().unwrap() < -2.95, "one is a fluctuation");
         pace.observe_plain(2.0, 0.5, -3.0, NOW, &policy());
         assert!(pace.measured().unwrap() > -2.9);
     }

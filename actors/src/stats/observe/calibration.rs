@@ -131,8 +131,10 @@ impl Calibrator {
         }
         match event.kind {
             EventKind::FirstToken { .. } => held.first_token(event),
-            EventKind::Completed { total, completion_tokens, cost, .. } => {
-                held.answered(&predicted, total.as_secs_f64(), f64::from(completion_tokens), cost);
+            EventKind::Completed { total, completion_tokens, hidden_tokens, cost, .. } => {
+                // Predicted rates count the tokens that an answer shows.
+                let shown = f64::from(completion_tokens.saturating_sub(hidden_tokens));
+                held.answered(&predicted, total.as_secs_f64(), shown, cost);
                 held.ended(predicted.failure, 0.0);
             }
             _ => held.ended(predicted.failure, 1.0),

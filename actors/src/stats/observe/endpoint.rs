@@ -9,7 +9,8 @@ pub(crate) mod state;
 use std::time::Duration;
 
 use super::{
-    figures::{Averages, ErrorClass, LastError, Tally},
+    errors::ErrorClass,
+    figures::{Averages, LastError, Tally},
     windows::Windows,
 };
 use crate::domain::{EndpointEvent, EventKind, Failure, GateEvent, RoutingPolicy, Tick};
@@ -19,7 +20,8 @@ use crate::stats::model::{
     failures::FailureModel,
     latency::{Fit, LatencyModel, Sample},
     pace::PaceModel,
-    prior::{Measured, Prior},
+    prior::Prior,
+    siblings::Measured,
     tail::TailTracker,
 };
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod calibration;
 pub(crate) mod endpoint;
+pub(crate) mod errors;
 pub(crate) mod figures;
 pub(crate) mod histogram;
 pub(crate) mod ring;

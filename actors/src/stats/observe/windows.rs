@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    figures::{ErrorClass, ErrorCounts},
+    errors::{ErrorClass, ErrorCounts},
     histogram::Histogram,
     ring::{Merge, Ring},
 };

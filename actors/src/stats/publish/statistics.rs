@@ -8,8 +8,8 @@ use crate::stats::{
     model::saved::{ImplausibleValue, Restart},
     model::{
         lengths::{LengthClass, OutputLengths},
-        prior::Priors,
         prompt_scale::PromptScales,
+        siblings::Priors,
     },
     observe::{
         calibration::{Calibrations, Calibrator, EndpointCalibration, Held},

@@ -1,0 +1,52 @@
+//! Why an endpoint that passed the hard filters is excluded for now.
+
+use super::{candidate::PoolCandidate, context::DecisionContext};
+use crate::{
+    domain::{EndpointId, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FailureCause, Tick},
+    stats::Gate,
+};
+
+/// Why a row takes no part.
+pub(crate) fn excluded(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> ExcludedEndpoint {
+    let (index, endpoint) = (row.index, row.endpoint());
+    if !row.moment.gate.is_passing() {
+        let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
+        return shut((index, endpoint), row.moment.gate, case.now, failures, last);
+    }
+    match row.moment.due {
+        Some(due) => {
+            let detail = ExclusionDetail::Paced { wait: due - case.now };
+            ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Paced, detail }
+        }
+        None => {
+            let detail =
+                ExclusionDetail::Saturated { in_flight: row.moment.in_flight, knee: row.stats.estimates.fit.knee };
+            ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Saturated, detail }
+        }
+    }
+}
+
+/// An endpoint, by position and id, behind a gate that is not open.
+pub(crate) fn shut(
+    (index, endpoint): (u32, EndpointId),
+    gate: Gate,
+    now: Tick,
+    failures: u32,
+    last: Option<FailureCause>,
+) -> ExcludedEndpoint {
+    let wait = gate.until().unwrap_or_default() - now;
+    let detail = match gate {
+        Gate::Cooling { .. } => ExclusionDetail::Cooling { wait, last },
+        Gate::ConfigFault { .. } => ExclusionDetail::ConfigFault { wait, last },
+        Gate::HalfOpen { .. } => ExclusionDetail::Text("half-open, not worth a probe now"),
+        Gate::Probing { .. } => ExclusionDetail::Text("half-open, its probe is out"),
+        Gate::Open { .. } | Gate::Passing => ExclusionDetail::Open { wait, failures, last },
+    };
+    ExcludedEndpoint { index, endpoint, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }
+}
+
+/// The failures behind the gate that stands in the way: the endpoint's own, or its provider's.
+pub(crate) fn behind(case: &DecisionContext<'_>, index: u32, provider: u32, gate: Gate) -> (u32, Option<FailureCause>) {
+    let (live, provider) = (case.live.endpoint(index), case.live.provider(provider));
+    if live.gate == gate { (live.failures, live.last) } else { (provider.failures, provider.last) }
+}
