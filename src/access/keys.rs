@@ -1,7 +1,7 @@
 //! API keys, and the caller that a request authenticates as.
 //!
 //! Keys are kept as SHA-256 digests only; a presented key is hashed and looked up. Its text is never
-//! stored, logged or compared. Which handler needs which key is in [`crate::api::auth`].
+//! stored, logged or compared. Which handler needs which key is in `api::auth`.
 
 use std::{
     collections::HashMap,

@@ -2,7 +2,7 @@
 //!
 //! The HTTP server itself has a clock for the first head of a connection only, none for writes, and asks nobody while
 //! a socket is full. So each connection brings two bounds along: the kernel gives up a peer that takes nothing
-//! ([`ClientWatch::accept`]), and a watch per worker shuts a connection on which no call began for too long, whatever
+//! (`ClientWatch::accept`), and a watch per worker shuts a connection on which no call began for too long, whatever
 //! trickled in meanwhile. What a call may take, once it began, is decided by others.
 
 use std::{

@@ -1,6 +1,6 @@
 //! Request bodies: declared to be JSON, no larger than the limit, here in time; only then are they read on.
 //!
-//! Every byte is counted in the caller's [`Share`] before it is kept, so that no number of clients can make the gateway hold more
+//! Every byte is counted in the caller's `Share` before it is kept, so that no number of clients can make the gateway hold more
 //! than it may.
 
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! The way of one request through its plan: attempt after attempt, until one gives content.
 //!
 //! [`walk`] takes candidates from the plan and says when to give up; [`attempt`] is one of them in
-//! progress; [`race`] runs one after the other, or two side by side when one is late; [`draft`] is the record
+//! progress; `race` runs one after the other, or two side by side when one is late; `draft` is the record
 //! that grows meanwhile; [`plain`] and [`stream`] are the two ways to answer. Once content was sent to the client nothing
 //! here may try another endpoint. What all requests together may try is bounded in [`crate::state::budgets`].
 

@@ -1,7 +1,7 @@
 //! Relay: one actor per stream, from the upstream's first content to the client's last byte.
 //!
 //! It runs on the worker's own arbiter, reads [`RelayInput`]s, rewrites them with [`ChatStream`] and writes the bytes
-//! to a bounded buffer that is the response body (see [`send_buffer`]). It never opens a connection and never chooses
+//! to a bounded buffer that is the response body (see `send_buffer`). It never opens a connection and never chooses
 //! an endpoint: the input stream does. When the client leaves, the input stream is dropped with its connections.
 //!
 //! Guarantees: a slow client slows the upstream ([`RelayLimits::buffer_bytes`]); silence is filled with SSE comments;
