@@ -8,7 +8,10 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use pointsman_actors::{
     decide::decide,
-    domain::{Candidate, Decision, EventKind, Failure, FailureKind, Objective, Query, RoutingPolicy, Tick},
+    domain::{
+        Candidate, Decision, EventKind, ExcludedEndpoint, ExclusionReason, Failure, FailureKind, Objective, Query,
+        RoutingPolicy, Tick,
+    },
     stats::{Claim, LiveBoard, LiveView, Snapshot, Statistics, splitmix64},
 };
 use routing_world::World;
@@ -57,6 +60,8 @@ struct Run {
     queue: BinaryHeap<Reverse<(Tick, u64, Due)>>,
     attempts: Vec<Attempt>,
     order: u64,
+    /// Every fourth request has the same objective, each another one; the seed of the arrivals.
+    mixed: Option<u64>,
     tally: Tally,
 }
 
@@ -67,6 +72,8 @@ struct Tally {
     dispatched: Vec<(f64, u32)>,
     failed: Vec<(f64, u32)>,
     served: Vec<(f64, f64)>,
+    /// Requests in flight at endpoints that a decision excluded as saturated.
+    saturated: Vec<u32>,
     unserved: usize,
 }
 
@@ -104,6 +111,16 @@ fn noise(number: u64) -> f64 {
 impl Run {
     /// `world` names the endpoints; `rate` requests a second arrive for `seconds`.
     fn of(world: &str, objective: Objective, characters: Vec<Character>, rate: f64, seconds: f64) -> Tally {
+        Run::with(world, objective, characters, (rate, seconds), None)
+    }
+
+    fn with(
+        world: &str,
+        objective: Objective,
+        characters: Vec<Character>,
+        (rate, seconds): (f64, f64),
+        mixed: Option<u64>,
+    ) -> Tally {
         let world = World::of(world);
         let query = Query { max_tokens: Some(20), prompt_tokens: 100, ..world.query(objective, "") };
         let mut statistics = Statistics::new(world.snapshot.catalog.clone(), world.snapshot.policy.clone());
@@ -117,10 +134,11 @@ impl Run {
             queue: BinaryHeap::new(),
             attempts: Vec::new(),
             order: 0,
+            mixed,
             tally: Tally::default(),
         };
         for number in 0..(rate * seconds) as u64 {
-            let jitter = noise(number ^ 0xabcd) / rate;
+            let jitter = noise(number ^ 0xabcd ^ mixed.unwrap_or(0) << 20) / rate;
             run.at(tick(number as f64 / rate + jitter), Due::Arrival(number));
         }
         (0..(seconds * 20.0) as u64 + 2000).for_each(|n| run.at(tick(n as f64 * 0.05), Due::Publish));
@@ -139,9 +157,17 @@ impl Run {
         match due {
             Due::Publish => self.snapshot = self.statistics.snapshot(self.snapshot.version + 1),
             Due::Arrival(number) => {
+                if self.mixed.is_some() {
+                    self.query.objective.value = Objective::ALL[number as usize % 4];
+                }
                 self.board.refresh(now, &mut self.view);
                 match decide(&self.snapshot, &self.view, &self.query, now, Some(splitmix64(number + 1))) {
-                    Ok(plan) => self.walk(now, plan, 0, 0),
+                    Ok(plan) => {
+                        let saturated = |excluded: &&ExcludedEndpoint| excluded.reason == ExclusionReason::Saturated;
+                        let in_flight = |excluded: &ExcludedEndpoint| self.view.endpoint(excluded.index).in_flight;
+                        self.tally.saturated.extend(plan.excluded.iter().filter(saturated).map(in_flight));
+                        self.walk(now, plan, 0, 0);
+                    }
                     Err(_) => self.tally.unserved += 1,
                 }
             }
@@ -220,6 +246,17 @@ const FOUR: &str = "a/1@w | a/2@x | a/3@y | a/4@z";
 /// Three ordinary endpoints beside one with a character of its own.
 fn beside(special: Character) -> Vec<Character> {
     vec![special, steady(0.30, 0.50), steady(0.40, 0.60), steady(0.60, 0.80)]
+}
+
+#[test]
+fn no_endpoint_below_its_capacity_is_excluded_as_saturated_after_a_cold_start() {
+    let world = "a/1@w $5/9 | a/2@x $1/2 | a/3@y $2/4";
+    for start in 1..=8 {
+        let characters = vec![steady(0.13, 1.1), steady(0.29, 1.8), steady(0.21, 1.2)];
+        let tally = Run::with(world, Objective::Balanced, characters, (4.0, 60.0), Some(start));
+        assert!(tally.saturated.is_empty(), "start {start}: excluded with {:?} in flight", tally.saturated);
+        assert_eq!(tally.unserved, 0);
+    }
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl Gateway {
     ///
     /// ```no_run
     /// # use actix_web::{App, HttpServer, web};
-    /// # async fn run(gateway: crate::app::server::Gateway) -> std::io::Result<()> {
+    /// # async fn run(gateway: pointsman::app::server::Gateway) -> std::io::Result<()> {
     /// let mounted = gateway.clone();
     /// let app = move || App::new().service(web::scope("/llm").configure(|app| mounted.mount(app)));
     /// HttpServer::new(app).h1_allow_half_closed(false).bind("127.0.0.1:8088")?.run().await?;

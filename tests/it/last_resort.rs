@@ -8,7 +8,7 @@ use crate::{
     hostile::{events, gateway, record_line, stream_of},
     patience::{PATIENCE, eventually},
     scripted::{Gate, Script, Upstream},
-    world::{completion, error_of, http},
+    world::{Model, World, completion, error_of, http, saying},
 };
 
 /// Plain answer or stream.
@@ -139,4 +139,23 @@ async fn a_plain_answer_that_hangs_at_the_third_attempt_is_raced_as_a_last_resor
     let record = record(&gateway, &reply).await;
     assert_eq!(record_line(&record), "completed | server:500, server:500, lost_race, ok:200");
     assert_eq!(record["route"]["attempts"][3]["reason"], "hedge");
+}
+
+/// The choice fails, and its provider has another model at twice the price; the only other provider costs a thousand times
+/// as much.
+#[actix_web::test]
+async fn after_a_failure_another_provider_is_not_taken_at_any_price() {
+    let down = http(500, &json!({"error": {"message": "down"}}));
+    let acme = Upstream::start([Script::new().request().send(down).fin(), Script::answering(answer(false))]);
+    let bolt = saying("there");
+    let cheap = Model::new("acme/one").at("acme", "0.0000001", "0.0000001");
+    let second = Model::new("acme/two").at("acme", "0.0000002", "0.0000002");
+    let dear = Model::new("bolt/dear").at("bolt", "0.0001", "0.0001");
+    let world = World::new().provider("acme", acme.address()).provider("bolt", bolt.address());
+    let gateway = world.model(&cheap).model(&second).model(&dear).start().await;
+    let words = json!([{"role": "user", "content": "Hello?"}]);
+    let request = json!({"model": "service/auto", "objective": "cheapest", "messages": words});
+    let reply = gateway.chat(&request).await;
+    assert_eq!((reply.status, reply.json()["model"].as_str()), (200, Some("acme/two")), "{}", reply.text());
+    assert_eq!(bolt.connections(), 0, "a healthy endpoint of the same provider is at hand");
 }
