@@ -32,12 +32,16 @@ impl Quiet {
 
     /// Waits until `files` are quiet; `false`: they never were.
     pub(super) async fn wait(&mut self, files: &[PathBuf]) -> bool {
-        self.stamps = stamps(files).await;
+        self.wait_for(|| stamps(files)).await
+    }
+
+    async fn wait_for(&mut self, read_stamps: impl AsyncFn() -> Vec<Stamp>) -> bool {
+        self.stamps = read_stamps().await;
         while !self.stamps.iter().all(|stamp| self.is_old(stamp)) {
             let Some(left) = self.pauses_left.checked_sub(1) else { return false };
             self.pauses_left = left;
             actix_rt::time::sleep(self.pause).await;
-            if self.is_still(files).await {
+            if self.is_unchanged(read_stamps().await) {
                 return true;
             }
         }
@@ -47,12 +51,16 @@ impl Quiet {
     /// Whether `files` are as they were when last looked at.
     pub(super) async fn is_still(&mut self, files: &[PathBuf]) -> bool {
         let stamps = stamps(files).await;
-        let still = stamps == self.stamps;
-        self.stamps = stamps;
-        still
+        self.is_unchanged(stamps)
     }
 
-    /// A moment in the future says nothing: another clock wrote it.
+    fn is_unchanged(&mut self, stamps: Vec<Stamp>) -> bool {
+        let unchanged = stamps == self.stamps;
+        self.stamps = stamps;
+        unchanged
+    }
+
+    /// A modification time in the future says nothing: another clock wrote it.
     fn is_old(&self, stamp: &Stamp) -> bool {
         let Some((changed, _)) = stamp else { return true };
         let age = changed.and_then(|changed| changed.elapsed().ok());
@@ -70,14 +78,7 @@ async fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        path::Path,
-        sync::{
-            Arc,
-            atomic::{AtomicBool, Ordering},
-        },
-        thread,
-    };
+    use std::{cell::Cell, path::Path};
 
     use super::*;
 
@@ -110,21 +111,22 @@ mod tests {
 
     #[actix_web::test]
     async fn a_file_that_never_stops_growing_is_given_up() {
-        let path = file("quiet-never");
-        let over = Arc::new(AtomicBool::new(false));
-        let (grown, until) = (path.clone(), Arc::clone(&over));
-        let writer = thread::spawn(move || {
-            let mut text = String::new();
-            while !until.load(Ordering::Relaxed) {
-                text.push('a');
-                fs::write(&grown, &text).unwrap();
-                thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let was_quiet = Quiet::new(Duration::from_millis(150)).wait(std::slice::from_ref(&path)).await;
-        over.store(true, Ordering::Relaxed);
-        writer.join().unwrap();
-        assert!(!was_quiet);
-        fs::remove_file(path).unwrap();
+        let length = Cell::new(0);
+        let growing = async || {
+            length.set(length.get() + 1);
+            vec![Some((None, length.get()))]
+        };
+        assert!(!Quiet::new(Duration::from_millis(1)).wait_for(growing).await);
+        assert_eq!(length.get(), u64::from(MOST_PAUSES) + 1);
+    }
+
+    #[actix_web::test]
+    async fn a_file_that_grows_for_a_while_is_quiet_once_it_stops() {
+        let length = Cell::new(0);
+        let growing = async || {
+            length.set(4.min(length.get() + 1));
+            vec![Some((None, length.get()))]
+        };
+        assert!(Quiet::new(Duration::from_millis(1)).wait_for(growing).await);
     }
 }
