@@ -71,7 +71,7 @@ fn worst(cells: &[Cell], kind: Kind) -> String {
 }
 
 /// The mean of these, and half of its 95 % interval: infinite of a single one.
-fn mean_and_interval(of: &[f64]) -> (f64, f64) {
+pub(crate) fn mean_and_interval(of: &[f64]) -> (f64, f64) {
     let count = of.len() as f64;
     let mean = of.iter().sum::<f64>() / count;
     if of.len() < 2 {

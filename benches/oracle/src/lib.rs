@@ -13,6 +13,7 @@
 
 pub mod ablation;
 pub mod bucket;
+pub mod compare;
 pub mod dice;
 pub mod engine;
 pub mod figures;

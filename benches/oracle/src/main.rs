@@ -5,7 +5,7 @@ mod options;
 use std::{error::Error, fmt::Write as _, io::Write as _, path::Path, process::ExitCode};
 
 use pointsman_oracle::{
-    ablation, one, plot, replay, report,
+    ablation, compare, one, plot, replay, report,
     rules::{Kind, policy},
     sheet::Sheet,
     sheets, shown,
@@ -24,6 +24,8 @@ oracle one <scenario> <objective> <seed>   one run over time; --rule names anoth
 oracle replay [options]                    makes recorded decisions again and compares them bit for bit; --decisions N
 oracle sockets [options]                   Pointsman's binary between real processes, and the rules beside it
 oracle traces <directory> [options]        Pointsman on drawn requests and on two real hours, into SIMULATION.md there
+oracle save [options]                      Pointsman's regret by scenario and seed, as lines to compare
+oracle changes <before> <after>            what changed from one file of such lines to another, paired by seed
 oracle report <directory> [options]        writes the tables into SIMULATION.md there, and regret.svg
 
   --seeds N         seeds per scenario (16)
@@ -72,6 +74,11 @@ fn run() -> Result<String, Box<dyn Error>> {
             plot::write(&plan, &table::run(&plan), &mut text)?;
         }
         ["replay"] => text = replay::run(&options.plan(), options.decisions)?.to_string() + "\n",
+        ["save"] => text = compare::save(&options.plan()),
+        ["changes", before, after] => {
+            let sheet = compare::changes(&std::fs::read_to_string(before)?, &std::fs::read_to_string(after)?)?;
+            print(&[sheet], options.markdown, &mut text)?;
+        }
         ["shown"] => shown::write(&options.plan(), &mut text)?,
         ["traces", directory] => report::write_traces(&options.plan(), Path::new(directory))?,
         ["report", directory] => report::write(&options.plan(), Path::new(directory))?,

@@ -159,6 +159,23 @@ impl Cell {
         (0..seeds).map(|seed| mean(seed) / objectives.len() as f64).collect()
     }
 
+    /// How much more the entry at a position lost than the oracle, and how much more random did, per request and seed.
+    /// Of a mixed run relative to random, averaged over the objectives, and 1.
+    #[must_use]
+    pub fn distance(&self, position: usize) -> (f64, f64) {
+        let Aim::All(objective) = self.aim else { return (self.regret(position), 1.0) };
+        let mean = |entry: &Entry| -> f64 {
+            entry
+                .losses
+                .iter()
+                .map(|losses| losses[objective as usize])
+                .map(|(sum, count)| sum / count.max(1) as f64)
+                .sum()
+        };
+        let oracle = mean(&self.entries[0]);
+        (mean(&self.entries[position]) - oracle, mean(&self.entries[1]) - oracle)
+    }
+
     /// The position of a rule.
     #[must_use]
     pub fn position(&self, kind: Kind) -> Option<usize> {
