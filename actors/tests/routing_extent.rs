@@ -46,7 +46,7 @@ fn check_pair(whole: &Decision, served: &Decision) {
     check_elsewhere(whole, served);
     assert_eq!(served.candidates.len() + served.omitted.len(), whole.candidates.len());
     let everybody = |decision: &Decision| -> BTreeSet<EndpointId> {
-        decision.candidates.iter().map(|candidate| candidate.endpoint).chain(decision.omitted.in_order()).collect()
+        decision.candidates.iter().map(|candidate| candidate.endpoint).chain(decision.omitted.iter().copied()).collect()
     };
     assert_eq!(everybody(served), everybody(whole));
     // Of those that score the same, nobody has the figures that settle who goes first.

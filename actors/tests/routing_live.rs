@@ -220,9 +220,8 @@ fn a_request_that_later_ones_overtook_says_nothing_about_the_next() {
     assert_eq!(rig.plan(1.0), "bolt/b acme/a", "neither was answered");
     rig.board.first_token(&later, at(1.0));
     assert_eq!(rig.plan(1.0), "acme/a bolt/b", "the endpoint answers again");
-    assert_eq!(rig.board.view(at(1.0)).endpoint(0).stuck, 1, "the first counts as good as failed");
     rig.finish(lost, 15.0, LEFT);
-    assert_eq!(rig.board.view(at(15.0)).endpoint(0).stuck, 0);
+    assert_eq!(rig.plan(15.0), "acme/a bolt/b");
 }
 
 #[test]
@@ -381,15 +380,6 @@ fn a_probe_that_is_taken_away_when_it_is_late_has_failed() {
     assert_eq!(rig.circuit("acme/a", 12.1), "open");
     assert_eq!(rig.plan(35.0), "bolt/b", "25 s, a little less or more");
     assert_eq!(rig.plan(42.0), "acme/a? bolt/b");
-}
-
-#[test]
-fn a_brown_out_opens_the_breaker_without_three_failures_in_a_row() {
-    let rig = Rig::of("acme/a 200ms | bolt/b 200ms");
-    for (n, end) in [server_error(), server_error(), OK, server_error()].into_iter().enumerate() {
-        rig.attempt("acme/a", 0.2 * n as f64, end);
-    }
-    assert_eq!(rig.circuit("acme/a", 1.0), "open");
 }
 
 #[test]

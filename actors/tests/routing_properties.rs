@@ -18,13 +18,10 @@ use routing_world::{NOW, World, parameters};
 /// One endpoint's ordinary figures: anything that keeps it eligible.
 fn figures() -> impl Strategy<Value = String> {
     let numbers = (20_u32..4000, 10_u32..400, 0_u32..40, 0_u32..40, 0_u32..10);
-    let load = (0_u32..12, 1_u32..20, 0_u32..40, 0_u32..600);
-    (numbers, 0_u32..50, load).prop_map(|((ms, tps, w, ok, bad), price, (k, knee, late, idle))| {
-        let (dollars, late) = (f64::from(price) / 10.0, f64::from(late) / 10.0);
-        format!(
-            "{ms}ms {tps}tps w{w} ok{ok} bad{bad} ${dollars}/{} k{k} knee{knee} late{late} idle{idle}",
-            2.0 * dollars
-        )
+    let load = (0_u32..12, 1_u32..20, 0_u32..600);
+    (numbers, 0_u32..50, load).prop_map(|((ms, tps, w, ok, bad), price, (k, knee, idle))| {
+        let dollars = f64::from(price) / 10.0;
+        format!("{ms}ms {tps}tps w{w} ok{ok} bad{bad} ${dollars}/{} k{k} knee{knee} idle{idle}", 2.0 * dollars)
     })
 }
 
@@ -48,9 +45,7 @@ fn obstacle() -> impl Strategy<Value = &'static str> {
         "ctx500",
         "tools",
         "tools",
-        "late9",
         "silent",
-        "stuck3",
         "quota900,5",
     ])
 }

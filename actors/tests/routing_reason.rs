@@ -84,7 +84,7 @@ fn the_most_reliable_leads_with_its_failures() {
         (0, "ok"),
         expect![[r#"
             reliable: acme/a on acme.
-            Chosen because it is the least likely to fail or to be slow: 12.4 %, next best bolt/b on bolt 22.3 % (10 percentage points more).
+            Chosen because it is the least likely to fail or to be slow: 12.3 %, next best bolt/b on bolt 22.3 % (10 percentage points more).
             Predicted failure probability 2.9 %, time 1.2 s (first token 0.2 s + 100 tokens at 100 tok/s), cost $0.0012;
             2 candidates.
             1 attempt: the chosen endpoint answered.

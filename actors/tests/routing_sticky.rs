@@ -98,7 +98,7 @@ fn a_cache_is_no_pin() {
         (format!("acme/a 300ms | bolt/b 200ms {cached} cool5"), "acme/a"),
         (format!("acme/a 300ms | bolt/b 200ms {cached} paced5"), "acme/a"),
         (format!("acme/a 300ms | bolt/b 200ms {cached} k9 knee2"), "acme/a"),
-        (format!("acme/a 300ms | bolt/b 200ms {cached} late9"), "acme/a bolt/b"),
+        (format!("acme/a 300ms | bolt/b 200ms {cached} silent"), "acme/a bolt/b"),
         (format!("acme/a 300ms | bolt/b 200ms {cached} disabled"), "acme/a"),
         (format!("acme/a 300ms | bolt/b 200ms {cached} ctx900"), "acme/a"),
         (format!("acme/a 300ms | bolt/b 9000ms {cached}"), "acme/a bolt/b"),

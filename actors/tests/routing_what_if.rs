@@ -131,7 +131,7 @@ fn load_beyond_the_knee_saturates() {
 
 #[test]
 fn an_imagined_figure_is_the_predicted_one() {
-    let world = World::of("acme/a 100ms 100tps k9 knee3 late3 bad2 | bolt/b 300ms unseen");
+    let world = World::of("acme/a 100ms 100tps k9 knee3 bad2 | bolt/b 300ms unseen");
     let entry = |name| EndpointOverride {
         first_token: Some(0.75),
         tokens_per_second: Some(42.0),

@@ -78,7 +78,7 @@ fn a_loser_hears_by_how_much_and_what_would_have_been_enough() {
         "bolt/b",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 9.85 percentage points of risk (+129 %), mostly in slow answers. It would win with 136 instead of 100 tokens per second (+36 %), everything else equal.
+            bolt/b on bolt lost to acme/a on acme by 9.86 percentage points of risk (+129 %), mostly in slow answers. It would win with 136 instead of 100 tokens per second (+36 %), everything else equal.
               tokens_per_second 99.99999999999996 -> 136.4 (+36.4 %)
         "#]],
     );
@@ -103,7 +103,7 @@ fn a_single_figure_may_not_be_enough() {
         "bolt/b",
         expect![[r#"
             lost: score of 1, rank 2
-            bolt/b on bolt lost to acme/a on acme by 36.6 percentage points of risk (+475 %), mostly in failures. No change of a single figure would make it win.
+            bolt/b on bolt lost to acme/a on acme by 36.6 percentage points of risk (+476 %), mostly in failures. No change of a single figure would make it win.
         "#]],
     );
     check(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pointsman_actors::domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode,
     EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FinishReason, Generation, GenerationId,
-    GenerationStatus, Objective, OmittedCandidates, OutputCostSpread, Prediction, ProviderPolicy, Query,
-    RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
+    GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, RoutingParameters, ScoreInputs,
+    ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use super::samples::{today, usd};
@@ -57,7 +57,7 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         candidates: vec![candidate(catalog, 0, 0.000_005_1), candidate(catalog, 1, 0.000_007_3)],
         rivals: Vec::new(),
         standby: Vec::new(),
-        omitted: OmittedCandidates::default(),
+        omitted: Vec::new(),
         excluded: vec![ExcludedEndpoint {
             index: 3,
             endpoint: catalog.endpoint(3).unwrap().id,

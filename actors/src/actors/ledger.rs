@@ -292,10 +292,7 @@ mod tests {
     use super::*;
     use crate::{
         actors::mailbox::MailboxDepth,
-        domain::{
-            ApiType, CostBreakdown, Decision, DecisionCode, Objective, OmittedCandidates, Source, Sourced, Tick, Usage,
-            Weights,
-        },
+        domain::{ApiType, CostBreakdown, Decision, DecisionCode, Objective, Source, Sourced, Tick, Usage, Weights},
     };
 
     const HOUR_MS: i64 = 3_600_000;
@@ -310,7 +307,7 @@ mod tests {
             candidates: Vec::new(),
             rivals: Vec::new(),
             standby: Vec::new(),
-            omitted: OmittedCandidates::default(),
+            omitted: Vec::new(),
             excluded: Vec::new(),
             prompt_tokens: 0,
             streamed: false,

@@ -39,12 +39,12 @@ pub(crate) struct PoolCandidate<'a> {
     pub role: Role,
     /// What ranks before any score: group, then tier.
     pub class: u64,
-    pub moment: LiveState,
+    pub live: LiveState,
     pub forecast: Forecast,
     /// What it is ordered by within its class: its score, once it takes part. Never negative.
     pub rank: f64,
     /// The score it would have without noise.
-    pub calm: f64,
+    pub noiseless: f64,
 }
 
 /// Where among the query's targets a row belongs.
@@ -62,53 +62,26 @@ impl TargetRank {
 }
 
 impl<'a> PoolCandidate<'a> {
-    /// That of an endpoint at which nothing is the matter, as it is with most of them: arithmetic from one end to the
-    /// other, without a call around which the figures at hand would have to be put aside.
-    #[inline(always)]
-    pub(crate) fn at_ease(
-        case: &DecisionContext<'a>,
-        place: TargetRank,
-        index: u32,
-        stats: &'a EndpointStats,
-    ) -> Option<PoolCandidate<'a>> {
-        let moment = LiveState::at_ease(case, stats, case.live.endpoint(index))?;
-        let inputs = inputs(stats, &moment);
-        let forecast = Forecast::at_ease(&inputs, stats, &case.rules, || case.noise.at(stats.facts.id))?;
-        Some(PoolCandidate { role: Role::Candidate, ..PoolCandidate::new(place, index, stats, moment, forecast) })
-    }
-
-    /// That of any endpoint, whose role is still to be found.
-    #[inline]
+    /// An endpoint whose role is still to be found.
     pub(crate) fn of(
-        case: &DecisionContext<'_>,
+        context: &DecisionContext<'_>,
         place: TargetRank,
         index: u32,
         stats: &'a EndpointStats,
-        moment: LiveState,
+        live: LiveState,
     ) -> PoolCandidate<'a> {
-        let inputs = inputs(stats, &moment);
-        let forecast = Forecast::of(&inputs, &stats.curve, &case.rules, case.noise.at(stats.facts.id));
-        PoolCandidate::new(place, index, stats, moment, forecast)
-    }
-
-    #[inline(always)]
-    fn new(
-        place: TargetRank,
-        index: u32,
-        stats: &'a EndpointStats,
-        moment: LiveState,
-        forecast: Forecast,
-    ) -> PoolCandidate<'a> {
+        let inputs = inputs(stats, &live);
+        let noise = context.noise.at(stats.facts.id);
         PoolCandidate {
             stats,
             index,
             target: place.target,
             role: Role::Out,
             class: place.class,
-            moment,
-            forecast,
+            live: live,
+            forecast: Forecast::of(&inputs, &stats.curve, &context.rules, noise),
             rank: 0.0,
-            calm: 0.0,
+            noiseless: 0.0,
         }
     }
 
@@ -133,38 +106,31 @@ impl<'a> PoolCandidate<'a> {
     }
 
     /// Group and place in `provider.order` alone.
-    pub(crate) fn wish(&self) -> u64 {
+    pub(crate) fn order_rank(&self) -> u64 {
         self.class >> GRADE_BITS
     }
 
     /// When its gate, pace or quota lets it pass, if that is a matter of time.
     pub(crate) fn until(&self) -> Tick {
-        match self.moment.gate {
+        match self.live.gate {
             Gate::Probing { .. } => PROBE_OUT,
-            gate => gate.until().or(self.moment.due).unwrap_or_default(),
+            gate => gate.until().or(self.live.due).unwrap_or_default(),
         }
     }
 
     /// Whether neither a gate nor a pace holds requests back.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        self.moment.gate.is_passing() && self.moment.due.is_none()
-    }
-
-    /// Adds how likely its answer is too slow.
-    #[inline(always)]
-    pub(crate) fn add_slowness(&mut self, case: &DecisionContext<'_>) {
-        let inputs = inputs(self.stats, &self.moment);
-        self.forecast = self.forecast.with_slowness(&inputs, &case.rules);
+        self.live.gate.is_passing() && self.live.due.is_none()
     }
 
     /// Everything its score was made from.
     #[inline]
-    pub(crate) fn inputs(&self, case: &DecisionContext<'_>) -> ScoreInputs {
-        let inputs = inputs(self.stats, &self.moment);
+    pub(crate) fn inputs(&self, context: &DecisionContext<'_>) -> ScoreInputs {
+        let inputs = inputs(self.stats, &self.live);
         ScoreInputs {
-            expected: self.forecast.expected(&inputs, &case.rules),
-            spread: self.forecast.spread(&inputs, &self.stats.curve, &case.rules),
+            expected: self.forecast.expected(&context.rules),
+            spread: self.forecast.spread(&inputs, &self.stats.curve, &context.rules),
             tier: self.tier(),
             until: self.until(),
             ..inputs

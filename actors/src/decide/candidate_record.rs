@@ -8,15 +8,13 @@ use super::{
 };
 use crate::domain::{CacheSaving, Candidate, EndpointHealth, OutputCostSpread};
 
-// Inlined, a candidate is written where it stays instead of being copied there.
-#[inline(always)]
 pub(crate) fn candidate(
-    case: &DecisionContext<'_>,
+    context: &DecisionContext<'_>,
     row: &PoolCandidate<'_>,
     place: usize,
     scoring: &Scoring,
 ) -> Candidate {
-    let inputs = row.inputs(case);
+    let inputs = row.inputs(context);
     let terms = scoring.terms(&row.forecast, inputs.cost);
     let answers = inputs.failures + inputs.successes;
     let samples = (answers + 0.5) as u64;
@@ -33,12 +31,12 @@ pub(crate) fn candidate(
         selection_probability: None,
         predicted: row.forecast.published(&inputs, row.stats),
         health: EndpointHealth {
-            circuit: row.moment.gate.circuit(),
+            circuit: row.live.gate.circuit(),
             success_rate: (samples > 0).then(|| inputs.successes / answers),
             samples,
             in_flight: inputs.in_flight,
         },
-        output: output_spread(case, row),
+        output: output_spread(context, row),
         saving: saving(row),
         inputs,
         probe: row.role == Role::Probe,
@@ -46,19 +44,18 @@ pub(crate) fn candidate(
     }
 }
 
-#[inline]
-fn output_spread(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> OutputCostSpread {
+fn output_spread(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> OutputCostSpread {
     let facts = &row.stats.facts;
-    let scale = case.snapshot.prompts.of(facts.model);
+    let scale = context.snapshot.prompts.of(facts.model);
     OutputCostSpread {
-        prompt_usd: row.stats.prices.prompt * f64::from(row.moment.prompt_tokens) - row.moment.saving,
+        prompt_usd: row.stats.prices.prompt * f64::from(row.live.prompt_tokens) - row.live.saving,
         prompt_variance: scale.variance,
-        usd_per_token: row.stats.prices.completion * f64::from(case.query.answers),
-        most: case.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
+        usd_per_token: row.stats.prices.completion * f64::from(context.query.answers),
+        most: context.query.max_tokens.map_or(facts.longest_answer, |most| most.min(facts.longest_answer)),
     }
 }
 
 fn saving(row: &PoolCandidate<'_>) -> Option<CacheSaving> {
-    let LiveState { cached_tokens, saving: usd, .. } = row.moment;
+    let LiveState { cached_tokens, saving: usd, .. } = row.live;
     (cached_tokens > 0).then_some(CacheSaving { cached_tokens, usd, seconds: row.forecast.saved })
 }

@@ -16,12 +16,12 @@ pub(crate) struct DecisionContext<'a> {
     pub now: Tick,
     pub rules: ForecastRules,
     pub lengths: ClassLengths<'a>,
-    /// Estimated prompt tokens of the query, and others of its numbers to reckon with.
+    /// Estimated prompt tokens, answers and images of the query, as floats.
     pub prompt_tokens: f64,
     pub answers: f64,
     pub images: f64,
-    /// Whether anything but scores ranks endpoints of one target.
-    pub has_wishes: bool,
+    /// Whether the query orders providers or prefers a latency or throughput.
+    pub has_preferences: bool,
     /// The seed of the noise; 0 for none.
     pub seed: u64,
     pub noise: Noise,
@@ -50,7 +50,7 @@ impl<'a> DecisionContext<'a> {
             prompt_tokens: f64::from(query.prompt_tokens),
             answers: f64::from(query.answers),
             images: f64::from(query.images),
-            has_wishes: has_preferences(&query.routing),
+            has_preferences: has_preferences(&query.routing),
             seed,
             noise: Noise::of(seed),
         }
@@ -61,12 +61,6 @@ impl DecisionContext<'_> {
     /// Whether a load (ln) counts as saturation: only a knee with evidence excludes an endpoint.
     pub(crate) fn is_saturated(&self, load: f64, knee_is_sure: bool) -> bool {
         knee_is_sure && load > libm::log(self.policy.hot_inflation.max(1.0))
-    }
-
-    /// Whether an endpoint may hold any of the prompt in its cache.
-    #[inline]
-    pub(crate) fn may_be_cached_at(&self, endpoint: EndpointId) -> bool {
-        self.query.sticky.as_ref().is_some_and(|sticky| sticky.endpoint == endpoint)
     }
 
     /// Prompt tokens that an endpoint may hold in its cache.

@@ -7,20 +7,20 @@ use crate::{
 };
 
 /// Why a row takes no part.
-pub(crate) fn excluded(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> ExcludedEndpoint {
+pub(crate) fn excluded(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> ExcludedEndpoint {
     let (index, endpoint) = (row.index, row.endpoint());
-    if !row.moment.gate.is_passing() {
-        let (failures, last) = behind(case, index, row.provider(), row.moment.gate);
-        return shut((index, endpoint), row.moment.gate, case.now, failures, last);
+    if !row.live.gate.is_passing() {
+        let (failures, last) = behind(context, index, row.provider(), row.live.gate);
+        return shut((index, endpoint), row.live.gate, context.now, failures, last);
     }
-    match row.moment.due {
+    match row.live.due {
         Some(due) => {
-            let detail = ExclusionDetail::Paced { wait: due - case.now };
+            let detail = ExclusionDetail::Paced { wait: due - context.now };
             ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Paced, detail }
         }
         None => {
             let detail =
-                ExclusionDetail::Saturated { in_flight: row.moment.in_flight, knee: row.stats.estimates.fit.knee };
+                ExclusionDetail::Saturated { in_flight: row.live.in_flight, knee: row.stats.estimates.fit.knee };
             ExcludedEndpoint { index, endpoint, reason: ExclusionReason::Saturated, detail }
         }
     }
@@ -46,7 +46,12 @@ pub(crate) fn shut(
 }
 
 /// The failures behind the gate that stands in the way: the endpoint's own, or its provider's.
-pub(crate) fn behind(case: &DecisionContext<'_>, index: u32, provider: u32, gate: Gate) -> (u32, Option<FailureCause>) {
-    let (live, provider) = (case.live.endpoint(index), case.live.provider(provider));
+pub(crate) fn behind(
+    context: &DecisionContext<'_>,
+    index: u32,
+    provider: u32,
+    gate: Gate,
+) -> (u32, Option<FailureCause>) {
+    let (live, provider) = (context.live.endpoint(index), context.live.provider(provider));
     if live.gate == gate { (live.failures, live.last) } else { (provider.failures, provider.last) }
 }

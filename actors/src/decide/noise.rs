@@ -35,7 +35,6 @@ impl Noise {
     }
 
     /// How the decision doubts what is known of an endpoint, if it does: one hash, cut in three.
-    #[inline]
     pub(crate) fn at(&self, endpoint: EndpointId) -> Option<NoiseDraw> {
         let draw = splitmix64(self.seed? ^ endpoint.0);
         let z = |shift: u32| self.table.at(draw >> shift);
@@ -58,17 +57,6 @@ impl NormalTable {
     fn computed() -> NormalTable {
         NormalTable(std::array::from_fn(|entry| quantile((entry as f64 + 0.5) / ENTRIES as f64)))
     }
-}
-
-/// By how much noise of so many ln stretches an estimate: nearly e to the power of `x`, but for 0.3 % up to ±1, and rising
-/// everywhere; beyond ±8 as at ±8. How noise is shaped is ours to choose, and every candidate of every decision needs two.
-#[inline]
-pub(crate) fn stretch(x: f64) -> f64 {
-    let eighth = x.clamp(-8.0, 8.0) / 8.0;
-    let root = 1.0 + eighth * (1.0 + eighth * 0.5);
-    let square = root * root;
-    let fourth = square * square;
-    fourth * fourth
 }
 
 /// The share of the standard normal distribution below `z`.
@@ -98,20 +86,6 @@ mod tests {
         assert!(mean.abs() < 1e-9 && (variance - 1.0).abs() < 0.01, "{mean} {variance}");
         assert!((table[0] + table[ENTRIES - 1]).abs() < 1e-9);
         assert!(table.is_sorted());
-    }
-
-    #[test]
-    fn noise_stretches_like_the_exponential_and_always_more() {
-        let mut before = 0.0;
-        for step in -13_000..=13_000 {
-            let x = f64::from(step) / 1_000.0;
-            let here = stretch(x);
-            assert!(here > 0.0 && here >= before, "{x}");
-            assert!(x.abs() > 1.0 || (here / libm::exp(x) - 1.0).abs() < 3e-3, "{x}: {here}");
-            before = here;
-        }
-        assert_eq!(stretch(0.0).to_bits(), 1.0_f64.to_bits(), "no noise changes nothing");
-        assert!(stretch(f64::INFINITY).is_finite());
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use std::cmp::Ordering;
 
-use super::candidate::{GRADE_BITS, PoolCandidate, Role};
+use super::candidate::{PoolCandidate, Role};
 use crate::domain::EndpointId;
 
 /// Scores this close, relatively, are equal.
@@ -32,11 +32,23 @@ pub(crate) const fn best_ones(attempts: usize) -> usize {
     if attempts < BEST { BEST } else { attempts + 1 }
 }
 
+/// A settled plan.
+pub(crate) struct Plan<'r, 'a> {
+    /// The candidates that take part, in the order in which they are tried.
+    pub order: Vec<&'r PoolCandidate<'a>>,
+    /// How many of them may be tried.
+    pub attempts: u32,
+    /// The choice without noise, where noise changed the choice.
+    pub noiseless_best: Option<EndpointId>,
+    /// Whether a prompt cache made the choice.
+    pub kept: bool,
+}
+
 /// What an order is made of. Rows have it when a decision is made, recorded candidates when it is replayed.
 pub(crate) trait Ranked {
     /// What ranks before any score: group, then tier.
     fn class(&self) -> u64;
-    /// What it is ordered by within its class: its score, or past a shut gate the moment that opens. Never negative.
+    /// What it is ordered by within its class: its score, or the time at which its gate opens. Never negative.
     fn rank(&self) -> f64;
     fn failure(&self) -> f64;
     fn cost(&self) -> f64;
@@ -58,15 +70,15 @@ impl Ranked for PoolCandidate<'_> {
     }
 
     fn failure(&self) -> f64 {
-        self.forecast.calm.failure
+        self.forecast.noiseless.failure
     }
 
     fn cost(&self) -> f64 {
-        self.moment.cost
+        self.live.cost
     }
 
     fn in_flight(&self) -> u32 {
-        self.moment.in_flight
+        self.live.in_flight
     }
 
     fn endpoint(&self) -> EndpointId {
@@ -86,27 +98,6 @@ impl Ranked for PoolCandidate<'_> {
     }
 }
 
-/// Gives every row that takes part its rank within its class. `score` gives it with noise and without.
-#[inline(always)]
-pub(crate) fn rank<'a>(rows: &mut [PoolCandidate<'a>], score: impl Fn(&PoolCandidate<'a>) -> (f64, f64)) {
-    for row in rows.iter_mut().filter(|row| row.role != Role::Out) {
-        if row.role == Role::Panic {
-            rank_past_gate(row);
-        } else {
-            (row.rank, row.calm) = score(row);
-        }
-    }
-}
-
-/// Past shut gates the one that opens soonest goes first, whatever it would score, and missed preferences count for
-/// nothing.
-#[cold]
-#[inline(never)]
-fn rank_past_gate(row: &mut PoolCandidate<'_>) {
-    row.class = row.wish() << GRADE_BITS;
-    row.rank = row.until().0 as f64;
-}
-
 /// Puts whoever takes part in the order in which they are tried, of which so many may be.
 pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
     order.sort_unstable_by_key(|row| (row.class(), row.rank().to_bits()));
@@ -117,7 +108,7 @@ pub(crate) fn settle<R: Ranked>(order: &mut [&R], attempts: u32) {
 }
 
 /// Chooses every attempt after the first among the best candidates: the one with the least expected loss.
-pub(crate) fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
+fn place<R: Ranked>(order: &mut [&R], attempts: u32) {
     let attempts = attempts as usize;
     let near = near(order, attempts);
     for position in 1..attempts.min(near.len()) {
@@ -139,11 +130,6 @@ pub(crate) fn best<'r, R: Ranked>(scored: impl Iterator<Item = (&'r R, f64)> + C
     tied.map(|(row, _)| row).min_by(|a, b| tie_break(*a, *b))
 }
 
-/// No score above this ties with `score`, nor with any below it.
-pub(crate) fn most_tied(score: f64) -> f64 {
-    score * (1.0 + 2.0 * TIE)
-}
-
 /// Whether a score counts as the least one.
 pub(crate) fn is_tie(least: f64, score: f64) -> bool {
     score - least <= TIE * score
@@ -156,7 +142,7 @@ fn tie_break<R: Ranked>(a: &R, b: &R) -> Ordering {
 }
 
 /// Orders every run of tied scores by what breaks ties. A run is what ties with its first.
-pub(crate) fn settle_ties<R: Ranked>(order: &mut [&R]) {
+fn settle_ties<R: Ranked>(order: &mut [&R]) {
     let mut rest = order;
     while let Some(first) = rest.first().copied() {
         let tied = |row: &&&R| row.class() == first.class() && is_tie(first.rank(), row.rank());

@@ -45,58 +45,53 @@ enum Seen {
 impl<'a> CandidatePool<'a> {
     /// The pool of the case's query, target by target. An endpoint that several targets stand for belongs to the
     /// first for which it passes.
-    pub(crate) fn of(case: &DecisionContext<'a>) -> CandidatePool<'a> {
-        let mut field = CandidatePool::default();
-        let several = case.query.targets.len() > 1;
-        let mut seen = if several { vec![Seen::Never; case.catalog.endpoints.len()] } else { Vec::new() };
-        for (target, asked) in (0_u32..).zip(&case.query.targets) {
-            let place = TargetRank::of(target, case.query.routing.provider.across_models);
+    pub(crate) fn of(context: &DecisionContext<'a>) -> CandidatePool<'a> {
+        let mut pool = CandidatePool::default();
+        let several = context.query.targets.len() > 1;
+        let mut seen = if several { vec![Seen::Never; context.catalog.endpoints.len()] } else { Vec::new() };
+        for (target, asked) in (0_u32..).zip(&context.query.targets) {
+            let place = TargetRank::of(target, context.query.routing.provider.across_models);
             match *asked {
-                Target::Model(position) => field.enter_model(case, place, position, &mut seen),
-                Target::Alias(position) => field.enter_alias(case, place, position, &mut seen),
+                Target::Model(position) => pool.enter_model(context, place, position, &mut seen),
+                Target::Alias(position) => pool.enter_alias(context, place, position, &mut seen),
             }
         }
-        if case.has_wishes {
-            field.rows.iter_mut().for_each(|row| row.class |= u64::from(tier(case, row)));
+        if context.has_preferences {
+            pool.rows.iter_mut().for_each(|row| row.class |= u64::from(tier(context, row)));
         }
-        if case.rules.minds_slowness() {
-            add_slowness(case, &mut field.rows);
-        }
-        field
+        pool
     }
 
-    /// Whether nothing but their scores orders the rows, probes aside.
-    pub(crate) fn is_of_one_class(&self, case: &DecisionContext<'_>) -> bool {
-        let has_one_target = case.query.targets.len() < 2 && !case.has_wishes;
-        has_one_target || self.rows.is_sorted_by(|row, next| row.class == next.class)
-    }
-
-    fn enter_model(&mut self, case: &DecisionContext<'a>, place: TargetRank, position: u32, seen: &mut [Seen]) {
-        let screen = HardFilters::new(case.catalog, &case.snapshot.lengths, case.query, None);
-        let endpoints = case.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
+    fn enter_model(&mut self, context: &DecisionContext<'a>, place: TargetRank, position: u32, seen: &mut [Seen]) {
+        let screen = HardFilters::new(context.catalog, &context.snapshot.lengths, context.query, None);
+        let endpoints = context.catalog.model(position).map_or(&[][..], |model| &model.endpoints);
         for &index in endpoints {
-            let Some(stats) = case.snapshot.endpoints.get(index as usize) else { continue };
+            let Some(stats) = context.snapshot.endpoints.get(index as usize) else { continue };
             if screen.passes(&stats.facts) && seen.is_empty() || self.admits(&screen, index, stats, seen) {
-                self.pass(case, place, index, stats);
+                self.pass(context, place, index, stats);
             }
         }
     }
 
-    fn enter_alias(&mut self, case: &DecisionContext<'a>, place: TargetRank, position: u32, seen: &mut [Seen]) {
-        let screen = HardFilters::new(case.catalog, &case.snapshot.lengths, case.query, case.catalog.alias(position));
-        let endpoints = &case.snapshot.endpoints;
+    fn enter_alias(&mut self, context: &DecisionContext<'a>, place: TargetRank, position: u32, seen: &mut [Seen]) {
+        let screen = HardFilters::new(
+            context.catalog,
+            &context.snapshot.lengths,
+            context.query,
+            context.catalog.alias(position),
+        );
+        let endpoints = &context.snapshot.endpoints;
         self.rows.reserve(endpoints.len());
         for (index, stats) in (0_u32..).zip(endpoints) {
             if screen.passes(&stats.facts) && seen.is_empty()
-                || is_in_pool(case, &stats.facts) && self.admits(&screen, index, stats, seen)
+                || is_in_pool(context, &stats.facts) && self.admits(&screen, index, stats, seen)
             {
-                self.pass(case, place, index, stats);
+                self.pass(context, place, index, stats);
             }
         }
     }
 
     /// Whether an endpoint of the pool passes the hard filters, and for the first time. If it is refused, it is excluded.
-    #[inline(never)]
     fn admits(&mut self, screen: &HardFilters<'a>, index: u32, stats: &EndpointStats, seen: &mut [Seen]) -> bool {
         let before = seen.get(index as usize).copied().unwrap_or(Seen::Never);
         if before == Seen::Passed {
@@ -117,51 +112,31 @@ impl<'a> CandidatePool<'a> {
         !refused
     }
 
-    /// An endpoint that no hard filter refuses.
-    #[inline(always)]
-    fn pass(&mut self, case: &DecisionContext<'a>, place: TargetRank, index: u32, stats: &'a EndpointStats) {
-        match PoolCandidate::at_ease(case, place, index, stats) {
-            Some(row) => self.rows.push(row),
-            None => self.pass_in_full(case, place, index, stats),
-        }
-    }
-
-    /// The same where anything may be the matter. Behind a gate that lets nobody pass it only counts for the costs. A
-    /// call of its own: most endpoints are spared it.
-    #[inline(never)]
-    fn pass_in_full(&mut self, case: &DecisionContext<'a>, place: TargetRank, index: u32, stats: &'a EndpointStats) {
-        let moment = LiveState::of(case, stats, case.live.endpoint(index));
-        if let Gate::Cooling { until } | Gate::ConfigFault { until } = moment.gate {
-            self.costs.push(moment.uncached_cost());
+    /// An endpoint that no hard filter refuses. Behind a gate that lets nothing pass it only counts for the costs.
+    fn pass(&mut self, context: &DecisionContext<'a>, place: TargetRank, index: u32, stats: &'a EndpointStats) {
+        let live = LiveState::of(context, stats, context.live.endpoint(index));
+        if let Gate::Cooling { until } | Gate::ConfigFault { until } = live.gate {
+            self.costs.push(live.uncached_cost());
             self.opens = Some(self.opens.map_or(until, |opens| opens.min(until)));
-            let (failures, last) = behind(case, index, stats.facts.provider, moment.gate);
-            self.excluded.push(shut((index, stats.facts.id), moment.gate, case.now, failures, last));
+            let (failures, last) = behind(context, index, stats.facts.provider, live.gate);
+            self.excluded.push(shut((index, stats.facts.id), live.gate, context.now, failures, last));
             return;
         }
-        let mut row = PoolCandidate::of(case, place, index, stats, moment);
+        let mut row = PoolCandidate::of(context, place, index, stats, live);
         let (open, saturated) =
-            (row.is_open(), case.is_saturated(row.forecast.load, row.stats.estimates.fit.knee_is_sure));
+            (row.is_open(), context.is_saturated(row.forecast.load, row.stats.estimates.fit.knee_is_sure));
         if open && !saturated {
             row.role = Role::Candidate;
         } else {
             self.counts.held += 1;
             self.counts.saturated += usize::from(open);
-            self.counts.half_open += usize::from(!open && matches!(row.moment.gate, Gate::HalfOpen { .. }));
+            self.counts.half_open += usize::from(!open && matches!(row.live.gate, Gate::HalfOpen { .. }));
         }
         self.rows.push(row);
     }
 }
 
-/// Adds how likely answers are too slow. A call of its own: as a loop without anything beside it, it is worked off two rows at
-/// a time.
-#[inline(never)]
-fn add_slowness(case: &DecisionContext<'_>, rows: &mut [PoolCandidate<'_>]) {
-    for row in rows {
-        row.add_slowness(case);
-    }
-}
-
 /// An alias stands for every endpoint of a model that gives what the call is for, at a provider that is on.
-fn is_in_pool(case: &DecisionContext<'_>, facts: &Facts) -> bool {
-    facts.on && facts.output.contains(purpose(case.query.api))
+fn is_in_pool(context: &DecisionContext<'_>, facts: &Facts) -> bool {
+    facts.on && facts.output.contains(purpose(context.query.api))
 }

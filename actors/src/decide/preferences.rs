@@ -29,20 +29,21 @@ const FORGOTTEN: f64 = 0.5;
 const AT_EASE: f64 = 1.05;
 
 /// The place in `provider.order`, then the grade.
-pub(crate) fn tier(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
-    let order = &case.query.routing.provider.order;
-    let subject = case.catalog.endpoint(row.index).and_then(|endpoint| CatalogEndpoint::of(case.catalog, endpoint));
+pub(crate) fn tier(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
+    let order = &context.query.routing.provider.order;
+    let subject =
+        context.catalog.endpoint(row.index).and_then(|endpoint| CatalogEndpoint::of(context.catalog, endpoint));
     let named = |entry: &String| subject.is_some_and(|subject| subject.is_named(entry));
     let place = order.iter().position(named).unwrap_or(order.len());
-    u32::try_from(place).unwrap_or(u32::MAX).min(u32::MAX >> GRADE_BITS) << GRADE_BITS | grade(case, row)
+    u32::try_from(place).unwrap_or(u32::MAX).min(u32::MAX >> GRADE_BITS) << GRADE_BITS | grade(context, row)
 }
 
 /// 0 for who is expected to keep every bound.
-fn grade(case: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
-    let (routing, estimates) = (&case.query.routing, &row.stats.estimates);
-    let margin = case.query.latency_margin.max(f64::MIN_POSITIVE);
+fn grade(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
+    let (routing, estimates) = (&context.query.routing, &row.stats.estimates);
+    let margin = context.query.latency_margin.max(f64::MIN_POSITIVE);
     let forgotten = estimates.weight < FORGOTTEN && margin < AT_EASE;
-    if row.moment.in_flight == 0 && (estimates.age.is_infinite() || forgotten) {
+    if row.live.in_flight == 0 && (estimates.age.is_infinite() || forgotten) {
         return 0;
     }
     let first_token = (row.forecast.first_token * margin, row.stats.curve.sigma);

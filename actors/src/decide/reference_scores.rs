@@ -24,8 +24,8 @@ pub fn reference_scores(snapshot: &Snapshot, live: &LiveView, now: Tick) -> Vec<
     let mut scores = vec![None; snapshot.endpoints.len()];
     for (place, objective) in Objective::ALL.into_iter().enumerate() {
         let query = query(snapshot, objective);
-        let case = DecisionContext::new(snapshot, live, &query, now, None);
-        for (index, score) in scores_under(&case) {
+        let context = DecisionContext::new(snapshot, live, &query, now, None);
+        for (index, score) in scores_under(&context) {
             let entry = scores.get_mut(index).map(|entry| entry.get_or_insert([0.0; 4]));
             if let Some(slot) = entry.and_then(|entry| entry.get_mut(place)) {
                 *slot = score;
@@ -35,22 +35,23 @@ pub fn reference_scores(snapshot: &Snapshot, live: &LiveView, now: Tick) -> Vec<
     scores
 }
 
-fn scores_under(case: &DecisionContext<'_>) -> Vec<(usize, f64)> {
-    let stats = case.snapshot.endpoints.iter().zip(&case.catalog.endpoints);
+fn scores_under(context: &DecisionContext<'_>) -> Vec<(usize, f64)> {
+    let stats = context.snapshot.endpoints.iter().zip(&context.catalog.endpoints);
     let on = (0_u32..).zip(stats).filter(|(_, (stats, endpoint))| stats.facts.on && !endpoint.disabled);
-    let forecasts: Vec<(usize, Forecast, f64)> = on.map(|(index, (stats, _))| forecast(case, index, stats)).collect();
-    let times = forecasts.iter().map(|(_, forecast, _)| forecast.calm_time());
+    let forecasts: Vec<(usize, Forecast, f64)> =
+        on.map(|(index, (stats, _))| forecast(context, index, stats)).collect();
+    let times = forecasts.iter().map(|(_, forecast, _)| forecast.noiseless_time());
     let costs = forecasts.iter().map(|(_, _, cost)| *cost);
-    let yardsticks = Baselines::of(case.query.objective.value, times, costs.clone(), costs);
-    let scoring = Scoring::new(case.policy, case.query.objective.value, case.query.weights, yardsticks);
+    let baselines = Baselines::of(context.query.objective.value, times, costs.clone(), costs);
+    let scoring = Scoring::new(context.policy, context.query.objective.value, context.query.weights, baselines);
     forecasts.into_iter().map(|(index, forecast, cost)| (index, scoring.score(&forecast, cost))).collect()
 }
 
-fn forecast(case: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (usize, Forecast, f64) {
+fn forecast(context: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -> (usize, Forecast, f64) {
     let cost = stats.prices.cost(f64::from(PROMPT_TOKENS), OUTPUT_TOKENS, 0.0);
-    let moment = LiveState::of(case, stats, case.live.endpoint(index));
-    let inputs = inputs(stats, &LiveState { output_tokens: OUTPUT_TOKENS, cost, ..moment });
-    (index as usize, Forecast::of(&inputs, &stats.curve, &case.rules, None), cost)
+    let live = LiveState::of(context, stats, context.live.endpoint(index));
+    let inputs = inputs(stats, &LiveState { output_tokens: OUTPUT_TOKENS, cost, ..live });
+    (index as usize, Forecast::of(&inputs, &stats.curve, &context.rules, None), cost)
 }
 
 fn query(snapshot: &Snapshot, objective: Objective) -> Query {

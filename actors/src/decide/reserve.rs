@@ -1,8 +1,5 @@
-//! Who is called when a plan is used up while attempts are left.
-//!
-//! Endpoints that stepped aside or whose gate is shut, the mildest obstacle first: saturated, paced, half-open, open.
-//! They take no part in the choice and stand among the excluded; but before a caller is shown a failure, they are asked.
-//! Cooling and misconfigured endpoints are not among them.
+//! The endpoints that are called when all candidates failed and attempts are left: those excluded for now, the mildest
+//! obstacle first (saturated, paced, half-open, open). Cooling and misconfigured endpoints are not among them.
 
 use std::cmp::Ordering;
 
@@ -10,7 +7,7 @@ use super::{
     candidate::{PoolCandidate, Role},
     candidate_record,
     context::DecisionContext,
-    ranking::Plan,
+    plan::Plan,
     score::Scoring,
 };
 use crate::{domain::Candidate, stats::Gate};
@@ -26,7 +23,7 @@ enum Obstacle {
 
 /// As many of the rows that take no part as there are attempts, in the order they are to be called.
 pub(crate) fn standby(
-    case: &DecisionContext<'_>,
+    context: &DecisionContext<'_>,
     rows: &[PoolCandidate<'_>],
     scoring: &Scoring,
     plan: &Plan<'_, '_>,
@@ -37,14 +34,14 @@ pub(crate) fn standby(
     let places = plan.order.len()..;
     let standby = aside.into_iter().take(plan.attempts as usize).zip(places);
     standby
-        .map(|((row, obstacle, _), place)| called(obstacle, candidate_record::candidate(case, row, place, scoring)))
+        .map(|((row, obstacle, _), place)| called(obstacle, candidate_record::candidate(context, row, place, scoring)))
         .collect()
 }
 
 impl Obstacle {
     fn of(row: &PoolCandidate<'_>) -> Obstacle {
-        match row.moment.gate {
-            Gate::Passing if row.moment.due.is_none() => Obstacle::Saturated,
+        match row.live.gate {
+            Gate::Passing if row.live.due.is_none() => Obstacle::Saturated,
             Gate::Passing => Obstacle::Paced,
             Gate::HalfOpen { .. } => Obstacle::HalfOpen,
             _ => Obstacle::Open,
@@ -52,10 +49,10 @@ impl Obstacle {
     }
 }
 
-/// What it is ordered by among those with the same obstacle: the moment that ends it, else its score.
+/// The order among endpoints with the same obstacle: the time at which it ends, else the score.
 fn rank(row: &PoolCandidate<'_>, obstacle: Obstacle, scoring: &Scoring) -> f64 {
     match obstacle {
-        Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&row.forecast, row.moment.cost),
+        Obstacle::Saturated | Obstacle::HalfOpen => scoring.score(&row.forecast, row.live.cost),
         Obstacle::Paced | Obstacle::Open => row.until().0 as f64,
     }
 }
@@ -68,7 +65,7 @@ fn order(
     wished.then(rank_a.total_cmp(&rank_b)).then(a.endpoint().cmp(&b.endpoint()))
 }
 
-/// It is called as what it is: the probe of a half-open breaker, past a shut gate, or simply as one more.
+/// Marks the candidate as a probe of a half-open breaker or as a call past a shut gate.
 fn called(obstacle: Obstacle, candidate: Candidate) -> Candidate {
     Candidate {
         probe: obstacle == Obstacle::HalfOpen,

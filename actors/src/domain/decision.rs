@@ -5,7 +5,6 @@ use super::{
     exclusion::ExcludedEndpoint,
     id::EndpointId,
     objective::{Objective, Weights},
-    omitted_candidates::OmittedCandidates,
     prediction::Prediction,
     query::{Query, RoutingParameters, Sourced},
     score_terms::{ScoreTerms, ScoreUnit},
@@ -35,8 +34,9 @@ pub struct Decision {
     /// Fallback reserve, in order: endpoints that are saturated, paced or behind an open breaker, tried only when all
     /// candidates failed and attempts are left. They are also in `excluded`.
     pub standby: Vec<Candidate>,
-    /// Further candidates, recorded without figures. They have the ranks that `candidates` leaves out.
-    pub omitted: OmittedCandidates,
+    /// Further candidates in the order of the plan, recorded without figures. They have the ranks that `candidates` leaves
+    /// out.
+    pub omitted: Vec<EndpointId>,
     /// Every endpoint of the pool that is not a candidate, and why.
     pub excluded: Vec<ExcludedEndpoint>,
     /// Prompt tokens of the first candidate: estimated, and corrected by what its model counted before.
@@ -175,7 +175,7 @@ impl Decision {
     /// The omitted candidates with their ranks, from 0.
     pub fn omitted_ranks(&self) -> impl Iterator<Item = (usize, EndpointId)> + '_ {
         let is_open = |place: &usize| self.candidates.iter().all(|candidate| candidate.place as usize != *place);
-        (0..).filter(is_open).zip(self.omitted.in_order())
+        (0..).filter(is_open).zip(self.omitted.iter().copied())
     }
 
     /// The endpoint at this rank of the plan, from 0.
@@ -278,8 +278,6 @@ pub struct ScoreInputs {
     pub age: f64,
     /// Requests in flight.
     pub in_flight: u32,
-    /// Surprise of the unanswered requests, ln.
-    pub late: f64,
     /// Expected output tokens.
     pub output_tokens: f64,
     /// Variance of ln output tokens.

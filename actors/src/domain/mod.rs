@@ -20,7 +20,6 @@ mod invalid;
 mod modality;
 mod money;
 mod objective;
-mod omitted_candidates;
 mod parameter;
 mod pattern;
 mod policy;
@@ -53,7 +52,6 @@ pub use invalid::{Invalid, InvalidReason, PromptFault};
 pub use modality::{Modalities, Modality};
 pub use money::{Price, Usd, UsdFault};
 pub use objective::{Objective, Weights};
-pub use omitted_candidates::OmittedCandidates;
 pub use parameter::{ParameterNames, ParameterSet, TooManyParameters};
 pub use pattern::{ModelPattern, PatternFault};
 pub use policy::{

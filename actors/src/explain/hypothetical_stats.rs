@@ -49,7 +49,7 @@ pub(crate) fn adjusted(
         }
     }
     let endpoint = context.catalog.endpoint(index);
-    let rebuild = |catalog: &Catalog| Some(EndpointStats::new(catalog, context.policy, endpoint?, estimates));
+    let rebuild = |catalog: &Catalog| Some(EndpointStats::new(catalog, endpoint?, estimates));
     let rebuilt = rebuild(context.catalog).unwrap_or_else(|| stats.clone());
     EndpointStats { prices: stats.prices, ..rebuilt }
 }
@@ -65,7 +65,7 @@ fn predicted(context: &DecisionContext<'_>, index: u32, stats: &EndpointStats) -
 /// Sets failures and successes so that, together with the probability of a time-out, `probability` results.
 fn set_failure(estimates: &mut Estimates, inputs: &ScoreInputs, forecast: &Forecast, probability: f64) {
     let fails = FailureModel::probability(inputs.failures, inputs.successes, inputs.usual_failure);
-    let no_timeout = (1.0 - forecast.calm.failure) / (1.0 - fails);
+    let no_timeout = (1.0 - forecast.noiseless.failure) / (1.0 - fails);
     let wanted = (1.0 - (1.0 - probability) / no_timeout.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
     // The inverse of `FailureModel::probability`.
     estimates.failures =

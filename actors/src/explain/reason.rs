@@ -11,7 +11,10 @@ use super::{
     preferences::preference_text,
     why_chosen::{Explained, saving_text, why_chosen},
 };
-use crate::decide::preferences::{grade_with, place_and_grade};
+use crate::decide::{
+    objective_profile::{ObjectiveProfile, PredictedFigure},
+    preferences::{grade_with, place_and_grade},
+};
 use crate::domain::{
     AttemptRecord, Candidate, Catalog, Decision, DecisionCode, ExcludedEndpoint, ExclusionReason, Objective, ScoreUnit,
 };
@@ -55,12 +58,11 @@ fn write_prediction(text: &mut String, objective: Objective, choice: &Candidate)
     );
     let failure = format!("failure probability {}", percent(predicted.failure));
     let cost = format!("cost {}", dollars(predicted.cost));
-    let [first, second, third] = match objective {
-        Objective::Fastest => [time, failure, cost],
-        Objective::Cheapest => [cost, failure, time],
-        Objective::Reliable => [failure, time, cost],
-        Objective::Balanced => [time, cost, failure],
-    };
+    let [first, second, third] = ObjectiveProfile::of(objective).figures.map(|figure| match figure {
+        PredictedFigure::Time => &time,
+        PredictedFigure::Cost => &cost,
+        PredictedFigure::Failure => &failure,
+    });
     write!(text, "Predicted {first}, {second}, {third}")
 }
 

@@ -141,7 +141,7 @@ struct Rescored<'a> {
     candidate: &'a Candidate,
     figures: Recomputed,
     score: f64,
-    calm_score: f64,
+    noiseless_score: f64,
 }
 
 impl<'a> Rescored<'a> {
@@ -155,12 +155,12 @@ impl<'a> Rescored<'a> {
             figures: Recomputed {
                 endpoint: candidate.endpoint,
                 terms,
-                failure: forecast.calm.failure,
+                failure: forecast.noiseless.failure,
                 first_token: forecast.first_token,
-                expected: forecast.expected(inputs, &rescoring.rules),
+                expected: forecast.expected(&rescoring.rules),
             },
             score,
-            calm_score: rescoring.scoring.calm_score(&forecast, inputs.cost),
+            noiseless_score: rescoring.scoring.noiseless_score(&forecast, inputs.cost),
         }
     }
 
@@ -225,14 +225,14 @@ fn is_ordinary(candidate: &Candidate) -> bool {
 /// Whether the choice differs from the choice without noise.
 fn is_explored(decision: &Decision, order: &[&Rescored<'_>]) -> bool {
     let choice = order.first().filter(|choice| decision.seed != 0 && is_ordinary(choice.candidate));
-    let best = calm_best(order.iter().copied());
+    let best = noiseless_best(order.iter().copied());
     choice.is_some_and(|choice| best != Some(choice.candidate.endpoint))
 }
 
 /// The choice without noise.
-fn calm_best<'a: 'r, 'r>(rescored: impl Iterator<Item = &'r Rescored<'a>> + Clone) -> Option<EndpointId> {
+fn noiseless_best<'a: 'r, 'r>(rescored: impl Iterator<Item = &'r Rescored<'a>> + Clone) -> Option<EndpointId> {
     let competing = rescored.filter(|rescored| is_ordinary(rescored.candidate));
-    plan::best(competing.map(|rescored| (rescored, rescored.calm_score))).map(|best| best.candidate.endpoint)
+    plan::best(competing.map(|rescored| (rescored, rescored.noiseless_score))).map(|best| best.candidate.endpoint)
 }
 
 fn tied(order: &[&Rescored<'_>]) -> Vec<EndpointId> {

@@ -145,7 +145,7 @@ impl WhatIfWorld {
         }
         // Statistics hold facts from the catalog. A provider that is switched on changes all of its endpoints.
         for (stats, endpoint) in self.snapshot.endpoints.iter_mut().zip(&catalog.endpoints) {
-            *stats = EndpointStats::new(&catalog, &self.snapshot.policy, endpoint, stats.estimates);
+            *stats = EndpointStats::new(&catalog, endpoint, stats.estimates);
         }
         self.snapshot.catalog = Arc::new(catalog);
     }

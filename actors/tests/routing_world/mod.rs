@@ -11,8 +11,8 @@
 //! | `$1/2`, `+0.01`, `img0.04` | prices per million prompt/completion tokens, per request, per image |
 //! | `w30`, `unseen`, `idle60` | observations, none at all, seconds since the last |
 //! | `ok30`, `bad2` | successes and failures |
-//! | `k3`, `knee4`, `late3`, `late2,2`, `silent` | in flight, learned knee, overdue ratios of unanswered requests, and what they say together |
-//! | `stuck2`, `quota900,5` | requests as good as failed; tokens left, for so many seconds |
+//! | `k3`, `knee4`, `silent` | in flight, learned knee, and whether its unanswered requests say that it answers none |
+//! | `quota900,5` | tokens left, for so many seconds |
 //! | `open5`, `half7`, `probing`, `cool2`, `fault40`, `paced1` | gates, with the seconds left (or past, for `half`) |
 //! | `off`, `disabled`, `expired`, `ctx8000`, `prompt100`, `most500` | switches and limits |
 //! | `tools`, `json`, `in:image`, `out:image`, `fp8`, `collects`, `zdr`, `variant:x` | abilities and policies |
@@ -139,7 +139,7 @@ impl Entry {
         }
     }
 
-    fn stats(&self, catalog: &Catalog, policy: &RoutingPolicy, endpoint: &Endpoint) -> EndpointStats {
+    fn stats(&self, catalog: &Catalog, endpoint: &Endpoint) -> EndpointStats {
         let unseen = self.has("unseen");
         let seen = |otherwise: f64| if unseen { 0.0 } else { otherwise };
         let fit = Fit {
@@ -164,7 +164,7 @@ impl Entry {
             successes: seen(self.number("ok", "").unwrap_or(30.0)),
             usual_failure: 0.01,
         };
-        EndpointStats::new(catalog, policy, endpoint, estimates)
+        EndpointStats::new(catalog, endpoint, estimates)
     }
 
     fn live(&self) -> LiveEndpoint {
@@ -177,7 +177,6 @@ impl Entry {
             self.has("probing").then_some(Gate::Probing { since: NOW }),
         ];
         let gate = gates.into_iter().flatten().next().unwrap_or_default();
-        let (first, second) = self.pair("late", ',').unwrap_or((self.number("late", "").unwrap_or(0.0), 0.0));
         let cause = match gate {
             Gate::Passing => None,
             Gate::Cooling { .. } => Some(FailureCause { kind: FailureKind::RateLimited, status: Some(429) }),
@@ -186,14 +185,12 @@ impl Entry {
         };
         LiveEndpoint {
             in_flight: self.number("k", "").unwrap_or(0.0) as u32,
-            overdue: [first, second],
             silent: self.has("silent"),
             gate,
             due: self.number("paced", "").map(soon),
             failures: if cause.is_some() { 3 } else { 0 },
             last: cause,
             used: true,
-            stuck: self.number("stuck", "").unwrap_or(0.0) as u32,
             tokens: self
                 .pair("quota", ',')
                 .map(|(left, seconds)| TokensLeft { left: left as u64, until: soon(seconds) }),
@@ -259,7 +256,7 @@ impl World {
         );
         let catalog = Arc::new(catalog.expect("a catalog"));
         let stats = entries.iter().zip(&catalog.endpoints);
-        let stats = stats.map(|(entry, endpoint)| entry.stats(&catalog, &policy, endpoint)).collect();
+        let stats = stats.map(|(entry, endpoint)| entry.stats(&catalog, endpoint)).collect();
         let snapshot = Snapshot {
             version: 7,
             policy: Arc::new(policy),

@@ -111,7 +111,7 @@ impl Recorded {
             policy: RecordedPolicy::new(policy),
             candidates: decision.candidates.iter().map(candidate).collect(),
             rivals: decision.rivals.iter().map(candidate).collect(),
-            omitted: decision.omitted.in_order().into_iter().map(|id| Digits(id.0)).collect(),
+            omitted: decision.omitted.iter().map(|id| Digits(id.0)).collect(),
         }
     }
 

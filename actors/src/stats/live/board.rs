@@ -19,10 +19,7 @@ use crate::domain::{
     Candidate, Catalog, EndpointEvent, EndpointId, EventKind, ExclusionReason, Failure, FailureCause, FailureKind,
     GateEvent, Prediction, Provider, RoutingPolicy, Tick,
 };
-use crate::stats::{
-    mix::mix,
-    model::{estimates::Curve, failure_effect::FailureEffect},
-};
+use crate::stats::{mix::mix, model::failure_effect::FailureEffect};
 
 /// The fast cells of every endpoint and provider. Shared by all workers.
 #[derive(Debug)]
@@ -297,10 +294,8 @@ impl EndpointState {
         self.pacing.admit(now);
         self.quota.admit(now, tokens(candidate));
         let expected = candidate.inputs.expected;
-        // Lateness is told by the spread of the first token: what spreads wider is waited for longer.
-        let sigma = candidate.inputs.variance.sqrt();
-        let patience = libm::exp(Curve::LATE_ALONE * (candidate.inputs.spread - sigma).max(0.0));
-        self.pending.push(Pending { serial: self.serial, start: now, expected: patience * expected.max(1e-6), sigma });
+        let sigma = candidate.inputs.spread;
+        self.pending.push(Pending { serial: self.serial, start: now, expected: expected.max(1e-6), sigma });
         Claim {
             index,
             endpoint: slot.cell.id,
@@ -372,8 +367,7 @@ impl EndpointState {
                 self.failed = self.failed.max(Some(claim.dispatched));
                 let trips = verdict == FailureEffect::Refused
                     || (verdict == FailureEffect::Late && self.is_mute_since(claim.dispatched))
-                    || self.breaker.failures() >= self.enough(verdict, policy.breaker.consecutive)
-                    || self.outcomes.is_failing(now, policy.stats.half_life);
+                    || self.breaker.failures() >= self.enough(verdict, policy.breaker.consecutive);
                 self.breaker.trip(now, claim.caller, trips, &policy.breaker, jitter);
                 if failure.retry_after.is_some() {
                     self.breaker.cool(now, failure.retry_after, cause);

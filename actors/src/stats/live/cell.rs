@@ -24,9 +24,7 @@ const PENDING_SEEN: usize = 64;
 /// How improbable (−ln) it is that an endpoint which answers as usual lets all who wait for it wait that long, when it
 /// counts as silent: it would happen once in a hundred and fifty times.
 const SILENT: f64 = 5.0;
-/// Standard deviations above what was expected at which a request that others overtook hardly comes any more ...
-const STUCK: f64 = 3.0;
-/// ... and from which one that was given up is evidence.
+/// Standard deviations above what was expected from which a request that was given up is evidence.
 const GIVEN_UP: f64 = 1.5;
 /// Openings of a provider's endpoints this close together are one event.
 const TOGETHER: std::time::Duration = std::time::Duration::from_secs(5);
@@ -128,9 +126,7 @@ impl EndpointState {
     fn view(&self, now: Tick) -> LiveEndpoint {
         LiveEndpoint {
             in_flight: self.in_flight,
-            overdue: self.overdue(now),
             silent: self.is_silent(now),
-            stuck: self.stuck(now),
             gate: self.breaker.gate(now),
             due: self.due(now),
             tokens: self.quota.tokens(now),
@@ -138,10 +134,6 @@ impl EndpointState {
             last: self.breaker.last(),
             used: true,
         }
-    }
-
-    fn overdue(&self, now: Tick) -> [f64; 2] {
-        self.waiting().fold(self.lost.overdue(now), |largest, pending| ranked(largest, pending.overdue(now)))
     }
 
     /// Whether its unanswered requests say together that it answers nobody. One may be late by chance, and so may each of
@@ -160,11 +152,6 @@ impl EndpointState {
     /// The unanswered requests that no later one overtook.
     fn waiting(&self) -> impl Iterator<Item = &Pending> {
         self.pending.iter().take(PENDING_SEEN).filter(|pending| !self.is_overtaken(pending.start))
-    }
-
-    fn stuck(&self, now: Tick) -> u32 {
-        let overtaken = self.pending.iter().take(PENDING_SEEN).take_while(|pending| self.is_overtaken(pending.start));
-        overtaken.filter(|pending| pending.is_late_by(STUCK, now)).count() as u32
     }
 
     fn is_overtaken(&self, start: Tick) -> bool {

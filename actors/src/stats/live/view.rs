@@ -9,13 +9,8 @@ use super::{gate::Gate, quota::TokensLeft};
 pub struct LiveEndpoint {
     /// Requests in flight.
     pub in_flight: u32,
-    /// The two largest ratios of age to expectation among its unanswered requests, larger first; 0 for none. Those
-    /// that later ones overtook are not among them: they are lost, but the endpoint answers.
-    pub overdue: [f64; 2],
-    /// Whether these requests say that it answers nobody.
+    /// Whether its unanswered requests have waited so long that it answers none of them.
     pub silent: bool,
-    /// Overtaken requests that are far too late: as good as failed.
-    pub stuck: u32,
     /// Whether requests pass. Its provider's gate stands beside it.
     pub gate: Gate,
     /// When a paced endpoint takes the next request, if not at once.
@@ -34,9 +29,7 @@ impl LiveEndpoint {
     /// An endpoint nobody uses.
     pub const UNUSED: LiveEndpoint = LiveEndpoint {
         in_flight: 0,
-        overdue: [0.0; 2],
         silent: false,
-        stuck: 0,
         gate: Gate::Passing,
         due: None,
         tokens: None,

@@ -1,6 +1,6 @@
 //! What the models say about one endpoint at one moment, and the curve that follows from it.
 
-use crate::stats::model::{latency::Fit, uncertainty::Evidence};
+use crate::stats::model::latency::Fit;
 
 /// Estimates of one endpoint, decayed up to the snapshot's moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,21 +31,6 @@ pub struct Estimates {
     pub usual_failure: f64,
 }
 
-impl Estimates {
-    pub(crate) fn evidence(&self) -> Evidence {
-        Evidence {
-            variance: self.fit.variance,
-            weight: self.weight,
-            successes: self.successes,
-            age: self.age,
-            pace_variance: self.per_token_variance,
-            pace_weight: self.pace_weight,
-            failures: self.failures,
-            usual_failure: self.usual_failure,
-        }
-    }
-}
-
 /// What follows from an endpoint's estimates alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Curve {
@@ -59,18 +44,11 @@ pub struct Curve {
     pub sigma: f64,
     /// Mean over median.
     pub mean: f64,
-    /// Age over expectation from which one unanswered request is evidence.
-    pub late_alone: f64,
-    /// ... and from which two are.
-    pub late_together: f64,
     /// Beyond this multiple of the median, either way, lies nothing.
     pub far: f64,
 }
 
 impl Curve {
-    /// Standard deviations at which one unanswered request is evidence, and two are.
-    pub(crate) const LATE_ALONE: f64 = 2.5;
-    const LATE_TOGETHER: f64 = 2.0;
     const FAR: f64 = 4.0;
     /// The 95th percentile of the standard normal distribution.
     pub const Z95: f64 = 1.645;
@@ -86,8 +64,6 @@ impl Curve {
             per_token: libm::exp(per_token),
             sigma,
             mean: libm::exp(variance / 2.0),
-            late_alone: libm::exp(Curve::LATE_ALONE * sigma),
-            late_together: libm::exp(Curve::LATE_TOGETHER * sigma),
             far: libm::exp(Curve::FAR * sigma),
         }
     }

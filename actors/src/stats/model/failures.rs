@@ -26,8 +26,6 @@ const PROBED: f64 = -1.4;
 /// What is usual is taken to be no less and no more when failures are weighed.
 const LEAST_USUAL: f64 = 0.002;
 const MOST_USUAL: f64 = 0.2;
-/// From so many successes on an endpoint has a record.
-const RECORD: f64 = 10.0;
 /// So flaky an endpoint is taken to be where `breaker.consecutive` says how many failures are no coincidence.
 const FLAKY: f64 = 0.1;
 
@@ -159,16 +157,6 @@ impl FailureModel {
         let share = mixed(share(seen.lasting), seen.recent.share());
         let count = mixed(seen.lasting.sum(), seen.recent.sum());
         (share * count, (1.0 - share) * count)
-    }
-
-    /// Whether failures, as they count at `now`, are two at least and more than successes by over one, at an endpoint
-    /// that has no record yet. Since they fade it takes a third, unless two come at one instant.
-    #[must_use]
-    pub fn is_failing(&self, now: Tick, half_life: Duration) -> bool {
-        let Counts { failures, successes } = self.recent;
-        let left = remaining_since(self.at, now, half_life * 2);
-        let outweighed = left * failures >= 2.0 && left * failures > left * successes + 1.0;
-        outweighed && self.lasting.successes < RECORD
     }
 
     /// How many failures in a row are no coincidence, where `consecutive` are none at an endpoint that fails now and
@@ -316,7 +304,7 @@ mod tests {
         let mut outcomes = FailureModel::default();
         assert!((FailureModel::probability(0.0, 0.0, 0.02) - 0.02).abs() < 1e-12, "what is usual");
         outcomes.fail(at(0), HALF_LIFE);
-        assert!(probability(&outcomes, at(0)) < 0.2 && !outcomes.is_failing(at(0), HALF_LIFE));
+        assert!(probability(&outcomes, at(0)) < 0.2);
     }
 
     #[test]
@@ -325,21 +313,5 @@ mod tests {
         outcomes.fail(at(0), HALF_LIFE);
         let (soon, late) = (probability(&outcomes, at(60)), probability(&outcomes, at(4 * 3600)));
         assert!(soon > 0.15 && late < 0.03, "{soon} {late}");
-    }
-
-    #[test]
-    fn three_failures_that_outnumber_successes_by_more_than_one_are_no_accident() {
-        let is_failing = |answers: &[bool]| {
-            let mut outcomes = FailureModel::default();
-            for (second, well) in (0..).zip(answers) {
-                if *well { outcomes.succeed(at(second), HALF_LIFE) } else { outcomes.fail(at(second), HALF_LIFE) }
-            }
-            outcomes.is_failing(at(answers.len() as u64 - 1), HALF_LIFE)
-        };
-        assert!(!is_failing(&[false, false]), "a second apart they are a little less than two");
-        assert!(is_failing(&[false, false, false]));
-        assert!(is_failing(&[false, true, false, false]));
-        let record = [[true; 12].as_slice(), &[false; 3]].concat();
-        assert!(!is_failing(&record), "whoever has a record is judged by the row alone");
     }
 }

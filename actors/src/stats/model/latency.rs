@@ -5,8 +5,7 @@
 //! hundred flops and no allocation. Failures never come here: an instant refusal must not look fast.
 //!
 //! Beside it stand what a prompt adds ([`PromptModel`]) and what the endpoint is in the long run ([`LongRun`]). To its
-//! mean an estimate returns as it ages: what was seen last, during trouble, is not believed for ever. To it belongs, too,
-//! what may well be chance: an estimate that lies off by less than it is accurate is no news.
+//! mean an estimate returns as it ages: what was seen last, during trouble, is not believed for ever.
 
 pub(crate) mod state;
 
@@ -162,12 +161,6 @@ impl LatencyModel {
     /// The fit as it is believed at `now`, if anything was measured.
     #[must_use]
     pub(crate) fn measured(&self, now: Tick, policy: &StatsPolicy) -> Option<Fit> {
-        let left = remaining_since(self.at, now, policy.half_life);
-        self.aged(now, policy).map(|fit| Fit { intercept: fit.intercept - self.chance(&fit, left), ..fit })
-    }
-
-    /// The fit as it has aged. Sums are corrected by this alone: chance averages out in them by itself.
-    fn aged(&self, now: Tick, policy: &StatsPolicy) -> Option<Fit> {
         self.fit.map(|fit| Fit { intercept: fit.intercept - self.returned(&fit, now, policy), ..fit })
     }
 
@@ -197,7 +190,7 @@ impl LatencyModel {
             return;
         }
         let in_flight = f64::from(sample.in_flight.max(1));
-        let fit = self.aged(sample.at, policy).unwrap_or(Fit::cold(prior));
+        let fit = self.measured(sample.at, policy).unwrap_or(Fit::cold(prior));
         self.lower(self.fit.map_or(0.0, |known| known.intercept - fit.intercept));
         let by_time = remaining_since(self.at, sample.at, policy.half_life);
         let residual = sample.ln_seconds - fit.expected(in_flight, sample.prompt_tokens);
@@ -231,18 +224,6 @@ impl LatencyModel {
         let left = remaining_since(self.at, now, policy.half_life);
         let kept = left * (self.weight + LONG_RUN_WEIGHT) / (left * self.weight + LONG_RUN_WEIGHT);
         (1.0 - kept) * (fit.intercept - self.long_run.mean)
-    }
-
-    /// How much (ln) of its distance from the long-run mean is chance. A mean of so much fading evidence varies by
-    /// its variance over twice its weight; of a distance d beyond that, d² / (d² + variance of the mean) is real.
-    fn chance(&self, fit: &Fit, left: f64) -> f64 {
-        let evidence = 2.0 * left * self.weight;
-        if self.long_run.weight <= 0.0 || evidence <= 0.0 {
-            return 0.0;
-        }
-        let off = fit.intercept - self.long_run.mean;
-        let noise = fit.variance / evidence;
-        off * noise / (off * off + noise)
     }
 
     /// Subtracts so much from every observation in the sums.
@@ -417,19 +398,6 @@ mod tests {
         assert!(steady > 0.9 * often.max_weight, "chance shortens nothing: {steady}");
         assert!(moving < 0.5 * steady, "{moving}");
         assert!(followed > 0.5 * 0.59, "of a rise by 0.59 so much is believed: {followed}");
-    }
-
-    #[test]
-    fn what_may_be_chance_is_left_to_the_long_run() {
-        let steady = fed((0..1200).map(|second| (if second % 2 == 0 { 0.15 } else { 0.3 }, 1)));
-        let usual = fit(&steady).intercept;
-        let off = |answers: u64, seconds: f64| {
-            let mut model = steady.clone();
-            (1201..=1200 + answers).for_each(|second| model.observe(sample(seconds, 1, second), PRIOR, &policy()));
-            (fit(&model).intercept - usual) / (model.fit.unwrap().intercept - usual)
-        };
-        assert!(off(3, 0.3) < 0.5, "three slow answers say little: {}", off(3, 0.3));
-        assert!(off(60, 0.3) > 0.9, "sixty are another level: {}", off(60, 0.3));
     }
 
     #[test]

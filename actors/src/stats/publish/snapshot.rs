@@ -8,10 +8,8 @@ use std::sync::Arc;
 use crate::domain::{Catalog, Endpoint, EndpointId, Modalities, ParameterSet, Pricing, Provider, RoutingPolicy, Tick};
 use crate::stats::model::{
     estimates::{Curve, Estimates},
-    failures::FailureModel,
     lengths::OutputLengths,
     prompt_scale::PromptScales,
-    uncertainty::{Uncertainty, UncertaintyModel},
 };
 
 /// Everything slow that a decision reads.
@@ -42,10 +40,6 @@ pub struct EndpointStats {
     pub estimates: Estimates,
     /// What follows from them.
     pub curve: Curve,
-    /// How sure they are.
-    pub uncertainty: Uncertainty,
-    /// Probability that an attempt fails, those that hang now left out.
-    pub failure: f64,
     /// 95th percentile of the total time over its median.
     pub total_p95: f64,
     /// The same of the time to the first token.
@@ -55,17 +49,15 @@ pub struct EndpointStats {
 }
 
 impl EndpointStats {
-    /// The estimates of an endpoint with what follows from them under a policy.
+    /// The estimates of an endpoint with what follows from them.
     #[must_use]
-    pub fn new(catalog: &Catalog, policy: &RoutingPolicy, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
+    pub fn new(catalog: &Catalog, endpoint: &Endpoint, estimates: Estimates) -> EndpointStats {
         let fit = &estimates.fit;
         let prompt_token = fit.prompt_slope * libm::exp(fit.intercept);
         EndpointStats {
             facts: Facts::of(catalog, endpoint),
             estimates,
             curve: Curve::of(fit.intercept, fit.variance, estimates.per_token, prompt_token),
-            uncertainty: UncertaintyModel::of(policy).uncertainty(&estimates.evidence()),
-            failure: FailureModel::probability(estimates.failures, estimates.successes, estimates.usual_failure),
             total_p95: libm::exp(estimates.tail),
             first_token_p95: libm::exp(estimates.first_tail),
             prices: Prices::of(&endpoint.pricing),

@@ -91,7 +91,7 @@ impl Statistics {
         self.learn_priors(now);
         let published = self.catalog.endpoints.iter().zip(&self.endpoints).map(|(endpoint, statistics)| {
             let estimates = statistics.estimates(now, self.priors.of(endpoint.model), &self.policy);
-            EndpointStats::new(&self.catalog, &self.policy, endpoint, estimates)
+            EndpointStats::new(&self.catalog, endpoint, estimates)
         });
         Snapshot {
             version,

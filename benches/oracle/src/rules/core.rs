@@ -147,7 +147,6 @@ impl Core {
         for endpoint in &mut self.view.endpoints {
             match self.without {
                 Without::Load => endpoint.in_flight = 0,
-                Without::Pending => (endpoint.overdue, endpoint.silent) = ([0.0; 2], false),
                 Without::Silence => endpoint.silent = false,
                 _ => {}
             }
