@@ -164,7 +164,7 @@ fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
         provider_name: provider_name.into(),
         provider_slug: if failed { "acme" } else { "beta" }.into(),
         status,
-        error_type: failed.then_some("overloaded"),
+        error_type: failed.then(|| "overloaded".into()),
         cause: None,
         started_ms: u64::from(n) * 40,
         queue_ms: 0,

@@ -84,7 +84,7 @@ fn candidates(case: &DecisionContext<'_>, told: &[(usize, &PoolCandidate<'_>)], 
 
 /// An endpoint that would be tried next, were fallbacks allowed.
 fn without_fallbacks(row: &PoolCandidate<'_>) -> ExcludedEndpoint {
-    let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen");
+    let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen".into());
     ExcludedEndpoint { index: row.index, endpoint: row.endpoint(), reason: ExclusionReason::ProviderNotAllowed, detail }
 }
 

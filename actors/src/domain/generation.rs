@@ -146,13 +146,13 @@ impl Generation {
     /// Cost of attempts that lost a race, at their own prices.
     #[must_use]
     pub fn hedge_cost(&self) -> Usd {
-        self.cost_of_other_attempts(|attempt| attempt.error_type == Some(AttemptRecord::LOST_RACE))
+        self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() == Some(AttemptRecord::LOST_RACE))
     }
 
     /// Cost of attempts that failed or were cancelled after they had used tokens.
     #[must_use]
     pub fn failed_cost(&self) -> Usd {
-        self.cost_of_other_attempts(|attempt| attempt.error_type != Some(AttemptRecord::LOST_RACE))
+        self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE))
     }
 
     /// Cost of all attempts together, as charged to the key.

@@ -14,6 +14,12 @@ impl OmittedCandidates {
         OmittedCandidates(endpoints)
     }
 
+    /// The endpoints with their sort keys, as they were given: for records.
+    #[must_use]
+    pub fn keyed(&self) -> &[(u64, EndpointId)] {
+        &self.0
+    }
+
     /// Number of omitted candidates.
     #[must_use]
     pub const fn len(&self) -> usize {
