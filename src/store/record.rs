@@ -4,10 +4,14 @@
 //! hashes: they are stored once per version, each as a [`Version`]. What this module writes is small already, and
 //! still repeats itself from record to record: callers compress many records together.
 
+#[cfg(test)]
+mod any;
 mod bytes;
 mod candidate;
 mod decision;
 mod generation;
+#[cfg(test)]
+mod tests;
 mod values;
 mod versions;
 

@@ -281,6 +281,14 @@ macro_rules! stored_struct {
                 Ok($name { $($field),* })
             }
         }
+
+        #[cfg(test)]
+        impl $crate::store::record::any::Any for $name {
+            fn any(dice: &mut $crate::store::record::any::Dice) -> $name {
+                $(let $field = $crate::store::record::any::Any::any(dice);)*
+                $name { $($field),* }
+            }
+        }
     )*};
 }
 
@@ -308,6 +316,20 @@ macro_rules! stored_enum {
                         Ok($name::$variant $(($held))? $({ $($field),* })?)
                     })*
                     _ => Err(from.fault(concat!("an unknown ", stringify!($name)))),
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::store::record::any::Any for $name {
+            fn any(dice: &mut $crate::store::record::any::Dice) -> $name {
+                match dice.of(&[$($number),*]) {
+                    $($number => {
+                        $(let $held = $crate::store::record::any::Any::any(dice);)?
+                        $($(let $field = $crate::store::record::any::Any::any(dice);)*)?
+                        $name::$variant $(($held))? $({ $($field),* })?
+                    })*
+                    number => panic!("{number} is not among the variants"),
                 }
             }
         }

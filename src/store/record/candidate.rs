@@ -260,7 +260,7 @@ fn samples(inputs: &ScoreInputs) -> u64 {
 }
 
 /// The names of the terms of scores in this unit.
-fn names(unit: ScoreUnit) -> &'static [&'static str] {
+pub(super) fn names(unit: ScoreUnit) -> &'static [&'static str] {
     let of = Objective::ALL.into_iter().find(|objective| score_unit(*objective) == unit);
     of.map_or(&[], term_names)
 }

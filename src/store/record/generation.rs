@@ -60,3 +60,17 @@ pub(super) fn take(
     }
     members!(take)
 }
+
+/// Any generation of this catalog and policy.
+#[cfg(test)]
+pub(super) fn any(dice: &mut super::any::Dice, catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>) -> Generation {
+    use super::any::Any;
+    macro_rules! any {
+        ($($member:ident),*) => {{
+            $(let $member = Any::any(dice);)*
+            let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
+            Generation { decision: Any::any(dice), policy, catalog, $($member),* }
+        }};
+    }
+    members!(any)
+}
