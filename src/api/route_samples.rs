@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pointsman_actors::domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode,
     EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FinishReason, Generation, GenerationId,
-    GenerationStatus, Objective, OmittedCandidates, OutputCostSpread, Prediction, ProviderPolicy, Query,
+    GenerationStatus, Objective, OmittedCandidates, OutputCostSpread, Prediction, ProviderPolicy, Query, RequestFacts,
     RoutingParameters, ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
@@ -76,6 +76,11 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         max_attempts: 3,
         baselines: [2.9, 0.000_004_8, 0.000_01, 2.9],
         latency_margin: 1.0,
+        request: RequestFacts::of(&self::query()),
+        gates: Vec::new(),
+        algorithm: 1,
+        exploration_share: 0.0,
+        task_class: None,
     }
 }
 

@@ -100,8 +100,8 @@ impl RequestPreferences {
                 self.waited(intents, FirstTokenWait::FirstToken(first_token.unwrap_or(elapsed)), now);
                 self.served(intents, record, now);
             }
-            GenerationStatus::Failed if is_clients_mistake(record) => {}
-            GenerationStatus::Failed => {
+            GenerationStatus::Failed | GenerationStatus::Truncated if is_clients_mistake(record) => {}
+            GenerationStatus::Failed | GenerationStatus::Truncated => {
                 self.waited(intents, FirstTokenWait::Failed(first_token.unwrap_or(elapsed)), now)
             }
             GenerationStatus::Cancelled => {

@@ -293,8 +293,8 @@ mod tests {
     use crate::{
         actors::mailbox::MailboxDepth,
         domain::{
-            ApiType, CostBreakdown, Decision, DecisionCode, Objective, OmittedCandidates, Source, Sourced, Tick, Usage,
-            Weights,
+            ApiType, CostBreakdown, Decision, DecisionCode, Objective, OmittedCandidates, RequestFacts, Source,
+            Sourced, Tick, Usage, Weights,
         },
     };
 
@@ -324,6 +324,11 @@ mod tests {
             max_attempts: 1,
             baselines: [0.0; 4],
             latency_margin: 1.0,
+            request: RequestFacts::default(),
+            gates: Vec::new(),
+            algorithm: 1,
+            exploration_share: 0.0,
+            task_class: None,
         }
     }
 

@@ -19,6 +19,7 @@ pub(crate) mod exclusion;
 pub(crate) mod extent;
 pub(crate) mod filter;
 pub(crate) mod forecast;
+pub(crate) mod gates;
 pub(crate) mod live_state;
 pub(crate) mod noise;
 pub(crate) mod outcome;
@@ -53,6 +54,10 @@ use crate::{
     domain::{Decision, EndpointId, Query, RouteError, Tick},
     stats::{LiveView, Snapshot},
 };
+
+/// Number of the way in which decisions are made, for their records. It changes whenever the same inputs may lead to
+/// another choice.
+pub const ALGORITHM: u16 = 1;
 
 /// The plan for a request: every endpoint that may serve it, in the order they are to be tried. Without a seed
 /// it is ranked without noise.
@@ -103,7 +108,8 @@ fn settled(case: &DecisionContext<'_>, extent: RecordScope) -> Result<Decision, 
     let calm_best = choice.and_then(|choice| calm_best(case, &field.rows, choice));
     let kept = choice.is_some_and(|choice| is_kept(case, &field.rows, choice, &scoring));
     let plan = Plan { order, attempts, calm_best, kept };
-    Ok(outcome::decided(case, &field.rows, field.excluded, plan, &scoring, extent))
+    let gates = gates::recorded(case, &field);
+    Ok(outcome::decided(case, &field.rows, field.excluded, gates, plan, &scoring, extent))
 }
 
 fn scoring(case: &DecisionContext<'_>, field: &CandidatePool<'_>) -> Scoring {

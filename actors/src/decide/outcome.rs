@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{
+    ALGORITHM,
     candidate::{PoolCandidate, Role},
     candidate_record::candidate,
     context::DecisionContext,
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::domain::{
     Candidate, Decision, DecisionCode, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Objective,
-    OmittedCandidates, RouteError, Target,
+    OmittedCandidates, RecordedGate, RequestFacts, RouteError, Target,
 };
 
 /// Nothing may serve the request.
@@ -30,6 +31,7 @@ pub(crate) fn decided(
     case: &DecisionContext<'_>,
     rows: &[PoolCandidate<'_>],
     mut excluded: Vec<ExcludedEndpoint>,
+    gates: Vec<RecordedGate>,
     mut plan: Plan<'_, '_>,
     scoring: &Scoring,
     extent: RecordScope,
@@ -72,6 +74,12 @@ pub(crate) fn decided(
         max_attempts: plan.attempts,
         baselines: scoring.yardsticks.recorded(),
         latency_margin: query.latency_margin,
+        request: RequestFacts::of(query),
+        gates,
+        algorithm: ALGORITHM,
+        // Only noise explores.
+        exploration_share: 0.0,
+        task_class: None,
     }
 }
 

@@ -22,16 +22,24 @@ pub enum GenerationStatus {
     Failed,
     /// The client left.
     Cancelled,
+    /// The stream broke after its first content.
+    Truncated,
 }
 
 impl GenerationStatus {
-    /// The name on the wire.
+    /// Whether an error ended it, before or after its first content.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        matches!(self, GenerationStatus::Failed | GenerationStatus::Truncated)
+    }
+
+    /// The name on the wire, where a broken stream is a failure like others.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             GenerationStatus::Running => "running",
             GenerationStatus::Completed => "completed",
-            GenerationStatus::Failed => "failed",
+            GenerationStatus::Failed | GenerationStatus::Truncated => "failed",
             GenerationStatus::Cancelled => "cancelled",
         }
     }

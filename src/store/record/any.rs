@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use pointsman_actors::decide::splitmix64;
 use pointsman_actors::domain::{
-    Alias, Candidate, Catalog, Decision, EndpointHealth, EndpointId, GenerationId, Modalities, Modality, ModelId,
+    Alias, Candidate, Catalog, EndpointHealth, EndpointId, GenerationId, Modalities, Modality, ModelId,
     OmittedCandidates, OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, ScoreInputs,
     ScoreTerms, ScoreUnit, Sourced, Tick, Usd,
 };
@@ -280,35 +280,6 @@ impl Any for Candidate {
             inputs: Any::any(dice),
             probe: Any::any(dice),
             panic: Any::any(dice),
-        }
-    }
-}
-
-impl Any for Decision {
-    fn any(dice: &mut Dice) -> Decision {
-        Decision {
-            router: Any::any(dice),
-            objective: Any::any(dice),
-            weights: Any::any(dice),
-            parameters: Any::any(dice),
-            code: Any::any(dice),
-            candidates: Any::any(dice),
-            rivals: Any::any(dice),
-            standby: Any::any(dice),
-            omitted: Any::any(dice),
-            excluded: Any::any(dice),
-            prompt_tokens: Any::any(dice),
-            streamed: Any::any(dice),
-            completion_tokens: Any::any(dice),
-            snapshot_version: Any::any(dice),
-            catalog_version: Any::any(dice),
-            policy_version: Any::any(dice),
-            tick: Any::any(dice),
-            seed: Any::any(dice),
-            explored: Any::any(dice),
-            max_attempts: Any::any(dice),
-            baselines: Any::any(dice),
-            latency_margin: Any::any(dice),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A decision as bytes.
 
 use pointsman_actors::domain::{
-    Catalog, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, OmittedCandidates, RoutingParameters,
+    Catalog, Decision, ExcludedEndpoint, ExclusionDetail, ExclusionReason, GateState, Needs, OmittedCandidates,
+    RecordedGate, RequestFacts, RoutingParameters, StickyEndpoint, TaskClass, TaskClassSource,
 };
 
 use super::{
@@ -35,10 +36,19 @@ stored_enum! {
         14 => Saturated { in_flight, knee },
         15 => Paced { wait },
     }
+    GateState { 0 => Cooling, 1 => Open, 2 => ConfigFault, 3 => HalfOpen, 4 => Probing }
+    TaskClassSource { 0 => Metadata, 1 => Key, 2 => Alias, 3 => Features, 4 => Default }
 }
 
 stored_struct! {
     ExcludedEndpoint { index, endpoint, reason, detail }
+    Needs { input, output, parameters, any_parameter }
+    StickyEndpoint { endpoint, cached_tokens }
+    RequestFacts {
+        api, today, targets, needs, key_allowed, key_blocked, prompt_tokens, images, max_tokens, answers, sticky,
+    }
+    RecordedGate { index, state, until }
+    TaskClass { number, source, features }
     RoutingParameters {
         objective, weights, allowed, blocked, provider, max_cost_per_1k_tokens, max_cost, preferred_max_latency,
         preferred_min_throughput, top_n, route_seed,
@@ -60,57 +70,55 @@ impl Stored for OmittedCandidates {
     }
 }
 
-/// Appends a decision. `catalog` is that of the decision.
-pub(super) fn put(decision: &Decision, catalog: &Catalog, out: &mut Vec<u8>) {
-    let Decision { router, objective, weights, parameters, code, candidates, rivals, standby, omitted, .. } = decision;
-    router.put(out);
-    objective.put(out);
-    weights.put(out);
-    parameters.put(out);
-    code.put(out);
-    for list in [candidates, rivals, standby] {
-        candidate::put_all(list, catalog, out);
-    }
-    omitted.put(out);
-    decision.excluded.put(out);
-    decision.prompt_tokens.put(out);
-    decision.streamed.put(out);
-    decision.completion_tokens.put(out);
-    decision.snapshot_version.put(out);
-    decision.catalog_version.put(out);
-    decision.policy_version.put(out);
-    decision.tick.put(out);
-    decision.seed.put(out);
-    decision.explored.put(out);
-    decision.max_attempts.put(out);
-    decision.baselines.put(out);
-    decision.latency_margin.put(out);
+/// Lists the members of a decision but for the candidates, once for both directions.
+macro_rules! members {
+    ($with:ident) => {
+        $with! {
+            router, objective, weights, parameters, code, omitted, excluded, prompt_tokens, streamed, completion_tokens,
+            snapshot_version, catalog_version, policy_version, tick, seed, explored, max_attempts, baselines,
+            latency_margin, request, gates, algorithm, exploration_share, task_class
+        }
+    };
 }
 
-/// Reads what [`put`] wrote, in the same order.
+/// Appends a decision. `catalog` is that of the decision.
+pub(super) fn put(decision: &Decision, catalog: &Catalog, out: &mut Vec<u8>) {
+    macro_rules! put {
+        ($($member:ident),*) => {
+            let Decision { candidates, rivals, standby, $($member),* } = decision;
+            $($member.put(out);)*
+            candidate::put_all(candidates, catalog, out);
+            candidate::put_all(rivals, catalog, out);
+            candidate::put_all(standby, catalog, out);
+        };
+    }
+    members!(put);
+}
+
+/// Reads what [`put`] wrote.
 pub(super) fn take(from: &mut Reader<'_>, catalog: &Catalog) -> Result<Decision, Unreadable> {
-    Ok(Decision {
-        router: Stored::take(from)?,
-        objective: Stored::take(from)?,
-        weights: Stored::take(from)?,
-        parameters: Stored::take(from)?,
-        code: Stored::take(from)?,
-        candidates: candidate::take_all(from, catalog)?,
-        rivals: candidate::take_all(from, catalog)?,
-        standby: candidate::take_all(from, catalog)?,
-        omitted: Stored::take(from)?,
-        excluded: Stored::take(from)?,
-        prompt_tokens: Stored::take(from)?,
-        streamed: Stored::take(from)?,
-        completion_tokens: Stored::take(from)?,
-        snapshot_version: Stored::take(from)?,
-        catalog_version: Stored::take(from)?,
-        policy_version: Stored::take(from)?,
-        tick: Stored::take(from)?,
-        seed: Stored::take(from)?,
-        explored: Stored::take(from)?,
-        max_attempts: Stored::take(from)?,
-        baselines: Stored::take(from)?,
-        latency_margin: Stored::take(from)?,
-    })
+    macro_rules! take {
+        ($($member:ident),*) => {{
+            $(let $member = Stored::take(from)?;)*
+            let candidates = candidate::take_all(from, catalog)?;
+            let (rivals, standby) = (candidate::take_all(from, catalog)?, candidate::take_all(from, catalog)?);
+            Ok(Decision { candidates, rivals, standby, $($member),* })
+        }};
+    }
+    members!(take)
+}
+
+#[cfg(test)]
+impl super::any::Any for Decision {
+    fn any(dice: &mut super::any::Dice) -> Decision {
+        use super::any::Any;
+        macro_rules! any {
+            ($($member:ident),*) => {{
+                $(let $member = Any::any(dice);)*
+                let (candidates, rivals, standby) = (Any::any(dice), Any::any(dice), Any::any(dice));
+                Decision { candidates, rivals, standby, $($member),* }
+            }};
+        }
+        members!(any)
+    }
 }
