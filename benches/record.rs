@@ -5,7 +5,6 @@
     clippy::panic,
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    missing_docs,
     reason = "a bench may stop at the first surprise"
 )]
 
