@@ -185,3 +185,22 @@ impl Generation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_stream_is_a_failure_and_shown_as_one() {
+        let all = [
+            (GenerationStatus::Running, "running", false),
+            (GenerationStatus::Completed, "completed", false),
+            (GenerationStatus::Failed, "failed", true),
+            (GenerationStatus::Cancelled, "cancelled", false),
+            (GenerationStatus::Truncated, "failed", true),
+        ];
+        for (status, shown, is_failure) in all {
+            assert_eq!((status.as_str(), status.is_failure()), (shown, is_failure));
+        }
+    }
+}
