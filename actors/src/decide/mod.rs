@@ -35,6 +35,7 @@ pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 
 pub use reference_scores::reference_scores;
 
+pub use outcome::ALGORITHM;
 pub use plan::SAME_PROVIDER;
 pub use score::{score_unit, term_names};
 
@@ -54,10 +55,6 @@ use crate::{
     domain::{Decision, EndpointId, Query, RouteError, Tick},
     stats::{LiveView, Snapshot},
 };
-
-/// Number of the way in which decisions are made, for their records. It changes whenever the same inputs may lead to
-/// another choice.
-pub const ALGORITHM: u16 = 1;
 
 /// The plan for a request: every endpoint that may serve it, in the order they are to be tried. Without a seed
 /// it is ranked without noise.

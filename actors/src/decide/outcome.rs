@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{
-    ALGORITHM,
     candidate::{PoolCandidate, Role},
     candidate_record::candidate,
     context::DecisionContext,
@@ -18,6 +17,10 @@ use crate::domain::{
     Candidate, Decision, DecisionCode, ExcludedEndpoint, ExclusionDetail, ExclusionReason, Objective,
     OmittedCandidates, RecordedGate, RequestFacts, RouteError, Target,
 };
+
+/// Number of the way in which decisions are made, for their records. It changes whenever the same inputs may lead to
+/// another choice.
+pub const ALGORITHM: u16 = 1;
 
 /// Nothing may serve the request.
 pub(crate) fn refused(case: &DecisionContext<'_>, field: CandidatePool<'_>) -> RouteError {
