@@ -48,8 +48,9 @@ mod tidy {
         ("actors", &["domain", "dialect", "stats", "decide", "explain"]),
     ];
     /// The rooms of `src`, and the rooms each may use.
-    const SERVER_ROOMS: [(&str, &[&str]); 10] = [
+    const SERVER_ROOMS: [(&str, &[&str]); 11] = [
         ("base", &[]),
+        ("store", &["base"]),
         ("simulation", &["base"]),
         ("config", &["base", "simulation"]),
         ("access", &["base", "config"]),

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use pointsman_actors::{
     decide::{decide, decide_to_serve},
-    domain::{Candidate, Decision, EndpointId, Objective},
+    domain::{Candidate, Decision, EndpointId, GateState, Objective, Query, StickyEndpoint},
     explain::replay,
 };
 use routing_world::{NOW, World};
@@ -115,5 +115,54 @@ fn ties_fall_alike_wherever_they_stand() {
             let (far, _) = check(|i| format!("m{i}/x@p{} {}ms w40", provider(i, good), ms(i)), count, count as u32 / 2);
             assert!(far > 3, "{far} of {count} at {good}");
         }
+    }
+}
+
+#[test]
+fn a_decision_records_every_gate_of_its_pool_that_is_not_open_whoever_excluded_the_endpoint() {
+    let mut world = World::of(
+        "acme/a open5 | bolt/b cool2 | crow/c | dusk/d half7 ctx10 | echo/e probing disabled | fern/f fault40 | gale/g",
+    );
+    let query = world.query(Objective::Fastest, "");
+    let shut = |world: &World, served: bool| {
+        let decide = if served { decide_to_serve } else { decide };
+        let gates = decide(&world.snapshot, &world.live, &query, NOW, None).unwrap().gates;
+        let mut shown: Vec<_> = gates.iter().map(|gate| (world.name(gate.index), gate.state)).collect();
+        shown.sort_by(|(a, _), (b, _)| a.cmp(b));
+        assert!(gates.iter().all(|gate| gate.until != routing_world::NOW || gate.state == GateState::Probing));
+        shown
+    };
+    let all = [
+        ("acme/a", GateState::Open),
+        ("bolt/b", GateState::Cooling),
+        ("dusk/d", GateState::HalfOpen),
+        ("echo/e", GateState::Probing),
+        ("fern/f", GateState::ConfigFault),
+    ];
+    let all = all.map(|(name, state)| (name.to_owned(), state));
+    assert_eq!((shut(&world, true), shut(&world, false)), (all.to_vec(), all.to_vec()));
+    world.live.endpoints.iter_mut().for_each(|cell| *cell = Default::default());
+    assert_eq!(shut(&world, true), [], "nothing is told where nothing is shut");
+}
+
+#[test]
+fn a_decision_tells_the_query_that_it_answered() {
+    let world = World::of("acme/a | bolt/b $9/9 | crow/c ctx50 | dusk/d tools");
+    let sticky = StickyEndpoint { endpoint: EndpointId::of("acme/a", "acme", ""), cached_tokens: 70 };
+    let query = Query {
+        key_allowed: vec!["*".parse().unwrap()],
+        key_blocked: vec!["bolt/*".parse().unwrap()],
+        prompt_tokens: 77,
+        images: 2,
+        max_tokens: None,
+        answers: 3,
+        sticky: Some(sticky),
+        latency_margin: 1.5,
+        ..world.query(Objective::Cheapest, "acme/a, service/auto")
+    };
+    for decide in [decide, decide_to_serve] {
+        let decision = decide(&world.snapshot, &world.live, &query, NOW, Some(3)).unwrap();
+        assert_eq!(decision.query(), query);
+        assert_eq!(decide(&world.snapshot, &world.live, &decision.query(), NOW, Some(3)), Ok(decision));
     }
 }

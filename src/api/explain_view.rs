@@ -142,7 +142,7 @@ impl<'a> ExplainBody<'a> {
     pub(crate) fn answering(
         self,
         why_not: Option<&'a WhyNot>,
-        generation: &Generation,
+        generation: &'a Generation,
         catalog: &'a Catalog,
     ) -> ExplainBody<'a> {
         let why_not = why_not.map(|answer| WhyNotBody::new(answer, catalog, &generation.attempts));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pointsman_actors::domain::{
     ApiType, AttemptReason, AttemptRecord, Candidate, Catalog, Circuit, CostBreakdown, Decision, DecisionCode,
     EndpointHealth, ExcludedEndpoint, ExclusionDetail, ExclusionReason, FinishReason, Generation, GenerationId,
-    GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, RoutingParameters, ScoreInputs,
-    ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
+    GenerationStatus, Objective, OutputCostSpread, Prediction, ProviderPolicy, Query, RequestFacts, RoutingParameters,
+    ScoreInputs, ScoreTerms, ScoreUnit, Source, Sourced, Target, Usage, Usd, Weights,
 };
 
 use super::samples::{today, usd};
@@ -76,6 +76,11 @@ pub(crate) fn decision(catalog: &Catalog) -> Decision {
         max_attempts: 3,
         baselines: [2.9, 0.000_004_8, 0.000_01, 2.9],
         latency_margin: 1.0,
+        request: RequestFacts::of(&self::query()),
+        gates: Vec::new(),
+        algorithm: 1,
+        exploration_share: 0.0,
+        task_class: None,
     }
 }
 
@@ -164,7 +169,7 @@ fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
         provider_name: provider_name.into(),
         provider_slug: if failed { "acme" } else { "beta" }.into(),
         status,
-        error_type: failed.then_some("overloaded"),
+        error_type: failed.then(|| "overloaded".into()),
         cause: None,
         started_ms: u64::from(n) * 40,
         queue_ms: 0,

@@ -62,7 +62,7 @@ pub(crate) struct CandidateBody<'a> {
     predicted: PredictionBody,
     /// What came of an attempt there, beside the prediction; explanations only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    actual: Option<ActualBody>,
+    actual: Option<ActualBody<'a>>,
     /// What a prompt cache saves there; taken off cost and first token already.
     #[serde(skip_serializing_if = "Option::is_none")]
     saving: Option<SavingBody>,
@@ -122,10 +122,10 @@ struct SavingBody {
 
 /// What an attempt came to, in the units of the prediction.
 #[derive(Serialize)]
-struct ActualBody {
+struct ActualBody<'a> {
     /// Number of the attempt.
     attempt: u32,
-    outcome: &'static str,
+    outcome: &'a str,
     ttft_ms: Option<u64>,
     throughput_tps: Option<Figure>,
     total_ms: u64,
@@ -168,7 +168,7 @@ pub(crate) struct ExcludedBody<'a> {
     predicted: Option<PredictionBody>,
     /// What came of that; explanations only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    actual: Option<ActualBody>,
+    actual: Option<ActualBody<'a>>,
 }
 
 /// The sizes a decision was made for.
@@ -319,8 +319,8 @@ impl SavingBody {
     }
 }
 
-impl ActualBody {
-    fn new(attempt: &AttemptRecord, candidate: &Candidate, generation: &Generation) -> ActualBody {
+impl<'a> ActualBody<'a> {
+    fn new(attempt: &'a AttemptRecord, candidate: &Candidate, generation: &Generation) -> ActualBody<'a> {
         let predicted = &candidate.predicted;
         let tokens = attempt.served.then_some(generation.usage.completion_tokens).filter(|tokens| *tokens > 0);
         let seconds = attempt.stream_ms.filter(|millis| generation.streamed && *millis > 0);

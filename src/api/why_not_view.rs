@@ -57,7 +57,7 @@ pub(crate) struct WhyNotBody<'a> {
     suggestions: &'a [String],
     /// The attempts that were made there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tried: Vec<TriedBody>,
+    tried: Vec<TriedBody<'a>>,
     sentence: &'a str,
 }
 
@@ -86,21 +86,21 @@ struct ChangeBody {
 }
 
 #[derive(Serialize)]
-struct TriedBody {
+struct TriedBody<'a> {
     n: u32,
     status: Option<u16>,
-    error_type: Option<&'static str>,
+    error_type: Option<&'a str>,
 }
 
 impl<'a> WhyNotBody<'a> {
     /// The answer about a decision; `attempts` are those that followed from it.
-    pub(crate) fn new(answer: &'a WhyNot, catalog: &'a Catalog, attempts: &[AttemptRecord]) -> WhyNotBody<'a> {
+    pub(crate) fn new(answer: &'a WhyNot, catalog: &'a Catalog, attempts: &'a [AttemptRecord]) -> WhyNotBody<'a> {
         let name = |(index, id): (u32, EndpointId)| Places(catalog).name(catalog.find(index, id));
-        let there = |attempt: &&AttemptRecord| answer.about.is_some_and(|(index, _)| index == attempt.endpoint);
-        let tried = |attempt: &AttemptRecord| TriedBody {
+        let there = |attempt: &&'a AttemptRecord| answer.about.is_some_and(|(index, _)| index == attempt.endpoint);
+        let tried = |attempt: &'a AttemptRecord| TriedBody {
             n: attempt.n,
             status: attempt.status,
-            error_type: attempt.error_type,
+            error_type: attempt.error_type.as_deref(),
         };
         WhyNotBody {
             asked: &answer.asked,

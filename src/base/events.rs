@@ -8,10 +8,7 @@ mod life;
 use std::time::Duration;
 
 use pointsman_actors::{
-    domain::{
-        AttemptRecord, Catalog, Endpoint, EventKind, Failure, FailureKind, Generation, GenerationId, GenerationStatus,
-        Tick,
-    },
+    domain::{AttemptRecord, Catalog, Endpoint, EventKind, Failure, FailureKind, Generation, GenerationId, Tick},
     stats::{BreakerChange, Gate, GateChange},
 };
 use prometheus::{
@@ -447,7 +444,7 @@ impl GenerationEnded<'_> {
             metrics.hedge_cost.inc_by(self.generation.hedge_cost().to_f64().max(0.0));
         }
         let request_id = &self.generation.request_id;
-        if *status == GenerationStatus::Failed {
+        if status.is_failure() {
             log::info!("{id} failed after {} attempts ({request_id})", self.generation.attempts.len());
         } else {
             log::debug!("{id} {} ({request_id})", status.as_str());

@@ -100,8 +100,8 @@ impl RequestPreferences {
                 self.waited(intents, FirstTokenWait::FirstToken(first_token.unwrap_or(elapsed)), now);
                 self.served(intents, record, now);
             }
-            GenerationStatus::Failed if is_clients_mistake(record) => {}
-            GenerationStatus::Failed => {
+            GenerationStatus::Failed | GenerationStatus::Truncated if is_clients_mistake(record) => {}
+            GenerationStatus::Failed | GenerationStatus::Truncated => {
                 self.waited(intents, FirstTokenWait::Failed(first_token.unwrap_or(elapsed)), now)
             }
             GenerationStatus::Cancelled => {
@@ -148,8 +148,8 @@ fn first_name<'c>(catalog: &'c Catalog, query: &Query) -> &'c str {
 /// Whether it failed because of what the client sent: no endpoint could have kept a target.
 fn is_clients_mistake(record: &Generation) -> bool {
     use FailureKind::{BadRequest, ContextLength, TooLarge, Unprocessable};
-    let told = record.attempts.iter().rfind(|attempt| attempt.error_type != Some(AttemptRecord::LOST_RACE));
-    let last = told.and_then(|attempt| attempt.error_type);
+    let told = record.attempts.iter().rfind(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE));
+    let last = told.and_then(|attempt| attempt.error_type.as_deref());
     last.is_some_and(|error| {
         [BadRequest, ContextLength, TooLarge, Unprocessable].iter().any(|kind| kind.as_str() == error)
     })

@@ -160,6 +160,8 @@ mod schema;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
+mod served_generation;
+#[cfg(test)]
 mod server_tls;
 #[cfg(test)]
 mod server_tls_clients;

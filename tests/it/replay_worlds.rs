@@ -3,15 +3,22 @@
 #[path = "../../actors/tests/routing_world/mod.rs"]
 mod routing_world;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use pointsman::proxy::record::Recorded;
+use pointsman::{
+    proxy::record::Recorded,
+    store::record::{self, ContentHash, RecordWriter, Version, Versions, WrittenRecord},
+};
 use pointsman_actors::{
     decide::{decide_to_serve, splitmix64},
-    domain::{Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, StickyEndpoint, Weights},
-    explain::replay,
+    domain::{
+        Catalog, Decision, Objective, Preference, Query, RoutingPolicy, Source, Sourced, StickyEndpoint, Weights,
+    },
+    explain::{reason_sentence, replay},
 };
 use routing_world::{NOW, World};
+
+use crate::served_generation::served;
 
 /// Chance that repeats.
 struct Dice(u64);
@@ -177,4 +184,50 @@ fn ten_thousand_recorded_decisions_are_made_again_without_a_difference() {
     let Seen { decisions: _, noisy, explored, panic, probe, tiers, tied, omitted, rivals, cached } = seen;
     let each = [noisy, explored, panic, probe, tiers, tied, omitted, rivals, cached];
     assert!(each.iter().all(|count| *count >= 100), "{seen:?}");
+}
+
+/// The versions that one record named, read from their bytes.
+struct Named(Version, Version);
+
+impl Versions for Named {
+    fn catalog(&self, hash: ContentHash) -> Option<Arc<Catalog>> {
+        (hash == self.0.hash).then(|| Arc::new(record::read_catalog(&self.0.bytes).unwrap()))
+    }
+
+    fn policy(&self, hash: ContentHash) -> Option<Arc<RoutingPolicy>> {
+        (hash == self.1.hash).then(|| Arc::new(record::read_policy(&self.1.bytes).unwrap()))
+    }
+}
+
+#[test]
+fn a_stored_decision_is_read_made_again_explained_and_asked_again_as_if_it_had_never_left_memory() {
+    let (mut decisions, mut gates, mut excluded) = (0, 0, 0);
+    for number in 0_u64..3000 {
+        let dice = &mut Dice(splitmix64(number));
+        let (count, all_shut) = (1 + dice.below(16), dice.one_in(8));
+        let endpoints: Vec<String> = (0..count).map(|n| endpoint(dice, n % 6, n / 6, all_shut)).collect();
+        let world = World::under(&endpoints.join(" | "), policy(dice));
+        let (query, seed) = (query(dice, &world), dice.roll());
+        let decide = |query: &Query| decide_to_serve(&world.snapshot, &world.live, query, NOW, Some(seed));
+        let Ok(decision) = decide(&query) else { continue };
+        let generation = served(decision, &world.snapshot.catalog, &world.snapshot.policy, number);
+        let WrittenRecord { bytes, catalog, policy } = RecordWriter::default().write(&generation);
+        let read = record::read(&bytes, &Named(catalog.unwrap(), policy.unwrap())).unwrap();
+        assert_eq!(read, generation, "world {number}");
+        assert_eq!(RecordWriter::default().write(&read).bytes, bytes, "world {number}");
+        let (kept, was) = (&*read.decision, &*generation.decision);
+        assert_eq!(replay(kept, &read.policy), replay(was, &generation.policy), "world {number}");
+        let sentences = [
+            reason_sentence(kept, &read.catalog, &read.attempts),
+            reason_sentence(was, &generation.catalog, &generation.attempts),
+        ];
+        assert_eq!(sentences[0], sentences[1], "world {number}");
+        // What was asked is in the record, too: the same question gets the same decision.
+        assert_eq!(kept.query(), query, "world {number}");
+        assert_eq!(decide(&kept.query()).as_ref(), Ok(was), "world {number}");
+        decisions += 1;
+        gates += kept.gates.len();
+        excluded += kept.excluded.len();
+    }
+    assert!(decisions > 2000 && gates > 1000 && excluded > 1000, "{decisions} {gates} {excluded}");
 }

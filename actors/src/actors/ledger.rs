@@ -292,7 +292,10 @@ mod tests {
     use super::*;
     use crate::{
         actors::mailbox::MailboxDepth,
-        domain::{ApiType, CostBreakdown, Decision, DecisionCode, Objective, Source, Sourced, Tick, Usage, Weights},
+        domain::{
+            ApiType, CostBreakdown, Decision, DecisionCode, Objective, RequestFacts, Source, Sourced, Tick, Usage,
+            Weights,
+        },
     };
 
     const HOUR_MS: i64 = 3_600_000;
@@ -321,6 +324,11 @@ mod tests {
             max_attempts: 1,
             baselines: [0.0; 4],
             latency_margin: 1.0,
+            request: RequestFacts::default(),
+            gates: Vec::new(),
+            algorithm: 1,
+            exploration_share: 0.0,
+            task_class: None,
         }
     }
 

@@ -38,8 +38,8 @@ pub(crate) fn shut(
     let detail = match gate {
         Gate::Cooling { .. } => ExclusionDetail::Cooling { wait, last },
         Gate::ConfigFault { .. } => ExclusionDetail::ConfigFault { wait, last },
-        Gate::HalfOpen { .. } => ExclusionDetail::Text("half-open, not worth a probe now"),
-        Gate::Probing { .. } => ExclusionDetail::Text("half-open, its probe is out"),
+        Gate::HalfOpen { .. } => ExclusionDetail::Text("half-open, not worth a probe now".into()),
+        Gate::Probing { .. } => ExclusionDetail::Text("half-open, its probe is out".into()),
         Gate::Open { .. } | Gate::Passing => ExclusionDetail::Open { wait, failures, last },
     };
     ExcludedEndpoint { index, endpoint, reason: gate.refusal().unwrap_or(ExclusionReason::CircuitOpen), detail }

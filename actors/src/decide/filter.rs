@@ -184,7 +184,7 @@ fn expired(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Ref
 }
 
 fn disabled(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let detail = || ExclusionDetail::Text("switched off in the configuration");
+    let detail = || ExclusionDetail::Text("switched off in the configuration".into());
     subject.endpoint.disabled.then(|| (ExclusionReason::Disabled, detail()))
 }
 
@@ -217,7 +217,7 @@ fn key_policy(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<
     }
     let allowed = &screen.query.key_allowed;
     let outside = !allowed.is_empty() && subject.matches(allowed).is_none();
-    outside.then_some((ExclusionReason::KeyPolicy, ExclusionDetail::Text("not among the models of the key")))
+    outside.then_some((ExclusionReason::KeyPolicy, ExclusionDetail::Text("not among the models of the key".into())))
 }
 
 fn has_blocked(screen: &HardFilters<'_>) -> bool {
@@ -238,7 +238,10 @@ fn not_allowed(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option
     let outside = |list: &[ModelPattern]| !list.is_empty() && subject.matches(list).is_none();
     let by_alias = || screen.alias.is_some_and(|alias| outside(&alias.allowed));
     let refused = screen.query.routing.allowed.iter().any(|list| outside(list)) || by_alias();
-    refused.then_some((ExclusionReason::NotAllowedModel, ExclusionDetail::Text("matches no entry of an allowed list")))
+    refused.then_some((
+        ExclusionReason::NotAllowedModel,
+        ExclusionDetail::Text("matches no entry of an allowed list".into()),
+    ))
 }
 
 fn not_free(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
@@ -249,7 +252,7 @@ fn not_free(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal
         ("request price", pricing.request),
     ];
     let (what, price) = paid.into_iter().find(|(_, price)| !price.is_zero())?;
-    Some((ExclusionReason::NotFree, ExclusionDetail::Above { what, price, limit: Usd::ZERO }))
+    Some((ExclusionReason::NotFree, ExclusionDetail::Above { what: what.into(), price, limit: Usd::ZERO }))
 }
 
 fn ignored(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
@@ -260,7 +263,10 @@ fn ignored(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Ref
 fn not_only(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let named = |list: &Vec<String>| list.iter().any(|entry| subject.is_named(entry));
     let outside = !screen.query.routing.provider.only.iter().all(named);
-    outside.then_some((ExclusionReason::ProviderNotAllowed, ExclusionDetail::Text("not among the allowed providers")))
+    outside.then_some((
+        ExclusionReason::ProviderNotAllowed,
+        ExclusionDetail::Text("not among the allowed providers".into()),
+    ))
 }
 
 /// Without fallbacks an order is not only a wish: nobody else may serve.
@@ -271,7 +277,7 @@ fn is_ordered_strictly(screen: &HardFilters<'_>) -> bool {
 
 fn not_ordered(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let named = screen.query.routing.provider.order.iter().any(|entry| subject.is_named(entry));
-    let detail = ExclusionDetail::Text("not in the order given, and fallbacks are off");
+    let detail = ExclusionDetail::Text("not in the order given, and fallbacks are off".into());
     (!named).then_some((ExclusionReason::ProviderNotAllowed, detail))
 }
 
@@ -344,14 +350,14 @@ fn data_policy(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option
     } else {
         return None;
     };
-    Some((ExclusionReason::DataPolicy, ExclusionDetail::Text(text)))
+    Some((ExclusionReason::DataPolicy, ExclusionDetail::Text(text.into())))
 }
 
 fn per_1k_tokens(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let limit = screen.query.routing.max_cost_per_1k_tokens?.value;
     let pricing = &subject.endpoint.pricing;
     let price = pricing.prompt.max(pricing.completion) * 1000;
-    let detail = ExclusionDetail::Above { what: "price per 1,000 tokens", price, limit };
+    let detail = ExclusionDetail::Above { what: "price per 1,000 tokens".into(), price, limit };
     (price > limit).then_some((ExclusionReason::MaxCostPer1kTokens, detail))
 }
 
@@ -369,7 +375,7 @@ fn ceilings(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
     ];
     let above = |(what, price, limit): (&'static str, Usd, Option<Usd>)| {
         let limit = limit.filter(|limit| price > *limit)?;
-        Some((ExclusionReason::MaxPrice, ExclusionDetail::Above { what, price, limit }))
+        Some((ExclusionReason::MaxPrice, ExclusionDetail::Above { what: what.into(), price, limit }))
     };
     prices.into_iter().find_map(above)
 }
@@ -384,6 +390,6 @@ fn max_cost(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
         + pricing.completion * (output.ceil() as u64).saturating_mul(u64::from(query.answers))
         + pricing.request
         + pricing.image * u64::from(query.images);
-    let detail = ExclusionDetail::Above { what: "expected cost", price, limit };
+    let detail = ExclusionDetail::Above { what: "expected cost".into(), price, limit };
     (price > limit).then_some((ExclusionReason::MaxPrice, detail))
 }

@@ -16,6 +16,7 @@ pub(crate) mod context;
 pub(crate) mod exclusion;
 pub(crate) mod filter;
 pub(crate) mod forecast;
+pub(crate) mod gates;
 pub(crate) mod live_state;
 pub(crate) mod noise;
 pub(crate) mod objective_profile;
@@ -32,6 +33,7 @@ pub use clocks::{first_byte_clock, hedge_after, overdue_after};
 
 pub use reference_scores::reference_scores;
 
+pub use outcome::ALGORITHM;
 pub use plan::SAME_PROVIDER;
 pub use score::{score_unit, term_names};
 
@@ -100,7 +102,8 @@ fn settled(context: &DecisionContext<'_>, scope: RecordScope) -> Result<Decision
     let noiseless_best = choice.and_then(|choice| noiseless_best(context, &pool.rows, choice));
     let kept = choice.is_some_and(|choice| is_kept(context, &pool.rows, choice, &scoring));
     let plan = Plan { order, attempts, noiseless_best, kept };
-    Ok(outcome::decided(context, &pool.rows, pool.excluded, &plan, &scoring, scope))
+    let gates = gates::recorded(context, &pool);
+    Ok(outcome::decided(context, &pool.rows, pool.excluded, gates, &plan, &scoring, scope))
 }
 
 fn scoring(context: &DecisionContext<'_>, pool: &CandidatePool<'_>) -> Scoring {

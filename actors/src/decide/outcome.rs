@@ -15,8 +15,13 @@ use super::{
     score::Scoring,
 };
 use crate::domain::{
-    Candidate, Decision, DecisionCode, ExcludedEndpoint, ExclusionDetail, ExclusionReason, RouteError, Target,
+    Candidate, Decision, DecisionCode, ExcludedEndpoint, ExclusionDetail, ExclusionReason, RecordedGate, RequestFacts,
+    RouteError, Target,
 };
+
+/// Number of the way in which decisions are made, for their records. It changes whenever the same inputs may lead to
+/// another choice.
+pub const ALGORITHM: u16 = 1;
 
 /// Nothing may serve the request.
 pub(crate) fn refused(context: &DecisionContext<'_>, pool: CandidatePool<'_>) -> RouteError {
@@ -30,6 +35,7 @@ pub(crate) fn decided(
     context: &DecisionContext<'_>,
     rows: &[PoolCandidate<'_>],
     mut excluded: Vec<ExcludedEndpoint>,
+    gates: Vec<RecordedGate>,
     plan: &Plan<'_, '_>,
     scoring: &Scoring,
     scope: RecordScope,
@@ -78,12 +84,18 @@ pub(crate) fn decided(
         max_attempts: plan.attempts,
         baselines: scoring.baselines.recorded(),
         latency_margin: query.latency_margin,
+        request: RequestFacts::of(query),
+        gates,
+        algorithm: ALGORITHM,
+        // Only noise explores.
+        exploration_share: 0.0,
+        task_class: None,
     }
 }
 
 /// An endpoint that would be tried next, were fallbacks allowed.
 fn without_fallbacks(row: &PoolCandidate<'_>) -> ExcludedEndpoint {
-    let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen");
+    let detail = ExclusionDetail::Text("fallbacks are off and another endpoint was chosen".into());
     ExcludedEndpoint { index: row.index, endpoint: row.endpoint(), reason: ExclusionReason::ProviderNotAllowed, detail }
 }
 

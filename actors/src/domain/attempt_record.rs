@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::money::Usd;
 
@@ -53,9 +53,9 @@ pub struct AttemptRecord {
     /// The status the upstream gave.
     pub status: Option<u16>,
     /// Kind of failure, [`AttemptRecord::CANCELLED`] or [`AttemptRecord::LOST_RACE`]; `None` for a completed attempt.
-    pub error_type: Option<&'static str>,
+    pub error_type: Option<Cow<'static, str>>,
     /// Why the connection failed, without a host name, such as `refused`; only for connection failures.
-    pub cause: Option<&'static str>,
+    pub cause: Option<Cow<'static, str>>,
     /// Time from acceptance of the request to the start, milliseconds.
     pub started_ms: u64,
     /// Wait for the provider's concurrency limit, before the start, milliseconds.
@@ -86,7 +86,7 @@ impl AttemptRecord {
 
     /// Name of the outcome.
     #[must_use]
-    pub fn outcome(&self) -> &'static str {
-        self.error_type.unwrap_or("completed")
+    pub fn outcome(&self) -> &str {
+        self.error_type.as_deref().unwrap_or("completed")
     }
 }

@@ -304,6 +304,19 @@ impl Catalog {
         self.names.iter().any(is_it)
     }
 
+    /// Further spellings of aliases, each with the alias id, sorted: as [`Catalog::new`] takes them.
+    #[must_use]
+    pub fn synonyms(&self) -> Vec<(String, String)> {
+        let of_alias = |(spelling, target): (&String, &Target)| {
+            let Target::Alias(position) = target else { return None };
+            let alias = self.alias(*position).filter(|alias| alias.id != *spelling)?;
+            Some((spelling.clone(), alias.id.clone()))
+        };
+        let mut synonyms: Vec<_> = self.names.iter().filter_map(of_alias).collect();
+        synonyms.sort_unstable();
+        synonyms
+    }
+
     /// The model at a position.
     #[must_use]
     pub fn model(&self, index: u32) -> Option<&Model> {

@@ -7,7 +7,10 @@ use super::{
     objective::{Objective, Weights},
     prediction::Prediction,
     query::{Query, RoutingParameters, Sourced},
+    recorded_gate::RecordedGate,
+    request_facts::RequestFacts,
     score_terms::{ScoreTerms, ScoreUnit},
+    task_class::TaskClass,
     tick::Tick,
 };
 
@@ -64,6 +67,16 @@ pub struct Decision {
     pub baselines: [f64; 4],
     /// Margin of `preferred_max_latency`: its bounds were divided by this.
     pub latency_margin: f64,
+    /// What else of the request decided.
+    pub request: RequestFacts,
+    /// Gates of endpoints of the pool that did not let every request pass.
+    pub gates: Vec<RecordedGate>,
+    /// Number of the algorithm that decided ([`crate::decide::ALGORITHM`]).
+    pub algorithm: u16,
+    /// Share of requests whose choice is drawn at random to learn from, whatever the scores; noise does not count.
+    pub exploration_share: f64,
+    /// Class of the task, if one was told or found.
+    pub task_class: Option<TaskClass>,
 }
 
 /// Why the first candidate was chosen.
@@ -167,6 +180,31 @@ pub struct Candidate {
 }
 
 impl Decision {
+    /// The query that was decided.
+    #[must_use]
+    pub fn query(&self) -> Query {
+        let request = self.request.clone();
+        Query {
+            api: request.api,
+            today: request.today,
+            targets: request.targets,
+            router: self.router.clone(),
+            objective: self.objective,
+            weights: self.weights,
+            needs: request.needs,
+            routing: Arc::clone(&self.parameters),
+            key_allowed: request.key_allowed,
+            key_blocked: request.key_blocked,
+            prompt_tokens: request.prompt_tokens,
+            images: request.images,
+            max_tokens: request.max_tokens,
+            answers: request.answers,
+            streamed: self.streamed,
+            sticky: request.sticky,
+            latency_margin: self.latency_margin,
+        }
+    }
+
     /// All endpoints that may be called, in order: candidates, then the fallback reserve.
     pub fn plan(&self) -> impl Iterator<Item = &Candidate> + Clone {
         self.candidates.iter().chain(&self.standby)

@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use super::{failure::FailureCause, id::EndpointId, modality::Modality, money::Usd, pattern::ModelPattern};
 
@@ -118,7 +118,7 @@ impl ExclusionReason {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExclusionDetail {
     /// A fixed text; empty when the reason is sufficient.
-    Text(&'static str),
+    Text(Cow<'static, str>),
     /// A text from the configuration, such as why a provider is off.
     Sentence(Box<str>),
     /// This entry of a list of models matched.
@@ -141,7 +141,7 @@ pub enum ExclusionDetail {
     /// A price is above its ceiling.
     Above {
         /// Which price.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// The price.
         price: Usd,
         /// The ceiling.

@@ -22,16 +22,24 @@ pub enum GenerationStatus {
     Failed,
     /// The client left.
     Cancelled,
+    /// The stream broke after its first content.
+    Truncated,
 }
 
 impl GenerationStatus {
-    /// The name on the wire.
+    /// Whether an error ended it, before or after its first content.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        matches!(self, GenerationStatus::Failed | GenerationStatus::Truncated)
+    }
+
+    /// The name on the wire, where a broken stream is a failure like others.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             GenerationStatus::Running => "running",
             GenerationStatus::Completed => "completed",
-            GenerationStatus::Failed => "failed",
+            GenerationStatus::Failed | GenerationStatus::Truncated => "failed",
             GenerationStatus::Cancelled => "cancelled",
         }
     }
@@ -146,13 +154,13 @@ impl Generation {
     /// Cost of attempts that lost a race, at their own prices.
     #[must_use]
     pub fn hedge_cost(&self) -> Usd {
-        self.cost_of_other_attempts(|attempt| attempt.error_type == Some(AttemptRecord::LOST_RACE))
+        self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() == Some(AttemptRecord::LOST_RACE))
     }
 
     /// Cost of attempts that failed or were cancelled after they had used tokens.
     #[must_use]
     pub fn failed_cost(&self) -> Usd {
-        self.cost_of_other_attempts(|attempt| attempt.error_type != Some(AttemptRecord::LOST_RACE))
+        self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE))
     }
 
     /// Cost of all attempts together, as charged to the key.
@@ -174,6 +182,25 @@ impl Generation {
             (Some(first), Some(served)) if first.model == served.model => DecisionCode::ProviderFallback,
             (Some(_), Some(_)) => DecisionCode::ModelFallback,
             _ => self.decision.code,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_stream_is_a_failure_and_shown_as_one() {
+        let all = [
+            (GenerationStatus::Running, "running", false),
+            (GenerationStatus::Completed, "completed", false),
+            (GenerationStatus::Failed, "failed", true),
+            (GenerationStatus::Cancelled, "cancelled", false),
+            (GenerationStatus::Truncated, "failed", true),
+        ];
+        for (status, shown, is_failure) in all {
+            assert_eq!((status.as_str(), status.is_failure()), (shown, is_failure));
         }
     }
 }

@@ -23,6 +23,18 @@ impl ParameterSet {
         ParameterSet(self.0 & !other.0)
     }
 
+    /// The set as bits, one for each position: for records.
+    #[must_use]
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+
+    /// The set of these bits.
+    #[must_use]
+    pub const fn of_bits(bits: u128) -> ParameterSet {
+        ParameterSet(bits)
+    }
+
     /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {

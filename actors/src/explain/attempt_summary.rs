@@ -89,7 +89,7 @@ impl<N: Fn(&AttemptRecord) -> String> AttemptWriter<'_, N> {
     }
 
     fn outcome(&self, attempt: &AttemptRecord) -> String {
-        match attempt.error_type {
+        match attempt.error_type.as_deref() {
             None => "answered".to_owned(),
             Some(AttemptRecord::LOST_RACE) => self.lost_race(attempt),
             Some(AttemptRecord::CANCELLED) if attempt.served => "was cancelled while it answered".to_owned(),
@@ -119,19 +119,19 @@ impl<N: Fn(&AttemptRecord) -> String> AttemptWriter<'_, N> {
 
 /// Whether a hedge was faster than this attempt.
 fn lost_to_hedge(attempt: &AttemptRecord) -> bool {
-    attempt.reason != AttemptReason::Hedge && attempt.error_type == Some(AttemptRecord::LOST_RACE)
+    attempt.reason != AttemptReason::Hedge && attempt.error_type.as_deref() == Some(AttemptRecord::LOST_RACE)
 }
 
 /// Whether the attempt failed before its first content.
 fn has_failed(attempt: &AttemptRecord) -> bool {
     let other = [AttemptRecord::LOST_RACE, AttemptRecord::CANCELLED];
-    !attempt.served && attempt.error_type.is_some_and(|kind| !other.contains(&kind))
+    !attempt.served && attempt.error_type.as_deref().is_some_and(|kind| !other.contains(&kind))
 }
 
 /// The HTTP status of a refusal, else the name of the failure.
 fn cause(attempt: &AttemptRecord, kind: &str) -> String {
     match attempt.status.filter(|status| *status >= 400) {
         Some(status) => status.to_string(),
-        None => attempt.cause.unwrap_or(kind).to_owned(),
+        None => attempt.cause.as_deref().unwrap_or(kind).to_owned(),
     }
 }

@@ -62,16 +62,16 @@ fn note(attempt: &mut AttemptRecord, word: &str) {
         "panic" => attempt.reason = AttemptReason::Panic,
         "ok" => (attempt.status, attempt.served) = (Some(200), true),
         "partly" => attempt.served = true,
-        "refused" => attempt.cause = Some("refused"),
-        "lost_race" => attempt.error_type = Some(AttemptRecord::LOST_RACE),
-        "cancelled" => attempt.error_type = Some(AttemptRecord::CANCELLED),
-        "timeout" => attempt.error_type = Some("timeout"),
-        "connect" => attempt.error_type = Some("connect"),
-        "truncated" => (attempt.status, attempt.error_type) = (Some(200), Some("truncated")),
+        "refused" => attempt.cause = Some("refused".into()),
+        "lost_race" => attempt.error_type = Some(AttemptRecord::LOST_RACE.into()),
+        "cancelled" => attempt.error_type = Some(AttemptRecord::CANCELLED.into()),
+        "timeout" => attempt.error_type = Some("timeout".into()),
+        "connect" => attempt.error_type = Some("connect".into()),
+        "truncated" => (attempt.status, attempt.error_type) = (Some(200), Some("truncated".into())),
         "skip" => {}
         status => {
             attempt.status = Some(status.parse().expect("a status"));
-            attempt.error_type = Some("server");
+            attempt.error_type = Some("server".into());
         }
     }
 }

@@ -190,7 +190,7 @@ impl GenerationDraft {
             self.push(running.attempt.failed(error, self.record.id, Some(&outcome)));
         }
         self.adopt(outcome);
-        self.post(GenerationStatus::Failed);
+        self.post(GenerationStatus::Truncated);
     }
 
     /// It ended with an error, and nothing of an answer.

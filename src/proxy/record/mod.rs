@@ -11,8 +11,12 @@ mod verdict;
 
 use std::sync::Arc;
 
-use pointsman_actors::domain::{
-    Catalog, Decision, DecisionCode, EndpointId, Objective, RoutingPolicy, Source, Sourced, Tick, Weights,
+use pointsman_actors::{
+    decide::ALGORITHM,
+    domain::{
+        Catalog, Decision, DecisionCode, EndpointId, Objective, RequestFacts, RoutingPolicy, Source, Sourced, Tick,
+        Weights,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +149,12 @@ impl Recorded {
             explored: self.explored,
             max_attempts: self.max_attempts,
             latency_margin: self.latency_margin.0,
+            // Filters, gates and classes are not worked out again.
+            request: RequestFacts::default(),
+            gates: Vec::new(),
+            algorithm: ALGORITHM,
+            exploration_share: 0.0,
+            task_class: None,
             baselines: [
                 self.yardsticks.median_time_s.0,
                 self.yardsticks.median_cost_usd.0,

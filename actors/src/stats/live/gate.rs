@@ -1,6 +1,6 @@
 //! Whether requests pass at a moment: what a breaker says when it is asked, and what everybody else reads.
 
-use crate::domain::{Circuit, ExclusionReason, Tick};
+use crate::domain::{Circuit, ExclusionReason, GateState, Tick};
 
 /// Whether requests pass at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,6 +59,19 @@ impl Gate {
             Gate::Passing => None,
             Gate::Cooling { until } | Gate::Open { until } | Gate::ConfigFault { until } => Some(until),
             Gate::HalfOpen { since } | Gate::Probing { since } => Some(since),
+        }
+    }
+
+    /// Its state and date as records name them; `None` where requests pass.
+    #[must_use]
+    pub const fn state(self) -> Option<(GateState, Tick)> {
+        match self {
+            Gate::Passing => None,
+            Gate::Cooling { until } => Some((GateState::Cooling, until)),
+            Gate::Open { until } => Some((GateState::Open, until)),
+            Gate::ConfigFault { until } => Some((GateState::ConfigFault, until)),
+            Gate::HalfOpen { since } => Some((GateState::HalfOpen, since)),
+            Gate::Probing { since } => Some((GateState::Probing, since)),
         }
     }
 

@@ -1,0 +1,3 @@
+//! The ledger on disk.
+
+pub mod record;

@@ -1,0 +1,76 @@
+//! A generation as bytes, without its catalog and its policy.
+
+use std::sync::Arc;
+
+use pointsman_actors::domain::{AttemptRecord, Catalog, CostBreakdown, Generation, RoutingPolicy, Usage};
+
+use super::{
+    bytes::{Reader, Stored, Unreadable, stored_struct},
+    decision,
+};
+
+stored_struct! {
+    AttemptRecord {
+        n, reason, endpoint, model, provider_name, provider_slug, status, error_type, cause, started_ms, queue_ms,
+        connect_ms, tls_ms, first_byte_ms, first_token_ms, stream_ms, duration_ms, cost, served,
+    }
+    Usage {
+        prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, images, web_searches,
+        estimated,
+    }
+    CostBreakdown { prompt, completion, reasoning, cache_read, cache_write, request, image, web_search }
+}
+
+/// Lists the stored members of a generation but for the decision, once for both directions.
+macro_rules! members {
+    ($with:ident) => {
+        $with! {
+            id, owner, api_type, request_id, created_ms, status, requested_model, streamed, attempts, model,
+            provider_name, provider_slug, upstream_id, latency_ms, generation_time_ms, usage, cost, finish,
+            native_finish_reason, dropped_parameters, external_user, session_id, tags, trace, user_agent, http_referer,
+            origin, media_prompt, media_completion
+        }
+    };
+}
+
+/// Appends a generation.
+pub(super) fn put(generation: &Generation, out: &mut Vec<u8>) {
+    macro_rules! put {
+        ($($member:ident),*) => {
+            let Generation { decision, policy: _, catalog, $($member),* } = generation;
+            $($member.put(out);)*
+            decision::put(decision, catalog, out);
+        };
+    }
+    members!(put);
+}
+
+/// Reads what [`put`] wrote.
+pub(super) fn take(
+    from: &mut Reader<'_>,
+    catalog: Arc<Catalog>,
+    policy: Arc<RoutingPolicy>,
+) -> Result<Generation, Unreadable> {
+    macro_rules! take {
+        ($($member:ident),*) => {{
+            $(let $member = Stored::take(from)?;)*
+            let decision = Arc::new(decision::take(from, &catalog)?);
+            Ok(Generation { decision, policy, catalog, $($member),* })
+        }};
+    }
+    members!(take)
+}
+
+/// Any generation of this catalog and policy.
+#[cfg(test)]
+pub(super) fn any(dice: &mut super::any::Dice, catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>) -> Generation {
+    use super::any::Any;
+    macro_rules! any {
+        ($($member:ident),*) => {{
+            $(let $member = Any::any(dice);)*
+            let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
+            Generation { decision: Any::any(dice), policy, catalog, $($member),* }
+        }};
+    }
+    members!(any)
+}
