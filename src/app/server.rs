@@ -165,21 +165,21 @@ impl Gateway {
     /// The listener is the application's: `[server]` and `[tls]` are not read but for `mount_v1`, and the bounds of
     /// client connections are those of `HttpServer`.
     pub fn mount(&self, app: &mut ServiceConfig) {
-        routes::mount(app, &LocalData::new(self.desk()));
+        routes::mount(app, &LocalData::new(self.worker_handle()));
     }
 
     /// Mounts what administrators need, below `/api/v1/admin`, as [`Gateway::mount`] does: for a listener of its own
     /// that strangers do not reach.
     pub fn mount_admin(&self, app: &mut ServiceConfig) {
-        routes::mount_admin(app, &LocalData::new(self.desk_of(ADMIN_WORKER)));
+        routes::mount_admin(app, &LocalData::new(self.numbered_handle(ADMIN_WORKER)));
     }
 
-    /// The desk of the calling thread.
-    pub(crate) fn desk(&self) -> WorkerHandle {
-        self.desk_of(self.workers.fetch_add(1, Ordering::Relaxed))
+    /// A handle for the calling worker thread.
+    pub(crate) fn worker_handle(&self) -> WorkerHandle {
+        self.numbered_handle(self.workers.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn desk_of(&self, number: u64) -> WorkerHandle {
+    fn numbered_handle(&self, number: u64) -> WorkerHandle {
         WorkerHandle::new(Arc::clone(&self.shared), RouterSeeds { worker: number, ..self.seeds })
     }
 
@@ -389,7 +389,7 @@ impl Sockets {
             tls: encrypted,
             mount: move |app: &mut ServiceConfig| {
                 app.app_data(Listener::Public);
-                routes::serve(app, &LocalData::new(mounted.desk()));
+                routes::serve(app, &LocalData::new(mounted.worker_handle()));
             },
         };
         let serving = public.open(listener, &gateway.shared).map_err(|error| StartError::Bind(address, error))?;
@@ -423,7 +423,7 @@ fn administer(
     let mounted = gateway.clone();
     let mount = move |app: &mut ServiceConfig| {
         app.app_data(Listener::Admin);
-        routes::serve_admin(app, &LocalData::new(mounted.desk_of(ADMIN_WORKER)));
+        routes::serve_admin(app, &LocalData::new(mounted.numbered_handle(ADMIN_WORKER)));
     };
     let private = ListenerService { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount };
     let serving = private.open(listener, &gateway.shared).map_err(|error| StartError::BindAdmin(address, error))?;
