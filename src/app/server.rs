@@ -144,8 +144,8 @@ impl Gateway {
 
     /// Mounts the gateway in a host application, at the root or below any scope. Registers only the gateway's own paths:
     /// `/api/v1/…`, `/api/…`, `/v1/…` (unless `server.mount_v1` is off), `/health`, `/health/live`, `/health/ready`,
-    /// `/healthz`, `/readyz` and `/metrics`. If the application has the same path, the one registered first answers. Other paths
-    /// go to the application's default service. The application's middleware wraps the gateway's.
+    /// `/healthz`, `/readyz` and `/metrics`. If the application has the same path, the one registered first answers.
+    /// Other paths go to the application's default service. The application's middleware wraps the gateway's.
     ///
     /// Creates the router and the HTTP clients of the calling worker thread. Call it in the factory of the application, on
     /// a clone of the gateway:
