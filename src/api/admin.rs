@@ -1,4 +1,4 @@
-//! `/admin`: what operators do to a running gateway. Served by a listener of its own, to keys with the scope `admin`.
+//! `/admin`: administration of a running gateway, on a separate listener, for keys with the scope `admin`.
 
 pub(crate) mod config;
 pub(crate) mod keys;

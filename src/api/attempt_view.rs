@@ -1,12 +1,13 @@
-//! The wire shape of a generation's attempts: why each was made, where its time went, how it ended, what it cost.
+//! JSON of a generation's attempts: reason, times, outcome and cost of each.
 
 use pointsman_actors::domain::{AttemptRecord, Generation};
 use serde::Serialize;
 
 use super::number::Dollars;
 
-/// One attempt. `started_ms` counts from the moment the request was accepted, after `queue_ms` of waiting for a place
-/// at the provider; `first_byte_ms` and `first_token_ms` count from the start, `stream_ms` from the first content.
+/// One attempt. `started_ms` counts from the acceptance of the request and includes `queue_ms`, the wait for a concurrency
+/// permit of the provider. `first_byte_ms` and `first_token_ms` count from the start of the attempt, `stream_ms` from the
+/// first content.
 #[derive(Serialize)]
 pub(super) struct AttemptBody<'a> {
     n: u32,
@@ -30,7 +31,7 @@ pub(super) struct AttemptBody<'a> {
     cost: Dollars,
 }
 
-/// What was spent beside the answer, and together with it.
+/// Cost of hedges and failed attempts, and the total with the answer.
 #[derive(Serialize)]
 pub(super) struct SpentBody {
     hedge_cost: Dollars,

@@ -1,6 +1,4 @@
-//! Who is calling, as an argument of a handler: settled before anything of the body is read.
-//!
-//! The keys themselves are in [`crate::access::keys`].
+//! Extractors of the caller, checked before the body is read. [`crate::access::keys`] holds the keys.
 
 use std::{
     future::{Ready, ready},
@@ -15,7 +13,7 @@ use crate::{
     state::gateway::Worker,
 };
 
-/// The caller: no handler with one is reached without a good key.
+/// A caller with a valid key.
 pub struct Authorized(pub Arc<Caller>);
 
 impl FromRequest for Authorized {
@@ -23,11 +21,11 @@ impl FromRequest for Authorized {
     type Future = Ready<Result<Authorized, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(checked(request, KeyTable::caller).map(Authorized))
+        ready(authenticate(request, KeyTable::caller).map(Authorized))
     }
 }
 
-/// An administrator: no handler with one is reached without a key of that scope.
+/// A caller whose key has the scope `admin`.
 pub struct Administrator(pub Arc<Caller>);
 
 impl FromRequest for Administrator {
@@ -35,28 +33,32 @@ impl FromRequest for Administrator {
     type Future = Ready<Result<Administrator, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(checked(request, KeyTable::administrator).map(Administrator))
+        ready(authenticate(request, KeyTable::administrator).map(Administrator))
     }
 }
 
-/// A visitor of the catalog: anybody, unless the configuration closes it; a wrong key is ignored then.
-pub struct Visitor;
+/// A reader of the catalog. Needs a valid key only if `auth.public_catalog` is off; else any key is ignored.
+pub struct CatalogReader;
 
-impl FromRequest for Visitor {
+impl FromRequest for CatalogReader {
     type Error = ApiError;
-    type Future = Ready<Result<Visitor, ApiError>>;
+    type Future = Ready<Result<CatalogReader, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let open = Worker::of(request).is_some_and(|worker| worker.setup.config.auth.public_catalog);
-        ready(if open { Ok(Visitor) } else { checked(request, KeyTable::caller).map(|_| Visitor) })
+        let is_public = Worker::of(request).is_some_and(|worker| worker.setup.config.auth.public_catalog);
+        ready(if is_public {
+            Ok(CatalogReader)
+        } else {
+            authenticate(request, KeyTable::caller).map(|_| CatalogReader)
+        })
     }
 }
 
-/// Whose request it is, by the keys it came under.
-fn checked(
+/// The caller of the request, according to `find` in the keys of the request's setup.
+fn authenticate(
     request: &HttpRequest,
-    whose: fn(&KeyTable, &HeaderMap) -> Result<Arc<Caller>, ApiError>,
+    find: fn(&KeyTable, &HeaderMap) -> Result<Arc<Caller>, ApiError>,
 ) -> Result<Arc<Caller>, ApiError> {
     let worker = Worker::of(request).ok_or_else(ApiError::internal)?;
-    whose(&worker.setup.keys, request.headers())
+    find(&worker.setup.keys, request.headers())
 }

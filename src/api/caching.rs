@@ -1,4 +1,4 @@
-//! Answers that clients and proxies may keep: a strong tag over the exact bytes, and 304 for who has them.
+//! Cacheable answers: a strong `ETag` over the exact bytes, and 304 for a matching `If-None-Match`.
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -9,17 +9,17 @@ use sha2::{Digest, Sha256};
 
 use crate::{base::error::ApiError, config::AuthConfig};
 
-/// Whose cache may keep an answer, for a minute.
+/// Which caches may store an answer, for one minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cache {
-    /// Anybody's: it says the same to everybody.
+    /// Any cache: the answer is the same for all callers.
     Public,
-    /// The caller's own: a key was needed to see it.
+    /// Only the caller's cache: the answer needs a key.
     Private,
 }
 
 impl Cache {
-    /// The rule for pages of the catalog.
+    /// The caches for pages of the catalog.
     pub(crate) fn of_catalog(auth: &AuthConfig) -> Cache {
         if auth.public_catalog { Cache::Public } else { Cache::Private }
     }
@@ -32,19 +32,19 @@ impl Cache {
     }
 }
 
-/// What the answers depend on besides the path: the SDK that pages is known by its name alone.
+/// Request headers that the answers depend on. `User-Agent` selects the paged envelope of one SDK.
 const VARY: &str = "Accept-Encoding, User-Agent";
-/// Bytes of the digest that make the tag.
+/// Bytes of the digest in the tag.
 const TAG_BYTES: usize = 16;
 
-/// The answer with this body, or 304 when the request names its tag.
+/// The answer with this body, or 304 if the request has its tag.
 ///
 /// # Errors
-/// 500 when the body cannot be written as JSON.
+/// 500 when the body cannot be serialized.
 pub(crate) fn respond(request: &HttpRequest, cache: Cache, body: &impl Serialize) -> Result<HttpResponse, ApiError> {
     let body = serde_json::to_vec(body).map_err(|_| ApiError::internal())?;
     let tag = tag_of(&body);
-    let mut response = match names(request.headers(), &tag) {
+    let mut response = match has_tag(request.headers(), &tag) {
         true => HttpResponse::NotModified(),
         false => HttpResponse::Ok(),
     };
@@ -52,7 +52,7 @@ pub(crate) fn respond(request: &HttpRequest, cache: Cache, body: &impl Serialize
         .insert_header((header::ETAG, tag.as_str()))
         .insert_header((header::CACHE_CONTROL, cache.directive()))
         .insert_header((header::VARY, HeaderValue::from_static(VARY)));
-    if names(request.headers(), &tag) {
+    if has_tag(request.headers(), &tag) {
         return Ok(response.finish());
     }
     Ok(response.content_type(header::ContentType::json()).body(body))
@@ -64,8 +64,8 @@ fn tag_of(body: &[u8]) -> String {
     format!("\"{hex}\"")
 }
 
-/// Whether some `If-None-Match` names `tag`, compared weakly as the header demands, or everything.
-fn names(headers: &HeaderMap, tag: &str) -> bool {
+/// Whether an `If-None-Match` contains `tag` (weak comparison, as the header requires) or `*`.
+fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
     let values = headers.get_all(header::IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
     let mut candidates = values.flat_map(|value| value.split(',')).map(str::trim);
     candidates.any(|candidate| candidate == "*" || candidate.strip_prefix("W/").unwrap_or(candidate) == tag)
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_carries_a_strong_tag_and_says_what_it_depends_on() {
+    fn an_answer_has_a_strong_tag_and_a_vary_header() {
         let response = ask(None);
         assert_eq!(response.status(), StatusCode::OK);
         let tag = header_of(&response, header::ETAG);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_bytes_gets_304_without_a_body_and_with_the_same_tag() {
+    fn a_matching_tag_gets_304_without_a_body_and_with_the_same_tag() {
         let tag = header_of(&ask(None), header::ETAG);
         for value in [tag.clone(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".to_owned()] {
             let response = ask(Some(&value));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_other_bytes_gets_these() {
+    fn any_other_tag_gets_the_body() {
         for value in ["\"other\"", "", "W/", "garbage"] {
             assert_eq!(ask(Some(value)).status(), StatusCode::OK, "{value}");
         }

@@ -1,4 +1,4 @@
-//! `GET /health/calibration`: how well predictions held over the last hour.
+//! `GET /health/calibration`: accuracy of the predictions of the last hour.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     state::{ask::ask, gateway::Worker},
 };
 
-/// Shows every endpoint that can be called, every provider, and all together.
+/// Shows the accuracy per enabled endpoint, per enabled provider, and overall.
 ///
 /// # Errors
-/// 403 without the scope `read`, 503 when the owner of the statistics does not answer in time.
+/// 403 without the scope `read`, 503 when the statistics actor does not answer in time.
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     worker.shared.news_room.flush();
@@ -25,14 +25,14 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
     Ok(uncached(&body))
 }
 
-/// How predictions held; what was summed up to `patience` ago will do.
+/// Reads the calibrations; they may be up to `max_age` old.
 ///
 /// # Errors
-/// 503 when the owner of the statistics does not answer in time.
-pub(crate) async fn read(worker: &Worker, patience: Duration) -> Result<Arc<Calibrations>, ApiError> {
-    let question = ReadCalibrations { now: clock::now(), patience };
+/// 503 when the statistics actor does not answer in time.
+pub(crate) async fn read(worker: &Worker, max_age: Duration) -> Result<Arc<Calibrations>, ApiError> {
+    let question = ReadCalibrations { now: clock::now(), patience: max_age };
     let calibrations = ask(&worker.shared.control.health(), question).await?;
-    // For the moment in which a new configuration is taken over: positions in it mean something else.
-    let known = calibrations.catalog_version == worker.setup.version;
-    Ok(if known { calibrations } else { Arc::default() })
+    // While a new configuration takes effect, the versions can differ. Positions are valid in one version only.
+    let is_current = calibrations.catalog_version == worker.setup.version;
+    Ok(if is_current { calibrations } else { Arc::default() })
 }

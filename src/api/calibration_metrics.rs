@@ -1,7 +1,6 @@
-//! Calibration as gauges, made when somebody asks for `/metrics`: counting along the way would cost every request.
+//! Calibration as gauges, computed when `/metrics` is read, so that requests need not count it.
 //!
-//! Labels are those of the catalog: provider, model, variant, and which prediction is meant. Only endpoints
-//! with something to judge in the last hour are there.
+//! Labels: provider, model, variant and the predicted quantity. Only endpoints with samples in the last hour are shown.
 
 use std::time::Duration;
 
@@ -17,12 +16,12 @@ use crate::{
     state::gateway::Worker,
 };
 
-/// What was summed up to this long ago will do: a scraper may come as often as it likes.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Calibrations up to this old are reused, so that frequent scrapes stay cheap.
+const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The gauges as they stand; none when the owner of the statistics does not answer.
+/// The current gauges; none if the statistics actor does not answer.
 pub(crate) async fn read(worker: &Worker) -> Vec<MetricFamily> {
-    let Ok(calibrations) = calibration::read(worker, PATIENCE).await else { return Vec::new() };
+    let Ok(calibrations) = calibration::read(worker, MAX_AGE).await else { return Vec::new() };
     families(&worker.setup.catalog, &calibrations).unwrap_or_default()
 }
 
@@ -52,16 +51,16 @@ impl Gauges {
             let gauge = GaugeVec::new(Opts::new(name, format!("{help}, over the last hour")), labels)?;
             registry.register(Box::new(gauge.clone())).map(|()| gauge)
         };
-        let of = ["provider", "model", "variant", "of"];
-        let whose = ["provider", "model", "variant"];
+        let prediction = ["provider", "model", "variant", "of"];
+        let endpoint = ["provider", "model", "variant"];
         Ok(Gauges {
-            samples: gauge("prediction_samples", "Predictions held against what came", &of)?,
-            error: gauge("prediction_error", "Median |ln(actual / predicted median)|", &of)?,
-            bias: gauge("prediction_bias", "Median ln(actual / predicted median)", &of)?,
-            within_p95: gauge("prediction_within_p95", "Share within the predicted 95th percentile", &of)?,
-            expected: gauge("prediction_failures_expected", "Sum of predicted failure probabilities", &whose)?,
-            seen: gauge("prediction_failures_seen", "Failures of the same attempts", &whose)?,
-            brier: gauge("prediction_failure_brier", "Brier score of predicted failure probabilities", &whose)?,
+            samples: gauge("prediction_samples", "Predictions compared with outcomes", &prediction)?,
+            error: gauge("prediction_error", "Median |ln(actual / predicted median)|", &prediction)?,
+            bias: gauge("prediction_bias", "Median ln(actual / predicted median)", &prediction)?,
+            within_p95: gauge("prediction_within_p95", "Share within the predicted 95th percentile", &prediction)?,
+            expected: gauge("prediction_failures_expected", "Sum of predicted failure probabilities", &endpoint)?,
+            seen: gauge("prediction_failures_seen", "Failures observed in the same attempts", &endpoint)?,
+            brier: gauge("prediction_failure_brier", "Brier score of predicted failure probabilities", &endpoint)?,
         })
     }
 
@@ -100,7 +99,7 @@ mod tests {
     use crate::api::samples::catalog;
 
     #[test]
-    fn gauges_name_the_endpoint_and_the_prediction_and_leave_out_what_was_not_judged() {
+    fn gauges_name_the_endpoint_and_the_prediction_and_omit_predictions_without_samples() {
         let catalog = catalog();
         let calibration = Calibration {
             first_token: Accuracy { samples: 3, median_error: Some(0.2), bias: Some(-0.1), within_p95: Some(1.0) },

@@ -1,8 +1,8 @@
-//! The wire shape of calibration.
+//! JSON of calibration.
 //!
-//! Units: `median_error` and `bias` are natural logarithms of actual over predicted median (0.1: about ten percent
-//! more than predicted, 0.69: twice as much), `within_p95` and `brier` lie between 0 and 1, `expected` and `seen`
-//! count failures, the rest is in dollars or counts. Null where nothing could be judged.
+//! Units: `median_error` and `bias` are natural logarithms of actual over predicted median (0.1: about ten percent more
+//! than predicted, 0.69: twice as much), `within_p95` and `brier` lie between 0 and 1, `expected` and `seen` count
+//! failures, all others are dollars or counts. `null` without samples.
 
 use pointsman_actors::{
     domain::{Catalog, Endpoint},
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::number::Figure;
 
-/// The whole page.
+/// The page.
 #[derive(Serialize)]
 pub(crate) struct CalibrationsBody<'a> {
     window_secs: u64,
@@ -80,7 +80,7 @@ struct FailuresBody {
 }
 
 impl<'a> CalibrationsBody<'a> {
-    /// Of the endpoints that can be called and the providers that are on.
+    /// The page for the enabled endpoints and providers.
     pub(crate) fn new(catalog: &'a Catalog, calibrations: &Calibrations) -> CalibrationsBody<'a> {
         let providers = catalog.providers.iter().enumerate().filter(|(_, provider)| provider.is_on());
         let providers = providers.map(|(position, provider)| ProviderBody {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_shows_how_its_predictions_held() {
+    fn an_endpoint_shows_the_accuracy_of_its_predictions() {
         let catalog = catalog();
         let first = EndpointCalibration { endpoint: catalog.endpoints[0].id, calibration: calibration() };
         let all = Calibrations { endpoints: vec![first], ..Calibrations::default() };
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_called_is_not_shown() {
+    fn endpoints_and_providers_that_are_not_enabled_are_not_shown() {
         let catalog = catalog();
         let body = serde_json::to_value(CalibrationsBody::new(&catalog, &Calibrations::default())).unwrap();
         let slugs: Vec<_> = body["providers"].as_array().unwrap().iter().map(|it| &it["slug"]).collect();

@@ -34,7 +34,7 @@ use crate::{
 /// Serves one chat completion, plain or streamed.
 ///
 /// # Errors
-/// Everything of the contract's section 3.
+/// 4xx for a refused request; 4xx, 502, 503 or 504 when no attempt succeeds.
 pub async fn create(
     Authorized(caller): Authorized,
     worker: Worker,
@@ -53,27 +53,29 @@ pub async fn create(
     let opening = opening(&chat, &request, caller.owner);
     let (intents, now) = (&worker.shared.intents, clock::tick(accepted));
     let intent = intents.of(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
-    let measure = measure(&chat);
+    let size = request_size(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.unknown_members);
     let work = Work::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
-    let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
+    let metadata = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
     let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
     let draft = draft.minding(intent).ignoring(ignored);
-    let walk = Walk::new(&worker, routed, accepted, measure);
+    let walk = Walk::new(&worker, routed, accepted, size);
     let answered = match streamed {
         Some(options) => stream::answer(&worker, work, walk, draft, options, &share).await,
-        None => whole(&worker, &work, walk, draft, &share, told.as_ref().map(|(_, routed)| routed)).await,
+        None => {
+            answer_unstreamed(&worker, &work, walk, draft, &share, metadata.as_ref().map(|(_, routed)| routed)).await
+        }
     };
-    answered.map_err(|error| match &told {
+    answered.map_err(|error| match &metadata {
         Some((requested, routed)) => route_metadata::add_to_error(error, requested, routed),
         None => error,
     })
 }
 
-/// What the record begins with.
+/// The part of the record that is known before routing.
 fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> Opening {
     Opening {
         api_type: ApiType::Completions,
@@ -88,8 +90,8 @@ fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> Opening {
     }
 }
 
-/// What an attempt is measured and paid by.
-fn measure(chat: &ChatRequest) -> RequestSize {
+/// Size of the request, for predictions and prices.
+fn request_size(chat: &ChatRequest) -> RequestSize {
     RequestSize {
         prompt_tokens: chat.prompt_tokens,
         images: chat.images,
@@ -100,19 +102,19 @@ fn measure(chat: &ChatRequest) -> RequestSize {
     }
 }
 
-/// An answer in one piece; with `told`, it also says how it was routed.
-async fn whole(
+/// An unstreamed answer; with `metadata`, it contains [`route_metadata`].
+async fn answer_unstreamed(
     worker: &Worker,
     work: &Work,
     walk: Walk,
     draft: GenerationDraft,
     share: &Arc<Share>,
-    told: Option<&Routed>,
+    metadata: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
     let Served { answer, held, draft } = plain::answer(worker, work, walk, draft, share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
-    let body = match told {
+    let body = match metadata {
         Some(routed) => route_metadata::add_to_answer(answer.body, draft.record(), routed),
         None => answer.body,
     };

@@ -1,52 +1,52 @@
-//! One word for how an endpoint or a provider stands.
+//! Condition of an endpoint or provider, in one word.
 
 use pointsman_actors::{domain::Circuit, stats::LiveStatus};
 
-/// How it stands, for people and monitors; the routing reads the numbers instead.
+/// Condition for people and monitors; the routing uses the measurements instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Condition {
-    /// It answers.
+    /// Answers.
     Healthy,
-    /// It answers, but too often not; or it cools; or it is being tried again; or its requests wait in vain so far.
+    /// Fails too often, cools down, is being probed, or is silent.
     Degraded,
-    /// Its breaker is open, or it refuses our key.
+    /// The circuit breaker is open, or the provider refuses the gateway's key.
     Down,
-    /// It was not asked yet.
+    /// Not called yet.
     #[default]
     Unknown,
-    /// The configuration switched it off, or left it without its key.
+    /// Switched off by the configuration, or without a key.
     Off,
 }
 
-/// Below this share of successes an endpoint that answers is called degraded.
-const GOOD_RATE: f64 = 0.95;
+/// Below this success rate an endpoint is degraded.
+const MIN_SUCCESS_RATE: f64 = 0.95;
 
 impl Condition {
-    /// The condition behind a breaker and a share of successes.
+    /// The condition for a circuit breaker and a success rate.
     pub(crate) fn of(circuit: Circuit, success_rate: Option<f64>) -> Condition {
         match (circuit, success_rate) {
             (Circuit::Open, _) => Condition::Down,
             (Circuit::HalfOpen, _) => Condition::Degraded,
             (_, None) => Condition::Unknown,
-            (_, Some(rate)) if rate < GOOD_RATE => Condition::Degraded,
+            (_, Some(rate)) if rate < MIN_SUCCESS_RATE => Condition::Degraded,
             _ => Condition::Healthy,
         }
     }
 
-    /// The condition behind what an endpoint or provider shows.
-    pub(crate) fn of_standing(standing: LiveStatus, success_rate: Option<f64>) -> Condition {
-        if standing.config_fault {
+    /// The condition for a live status and a success rate.
+    pub(crate) fn of_status(status: LiveStatus, success_rate: Option<f64>) -> Condition {
+        if status.config_fault {
             return Condition::Down;
         }
-        match Condition::of(standing.circuit, success_rate) {
-            Condition::Healthy | Condition::Unknown if standing.cooldown_until.is_some() || standing.silent => {
+        match Condition::of(status.circuit, success_rate) {
+            Condition::Healthy | Condition::Unknown if status.cooldown_until.is_some() || status.silent => {
                 Condition::Degraded
             }
             condition => condition,
         }
     }
 
-    /// The name on the wire.
+    /// The name in JSON.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Condition::Healthy => "healthy",
@@ -57,7 +57,7 @@ impl Condition {
         }
     }
 
-    /// The number that stands for it in endpoint lists.
+    /// The `status` number in endpoint lists.
     pub(crate) const fn status(self) -> i8 {
         match self {
             Condition::Healthy | Condition::Unknown => 0,
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_breaker_speaks_before_the_rate() {
+    fn an_open_breaker_outranks_the_success_rate() {
         assert_eq!(Condition::of(Circuit::Open, Some(1.0)), Condition::Down);
         assert_eq!(Condition::of(Circuit::HalfOpen, Some(1.0)), Condition::Degraded);
         assert_eq!(Condition::of(Circuit::Closed, None), Condition::Unknown);
@@ -83,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn a_cooling_or_silent_endpoint_is_degraded_and_one_that_refuses_our_key_is_down() {
-        let standing = LiveStatus {
+    fn a_cooling_or_silent_endpoint_is_degraded_and_one_that_refuses_the_key_is_down() {
+        let status = LiveStatus {
             circuit: Circuit::Closed,
             open_until: None,
             cooldown_until: None,
@@ -92,10 +92,10 @@ mod tests {
             silent: false,
             in_flight: 0,
         };
-        assert_eq!(Condition::of_standing(standing, Some(1.0)), Condition::Healthy);
-        let cooling = LiveStatus { cooldown_until: Some(Tick(1)), ..standing };
-        assert_eq!(Condition::of_standing(cooling, Some(1.0)), Condition::Degraded);
-        assert_eq!(Condition::of_standing(LiveStatus { silent: true, ..standing }, Some(1.0)), Condition::Degraded);
-        assert_eq!(Condition::of_standing(LiveStatus { config_fault: true, ..standing }, None), Condition::Down);
+        assert_eq!(Condition::of_status(status, Some(1.0)), Condition::Healthy);
+        let cooling = LiveStatus { cooldown_until: Some(Tick(1)), ..status };
+        assert_eq!(Condition::of_status(cooling, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::of_status(LiveStatus { silent: true, ..status }, Some(1.0)), Condition::Degraded);
+        assert_eq!(Condition::of_status(LiveStatus { config_fault: true, ..status }, None), Condition::Down);
     }
 }

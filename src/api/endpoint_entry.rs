@@ -1,6 +1,6 @@
-//! The wire shape of `/models/{author}/{slug}/endpoints`: one model, taken apart by who serves it.
+//! JSON of `/models/{author}/{slug}/endpoints`: a model and its endpoints.
 //!
-//! Two SDKs validate it; every key below is required by one of them.
+//! Two SDKs validate it; at least one of them requires each member below.
 
 use pointsman_actors::{
     domain::{Catalog, Endpoint, Model, ParameterNames, Provider},
@@ -9,9 +9,9 @@ use pointsman_actors::{
 use serde::Serialize;
 
 use super::{
+    listed_model::ListedModel,
     model_entry::{Absent, ArchitectureBody, PricingBody},
     number::Figure,
-    offer::Offer,
     readings::{Reading, Readings},
 };
 
@@ -61,7 +61,7 @@ struct QuantilesBody {
     p99: Figure,
 }
 
-/// Which forms of `tool_choice` are honoured.
+/// The supported forms of `tool_choice`.
 #[derive(Serialize)]
 struct ToolChoiceBody {
     auto: bool,
@@ -70,14 +70,14 @@ struct ToolChoiceBody {
     required: bool,
 }
 
-/// Tools that the provider runs itself: none.
+/// Tools that the provider runs itself: always empty.
 #[derive(Serialize)]
 struct NativeToolsBody {}
 
 impl<'a> ModelEndpoints<'a> {
-    /// The page of an offer.
-    pub(crate) fn new(offer: &Offer<'a>, catalog: &'a Catalog, readings: &Readings) -> ModelEndpoints<'a> {
-        let entries = offer.endpoints.iter().filter_map(|&position| {
+    /// The page of a model.
+    pub(crate) fn new(listed: &ListedModel<'a>, catalog: &'a Catalog, readings: &Readings) -> ModelEndpoints<'a> {
+        let entries = listed.endpoints.iter().filter_map(|&position| {
             let endpoint = catalog.endpoint(position)?;
             let provider = catalog.provider_of(endpoint)?;
             let model = catalog.model_of(endpoint)?;
@@ -85,11 +85,11 @@ impl<'a> ModelEndpoints<'a> {
             Some(EndpointEntry::new(model, endpoint, provider, &catalog.parameters, reading))
         });
         ModelEndpoints {
-            id: offer.id,
-            name: offer.name,
-            created: offer.created,
-            description: offer.description,
-            architecture: ArchitectureBody::new(offer),
+            id: listed.id,
+            name: listed.name,
+            created: listed.created,
+            description: listed.description,
+            architecture: ArchitectureBody::new(listed),
             endpoints: entries.collect(),
         }
     }
@@ -133,7 +133,7 @@ impl<'a> EndpointEntry<'a> {
     }
 }
 
-/// What names the endpoint in `provider.order` and `provider.only`.
+/// Name of the endpoint in `provider.order` and `provider.only`.
 fn tag(provider: &Provider, endpoint: &Endpoint) -> String {
     match endpoint.variant.as_str() {
         "" => provider.slug.to_string(),
@@ -146,7 +146,7 @@ fn percent(share: f64) -> Figure {
 }
 
 impl QuantilesBody {
-    /// All four, or nothing where nothing was observed.
+    /// All four, or `None` without observations.
     fn new(quantiles: &Quantiles, write: impl Fn(f64) -> Figure) -> Option<QuantilesBody> {
         Some(QuantilesBody {
             p50: write(quantiles.p50?),
@@ -158,7 +158,7 @@ impl QuantilesBody {
 }
 
 impl ToolChoiceBody {
-    /// `auto` and `none` need tools alone, forcing a call needs the parameter itself.
+    /// `auto` and `none` need support of `tools`, the others also of `tool_choice`.
     fn new(parameters: &[&str]) -> ToolChoiceBody {
         let tools = parameters.contains(&"tools");
         let forced = tools && parameters.contains(&"tool_choice");
@@ -172,15 +172,15 @@ mod tests {
 
     use super::*;
     use crate::api::{
-        offer::Names,
+        listed_model::ListedKinds,
         samples::{catalog, readings, today},
     };
 
     #[test]
-    fn every_endpoint_has_every_key_that_an_sdk_demands() {
+    fn every_endpoint_has_every_member_that_sdks_require() {
         let catalog = catalog();
-        let offers = Offer::all(&catalog, today(), Names::Models);
-        let small = offers.iter().find(|offer| offer.id == "acme/small").unwrap();
+        let models = ListedModel::all(&catalog, today(), ListedKinds::Models);
+        let small = models.iter().find(|listed| listed.id == "acme/small").unwrap();
         let readings = readings(&catalog, &[None, Some(0.23)]);
         let page = ModelEndpoints::new(small, &catalog, &readings);
         expect![[r#"

@@ -1,4 +1,5 @@
-//! `GET` and `POST /route/explain`: why a generation went where it went, and with `why_not` why not elsewhere.
+//! `GET` and `POST /route/explain`: explains the routing of a generation, with `why_not` also why a named endpoint was not
+//! chosen.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use pointsman_actors::{
@@ -19,7 +20,7 @@ use crate::{
 /// Explains the generation named in the query.
 ///
 /// # Errors
-/// 400 without an id, 404 for an id that is not the caller's.
+/// 400 without an id, 404 for an id that the caller may not read.
 pub async fn by_query(
     Authorized(caller): Authorized,
     worker: Worker,
@@ -41,27 +42,28 @@ pub async fn by_body(
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     let body = read_json(&request, payload, worker.setup.body_limits(&caller)?).await?;
-    let (id, asked) = lookup::named_in_body(&body)?;
-    let asked = asked.map_or_else(|| why_not_view::in_query(&request), |name| why_not_view::checked(name).map(Some))?;
-    explain(&worker, &caller, id.or_else(|| lookup::id_in_query(&request)), asked).await
+    let (id, why_not) = lookup::id_in_body(&body)?;
+    let why_not =
+        why_not.map_or_else(|| why_not_view::in_query(&request), |name| why_not_view::checked(name).map(Some))?;
+    explain(&worker, &caller, id.or_else(|| lookup::id_in_query(&request)), why_not).await
 }
 
 async fn explain(
     worker: &Worker,
     caller: &Caller,
     id: Option<String>,
-    asked: Option<String>,
+    why_not: Option<String>,
 ) -> Result<HttpResponse, ApiError> {
     let record = lookup::find(worker, caller, id).await?;
-    let work_out = move || {
+    let explain = move || {
         let generation = lookup::with_probabilities(&record);
         let Generation { decision, attempts, policy, catalog, .. } = &generation;
-        let why_not = asked.map(|asked| why_not_after(&asked, decision, attempts, policy, catalog));
+        let why_not = why_not.map(|name| why_not_after(&name, decision, attempts, policy, catalog));
         (generation, why_not)
     };
-    let (generation, why_not) = worker.analyse(caller, work_out).await?;
+    let (generation, why_not) = worker.analyse(caller, explain).await?;
     let catalog = &generation.catalog;
     let reason = reason_sentence(&generation.decision, catalog, &generation.attempts);
-    let body = ExplainBody::new(&generation, catalog, &reason).answering(why_not.as_ref(), &generation, catalog);
+    let body = ExplainBody::new(&generation, catalog, &reason).with_why_not(why_not.as_ref(), &generation, catalog);
     Ok(uncached(&body))
 }

@@ -1,5 +1,4 @@
-//! The wire shape of a route explanation: the eight published fields of a generation's route, and
-//! every number behind them.
+//! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
 
 use pointsman_actors::{
     domain::{Catalog, CostBreakdown, Generation, GenerationStatus, Usage},
@@ -12,11 +11,11 @@ use super::{
     number::{Dollars, Text},
     parameters_view::ParametersBody,
     readings::rfc_3339,
-    route_view::{self, CandidateBody, EstimateBody, ExcludedBody, Places},
+    route_view::{self, CandidateBody, CatalogView, EstimateBody, ExcludedBody},
     why_not_view::WhyNotBody,
 };
 
-/// The answer to an explain call. Flat.
+/// The answer of explain, without an envelope.
 #[derive(Serialize)]
 pub(crate) struct ExplainBody<'a> {
     generation_id: &'a str,
@@ -48,7 +47,7 @@ pub(crate) struct ExplainBody<'a> {
     usage: UsageBody,
     dropped_parameters: Vec<&'a str>,
     explored: bool,
-    /// Digits in a string: not every client can hold 64 bits in a number.
+    /// A string, because JSON numbers of many clients are limited to 53 bits.
     route_seed: Text<u64>,
     snapshot_version: u64,
     catalog_version: u64,
@@ -57,7 +56,7 @@ pub(crate) struct ExplainBody<'a> {
     why_not: Option<WhyNotBody<'a>>,
 }
 
-/// The parts of the cost; they sum to the whole exactly.
+/// The parts of the cost; their sum is exactly the total.
 #[derive(Serialize)]
 struct CostBreakdownBody {
     prompt: Dollars,
@@ -93,10 +92,10 @@ struct CompletionDetailsBody {
 }
 
 impl<'a> ExplainBody<'a> {
-    /// The explanation of a generation; `reason` is the sentence that tells its decision.
+    /// The explanation of a generation; `reason` is the reason sentence of its decision.
     pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> ExplainBody<'a> {
         let decision = &*generation.decision;
-        let places = Places(catalog);
+        let view = CatalogView(catalog);
         ExplainBody {
             generation_id: generation.id.as_str(),
             model: generation.model.as_deref(),
@@ -113,9 +112,9 @@ impl<'a> ExplainBody<'a> {
             objective: decision.objective.value.as_str(),
             parameters: ParametersBody::new(decision),
             estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
-            candidates: route_view::explained(generation, places),
+            candidates: route_view::candidates_with_outcomes(generation, view),
             candidates_total: decision.candidates.len() + decision.omitted.len(),
-            excluded: route_view::explained_excluded(generation, places),
+            excluded: route_view::excluded_with_outcomes(generation, view),
             excluded_total: decision.excluded.len(),
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
             hedged: generation.hedged(),
@@ -138,8 +137,8 @@ impl<'a> ExplainBody<'a> {
 }
 
 impl<'a> ExplainBody<'a> {
-    /// The same with the answer to a question about somebody else.
-    pub(crate) fn answering(
+    /// Adds the answer to `why_not`.
+    pub(crate) fn with_why_not(
         self,
         why_not: Option<&'a WhyNot>,
         generation: &'a Generation,
@@ -194,7 +193,7 @@ mod tests {
         let catalog = catalog();
         let generation = generation(&catalog);
         let mut body = ExplainBody::new(&generation, &catalog, "cheapest: acme/small on Acme");
-        // Theirs is the page of `route_view`.
+        // Tested in `route_view`.
         body.candidates.clear();
         body.excluded.clear();
         expect![[r#"
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_the_cost_sum_to_the_whole_which_is_the_cost_in_the_usage() {
+    fn the_total_cost_equals_the_cost_in_the_usage() {
         let catalog = catalog();
         let generation = generation(&catalog);
         let text = serde_json::to_string(&ExplainBody::new(&generation, &catalog, "")).unwrap();
@@ -345,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_generation_has_no_end_yet() {
+    fn a_running_generation_has_no_generation_time() {
         let catalog = catalog();
         let mut generation = generation(&catalog);
         generation.status = GenerationStatus::Running;
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_reload_what_is_left_keeps_its_name_and_what_is_gone_has_none() {
+    fn after_a_reload_removed_endpoints_have_no_names() {
         let decided_with = catalog();
         let generation = generation(&decided_with);
         let mut reloaded = catalog();

@@ -1,4 +1,4 @@
-//! `GET /generation`: the whole record of a generation.
+//! `GET /generation`: the record of a generation.
 
 use actix_web::{HttpRequest, HttpResponse};
 use pointsman_actors::explain::reason_sentence;
@@ -14,7 +14,7 @@ use crate::{
 /// Shows the record named in the query.
 ///
 /// # Errors
-/// 400 without an id, 404 for an id that is not the caller's.
+/// 400 without an id, 404 for an id that the caller may not read.
 pub async fn show(
     Authorized(caller): Authorized,
     worker: Worker,

@@ -1,7 +1,7 @@
-//! The wire shape of a generation's record.
+//! JSON of a generation's record.
 //!
-//! An SDK checks 42 of its keys one by one: none may be missing, and what this gateway does not have is
-//! null. `route` and `metadata` are our own additions.
+//! One SDK requires 42 members; those that the gateway has no value for are `null`. `route` and `metadata` are additions of
+//! the gateway.
 
 use pointsman_actors::domain::{Catalog, Generation, GenerationStatus};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{explain_view::ExplainBody, model_entry::Absent, number::Dollars, readings::rfc_3339};
 
-/// The record, in its envelope.
+/// The record in its envelope.
 #[derive(Serialize)]
 pub(crate) struct GenerationBody<'a> {
     data: RecordBody<'a>,
@@ -48,7 +48,7 @@ struct RecordBody<'a> {
     num_media_completion: u64,
     provider_responses: Vec<ResponseBody<'a>>,
     #[serde(flatten)]
-    nothing: NothingBody,
+    absent: AbsentMembers,
     request_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
@@ -59,9 +59,9 @@ struct RecordBody<'a> {
     route: ExplainBody<'a>,
 }
 
-/// What a record must have and this gateway has not.
+/// Required members that the gateway has no value for.
 #[derive(Default, Serialize)]
-struct NothingBody {
+struct AbsentMembers {
     service_tier: Absent,
     preset_id: Absent,
     web_search_engine: Absent,
@@ -86,7 +86,7 @@ struct ResponseBody<'a> {
     is_byok: bool,
 }
 
-/// The client's own tags, in the order it wrote them.
+/// The tags of the request, in their order.
 struct Tags<'a>(&'a [(String, String)]);
 
 impl Tags<'_> {
@@ -106,7 +106,7 @@ impl Serialize for Tags<'_> {
 }
 
 impl<'a> GenerationBody<'a> {
-    /// The record of a generation; `reason` is the sentence that tells its decision.
+    /// The record of a generation; `reason` is the reason sentence of its decision.
     pub(crate) fn new(generation: &'a Generation, catalog: &'a Catalog, reason: &'a str) -> GenerationBody<'a> {
         let route = ExplainBody::new(generation, catalog, reason);
         GenerationBody { data: RecordBody::new(generation, route) }
@@ -120,7 +120,7 @@ impl<'a> RecordBody<'a> {
         let usage = Some(generation.usage).filter(|_| ended);
         RecordBody {
             id: generation.id.as_str(),
-            // A string is promised even if every attempt failed.
+            // Always a string, even if every attempt failed.
             model: generation.model.as_deref().unwrap_or(&generation.requested_model),
             created_at: rfc_3339(generation.created_ms),
             origin: generation.origin.as_deref().unwrap_or_default(),
@@ -150,7 +150,7 @@ impl<'a> RecordBody<'a> {
             num_media_prompt: generation.media_prompt,
             num_media_completion: generation.media_completion,
             provider_responses: responses(generation),
-            nothing: NothingBody::default(),
+            absent: AbsentMembers::default(),
             request_id: &generation.request_id,
             session_id: generation.session_id.as_deref(),
             metadata: Tags(&generation.tags),
@@ -160,7 +160,7 @@ impl<'a> RecordBody<'a> {
     }
 }
 
-/// Every upstream try; the one that served carries the provider's own id.
+/// All attempts; the one that served has the provider's id.
 fn responses(generation: &Generation) -> Vec<ResponseBody<'_>> {
     let attempts = generation.attempts.iter().map(|attempt| ResponseBody {
         provider_name: &attempt.provider_name,
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::api::{route_samples::generation, samples::catalog};
 
-    /// The keys of which the absence of any one makes an SDK refuse the record.
+    /// Members without which an SDK rejects the record.
     const REQUIRED: [&str; 42] = [
         "id",
         "model",
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_reads_as_clients_expect_it() {
+    fn a_record_has_the_members_that_clients_expect() {
         let mut record = record(|_| ());
         assert_eq!(record["route"]["generation_id"], record["id"]);
         record.as_object_mut().unwrap().remove("route");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_generation_still_names_a_model_and_a_running_one_has_counted_nothing() {
+    fn a_failed_generation_still_names_a_model_and_a_running_one_has_no_token_counts() {
         let failed = record(|generation| {
             generation.status = GenerationStatus::Failed;
             generation.model = None;

@@ -1,4 +1,4 @@
-//! `GET /health` and below: whether the process lives, whether it can serve, how its providers stand.
+//! `GET /health` and below: liveness, readiness, and the health of providers.
 
 use actix_web::{
     HttpResponse,
@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::{
     answer::{Data, uncached},
     health_view::ProviderHealthBody,
-    named::Named,
+    path_name::PathName,
     readiness::{Checks, ReadinessBody},
     readings::{Clocks, Readings, rfc_3339},
 };
@@ -25,20 +25,19 @@ use crate::{
     state::{ask::ask, gateway::Worker},
 };
 
-/// Says that the process serves.
+/// Liveness: answers as long as the process serves.
 pub(crate) async fn live() -> HttpResponse {
     uncached(&LiveBody { status: "ok" })
 }
 
-/// Says which version runs, and since when.
+/// Shows version, uptime and the state of the configuration.
 pub(crate) async fn status(worker: Worker) -> HttpResponse {
     let body = StatusBody { process: ProcessBody::now(&worker), config: ConfigBody::now(&worker) };
     uncached(&body)
 }
 
-/// Says whether requests can be served: every actor answers, and nobody asked the process to stop.
-///
-/// Not an error, but 503, when they cannot.
+/// Readiness: whether every actor answers, a model can be served, and the process is not draining. Else 503, with the same
+/// body.
 pub(crate) async fn ready(worker: Worker) -> HttpResponse {
     let body = ReadinessBody::new(worker.shared.is_draining(), checks(&worker).await);
     let mut response = uncached(&body);
@@ -49,7 +48,7 @@ pub(crate) async fn ready(worker: Worker) -> HttpResponse {
     response
 }
 
-/// Shows every provider, those that are on first.
+/// Lists all providers, enabled ones first.
 ///
 /// # Errors
 /// 403 without the scope `read`.
@@ -58,14 +57,14 @@ pub(crate) async fn providers(Authorized(caller): Authorized, worker: Worker) ->
     show(&worker, None).await
 }
 
-/// Shows the provider of that slug, in a list of one.
+/// Shows one provider by slug, in a list of one.
 ///
 /// # Errors
 /// 403 without the scope `read`, 404 for an unknown slug.
 pub(crate) async fn provider(
     Authorized(caller): Authorized,
     worker: Worker,
-    slug: Named,
+    slug: PathName,
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
     show(&worker, Some(&slug)).await
@@ -83,7 +82,7 @@ struct StatusBody {
     config: ConfigBody,
 }
 
-/// The process itself: what everybody may know of it.
+/// Public state of the process.
 #[derive(Serialize)]
 pub(super) struct ProcessBody {
     status: &'static str,
@@ -99,31 +98,31 @@ impl ProcessBody {
             status: if worker.shared.is_draining() { "draining" } else { "ok" },
             version: env!("CARGO_PKG_VERSION"),
             uptime_secs: clock::uptime_seconds(),
-            started_at: clocks.show(clock::started()),
+            started_at: clocks.format(clock::started()),
         }
     }
 }
 
-/// How the configuration stands, without its faults: they may name files and hosts.
+/// Public state of the configuration, without faults, which may name files and hosts.
 #[derive(Serialize)]
 struct ConfigBody {
     version: u64,
     loaded_at: String,
-    /// How the last attempt to change it ended; `null` without one.
+    /// Result of the last reload; `null` without one.
     last_reload: Option<&'static str>,
-    /// Whether something in it waits for a restart.
+    /// Whether a change takes effect only after a restart.
     restart_pending: bool,
 }
 
 impl ConfigBody {
     fn now(worker: &Worker) -> ConfigBody {
-        let standing = &worker.shared.reloads.standing;
-        let last = standing.last();
+        let status = &worker.shared.reloads.standing;
+        let last = status.last();
         ConfigBody {
             version: worker.setup.version,
-            loaded_at: rfc_3339(standing.loaded_ms()),
-            last_reload: last.as_ref().map(|attempt| attempt.outcome.as_str()),
-            restart_pending: last.is_some_and(|attempt| !attempt.pending.is_empty()),
+            loaded_at: rfc_3339(status.loaded_ms()),
+            last_reload: last.as_ref().map(|reload| reload.outcome.as_str()),
+            restart_pending: last.is_some_and(|reload| !reload.pending.is_empty()),
         }
     }
 }
@@ -143,7 +142,7 @@ async fn show(worker: &Worker, slug: Option<&str>) -> Result<HttpResponse, ApiEr
     Ok(uncached(&Data { data }))
 }
 
-/// Asks every actor for a sign of life, all at once.
+/// Pings all actors concurrently.
 async fn checks(worker: &Worker) -> Checks {
     let control = &worker.shared.control;
     let routers = worker.shared.routers.all();

@@ -1,4 +1,4 @@
-//! The wire shapes of measurements: one provider, or one model at one provider.
+//! JSON of measurements: of a provider, and of a model at a provider.
 
 use pointsman_actors::{
     domain::{Catalog, Provider, ProviderState},
@@ -12,7 +12,7 @@ use super::{
     readings::{Clocks, Reading, Readings},
 };
 
-/// How a provider stands.
+/// Health of a provider.
 #[derive(Serialize)]
 pub(crate) struct ProviderHealthBody<'a> {
     slug: &'a str,
@@ -23,7 +23,7 @@ pub(crate) struct ProviderHealthBody<'a> {
     measured: MeasuredBody,
 }
 
-/// How a model at a provider stands, and what it would score.
+/// Health and scores of a model at a provider.
 #[derive(Serialize)]
 pub(crate) struct EndpointHealthBody<'a> {
     model: &'a str,
@@ -80,7 +80,7 @@ struct LastErrorBody {
     status: Option<u16>,
 }
 
-/// What an endpoint scores for a reference request, lower is better; null where it may not serve.
+/// Scores of an endpoint for a reference request, lower is better; `null` if the endpoint is excluded.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct ScoresBody {
     cheapest: Option<f64>,
@@ -102,13 +102,13 @@ impl ScoresBody {
 }
 
 impl<'a> ProviderHealthBody<'a> {
-    /// The provider at a position.
+    /// The health of the provider at `position`.
     pub(crate) fn new(catalog: &Catalog, position: u32, provider: &'a Provider, readings: &Readings) -> Self {
-        const REFUSED: &str = "The provider refuses our key or account; it is tried again from time to time.";
+        const REFUSED: &str = "The provider refuses the gateway's key or account; it is tried again from time to time.";
         let reading = readings.provider(catalog, position);
         let (condition, reason) = match &provider.state {
             ProviderState::Off(why) => (Condition::Off, Some(why.as_str())),
-            ProviderState::On => (reading.condition, reading.standing.config_fault.then_some(REFUSED)),
+            ProviderState::On => (reading.condition, reading.live_status.config_fault.then_some(REFUSED)),
         };
         ProviderHealthBody {
             slug: provider.slug.as_str(),
@@ -120,7 +120,7 @@ impl<'a> ProviderHealthBody<'a> {
 }
 
 impl<'a> EndpointHealthBody<'a> {
-    /// The endpoint at a position, if it can be called; `score` is what it scores.
+    /// The health of the endpoint at `position`; `None` if the endpoint is not enabled.
     pub(crate) fn new(catalog: &'a Catalog, position: u32, readings: &Readings, score: ScoresBody) -> Option<Self> {
         let endpoint = catalog.endpoint(position).filter(|endpoint| !endpoint.disabled)?;
         let provider = catalog.provider_of(endpoint).filter(|provider| provider.is_on())?;
@@ -137,14 +137,14 @@ impl<'a> EndpointHealthBody<'a> {
 
 impl MeasuredBody {
     fn new(reading: Reading<'_>, clocks: Clocks) -> MeasuredBody {
-        let Reading { summary, standing, condition } = reading;
-        let LiveStatus { circuit, open_until, cooldown_until, silent, in_flight, .. } = standing;
+        let Reading { summary, live_status, condition } = reading;
+        let LiveStatus { circuit, open_until, cooldown_until, silent, in_flight, .. } = live_status;
         let Summary { latency, first_token, throughput, .. } = summary;
         MeasuredBody {
             state: condition.as_str(),
             circuit: circuit.as_str(),
-            open_until: open_until.map(|moment| clocks.show(moment)),
-            cooldown_until: cooldown_until.map(|moment| clocks.show(moment)),
+            open_until: open_until.map(|tick| clocks.format(tick)),
+            cooldown_until: cooldown_until.map(|tick| clocks.format(tick)),
             silent,
             in_flight,
             window_secs: summary.window_seconds,
@@ -181,7 +181,7 @@ impl QuantilesBody {
 
 impl LastErrorBody {
     fn new(error: LastError, clocks: Clocks) -> LastErrorBody {
-        LastErrorBody { at: clocks.show(error.at), error_type: error.kind.as_str(), status: error.status }
+        LastErrorBody { at: clocks.format(error.at), error_type: error.kind.as_str(), status: error.status }
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_called_is_not_shown() {
+    fn an_endpoint_that_is_not_enabled_is_not_shown() {
         let catalog = catalog();
         let off = catalog.endpoints.iter().position(|endpoint| endpoint.provider == 2).unwrap();
         let off = u32::try_from(off).unwrap();

@@ -1,4 +1,4 @@
-//! `POST /images/generations`, and the links its answers may hold.
+//! `POST /images/generations`, and the image files that its answers link to.
 
 use std::{sync::Arc, time::Instant};
 
@@ -7,7 +7,7 @@ use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
 
 use crate::{
     access::load::Pieces,
-    api::{auth::Authorized, named::Named},
+    api::{auth::Authorized, path_name::PathName},
     base::{clock, error::ApiError},
     config::Scope,
     proxy::{
@@ -26,10 +26,10 @@ use crate::{
     state::gateway::Worker,
 };
 
-/// Makes images.
+/// Generates images.
 ///
 /// # Errors
-/// Everything of the contract's section 3.
+/// 4xx for a refused request; 4xx, 502, 503 or 504 when no attempt succeeds.
 pub async fn create(
     Authorized(caller): Authorized,
     worker: Worker,
@@ -45,20 +45,20 @@ pub async fn create(
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
-    let (opening, measure) = (opening(&image, &request, caller.owner), measure(&image));
+    let (opening, size) = (opening(&image, &request, caller.owner), request_size(&image));
     let ignored = std::mem::take(&mut image.unknown_members);
     let work = Work::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
     let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed))
         .ignoring(ignored);
-    let walk = Walk::new(&worker, routed, accepted, measure);
+    let walk = Walk::new(&worker, routed, accepted, size);
     let Served { answer, held, draft } = plain::answer(&worker, &work, walk, draft, &share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
     Ok(response.insert_header(header::ContentType::json()).body(held.answer(answer.body)))
 }
 
-/// What the record begins with.
+/// The part of the record that is known before routing.
 fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> Opening {
     Opening {
         api_type: ApiType::Image,
@@ -73,25 +73,25 @@ fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> Opening {
     }
 }
 
-/// What an attempt is measured and paid by.
-fn measure(image: &ImageRequest) -> RequestSize {
+/// Size of the request, for predictions and prices.
+fn request_size(image: &ImageRequest) -> RequestSize {
     RequestSize {
         prompt_tokens: image.prompt_tokens,
-        // The price of an image is that of one made.
+        // Images in the prompt cost nothing: `pricing.image` of an image model is the price of a generated image.
         images: 0,
         max_tokens: None,
         answers: 1,
         streamed: false,
-        // Each one made is paid for, and none is half made.
+        // No hedging: every generated image costs its full price.
         may_be_raced: false,
     }
 }
 
-/// Shows an image behind a link: whoever knows it may look.
+/// Serves a stored image. Needs no key: the name in the link is secret.
 ///
 /// # Errors
-/// 404 for a name that never was, or has expired.
-pub async fn file(worker: Worker, name: Named) -> Result<HttpResponse, ApiError> {
+/// 404 for an unknown or expired name.
+pub async fn file(worker: Worker, name: PathName) -> Result<HttpResponse, ApiError> {
     let file = worker.shared.images.find(&name, Instant::now()).ok_or_else(|| ApiError::no_such("image"))?;
     Ok(HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, file.media_type))

@@ -1,4 +1,4 @@
-//! `GET /key` and `GET /credits`: what the calling key may do, and what it has spent.
+//! `GET /key` and `GET /credits`: permissions and spending of the calling key.
 
 use actix_web::HttpResponse;
 use pointsman_actors::actors::ledger::{ReadSpending, Spent};
@@ -15,7 +15,7 @@ use crate::{
     state::{ask::ask, gateway::Worker},
 };
 
-/// Shows the calling key. Any key may ask about itself.
+/// Shows the calling key. Needs no scope.
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
@@ -25,8 +25,8 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
     Ok(uncached(&body))
 }
 
-/// Shows what the calling key has spent, or, to an administrator, what all keys have. Nothing is paid in
-/// advance here, so there are no credits.
+/// Shows the spending of the calling key; for an administrator, of all keys. `total_credits` is always 0: the gateway has
+/// no prepaid credits.
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
@@ -42,7 +42,7 @@ struct CreditsBody {
     total_usage: Dollars,
 }
 
-/// What was spent since the process started, the answer that just ended included.
+/// Spending since the process started, including answers that have just ended.
 async fn spent(worker: &Worker, owner: Option<u64>) -> Result<Spent, ApiError> {
     worker.shared.news_room.flush();
     let question = ReadSpending { owner, now_ms: clock::unix_millis() };
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn a_generation_is_paid_once_when_it_ended_by_whom_it_belongs_to() {
+    async fn an_ended_generation_is_charged_once_to_its_owner() {
         let ledger = Ledger::new(MemoryStore::new(10, Duration::from_secs(60))).start();
         let ended = generation(&catalog());
         let running = Generation { status: GenerationStatus::Running, ..ended.clone() };

@@ -1,5 +1,5 @@
-//! The wire shape of a key. SDKs check every one of its members, so those that mean nothing here are
-//! there too: nobody brings keys of their own, and nobody has a budget.
+//! JSON of a key. SDKs require every member, so members without a meaning here have a fixed value: the gateway has no
+//! customer-provided keys (BYOK) and no budgets.
 
 use chrono::SecondsFormat;
 use pointsman_actors::actors::ledger::Spent;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{model_entry::Absent, number::Dollars};
 use crate::config::Key;
 
-/// What a key may do and what it has spent.
+/// Permissions and spending of a key.
 #[derive(Serialize)]
 pub(crate) struct KeyBody<'a> {
     label: &'a str,
@@ -40,7 +40,7 @@ pub(crate) struct KeyBody<'a> {
     scopes: Vec<&'static str>,
 }
 
-/// Free models are not rationed: −1.
+/// Free models have no daily limit: -1.
 #[derive(Serialize)]
 struct FreeRequestsBody {
     limit: i32,
@@ -50,15 +50,15 @@ struct FreeRequestsBody {
 
 #[derive(Serialize)]
 struct RateLimitBody {
-    /// −1 without a limit.
+    /// -1 without a limit.
     requests: i64,
     interval: &'static str,
     note: &'static str,
 }
 
 impl<'a> KeyBody<'a> {
-    /// The body of `key`; `admin` says whether it may read everything.
-    pub(crate) fn new(key: &'a Key, admin: bool, spent: Spent) -> KeyBody<'a> {
+    /// The body of `key`; `is_admin` if the key has the scope `admin`.
+    pub(crate) fn new(key: &'a Key, is_admin: bool, spent: Spent) -> KeyBody<'a> {
         KeyBody {
             label: &key.name,
             limit: Absent,
@@ -74,8 +74,8 @@ impl<'a> KeyBody<'a> {
             byok_usage_monthly: 0,
             include_byok_in_limit: false,
             is_free_tier: false,
-            is_management_key: admin,
-            is_provisioning_key: admin,
+            is_management_key: is_admin,
+            is_provisioning_key: is_admin,
             creator_user_id: Absent,
             organization_id: Absent,
             workspace_id: Absent,
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_has_every_member_that_an_sdk_demands() {
+    fn a_key_has_every_member_that_sdks_require() {
         let key = Key {
             name: "team blue".into(),
             requests_per_minute: Some(60),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_without_an_end_has_no_end() {
+    fn a_key_without_an_expiry_omits_expires_at() {
         let body = serde_json::to_value(KeyBody::new(&Key::anonymous(), true, Spent::default())).unwrap();
         assert!(body.get("expires_at").is_none());
         assert_eq!((&body["rate_limit"]["requests"], &body["is_management_key"]), (&(-1).into(), &true.into()));

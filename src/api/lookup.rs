@@ -1,4 +1,5 @@
-//! Finding a generation by its id: readable the moment its client has the id, and by its owner only.
+//! Look-up of a generation by its id. A record can be read as soon as the client has its id, by its owner or an
+//! administrator.
 
 use std::sync::Arc;
 
@@ -16,15 +17,15 @@ use crate::{
     state::{ask::ask, gateway::Worker},
 };
 
-/// The two spellings of an id's name, and what explain may be asked besides.
+/// The id under either name, and `why_not` of explain.
 #[derive(Deserialize)]
-struct Named {
+struct LookupParameters {
     generation_id: Option<String>,
     id: Option<String>,
     why_not: Option<serde_json::Value>,
 }
 
-impl Named {
+impl LookupParameters {
     fn id(self) -> Option<String> {
         self.generation_id.or(self.id).filter(|id| !id.is_empty())
     }
@@ -33,18 +34,18 @@ impl Named {
 /// The id in the query, as `generation_id` or `id`.
 #[must_use]
 pub fn id_in_query(request: &HttpRequest) -> Option<String> {
-    Query::<Named>::from_query(request.query_string()).ok().and_then(|named| named.into_inner().id())
+    Query::<LookupParameters>::from_query(request.query_string()).ok().and_then(|query| query.into_inner().id())
 }
 
 /// The id in a JSON body, as `generation_id` or `id`, and its `why_not`; an empty body has neither.
 ///
 /// # Errors
-/// 400 when the body is not a JSON object, or the id no string.
-pub fn named_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), ApiError> {
+/// 400 when the body is not a JSON object, or the id is not a string.
+pub fn id_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), ApiError> {
     if body.trim_ascii().is_empty() {
         return Ok((None, None));
     }
-    let mut named: Named = serde_json::from_slice(body).map_err(|error| {
+    let mut parameters: LookupParameters = serde_json::from_slice(body).map_err(|error| {
         let example = "{\"generation_id\": \"gen-…\"}";
         match error.classify() {
             serde_json::error::Category::Data => {
@@ -54,30 +55,30 @@ pub fn named_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), Ap
             _ => Invalid::body(InvalidReason::InvalidJson, format!("The body must be JSON, such as {example}.")),
         }
     })?;
-    let asked = named.why_not.take().filter(|asked| !asked.is_null()).map(|asked| match asked {
+    let why_not = parameters.why_not.take().filter(|name| !name.is_null()).map(|name| match name {
         serde_json::Value::String(name) => Ok(name),
         _ => Err(Invalid::field(InvalidReason::InvalidType, "why_not", "'why_not' must be a string.")),
     });
-    let asked = asked.transpose()?;
-    Ok((named.id(), asked))
+    let why_not = why_not.transpose()?;
+    Ok((parameters.id(), why_not))
 }
 
-/// The record of that id, if it is `caller`'s, or `caller` may read all. An unknown, a forgotten and
-/// another key's id cannot be told apart.
+/// The record with this id, if `caller` owns it or is an administrator. Unknown, deleted and foreign ids give the same
+/// error.
 ///
 /// # Errors
-/// 400 without an id, 404 when there is nothing to show, 503 when the ledger does not answer.
+/// 400 without an id, 404 without a readable record, 503 when the ledger does not answer.
 pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Arc<Generation>, ApiError> {
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     worker.shared.news_room.flush();
     let found = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
-    let own = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
-    found.filter(own).ok_or_else(ApiError::unknown_generation)
+    let is_readable = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
+    found.filter(is_readable).ok_or_else(ApiError::unknown_generation)
 }
 
-/// A record whose candidates say how often each would have been chosen. Takes a few hundred draws: not for the thread of
-/// a worker.
+/// The record with the selection probability of each candidate. Takes a few hundred draws: do not call it on a worker
+/// thread.
 #[must_use]
 pub fn with_probabilities(generation: &Generation) -> Generation {
     let mut decision = (*generation.decision).clone();

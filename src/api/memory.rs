@@ -1,4 +1,4 @@
-//! `GET /health/memory`: what the routing began with, and whether it can write down what it learns.
+//! `GET /health/memory`: the statistics restored at the start, and the state of the file they are saved to.
 
 use actix_web::HttpResponse;
 use prometheus::{Error, IntGauge, IntGaugeVec, Opts, Registry, proto::MetricFamily};
@@ -39,7 +39,7 @@ struct RestoredBody {
     rejected: usize,
 }
 
-/// Shows it; `state` is `off` when nothing is kept, `failing` while the file cannot be written, `ok` otherwise.
+/// Shows the routing memory. `state` is `off` without a file, `failing` while the file cannot be written, `ok` otherwise.
 ///
 /// # Errors
 /// 403 without the scope `read`.
@@ -50,9 +50,9 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
 }
 
 impl MemoryBody {
-    fn new(standing: Option<RoutingMemoryStatus>) -> MemoryBody {
-        let Some(standing) = standing else { return MemoryBody { state: "off", ..MemoryBody::default() } };
-        let (restored, not_restored) = match standing.recalled {
+    fn new(status: Option<RoutingMemoryStatus>) -> MemoryBody {
+        let Some(status) = status else { return MemoryBody { state: "off", ..MemoryBody::default() } };
+        let (restored, not_restored) = match status.recalled {
             Recalled::Nothing => (None, None),
             Recalled::Unusable(why) => (None, Some(why)),
             Recalled::Learned { at_ms, age, restored } => {
@@ -67,25 +67,25 @@ impl MemoryBody {
             }
         };
         MemoryBody {
-            state: if standing.trouble.is_some() { "failing" } else { "ok" },
+            state: if status.trouble.is_some() { "failing" } else { "ok" },
             restored,
             not_restored,
-            saved_at: standing.saved_at_ms.map(rfc_3339),
-            bytes: standing.bytes,
-            saves: standing.saves,
-            failures: standing.failures,
-            last_error: standing.trouble,
+            saved_at: status.saved_at_ms.map(rfc_3339),
+            bytes: status.bytes,
+            saves: status.saves,
+            failures: status.failures,
+            last_error: status.trouble,
         }
     }
 }
 
-/// The same as gauges; none when nothing is kept.
+/// The state of the routing memory as gauges; none without a file.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
     let memory = worker.shared.memory.as_ref();
     memory.and_then(|memory| gauges(&memory.standing()).ok()).unwrap_or_default()
 }
 
-fn gauges(standing: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
+fn gauges(status: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
     let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
     let set = |name: &str, help: &str, value: i64| {
         let gauge = IntGauge::new(name, help)?;
@@ -93,16 +93,19 @@ fn gauges(standing: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
         registry.register(Box::new(gauge))
     };
     let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let restored = match &standing.recalled {
+    let restored = match &status.recalled {
         Recalled::Learned { restored, .. } => restored.endpoints,
         Recalled::Nothing | Recalled::Unusable(_) => 0,
     };
-    set("memory_failing", "1 while the routing memory cannot be written", i64::from(standing.trouble.is_some()))?;
-    set("memory_restored_endpoints", "Endpoints that were known at the start", whole(restored as u64))?;
-    set("memory_saved_seconds", "When it was last written, in Unix seconds", standing.saved_at_ms.unwrap_or(0) / 1000)?;
-    let writes = IntGaugeVec::new(Opts::new("memory_writes", "Attempts to write it since the start"), &["outcome"])?;
-    writes.with_label_values(&["ok"]).set(whole(standing.saves));
-    writes.with_label_values(&["failed"]).set(whole(standing.failures));
+    set("memory_failing", "1 while the routing memory cannot be written", i64::from(status.trouble.is_some()))?;
+    set("memory_restored_endpoints", "Endpoints restored at the start", whole(restored as u64))?;
+    set("memory_saved_seconds", "Time of the last write, in Unix seconds", status.saved_at_ms.unwrap_or(0) / 1000)?;
+    let writes = IntGaugeVec::new(
+        Opts::new("memory_writes", "Attempts to write the routing memory since the start"),
+        &["outcome"],
+    )?;
+    writes.with_label_values(&["ok"]).set(whole(status.saves));
+    writes.with_label_values(&["failed"]).set(whole(status.failures));
     registry.register(Box::new(writes))?;
     Ok(registry.gather())
 }
@@ -116,14 +119,14 @@ mod tests {
 
     use super::*;
 
-    fn json(standing: Option<RoutingMemoryStatus>) -> String {
-        serde_json::to_string_pretty(&MemoryBody::new(standing)).unwrap()
+    fn json(status: Option<RoutingMemoryStatus>) -> String {
+        serde_json::to_string_pretty(&MemoryBody::new(status)).unwrap()
     }
 
     #[test]
-    fn a_memory_shows_what_it_began_with_and_what_is_wrong() {
+    fn a_memory_shows_what_was_restored_and_the_last_error() {
         let restored = Restored { endpoints: 12, unknown: 1, rejected: Vec::new() };
-        let standing = RoutingMemoryStatus {
+        let status = RoutingMemoryStatus {
             recalled: Recalled::Learned { at_ms: 1_763_629_500_000, age: Duration::from_millis(35_400), restored },
             saved_at_ms: Some(1_763_629_540_000),
             bytes: 9_216,
@@ -148,11 +151,11 @@ mod tests {
               "failures": 2,
               "last_error": "No space left on device (os error 28)"
             }"#]]
-        .assert_eq(&json(Some(standing)));
+        .assert_eq(&json(Some(status)));
     }
 
     #[test]
-    fn without_a_file_it_is_off_and_a_file_that_is_no_use_says_why() {
+    fn without_a_file_the_memory_is_off_and_an_unusable_file_shows_the_reason() {
         let off: serde_json::Value = serde_json::from_str(&json(None)).unwrap();
         assert_eq!((&off["state"], &off["restored"]), (&"off".into(), &serde_json::Value::Null));
         let recalled = Recalled::Unusable("it is something else".to_owned());

@@ -14,17 +14,17 @@ use crate::{
     state::{ask::ask, gateway::Worker},
 };
 
-/// Who can reach the listener that the page is asked for on.
+/// Reachability of the listener that serves the page.
 #[derive(Debug, Clone, Copy)]
 pub struct Exposure {
-    /// Only this machine.
+    /// Whether only this machine can reach the listener.
     pub loopback: bool,
 }
 
-/// Shows all counters. Open to anybody on a listener that only this machine reaches; else for keys with the scope `read`.
+/// Shows all metrics. Needs a key with the scope `read`, except on a loopback listener.
 ///
 /// # Errors
-/// 404 where metrics are switched off, 401 and 403 for a reader without the right, 500 when the encoder fails.
+/// 404 when metrics are switched off, 401 and 403 without a sufficient key, 500 when the encoder fails.
 pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let (shared, setup) = (&worker.shared, &worker.setup);
     if !setup.config.metrics.enabled {
@@ -37,7 +37,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     let question = CountRecords { now_ms: clock::unix_millis() };
     shared.metrics.observe(&GaugeReadings {
         in_flight: setup.admission.in_flight(),
-        // Read before the ledger is asked: the question waits behind what is counted here.
+        // Read before the ledger is asked, because the ledger answers only after it has handled these batches.
         health_depth: depths.health.get(),
         ledger_depth: depths.ledger.get(),
         ledger_records: ask(&shared.control.ledger(), question).await.ok(),
@@ -47,7 +47,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     });
     shared.metrics.observe_places(setup.places_standing());
     let live = setup.published.live.view(clock::now());
-    shared.metrics.observe_silence(called(&setup.catalog, &live));
+    shared.metrics.observe_silence(silence_of_used(&setup.catalog, &live));
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(slo_metrics::read(&worker));
     others.extend(memory::families(&worker));
@@ -55,8 +55,8 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
 }
 
-/// The labels of every endpoint that was called since the start, and whether it is silent now.
-fn called<'c>(catalog: &'c Catalog, live: &'c LiveView) -> impl Iterator<Item = ([&'c str; 2], bool)> {
+/// Labels of the endpoints that were called since the start, and whether each is silent now.
+fn silence_of_used<'c>(catalog: &'c Catalog, live: &'c LiveView) -> impl Iterator<Item = ([&'c str; 2], bool)> {
     let cells = (0_u32..).zip(&catalog.endpoints).map(|(index, endpoint)| (endpoint, live.endpoint(index)));
     cells.filter(|(_, cell)| cell.used).map(|(endpoint, cell)| (labels(catalog, endpoint), cell.silent))
 }

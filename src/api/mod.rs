@@ -1,5 +1,4 @@
-//! One file per resource of the HTTP API. A handler reads like the story of its request; the paths are
-//! all in [`crate::http::routes`], the status codes all in [`crate::base::error`].
+//! The HTTP API: one file per resource. [`crate::http::routes`] holds all paths, [`crate::base::error`] all status codes.
 
 pub(crate) mod admin;
 pub mod auth;
@@ -31,13 +30,13 @@ mod explain_view;
 mod generation_view;
 mod health_view;
 mod key_view;
+mod listed_model;
 mod model_entry;
 mod model_list;
 mod model_query;
-mod named;
 mod number;
-mod offer;
 mod parameters_view;
+mod path_name;
 mod preview_view;
 mod providers_view;
 mod readiness;

@@ -1,18 +1,18 @@
-//! The wire shape of a catalog entry.
+//! JSON of an entry of the model list.
 //!
-//! Clients validate it strictly: every key is always there, counts are integers and prices strings.
-//! What an entry says is decided in [`super::offer`].
+//! Clients validate it strictly: every member is present, counts are integers and prices strings.
+//! [`super::listed_model`] gives the values.
 
 use chrono::NaiveDate;
 use pointsman_actors::domain::{DefaultParameters, Modalities, ParameterNames, Price, Pricing, Usd};
 use serde::{Serialize, Serializer};
 
 use super::{
+    listed_model::ListedModel,
     number::{Figure, Text},
-    offer::Offer,
 };
 
-/// One element of the model list.
+/// One entry of the model list.
 #[derive(Serialize)]
 pub(crate) struct ModelEntry<'a> {
     id: &'a str,
@@ -36,7 +36,7 @@ pub(crate) struct ModelEntry<'a> {
     owned_by: &'a str,
 }
 
-/// A key that clients insist on and that says nothing here: `null`.
+/// A member that clients require and that has no value here: `null`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Absent;
 
@@ -46,7 +46,7 @@ impl Serialize for Absent {
     }
 }
 
-/// What a model takes and gives.
+/// Inputs and outputs of a model.
 #[derive(Serialize)]
 pub(crate) struct ArchitectureBody<'a> {
     modality: String,
@@ -98,48 +98,48 @@ struct LinksBody {
 }
 
 impl<'a> ModelEntry<'a> {
-    /// The entry of an offer; `names` is the registry of the offer's catalog.
-    pub(crate) fn new(offer: &Offer<'a>, names: &'a ParameterNames) -> ModelEntry<'a> {
+    /// The entry of a model; `names` is the parameter registry of its catalog.
+    pub(crate) fn new(model: &ListedModel<'a>, names: &'a ParameterNames) -> ModelEntry<'a> {
         ModelEntry {
-            id: offer.id,
-            canonical_slug: offer.canonical_slug,
-            name: offer.name,
-            created: offer.created,
-            description: offer.description,
-            context_length: offer.context_length,
-            architecture: ArchitectureBody::new(offer),
-            pricing: offer.pricing().map_or_else(PricingBody::varying, PricingBody::new),
-            top_provider: TopProviderBody::new(offer),
+            id: model.id,
+            canonical_slug: model.canonical_slug,
+            name: model.name,
+            created: model.created,
+            description: model.description,
+            context_length: model.context_length,
+            architecture: ArchitectureBody::new(model),
+            pricing: model.pricing().map_or_else(PricingBody::varying, PricingBody::new),
+            top_provider: TopProviderBody::new(model),
             per_request_limits: Absent,
-            supported_parameters: names.names(offer.parameters).map(|name| &**name).collect(),
-            default_parameters: offer.default_parameters.map(DefaultParametersBody::new),
-            expiration_date: offer.expiration_date.map(Text),
-            hugging_face_id: offer.hugging_face_id,
-            knowledge_cutoff: offer.knowledge_cutoff,
+            supported_parameters: names.names(model.parameters).map(|name| &**name).collect(),
+            default_parameters: model.default_parameters.map(DefaultParametersBody::new),
+            expiration_date: model.expiration_date.map(Text),
+            hugging_face_id: model.hugging_face_id,
+            knowledge_cutoff: model.knowledge_cutoff,
             supported_voices: Absent,
-            links: LinksBody { details: format!("/api/v1/models/{}/endpoints", offer.id) },
+            links: LinksBody { details: format!("/api/v1/models/{}/endpoints", model.id) },
             object: "model",
-            owned_by: offer.owner,
+            owned_by: model.owner,
         }
     }
 }
 
 impl<'a> ArchitectureBody<'a> {
-    pub(crate) fn new(offer: &Offer<'a>) -> ArchitectureBody<'a> {
+    pub(crate) fn new(model: &ListedModel<'a>) -> ArchitectureBody<'a> {
         let names = |set: Modalities| -> Vec<&'static str> { set.iter().map(|modality| modality.as_str()).collect() };
-        let (input, output) = (names(offer.input), names(offer.output));
+        let (input, output) = (names(model.input), names(model.output));
         ArchitectureBody {
             modality: format!("{}->{}", input.join("+"), output.join("+")),
             input_modalities: input,
             output_modalities: output,
-            tokenizer: offer.tokenizer,
-            instruct_type: offer.instruct_type,
+            tokenizer: model.tokenizer,
+            instruct_type: model.instruct_type,
         }
     }
 }
 
 impl PricingBody {
-    /// The prices of an endpoint; one that is not configured is "0", as clients expect.
+    /// The prices of an endpoint; "0" for prices that are not configured.
     pub(crate) fn new(pricing: &Pricing) -> PricingBody {
         let or_zero = |price: Option<Price>| Text(price.unwrap_or(Usd::ZERO));
         PricingBody {
@@ -154,7 +154,7 @@ impl PricingBody {
         }
     }
 
-    /// The prices of an alias: "-1", because they depend on what will be chosen.
+    /// The prices of an alias: "-1", because they depend on the chosen model.
     fn varying() -> PricingBody {
         const VARYING: Price = Usd::from_femto(-1_000_000_000_000_000);
         let all = Pricing {
@@ -172,14 +172,14 @@ impl PricingBody {
 }
 
 impl TopProviderBody {
-    fn new(offer: &Offer<'_>) -> TopProviderBody {
-        let limits = offer.preferred.map(|endpoint| endpoint.limits);
-        let context_length = limits.map_or(offer.context_length, |limits| limits.context_length);
+    fn new(model: &ListedModel<'_>) -> TopProviderBody {
+        let limits = model.preferred.map(|endpoint| endpoint.limits);
+        let context_length = limits.map_or(model.context_length, |limits| limits.context_length);
         TopProviderBody {
             context_length,
-            // A number is promised: an answer without a limit of its own ends with the window.
+            // Clients require a number; without a limit the context window is the limit.
             max_completion_tokens: limits.and_then(|limits| limits.max_completion_tokens).unwrap_or(context_length),
-            is_moderated: offer.preferred.is_some_and(|endpoint| endpoint.is_moderated),
+            is_moderated: model.preferred.is_some_and(|endpoint| endpoint.is_moderated),
         }
     }
 }
@@ -203,15 +203,15 @@ mod tests {
 
     use super::*;
     use crate::api::{
-        offer::Names,
+        listed_model::ListedKinds,
         samples::{catalog, today},
     };
 
     fn check(id: &str, expected: Expect) {
         let catalog = catalog();
-        let offers = Offer::all(&catalog, today(), Names::ModelsAndAliases);
-        let offer = offers.iter().find(|offer| offer.id == id).unwrap();
-        let entry = ModelEntry::new(offer, &catalog.parameters);
+        let models = ListedModel::all(&catalog, today(), ListedKinds::ModelsAndAliases);
+        let model = models.iter().find(|model| model.id == id).unwrap();
+        let entry = ModelEntry::new(model, &catalog.parameters);
         expected.assert_eq(&serde_json::to_string_pretty(&entry).unwrap());
     }
 
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_is_what_its_models_make_it_and_has_no_price_of_its_own() {
+    fn an_alias_has_the_properties_of_its_models_and_no_price() {
         check(
             "service/free",
             expect![[r#"

@@ -1,4 +1,4 @@
-//! The answer to a [`ModelQuery`]: choosing among offers, ordering them, cutting a page, wrapping it.
+//! The answer to a [`ModelQuery`]: filters, sorts, selects a page and adds the envelope.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -9,28 +9,27 @@ use pointsman_actors::{
 use serde::Serialize;
 
 use super::{
+    listed_model::ListedModel,
     model_entry::ModelEntry,
     model_query::{ModelQuery, Outputs, Page, Sort},
-    offer::Offer,
     readings::Readings,
 };
 use crate::config;
 
-/// What stands around the entries.
+/// Members beside the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Envelope {
-    /// `data` alone.
+    /// `data` only.
     Bare,
     /// `data`, `total_count` and `links`.
     Paged,
 }
 
 impl Envelope {
-    /// What a client gets that asks `query` and calls itself `agent`: one SDK that insists on pages sends
-    /// no query of its own and is known by its name alone.
-    pub(crate) fn choose(setting: config::Envelope, query: &ModelQuery, agent: Option<&str>) -> Envelope {
+    /// The envelope for a query and a `User-Agent`: one SDK requires pages without asking for them in its query.
+    pub(crate) fn choose(setting: config::Envelope, query: &ModelQuery, user_agent: Option<&str>) -> Envelope {
         const PAGING_SDK: &str = "speakeasy-sdk/";
-        let wants_pages = || query.page.is_some() || agent.is_some_and(|agent| agent.starts_with(PAGING_SDK));
+        let wants_pages = || query.page.is_some() || user_agent.is_some_and(|agent| agent.starts_with(PAGING_SDK));
         match setting {
             config::Envelope::Bare => Envelope::Bare,
             config::Envelope::Paged => Envelope::Paged,
@@ -56,21 +55,21 @@ struct PageLinks {
 }
 
 impl<'a> ModelList<'a> {
-    /// The list that `query` asked for at `path`; `offers` are what [`select`] left.
+    /// The list for `query` at `path`; `models` come from [`select`].
     pub(crate) fn new(
-        offers: &[Offer<'a>],
+        models: &[ListedModel<'a>],
         catalog: &'a Catalog,
         query: &ModelQuery,
         envelope: Envelope,
         path: &str,
     ) -> ModelList<'a> {
-        let page = query.page.map_or(offers, |page| page.of(offers));
-        let next = query.page.and_then(|page| page.next(offers.len()));
-        let paged = envelope == Envelope::Paged;
+        let page = query.page.map_or(models, |page| page.of(models));
+        let next = query.page.and_then(|page| page.next(models.len()));
+        let is_paged = envelope == Envelope::Paged;
         ModelList {
-            data: page.iter().map(|offer| ModelEntry::new(offer, &catalog.parameters)).collect(),
-            total_count: paged.then_some(offers.len()),
-            links: paged.then(|| PageLinks { next: next.map(|page| page.link(path, &query.filters)) }),
+            data: page.iter().map(|model| ModelEntry::new(model, &catalog.parameters)).collect(),
+            total_count: is_paged.then_some(models.len()),
+            links: is_paged.then(|| PageLinks { next: next.map(|page| page.link(path, &query.filters)) }),
         }
     }
 }
@@ -92,67 +91,68 @@ impl Page {
     }
 }
 
-/// The offers that satisfy every filter of `query`, in its order.
+/// The models that match every filter of `query`, in its order.
 pub(crate) fn select<'a>(
-    mut offers: Vec<Offer<'a>>,
+    mut models: Vec<ListedModel<'a>>,
     catalog: &Catalog,
     query: &ModelQuery,
     readings: &Readings,
-) -> Vec<Offer<'a>> {
-    offers.retain(|offer| query.wants(offer, catalog));
-    offers.sort_by(|a, b| a.compare(b, query.sort, readings).then_with(|| a.newest_first(b)));
-    offers
+) -> Vec<ListedModel<'a>> {
+    models.retain(|model| query.matches(model, catalog));
+    models.sort_by(|a, b| a.compare(b, query.sort, readings).then_with(|| a.newest_first(b)));
+    models
 }
 
 impl ModelQuery {
-    fn wants(&self, offer: &Offer<'_>, catalog: &Catalog) -> bool {
-        let lists = |wanted: &String| catalog.parameters.names(offer.parameters).any(|name| **name == **wanted);
-        self.wants_output(offer)
-            && offer.input.covers(self.input)
-            && self.parameters.iter().all(lists)
-            && (self.providers.is_empty() || offer.providers(catalog).any(|provider| self.names(provider)))
-            && self.words.iter().all(|word| offer.mentions(word))
-            && offer.context_length >= self.context
-            && self.max_price.is_none_or(|most| offer.pricing().is_some_and(|pricing| pricing.prompt <= most))
+    fn matches(&self, model: &ListedModel<'_>, catalog: &Catalog) -> bool {
+        let supports = |wanted: &String| catalog.parameters.names(model.parameters).any(|name| **name == **wanted);
+        self.matches_output(model)
+            && model.input.covers(self.input)
+            && self.parameters.iter().all(supports)
+            && (self.providers.is_empty() || model.providers(catalog).any(|provider| self.matches_provider(provider)))
+            && self.search_terms.iter().all(|term| model.contains(term))
+            && model.context_length >= self.min_context
+            && self.max_price.is_none_or(|max| model.pricing().is_some_and(|pricing| pricing.prompt <= max))
     }
 
-    fn wants_output(&self, offer: &Offer<'_>) -> bool {
+    fn matches_output(&self, model: &ListedModel<'_>) -> bool {
         match self.output {
             Outputs::Any => true,
-            Outputs::OneOf(outputs) => offer.output.meets(outputs),
+            Outputs::OneOf(outputs) => model.output.meets(outputs),
         }
     }
 
-    fn names(&self, provider: &Provider) -> bool {
+    fn matches_provider(&self, provider: &Provider) -> bool {
         let name = provider.name.to_lowercase();
         self.providers.iter().any(|wanted| wanted == provider.slug.as_str() || *wanted == name)
     }
 }
 
-impl Offer<'_> {
+impl ListedModel<'_> {
     fn providers<'c>(&self, catalog: &'c Catalog) -> impl Iterator<Item = &'c Provider> {
         let endpoints = self.endpoints.iter().filter_map(|&position| catalog.endpoint(position));
         endpoints.filter_map(|endpoint| catalog.provider_of(endpoint))
     }
 
-    fn mentions(&self, word: &str) -> bool {
-        [self.id, self.canonical_slug, self.name].iter().any(|text| text.to_lowercase().contains(word))
+    fn contains(&self, term: &str) -> bool {
+        [self.id, self.canonical_slug, self.name].iter().any(|text| text.to_lowercase().contains(term))
     }
 
-    fn newest_first(&self, other: &Offer<'_>) -> Ordering {
+    fn newest_first(&self, other: &ListedModel<'_>) -> Ordering {
         Reverse(self.created).cmp(&Reverse(other.created)).then_with(|| self.id.cmp(other.id))
     }
 
-    fn compare(&self, other: &Offer<'_>, sort: Sort, readings: &Readings) -> Ordering {
-        let throughput = |offer: &Offer<'_>| offer.best(readings, |summary| Some(-summary.throughput_half_hour.p50?));
-        let latency = |offer: &Offer<'_>| offer.best(readings, |summary| summary.first_token_half_hour.p50);
+    fn compare(&self, other: &ListedModel<'_>, sort: Sort, readings: &Readings) -> Ordering {
+        let throughput =
+            |model: &ListedModel<'_>| model.best(readings, |summary| Some(-summary.throughput_half_hour.p50?));
+        let latency = |model: &ListedModel<'_>| model.best(readings, |summary| summary.first_token_half_hour.p50);
         match sort {
             Sort::Newest => Ordering::Equal,
-            Sort::PriceUp => missing_last(self.price(), other.price(), Usd::cmp),
-            Sort::PriceDown => missing_last(self.price(), other.price(), |a, b| b.cmp(a)),
-            Sort::ContextDown => other.context_length.cmp(&self.context_length),
-            Sort::ThroughputDown => missing_last(throughput(self), throughput(other), f64::total_cmp),
-            Sort::LatencyUp => missing_last(latency(self), latency(other), f64::total_cmp),
+            Sort::PriceAscending => missing_last(self.price(), other.price(), Usd::cmp),
+            Sort::PriceDescending => missing_last(self.price(), other.price(), |a, b| b.cmp(a)),
+            Sort::ContextDescending => other.context_length.cmp(&self.context_length),
+            Sort::ThroughputDescending => missing_last(throughput(self), throughput(other), f64::total_cmp),
+            Sort::LatencyAscending => missing_last(latency(self), latency(other), f64::total_cmp),
         }
     }
 
@@ -160,7 +160,7 @@ impl Offer<'_> {
         self.pricing().map(|pricing| pricing.prompt + pricing.completion)
     }
 
-    /// The least `figure` among the endpoints that have one.
+    /// Smallest `figure` of the endpoints, if known.
     fn best(&self, readings: &Readings, figure: impl Fn(&Summary) -> Option<f64>) -> Option<f64> {
         let endpoints = self.endpoints.iter().filter_map(|&position| readings.summary(position));
         endpoints.filter_map(figure).min_by(f64::total_cmp)
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::api::{
-        offer::Names,
+        listed_model::ListedKinds,
         samples::{catalog, readings, today},
     };
     use pointsman_actors::domain::Modalities;
@@ -192,8 +192,9 @@ mod tests {
     fn list(query: &str, default: Outputs, envelope: Envelope) -> serde_json::Value {
         let catalog = catalog();
         let query = ModelQuery::parse(query, default).unwrap();
-        let offers = select(Offer::all(&catalog, today(), Names::Models), &catalog, &query, &Readings::default());
-        serde_json::to_value(ModelList::new(&offers, &catalog, &query, envelope, "/api/v1/models")).unwrap()
+        let models =
+            select(ListedModel::all(&catalog, today(), ListedKinds::Models), &catalog, &query, &Readings::default());
+        serde_json::to_value(ModelList::new(&models, &catalog, &query, envelope, "/api/v1/models")).unwrap()
     }
 
     fn ids(list: &serde_json::Value) -> Vec<String> {
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_default_is_everything_the_full_list_is_given() {
+    fn with_any_output_as_the_default_all_models_are_listed() {
         let full = ids(&list("", Outputs::Any, Envelope::Bare));
         assert_eq!(full, ["beta/free", "beta/medium", "acme/paint", "acme/small", "beta/vectors"]);
         check("output_modalities=all", &["beta/free", "beta/medium", "acme/paint", "acme/small", "beta/vectors"]);
@@ -228,14 +229,14 @@ mod tests {
     fn parameters_must_all_be_listed_and_filters_intersect() {
         check("supported_parameters=tools", &["beta/medium", "acme/small"]);
         check("supported_parameters=tools,temperature", &["acme/small"]);
-        // The stop of one endpoint and the tools of another: the model lists both.
+        // `stop` is supported by one endpoint, `tools` by the other; the model has both.
         check("supported_parameters=tools&supported_parameters=stop", &["acme/small"]);
         check("supported_parameters=tools&output_modalities=image", &["beta/medium"]);
         check("supported_parameters=nobody_has_this", &[]);
     }
 
     #[test]
-    fn further_filters_narrow_too() {
+    fn all_filters_restrict_the_list() {
         check("providers=acme", &["acme/small"]);
         check("providers=Beta%20Cloud", &["beta/free", "beta/medium", "acme/small"]);
         check("q=SMALL", &["acme/small"]);
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn sorting_puts_the_asked_order_first_and_equals_newest_first() {
+    fn a_list_is_sorted_as_requested_and_equal_models_newest_first() {
         check("sort=pricing-low-to-high", &["beta/free", "acme/small", "beta/medium"]);
         check("sort=pricing-high-to-low", &["beta/medium", "acme/small", "beta/free"]);
         check("sort=context-high-to-low", &["acme/small", "beta/medium", "beta/free"]);
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn models_without_measurements_come_last() {
         let catalog = catalog();
-        // acme/small at its two endpoints, then nothing for acme/paint, then beta/medium.
+        // Both endpoints of acme/small, no measurement of acme/paint, then beta/medium.
         let readings = readings(&catalog, &[Some(0.9), Some(0.2), None, Some(0.5)]);
         for (sort, expected) in [
             ("latency-low-to-high", ["acme/small", "beta/medium", "beta/free"]),
@@ -263,8 +264,8 @@ mod tests {
         ] {
             let query = ModelQuery::parse(&format!("sort={sort}"), TEXT).unwrap();
             assert!(query.needs_readings());
-            let offers = select(Offer::all(&catalog, today(), Names::Models), &catalog, &query, &readings);
-            assert_eq!(offers.iter().map(|offer| offer.id).collect::<Vec<_>>(), expected, "{sort}");
+            let models = select(ListedModel::all(&catalog, today(), ListedKinds::Models), &catalog, &query, &readings);
+            assert_eq!(models.iter().map(|model| model.id).collect::<Vec<_>>(), expected, "{sort}");
         }
     }
 
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_for_who_asks_for_one_and_for_the_sdk_that_insists() {
+    fn the_paged_envelope_is_for_paged_queries_and_the_sdk_that_requires_it() {
         let choose = |setting, query, agent| Envelope::choose(setting, &ModelQuery::parse(query, TEXT).unwrap(), agent);
         let sdk = Some("speakeasy-sdk/typescript 1.3.19 2.788.4 1.0.0 @openrouter/sdk");
         assert_eq!(choose(config::Envelope::Auto, "q=small", None), Envelope::Bare);
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn no_page_is_cut_without_a_limit() {
+    fn without_a_limit_all_models_are_listed() {
         let list = list("", TEXT, Envelope::Paged);
         assert_eq!(list["data"].as_array().unwrap().len(), 3);
         assert_eq!(list["total_count"], 3);
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_end_there_is_an_empty_page() {
+    fn a_page_past_the_end_is_empty() {
         for query in ["limit=2&offset=3", "offset=4000000000", "offset=18446744073709551615&limit=1000"] {
             let list = list(query, TEXT, Envelope::Paged);
             assert_eq!(ids(&list), [""; 0], "{query}");

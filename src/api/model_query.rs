@@ -1,123 +1,122 @@
-//! The query of the model list: which offers are wanted, in which order, which page of them.
+//! Query parameters of the model list: filters, order and page.
 //!
-//! Filters narrow each other. Names that mean nothing here are ignored, because clients add their own;
-//! a value that a known name cannot have is a 400 that names it. Choosing from a catalog is done in
-//! [`super::model_list`].
+//! A model must match all filters. Unknown parameters are ignored, because clients add their own; an invalid value of a
+//! known one is a 400 that names it. [`super::model_list`] applies the query.
 
 use actix_web::web;
 use pointsman_actors::domain::{Invalid, InvalidReason, Modalities, Modality, Usd};
 
 use crate::base::error::ApiError;
 
-/// Most models on one page.
-const PAGE_LIMIT: usize = 1000;
-/// Models on a page whose size was not said.
-const PAGE_DEFAULT: usize = 500;
-/// The outputs that can be filtered by.
+/// Largest page, in models.
+const MAX_PAGE: usize = 1000;
+/// Default size of a page, in models.
+const DEFAULT_PAGE: usize = 500;
+/// Allowed values of `output_modalities`.
 const OUTPUTS: [Modality; 4] = [Modality::Text, Modality::Image, Modality::Audio, Modality::Embeddings];
 
-/// A checked query.
+/// A validated query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ModelQuery {
     pub(super) output: Outputs,
-    /// A model must take all of these.
+    /// A model must accept all of these inputs.
     pub(super) input: Modalities,
-    /// A model must list all of these.
+    /// A model must support all of these parameters.
     pub(super) parameters: Vec<String>,
-    /// A model must be served by one of these, lower case; empty means any.
+    /// A model must be served by one of these providers, lower case; empty means any.
     pub(super) providers: Vec<String>,
-    /// Words of which each must be in the id or the name, lower case.
-    pub(super) words: Vec<String>,
+    /// Each term must occur in the id or the name, lower case.
+    pub(super) search_terms: Vec<String>,
     /// Smallest context window, tokens.
-    pub(super) context: u32,
+    pub(super) min_context: u32,
     /// Highest price of a prompt token.
     pub(super) max_price: Option<Usd>,
     pub(super) sort: Sort,
     pub(super) page: Option<Page>,
-    /// The query as it was written, without the page: links to further pages keep it.
+    /// The query as written, without the page, for the links to further pages.
     pub(super) filters: String,
 }
 
-/// Which outputs a model must give.
+/// The outputs that a model must generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outputs {
-    /// Whatever it gives.
+    /// Any output.
     Any,
     /// At least one of these.
     OneOf(Modalities),
 }
 
-/// The order of a list; models without the figure come last, equals newest first.
+/// The order of a list. Models without the sort key come last, equal ones newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Sort {
-    /// Added last, first.
+    /// Newest first.
     #[default]
     Newest,
-    /// By the price of a prompt and a completion token together.
-    PriceUp,
-    /// The same, dearest first.
-    PriceDown,
-    /// Largest window first.
-    ContextDown,
-    /// Most tokens per second first, by the best endpoint.
-    ThroughputDown,
-    /// Shortest time to the first token first, by the best endpoint.
-    LatencyUp,
+    /// Lowest sum of prompt and completion price first.
+    PriceAscending,
+    /// Highest sum of prompt and completion price first.
+    PriceDescending,
+    /// Largest context window first.
+    ContextDescending,
+    /// Highest throughput of the best endpoint first.
+    ThroughputDescending,
+    /// Shortest time to first token of the best endpoint first.
+    LatencyAscending,
 }
 
 impl Sort {
     const ALL: [(&'static str, Sort); 6] = [
         ("newest", Sort::Newest),
-        ("pricing-low-to-high", Sort::PriceUp),
-        ("pricing-high-to-low", Sort::PriceDown),
-        ("context-high-to-low", Sort::ContextDown),
-        ("throughput-high-to-low", Sort::ThroughputDown),
-        ("latency-low-to-high", Sort::LatencyUp),
+        ("pricing-low-to-high", Sort::PriceAscending),
+        ("pricing-high-to-low", Sort::PriceDescending),
+        ("context-high-to-low", Sort::ContextDescending),
+        ("throughput-high-to-low", Sort::ThroughputDescending),
+        ("latency-low-to-high", Sort::LatencyAscending),
     ];
 }
 
-/// A cut of the list.
+/// One page of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// Models before it.
+    /// Number of models before the page.
     pub(super) offset: usize,
-    /// Most models on it.
+    /// Most models on the page.
     pub(super) limit: usize,
 }
 
 impl ModelQuery {
-    /// Reads a query string. `default` applies when it names no output.
+    /// Parses a query string. `default` applies without `output_modalities`.
     ///
     /// # Errors
     /// 400 that names the parameter.
     pub(crate) fn parse(query: &str, default: Outputs) -> Result<ModelQuery, ApiError> {
-        let mut reading = Reading::default();
+        let mut builder = QueryBuilder::default();
         for piece in query.split('&').filter(|piece| !piece.is_empty()) {
             let pairs = web::Query::<Vec<(String, String)>>::from_query(piece)
                 .map_err(|_| ApiError::bad_query("query", "The query string is malformed."))?;
             for (name, value) in pairs.into_inner() {
-                reading.take(piece, &name, &value)?;
+                builder.add(piece, &name, &value)?;
             }
         }
-        Ok(reading.finish(default))
+        Ok(builder.build(default))
     }
 
     /// Whether the order depends on measurements.
     pub(crate) fn needs_readings(&self) -> bool {
-        matches!(self.sort, Sort::ThroughputDown | Sort::LatencyUp)
+        matches!(self.sort, Sort::ThroughputDescending | Sort::LatencyAscending)
     }
 }
 
-/// A query half read.
+/// Collects the parameters of a query.
 #[derive(Default)]
-struct Reading {
+struct QueryBuilder {
     outputs: Modalities,
     any_output: bool,
     input: Modalities,
     parameters: Vec<String>,
     providers: Vec<String>,
-    words: Vec<String>,
-    context: u32,
+    search_terms: Vec<String>,
+    min_context: u32,
     max_price: Option<Usd>,
     sort: Sort,
     limit: Option<usize>,
@@ -125,24 +124,26 @@ struct Reading {
     filters: Vec<String>,
 }
 
-impl Reading {
-    /// Takes one pair; `piece` is how it was written. Lists add up, of anything else the last counts.
-    fn take(&mut self, piece: &str, name: &str, value: &str) -> Result<(), ApiError> {
+impl QueryBuilder {
+    /// Adds one pair, written as `piece`. Lists accumulate; of other parameters the last one applies.
+    fn add(&mut self, piece: &str, name: &str, value: &str) -> Result<(), ApiError> {
         match name {
             "limit" => {
-                self.limit = Some(count(name, value, 1, PAGE_LIMIT)?);
+                self.limit = Some(integer(name, value, 1, MAX_PAGE)?);
                 return Ok(());
             }
             "offset" => {
-                self.offset = Some(count(name, value, 0, usize::MAX)?);
+                self.offset = Some(integer(name, value, 0, usize::MAX)?);
                 return Ok(());
             }
-            "output_modalities" => self.take_outputs(value)?,
-            "input_modalities" => self.take_inputs(value)?,
+            "output_modalities" => self.add_outputs(value)?,
+            "input_modalities" => self.add_inputs(value)?,
             "supported_parameters" => self.parameters.extend(list(value).map(str::to_owned)),
             "providers" => self.providers.extend(list(value).map(str::to_lowercase)),
-            "q" => self.words.extend(value.split_whitespace().map(str::to_lowercase)),
-            "context" => self.context = u32::try_from(count(name, value, 0, u32::MAX as usize)?).unwrap_or(u32::MAX),
+            "q" => self.search_terms.extend(value.split_whitespace().map(str::to_lowercase)),
+            "context" => {
+                self.min_context = u32::try_from(integer(name, value, 0, u32::MAX as usize)?).unwrap_or(u32::MAX)
+            }
             "max_price" => self.max_price = Some(per_million(name, value)?),
             "sort" => self.sort = sort(value)?,
             _ => {}
@@ -151,7 +152,7 @@ impl Reading {
         Ok(())
     }
 
-    fn take_outputs(&mut self, value: &str) -> Result<(), ApiError> {
+    fn add_outputs(&mut self, value: &str) -> Result<(), ApiError> {
         for name in list(value) {
             match known(name, &OUTPUTS) {
                 Some(modality) => self.outputs = self.outputs.with(modality),
@@ -162,7 +163,7 @@ impl Reading {
         Ok(())
     }
 
-    fn take_inputs(&mut self, value: &str) -> Result<(), ApiError> {
+    fn add_inputs(&mut self, value: &str) -> Result<(), ApiError> {
         for name in list(value).filter(|name| !name.eq_ignore_ascii_case("all")) {
             let modality = known(name, &Modality::ALL)
                 .ok_or_else(|| unknown("input_modalities", name, modalities(&Modality::ALL)))?;
@@ -171,30 +172,30 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(self, default: Outputs) -> ModelQuery {
+    fn build(self, default: Outputs) -> ModelQuery {
         let output = match (self.any_output, self.outputs.is_empty()) {
             (true, _) => Outputs::Any,
             (false, true) => default,
             (false, false) => Outputs::OneOf(self.outputs),
         };
-        let paged = self.limit.is_some() || self.offset.is_some();
-        let page = Page { offset: self.offset.unwrap_or(0), limit: self.limit.unwrap_or(PAGE_DEFAULT) };
+        let is_paged = self.limit.is_some() || self.offset.is_some();
+        let page = Page { offset: self.offset.unwrap_or(0), limit: self.limit.unwrap_or(DEFAULT_PAGE) };
         ModelQuery {
             output,
             input: self.input,
             parameters: self.parameters,
             providers: self.providers,
-            words: self.words,
-            context: self.context,
+            search_terms: self.search_terms,
+            min_context: self.min_context,
             max_price: self.max_price,
             sort: self.sort,
-            page: paged.then_some(page),
+            page: is_paged.then_some(page),
             filters: self.filters.join("&"),
         }
     }
 }
 
-/// The members of a comma list.
+/// The items of a comma-separated list.
 fn list(value: &str) -> impl Iterator<Item = &str> {
     value.split(',').map(str::trim).filter(|member| !member.is_empty())
 }
@@ -212,18 +213,18 @@ fn sort(value: &str) -> Result<Sort, ApiError> {
     found.map(|(_, sort)| *sort).ok_or_else(|| unknown("sort", value, Sort::ALL.map(|(name, _)| name).to_vec()))
 }
 
-fn count(param: &str, value: &str, least: usize, most: usize) -> Result<usize, ApiError> {
-    let number = value.trim().parse().ok().filter(|number| (least..=most).contains(number));
+fn integer(param: &str, value: &str, min: usize, max: usize) -> Result<usize, ApiError> {
+    let number = value.trim().parse().ok().filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| {
-        let bounds = if most == usize::MAX { format!("at least {least}") } else { format!("{least} to {most}") };
+        let bounds = if max == usize::MAX { format!("at least {min}") } else { format!("{min} to {max}") };
         ApiError::bad_query(param, format!("'{param}' must be an integer, {bounds}."))
     })
 }
 
-/// A price written in dollars per million tokens, as the price of one.
+/// Parses dollars per million tokens; returns the price of one token.
 fn per_million(param: &str, value: &str) -> Result<Usd, ApiError> {
     const MILLION: i128 = 1_000_000;
-    // As JavaScript writes numbers, an exponent included.
+    // Accepts an exponent, as JavaScript writes numbers.
     let dollars = value.trim().parse().ok().and_then(Usd::from_f64).filter(|dollars| *dollars >= Usd::ZERO);
     dollars.map(|dollars| Usd::from_femto(dollars.femto() / MILLION)).ok_or_else(|| {
         ApiError::bad_query(param, format!("'{param}' must be US dollars per million tokens, such as 0.5."))
@@ -245,7 +246,7 @@ mod tests {
         ModelQuery::parse(query, TEXT).unwrap()
     }
 
-    fn refused(query: &str, param: &str) {
+    fn assert_refused(query: &str, param: &str) {
         let error = ModelQuery::parse(query, TEXT).unwrap_err();
         let body = serde_json::to_value(error.message()).unwrap();
         assert_eq!(error.status().as_u16(), 400, "{query}");
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_is_the_default() {
+    fn a_query_without_known_parameters_is_the_default() {
         for query in ["", "&", "output_modalities=", "output_modalities=,%20,", "whatever=1&Sort=x"] {
             let parsed = parse(query);
             assert_eq!((parsed.output, parsed.page, parsed.sort), (TEXT, None, Sort::Newest), "{query}");
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_split_decoded_trimmed_and_added_up() {
+    fn lists_are_split_decoded_trimmed_and_joined() {
         let image = Modalities::TEXT.with(Modality::Image);
         for query in [
             "output_modalities=text,image",
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn all_anywhere_lifts_the_output_filter() {
+    fn all_in_any_position_disables_the_output_filter() {
         for query in
             ["output_modalities=all", "output_modalities=text,ALL", "output_modalities=image&output_modalities=all"]
         {
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_a_size_as_soon_as_either_bound_is_given() {
+    fn a_limit_or_an_offset_alone_selects_a_page() {
         assert_eq!(parse("limit=2").page, Some(Page { offset: 0, limit: 2 }));
         assert_eq!(parse("offset=3").page, Some(Page { offset: 3, limit: 500 }));
         assert_eq!(parse("limit=1000&offset=0").page, Some(Page { offset: 0, limit: 1000 }));
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_a_name_cannot_have_is_a_400_that_names_it() {
+    fn an_invalid_value_is_a_400_that_names_the_parameter() {
         for (query, param) in [
             ("output_modalities=video", "output_modalities"),
             ("output_modalities=all,smell", "output_modalities"),
@@ -326,7 +327,7 @@ mod tests {
             ("max_price=NaN", "max_price"),
             ("max_price=inf", "max_price"),
         ] {
-            refused(query, param);
+            assert_refused(query, param);
         }
     }
 }

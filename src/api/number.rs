@@ -1,7 +1,7 @@
-//! How numbers are written: money digit by digit, figures for people rounded.
+//! Number formats in JSON.
 //!
-//! Bills never pass through a float: [`Dollars`] writes the exact decimal. Figures are measurements;
-//! nobody computes with them, so they lose the digits that mean nothing.
+//! [`Dollars`] writes money as an exact decimal, never as a float. [`Figure`] rounds measurements to their significant
+//! digits.
 
 use std::fmt::Display;
 
@@ -19,7 +19,7 @@ impl Serialize for Dollars {
     }
 }
 
-/// Anything that can be displayed, as a JSON string. Prices in the catalog are strings.
+/// A displayable value as a JSON string, such as a price in the catalog.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Text<T>(pub(crate) T);
 
@@ -29,20 +29,20 @@ impl<T: Display> Serialize for Text<T> {
     }
 }
 
-/// A number that is written without a fraction when it has none: `40`, not `40.0`.
+/// A number that is written without a fraction if it is whole: `40`, not `40.0`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Figure(f64);
 
-/// Whole numbers up to here are exact in a float and in every client.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+/// 2⁵³: whole numbers below are exact in a float and in every client.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Figure {
-    /// The number as it is; `null` when it is not finite.
+    /// The number unchanged; `null` if it is not finite.
     pub(crate) const fn exact(value: f64) -> Figure {
         Figure(value)
     }
 
-    /// The number with twelve significant digits: what a float adds beyond them is noise.
+    /// The number with twelve significant digits, which hides rounding errors of floats.
     pub(crate) fn significant(value: f64) -> Figure {
         if value == 0.0 || !value.is_finite() {
             return Figure(value);
@@ -70,10 +70,10 @@ impl Figure {
 
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.fract() == 0.0 && self.0.abs() < EXACT {
+        if self.0.fract() == 0.0 && self.0.abs() < MAX_EXACT {
             return serializer.serialize_i64(self.0 as i64);
         }
-        // serde_json writes what is not finite as null.
+        // serde_json writes NaN and infinity as null.
         serializer.serialize_f64(self.0)
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_lose_meaningless_digits_and_are_null_when_unknowable() {
+    fn figures_are_rounded_and_null_if_not_finite() {
         assert_eq!(json(Figure::millis(0.230_04)), "230");
         assert_eq!(json(Figure::millis(0.000_26)), "0.3");
         assert_eq!(json(Figure::share(0.998_02)), "0.998");

@@ -1,6 +1,6 @@
-//! The wire shape of the routing parameters a request ended up with, each with the place it came from.
+//! JSON of the merged routing parameters of a request, each with its source.
 //!
-//! Only what somebody said is shown; lists are kept apart, because each of them restricts by itself.
+//! Shows only parameters that were set. Lists from different sources stay separate, because each one restricts the choice.
 
 use pointsman_actors::domain::{
     DataCollection, Decision, ModelPattern, Preference, PriceCeiling, ProviderPolicy, RoutingParameters, Source,
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::number::{Dollars, Figure, Text};
 
-/// Routing parameters as merged.
+/// The merged routing parameters.
 #[derive(Serialize)]
 pub(crate) struct ParametersBody<'a> {
     objective: SourcedBody<&'static str>,
@@ -37,7 +37,7 @@ struct SourcedBody<T> {
     source: &'static str,
 }
 
-/// A bound, and how much stricter than written it was read.
+/// A latency bound, and the factor by which the decision was stricter.
 #[derive(Serialize)]
 struct TargetBody {
     #[serde(flatten)]
@@ -86,7 +86,7 @@ struct ProviderPolicyBody<'a> {
     max_price: Option<PriceCeilingBody>,
 }
 
-/// As requests write it: tokens per million.
+/// In the units of requests: dollars per million tokens.
 #[derive(Serialize)]
 struct PriceCeilingBody {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ struct PriceCeilingBody {
 }
 
 impl<'a> ParametersBody<'a> {
-    /// What a decision was made under.
+    /// The parameters of a decision.
     pub(crate) fn new(decision: &'a Decision) -> ParametersBody<'a> {
         let RoutingParameters { allowed, blocked, provider, .. } = &*decision.parameters;
         let parameters = &decision.parameters;

@@ -1,6 +1,6 @@
-//! `POST /route/preview`: what serving would choose, without calling anybody.
+//! `POST /route/preview`: the routing decision for a request, without an upstream call.
 //!
-//! With `what_if` also what it would choose in a world that is not, with `why_not` why not somebody else.
+//! `what_if` adds the decision under changed conditions, `why_not` the reason why a named endpoint is not chosen.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use pointsman_actors::{
 
 use super::{
     answer::uncached,
-    preview_view::{Asked, PreviewBody, Told},
+    preview_view::{PreviewBody, PreviewHeader, RenderedDecision},
     why_not_view,
 };
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
 /// Ranks the candidates of a chat request. No upstream call, no cost, no generation; counts as one request.
 ///
 /// # Errors
-/// The same 4xx as chat, except that an empty pool is an answer; 400 also for a `what_if` that names nobody.
+/// The same 4xx as chat, except that an empty pool is an answer; 400 also for a `what_if` that names no known endpoint.
 pub async fn show(
     Authorized(caller): Authorized,
     worker: Worker,
@@ -47,34 +47,34 @@ pub async fn show(
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
     let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
-    // Completes the question; a preview leaves nothing to be remembered.
+    // Completes the query with remembered preferences; a preview remembers none.
     let intents = &worker.shared.intents;
     let _ = intents.of(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
     let warnings = unknown_fields::warnings(catalog, &chat.unknown_members, &chat.restrictions());
     let at = clock::unix_millis() / 1000;
-    let asked = Asked { model: &requested, at, top_n: chat.routing.top_n, warnings: &warnings };
+    let header = PreviewHeader { model: &requested, at, top_n: chat.routing.top_n, warnings: &warnings };
     let why_not = chat.why_not.take().map_or_else(|| why_not_view::in_query(&request), |name| Ok(Some(name)))?;
-    let imagination = imagination(&mut chat, catalog)?;
+    let what_if = what_if(&mut chat, catalog)?;
     let (published, seed) = (Arc::clone(&worker.setup.published), chat.routing.route_seed);
-    let foresee = move || {
+    let decide = move || {
         let now = clock::now();
-        let answer = Preview { query, now, published, seed, imagination, why_not }.answer();
+        let answer = Preview { query, now, published, seed, imagination: what_if, why_not }.answer();
         let work = Work::Chat(chat);
-        (told(answer.actual, &work, now), answer.imagined.map(|imagined| told(imagined, &work, now)))
+        (render(answer.actual, &work, now), answer.imagined.map(|imagined| render(imagined, &work, now)))
     };
-    let (actual, imagined) = worker.analyse(&caller, foresee).await?;
-    Ok(uncached(&PreviewBody::new(asked, &actual, imagined.as_ref())))
+    let (actual, hypothetical) = worker.analyse(&caller, decide).await?;
+    Ok(uncached(&PreviewBody::new(header, &actual, hypothetical.as_ref())))
 }
 
-fn imagination(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<ResolvedWhatIf>>, ApiError> {
+fn what_if(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<ResolvedWhatIf>>, ApiError> {
     let resolved = chat.what_if.take().map(|what_if| ResolvedWhatIf::new(*what_if, catalog));
     Ok(resolved.transpose()?.map(Box::new))
 }
 
-/// A decision with everything that is told about it.
-fn told(foreseen: PreviewedDecision, work: &Work, now: Tick) -> Told {
-    let PreviewedDecision { mut decided, snapshot, why_not } = foreseen;
+/// Adds probabilities, the reason sentence and the nearest relaxation to a decision.
+fn render(previewed: PreviewedDecision, work: &Work, now: Tick) -> RenderedDecision {
+    let PreviewedDecision { mut decided, snapshot, why_not } = previewed;
     let (reason, nearest) = match &mut decided {
         Ok(decision) => {
             fill_selection_probabilities(decision, &snapshot.policy);
@@ -85,5 +85,5 @@ fn told(foreseen: PreviewedDecision, work: &Work, now: Tick) -> Told {
             (refusal.message().to_owned(), refusal::nearest(&snapshot, error))
         }
     };
-    Told { decided, catalog: snapshot.catalog, reason, nearest, why_not }
+    RenderedDecision { decided, catalog: snapshot.catalog, reason, nearest, why_not }
 }

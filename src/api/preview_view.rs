@@ -1,4 +1,4 @@
-//! The wire shape of a route preview: what serving would choose, or why nothing is left.
+//! JSON of a route preview: the decision, or the reasons why no endpoint is left.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use pointsman_actors::{
 use serde::Serialize;
 
 use super::{
-    route_view::{self, CandidateBody, EstimateBody, ExcludedBody, Places},
+    route_view::{self, CandidateBody, CatalogView, EstimateBody, ExcludedBody},
     why_not_view::WhyNotBody,
 };
 use crate::{base::error::NearestRelaxation, proxy::unknown_fields::UnknownField};
 
-/// Candidates shown when the request does not say how many.
-const SHOWN: u32 = 10;
+/// Candidates shown without `top_n`.
+const DEFAULT_TOP_N: u32 = 10;
 
-/// What was asked, as the request wrote it.
+/// Properties of the request that the preview repeats or uses.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    /// `model` of the request, or the alias that stands in for it.
+pub(crate) struct PreviewHeader<'a> {
+    /// `model` of the request, or the default alias.
     pub(crate) model: &'a str,
     /// Unix seconds.
     pub(crate) at: i64,
     /// `top_n` of the request.
     pub(crate) top_n: Option<u32>,
-    /// What in it has no effect.
+    /// Parts of the request without effect.
     pub(crate) warnings: &'a [UnknownField],
 }
 
@@ -38,17 +38,17 @@ pub(crate) struct PreviewBody<'a> {
     requested_model: &'a str,
     router: Option<&'a str>,
     #[serde(flatten)]
-    foreseen: ForeseenBody<'a>,
-    /// What in the request has no effect: members nobody knows, names of nobody.
+    decision_body: DecisionBody<'a>,
+    /// Parts of the request without effect: unknown members, and names that match nothing.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     warnings: &'a [UnknownField],
     #[serde(skip_serializing_if = "Option::is_none")]
     what_if: Option<WhatIfBody<'a>>,
 }
 
-/// What is decided, or why nothing is.
+/// A decision, or the reasons why there is none.
 #[derive(Serialize)]
-pub(crate) struct ForeseenBody<'a> {
+pub(crate) struct DecisionBody<'a> {
     objective: &'static str,
     decision_code: Option<&'static str>,
     decision_reason: &'a str,
@@ -63,77 +63,81 @@ pub(crate) struct ForeseenBody<'a> {
     why_not: Option<WhyNotBody<'a>>,
 }
 
-/// What would be decided in the imagined world, beside what is.
+/// The decision under the conditions of `what_if`, compared with the actual one.
 #[derive(Serialize)]
 pub(crate) struct WhatIfBody<'a> {
     /// Whether another endpoint would be chosen.
     changed: bool,
     sentence: String,
     #[serde(flatten)]
-    foreseen: ForeseenBody<'a>,
+    decision_body: DecisionBody<'a>,
 }
 
-/// One decision as a preview tells it: the decision with everything filled in, or why there is none.
-pub(crate) struct Told {
-    /// The decision, or what nothing is left of.
+/// A decision with its explanation.
+pub(crate) struct RenderedDecision {
+    /// The decision, or the query and exclusions if no endpoint is left.
     pub(crate) decided: Result<Decision, RouteError>,
-    /// What its positions point into.
+    /// Catalog that the decision's positions refer to.
     pub(crate) catalog: Arc<Catalog>,
-    /// The sentence that tells it.
+    /// Sentence with the reason.
     pub(crate) reason: String,
-    /// Where nothing is left: what would leave something.
+    /// If no endpoint is left: the smallest change that leaves one.
     pub(crate) nearest: Option<NearestRelaxation>,
-    /// Why not whom was asked about.
+    /// Answer to `why_not`.
     pub(crate) why_not: Option<WhyNot>,
 }
 
 impl<'a> PreviewBody<'a> {
-    /// What is decided, and what would be in an imagined world.
-    pub(crate) fn new(asked: Asked<'a>, actual: &'a Told, imagined: Option<&'a Told>) -> PreviewBody<'a> {
+    /// The preview of the actual decision and, with `what_if`, of the hypothetical one.
+    pub(crate) fn new(
+        header: PreviewHeader<'a>,
+        actual: &'a RenderedDecision,
+        hypothetical: Option<&'a RenderedDecision>,
+    ) -> PreviewBody<'a> {
         let router = match &actual.decided {
             Ok(decision) => decision.router.as_deref(),
             Err(error) => error.query.router.as_deref(),
         };
         PreviewBody {
             object: "route.preview",
-            created: asked.at,
-            requested_model: asked.model,
+            created: header.at,
+            requested_model: header.model,
             router,
-            foreseen: ForeseenBody::new(asked, actual),
-            warnings: asked.warnings,
-            what_if: imagined.map(|imagined| WhatIfBody::new(asked, actual, imagined)),
+            decision_body: DecisionBody::new(header, actual),
+            warnings: header.warnings,
+            what_if: hypothetical.map(|hypothetical| WhatIfBody::new(header, actual, hypothetical)),
         }
     }
 }
 
-impl<'a> ForeseenBody<'a> {
-    fn new(asked: Asked<'a>, told: &'a Told) -> ForeseenBody<'a> {
-        let shown = asked.top_n.unwrap_or(SHOWN) as usize;
-        let (places, reason) = (Places(&told.catalog), &told.reason);
-        let why_not = told.why_not.as_ref().map(|answer| WhyNotBody::new(answer, &told.catalog, &[]));
-        match &told.decided {
-            Ok(decision) => ForeseenBody {
+impl<'a> DecisionBody<'a> {
+    fn new(header: PreviewHeader<'a>, rendered: &'a RenderedDecision) -> DecisionBody<'a> {
+        let shown = header.top_n.unwrap_or(DEFAULT_TOP_N) as usize;
+        let (view, reason) = (CatalogView(&rendered.catalog), &rendered.reason);
+        let why_not = rendered.why_not.as_ref().map(|answer| WhyNotBody::new(answer, &rendered.catalog, &[]));
+        match &rendered.decided {
+            Ok(decision) => DecisionBody {
                 objective: decision.objective.value.as_str(),
                 decision_code: Some(decision.code.as_str()),
                 decision_reason: reason,
                 estimate: EstimateBody::new(decision.prompt_tokens, decision.completion_tokens),
-                candidates: route_view::candidates(decision, places, shown),
+                candidates: route_view::candidates(decision, view, shown),
                 candidates_total: decision.candidates.len(),
-                excluded: route_view::excluded(decision, places),
+                excluded: route_view::excluded(decision, view),
                 excluded_total: decision.excluded.len(),
                 nearest_relaxation: None,
                 why_not,
             },
-            Err(error) => ForeseenBody {
+            Err(error) => DecisionBody {
                 objective: error.query.objective.value.as_str(),
                 decision_code: None,
                 decision_reason: reason,
                 estimate: EstimateBody::new(error.query.prompt_tokens, 0),
                 candidates: Vec::new(),
                 candidates_total: 0,
-                excluded: route_view::refused(&error.excluded, places),
+                excluded: route_view::excluded_by_error(&error.excluded, view),
                 excluded_total: error.excluded.len(),
-                nearest_relaxation: told.nearest.clone(),
+                nearest_relaxation: rendered.nearest.clone(),
                 why_not,
             },
         }
@@ -141,8 +145,8 @@ impl<'a> ForeseenBody<'a> {
 }
 
 impl<'a> WhatIfBody<'a> {
-    fn new(asked: Asked<'a>, actual: &Told, imagined: &'a Told) -> WhatIfBody<'a> {
-        let (choice, other) = (actual.choice(), imagined.choice());
+    fn new(header: PreviewHeader<'a>, actual: &RenderedDecision, hypothetical: &'a RenderedDecision) -> WhatIfBody<'a> {
+        let (choice, other) = (actual.choice(), hypothetical.choice());
         let changed = choice.as_ref().map(|(id, _)| *id) != other.as_ref().map(|(id, _)| *id);
         let sentence = match (choice, other) {
             (Some((_, choice)), Some((_, other))) if changed => {
@@ -157,12 +161,12 @@ impl<'a> WhatIfBody<'a> {
             }
             (None, None) => "Still no endpoint could serve the request.".to_owned(),
         };
-        WhatIfBody { changed, sentence, foreseen: ForeseenBody::new(asked, imagined) }
+        WhatIfBody { changed, sentence, decision_body: DecisionBody::new(header, hypothetical) }
     }
 }
 
-impl Told {
-    /// The choice with its name.
+impl RenderedDecision {
+    /// Id and name of the chosen endpoint.
     fn choice(&self) -> Option<(EndpointId, String)> {
         let first = self.decided.as_ref().ok()?.candidates.first()?;
         let endpoint = self.catalog.find(first.index, first.endpoint)?;
@@ -184,17 +188,23 @@ mod tests {
         samples::catalog,
     };
 
-    const ASKED: Asked<'_> = Asked { model: "auto", at: 1_763_629_500, top_n: None, warnings: &[] };
+    const HEADER: PreviewHeader<'_> = PreviewHeader { model: "auto", at: 1_763_629_500, top_n: None, warnings: &[] };
 
-    fn told(decided: Result<Decision, RouteError>, reason: &str) -> Told {
-        Told { decided, catalog: Arc::new(catalog()), reason: reason.to_owned(), nearest: None, why_not: None }
+    fn rendered(decided: Result<Decision, RouteError>, reason: &str) -> RenderedDecision {
+        RenderedDecision {
+            decided,
+            catalog: Arc::new(catalog()),
+            reason: reason.to_owned(),
+            nearest: None,
+            why_not: None,
+        }
     }
 
-    fn decided() -> Told {
-        told(Ok(decision(&catalog())), "cheapest: acme/small on Acme")
+    fn decided() -> RenderedDecision {
+        rendered(Ok(decision(&catalog())), "cheapest: acme/small on Acme")
     }
 
-    fn nothing_left() -> Told {
+    fn no_candidates() -> RenderedDecision {
         let off = ExcludedEndpoint {
             index: 5,
             endpoint: catalog().endpoint(5).unwrap().id,
@@ -208,19 +218,19 @@ mod tests {
         let without = vec![Constraint { field: "max_price".into(), reason: None, detail: "2 above 1".to_owned() }];
         let (model, provider_name) = ("beta/old".to_owned(), "Beta Cloud".to_owned());
         let nearest = Some(NearestRelaxation { model, provider_name, without, sentence });
-        Told { nearest, ..told(Err(error), "nothing is left") }
+        RenderedDecision { nearest, ..rendered(Err(error), "no endpoint is left") }
     }
 
     fn check(mut body: PreviewBody<'_>, expected: Expect) {
-        // Theirs is the page of `route_view`.
-        body.foreseen.candidates.clear();
+        // Tested in `route_view`.
+        body.decision_body.candidates.clear();
         expected.assert_eq(&serde_json::to_string_pretty(&body).unwrap());
     }
 
     #[test]
-    fn a_preview_tells_the_decision() {
+    fn a_preview_shows_the_decision() {
         check(
-            PreviewBody::new(ASKED, &decided(), None),
+            PreviewBody::new(HEADER, &decided(), None),
             expect![[r#"
             {
               "object": "route.preview",
@@ -251,9 +261,9 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_left_there_are_the_reasons_and_what_would_leave_something() {
+    fn without_a_candidate_the_preview_shows_the_exclusions_and_the_nearest_relaxation() {
         check(
-            PreviewBody::new(ASKED, &nothing_left(), None),
+            PreviewBody::new(HEADER, &no_candidates(), None),
             expect![[r#"
             {
               "object": "route.preview",
@@ -262,7 +272,7 @@ mod tests {
               "router": "service/auto",
               "objective": "cheapest",
               "decision_code": null,
-              "decision_reason": "nothing is left",
+              "decision_reason": "no endpoint is left",
               "estimate": {
                 "prompt_tokens": 812,
                 "completion_tokens": 0
@@ -295,21 +305,21 @@ mod tests {
     }
 
     #[test]
-    fn top_n_cuts_the_list_and_not_the_count() {
-        let told = decided();
-        let body = PreviewBody::new(Asked { top_n: Some(1), ..ASKED }, &told, None).foreseen;
+    fn top_n_limits_the_list_but_not_the_total() {
+        let rendered = decided();
+        let body = PreviewBody::new(PreviewHeader { top_n: Some(1), ..HEADER }, &rendered, None).decision_body;
         assert_eq!((body.candidates.len(), body.candidates_total), (1, 2));
     }
 
     #[test]
-    fn an_imagined_decision_says_whether_it_is_another() {
-        let (one, mut other, none) = (decided(), decided(), nothing_left());
+    fn a_hypothetical_decision_says_whether_the_choice_changes() {
+        let (one, mut other, none) = (decided(), decided(), no_candidates());
         other.decided.as_mut().unwrap().candidates.swap(0, 1);
-        let sentence = |actual: &Told, imagined: &Told| {
-            let body = PreviewBody::new(ASKED, actual, Some(imagined)).what_if.unwrap();
+        let sentence = |actual: &RenderedDecision, hypothetical: &RenderedDecision| {
+            let body = PreviewBody::new(HEADER, actual, Some(hypothetical)).what_if.unwrap();
             (body.changed, body.sentence)
         };
-        for (actual, imagined, changed, told) in [
+        for (actual, hypothetical, changed, rendered) in [
             (&one, &one, false, "The choice would still be acme/small on Acme."),
             (&one, &other, true, "The choice would be acme/small on Beta Cloud instead of acme/small on Acme."),
             (
@@ -326,7 +336,7 @@ mod tests {
             ),
             (&none, &none, false, "Still no endpoint could serve the request."),
         ] {
-            assert_eq!(sentence(actual, imagined), (changed, told.to_owned()));
+            assert_eq!(sentence(actual, hypothetical), (changed, rendered.to_owned()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `GET /providers`: who can serve.
+//! `GET /providers`: the enabled providers.
 
 use actix_web::{HttpRequest, HttpResponse};
 
@@ -6,13 +6,13 @@ use super::{
     caching::{self, Cache},
     providers_view::ProvidersBody,
 };
-use crate::{api::auth::Visitor, base::error::ApiError, state::gateway::Worker};
+use crate::{api::auth::CatalogReader, base::error::ApiError, state::gateway::Worker};
 
-/// Lists the providers that are on. Open to visitors unless the configuration closes the catalog.
+/// Lists the enabled providers. Needs no key unless `auth.public_catalog` is off.
 ///
 /// # Errors
-/// Only our own.
-pub(crate) async fn list(_: Visitor, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+/// 401 without a required key, 500 when the body cannot be serialized.
+pub(crate) async fn list(_: CatalogReader, worker: Worker, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let cache = Cache::of_catalog(&worker.setup.config.auth);
     let catalog = &worker.setup.catalog;
     caching::respond(&request, cache, &ProvidersBody::new(catalog))

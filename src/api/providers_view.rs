@@ -1,9 +1,9 @@
-//! The wire shape of the provider list.
+//! JSON of the provider list.
 
 use pointsman_actors::domain::{Catalog, Provider};
 use serde::Serialize;
 
-/// Every provider that can serve.
+/// The list of enabled providers.
 #[derive(Serialize)]
 pub(crate) struct ProvidersBody<'a> {
     data: Vec<ProviderEntry<'a>>,
@@ -17,7 +17,7 @@ struct ProviderEntry<'a> {
     terms_of_service_url: Option<&'a str>,
     status_page_url: Option<&'a str>,
     headquarters: Option<&'a str>,
-    /// Null when nothing is known, which is not the same as nowhere.
+    /// `null` if unknown; never empty.
     datacenters: Option<&'a [String]>,
 }
 
@@ -38,7 +38,7 @@ impl<'a> ProviderEntry<'a> {
             terms_of_service_url: provider.terms_of_service_url.as_deref(),
             status_page_url: provider.status_page_url.as_deref(),
             headquarters: provider.headquarters.as_deref(),
-            datacenters: Some(provider.datacenters.as_slice()).filter(|known| !known.is_empty()),
+            datacenters: Some(provider.datacenters.as_slice()).filter(|countries| !countries.is_empty()),
         }
     }
 }

@@ -1,29 +1,28 @@
-//! Whether the gateway can serve: the checks, and the one word they amount to.
+//! Readiness: the checks and the resulting status.
 
 use serde::Serialize;
 
 use crate::base::load_reading::LoadReading;
 
-/// What was found.
+/// Results of the checks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checks {
-    /// Models that can be served; `None` when the catalog's owner did not answer. Without any, nothing can be
-    /// answered, and the check fails.
+    /// Models that can be served; `None` if the catalog actor did not answer. The check fails without any.
     pub(crate) models: Option<usize>,
-    /// Whether the owner of the statistics answered.
+    /// Whether the statistics actor answered.
     pub(crate) health_answers: bool,
-    /// Providers that are on and not shut. That there is none fails no check: to take every replica out of service
-    /// because the providers are down would only make it worse.
+    /// Enabled providers that are not down. Zero fails no check: taking all replicas out of service while the providers
+    /// are down would only make the outage worse.
     pub(crate) providers_available: usize,
     pub(crate) providers_configured: usize,
     /// Whether the router of every worker answered.
     pub(crate) routers_answer: bool,
-    /// Records held; `None` when the ledger did not answer.
+    /// Records in the ledger; `None` if the ledger did not answer.
     pub(crate) records: Option<usize>,
     /// Inference calls in progress.
     pub(crate) in_flight: u32,
-    /// What else is carried. A gateway that turns calls away is ready all the same: taken out of service it would only
-    /// push its load on the others, and the next moment it has room again.
+    /// Load of the gateway. A gateway that sheds load stays ready: taking it out of service would only move its load to
+    /// the other replicas.
     pub(crate) load: LoadReading,
 }
 
@@ -54,14 +53,14 @@ struct ProvidersCheck {
     ok: bool,
     available: usize,
     configured: usize,
-    /// Said where nobody can be called at the moment.
+    /// Present while no provider is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
 
-/// Why that is no reason to be taken out of service.
-const NOBODY: &str = "No provider can be called at the moment, so calls fail or wait. The gateway is ready all the same: \
-                      others would not reach them either, and it finds out by itself when they are back.";
+/// Explains why the gateway stays ready while no provider is available.
+const NO_PROVIDER: &str = "No provider is available, so calls fail or wait. The gateway stays ready: other replicas would \
+                           not reach the providers either, and it probes them until they are back.";
 
 #[derive(Serialize)]
 struct RouterCheck {
@@ -83,8 +82,8 @@ struct LoadCheck {
 }
 
 impl ReadinessBody {
-    /// What `checks` amount to; a gateway that was asked to stop is never ready.
-    pub(crate) fn new(draining: bool, checks: Checks) -> ReadinessBody {
+    /// The readiness for `checks`; a draining gateway is never ready.
+    pub(crate) fn new(is_draining: bool, checks: Checks) -> ReadinessBody {
         let body = ChecksBody {
             catalog: CatalogCheck {
                 ok: checks.models.is_some_and(|models| models > 0),
@@ -94,7 +93,7 @@ impl ReadinessBody {
                 ok: checks.health_answers,
                 available: checks.providers_available,
                 configured: checks.providers_configured,
-                note: (checks.providers_available == 0).then_some(NOBODY),
+                note: (checks.providers_available == 0).then_some(NO_PROVIDER),
             },
             router: RouterCheck { ok: checks.routers_answer },
             ledger: LedgerCheck { ok: checks.records.is_some(), records: checks.records.unwrap_or_default() },
@@ -105,8 +104,8 @@ impl ReadinessBody {
                 connections: checks.load.connections,
             },
         };
-        let good = body.catalog.ok && body.providers.ok && body.router.ok && body.ledger.ok;
-        let status = match (draining, good) {
+        let is_healthy = body.catalog.ok && body.providers.ok && body.router.ok && body.ledger.ok;
+        let status = match (is_draining, is_healthy) {
             (true, _) => "draining",
             (false, true) => "ready",
             (false, false) => "not_ready",
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
     use crate::base::load_reading::Shed;
 
-    const GOOD: Checks = Checks {
+    const HEALTHY: Checks = Checks {
         models: Some(12),
         health_answers: true,
         providers_available: 3,
@@ -141,34 +140,34 @@ mod tests {
         },
     };
 
-    fn json(draining: bool, checks: Checks) -> String {
-        serde_json::to_string(&ReadinessBody::new(draining, checks)).unwrap()
+    fn json(is_draining: bool, checks: Checks) -> String {
+        serde_json::to_string(&ReadinessBody::new(is_draining, checks)).unwrap()
     }
 
     #[test]
-    fn with_every_actor_answering_the_gateway_is_ready_even_while_it_sheds_load() {
+    fn the_gateway_is_ready_while_all_actors_answer_even_if_it_sheds_load() {
         let expected = concat!(
             r#"{"status":"ready","checks":{"catalog":{"ok":true,"models":12},"#,
             r#""providers":{"ok":true,"available":3,"configured":4},"#,
             r#""router":{"ok":true},"ledger":{"ok":true,"records":120},"#,
             r#""load":{"shedding":true,"in_flight":3,"buffered_bytes":96,"connections":7}}}"#,
         );
-        assert_eq!(json(false, GOOD), expected);
+        assert_eq!(json(false, HEALTHY), expected);
     }
 
     #[test]
-    fn one_silent_actor_or_a_shutdown_makes_it_unready() {
+    fn the_gateway_is_not_ready_if_an_actor_is_silent_or_while_draining_but_stays_ready_without_providers() {
         let unready = [
-            Checks { models: None, ..GOOD },
-            Checks { health_answers: false, ..GOOD },
-            Checks { routers_answer: false, ..GOOD },
-            Checks { records: None, ..GOOD },
+            Checks { models: None, ..HEALTHY },
+            Checks { health_answers: false, ..HEALTHY },
+            Checks { routers_answer: false, ..HEALTHY },
+            Checks { records: None, ..HEALTHY },
         ];
-        let nobody = json(false, Checks { providers_available: 0, ..GOOD });
-        assert!(nobody.starts_with(r#"{"status":"ready""#) && nobody.contains(NOBODY), "{nobody}");
+        let no_provider = json(false, Checks { providers_available: 0, ..HEALTHY });
+        assert!(no_provider.starts_with(r#"{"status":"ready""#) && no_provider.contains(NO_PROVIDER), "{no_provider}");
         for checks in unready {
             assert!(json(false, checks).starts_with(r#"{"status":"not_ready""#), "{checks:?}");
         }
-        assert!(json(true, GOOD).starts_with(r#"{"status":"draining""#));
+        assert!(json(true, HEALTHY).starts_with(r#"{"status":"draining""#));
     }
 }

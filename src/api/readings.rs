@@ -1,4 +1,4 @@
-//! What has been measured, as it stands at one moment: the figures and the fast cells together.
+//! Current measurements: the statistics and the live board, read at the same time.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -30,42 +30,42 @@ pub(crate) struct Readings {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) summary: &'a Summary,
-    pub(crate) standing: LiveStatus,
+    pub(crate) live_status: LiveStatus,
     pub(crate) condition: Condition,
 }
 
-/// What is read of an endpoint that nobody knows.
-static NOTHING: LazyLock<Summary> = LazyLock::new(Summary::default);
+/// Summary of an unknown endpoint.
+static NO_SUMMARY: LazyLock<Summary> = LazyLock::new(Summary::default);
 
 impl Readings {
-    /// Reads everything as it is now, what just ended included.
+    /// Reads the current measurements, including attempts that have just ended.
     ///
     /// # Errors
-    /// 503 when the owner of the figures does not answer in time.
+    /// 503 when the statistics actor does not answer in time.
     pub(crate) async fn now(worker: &Worker) -> Result<Readings, ApiError> {
         worker.shared.news_room.flush();
-        Readings::take(worker, Duration::ZERO).await
+        Readings::read(worker, Duration::ZERO).await
     }
 
-    /// Reads figures that may be a second old: for pages that need no key.
+    /// Reads statistics that may be one second old: for pages that need no key.
     ///
     /// # Errors
     /// As [`Readings::now`].
     pub(crate) async fn recent(worker: &Worker) -> Result<Readings, ApiError> {
-        Readings::take(worker, Duration::from_secs(1)).await
+        Readings::read(worker, Duration::from_secs(1)).await
     }
 
-    async fn take(worker: &Worker, patience: Duration) -> Result<Readings, ApiError> {
+    async fn read(worker: &Worker, max_age: Duration) -> Result<Readings, ApiError> {
         let clocks = Clocks { now: clock::now(), unix_millis: clock::unix_millis() };
-        let question = ReadFigures { now: clocks.now, patience };
+        let question = ReadFigures { now: clocks.now, patience: max_age };
         let figures = ask(&worker.shared.control.health(), question).await?;
-        let known = figures.catalog_version == worker.setup.version;
-        // For the moment in which a new configuration is taken over: positions in it mean something else.
-        let figures = if known { figures } else { Arc::default() };
+        // While a new configuration takes effect, the versions can differ. Positions are valid in one version only.
+        let is_current = figures.catalog_version == worker.setup.version;
+        let figures = if is_current { figures } else { Arc::default() };
         Ok(Readings { figures, live: worker.setup.published.live.view(clocks.now), clocks })
     }
 
-    /// The figures of an endpoint, if there are any.
+    /// The statistics of an endpoint, if known.
     pub(crate) fn summary(&self, position: u32) -> Option<&Summary> {
         self.figures.endpoints.get(position as usize).map(|figures| &figures.summary)
     }
@@ -73,18 +73,18 @@ impl Readings {
     /// The measurements of an endpoint.
     pub(crate) fn endpoint(&self, catalog: &Catalog, position: u32) -> Reading<'_> {
         let figures = self.figures.endpoints.get(position as usize);
-        // The figures may be a catalog version older or newer: the id tells.
+        // Compares ids, because the statistics may belong to another version of the catalog.
         let known = figures.filter(|figures| catalog.endpoint(position).is_some_and(|it| it.id == figures.endpoint));
         Reading::new(known.map(|figures| &figures.summary), self.live.standing(catalog, position))
     }
 
-    /// Providers that are on and whose circuit is not open.
+    /// Enabled providers that are not down.
     pub(crate) fn available_providers(&self, catalog: &Catalog) -> usize {
         let positions = (0_u32..).zip(&catalog.providers).filter(|(_, provider)| provider.is_on());
         positions.filter(|(position, _)| self.provider(catalog, *position).condition != Condition::Down).count()
     }
 
-    /// The measurements of a provider: its endpoints together.
+    /// The measurements of a provider, over all its endpoints.
     pub(crate) fn provider(&self, catalog: &Catalog, position: u32) -> Reading<'_> {
         let summary = self.figures.providers.get(position as usize);
         Reading::new(summary, self.live.provider_standing(catalog, position))
@@ -92,13 +92,13 @@ impl Readings {
 }
 
 impl<'a> Reading<'a> {
-    fn new(summary: Option<&'a Summary>, standing: LiveStatus) -> Reading<'a> {
-        let summary = summary.unwrap_or(&NOTHING);
-        Reading { summary, standing, condition: Condition::of_standing(standing, summary.success_rate) }
+    fn new(summary: Option<&'a Summary>, live_status: LiveStatus) -> Reading<'a> {
+        let summary = summary.unwrap_or(&NO_SUMMARY);
+        Reading { summary, live_status, condition: Condition::of_status(live_status, summary.success_rate) }
     }
 }
 
-/// The monotonic clock and the wall's, read together, so that moments can be shown.
+/// The monotonic and the wall clock, read together, to convert ticks to dates.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Clocks {
     pub(crate) now: Tick,
@@ -106,16 +106,16 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// A moment of the monotonic clock as RFC 3339.
-    pub(crate) fn show(self, moment: Tick) -> String {
+    /// A tick of the monotonic clock as RFC 3339.
+    pub(crate) fn format(self, tick: Tick) -> String {
         let millis = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-        let ahead = millis(moment.since(self.now));
-        let behind = millis(self.now.since(moment));
+        let ahead = millis(tick.since(self.now));
+        let behind = millis(self.now.since(tick));
         rfc_3339(self.unix_millis.saturating_add(ahead).saturating_sub(behind))
     }
 }
 
-/// A moment in Unix milliseconds as clients read it: `2025-11-20T09:05:00.000Z`.
+/// Unix milliseconds as RFC 3339: `2025-11-20T09:05:00.000Z`.
 pub(crate) fn rfc_3339(unix_millis: i64) -> String {
     DateTime::from_timestamp_millis(unix_millis).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
 }
@@ -125,10 +125,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_before_and_after_now_are_shown_on_the_wall() {
+    fn ticks_before_and_after_now_are_converted_to_dates() {
         let clocks = Clocks { now: Tick(10_000_000), unix_millis: 1_763_629_500_000 };
-        assert_eq!(clocks.show(Tick(10_000_000)), "2025-11-20T09:05:00.000Z");
-        assert_eq!(clocks.show(Tick(12_500_000)), "2025-11-20T09:05:02.500Z");
-        assert_eq!(clocks.show(Tick(0)), "2025-11-20T09:04:50.000Z");
+        assert_eq!(clocks.format(Tick(10_000_000)), "2025-11-20T09:05:00.000Z");
+        assert_eq!(clocks.format(Tick(12_500_000)), "2025-11-20T09:05:02.500Z");
+        assert_eq!(clocks.format(Tick(0)), "2025-11-20T09:04:50.000Z");
     }
 }

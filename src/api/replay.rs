@@ -1,4 +1,4 @@
-//! `GET /route/replay`: a recorded decision, made again.
+//! `GET /route/replay`: repeats a recorded decision.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::{
     state::gateway::Worker,
 };
 
-/// What was recorded, what came out of it, and whether that is the same.
+/// The recorded inputs, and the comparison of the repeated decision with the recorded one.
 #[derive(Serialize)]
 struct ReplayBody<'a> {
     generation_id: &'a str,
     #[serde(flatten)]
-    verdict: ReplayResult,
+    result: ReplayResult,
     recorded: Recorded,
 }
 
-/// Makes the decision behind a generation again, from nothing but its record.
+/// Repeats the decision of a generation from its record only.
 ///
 /// # Errors
-/// 400 without an id, 404 for an id that is not the caller's.
+/// 400 without an id, 404 for an id that the caller may not read.
 pub async fn show(
     Authorized(caller): Authorized,
     worker: Worker,
@@ -36,11 +36,11 @@ pub async fn show(
     caller.require(Scope::Read)?;
     let generation = lookup::find(&worker, &caller, lookup::id_in_query(&request)).await?;
     let (record, catalog) = (Arc::clone(&generation), Arc::clone(&worker.setup.catalog));
-    let make_again = move || {
+    let repeat = move || {
         let recorded = Recorded::new(&record.decision, &record.policy, &catalog);
         (ReplayResult::new(&replay(&record.decision, &record.policy), &recorded), recorded)
     };
-    let (verdict, recorded) = worker.analyse(&caller, make_again).await?;
-    let data = ReplayBody { generation_id: generation.id.as_str(), verdict, recorded };
+    let (result, recorded) = worker.analyse(&caller, repeat).await?;
+    let data = ReplayBody { generation_id: generation.id.as_str(), result, recorded };
     Ok(uncached(&Data { data }))
 }

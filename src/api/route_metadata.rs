@@ -1,5 +1,5 @@
-//! `openrouter_metadata`: how a request was routed, in the answer itself, for clients that ask with the
-//! header `X-OpenRouter-Metadata: enabled`.
+//! Member `openrouter_metadata` of answers: how the request was routed. Added when the request has the header
+//! `X-OpenRouter-Metadata: enabled`.
 
 use actix_web::HttpRequest;
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -14,7 +14,7 @@ use crate::base::error::{ApiError, PreviousError};
 
 const HEADER: &str = "x-openrouter-metadata";
 
-/// The member's value.
+/// Value of the member.
 #[derive(Serialize)]
 struct RouteMetadata<'a> {
     requested: &'a str,
@@ -47,28 +47,28 @@ struct Attempt<'a> {
     status: Option<u16>,
 }
 
-/// Whether the client asked for it.
+/// Whether the request asks for the member.
 #[must_use]
 pub fn is_wanted(request: &HttpRequest) -> bool {
     request.headers().get(HEADER).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"enabled"))
 }
 
-/// A whole answer with the member put at its end. An answer that is no object is left as it is.
+/// Appends the member to an unstreamed answer. An answer that is not a JSON object is returned unchanged.
 #[must_use]
 pub fn add_to_answer(body: Bytes, generation: &Generation, routed: &Routed) -> Bytes {
     let attempts: Vec<Attempt<'_>> = generation.attempts.iter().map(Attempt::of_record).collect();
     let served = generation.attempts.iter().find(|attempt| attempt.served).map(|attempt| attempt.endpoint);
     let Some(metadata) = build(&generation.requested_model, routed, served, attempts) else { return body };
-    let Some(open) = body.trim_ascii_end().strip_suffix(b"}") else { return body };
-    let mut whole = BytesMut::with_capacity(body.len() + metadata.get().len() + 32);
-    whole.put_slice(open);
-    whole.put_slice(b",\"openrouter_metadata\":");
-    whole.put_slice(metadata.get().as_bytes());
-    whole.put_u8(b'}');
-    whole.freeze()
+    let Some(start) = body.trim_ascii_end().strip_suffix(b"}") else { return body };
+    let mut extended = BytesMut::with_capacity(body.len() + metadata.get().len() + 32);
+    extended.put_slice(start);
+    extended.put_slice(b",\"openrouter_metadata\":");
+    extended.put_slice(metadata.get().as_bytes());
+    extended.put_u8(b'}');
+    extended.freeze()
 }
 
-/// An error with the member, unless it is our own fault.
+/// Adds the member to an error, except to a 500.
 #[must_use]
 pub fn add_to_error(error: ApiError, requested: &str, routed: &Routed) -> ApiError {
     let attempts = error.previous().iter().map(Attempt::of_error).collect();
@@ -83,7 +83,7 @@ fn build(requested: &str, routed: &Routed, served: Option<u32>, attempts: Vec<At
     let available: Vec<Available<'_>> = decision
         .candidates
         .iter()
-        .filter_map(|candidate| named(&routed.catalog, candidate.index).map(|name| (candidate.index, name)))
+        .filter_map(|candidate| names(&routed.catalog, candidate.index).map(|names| (candidate.index, names)))
         .map(|(index, (provider, model))| Available { provider, model, selected: served == Some(index) })
         .collect();
     let metadata = RouteMetadata {
@@ -114,7 +114,7 @@ fn strategy(router: Option<&str>, attempts: usize) -> &'static str {
     }
 }
 
-fn named(catalog: &Catalog, endpoint: u32) -> Option<(&str, &str)> {
+fn names(catalog: &Catalog, endpoint: u32) -> Option<(&str, &str)> {
     let endpoint = catalog.endpoint(endpoint)?;
     Some((&catalog.provider_of(endpoint)?.name, catalog.model_of(endpoint)?.id.as_str()))
 }

@@ -1,4 +1,4 @@
-//! A decision and its generation for tests: acme/small at two providers, the first of which failed.
+//! Test data: a decision and its generation. acme/small at two providers, of which the first failed.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use pointsman_actors::domain::{
 
 use super::samples::{today, usd};
 
-/// The alias was asked for, the cheapest wanted.
+/// A query for an alias with the objective `cheapest`.
 pub(crate) fn query() -> Query {
     Query {
         api: ApiType::Completions,
@@ -45,7 +45,7 @@ fn parameters() -> RoutingParameters {
     }
 }
 
-/// Two candidates, one exclusion, decided with `catalog`.
+/// A decision on `catalog` with two candidates and one exclusion.
 pub(crate) fn decision(catalog: &Catalog) -> Decision {
     let query = query();
     Decision {
@@ -115,7 +115,7 @@ fn candidate(catalog: &Catalog, index: u32, score: f64) -> Candidate {
     }
 }
 
-/// The first attempt failed, the second provider of the same model served.
+/// A generation whose first attempt failed and whose second provider served.
 pub(crate) fn generation(catalog: &Catalog) -> Generation {
     let model: Arc<str> = "acme/small".into();
     Generation {

@@ -1,8 +1,7 @@
-//! The wire shapes of a route that preview and explain share: candidates with their numbers, and what
-//! was excluded and why.
+//! JSON shared by preview and explain: candidates with their predictions, and excluded endpoints with the reasons.
 //!
-//! A decision points into the catalog of its time. [`Places`] finds an endpoint in the catalog at hand also
-//! after a reload; what is gone by then is `null`.
+//! A decision refers to the catalog it was made with. [`CatalogView`] finds its endpoints in a later version too; the names
+//! of removed ones are `null`.
 
 use pointsman_actors::{
     decide::place_and_grade,
@@ -18,16 +17,16 @@ use super::{
     number::{Dollars, Figure, Text},
 };
 
-/// Where the positions of a decision point to, as far as this catalog knows them.
+/// Finds the endpoints of a decision, and their names, in a catalog.
 #[derive(Clone, Copy)]
-pub(crate) struct Places<'a>(pub(crate) &'a Catalog);
+pub(crate) struct CatalogView<'a>(pub(crate) &'a Catalog);
 
-impl<'a> Places<'a> {
-    /// The names of an endpoint, if it is there.
-    pub(crate) fn name(self, endpoint: Option<&'a Endpoint>) -> Named<'a> {
+impl<'a> CatalogView<'a> {
+    /// The names of an endpoint; all `null` without one.
+    pub(crate) fn names_of(self, endpoint: Option<&'a Endpoint>) -> EndpointNames<'a> {
         let model = endpoint.and_then(|endpoint| self.0.model_of(endpoint));
         let provider = endpoint.and_then(|endpoint| self.0.provider_of(endpoint));
-        Named {
+        EndpointNames {
             model: model.map(|model| model.id.as_str()),
             provider_name: provider.map(|provider| &*provider.name),
             provider_slug: provider.map(|provider| provider.slug.as_str()),
@@ -37,13 +36,13 @@ impl<'a> Places<'a> {
 
 /// The names of an endpoint.
 #[derive(Serialize, Default)]
-pub(crate) struct Named<'a> {
+pub(crate) struct EndpointNames<'a> {
     model: Option<&'a str>,
     provider_name: Option<&'a str>,
     provider_slug: Option<&'a str>,
 }
 
-/// One endpoint that may serve.
+/// One candidate.
 #[derive(Serialize)]
 pub(crate) struct CandidateBody<'a> {
     rank: usize,
@@ -51,8 +50,8 @@ pub(crate) struct CandidateBody<'a> {
     /// `candidate`, `probe`, or `panic`.
     role: &'static str,
     #[serde(flatten)]
-    endpoint: Named<'a>,
-    /// Only where something was ordered or preferred.
+    endpoint: EndpointNames<'a>,
+    /// Only with `provider.order` or a preference.
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<TierBody>,
     score: Figure,
@@ -60,10 +59,10 @@ pub(crate) struct CandidateBody<'a> {
     score_terms: Vec<ScoreTermBody>,
     selection_probability: Option<Figure>,
     predicted: PredictionBody,
-    /// What came of an attempt there, beside the prediction; explanations only.
+    /// Outcome of an attempt; explain only.
     #[serde(skip_serializing_if = "Option::is_none")]
     actual: Option<ActualBody<'a>>,
-    /// What a prompt cache saves there; taken off cost and first token already.
+    /// Expected saving by a prompt cache, already deducted from cost and first token.
     #[serde(skip_serializing_if = "Option::is_none")]
     saving: Option<SavingBody>,
     health: HealthBody,
@@ -71,13 +70,13 @@ pub(crate) struct CandidateBody<'a> {
     context_length: Option<u32>,
 }
 
-/// What ranks before any score.
+/// Properties that rank before the score.
 #[derive(Serialize)]
 struct TierBody {
-    /// Place in `provider.order`, counted from 1; null for who is not in it.
+    /// Rank in `provider.order`, from 1; `null` if not listed.
     provider_order: Option<u32>,
-    /// 0: expected to keep every preference, or not known well enough to say no. Above: misses one by so many tenths
-    /// at most. Null where nothing is preferred.
+    /// 0: expected to meet all preferences, or not measured enough to tell. n: misses one by at most n tenths. `null`
+    /// without preferences.
     preference_grade: Option<u32>,
 }
 
@@ -87,7 +86,7 @@ struct ScoreTermBody {
     value: Figure,
 }
 
-/// What is expected of an endpoint; what cannot be known is null.
+/// Predictions for an endpoint; `null` if unknown.
 #[derive(Serialize)]
 struct PredictionBody {
     ttft_ms: PercentilesBody,
@@ -97,7 +96,7 @@ struct PredictionBody {
     /// 10th to 90th percentile over the lengths of answers, and of prompts as far as they are estimated.
     cost_range: RangeBody,
     failure_probability: Figure,
-    /// Whether any of it rests on measurements; otherwise on expectations alone.
+    /// Whether any prediction uses measurements; else all use priors only.
     measured: bool,
 }
 
@@ -120,7 +119,7 @@ struct SavingBody {
     saving_ms: Figure,
 }
 
-/// What an attempt came to, in the units of the prediction.
+/// Outcome of an attempt, in the units of the prediction.
 #[derive(Serialize)]
 struct ActualBody<'a> {
     /// Number of the attempt.
@@ -129,7 +128,7 @@ struct ActualBody<'a> {
     ttft_ms: Option<u64>,
     throughput_tps: Option<Figure>,
     total_ms: u64,
-    /// Median that would have been predicted for an answer as long as the one that came.
+    /// Predicted median for an answer of the actual length.
     predicted_total_ms: Option<Figure>,
     completion_tokens: Option<u64>,
     cost: Dollars,
@@ -150,28 +149,28 @@ struct PricePairBody {
     completion: Text<Price>,
 }
 
-/// One endpoint that may not serve.
+/// One excluded endpoint.
 #[derive(Serialize)]
 pub(crate) struct ExcludedBody<'a> {
     #[serde(flatten)]
-    endpoint: Named<'a>,
+    endpoint: EndpointNames<'a>,
     reason: &'static str,
     detail: Text<&'a ExclusionDetail>,
-    /// When time alone will have lifted it.
+    /// Time until the exclusion ends, if it ends by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     opens_in_ms: Option<Figure>,
-    /// Its place, from 1, among those called if every candidate fails.
+    /// Rank, from 1, in the fallback reserve, which is called if all candidates fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     standby: Option<usize>,
-    /// What was expected of it, where it was called from there; explanations only.
+    /// Prediction, if the endpoint was called from the reserve; explain only.
     #[serde(skip_serializing_if = "Option::is_none")]
     predicted: Option<PredictionBody>,
-    /// What came of that; explanations only.
+    /// Outcome of that attempt; explain only.
     #[serde(skip_serializing_if = "Option::is_none")]
     actual: Option<ActualBody<'a>>,
 }
 
-/// The sizes a decision was made for.
+/// Estimated sizes that a decision was made for.
 #[derive(Serialize)]
 pub(crate) struct EstimateBody {
     prompt_tokens: u32,
@@ -184,17 +183,20 @@ impl EstimateBody {
     }
 }
 
-/// The first `most` candidates of a decision, in order.
-pub(crate) fn candidates<'a>(decision: &'a Decision, places: Places<'a>, most: usize) -> Vec<CandidateBody<'a>> {
+/// The first `limit` candidates of a decision, in rank order.
+pub(crate) fn candidates<'a>(decision: &'a Decision, view: CatalogView<'a>, limit: usize) -> Vec<CandidateBody<'a>> {
     let body =
-        |candidate| CandidateBody { tier: TierBody::new(decision, candidate), ..CandidateBody::new(candidate, places) };
-    decision.candidates.iter().take(most).map(body).collect()
+        |candidate| CandidateBody { tier: TierBody::new(decision, candidate), ..CandidateBody::new(candidate, view) };
+    decision.candidates.iter().take(limit).map(body).collect()
 }
 
-/// The same with what came of the attempts of a generation.
-pub(crate) fn explained<'a>(generation: &'a Generation, places: Places<'a>) -> Vec<CandidateBody<'a>> {
+/// All candidates of a generation, with the outcomes of its attempts.
+pub(crate) fn candidates_with_outcomes<'a>(
+    generation: &'a Generation,
+    view: CatalogView<'a>,
+) -> Vec<CandidateBody<'a>> {
     let decision = &generation.decision;
-    let mut bodies = candidates(decision, places, usize::MAX);
+    let mut bodies = candidates(decision, view, usize::MAX);
     for (body, candidate) in bodies.iter_mut().zip(&decision.candidates) {
         let attempt = generation.attempts.iter().find(|attempt| attempt.endpoint == candidate.index);
         body.actual = attempt.map(|attempt| ActualBody::new(attempt, candidate, generation));
@@ -202,20 +204,20 @@ pub(crate) fn explained<'a>(generation: &'a Generation, places: Places<'a>) -> V
     bodies
 }
 
-/// Every endpoint that a decision excluded.
-pub(crate) fn excluded<'a>(decision: &'a Decision, places: Places<'a>) -> Vec<ExcludedBody<'a>> {
-    let mut bodies = refused(&decision.excluded, places);
+/// The endpoints that a decision excluded.
+pub(crate) fn excluded<'a>(decision: &'a Decision, view: CatalogView<'a>) -> Vec<ExcludedBody<'a>> {
+    let mut bodies = excluded_by_error(&decision.excluded, view);
     for (body, excluded) in bodies.iter_mut().zip(&decision.excluded) {
-        let place = decision.standby.iter().position(|standby| standby.endpoint == excluded.endpoint);
-        body.standby = place.map(|place| place + 1);
+        let position = decision.standby.iter().position(|standby| standby.endpoint == excluded.endpoint);
+        body.standby = position.map(|position| position + 1);
     }
     bodies
 }
 
-/// The same with what came of those that were called from standby.
-pub(crate) fn explained_excluded<'a>(generation: &'a Generation, places: Places<'a>) -> Vec<ExcludedBody<'a>> {
+/// The excluded endpoints of a generation, with the outcomes of those called from the reserve.
+pub(crate) fn excluded_with_outcomes<'a>(generation: &'a Generation, view: CatalogView<'a>) -> Vec<ExcludedBody<'a>> {
     let decision = &generation.decision;
-    let mut bodies = excluded(decision, places);
+    let mut bodies = excluded(decision, view);
     for (body, excluded) in bodies.iter_mut().zip(&decision.excluded) {
         let standby = decision.standby.iter().find(|standby| standby.endpoint == excluded.endpoint);
         let attempt = generation.attempts.iter().find(|attempt| attempt.endpoint == excluded.index);
@@ -227,10 +229,10 @@ pub(crate) fn explained_excluded<'a>(generation: &'a Generation, places: Places<
     bodies
 }
 
-/// The same where nothing was left.
-pub(crate) fn refused<'a>(excluded: &'a [ExcludedEndpoint], places: Places<'a>) -> Vec<ExcludedBody<'a>> {
+/// The excluded endpoints of a request without a candidate.
+pub(crate) fn excluded_by_error<'a>(excluded: &'a [ExcludedEndpoint], view: CatalogView<'a>) -> Vec<ExcludedBody<'a>> {
     let body = |excluded: &'a ExcludedEndpoint| ExcludedBody {
-        endpoint: places.name(places.0.find(excluded.index, excluded.endpoint)),
+        endpoint: view.names_of(view.0.find(excluded.index, excluded.endpoint)),
         reason: excluded.reason.as_str(),
         detail: Text(&excluded.detail),
         opens_in_ms: excluded.detail.wait().map(|wait| Figure::millis(wait.as_secs_f64())),
@@ -242,9 +244,9 @@ pub(crate) fn refused<'a>(excluded: &'a [ExcludedEndpoint], places: Places<'a>) 
 }
 
 impl<'a> CandidateBody<'a> {
-    fn new(candidate: &'a Candidate, places: Places<'a>) -> CandidateBody<'a> {
+    fn new(candidate: &'a Candidate, view: CatalogView<'a>) -> CandidateBody<'a> {
         let rank = candidate.place as usize + 1;
-        let endpoint = places.0.find(candidate.index, candidate.endpoint);
+        let endpoint = view.0.find(candidate.index, candidate.endpoint);
         CandidateBody {
             rank,
             selected: rank == 1,
@@ -253,7 +255,7 @@ impl<'a> CandidateBody<'a> {
                 (_, true) => "panic",
                 _ => "candidate",
             },
-            endpoint: places.name(endpoint),
+            endpoint: view.names_of(endpoint),
             tier: None,
             score: Figure::significant(candidate.score),
             score_unit: candidate.unit.as_str(),
@@ -274,10 +276,10 @@ impl TierBody {
         let RoutingParameters { provider, preferred_max_latency: latency, preferred_min_throughput: rate, .. } =
             &*decision.parameters;
         let (place, grade) = place_and_grade(candidate.inputs.tier);
-        let (ordered, wished) = (!provider.order.is_empty(), latency.is_some() || rate.is_some());
-        (ordered || wished).then(|| TierBody {
-            provider_order: (ordered && (place as usize) < provider.order.len()).then_some(place + 1),
-            preference_grade: wished.then_some(grade),
+        let (has_order, has_preference) = (!provider.order.is_empty(), latency.is_some() || rate.is_some());
+        (has_order || has_preference).then(|| TierBody {
+            provider_order: (has_order && (place as usize) < provider.order.len()).then_some(place + 1),
+            preference_grade: has_preference.then_some(grade),
         })
     }
 }
@@ -368,10 +370,10 @@ mod tests {
     };
 
     #[test]
-    fn candidates_and_what_was_excluded_have_their_names_and_numbers() {
+    fn candidates_and_excluded_endpoints_are_shown_with_names_and_numbers() {
         let catalog = catalog();
         let decision = decision(&catalog);
-        let shown = (candidates(&decision, Places(&catalog), 1), excluded(&decision, Places(&catalog)));
+        let shown = (candidates(&decision, CatalogView(&catalog), 1), excluded(&decision, CatalogView(&catalog)));
         expect![[r#"
             [
               [
@@ -445,12 +447,13 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_an_attempt_stands_beside_what_was_predicted() {
+    fn a_candidate_shows_the_outcome_of_its_attempt() {
         let catalog = catalog();
         let mut generation = generation(&catalog);
         let served = generation.attempts.last_mut().unwrap();
         (served.stream_ms, served.served) = (Some(50), true);
-        let shown: Vec<_> = explained(&generation, Places(&catalog)).into_iter().map(|body| body.actual).collect();
+        let shown: Vec<_> =
+            candidates_with_outcomes(&generation, CatalogView(&catalog)).into_iter().map(|body| body.actual).collect();
         expect![[r#"
             [
               {
@@ -478,11 +481,11 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_shows_what_it_saves() {
+    fn a_candidate_shows_the_saving_by_its_cache() {
         let catalog = catalog();
         let mut decision = decision(&catalog);
         decision.candidates[0].saving = Some(CacheSaving { cached_tokens: 1200, usd: 0.000_108, seconds: 0.12 });
-        let body = serde_json::to_value(candidates(&decision, Places(&catalog), 2)).unwrap();
+        let body = serde_json::to_value(candidates(&decision, CatalogView(&catalog), 2)).unwrap();
         let saving = serde_json::json!({"cached_tokens": 1200, "saving_usd": 0.000_108, "saving_ms": 120});
         assert_eq!((&body[0]["saving"], body[1].get("saving")), (&saving, None));
     }
@@ -491,7 +494,7 @@ mod tests {
     fn terms_sum_to_the_score() {
         let catalog = catalog();
         let decision = decision(&catalog);
-        for candidate in candidates(&decision, Places(&catalog), 9) {
+        for candidate in candidates(&decision, CatalogView(&catalog), 9) {
             let candidate = serde_json::to_value(candidate).unwrap();
             let terms = candidate["score_terms"].as_array().unwrap();
             let sum: f64 = terms.iter().map(|term| term["value"].as_f64().unwrap()).sum();

@@ -12,8 +12,8 @@ use pointsman_actors::{
 
 use super::readings::{Clocks, Readings};
 
-/// Readings in which the endpoints at the first positions have these figures: the number stands for
-/// seconds and for tokens per second alike, and nine of ten answers were good.
+/// Readings of the first endpoints: each number is used both as seconds and as tokens per second. Nine of ten requests
+/// succeeded.
 pub(crate) fn readings(catalog: &Catalog, measured: &[Option<f64>]) -> Readings {
     let summary = |p50: f64| Summary {
         window_seconds: 300,
@@ -59,7 +59,7 @@ fn quantiles(p50: f64) -> Quantiles {
     }
 }
 
-/// The first of December 2026.
+/// 1 December 2026.
 pub(crate) fn today() -> chrono::NaiveDate {
     day("2026-12-01")
 }
@@ -131,12 +131,12 @@ impl Parts {
         model.description = "Small and quick.".to_owned();
         model.default_parameters =
             Some(DefaultParameters { temperature: Some(0.7), top_k: Some(40.0), ..DefaultParameters::default() });
-        let acme = self.serve(0, &["max_tokens", "temperature", "tools", "tool_choice"], 128_000);
+        let acme = self.endpoint(0, &["max_tokens", "temperature", "tools", "tool_choice"], 128_000);
         Arc::make_mut(&mut acme.pricing).prompt = usd("0.00000015");
         Arc::make_mut(&mut acme.pricing).completion = usd("0.0000006");
         Arc::make_mut(&mut acme.pricing).input_cache_read = Some(usd("0.000000015"));
         acme.limits.max_completion_tokens = Some(16_384);
-        let beta = self.serve(1, &["max_tokens", "stop", "top_k"], 200_000);
+        let beta = self.endpoint(1, &["max_tokens", "stop", "top_k"], 200_000);
         Arc::make_mut(&mut beta.pricing).prompt = usd("0.0000001");
         Arc::make_mut(&mut beta.pricing).completion = usd("0.000001");
         beta.variant = "fp8".to_owned();
@@ -147,25 +147,25 @@ impl Parts {
     fn others(&mut self) {
         let image = Modalities::NONE.with(Modality::Image);
         self.model("acme/paint", 1_763_629_600, Modalities::TEXT.with(Modality::Image), image);
-        Arc::make_mut(&mut self.serve(0, &["seed"], 4_000).pricing).image = usd("0.04");
+        Arc::make_mut(&mut self.endpoint(0, &["seed"], 4_000).pricing).image = usd("0.04");
 
         self.model("beta/medium", 1_763_629_700, Modalities::TEXT, Modalities::TEXT.with(Modality::Image));
-        let medium = self.serve(1, &["max_tokens", "tools"], 64_000);
+        let medium = self.endpoint(1, &["max_tokens", "tools"], 64_000);
         Arc::make_mut(&mut medium.pricing).prompt = usd("0.000003");
         Arc::make_mut(&mut medium.pricing).completion = usd("0.000015");
 
         self.model("beta/free", 1_763_629_700, Modalities::TEXT, Modalities::TEXT);
-        self.serve(1, &["max_tokens"], 32_000);
+        self.endpoint(1, &["max_tokens"], 32_000);
 
         self.model("beta/old", 1_700_000_000, Modalities::TEXT, Modalities::TEXT).expiration_date = Some(today());
-        self.serve(1, &["tools"], 8_000);
+        self.endpoint(1, &["tools"], 8_000);
 
         self.model("gone/big", 1_763_629_900, Modalities::TEXT, Modalities::TEXT);
-        self.serve(2, &["tools"], 900_000);
+        self.endpoint(2, &["tools"], 900_000);
 
         let vectors = Modalities::NONE.with(Modality::Embeddings);
         self.model("beta/vectors", 1_763_629_400, Modalities::TEXT, vectors);
-        self.serve(1, &[], 8_000);
+        self.endpoint(1, &[], 8_000);
     }
 
     fn model(&mut self, id: &str, created: i64, input: Modalities, output: Modalities) -> &mut Model {
@@ -175,8 +175,8 @@ impl Parts {
         self.models.last_mut().unwrap()
     }
 
-    /// Serves the last model at a provider.
-    fn serve(&mut self, provider: u32, parameters: &[&str], context_length: u32) -> &mut Endpoint {
+    /// Adds an endpoint of the last model at a provider.
+    fn endpoint(&mut self, provider: u32, parameters: &[&str], context_length: u32) -> &mut Endpoint {
         let position = u32::try_from(self.endpoints.len()).unwrap();
         let model = u32::try_from(self.models.len() - 1).unwrap();
         let served = self.models.last_mut().unwrap();

@@ -1,4 +1,4 @@
-//! `GET /health/slo`: whether latency targets are met, and what is left of their error budgets.
+//! `GET /health/slo`: attainment of latency targets and their remaining error budgets.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     state::gateway::Worker,
 };
 
-/// Shows every latency target: those of aliases, asked for or not, then those that requests brought along.
+/// Shows all latency targets: those of aliases, also unused ones, then those set by requests.
 ///
 /// # Errors
 /// 403 without the scope `read`.
@@ -26,13 +26,13 @@ pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Resu
     let mut reports = worker.shared.intents.targets.report(clock::now());
     let objective = worker.setup.config.routing.objective;
     let configured = worker.setup.catalog.aliases.iter().flat_map(|alias| configured(alias, objective));
-    let unasked: Vec<_> = configured.filter(|idle| !reports.iter().any(|report| is_same(idle, report))).collect();
-    reports.splice(0..0, unasked);
+    let unused: Vec<_> = configured.filter(|unused| !reports.iter().any(|report| is_same(unused, report))).collect();
+    reports.splice(0..0, unused);
     let body = SloBody { object: "health.slo", data: reports.iter().map(TargetBody::new).collect() };
     Ok(uncached(&body))
 }
 
-/// The targets of an alias, as they stand before the first request.
+/// The targets of an alias before its first request.
 fn configured(alias: &Alias, default: Objective) -> Vec<TargetReport> {
     let Some(value) = alias.preferred_max_latency else { return Vec::new() };
     let preference = Sourced { value, source: Source::Alias };
@@ -40,8 +40,8 @@ fn configured(alias: &Alias, default: Objective) -> Vec<TargetReport> {
 }
 
 fn is_same(one: &TargetReport, other: &TargetReport) -> bool {
-    let told = |report: &TargetReport| (report.source, report.objective, report.percentile, report.bound);
-    told(one) == told(other) && one.name == other.name
+    let target = |report: &TargetReport| (report.source, report.objective, report.percentile, report.bound);
+    target(one) == target(other) && one.name == other.name
 }
 
 #[derive(Serialize)]

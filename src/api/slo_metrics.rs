@@ -1,6 +1,6 @@
-//! Latency targets as gauges, made when somebody asks for `/metrics`: a target that is no longer kept is no longer shown.
+//! Latency targets as gauges, computed when `/metrics` is read, so that expired targets disappear.
 //!
-//! Their names are aliases and model ids, their number is bounded where they are kept.
+//! Target names are aliases and model ids. `shared.intents.targets` bounds their number.
 
 use pointsman_actors::stats::{TargetReport, WINDOWS};
 use prometheus::{Error, GaugeVec, Opts, Registry, proto::MetricFamily};
@@ -13,7 +13,7 @@ use crate::{
 const TARGET: [&str; 4] = ["target", "objective", "percentile", "bound_seconds"];
 const WINDOW: [&str; 5] = ["target", "objective", "percentile", "bound_seconds", "window_seconds"];
 
-/// The gauges as they stand.
+/// The current gauges.
 pub(crate) fn read(worker: &Worker) -> Vec<MetricFamily> {
     families(&worker.shared.intents.targets.report(clock::now())).unwrap_or_default()
 }
@@ -24,11 +24,11 @@ fn families(reports: &[TargetReport]) -> Result<Vec<MetricFamily>, Error> {
         let gauge = GaugeVec::new(Opts::new(name, help), labels)?;
         registry.register(Box::new(gauge.clone())).map(|()| gauge)
     };
-    let margin = gauge("slo_margin", "How much stricter than the bound decisions are; below 1: laxer", &TARGET)?;
+    let margin = gauge("slo_margin", "Factor by which decisions are stricter than the bound; below 1: laxer", &TARGET)?;
     let requests = gauge("slo_requests", "Streams counted in the window", &WINDOW)?;
-    let attainment = gauge("slo_attainment_ratio", "Share of them with a first token in time", &WINDOW)?;
+    let attainment = gauge("slo_attainment_ratio", "Share of the streams with a first token in time", &WINDOW)?;
     let budget = gauge("slo_error_budget_left_ratio", "Share of the allowed misses that is left", &WINDOW)?;
-    let burn = gauge("slo_burn_rate", "How many times faster than allowed the budget is spent", &WINDOW)?;
+    let burn = gauge("slo_burn_rate", "Speed at which the error budget is spent; 1: as fast as allowed", &WINDOW)?;
     for report in reports {
         let bound = report.bound.as_secs_f64().to_string();
         let labels = [&*report.name, report.objective.as_str(), report.percentile.as_str(), &bound];

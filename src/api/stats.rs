@@ -1,4 +1,4 @@
-//! `GET /models/stats`: what was measured of each model at each provider, and what it would score.
+//! `GET /models/stats`: measurements and scores of each model at each provider.
 
 use actix_web::{HttpRequest, HttpResponse, web::Query};
 use pointsman_actors::{
@@ -19,11 +19,11 @@ use crate::{
     state::gateway::Worker,
 };
 
-/// Shows every endpoint that can be called, or those of one model. Scores are those of a reference request
-/// of 1,000 prompt and 256 completion tokens.
+/// Shows all enabled endpoints, or those of one model. The scores are for a reference request of 1,000 prompt and 256
+/// completion tokens.
 ///
 /// # Errors
-/// 403 without the scope `read`, 404 for a model that nobody knows.
+/// 403 without the scope `read`, 404 for an unknown model.
 pub(crate) async fn show(
     Authorized(caller): Authorized,
     worker: Worker,
@@ -44,7 +44,7 @@ pub(crate) async fn show(
     Ok(uncached(&Data { data }))
 }
 
-/// The last `model` of the query; empty is none.
+/// The last `model` of the query; an empty one counts as absent.
 fn model_in_query(request: &HttpRequest) -> Option<String> {
     let pairs = Query::<Vec<(String, String)>>::from_query(request.query_string()).ok()?.into_inner();
     let named = pairs.into_iter().filter(|(name, value)| name == "model" && !value.is_empty());

@@ -1,51 +1,54 @@
-//! "Why not X?" on the wire: how it is asked in a query, and the shape of the answer. Shared by preview and explain.
+//! `why_not` of preview and explain: its parameter in the query, and the JSON of its answer.
 
 use actix_web::{HttpRequest, web::Query};
 use pointsman_actors::{
     domain::{AttemptRecord, Catalog, EndpointId},
-    explain::{Counterfactual, Figure as Changed, Margin, WhyNot},
+    explain::{Counterfactual, Figure as ChangedFigure, Margin, WhyNot},
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
     number::Figure,
-    route_view::{Named, Places},
+    route_view::{CatalogView, EndpointNames},
 };
 use crate::base::error::ApiError;
 
-/// Longest name that may be asked about, characters.
-const MOST_NAME_CHARS: usize = 256;
+/// Longest name, in characters.
+const MAX_NAME_CHARS: usize = 256;
 
 #[derive(Deserialize)]
-struct Asked {
+struct WhyNotParameter {
     why_not: Option<String>,
 }
 
-/// The name asked about in the query.
+/// The name in the query.
 ///
 /// # Errors
-/// 400 when it is empty or too long to be a name.
+/// 400 when the name is empty, too long or contains control characters.
 pub(crate) fn in_query(request: &HttpRequest) -> Result<Option<String>, ApiError> {
-    let asked = Query::<Asked>::from_query(request.query_string()).ok().and_then(|asked| asked.into_inner().why_not);
-    asked.map(checked).transpose()
+    let parameter = Query::<WhyNotParameter>::from_query(request.query_string()).ok();
+    parameter.and_then(|parameter| parameter.into_inner().why_not).map(checked).transpose()
 }
 
-/// A name that may be asked about.
+/// The trimmed name.
+///
+/// # Errors
+/// As [`in_query`].
 pub(crate) fn checked(name: String) -> Result<String, ApiError> {
     let name = name.trim();
-    let good = !name.is_empty() && name.chars().count() <= MOST_NAME_CHARS && !name.chars().any(char::is_control);
+    let is_valid = !name.is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.chars().any(char::is_control);
     let message = "'why_not' must name a model, a provider, or model@provider.";
-    if good { Ok(name.to_owned()) } else { Err(ApiError::bad_query("why_not", message)) }
+    if is_valid { Ok(name.to_owned()) } else { Err(ApiError::bad_query("why_not", message)) }
 }
 
-/// The answer.
+/// The answer to `why_not`.
 #[derive(Serialize)]
 pub(crate) struct WhyNotBody<'a> {
     asked: &'a str,
     verdict: &'static str,
     #[serde(flatten)]
-    endpoint: Named<'a>,
-    /// How many endpoints the name stands for; the one that came nearest to being the choice is told about.
+    endpoint: EndpointNames<'a>,
+    /// Number of endpoints that the name matches; the answer is about the one closest to being chosen.
     matched: usize,
     rank: Option<usize>,
     reason: &'static str,
@@ -55,7 +58,7 @@ pub(crate) struct WhyNotBody<'a> {
     would_win_if: Vec<ChangeBody>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     suggestions: &'a [String],
-    /// The attempts that were made there.
+    /// Attempts at the endpoint.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tried: Vec<TriedBody<'a>>,
     sentence: &'a str,
@@ -66,7 +69,7 @@ struct MarginBody<'a> {
     difference: Figure,
     unit: &'static str,
     relative: Figure,
-    to: Named<'a>,
+    to: EndpointNames<'a>,
     dominant_term: Option<TermBody>,
 }
 
@@ -93,10 +96,10 @@ struct TriedBody<'a> {
 }
 
 impl<'a> WhyNotBody<'a> {
-    /// The answer about a decision; `attempts` are those that followed from it.
+    /// The answer about a decision and its `attempts`.
     pub(crate) fn new(answer: &'a WhyNot, catalog: &'a Catalog, attempts: &'a [AttemptRecord]) -> WhyNotBody<'a> {
-        let name = |(index, id): (u32, EndpointId)| Places(catalog).name(catalog.find(index, id));
-        let there = |attempt: &&'a AttemptRecord| answer.about.is_some_and(|(index, _)| index == attempt.endpoint);
+        let name = |(index, id): (u32, EndpointId)| CatalogView(catalog).names_of(catalog.find(index, id));
+        let is_there = |attempt: &&'a AttemptRecord| answer.about.is_some_and(|(index, _)| index == attempt.endpoint);
         let tried = |attempt: &'a AttemptRecord| TriedBody {
             n: attempt.n,
             status: attempt.status,
@@ -114,14 +117,14 @@ impl<'a> WhyNotBody<'a> {
             margin: answer.margin.as_ref().map(|margin| MarginBody::new(margin, name(margin.to))),
             would_win_if: answer.would_win_if.iter().map(ChangeBody::new).collect(),
             suggestions: &answer.suggestions,
-            tried: attempts.iter().filter(there).map(tried).collect(),
+            tried: attempts.iter().filter(is_there).map(tried).collect(),
             sentence: &answer.sentence,
         }
     }
 }
 
 impl<'a> MarginBody<'a> {
-    fn new(margin: &Margin, to: Named<'a>) -> MarginBody<'a> {
+    fn new(margin: &Margin, to: EndpointNames<'a>) -> MarginBody<'a> {
         let term = |(name, difference)| TermBody { name, difference: Figure::significant(difference) };
         MarginBody {
             difference: Figure::significant(margin.difference),
@@ -134,14 +137,14 @@ impl<'a> MarginBody<'a> {
 }
 
 impl ChangeBody {
-    /// In the names and units of `what_if`, so that it can be imagined as it stands.
+    /// Uses the names and units of `what_if`, so that clients can pass the change on to it.
     fn new(change: &Counterfactual) -> ChangeBody {
         let (name, unit, scale) = match change.figure {
-            Changed::Price => ("price", "usd", 1.0),
-            Changed::FirstToken => ("ttft_ms", "ms", 1e3),
-            Changed::TokensPerSecond => ("tokens_per_second", "tok/s", 1.0),
-            Changed::FailureProbability => ("failure_probability", "probability", 1.0),
-            Changed::LatencyWeight => ("weights.latency", "share", 1.0),
+            ChangedFigure::Price => ("price", "usd", 1.0),
+            ChangedFigure::FirstToken => ("ttft_ms", "ms", 1e3),
+            ChangedFigure::TokensPerSecond => ("tokens_per_second", "tok/s", 1.0),
+            ChangedFigure::FailureProbability => ("failure_probability", "probability", 1.0),
+            ChangedFigure::LatencyWeight => ("weights.latency", "share", 1.0),
         };
         ChangeBody {
             change: name,

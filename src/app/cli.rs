@@ -1,6 +1,6 @@
-//! The command line: what was asked for, and the commands that need no server.
+//! The command line: parses the arguments, and runs the commands that need no server.
 //!
-//! [`run`] answers every command but `serve`, for which it hands a checked configuration back. Binding is not done here.
+//! [`run`] runs every command except `serve`, for which it returns the checked configuration. Binds no listener.
 
 mod arguments;
 mod keygen;
@@ -21,17 +21,17 @@ use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
 
 pub use keygen::NewKey;
-pub use replay::ReplayOrder;
+pub use replay::ReplayRequest;
 pub use summary::summary;
 
-/// Exit code when a decision made again is not the one that was recorded.
+/// Exit code when a replayed decision differs from the recorded one.
 pub const EXIT_DIFFERENT: u8 = 1;
-/// Exit code when the command line or the configuration is wrong.
+/// Exit code when the command line or the configuration is invalid.
 pub const EXIT_CONFIGURATION: u8 = 2;
 /// Exit code when the address cannot be listened on.
 pub const EXIT_BIND: u8 = 3;
 
-/// What was asked for.
+/// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Start the server.
@@ -44,13 +44,13 @@ pub enum Command {
         /// The configuration named on the command line.
         config: Option<PathBuf>,
     },
-    /// Make a key.
+    /// Generate a key.
     Keygen {
-        /// Its label.
+        /// Label of the key.
         name: String,
     },
-    /// Make a recorded decision again.
-    Replay(ReplayOrder),
+    /// Repeat a recorded decision.
+    Replay(ReplayRequest),
     /// Show every key of the configuration with its value.
     ShowConfig {
         /// The configuration named on the command line.
@@ -58,66 +58,66 @@ pub enum Command {
     },
     /// Show every default and the built-in catalogue.
     ShowDefaults,
-    /// Print this text: a help, or the version.
+    /// Print this text: help or version.
     Print(String),
 }
 
-/// Why a command line is not understood.
+/// Why a command line is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UsageFault(String);
+pub struct UsageError(String);
 
-impl fmt::Display for UsageFault {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pointsman: {}; 'pointsman --help' shows what is", self.0)
+        write!(f, "pointsman: {}; see 'pointsman --help'", self.0)
     }
 }
 
-impl std::error::Error for UsageFault {}
+impl std::error::Error for UsageError {}
 
 impl Command {
-    /// Reads the arguments, the program's own name left out.
+    /// Parses the arguments, without the name of the program.
     ///
     /// # Errors
     /// When an argument is unknown, incomplete, given twice, or does not belong to its command.
-    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageFault> {
+    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
         let name = OsString::from("pointsman");
         match Arguments::try_parse_from(std::iter::once(name).chain(arguments)) {
-            Ok(arguments) => Command::assemble(arguments),
+            Ok(arguments) => Command::from_arguments(arguments),
             Err(error) => match error.kind() {
                 ErrorKind::DisplayHelp
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ok(Command::Print(error.to_string())),
-                _ => Err(UsageFault(reason(&error))),
+                _ => Err(UsageError(reason(&error))),
             },
         }
     }
 
-    fn assemble(Arguments { config, command }: Arguments) -> Result<Command, UsageFault> {
+    fn from_arguments(Arguments { config, command }: Arguments) -> Result<Command, UsageError> {
         let before = config.config;
-        let own = |given: ConfigArgument| match (before.clone(), given.config) {
-            (Some(_), Some(_)) => Err(UsageFault("--config is given twice".to_owned())),
+        let path_of = |given: ConfigArgument| match (before.clone(), given.config) {
+            (Some(_), Some(_)) => Err(UsageError("--config is given twice".to_owned())),
             (before, given) => Ok(before.or(given)),
         };
-        let stray = |command: &str| match &before {
-            Some(_) => Err(UsageFault(format!("--config does not belong to '{command}'"))),
+        let refuse_config = |command: &str| match &before {
+            Some(_) => Err(UsageError(format!("--config does not belong to '{command}'"))),
             None => Ok(()),
         };
         match command {
             None => Ok(Command::Serve { config: before }),
-            Some(Subcommands::Serve(given)) => Ok(Command::Serve { config: own(given)? }),
-            Some(Subcommands::Check(given)) => Ok(Command::Check { config: own(given)? }),
+            Some(Subcommands::Serve(given)) => Ok(Command::Serve { config: path_of(given)? }),
+            Some(Subcommands::Check(given)) => Ok(Command::Check { config: path_of(given)? }),
             Some(Subcommands::Config(ConfigCommand::Show { defaults: true, .. })) => {
-                stray("config show --defaults").map(|()| Command::ShowDefaults)
+                refuse_config("config show --defaults").map(|()| Command::ShowDefaults)
             }
             Some(Subcommands::Config(ConfigCommand::Show { config, .. })) => {
-                Ok(Command::ShowConfig { config: own(config)? })
+                Ok(Command::ShowConfig { config: path_of(config)? })
             }
-            Some(Subcommands::Keygen { name }) => stray("keygen").map(|()| Command::Keygen { name }),
-            Some(Subcommands::Replay(order)) => match (stray("replay")?, ReplayOrder::from(order)) {
-                ((), ReplayOrder { generation: None, file: None, .. }) => {
-                    Err(UsageFault("replay needs the id of a generation, or --file".to_owned()))
+            Some(Subcommands::Keygen { name }) => refuse_config("keygen").map(|()| Command::Keygen { name }),
+            Some(Subcommands::Replay(request)) => match (refuse_config("replay")?, ReplayRequest::from(request)) {
+                ((), ReplayRequest { generation: None, file: None, .. }) => {
+                    Err(UsageError("replay needs the id of a generation, or --file".to_owned()))
                 }
-                ((), order) => Ok(Command::Replay(order)),
+                ((), request) => Ok(Command::Replay(request)),
             },
             Some(Subcommands::Version) => Ok(Command::Print(VERSION.to_owned())),
         }
@@ -126,37 +126,37 @@ impl Command {
 
 const VERSION: &str = concat!("pointsman ", env!("CARGO_PKG_VERSION"), "\n");
 
-/// What clap says is wrong, in one line.
+/// The error message of clap, in one line.
 fn reason(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let told: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    told.join(" ").trim_start_matches("error: ").to_owned()
+    let message: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    message.join(" ").trim_start_matches("error: ").to_owned()
 }
 
-/// What is left to do after [`run`].
+/// The step after [`run`].
 #[derive(Debug)]
 pub enum Next {
     /// Start the server with this configuration.
     Serve(Box<LoadedConfig>),
-    /// Print the answer and exit.
-    Finish(Answer),
+    /// Print the output and exit.
+    Finish(CommandOutput),
 }
 
-/// The answer of a command that needs no server.
+/// Output of a command that needs no server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct CommandOutput {
     /// What to print.
     pub text: String,
-    /// Exit code; what could not be done at all is printed to standard error.
+    /// Exit code; above [`EXIT_DIFFERENT`] the text goes to standard error.
     pub code: u8,
 }
 
-impl Answer {
-    /// Prints the answer and gives the exit code.
+impl CommandOutput {
+    /// Prints the text and returns the exit code.
     #[must_use]
     pub fn print(&self) -> ExitCode {
-        // A reader that went away (`pointsman check | head`) is no reason to fail.
+        // A closed pipe (`pointsman check | head`) is not an error.
         let _ = if self.code <= EXIT_DIFFERENT {
             std::io::stdout().lock().write_all(self.text.as_bytes())
         } else {
@@ -166,41 +166,41 @@ impl Answer {
     }
 }
 
-/// Does what the arguments ask for, up to the point where a server is needed. Prints nothing.
+/// Runs the command, up to the point where a server is needed. Prints nothing.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environment) -> Next {
-    let answer = match Command::parse(arguments) {
-        Err(fault) => refusal(format!("{fault}\n")),
+    let output = match Command::parse(arguments) {
+        Err(fault) => failure(format!("{fault}\n")),
         Ok(Command::Serve { config }) => match load(config.as_deref(), environment) {
             Ok(config) => return Next::Serve(Box::new(config)),
-            Err(answer) => answer,
+            Err(output) => output,
         },
         Ok(Command::Check { config }) => {
-            load(config.as_deref(), environment).map_or_else(|answer| answer, |loaded| result(summary(&loaded.config)))
+            load(config.as_deref(), environment).map_or_else(|output| output, |loaded| success(summary(&loaded.config)))
         }
-        Ok(Command::Keygen { name }) => result(NewKey::random().report(&name)),
-        Ok(Command::Replay(order)) => replay::answer(&order, environment),
+        Ok(Command::Keygen { name }) => success(NewKey::random().report(&name)),
+        Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::ShowConfig { config }) => {
-            Config::show(config.as_deref(), environment).map_or_else(|faults| refusal(report(&faults)), result)
+            Config::show(config.as_deref(), environment).map_or_else(|faults| failure(report(&faults)), success)
         }
-        Ok(Command::ShowDefaults) => result(Config::show_defaults()),
-        Ok(Command::Print(text)) => result(text),
+        Ok(Command::ShowDefaults) => success(Config::show_defaults()),
+        Ok(Command::Print(text)) => success(text),
     };
-    Next::Finish(answer)
+    Next::Finish(output)
 }
 
-fn load(path: Option<&Path>, environment: &Environment) -> Result<LoadedConfig, Answer> {
-    Config::load(path, environment).map_err(|faults| refusal(report(&faults)))
+fn load(path: Option<&Path>, environment: &Environment) -> Result<LoadedConfig, CommandOutput> {
+    Config::load(path, environment).map_err(|faults| failure(report(&faults)))
 }
 
-fn result(text: String) -> Answer {
-    Answer { text, code: 0 }
+fn success(text: String) -> CommandOutput {
+    CommandOutput { text, code: 0 }
 }
 
-fn refusal(text: String) -> Answer {
-    Answer { text, code: EXIT_CONFIGURATION }
+fn failure(text: String) -> CommandOutput {
+    CommandOutput { text, code: EXIT_CONFIGURATION }
 }
 
-/// Every fault on a line of its own, and how many there are.
+/// All faults, one per line, and their number.
 #[must_use]
 pub fn report(faults: &[Fault]) -> String {
     let lines: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
@@ -212,7 +212,7 @@ pub fn report(faults: &[Fault]) -> String {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Command, UsageFault> {
+    fn parse(line: &str) -> Result<Command, UsageError> {
         Command::parse(line.split_whitespace().map(OsString::from))
     }
 
@@ -231,9 +231,9 @@ mod tests {
             ("replay gen-1-x --url http://h --key-env K", {
                 let given = |text: &str| Some(text.to_owned());
                 let (generation, url, key_env) = (given("gen-1-x"), given("http://h"), given("K"));
-                Command::Replay(ReplayOrder { generation, url, key_env, file: None })
+                Command::Replay(ReplayRequest { generation, url, key_env, file: None })
             }),
-            ("replay --file x.toml", Command::Replay(ReplayOrder { file: file(), ..ReplayOrder::default() })),
+            ("replay --file x.toml", Command::Replay(ReplayRequest { file: file(), ..ReplayRequest::default() })),
             ("config show", Command::ShowConfig { config: None }),
             ("config show --effective -c x.toml", Command::ShowConfig { config: file() }),
             ("config show --defaults", Command::ShowDefaults),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_with_the_reason() {
+    fn an_invalid_command_line_is_refused_with_the_reason() {
         for (line, reason) in [
             ("start", "unrecognized subcommand 'start'"),
             ("serve check", "unexpected argument 'check'"),

@@ -1,4 +1,4 @@
-//! The program: the server to run or to mount, and the command line.
+//! The program: the server, the gateway that applications mount, and the command line.
 
 pub mod cli;
 pub mod serve;

@@ -1,4 +1,4 @@
-//! The life of the process: greet, serve, drain on a signal, leave.
+//! The life cycle of the server process: start, print the greeting, serve, drain on a signal, exit.
 
 mod greeting;
 
@@ -22,28 +22,28 @@ use crate::{
     state::reload::ReloadTrigger,
 };
 
-/// Fewer descriptors than this are worth a warning.
-const FEW_DESCRIPTORS: u64 = 4096;
+/// Below this limit of open descriptors the start logs a warning.
+const MIN_DESCRIPTORS: u64 = 4096;
 
-/// How long running calls have for their last words when the process must leave at once: less than when it drains.
-const HASTY_WORDS: Duration = Duration::from_secs(1);
-/// How long what was said last may be on its way when no call runs any more.
-const ON_ITS_WAY: Duration = Duration::from_millis(300);
+/// How long running calls have to send their error answers after a second signal: less than when draining.
+const IMMEDIATE_STOP_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the connections stay open after the last call, so that its answer reaches the client.
+const DELIVERY_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Why it does not serve, or no longer.
+/// Why the server did not start, or stopped.
 #[derive(Debug)]
 pub enum ServeError {
-    /// It did not start.
+    /// The server did not start.
     Start(StartError),
-    /// The listener at that address broke while it served.
-    Broke(SocketAddr, io::Error),
+    /// The listener at this address failed while serving.
+    Listener(SocketAddr, io::Error),
 }
 
 impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ServeError::Start(error) => error.fmt(f),
-            ServeError::Broke(address, error) => write!(f, "stopped: the listener on {address} broke: {error}"),
+            ServeError::Listener(address, error) => write!(f, "stopped: the listener on {address} failed: {error}"),
         }
     }
 }
@@ -56,87 +56,94 @@ impl From<StartError> for ServeError {
     }
 }
 
-/// Serves until SIGTERM or SIGINT, then drains; a second signal stops at once. SIGHUP makes the configuration be read
-/// again.
+/// Serves until SIGTERM or SIGINT, then drains; a second signal stops at once. SIGHUP reloads the configuration.
 ///
 /// # Errors
-/// When the gateway cannot start, or its listener breaks.
+/// When the gateway cannot start, or its listener fails.
 pub async fn serve(config: impl Into<LoadedConfig>) -> Result<(), ServeError> {
-    // Listened for before anybody is told that we are here: who stops us then must not kill us.
+    // Before the start is announced, so that a signal from then on drains instead of killing the process.
     let mut signals = Signals::listen();
     raise_descriptor_limit();
     let mut server = Server::bind(config).await?;
-    greet(&mut server);
+    print_greeting(&mut server);
     let (address, handle, gateway) = (server.address(), server.handle(), server.gateway().clone());
-    let (urge, urged) = oneshot::channel();
-    actix_rt::spawn(reload_on_request(signals.hangup.take(), gateway.clone()));
-    actix_rt::spawn(stop_on_signal(signals, handle, gateway.clone(), urge));
+    let (second_signal, second_signalled) = oneshot::channel();
+    actix_rt::spawn(reload_on_signal(signals.hangup.take(), gateway.clone()));
+    actix_rt::spawn(stop_on_signal(signals, handle, gateway.clone(), second_signal));
     let mut serving = pin!(server.run());
-    let broke = |error| ServeError::Broke(address, error);
+    let failed = |error| ServeError::Listener(address, error);
     tokio::select! {
-        served = &mut serving => served.map_err(broke),
-        // A stop that waits for running requests cannot be hastened: it is left where it is. But it must not be dropped
-        // before the last words are said: the workers would go with it.
-        Ok(()) = urged => tokio::select! {
+        served = &mut serving => served.map_err(failed),
+        // The graceful stop under way cannot be shortened. Its future is kept until the running calls have sent their
+        // error answers, because dropping it ends the workers.
+        Ok(()) = second_signalled => tokio::select! {
             () = end_at_once(&gateway) => Ok(()),
-            served = &mut serving => served.map_err(broke),
+            served = &mut serving => served.map_err(failed),
         },
     }
 }
 
-/// Drains at the first signal; `urge` is told of the second.
-async fn stop_on_signal(mut signals: Signals, handle: ServerHandle, gateway: Gateway, urge: oneshot::Sender<()>) {
-    signals.next().await;
+/// Drains at the first signal; sends on `second_signal` at the second.
+async fn stop_on_signal(
+    mut signals: Signals,
+    handle: ServerHandle,
+    gateway: Gateway,
+    second_signal: oneshot::Sender<()>,
+) {
+    signals.next_stop().await;
     log::info!("stopping: draining");
     gateway.begin_drain();
     let second = async {
-        signals.next().await;
+        signals.next_stop().await;
         log::info!("stopping at once");
-        // The other end is gone only when the server has stopped already.
-        let _ = urge.send(());
+        // The receiver is gone only when the server has already stopped.
+        let _ = second_signal.send(());
     };
     tokio::join!(drain(&handle, &gateway), second);
 }
 
-/// Stops the server after the notice; what still runs when the grace is over is ended.
+/// Stops the server after `server.drain_notice`; ends the calls that still run after `timeouts.drain_grace`.
 async fn drain(handle: &ServerHandle, gateway: &Gateway) {
     let setup = gateway.setup();
     let (notice, grace) = (setup.config.server.drain_notice, setup.config.timeouts.drain_grace);
     drop(setup);
     actix_rt::time::sleep(notice).await;
-    let time_up = async {
+    let end_after_grace = async {
         actix_rt::time::sleep(grace).await;
-        log::info!("stopping: the grace is over, what still runs is ended");
+        log::info!("stopping: timeouts.drain_grace is over, ending the running calls");
         gateway.end_requests();
     };
-    tokio::join!(handle.stop(true), time_up);
+    tokio::join!(handle.stop(true), end_after_grace);
 }
 
-/// Reads the configuration again at every SIGHUP.
-async fn reload_on_request(hangup: Option<Signal>, gateway: Gateway) {
+/// Reloads the configuration at every SIGHUP.
+async fn reload_on_signal(hangup: Option<Signal>, gateway: Gateway) {
     let Some(mut hangup) = hangup else { return };
     while hangup.recv().await.is_some() {
         gateway.reload(ReloadTrigger::Signal).await;
     }
 }
 
-/// A stream takes three descriptors: its client, the handle its connection is shut by, its provider. Systems start
-/// processes with room for a few hundred and let them take more.
+/// Raises the limit of open descriptors as far as the system allows. A stream takes three: the client's socket, the handle
+/// that shuts it, and the provider's socket.
 fn raise_descriptor_limit() {
     match rlimit::increase_nofile_limit(u64::MAX) {
-        Ok(most) if most < FEW_DESCRIPTORS => {
-            log::warn!("only {most} descriptors may be open: that is room for about {} streams", most / 3);
+        Ok(limit) if limit < MIN_DESCRIPTORS => {
+            log::warn!(
+                "only {limit} descriptors may be open, enough for about {} streams; raise the limit (ulimit -n)",
+                limit / 3
+            );
         }
         Ok(_) => {}
-        Err(error) => log::warn!("the limit of open descriptors stays as it is: {error}"),
+        Err(error) => log::warn!("cannot raise the limit of open descriptors: {error}"),
     }
 }
 
-/// Ends what still runs, gives it a moment to say so to its clients, and hands in the last news.
+/// Ends the running calls, waits shortly for their error answers, and closes the gateway.
 async fn end_at_once(gateway: &Gateway) {
     gateway.end_requests();
-    let (begun, mut last_running) = (Instant::now(), Instant::now());
-    while begun.elapsed() < HASTY_WORDS && last_running.elapsed() < ON_ITS_WAY {
+    let (started, mut last_running) = (Instant::now(), Instant::now());
+    while started.elapsed() < IMMEDIATE_STOP_TIMEOUT && last_running.elapsed() < DELIVERY_TIMEOUT {
         let setup = gateway.setup();
         if setup.admission.load().read().connections == 0 {
             break;
@@ -149,31 +156,35 @@ async fn end_at_once(gateway: &Gateway) {
     gateway.close().await;
 }
 
-/// SIGTERM, SIGINT and SIGHUP, from one moment on.
+/// Receivers of SIGTERM, SIGINT and SIGHUP.
 struct Signals {
-    ending: Option<(Signal, Signal)>,
+    stop: Option<(Signal, Signal)>,
     hangup: Option<Signal>,
 }
 
 impl Signals {
     fn listen() -> Signals {
-        let ending = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
-        let ending = ending.inspect_err(|error| log::error!("signals do not stop this process in order: {error}"));
+        let stop = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
+        let stop = stop.inspect_err(|error| {
+            log::error!("cannot listen for SIGTERM and SIGINT, so a stop will not drain: {error}")
+        });
         let hangup = signal(SignalKind::hangup());
-        let hangup = hangup.inspect_err(|error| log::error!("SIGHUP does not make the configuration be read: {error}"));
-        Signals { ending: ending.ok(), hangup: hangup.ok() }
+        let hangup = hangup.inspect_err(|error| {
+            log::error!("cannot listen for SIGHUP, so it will not reload the configuration: {error}")
+        });
+        Signals { stop: stop.ok(), hangup: hangup.ok() }
     }
 
-    /// The next that asks for an end, also one that came while nobody asked.
-    async fn next(&mut self) {
-        let Some((terminate, interrupt)) = &mut self.ending else { return std::future::pending().await };
+    /// Waits for SIGTERM or SIGINT, also for one received before the call.
+    async fn next_stop(&mut self) {
+        let Some((terminate, interrupt)) = &mut self.stop else { return std::future::pending().await };
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
     }
 }
 
-/// Tells on stdout what a stranger needs for a first call. A closed stdout is not a reason to stop.
-fn greet(server: &mut Server) {
-    let administration = greeting::Administration { address: server.admin_address(), key: server.take_admin_key() };
-    let text = greeting::text(&server.gateway().setup().config, &server.address().to_string(), &administration);
+/// Prints the greeting to stdout. A closed stdout is not an error.
+fn print_greeting(server: &mut Server) {
+    let admin = greeting::AdminAccess { address: server.admin_address(), key: server.take_admin_key() };
+    let text = greeting::text(&server.gateway().setup().config, &server.address().to_string(), &admin);
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

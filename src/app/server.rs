@@ -1,7 +1,7 @@
-//! Bind, run, drain.
+//! Start, run and stop of the gateway.
 //!
-//! [`Gateway`] is everything but the listener: an actix team mounts it in an `App` of its own.
-//! [`Server`] is the gateway on its own listener, as the binary runs it.
+//! [`Gateway`] is the gateway without a listener, which an actix application can mount.
+//! [`Server`] is the gateway on its own listeners, as the binary runs it.
 
 use std::{
     fmt, io,
@@ -58,25 +58,24 @@ use crate::{
     },
 };
 
-/// Stands for the worker of the listener for administration wherever workers have numbers: it must not take one that
-/// decisions are made with.
+/// Worker number of the admin listener. Routing workers count from 0 and do not reach it.
 const ADMIN_WORKER: u64 = 0xFFFF;
-/// Connections to the listener for administration.
+/// Most connections to the admin listener.
 const ADMIN_CONNECTIONS: usize = 256;
 
-/// How long the end of the process may wait for a slow disk.
-const LAST_NEWS: Duration = Duration::from_secs(5);
+/// How long the shutdown waits for each actor, such as for a slow disk.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the gateway did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// The address cannot be listened on.
+    /// The gateway cannot listen on `server.bind`.
     Bind(SocketAddr, io::Error),
-    /// The address for administration cannot be listened on.
+    /// The gateway cannot listen on `admin.bind`.
     BindAdmin(SocketAddr, io::Error),
-    /// What the configuration asks for cannot be put to work.
+    /// The configuration cannot be applied.
     Setup(SetupError),
-    /// The metrics clash.
+    /// The metrics cannot be registered.
     Metrics(String),
 }
 
@@ -90,10 +89,10 @@ impl fmt::Display for StartError {
             StartError::BindAdmin(address, error) => write!(
                 f,
                 "cannot listen on {address} for administration: {error}. Choose another address with admin.bind or \
-                 POINTSMAN__ADMIN__BIND, or \"\" for none."
+                 POINTSMAN__ADMIN__BIND, or \"\" for no admin listener."
             ),
             StartError::Setup(error) => error.fmt(f),
-            StartError::Metrics(what) => write!(f, "cannot set up metrics: {what}"),
+            StartError::Metrics(error) => write!(f, "cannot register metrics: {error}"),
         }
     }
 }
@@ -110,7 +109,7 @@ impl From<SetupError> for StartError {
 #[derive(Clone)]
 pub struct Gateway {
     shared: Arc<Shared>,
-    /// Of its decisions; each worker has a number of its own.
+    /// Seeds of the routing decisions; each worker adds its own number.
     seeds: RouterSeeds,
     workers: Arc<AtomicU64>,
     control: Arc<Arbiter>,
@@ -126,30 +125,30 @@ impl Gateway {
         Gateway::start_with(config.into(), None).await
     }
 
-    /// The same, with the administrator's key that this start made.
-    async fn start_with(loaded: LoadedConfig, of_this_start: Option<Key>) -> Result<Gateway, StartError> {
+    /// Starts with the admin key generated at this start, if any.
+    async fn start_with(loaded: LoadedConfig, generated_key: Option<Key>) -> Result<Gateway, StartError> {
         clock::start();
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
         let draft = SetupDraft::new(loaded, 1, None)?;
-        // Nothing fails from here on: a thread that was started would stay. Simulated providers stop when dropped.
+        // From here on nothing fails, because a started thread would keep running. Simulated providers stop on drop.
         let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
         let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
         log::info!("routing seed {seed}, instance {instance}");
         let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
-        let shared = Arc::new(shared(draft, of_this_start, metrics, seeds, &arbiter));
+        let shared = Arc::new(shared(draft, generated_key, metrics, seeds, &arbiter));
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
     }
 
-    /// Mounts the gateway in an application of somebody else, wherever in the `App` and under whatever scope: it claims
-    /// its own paths (`/api/v1/…`, `/api/…`, `/v1/…` unless `server.mount_v1` is off, and `/health`, `/healthz`,
-    /// `/readyz`, `/metrics`) and no other. Of two who have a path the one that was registered first answers it; what
-    /// nobody has stays with the application's default service. Middleware of the application stands around ours.
+    /// Mounts the gateway in a host application, at the root or below any scope. Registers only the gateway's own paths:
+    /// `/api/v1/…`, `/api/…`, `/v1/…` (unless `server.mount_v1` is off), `/health`, `/health/live`, `/health/ready`,
+    /// `/healthz`, `/readyz` and `/metrics`. If the application has the same path, the one registered first answers.
+    /// Other paths go to the application's default service. The application's middleware wraps the gateway's.
     ///
-    /// Runs once per worker thread, and gives that thread its router and its clients. So call it inside the factory of
-    /// the application, on a clone of the gateway:
+    /// Creates the router and the HTTP clients of the calling worker thread. Call it in the factory of the application, on
+    /// a clone of the gateway:
     ///
     /// ```no_run
     /// # use actix_web::{App, HttpServer, web};
@@ -162,74 +161,73 @@ impl Gateway {
     /// # }
     /// ```
     ///
-    /// The listener is the application's: `[server]` and `[tls]` are not read but for `mount_v1`, and the bounds of
-    /// client connections are those of `HttpServer`.
+    /// The application owns the listener: of `[server]` and `[tls]` only `mount_v1` applies, and client connections have the
+    /// limits of its `HttpServer`.
     pub fn mount(&self, app: &mut ServiceConfig) {
-        routes::mount(app, &LocalData::new(self.desk()));
+        routes::mount(app, &LocalData::new(self.worker_handle()));
     }
 
-    /// Mounts what administrators need, below `/api/v1/admin`, as [`Gateway::mount`] does: for a listener of its own
-    /// that strangers do not reach.
+    /// Mounts the pages for administrators below `/api/v1/admin`, as [`Gateway::mount`] does. Use a separate listener that
+    /// only administrators can reach.
     pub fn mount_admin(&self, app: &mut ServiceConfig) {
-        routes::mount_admin(app, &LocalData::new(self.desk_of(ADMIN_WORKER)));
+        routes::mount_admin(app, &LocalData::new(self.numbered_handle(ADMIN_WORKER)));
     }
 
-    /// The desk of the calling thread.
-    pub(crate) fn desk(&self) -> WorkerHandle {
-        self.desk_of(self.workers.fetch_add(1, Ordering::Relaxed))
+    /// A new handle for the calling worker thread.
+    pub(crate) fn worker_handle(&self) -> WorkerHandle {
+        self.numbered_handle(self.workers.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn desk_of(&self, number: u64) -> WorkerHandle {
+    fn numbered_handle(&self, number: u64) -> WorkerHandle {
         WorkerHandle::new(Arc::clone(&self.shared), RouterSeeds { worker: number, ..self.seeds })
     }
 
-    /// What the parts of the gateway share.
+    /// State shared by all parts of the gateway.
     #[must_use]
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// What the configuration in force brought.
+    /// The setup of the configuration in force.
     #[must_use]
     pub fn setup(&self) -> Arc<Setup> {
         self.shared.setup.load_full()
     }
 
-    /// Takes over another configuration while requests run, and gives the version it is in force under. What only a
-    /// start can change (addresses, workers, what is mounted) stays as it is.
+    /// Applies another configuration while requests run, and returns its version. Settings that need a restart
+    /// (addresses, workers, mounted paths) do not change.
     ///
     /// # Errors
-    /// When it cannot be put to work; the configuration in force then goes on.
+    /// When the configuration cannot be applied; the current one stays in force.
     pub async fn adopt(&self, config: impl Into<LoadedConfig>) -> Result<u64, AdoptError> {
         reload::adopt(&self.shared, config.into()).await
     }
 
-    /// Reads the configuration again from where it came from, and takes it over if it is whole and says anything new.
+    /// Reloads the configuration from its source, and applies it if it is valid and has changed.
     pub async fn reload(&self, cause: ReloadTrigger) -> Reload {
         reload::reload(&self.shared, cause).await.0
     }
 
-    /// From now on readiness says `draining`. What was learned is written down already now: nobody knows how long
-    /// running requests will be waited for.
+    /// Sets readiness to `draining`. Saves the statistics now, because the drain may take long or be cut off.
     pub fn begin_drain(&self) {
         self.shared.drain.begin();
         self.shared.news_room.flush();
         self.shared.control.health().do_send(SaveNow);
     }
 
-    /// From now on nothing runs on: calls without an answer are refused with 503, streams end with an error chunk.
+    /// Ends all running calls: those without an answer get 503, streams end with an error chunk.
     pub fn end_requests(&self) {
         self.shared.drain.finish();
     }
 
-    /// Hands in the last news and stops the control actors. Call it when no worker serves any more.
+    /// Flushes pending events and records, and stops the control actors. Call it after the workers have stopped.
     pub async fn close(&self) {
         self.shared.news_room.flush();
         let now_ms = clock::unix_millis();
-        // Answers only after every record before; a dead actor has nothing left to lose.
-        let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(LAST_NEWS).await;
-        // Answers only after every event before, and when they are written down.
-        let _ = self.shared.control.health().send(SaveNow).timeout(LAST_NEWS).await;
+        // The ledger answers after it has handled all earlier records. If it is gone, no records are left to save.
+        let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(CLOSE_TIMEOUT).await;
+        // The statistics actor answers after it has handled and saved all earlier events.
+        let _ = self.shared.control.health().send(SaveNow).timeout(CLOSE_TIMEOUT).await;
         self.watchdog.abort();
         self.control.stop();
         for provider in self.setup().simulation() {
@@ -238,10 +236,10 @@ impl Gateway {
     }
 }
 
-/// What all parts share, with the control actors on `arbiter` at work.
+/// Creates the shared state, and starts the control actors on `arbiter`.
 fn shared(
     draft: SetupDraft,
-    of_this_start: Option<Key>,
+    generated_key: Option<Key>,
     metrics: Metrics,
     seeds: RouterSeeds,
     arbiter: &Arbiter,
@@ -249,10 +247,10 @@ fn shared(
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
     let memory = RoutingMemory::recall(&draft.config.routing.memory, &mut statistics);
-    // Replicas with the same seed must not probe in step.
+    // Replicas with the same seed must not probe at the same times.
     let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
-    let setup = draft.adopt(Arc::clone(&published), of_this_start.as_ref(), None);
+    let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), None);
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let store = MemoryStore::new(ledger.capacity, ledger.max_age);
     let place = memory.clone().map(|memory| memory as Arc<dyn StatsStore>);
@@ -270,12 +268,12 @@ fn shared(
         memory,
         drain: Drain::default(),
         reloads: Reloads::default(),
-        of_this_start,
+        of_this_start: generated_key,
         control,
     }
 }
 
-/// A gateway on its own listener.
+/// A gateway on its own listeners.
 pub struct Server {
     gateway: Gateway,
     address: SocketAddr,
@@ -283,20 +281,20 @@ pub struct Server {
     admin_key: Option<Secret>,
     serving: HttpServing,
     admin: Option<HttpServing>,
-    watching: Option<JoinHandle<()>>,
+    file_watch: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Starts the gateway and binds its listener; port 0 lets the system choose.
+    /// Binds the listeners and starts the gateway. Port 0 lets the system choose the port.
     ///
     /// # Errors
     /// See [`StartError`].
     pub async fn bind(config: impl Into<LoadedConfig>) -> Result<Server, StartError> {
-        // First, so that an address that is taken leaves nothing behind that runs.
+        // Binds first, so that nothing has been started if an address is taken.
         let loaded = config.into();
         let sockets = Sockets::listen(&loaded.config)?;
-        let (admin_key, of_this_start) = sockets.key_of_this_start(&loaded.config).unzip();
-        let gateway = Gateway::start_with(loaded, of_this_start).await?;
+        let (admin_key, generated_key) = sockets.generate_admin_key(&loaded.config).unzip();
+        let gateway = Gateway::start_with(loaded, generated_key).await?;
         match sockets.serve(&gateway) {
             Ok(server) => Ok(Server { admin_key, ..server }),
             Err(error) => {
@@ -306,19 +304,18 @@ impl Server {
         }
     }
 
-    /// Where administrators are listened to, if they are.
+    /// Address of the admin listener, if there is one.
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin_address
     }
 
-    /// The administrator's key that this start made because the configuration names none: to be shown once, and kept
-    /// nowhere.
+    /// The admin key generated at this start because the configuration has none. Show it once and do not store it.
     pub fn take_admin_key(&mut self) -> Option<Secret> {
         self.admin_key.take()
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -330,36 +327,36 @@ impl Server {
         &self.gateway
     }
 
-    /// Stops it from elsewhere.
+    /// Handle to stop the server.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
         self.serving.handle()
     }
 
-    /// Serves until stopped, then hands in the last news.
+    /// Serves until stopped, then closes the gateway.
     ///
     /// # Errors
-    /// When the listener breaks.
+    /// When the listener fails.
     pub async fn run(self) -> io::Result<()> {
-        let closing = self.admin.map(|admin| {
+        let admin = self.admin.map(|admin| {
             let handle = admin.handle();
             actix_rt::spawn(admin);
             handle
         });
         let served = self.serving.await;
-        // Until here administrators could watch how it went.
-        if let Some(admin) = closing {
+        // The admin listener stops last, so that administrators can observe the drain.
+        if let Some(admin) = admin {
             admin.stop(false).await;
         }
-        if let Some(watching) = self.watching {
-            watching.abort();
+        if let Some(file_watch) = self.file_watch {
+            file_watch.abort();
         }
         self.gateway.close().await;
         served
     }
 }
 
-/// The listening sockets with their addresses, before anything is served on them.
+/// The bound sockets and their addresses, before the servers start.
 struct Sockets {
     public: (TcpListener, SocketAddr),
     admin: Option<(TcpListener, SocketAddr)>,
@@ -369,53 +366,55 @@ impl Sockets {
     fn listen(config: &Config) -> Result<Sockets, StartError> {
         let bind = config.server.bind;
         let public = listeners::listen(bind).map_err(|error| StartError::Bind(bind, error))?;
-        Ok(Sockets { public, admin: listen_for_administrators(&config.admin)? })
+        Ok(Sockets { public, admin: listen_for_admin(&config.admin)? })
     }
 
-    /// A key for whoever started it, where nobody else can administrate and only this machine reaches the listener.
-    fn key_of_this_start(&self, config: &Config) -> Option<(Secret, Key)> {
-        let wanted = self.admin.is_some() && config.admin.is_loopback() && !keys::names_administrator(config);
-        wanted.then(keys::administrator_of_this_start)
+    /// An admin key for this start, if the configuration has none and the admin listener is on loopback.
+    fn generate_admin_key(&self, config: &Config) -> Option<(Secret, Key)> {
+        let is_needed = self.admin.is_some() && config.admin.is_loopback() && !keys::names_administrator(config);
+        is_needed.then(keys::administrator_of_this_start)
     }
 
     fn serve(self, gateway: &Gateway) -> Result<Server, StartError> {
         let (setup, mounted) = (gateway.setup(), gateway.clone());
-        let (config, encrypted) = (&setup.config, setup.config.tls.is_some());
+        let (config, has_tls) = (&setup.config, setup.config.tls.is_some());
         let (listener, address) = self.public;
         let cores = || thread::available_parallelism().ok();
         let public = ListenerService {
             workers: config.server.workers.or_else(cores).map_or(1, NonZeroUsize::get),
             max_connections: config.server.max_connections,
-            tls: encrypted,
+            tls: has_tls,
             mount: move |app: &mut ServiceConfig| {
                 app.app_data(Listener::Public);
-                routes::serve(app, &LocalData::new(mounted.desk()));
+                routes::serve(app, &LocalData::new(mounted.worker_handle()));
             },
         };
         let serving = public.open(listener, &gateway.shared).map_err(|error| StartError::Bind(address, error))?;
-        // On loopback nobody listens in, and no certificate names it.
-        let tls = encrypted && !config.admin.is_loopback();
-        let admin = self.admin.map(|socket| administer(socket, tls, gateway)).transpose()?;
+        // On loopback TLS is not needed, and no certificate covers the address.
+        let tls = has_tls && !config.admin.is_loopback();
+        let admin = self.admin.map(|socket| serve_admin(socket, tls, gateway)).transpose()?;
         let (admin, admin_address) = admin.unzip();
-        let watching = reload::watch::start(&gateway.shared);
-        Ok(Server { gateway: gateway.clone(), address, admin_address, admin_key: None, serving, admin, watching })
+        let file_watch = reload::watch::start(&gateway.shared);
+        Ok(Server { gateway: gateway.clone(), address, admin_address, admin_key: None, serving, admin, file_watch })
     }
 }
 
-/// The socket for administration, if there is to be one.
-fn listen_for_administrators(admin: &AdminConfig) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+/// Binds the admin listener, if it is configured. The default address may be taken; then there is none.
+fn listen_for_admin(admin: &AdminConfig) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
     let Some(bind) = admin.bind else { return Ok(None) };
     match listeners::listen(bind) {
         Ok(socket) => Ok(Some(socket)),
         Err(error) if admin.is_default() => {
-            log::warn!("{bind} is taken ({error}): this gateway has no listener for administration. See admin.bind.");
+            log::warn!(
+                "{bind} is taken ({error}): this gateway has no admin listener. Choose another address with admin.bind."
+            );
             Ok(None)
         }
         Err(error) => Err(StartError::BindAdmin(bind, error)),
     }
 }
 
-fn administer(
+fn serve_admin(
     (listener, address): (TcpListener, SocketAddr),
     tls: bool,
     gateway: &Gateway,
@@ -423,7 +422,7 @@ fn administer(
     let mounted = gateway.clone();
     let mount = move |app: &mut ServiceConfig| {
         app.app_data(Listener::Admin);
-        routes::serve_admin(app, &LocalData::new(mounted.desk_of(ADMIN_WORKER)));
+        routes::serve_admin(app, &LocalData::new(mounted.numbered_handle(ADMIN_WORKER)));
     };
     let private = ListenerService { workers: 1, max_connections: ADMIN_CONNECTIONS, tls, mount };
     let serving = private.open(listener, &gateway.shared).map_err(|error| StartError::BindAdmin(address, error))?;

@@ -1,9 +1,9 @@
-//! Client connections: counted, and shut when they neither ask nor end.
+//! Client connections: counts them, and closes stalled and idle ones.
 //!
-//! The HTTP server itself has a clock for the first head of a connection only, none for writes, and asks nobody while
-//! a socket is full. So each connection brings two bounds along: the kernel gives up a peer that takes nothing
-//! (`ClientWatch::accept`), and a watch per worker shuts a connection on which no call began for too long, whatever
-//! trickled in meanwhile. What a call may take, once it began, is decided by others.
+//! The HTTP server has a timeout for the first head of a connection only and none for writes. Therefore each connection
+//! has two limits: the kernel drops a peer that acknowledges no data (`TCP_USER_TIMEOUT`), and a task per worker shuts a
+//! connection on which no call began within the idle timeout, even if single bytes arrived. The duration of a call is
+//! limited elsewhere.
 
 use std::{
     any::Any,
@@ -28,80 +28,81 @@ use socket2::{SockRef, Socket};
 use crate::{
     access::load::{Load, OpenConnection},
     config::Config,
-    http::pipelining::Turn,
+    http::pipelining::RequestProgress,
 };
 
-/// How often a worker looks at its connections.
-const ROUND: Duration = Duration::from_secs(1);
+/// Time between two checks of a worker's connections.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The slowest reader that is waited for, bytes per second: an answer that was handed over whole is on its way for as
-/// long as such a reader needs.
+/// Slowest supported client, in bytes per second: the idle timeout starts after the time that such a client needs to
+/// read an unstreamed answer.
 const SLOWEST_READER: u64 = 16 * 1024;
 
-/// How long a connection that is to end may still be read from: a body that nobody wants must not keep it.
-const LAST_READING: Duration = Duration::from_secs(1);
+/// How long the connection of a refused call is still read: an unwanted body must not keep it open.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// The connections of this worker.
+    /// The watched connections of this worker.
     static WATCHED: RefCell<Vec<Weak<Watched>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The bounds of client connections.
+/// The limits of client connections.
 #[derive(Clone)]
-pub struct ClientWatch {
+pub struct ConnectionLimits {
     load: Arc<Load>,
     write_stall: Duration,
-    /// Longest time from the end of one call to the whole head of the next.
-    silence: Duration,
+    /// Longest time from the end of one call to the complete head of the next.
+    idle_timeout: Duration,
 }
 
-impl ClientWatch {
-    /// The bounds of the configuration.
+impl ConnectionLimits {
+    /// The limits of the configuration.
     #[must_use]
-    pub fn new(config: &Config, load: &Arc<Load>) -> ClientWatch {
-        ClientWatch {
+    pub fn new(config: &Config, load: &Arc<Load>) -> ConnectionLimits {
+        ConnectionLimits {
             load: Arc::clone(load),
             write_stall: config.timeouts.client_write_stall,
-            silence: config.server.keep_alive + config.timeouts.client_header,
+            idle_timeout: config.server.keep_alive + config.timeouts.client_header,
         }
     }
 
-    /// Takes a new connection under watch, on the worker that serves it; its calls tell `turn` when they end. What is watched lives in `extensions`, and
-    /// with it as long as the connection.
-    pub(crate) fn accept(&self, connection: &dyn Any, turn: &Rc<Turn>, extensions: &mut Extensions) {
+    /// Watches a new connection on the worker that serves it; its calls update `progress` when they end. The watch lives
+    /// in `extensions`, as long as the connection.
+    pub(crate) fn watch(&self, connection: &dyn Any, progress: &Rc<RequestProgress>, extensions: &mut Extensions) {
         let encrypted = || Some(connection.downcast_ref::<TlsStream<TcpStream>>()?.get_ref().0);
         let tcp = connection.downcast_ref::<TcpStream>().or_else(encrypted);
         if let Some(tcp) = tcp {
-            // A connection that is gone already has no more need of it.
+            // Fails only if the connection is already closed.
             let _ = tcp.set_nodelay(true);
             bound_writes(tcp, self.write_stall);
         }
         let watched = Rc::new(Watched {
-            // Without a handle of its own, and it takes a descriptor, a connection is only counted.
+            // The handle takes a descriptor. If none is left, the connection is counted but cannot be shut.
             socket: tcp.and_then(|tcp| SockRef::from(tcp).try_clone().ok()),
-            silence: self.silence,
+            idle_timeout: self.idle_timeout,
             calls: Cell::new(0),
-            idle_until: Cell::new(Instant::now() + self.silence),
-            turn: Rc::clone(turn),
+            idle_until: Cell::new(Instant::now() + self.idle_timeout),
+            progress: Rc::clone(progress),
             _open: self.load.connection(),
         });
-        watch(&watched);
+        register(&watched);
         extensions.insert(ClientConnection(watched));
     }
 }
 
-/// A client that reads nothing keeps its connection for no longer than this.
+/// Lets the kernel drop the connection when the client has acknowledged no data for `stall`.
 fn bound_writes(tcp: &TcpStream, stall: Duration) {
     #[cfg(target_os = "linux")]
     {
-        // Refused only by systems that do not know the option; there the system's own patience counts.
+        // Fails only where the option is unknown; there the system's default applies.
         let _ = SockRef::from(tcp).set_tcp_user_timeout(Some(stall));
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (tcp, stall);
 }
 
-fn watch(connection: &Rc<Watched>) {
+/// Adds the connection to the watched ones of this worker; the first one starts the checks.
+fn register(connection: &Rc<Watched>) {
     let first = WATCHED.with_borrow_mut(|watched| {
         watched.push(Rc::downgrade(connection));
         watched.len() == 1
@@ -109,11 +110,11 @@ fn watch(connection: &Rc<Watched>) {
     if first {
         actix_rt::spawn(async {
             loop {
-                actix_rt::time::sleep(ROUND).await;
+                actix_rt::time::sleep(CHECK_INTERVAL).await;
                 let now = Instant::now();
                 let none_left = WATCHED.with_borrow_mut(|watched| {
                     watched
-                        .retain(|connection| connection.upgrade().is_some_and(|connection| connection.may_stay(now)));
+                        .retain(|connection| connection.upgrade().is_some_and(|connection| connection.check_idle(now)));
                     watched.is_empty()
                 });
                 if none_left {
@@ -124,83 +125,83 @@ fn watch(connection: &Rc<Watched>) {
     }
 }
 
-/// A connection under watch.
+/// A watched connection.
 struct Watched {
     socket: Option<Socket>,
-    silence: Duration,
-    /// Calls whose answer is not handed over yet.
+    idle_timeout: Duration,
+    /// Calls whose answer has not been handed to the HTTP server.
     calls: Cell<u32>,
     idle_until: Cell<Instant>,
-    turn: Rc<Turn>,
+    progress: Rc<RequestProgress>,
     _open: OpenConnection,
 }
 
 impl Watched {
-    /// Shuts the connection if nothing was asked on it for too long; says whether it is still to be watched.
-    fn may_stay(&self, now: Instant) -> bool {
+    /// Shuts the connection if its idle timeout has passed. Returns whether it is still open.
+    fn check_idle(&self, now: Instant) -> bool {
         if self.calls.get() > 0 || now < self.idle_until.get() {
             return true;
         }
         if let Some(socket) = &self.socket {
-            // The server sees the end of the stream, and closes its side.
+            // The HTTP server then reads the end of the stream and closes the connection.
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
         false
     }
 }
 
-/// What a connection's extensions hold.
+/// The watched connection, as a connection extension.
 pub(crate) struct ClientConnection(Rc<Watched>);
 
-/// A call on a watched connection: as long as it lives, nothing is held against the connection.
+/// A call on a watched connection. While it lives, the connection is not idle.
 pub struct OngoingCall {
     connection: Rc<Watched>,
-    /// What was handed over at once, and still has to reach the client when this call has ended.
+    /// Size of an unstreamed answer, which may still be in transit to the client when this call ends.
     bytes: u64,
-    /// Whether it is the last one of its connection.
-    last: bool,
+    /// Whether the connection closes after [`LINGER_TIMEOUT`] because the call was refused.
+    closes_early: bool,
 }
 
 impl OngoingCall {
-    /// The call of `request`; nothing, where connections are not watched.
+    /// Starts the call of `request`; `None` if its connection is not watched.
     #[must_use]
     pub fn begin(request: &ServiceRequest) -> Option<OngoingCall> {
         let call = request.conn_data().map(OngoingCall::on)?;
         if request.head().connection_type() == ConnectionType::Close {
-            call.connection.turn.is_last();
+            call.connection.progress.mark_last();
         }
         Some(call)
     }
 
-    /// A call on this connection.
+    /// Starts a call on `connection`.
     pub(crate) fn on(ClientConnection(connection): &ClientConnection) -> OngoingCall {
         connection.calls.set(connection.calls.get().saturating_add(1));
-        OngoingCall { connection: Rc::clone(connection), bytes: 0, last: false }
+        OngoingCall { connection: Rc::clone(connection), bytes: 0, closes_early: false }
     }
 
-    /// Lets the server take in what is here already of a body that had to wait for its turn: a call that is refused
-    /// before would end the connection, and with it all that waits behind.
-    pub(crate) async fn take_in(&self) {
-        if self.connection.turn.waited() {
+    /// Lets the HTTP server read the buffered body of a pipelined request: refusing the call before would close the
+    /// connection and lose the requests behind it.
+    pub(crate) async fn read_buffered(&self) {
+        if self.connection.progress.was_buffered() {
             tokio::task::yield_now().await;
         }
     }
 
-    /// The call was refused, and its connection is to end.
-    pub(crate) fn refused(mut self) {
-        self.last = true;
-        self.connection.turn.is_last();
+    /// Ends a refused call and closes its connection.
+    pub(crate) fn end_refused(mut self) {
+        self.closes_early = true;
+        self.connection.progress.mark_last();
     }
 
-    /// Lasts until the whole answer was handed over.
+    /// Ends the call once the HTTP server has taken the whole answer.
     #[must_use]
-    pub fn answered(mut self, response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
-        let ends = response.response().head().connection_type() == ConnectionType::Close;
-        if ends {
-            self.connection.turn.is_last();
+    pub fn end_with(mut self, response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+        let closes = response.response().head().connection_type() == ConnectionType::Close;
+        if closes {
+            self.connection.progress.mark_last();
         }
-        // The end of a good answer may take its time to a slow reader.
-        self.last = ends && !response.status().is_success();
+        // A slow client keeps the full time to read a successful answer.
+        self.closes_early = closes && !response.status().is_success();
         match response.response().body().size() {
             BodySize::None => response,
             BodySize::Sized(bytes) => {
@@ -214,15 +215,15 @@ impl OngoingCall {
 
 impl Drop for OngoingCall {
     fn drop(&mut self) {
-        let Watched { calls, idle_until, silence, turn, .. } = &*self.connection;
-        turn.end();
+        let Watched { calls, idle_until, idle_timeout, progress, .. } = &*self.connection;
+        progress.mark_answered();
         calls.set(calls.get().saturating_sub(1));
-        let silence = if self.last { LAST_READING } else { *silence };
-        idle_until.set(Instant::now() + silence + Duration::from_secs(self.bytes / SLOWEST_READER));
+        let timeout = if self.closes_early { LINGER_TIMEOUT } else { *idle_timeout };
+        idle_until.set(Instant::now() + timeout + Duration::from_secs(self.bytes / SLOWEST_READER));
     }
 }
 
-/// A streamed answer, during which its connection is busy.
+/// A streamed answer with its call, which ends with it.
 struct WatchedBody {
     body: BoxBody,
     _call: OngoingCall,

@@ -1,6 +1,6 @@
-//! Calls from browsers on other origins: who may make them, and what their scripts may read.
+//! CORS: the origins that may call the gateway from a browser, and the headers that their scripts may read.
 //!
-//! Keys travel in a header that scripts set themselves, so cookies and the like are never allowed.
+//! Scripts send the key in a header that they set themselves; credentials such as cookies are never allowed.
 
 use actix_cors::Cors;
 use actix_web::http::{
@@ -10,7 +10,7 @@ use actix_web::http::{
 
 use crate::config::CorsConfig;
 
-/// Headers of our answers that a script may read.
+/// Headers of answers that scripts may read.
 const EXPOSED: [&str; 22] = [
     "x-request-id",
     "x-generation-id",
@@ -36,7 +36,7 @@ const EXPOSED: [&str; 22] = [
     "x-should-retry",
 ];
 
-/// The layer that answers preflights and marks answers for the configured origins.
+/// The middleware that answers preflight requests and adds the CORS headers for the configured origins.
 pub fn layer(config: &CorsConfig) -> Cors {
     let cors = Cors::default()
         .allowed_methods([Method::GET, Method::HEAD, Method::POST])
@@ -52,10 +52,10 @@ pub fn layer(config: &CorsConfig) -> Cors {
     })
 }
 
-/// Takes what the layer wrote over to an answer that is written anew.
-pub fn keep(from: &HeaderMap, to: &mut HeaderMap) {
-    let written = |name: &str| name.starts_with("access-control-") || name == VARY.as_str();
-    for (name, value) in from.iter().filter(|(name, _)| written(name.as_str())) {
+/// Copies the CORS headers of an answer to the one that replaces it.
+pub fn copy_headers(from: &HeaderMap, to: &mut HeaderMap) {
+    let is_cors = |name: &str| name.starts_with("access-control-") || name == VARY.as_str();
+    for (name, value) in from.iter().filter(|(name, _)| is_cors(name.as_str())) {
         to.append(name.clone(), value.clone());
     }
 }

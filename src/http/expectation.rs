@@ -1,8 +1,8 @@
-//! `Expect: 100-continue`: only a caller with a good key is told to go on, with a body that may be read.
+//! `Expect: 100-continue`: a request gets `100 Continue` only if its key is valid and its head allows reading the body.
 //!
-//! The HTTP server asks here as soon as it has such a head, before the request meets anything else of the gateway. So
-//! whoever is refused here is counted and given a request id here. What else may be wrong with a request is told later,
-//! without its body being read either, but behind the 100.
+//! The HTTP server calls this check as soon as it has decoded such a head, before the middleware. A refusal here
+//! therefore counts the request and assigns its request id itself. All other checks run after the `100 Continue`; they
+//! too refuse a request before its body is read.
 
 use std::{
     future::{Ready, ready},
@@ -25,47 +25,47 @@ use crate::{
     state::gateway::Shared,
 };
 
-/// Lets nobody send a body whose key is not good.
+/// Checks key and head of a request before its body is sent.
 #[derive(Clone)]
-pub(crate) struct KeyFirst {
+pub(crate) struct ContinueCheck {
     shared: Arc<Shared>,
 }
 
-impl KeyFirst {
-    /// By the keys that are in force when a request comes.
-    pub(crate) fn new(shared: &Arc<Shared>) -> KeyFirst {
-        KeyFirst { shared: Arc::clone(shared) }
+impl ContinueCheck {
+    /// Checks against the keys in force when the request arrives.
+    pub(crate) fn new(shared: &Arc<Shared>) -> ContinueCheck {
+        ContinueCheck { shared: Arc::clone(shared) }
     }
 
-    fn refused(&self, request: &Request, error: ApiError) -> Response<BoxBody> {
-        let begun = Instant::now();
+    fn refuse(&self, request: &Request, error: ApiError) -> Response<BoxBody> {
+        let started = Instant::now();
         let id = RequestId::chosen_by(request.headers());
         let mut answer = error.naming(id.as_str()).respond();
         answer.head_mut().set_connection_type(ConnectionType::Close);
         let status = answer.status().as_u16();
-        events::Answered { route: None, status, took: begun.elapsed(), request_id: id.as_str(), generation: None }
+        events::Answered { route: None, status, took: started.elapsed(), request_id: id.as_str(), generation: None }
             .emit(&self.shared.metrics);
         if let Some(connection) = request.conn_data() {
-            OngoingCall::on(connection).refused();
+            OngoingCall::on(connection).end_refused();
         }
         answer.into()
     }
 }
 
-impl ServiceFactory<Request> for KeyFirst {
+impl ServiceFactory<Request> for ContinueCheck {
     type Response = Request;
     type Error = Response<BoxBody>;
     type Config = ();
-    type Service = KeyFirst;
+    type Service = ContinueCheck;
     type InitError = ();
-    type Future = Ready<Result<KeyFirst, ()>>;
+    type Future = Ready<Result<ContinueCheck, ()>>;
 
     fn new_service(&self, (): ()) -> Self::Future {
         ready(Ok(self.clone()))
     }
 }
 
-impl Service<Request> for KeyFirst {
+impl Service<Request> for ContinueCheck {
     type Response = Request;
     type Error = Response<BoxBody>;
     type Future = Ready<Result<Request, Response<BoxBody>>>;
@@ -73,7 +73,7 @@ impl Service<Request> for KeyFirst {
     always_ready!();
 
     fn call(&self, request: Request) -> Self::Future {
-        // Whatever takes a body is posted, and needs a key.
+        // Every request with a body is a POST and needs a key.
         let checked = match *request.method() {
             Method::POST => {
                 let setup = self.shared.setup.load();
@@ -84,7 +84,7 @@ impl Service<Request> for KeyFirst {
         };
         ready(match checked {
             Ok(()) => Ok(request),
-            Err(error) => Err(self.refused(&request, error)),
+            Err(error) => Err(self.refuse(&request, error)),
         })
     }
 }

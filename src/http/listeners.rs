@@ -1,4 +1,4 @@
-//! A listening socket and the HTTP server on it, with the clocks and bounds that every connection is under.
+//! Listening sockets and the HTTP servers on them, with the timeouts and limits of every connection.
 
 use std::{
     fmt,
@@ -26,21 +26,21 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
     http::{
-        connections::ClientWatch,
-        expectation::KeyFirst,
-        pipelining::{InTurn, OnSocket},
+        connections::ConnectionLimits,
+        expectation::ContinueCheck,
+        pipelining::{SerialConnection, TcpConnection},
         tls,
     },
     state::{drain::LAST_WORDS, gateway::Shared, setup::Setup},
 };
 
-/// Connections the system holds while all workers are busy.
+/// Connections that the system queues while all workers are busy.
 const BACKLOG: i32 = 4096;
-/// How long a connection that is to end may still carry what was said last, and be read from so that it arrives.
-const LAST_BYTES: Duration = Duration::from_secs(1);
+/// How long a closing connection may still send its last answer; it is read meanwhile, so that the answer arrives.
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A listener as actix makes them, with our backlog, and the address it has: a port that was left a moment ago can be had
-/// again at once, and port 0 lets the system choose.
+/// Binds a listener with address reuse and [`BACKLOG`], and returns it with its address. Port 0 lets the system choose the
+/// port.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     #[cfg(not(windows))]
@@ -52,22 +52,21 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr
     Ok((listener, address))
 }
 
-/// What is served on a listener.
+/// Settings of the HTTP server on one listener.
 pub(crate) struct ListenerService<M> {
-    /// Threads.
+    /// Worker threads.
     pub(crate) workers: usize,
     /// Connections per worker; more wait in the system's queue.
     pub(crate) max_connections: usize,
-    /// Whether it speaks TLS.
+    /// Whether connections use TLS.
     pub(crate) tls: bool,
-    /// Mounts the paths, once per thread.
+    /// Mounts the paths, once per worker thread.
     pub(crate) mount: M,
 }
 
 impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> ListenerService<M> {
-    /// Serves on `listener` from the moment that what comes back is awaited, in HTTP/1.1 only. Not by way of
-    /// `HttpServer`: over TLS it offers HTTP/2 as soon as any crate of the build can speak it, and it leaves nobody a
-    /// say in who is told to go on with a body.
+    /// Builds the HTTP/1.1 server on `listener`; it serves once it is awaited. `HttpServer` is not used: over TLS it
+    /// offers HTTP/2 if any crate of the build enables it, and it does not accept a handler for `Expect: 100-continue`.
     ///
     /// # Errors
     /// When the listener cannot be used.
@@ -75,67 +74,69 @@ impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> ListenerService<M> {
         let builder = HttpServing::build()
             .workers(self.workers)
             .max_concurrent_connections(self.max_connections)
-            .shutdown_timeout(grace(&shared.setup.load()))
+            .shutdown_timeout(shutdown_timeout(&shared.setup.load()))
             .disable_signals();
         let address = listener.local_addr()?;
         let (encrypted, max_connections) = (self.tls, self.max_connections);
-        let entrance = Entrance { mount: self.mount, shared: Arc::clone(shared), address };
-        let ending = builder.graceful_shutdown_signal();
-        let ending = move || {
-            let ending = ending.clone();
-            async move { ending.notified().await }
+        let services = ServiceBuilder { mount: self.mount, shared: Arc::clone(shared), address };
+        let shutdown = builder.graceful_shutdown_signal();
+        let shutdown = move || {
+            let shutdown = shutdown.clone();
+            async move { shutdown.notified().await }
         };
         if !encrypted {
             let serve = move || {
-                let bounded = entrance.bounded().graceful_shutdown_signal(ending.clone());
-                fn_service(|io: TcpStream| ready(Ok::<_, DispatchError>(in_turn(io))))
-                    .and_then(bounded.h1(map_config(entrance.app().into_factory(), |()| AppConfig::default())))
+                let http_service = services.http_builder().graceful_shutdown_signal(shutdown.clone());
+                fn_service(|io: TcpStream| ready(Ok::<_, DispatchError>(with_peer(io))))
+                    .and_then(http_service.h1(map_config(services.app().into_factory(), |()| AppConfig::default())))
             };
             return Ok(builder.listen("http", listener, serve)?.run());
         }
         let tls = tls::server_config(shared).map_err(io::Error::other)?;
-        // Otherwise a few hundred clients that do not even say hello keep everybody else waiting.
+        // With the default of 256, as many clients that never finish the handshake would block all others.
         max_concurrent_tls_connect(max_connections);
         let serve = move || {
-            let bounded = entrance.bounded().secure().graceful_shutdown_signal(ending.clone());
-            let served = bounded.h1(map_config(entrance.app().into_factory(), |()| AppConfig::default()));
+            let http_service = services.http_builder().secure().graceful_shutdown_signal(shutdown.clone());
+            let served = http_service.h1(map_config(services.app().into_factory(), |()| AppConfig::default()));
             Acceptor::new(tls.clone())
                 .map_init_err(|_| ())
                 .map_err(TlsError::into_service_error)
-                .map(|io: TlsStream<TcpStream>| in_turn(io))
+                .map(|io: TlsStream<TcpStream>| with_peer(io))
                 .and_then(served.map_err(TlsError::Service))
         };
         Ok(builder.listen("https", listener, serve)?.run())
     }
 }
 
-/// What every worker makes its service of.
+/// Builds the HTTP service of each worker.
 #[derive(Clone)]
-struct Entrance<M> {
+struct ServiceBuilder<M> {
     mount: M,
     shared: Arc<Shared>,
     address: SocketAddr,
 }
 
-impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Entrance<M> {
-    /// The clocks and bounds of a connection, encrypted or not.
-    fn bounded<T: OnSocket + 'static, S>(&self) -> HttpServiceBuilder<InTurn<T>, S, KeyFirst, UpgradeHandler>
+impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> ServiceBuilder<M> {
+    /// The service builder with the timeouts and limits of a connection, encrypted or not.
+    fn http_builder<T: TcpConnection + 'static, S>(
+        &self,
+    ) -> HttpServiceBuilder<SerialConnection<T>, S, ContinueCheck, UpgradeHandler>
     where
         S: ServiceFactory<Request, Config = ()>,
         S::Error: Into<Response<BoxBody>> + 'static,
         S::InitError: fmt::Debug,
         <S::Service as Service<Request>>::Future: 'static,
     {
-        let (setup, connected) = (self.shared.setup.load(), Arc::clone(&self.shared));
+        let (setup, shared) = (self.shared.setup.load(), Arc::clone(&self.shared));
         HttpServiceBuilder::default()
             .keep_alive(setup.config.server.keep_alive)
             .client_request_timeout(setup.config.timeouts.client_header)
-            .client_disconnect_timeout(LAST_BYTES)
-            // Otherwise a client that left is not noticed while the upstream is silent.
+            .client_disconnect_timeout(DISCONNECT_TIMEOUT)
+            // Otherwise a disconnect of the client goes unnoticed while the upstream is silent.
             .h1_allow_half_closed(false)
             .local_addr(self.address)
-            .expect(KeyFirst::new(&self.shared))
-            .on_connect_ext(move |connection: &InTurn<T>, extensions| watch(&connected, connection, extensions))
+            .expect(ContinueCheck::new(&self.shared))
+            .on_connect_ext(move |connection: &SerialConnection<T>, extensions| watch(&shared, connection, extensions))
     }
 
     fn app(
@@ -147,20 +148,20 @@ impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Entrance<M> {
     }
 }
 
-/// Seconds that connections get to end when the server stops: the grace, and a moment for what is said last.
-fn grace(setup: &Setup) -> u64 {
+/// Seconds that connections have to end when the server stops: the grace period and the time for the last bytes.
+fn shutdown_timeout(setup: &Setup) -> u64 {
     (setup.config.timeouts.drain_grace + LAST_WORDS).as_secs().max(1)
 }
 
-/// A new connection, as the HTTP server takes it: with the address of its other end.
-fn in_turn<T: OnSocket>(io: T) -> (InTurn<T>, Option<SocketAddr>) {
+/// Wraps a new connection, and adds the address of its peer as the HTTP server expects it.
+fn with_peer<T: TcpConnection>(io: T) -> (SerialConnection<T>, Option<SocketAddr>) {
     let peer = io.socket().peer_addr().ok();
-    (InTurn::new(io), peer)
+    (SerialConnection::new(io), peer)
 }
 
-/// Takes a new connection under watch, with the bounds that are in force now.
-fn watch<T: OnSocket + 'static>(shared: &Shared, connection: &InTurn<T>, extensions: &mut Extensions) {
+/// Starts to watch a new connection, with the limits of the current configuration.
+fn watch<T: TcpConnection + 'static>(shared: &Shared, connection: &SerialConnection<T>, extensions: &mut Extensions) {
     let setup = shared.setup.load();
-    let clients = ClientWatch::new(&setup.config, setup.admission.load());
-    clients.accept(connection.io(), connection.turn(), extensions);
+    let limits = ConnectionLimits::new(&setup.config, setup.admission.load());
+    limits.watch(connection.io(), connection.progress(), extensions);
 }

@@ -1,12 +1,12 @@
-//! One request at a time: what a client sends behind a request is kept from the HTTP server until that is answered.
+//! Serializes pipelined requests: bytes that follow a request are buffered until that request is answered.
 //!
-//! The server of actix decodes as far as it has bytes, and lets the latest head decide how the answer under way is
-//! framed and whether the connection ends behind it; behind 128 KiB it reads no further, so that it does not see a client
-//! leave. See "What stands in actix" in `docs/ARCHITECTURE.md`. Here the bytes of the next request wait outside, up to a
-//! bound, and the socket is watched all the while.
+//! The HTTP server of actix decodes all available bytes, and the latest decoded head decides how the current answer is
+//! framed and whether the connection closes after it. It also stops reading after 128 KiB, and then misses that the
+//! client disconnects. See "What stands in actix" in `docs/ARCHITECTURE.md`. [`SerialConnection`] buffers the bytes of the
+//! next requests up to a bound, and watches the socket for a disconnect.
 //!
-//! Nothing is decided by what is read here but when bytes are handed on, unchanged and in their order: a request whose
-//! end is misjudged is late, never another one.
+//! This module only decides when bytes are passed on; their content and order are unchanged. If the end of a request is
+//! misjudged, the request is delayed, but never altered.
 
 use std::{
     cell::Cell,
@@ -29,190 +29,190 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 use crate::http::request_framing::Framing;
 
-/// Bytes kept of what was sent behind a running call; more wait in the system's buffers.
-const MOST_HELD: usize = 64 * 1024;
+/// Most bytes buffered after the current request; further bytes stay in the socket's receive buffer.
+const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 
-/// Bytes looked for at once behind a running call.
-const PIECE: usize = 4096;
+/// Bytes per read after the current request.
+const READ_BYTES: usize = 4096;
 
-/// How long a client that still sends is listened to when its connection ends: a socket that is closed with bytes unread
-/// takes the last answer back.
-const LAST_READING: Duration = Duration::from_secs(1);
+/// How long a closing connection is still read: closing a socket with unread bytes resets the connection, and the client
+/// may lose the last answer.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whose turn it is on a connection: shared by its stream and its calls.
+/// Progress of the current request of a connection, shared by the connection and its calls.
 #[derive(Default)]
-pub(crate) struct Turn {
-    answered: Cell<bool>,
-    last: Cell<bool>,
-    waited: Cell<bool>,
-    waiting: Cell<Option<Waker>>,
+pub(crate) struct RequestProgress {
+    is_answered: Cell<bool>,
+    is_last: Cell<bool>,
+    was_buffered: Cell<bool>,
+    waker: Cell<Option<Waker>>,
 }
 
-impl Turn {
-    /// No further request is taken on this connection.
-    pub(crate) fn is_last(&self) {
-        self.last.set(true);
+impl RequestProgress {
+    /// Marks the current request as the last one of the connection.
+    pub(crate) fn mark_last(&self) {
+        self.is_last.set(true);
     }
 
-    /// The call that was handed on is answered, or its answer is.
-    pub(crate) fn end(&self) {
-        self.answered.set(true);
-        if let Some(waker) = self.waiting.take() {
+    /// Marks the current request as answered, and wakes the connection.
+    pub(crate) fn mark_answered(&self) {
+        self.is_answered.set(true);
+        if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 
-    /// Whether the request under way had to wait, so that its body may be here already.
-    pub(crate) fn waited(&self) -> bool {
-        self.waited.get()
+    /// Whether the current request was buffered, so that its body may already be available.
+    pub(crate) fn was_buffered(&self) -> bool {
+        self.was_buffered.get()
     }
 
-    /// Whether the next request may come.
-    fn is_next(&self) -> bool {
-        self.answered.get() && !self.last.get()
+    /// Whether the next request may be passed on.
+    fn admits_next(&self) -> bool {
+        self.is_answered.get() && !self.is_last.get()
     }
 
-    fn wait(&self, cx: &Context<'_>) {
-        self.waiting.set(Some(cx.waker().clone()));
+    fn register_waker(&self, cx: &Context<'_>) {
+        self.waker.set(Some(cx.waker().clone()));
     }
 }
 
-/// A connection with a socket under it.
-pub(crate) trait OnSocket: AsyncRead + AsyncWrite + Unpin {
-    /// The socket.
+/// A connection on a TCP socket, encrypted or not.
+pub(crate) trait TcpConnection: AsyncRead + AsyncWrite + Unpin {
+    /// The TCP socket.
     fn socket(&self) -> &TcpStream;
 }
 
-impl OnSocket for TcpStream {
+impl TcpConnection for TcpStream {
     fn socket(&self) -> &TcpStream {
         self
     }
 }
 
-impl OnSocket for TlsStream<TcpStream> {
+impl TcpConnection for TlsStream<TcpStream> {
     fn socket(&self) -> &TcpStream {
         self.get_ref().0
     }
 }
 
-/// A client connection that hands on one request at a time.
-pub(crate) struct InTurn<T> {
+/// A client connection that passes on one request at a time.
+pub(crate) struct SerialConnection<T> {
     io: T,
-    turn: Rc<Turn>,
+    progress: Rc<RequestProgress>,
     framing: Framing,
-    /// What came behind the request that was handed on.
-    held: BytesMut,
-    /// Whether bytes behind the last request were thrown away.
-    threw_away: bool,
-    last_reading: Option<Pin<Box<Sleep>>>,
-    /// Tells of the client's end while nothing is read.
-    lookout: Option<TcpStream>,
+    /// Bytes received after the current request.
+    buffered: BytesMut,
+    /// Whether bytes after the last request were discarded.
+    has_discarded: bool,
+    linger: Option<Pin<Box<Sleep>>>,
+    /// Second descriptor of the socket, to notice a disconnect while nothing is read.
+    disconnect_watch: Option<TcpStream>,
 }
 
-impl<T: OnSocket> InTurn<T> {
-    /// Around a new connection.
-    pub(crate) fn new(io: T) -> InTurn<T> {
-        InTurn {
+impl<T: TcpConnection> SerialConnection<T> {
+    /// Wraps a new connection.
+    pub(crate) fn new(io: T) -> SerialConnection<T> {
+        SerialConnection {
             io,
-            turn: Rc::default(),
+            progress: Rc::default(),
             framing: Framing::default(),
-            held: BytesMut::new(),
-            threw_away: false,
-            last_reading: None,
-            lookout: None,
+            buffered: BytesMut::new(),
+            has_discarded: false,
+            linger: None,
+            disconnect_watch: None,
         }
     }
 
-    /// The connection itself.
+    /// The wrapped connection.
     pub(crate) fn io(&self) -> &T {
         &self.io
     }
 
-    /// Whose turn it is.
-    pub(crate) fn turn(&self) -> &Rc<Turn> {
-        &self.turn
+    /// Progress of the current request.
+    pub(crate) fn progress(&self) -> &Rc<RequestProgress> {
+        &self.progress
     }
 
-    /// Behind a whole request that is not answered: ready only when the client is gone.
-    fn poll_behind(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Buffers bytes after a complete request that is not answered. Ready only when the client has disconnected.
+    fn poll_unanswered(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            if self.held.len() >= MOST_HELD {
-                return self.poll_gone(cx);
+            if self.buffered.len() >= MAX_BUFFERED_BYTES {
+                return self.poll_disconnected(cx);
             }
-            let mut room = [MaybeUninit::uninit(); PIECE];
-            let mut piece = ReadBuf::uninit(&mut room);
-            if Pin::new(&mut self.io).poll_read(cx, &mut piece)?.is_pending() {
-                if !self.held.is_empty() {
-                    self.turn.wait(cx);
+            let mut room = [MaybeUninit::uninit(); READ_BYTES];
+            let mut chunk = ReadBuf::uninit(&mut room);
+            if Pin::new(&mut self.io).poll_read(cx, &mut chunk)?.is_pending() {
+                if !self.buffered.is_empty() {
+                    self.progress.register_waker(cx);
                 }
                 return Poll::Pending;
             }
-            match piece.filled() {
+            match chunk.filled() {
                 [] => return Poll::Ready(Ok(())),
-                _ if self.turn.last.get() => self.threw_away = true,
-                bytes => self.held.extend_from_slice(bytes),
+                _ if self.progress.is_last.get() => self.has_discarded = true,
+                bytes => self.buffered.extend_from_slice(bytes),
             }
         }
     }
 
-    /// The same, without reading.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.turn.wait(cx);
-        if self.lookout.is_none() {
-            // A descriptor of its own, so that nobody who reads misses what is forgotten here.
+    /// Ready when the client has disconnected. Reads nothing.
+    fn poll_disconnected(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.progress.register_waker(cx);
+        if self.disconnect_watch.is_none() {
+            // A separate descriptor: clearing its readiness below must not affect reads on the connection.
             let socket = SockRef::from(self.io.socket()).try_clone();
-            self.lookout = socket.and_then(|socket| TcpStream::from_std(socket.into())).ok();
+            self.disconnect_watch = socket.and_then(|socket| TcpStream::from_std(socket.into())).ok();
         }
-        let Some(lookout) = &self.lookout else { return Poll::Pending };
+        let Some(disconnect_watch) = &self.disconnect_watch else { return Poll::Pending };
         loop {
-            ready!(lookout.poll_read_ready(cx))?;
-            let mut seen = pin!(lookout.ready(Interest::READABLE));
-            if let Poll::Ready(Ok(seen)) = seen.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-                && seen.is_read_closed()
+            ready!(disconnect_watch.poll_read_ready(cx))?;
+            let mut readiness = pin!(disconnect_watch.ready(Interest::READABLE));
+            if let Poll::Ready(Ok(readiness)) = readiness.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+                && readiness.is_read_closed()
             {
                 return Poll::Ready(Ok(()));
             }
-            // Only further news count: that there are bytes is known.
-            let _ = lookout.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+            // Clears the readiness of the buffered bytes, so that only new events wake the task.
+            let _ = disconnect_watch.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
         }
     }
 
-    /// The bytes of the next request, or of what is left of this one.
+    /// Reads the bytes of the next request or the rest of the current one.
     fn poll_request(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !self.held.is_empty() {
-            let fitting = self.held.get(..buffer.remaining()).unwrap_or(&self.held);
-            let ours = self.framing.advance(fitting);
-            buffer.put_slice(fitting.get(..ours).unwrap_or_default());
-            self.held.advance(ours);
+        if !self.buffered.is_empty() {
+            let fitting = self.buffered.get(..buffer.remaining()).unwrap_or(&self.buffered);
+            let own = self.framing.advance(fitting);
+            buffer.put_slice(fitting.get(..own).unwrap_or_default());
+            self.buffered.advance(own);
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(cx, buffer))?;
         let new = buffer.filled().get(before..).unwrap_or_default();
-        let ours = self.framing.advance(new);
-        self.held.extend_from_slice(new.get(ours..).unwrap_or_default());
-        buffer.set_filled(before + ours);
+        let own = self.framing.advance(new);
+        self.buffered.extend_from_slice(new.get(own..).unwrap_or_default());
+        buffer.set_filled(before + own);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<T: OnSocket> AsyncRead for InTurn<T> {
+impl<T: TcpConnection> AsyncRead for SerialConnection<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.framing.is_whole() {
-            if !this.turn.is_next() {
-                return this.poll_behind(cx);
+            if !this.progress.admits_next() {
+                return this.poll_unanswered(cx);
             }
-            this.turn.answered.set(false);
-            this.turn.waited.set(!this.held.is_empty());
+            this.progress.is_answered.set(false);
+            this.progress.was_buffered.set(!this.buffered.is_empty());
             this.framing = Framing::default();
-            drop(this.lookout.take());
+            drop(this.disconnect_watch.take());
         }
         this.poll_request(cx, buffer)
     }
 }
 
-impl<T: OnSocket> AsyncWrite for InTurn<T> {
+impl<T: TcpConnection> AsyncWrite for SerialConnection<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().io).poll_write(cx, bytes)
     }
@@ -224,15 +224,15 @@ impl<T: OnSocket> AsyncWrite for InTurn<T> {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.io).poll_shutdown(cx))?;
-        if this.held.is_empty() && !this.threw_away {
+        if this.buffered.is_empty() && !this.has_discarded {
             return Poll::Ready(Ok(()));
         }
-        let last_reading = this.last_reading.get_or_insert_with(|| Box::pin(sleep(LAST_READING)));
-        while last_reading.as_mut().poll(cx).is_pending() {
-            let mut room = [MaybeUninit::uninit(); PIECE];
-            let mut piece = ReadBuf::uninit(&mut room);
-            match ready!(Pin::new(&mut this.io).poll_read(cx, &mut piece)) {
-                Ok(()) if !piece.filled().is_empty() => {}
+        let linger = this.linger.get_or_insert_with(|| Box::pin(sleep(LINGER_TIMEOUT)));
+        while linger.as_mut().poll(cx).is_pending() {
+            let mut room = [MaybeUninit::uninit(); READ_BYTES];
+            let mut chunk = ReadBuf::uninit(&mut room);
+            match ready!(Pin::new(&mut this.io).poll_read(cx, &mut chunk)) {
+                Ok(()) if !chunk.filled().is_empty() => {}
                 _ => break,
             }
         }

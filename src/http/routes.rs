@@ -1,7 +1,7 @@
-//! Every path on one page.
+//! All paths of the gateway.
 //!
-//! The same resources stand under `/api/v1`, `/api` and, unless switched off, `/v1`. The one difference:
-//! `/api/models` lists models of every output kind, the versioned list only those that write text.
+//! The same resources are mounted below `/api/v1`, `/api` and, unless switched off, `/v1`, with one difference:
+//! `/api/models` lists models of every output kind, the versioned paths only models that generate text.
 
 use actix_web::{
     Resource, Scope, guard,
@@ -22,24 +22,24 @@ use crate::{
     state::gateway::WorkerHandle,
 };
 
-/// Methods of pages that are read.
-const READ: &str = "GET, HEAD";
-/// Methods of calls that are made.
-const CALL: &str = "POST";
-/// Methods of explain, which answers both ways.
-const EITHER: &str = "GET, HEAD, POST";
+/// Methods of pages.
+const PAGE_METHODS: &str = "GET, HEAD";
+/// Methods of calls.
+const CALL_METHODS: &str = "POST";
+/// Methods of resources that are both.
+const PAGE_AND_CALL_METHODS: &str = "GET, HEAD, POST";
 
-/// Mounts the whole gateway as a server of its own: a path that nobody has is answered here too.
-pub(crate) fn serve(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
-    let setup = desk.shared().setup.load_full();
+/// Mounts the whole gateway on its own listener; unknown paths are answered with 404.
+pub(crate) fn serve(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
+    let setup = worker.shared().setup.load_full();
     let config = &setup.config;
-    let root = web::scope("").app_data(desk.clone()).app_data(Exposure { loopback: config.server.is_loopback() });
-    let root = claims(config).into_iter().fold(all(root, health_pages("")), |root, (path, version)| {
-        // The scope answers for itself what it does not hold: its own bare path would else have no body.
-        root.service(all(web::scope(path), resources("", version)).default_service(web::to(unknown_path)))
+    let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback: config.server.is_loopback() });
+    let root = prefixes(config).into_iter().fold(add_all(root, health_pages("")), |root, (path, version)| {
+        // Without a default service of the scope, the 404 of its bare path would have no body.
+        root.service(add_all(web::scope(path), resources("", version)).default_service(web::to(unknown_path)))
     });
     let root = root.default_service(web::to(unknown_path));
-    // The layer named last is the outermost.
+    // The last `wrap` is the outermost layer.
     if config.cors.is_on() {
         app.service(root.wrap(cors::layer(&config.cors)).wrap(from_fn(frame)));
     } else {
@@ -47,15 +47,15 @@ pub(crate) fn serve(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
     }
 }
 
-/// Mounts the gateway's own paths, each for itself: whatever else is asked of the application, also below `/api` and
-/// `/v1`, is never seen here.
-pub(crate) fn mount(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
-    let setup = desk.shared().setup.load_full();
+/// Mounts each path of the gateway separately in a host application: the application answers all other paths, also those
+/// below `/api` and `/v1`.
+pub(crate) fn mount(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
+    let setup = worker.shared().setup.load_full();
     let config = &setup.config;
     let exposure = Exposure { loopback: config.server.is_loopback() };
-    let below = claims(config).into_iter().flat_map(|(path, version)| resources(path, version));
+    let below = prefixes(config).into_iter().flat_map(|(path, version)| resources(path, version));
     for page in below.chain(health_pages("")) {
-        let page = page.app_data(desk.clone()).app_data(exposure);
+        let page = page.app_data(worker.clone()).app_data(exposure);
         if config.cors.is_on() {
             app.service(page.wrap(cors::layer(&config.cors)).wrap(from_fn(frame)));
         } else {
@@ -64,42 +64,42 @@ pub(crate) fn mount(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
     }
 }
 
-/// Serves the pages of the listener for administration, and those that both listeners have.
-pub(crate) fn serve_admin(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
-    let loopback = desk.shared().setup.load().config.admin.is_loopback();
-    let admin = all(web::scope("/api/v1/admin"), administration("")).default_service(web::to(unknown_path));
-    let root = web::scope("").app_data(desk.clone()).app_data(Exposure { loopback });
-    let root = all(root, health_pages("")).service(admin);
+/// Mounts the pages of the admin listener, and those that both listeners have.
+pub(crate) fn serve_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
+    let loopback = worker.shared().setup.load().config.admin.is_loopback();
+    let admin = add_all(web::scope("/api/v1/admin"), admin_pages("")).default_service(web::to(unknown_path));
+    let root = web::scope("").app_data(worker.clone()).app_data(Exposure { loopback });
+    let root = add_all(root, health_pages("")).service(admin);
     app.service(root.default_service(web::to(unknown_path)).wrap(from_fn(frame)));
 }
 
-/// Mounts the pages for administrators, each for itself as [`mount`] does.
-pub(crate) fn mount_admin(app: &mut ServiceConfig, desk: &LocalData<WorkerHandle>) {
-    for page in administration("/api/v1/admin") {
-        app.service(page.app_data(desk.clone()).wrap(from_fn(frame)));
+/// Mounts each page for administrators separately, as [`mount`] does.
+pub(crate) fn mount_admin(app: &mut ServiceConfig, worker: &LocalData<WorkerHandle>) {
+    for page in admin_pages("/api/v1/admin") {
+        app.service(page.app_data(worker.clone()).wrap(from_fn(frame)));
     }
 }
 
-/// Where the resources stand.
-fn claims(config: &Config) -> Vec<(&'static str, Version)> {
-    let mut claims = vec![("/api/v1", Version::V1), ("/api", Version::Unversioned)];
+/// The prefixes below which the resources are mounted.
+fn prefixes(config: &Config) -> Vec<(&'static str, Version)> {
+    let mut prefixes = vec![("/api/v1", Version::V1), ("/api", Version::Unversioned)];
     if config.server.mount_v1 {
-        claims.push(("/v1", Version::V1));
+        prefixes.push(("/v1", Version::V1));
     }
-    claims
+    prefixes
 }
 
-fn all(scope: Scope, pages: Vec<Resource>) -> Scope {
+fn add_all(scope: Scope, pages: Vec<Resource>) -> Scope {
     pages.into_iter().fold(scope, Scope::service)
 }
 
-fn administration(below: &str) -> Vec<Resource> {
+fn admin_pages(below: &str) -> Vec<Resource> {
     let at = |path: &str| format!("{below}{path}");
     vec![
         page(&at("/status")).route(read().to(admin::status::show)),
         call(&at("/reload")).route(web::post().to(admin::config::reload)),
         page(&at("/keys")).route(read().to(admin::keys::list)),
-        page(&at("/keys/{name}")).route(read().to(admin::keys::one)),
+        page(&at("/keys/{name}")).route(read().to(admin::keys::show)),
         call(&at("/keys/{name}/disable")).route(web::post().to(admin::keys::disable)),
         call(&at("/keys/{name}/enable")).route(web::post().to(admin::keys::enable)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
@@ -107,7 +107,7 @@ fn administration(below: &str) -> Vec<Resource> {
     ]
 }
 
-/// Which of the mounts a resource stands under.
+/// Whether the prefix of a resource names a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     V1,
@@ -140,15 +140,17 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
         page(&at("/images/models")).route(read().to(models::list_images)),
         page(&at("/images/files/{name}")).route(read().to(image::file)),
         call(&at("/route/preview")).route(web::post().to(preview::show)),
-        either(&at("/route/explain")).route(read().to(explain::by_query)).route(web::post().to(explain::by_body)),
+        page_and_call(&at("/route/explain"))
+            .route(read().to(explain::by_query))
+            .route(web::post().to(explain::by_body)),
         page(&at("/route/replay")).route(read().to(replay::show)),
         page(&at("/generation")).route(read().to(generation::show)),
         models_page,
         page(&at("/models/count")).route(read().to(models::count)),
         page(&at("/models/stats")).route(read().to(stats::show)),
         page(&at("/models/{id:.+}/endpoints")).route(read().to(models::endpoints)),
-        page(&at("/models/{id:.+}")).route(read().to(models::bare)),
-        page(&at("/model/{id:.+}")).route(read().to(models::wrapped)),
+        page(&at("/models/{id:.+}")).route(read().to(models::retrieve)),
+        page(&at("/model/{id:.+}")).route(read().to(models::retrieve_enveloped)),
         page(&at("/providers")).route(read().to(providers::list)),
         page(&at("/health/calibration")).route(read().to(calibration::show)),
         page(&at("/health/memory")).route(read().to(memory::show)),
@@ -162,24 +164,24 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
     resources
 }
 
-/// `GET`, and `HEAD` with it.
+/// A route for `GET` and `HEAD`.
 fn read() -> actix_web::Route {
     web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
 }
 
 fn page(path: &str) -> Resource {
-    resource(path, READ)
+    resource(path, PAGE_METHODS)
 }
 
 fn call(path: &str) -> Resource {
-    resource(path, CALL)
+    resource(path, CALL_METHODS)
 }
 
-fn either(path: &str) -> Resource {
-    resource(path, EITHER)
+fn page_and_call(path: &str) -> Resource {
+    resource(path, PAGE_AND_CALL_METHODS)
 }
 
-/// A path that says which methods it answers.
+/// A resource that answers other methods than `allowed` with 405 and names the allowed ones.
 fn resource(path: &str, allowed: &'static str) -> Resource {
     web::resource(path)
         .default_service(web::to(move || std::future::ready(Err::<String, _>(ApiError::method_not_allowed(allowed)))))

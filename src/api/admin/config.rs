@@ -1,4 +1,4 @@
-//! `POST /admin/reload`, and how the configuration stands.
+//! `POST /admin/reload`, and the state of the configuration.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ use crate::{
     },
 };
 
-/// Reads the configuration again.
+/// Reloads the configuration.
 ///
 /// # Errors
-/// 400 when it is refused, with every fault; the one in force then goes on.
+/// 400 with every fault when the new configuration is refused; the current one stays in force.
 pub(crate) async fn reload(Administrator(caller): Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    events::Administered { by: &caller.key.name, what: "has the configuration read again", whom: None }.emit();
+    events::Administered { by: &caller.key.name, what: "reloads the configuration", whom: None }.emit();
     let shared = worker.shared.clone();
-    // On a task of its own: a client that leaves must not leave it half done.
+    // In a separate task, so that a disconnect of the client does not interrupt the reload.
     let reloading = actix_rt::spawn(async move { reload::reload(&shared, ReloadTrigger::Admin).await.0 });
     let reload = reloading.await.map_err(|_| ApiError::internal())?;
     match &reload.outcome {
@@ -31,7 +31,7 @@ pub(crate) async fn reload(Administrator(caller): Administrator, worker: Worker)
     }
 }
 
-/// How one reload went.
+/// Result of one reload.
 #[derive(Serialize)]
 struct ReloadBody {
     result: &'static str,
@@ -39,7 +39,7 @@ struct ReloadBody {
     cause: &'static str,
     at: String,
     faults: Vec<String>,
-    /// Keys, never their values.
+    /// Names of the changed keys, without values.
     changes: Vec<String>,
     restart_pending: Vec<PendingBody>,
 }
@@ -70,7 +70,7 @@ impl ReloadBody {
     }
 }
 
-/// How the configuration stands.
+/// State of the configuration.
 #[derive(Serialize)]
 pub(super) struct ConfigBody {
     version: u64,
@@ -82,13 +82,13 @@ pub(super) struct ConfigBody {
 
 impl ConfigBody {
     pub(super) fn now(worker: &Worker) -> ConfigBody {
-        let standing = &worker.shared.reloads.standing;
+        let status = &worker.shared.reloads.standing;
         ConfigBody {
             version: worker.setup.version,
             source: worker.setup.config.source.clone(),
-            loaded_at: rfc_3339(standing.loaded_ms()),
+            loaded_at: rfc_3339(status.loaded_ms()),
             files: worker.setup.config.files(),
-            last_reload: standing.last().as_ref().map(ReloadBody::new),
+            last_reload: status.last().as_ref().map(ReloadBody::new),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `/admin/keys`: who may call, what they use, and switching them off and on. Keys are made and removed in the
-//! configuration; what is switched here holds until the process ends. No key and no digest is ever shown.
+//! `/admin/keys`: lists keys with their usage, and disables and enables them until the process ends. Keys are added and
+//! removed in the configuration. No answer contains a key or a digest.
 
 use actix_web::HttpResponse;
 use pointsman_actors::actors::ledger::{LedgerSize, ReadLedgerSize, ReadSpending, Spent};
@@ -10,8 +10,8 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
-        named::Named,
         number::Dollars,
+        path_name::PathName,
         readings::rfc_3339,
     },
     base::{clock, error::ApiError, events},
@@ -19,35 +19,35 @@ use crate::{
     state::{ask::ask, gateway::Worker},
 };
 
-/// Shows every key.
+/// Lists all keys.
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
 pub(crate) async fn list(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    let holdings = holdings(&worker).await?;
+    let ledger_size = ledger_size(&worker).await?;
     let mut data = Vec::new();
     for caller in callers(&worker) {
-        data.push(KeyBody::read(&worker, caller, &holdings).await?);
+        data.push(KeyBody::read(&worker, caller, &ledger_size).await?);
     }
     Ok(uncached(&Data { data }))
 }
 
-/// Shows the key of that name.
+/// Shows one key by name.
 ///
 /// # Errors
 /// 404 for an unknown name, 503 when the ledger does not answer.
-pub(crate) async fn one(_: Administrator, worker: Worker, name: Named) -> Result<HttpResponse, ApiError> {
-    show(&worker, find(&worker, &name)?).await
+pub(crate) async fn show(_: Administrator, worker: Worker, name: PathName) -> Result<HttpResponse, ApiError> {
+    respond(&worker, find(&worker, &name)?).await
 }
 
-/// Refuses the key from now on; calls that run go on to their end.
+/// Disables a key. Running calls continue.
 ///
 /// # Errors
 /// 404 for an unknown name, 400 for the key of the call itself.
 pub(crate) async fn disable(
     Administrator(caller): Administrator,
     worker: Worker,
-    name: Named,
+    name: PathName,
 ) -> Result<HttpResponse, ApiError> {
     let key = find(&worker, &name)?;
     if key.position == caller.position {
@@ -55,42 +55,42 @@ pub(crate) async fn disable(
     }
     events::Administered { by: &caller.key.name, what: "disables the key", whom: Some(&key.key.name) }.emit();
     key.life.switch(false);
-    show(&worker, key).await
+    respond(&worker, key).await
 }
 
-/// Lets the key in from now on, also where the configuration disables it.
+/// Enables a key, also one that the configuration disables.
 ///
 /// # Errors
 /// 404 for an unknown name.
 pub(crate) async fn enable(
     Administrator(caller): Administrator,
     worker: Worker,
-    name: Named,
+    name: PathName,
 ) -> Result<HttpResponse, ApiError> {
     let key = find(&worker, &name)?;
     events::Administered { by: &caller.key.name, what: "enables the key", whom: Some(&key.key.name) }.emit();
     key.life.switch(true);
-    show(&worker, key).await
+    respond(&worker, key).await
 }
 
-/// Everybody who may call: with keys, those; without, the one that everybody is.
+/// The configured keys; with `auth.mode = "none"` the anonymous caller too.
 fn callers(worker: &Worker) -> impl Iterator<Item = &Caller> {
     let keys = &worker.setup.keys;
-    let everybody = worker.setup.config.auth.mode == AuthMode::None;
-    keys.callers().filter(move |caller| everybody || !keys.is_anonymous(caller))
+    let without_keys = worker.setup.config.auth.mode == AuthMode::None;
+    keys.callers().filter(move |caller| without_keys || !keys.is_anonymous(caller))
 }
 
 pub(super) fn find<'w>(worker: &'w Worker, name: &str) -> Result<&'w Caller, ApiError> {
     callers(worker).find(|caller| *caller.key.name == *name).ok_or_else(|| ApiError::no_such("key"))
 }
 
-async fn show(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiError> {
-    let holdings = holdings(worker).await?;
-    Ok(uncached(&Data { data: KeyBody::read(worker, caller, &holdings).await? }))
+async fn respond(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiError> {
+    let ledger_size = ledger_size(worker).await?;
+    Ok(uncached(&Data { data: KeyBody::read(worker, caller, &ledger_size).await? }))
 }
 
-/// What the ledger holds, of what just ended too.
-pub(super) async fn holdings(worker: &Worker) -> Result<LedgerSize, ApiError> {
+/// Size of the ledger, including records that have just ended.
+pub(super) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError> {
     worker.shared.news_room.flush();
     ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await
 }
@@ -99,11 +99,11 @@ pub(super) async fn holdings(worker: &Worker) -> Result<LedgerSize, ApiError> {
 #[derive(Serialize)]
 struct KeyBody<'a> {
     name: &'a str,
-    /// Names its records where the label cannot: in the ledger, after the key has left the configuration.
+    /// Identifies the key's records in the ledger, also after the key was removed from the configuration.
     owner: String,
     state: &'static str,
     disabled: bool,
-    /// Whether an administrator decided that, and not the configuration.
+    /// Whether an administrator set `disabled`, rather than the configuration.
     switched: bool,
     scopes: Vec<&'static str>,
     expires_at: Option<String>,
@@ -118,7 +118,7 @@ struct KeyBody<'a> {
     usage: UsageBody,
 }
 
-/// Dollars since the process started.
+/// Spending since the process started, in dollars.
 #[derive(Serialize)]
 struct UsageBody {
     total: Dollars,
@@ -128,10 +128,11 @@ struct UsageBody {
 }
 
 impl<'a> KeyBody<'a> {
-    async fn read(worker: &Worker, caller: &'a Caller, holdings: &LedgerSize) -> Result<KeyBody<'a>, ApiError> {
+    async fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) -> Result<KeyBody<'a>, ApiError> {
         let question = ReadSpending { owner: Some(caller.owner), now_ms: clock::unix_millis() };
         let spent = ask(&worker.shared.control.ledger(), question).await?;
-        let records = holdings.by_owner.iter().find(|(owner, _)| *owner == caller.owner).map_or(0, |(_, count)| *count);
+        let records =
+            ledger_size.by_owner.iter().find(|(owner, _)| *owner == caller.owner).map_or(0, |(_, count)| *count);
         Ok(KeyBody::new(caller, spent, records, worker.setup.admission.in_flight_of(caller)))
     }
 
@@ -168,7 +169,7 @@ impl<'a> KeyBody<'a> {
     }
 }
 
-/// An owner's number as text.
+/// An owner's number as hexadecimal text.
 pub(super) fn owner_id(owner: u64) -> String {
     format!("{owner:016x}")
 }

@@ -1,4 +1,4 @@
-//! `/admin/ledger`: how many records are held, of whom, and deleting them.
+//! `/admin/ledger`: size of the ledger per key, and deletion of records.
 
 use actix_web::{HttpResponse, web::Query};
 use pointsman_actors::actors::ledger::{DeleteRecords, LedgerSize};
@@ -15,45 +15,46 @@ use crate::{
     state::{ask::ask, gateway::Worker},
 };
 
-/// Shows what is held.
+/// Shows the size of the ledger.
 ///
 /// # Errors
 /// 503 when the ledger does not answer.
 pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
-    let holdings = keys::holdings(&worker).await?;
-    Ok(uncached(&Data { data: LedgerBody::new(&worker, &holdings) }))
+    let size = keys::ledger_size(&worker).await?;
+    Ok(uncached(&Data { data: LedgerBody::new(&worker, &size) }))
 }
 
-/// Deletes records that have ended: older than a time, of a key, or both. What was spent stays counted.
+/// Deletes records of ended generations: older than an age, of one key, or both. Spending stays counted.
 ///
 /// # Errors
-/// 400 when it is not said which, 404 for an unknown key, 503 when the ledger does not answer.
+/// 400 without a selection, 404 for an unknown key, 503 when the ledger does not answer.
 pub(crate) async fn delete(
     Administrator(caller): Administrator,
     worker: Worker,
-    query: Result<Query<Which>, actix_web::Error>,
+    query: Result<Query<RecordSelection>, actix_web::Error>,
 ) -> Result<HttpResponse, ApiError> {
-    let shape = "Say which records: 'older_than_secs' (0 for all), 'key' (a key's name) or 'owner' (as the ledger page shows it).";
-    let Query(which) = query.map_err(|_| ApiError::bad_query("older_than_secs", shape))?;
-    let owner = match (&which.key, &which.owner) {
+    let usage =
+        "Select records by 'older_than_secs' (0 for all), 'key' (a key's name) or 'owner' (as in GET /admin/ledger).";
+    let Query(selection) = query.map_err(|_| ApiError::bad_query("older_than_secs", usage))?;
+    let owner = match (&selection.key, &selection.owner) {
         (Some(name), None) => Some(keys::find(&worker, name)?.owner),
-        (None, Some(id)) => Some(u64::from_str_radix(id, 16).map_err(|_| ApiError::bad_query("owner", shape))?),
-        (None, None) if which.older_than_secs.is_some() => None,
-        _ => return Err(ApiError::bad_query("older_than_secs", shape)),
+        (None, Some(id)) => Some(u64::from_str_radix(id, 16).map_err(|_| ApiError::bad_query("owner", usage))?),
+        (None, None) if selection.older_than_secs.is_some() => None,
+        _ => return Err(ApiError::bad_query("older_than_secs", usage)),
     };
     let now_ms = clock::unix_millis();
     let before = |secs: u32| now_ms.saturating_sub(i64::from(secs).saturating_mul(1000)).saturating_add(1);
-    let question = DeleteRecords { before_ms: which.older_than_secs.map(before), owner };
+    let question = DeleteRecords { before_ms: selection.older_than_secs.map(before), owner };
     worker.shared.news_room.flush();
     let deleted = ask(&worker.shared.control.ledger(), question).await?;
     events::Administered { by: &caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
     Ok(uncached(&DeletedBody { deleted }))
 }
 
-/// Which records.
+/// The records to delete.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct RecordSelection {
     older_than_secs: Option<u32>,
     key: Option<String>,
     owner: Option<String>,
@@ -76,26 +77,26 @@ struct LedgerBody<'a> {
 
 #[derive(Serialize)]
 struct OwnerBody<'a> {
-    /// `null` for a key that has left the configuration.
+    /// `null` for a key that is no longer in the configuration.
     key: Option<&'a str>,
     owner: String,
     records: usize,
 }
 
 impl<'a> LedgerBody<'a> {
-    fn new(worker: &'a Worker, holdings: &LedgerSize) -> LedgerBody<'a> {
-        let owner = |&(owner, records): &(u64, usize)| OwnerBody {
+    fn new(worker: &'a Worker, size: &LedgerSize) -> LedgerBody<'a> {
+        let owner_body = |&(owner, records): &(u64, usize)| OwnerBody {
             key: worker.setup.keys.callers().find(|caller| caller.owner == owner).map(|caller| &*caller.key.name),
             owner: owner_id(owner),
             records,
         };
         LedgerBody {
-            records: holdings.records,
-            capacity: holdings.capacity,
-            max_age_secs: holdings.max_age.as_secs(),
-            oldest_at: holdings.oldest_ms.map(rfc_3339),
-            newest_at: holdings.newest_ms.map(rfc_3339),
-            by_key: holdings.by_owner.iter().map(owner).collect(),
+            records: size.records,
+            capacity: size.capacity,
+            max_age_secs: size.max_age.as_secs(),
+            oldest_at: size.oldest_ms.map(rfc_3339),
+            newest_at: size.newest_ms.map(rfc_3339),
+            by_key: size.by_owner.iter().map(owner_body).collect(),
         }
     }
 }

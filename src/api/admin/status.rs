@@ -1,4 +1,4 @@
-//! `GET /admin/status`: everything about the state of the process that is not for strangers.
+//! `GET /admin/status`: state of the process, its configuration, actors and providers.
 
 use std::time::Instant;
 
@@ -19,10 +19,10 @@ use crate::{
     state::{ask::ask, gateway::Worker},
 };
 
-/// Shows the process, its configuration, its actors and its bulkheads.
+/// Shows the process, its configuration, its actors, and the concurrency limits of providers.
 ///
 /// # Errors
-/// None of its own: what does not answer is shown as such.
+/// None: an actor that does not answer is shown with `ok: false`.
 pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
     let body = StatusBody {
         process: ProcessBody::now(&worker),
@@ -32,7 +32,7 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
         concurrency: worker.setup.config.limits.concurrency,
         dropped_events: worker.shared.news_room.dropped(),
         dropped_records: worker.shared.news_room.dropped_records(),
-        providers: places(&worker),
+        providers: providers(&worker),
     };
     Ok(uncached(&Data { data: body }))
 }
@@ -47,7 +47,7 @@ struct StatusBody<'a> {
     concurrency: Option<u32>,
     dropped_events: u64,
     dropped_records: u64,
-    providers: Vec<PlacesBody<'a>>,
+    providers: Vec<ProviderBody<'a>>,
 }
 
 /// One actor, or the routers of all workers.
@@ -55,20 +55,20 @@ struct StatusBody<'a> {
 struct ActorBody {
     name: &'static str,
     ok: bool,
-    /// How long it took to answer, milliseconds.
+    /// Time until the answer, in milliseconds.
     answered_in_ms: Option<f64>,
-    /// How often it was replaced because it had panicked.
+    /// Replacements after a panic.
     restarts: u64,
-    /// Batches that wait in its mailbox, where they are counted.
+    /// Batches in the mailbox, for actors that count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     mailbox: Option<usize>,
 }
 
-/// Where one provider is called, and its places.
+/// Address and concurrency limit of one provider.
 #[derive(Serialize)]
-struct PlacesBody<'a> {
+struct ProviderBody<'a> {
     slug: &'a str,
-    /// Host and port; `null` for one that is simulated.
+    /// Host and port; `null` for a simulated provider.
     address: Option<String>,
     taken: usize,
     most: usize,
@@ -99,7 +99,7 @@ async fn actors(worker: &Worker) -> Vec<ActorBody> {
     ]
 }
 
-/// How long the answer took, milliseconds; `None` when there was none.
+/// Time until the actor answered, in milliseconds; `None` without an answer.
 async fn timed<A, Q>(actor: &Addr<A>, question: Q) -> Option<f64>
 where
     A: Actor + Handler<Q>,
@@ -112,12 +112,12 @@ where
     Some((asked.elapsed().as_secs_f64() * 1e6).round() / 1e3)
 }
 
-fn places(worker: &Worker) -> Vec<PlacesBody<'_>> {
+fn providers(worker: &Worker) -> Vec<ProviderBody<'_>> {
     let configured = &worker.setup.config.providers;
     let address = |slug: &str| {
         let url = &configured.iter().find(|provider| provider.slug.as_str() == slug)?.base_url;
         Some(format!("{}:{}", url.host(), url.port()))
     };
     let places = worker.setup.places_standing();
-    places.map(|(slug, taken, most)| PlacesBody { slug, address: address(slug), taken, most }).collect()
+    places.map(|(slug, taken, most)| ProviderBody { slug, address: address(slug), taken, most }).collect()
 }

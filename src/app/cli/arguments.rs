@@ -1,10 +1,10 @@
-//! The arguments as clap reads them, and what the help says.
+//! The command line arguments for clap, and the help texts.
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::replay::ReplayOrder;
+use super::replay::ReplayRequest;
 
 const FIRST_STEPS: &str = "\
 FIRST STEPS
@@ -25,15 +25,15 @@ ENVIRONMENT
                             provider on. 'pointsman check' lists the names.
   POINTSMAN__SECTION__KEY   overrides a key of the configuration, for example POINTSMAN__SERVER__BIND or
                             POINTSMAN__PROVIDERS__OLLAMA__ENABLED; the value is TOML, or plain text
-  RUST_LOG                  what is logged, such as debug or pointsman=debug; default: info
+  RUST_LOG                  the log filter, such as debug or pointsman=debug; default: info
 
 EXIT CODES
-  0  stopped in order, the check found nothing wrong, or the decision came out identical
-  1  the decision came out differently
-  2  the command line or the configuration is wrong, every fault is printed; or there is no such record
+  0  success: stopped in order, the configuration is valid, or the replayed decision is identical
+  1  the replayed decision differs
+  2  the command line or the configuration is invalid (every fault is printed), or the record cannot be read
   3  the address cannot be listened on
 
-docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints what holds.
+docs/CONFIG.md in the repository describes every key; 'pointsman config show' prints the values in force.
 ";
 
 /// Routes language-model requests: one OpenAI-compatible address, many providers, live and explained choices
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     pub(super) command: Option<Subcommands>,
 }
 
-/// Which configuration is read.
+/// The configuration to read.
 #[derive(Debug, Default, Args)]
 pub(super) struct ConfigArgument {
     /// Configuration to read; default: ./config.toml if it exists, else the built-in one
@@ -56,20 +56,20 @@ pub(super) struct ConfigArgument {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Subcommands {
-    /// Start the server; the same as no command
+    /// Start the server; the default without a command
     Serve(ConfigArgument),
-    /// Check the configuration and say what it comes to; binds nothing
+    /// Check the configuration and print a summary; starts nothing
     Check(ConfigArgument),
     /// Show the configuration
     #[command(subcommand, arg_required_else_help = true)]
     Config(ConfigCommand),
-    /// Make a key for a caller, with the lines to put in the configuration
+    /// Generate a key, and print the lines for the configuration
     Keygen {
         /// Label of the new key in logs and records
         #[arg(long, default_value = "my-key")]
         name: String,
     },
-    /// Make a recorded routing decision again, and say 'identical' or what came out differently
+    /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayArguments),
     /// Print the version
     #[command(hide = true)]
@@ -82,7 +82,7 @@ pub(super) enum ConfigCommand {
     Show {
         #[command(flatten)]
         config: ConfigArgument,
-        /// File, environment, built-in catalogue and defaults together; so without any option
+        /// File, environment, built-in catalogue and defaults together; this is the default
         #[arg(long, conflicts_with = "defaults")]
         effective: bool,
         /// The defaults and the built-in catalogue alone
@@ -93,22 +93,22 @@ pub(super) enum ConfigCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct ReplayArguments {
-    /// Id of the generation whose decision it was; not needed with --file
+    /// Id of the generation; not needed with --file
     generation: Option<String>,
-    /// The gateway that holds the record; default: http://127.0.0.1:8080
+    /// The gateway with the record; default: http://127.0.0.1:8080
     #[arg(long)]
     url: Option<String>,
-    /// The variable with a key that may read the record; default: POINTSMAN_API_KEY
+    /// Environment variable with a key that may read the record; default: POINTSMAN_API_KEY
     #[arg(long, value_name = "NAME")]
     key_env: Option<String>,
-    /// A saved page of /api/v1/route/replay instead of a gateway
+    /// A saved answer of /api/v1/route/replay, instead of a gateway
     #[arg(long)]
     file: Option<PathBuf>,
 }
 
-impl From<ReplayArguments> for ReplayOrder {
-    fn from(arguments: ReplayArguments) -> ReplayOrder {
+impl From<ReplayArguments> for ReplayRequest {
+    fn from(arguments: ReplayArguments) -> ReplayRequest {
         let ReplayArguments { generation, url, key_env, file } = arguments;
-        ReplayOrder { generation, url, key_env, file }
+        ReplayRequest { generation, url, key_env, file }
     }
 }

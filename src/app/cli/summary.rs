@@ -1,4 +1,4 @@
-//! What a configuration comes to, in words: the answer of `check`.
+//! `check`: a summary of a valid configuration.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use crate::{
     config::{AuthMode, Config, DEVELOPMENT_KEY, Key, digest_of},
 };
 
-/// Models that are named one by one; more are counted.
-const NAMED_MODELS: usize = 60;
+/// Most models that are listed; further ones are counted.
+const MAX_LISTED_MODELS: usize = 60;
 
-/// A page about the configuration: address, providers with reasons, models, keys, notes.
+/// The summary: address, providers with reasons, models, keys, warnings and notes.
 #[must_use]
 pub fn summary(config: &Config) -> String {
     let mut page = String::new();
@@ -65,7 +65,7 @@ fn provider_line(catalog: &Catalog, index: u32, provider: &Provider) -> String {
 fn write_models(page: &mut String, catalog: &Catalog) -> std::fmt::Result {
     let served: Vec<&Model> = catalog.models.iter().filter(|model| catalog.is_served(model, clock::today())).collect();
     writeln!(page, "\nModels: {} can be called now, of {}", served.len(), catalog.models.len())?;
-    for model in served.iter().take(NAMED_MODELS) {
+    for model in served.iter().take(MAX_LISTED_MODELS) {
         let callable = |endpoint: &pointsman_actors::domain::Endpoint| {
             !endpoint.disabled && catalog.provider_of(endpoint).is_some_and(Provider::is_on)
         };
@@ -75,15 +75,15 @@ fn write_models(page: &mut String, catalog: &Catalog) -> std::fmt::Result {
             .filter_map(|(_, endpoint)| Some(catalog.provider_of(endpoint)?.slug.as_str()));
         writeln!(page, "  {:<32} {}", model.id.as_str(), providers.collect::<Vec<_>>().join(", "))?;
     }
-    if served.len() > NAMED_MODELS {
-        writeln!(page, "  and {} more", served.len() - NAMED_MODELS)?;
+    if served.len() > MAX_LISTED_MODELS {
+        writeln!(page, "  and {} more", served.len() - MAX_LISTED_MODELS)?;
     }
     Ok(())
 }
 
 fn write_keys(page: &mut String, config: &Config) -> std::fmt::Result {
     if config.auth.mode == AuthMode::None {
-        return writeln!(page, "\nKeys: none is asked for (auth.mode = \"none\")");
+        return writeln!(page, "\nKeys: none required (auth.mode = \"none\")");
     }
     writeln!(page, "\nKeys")?;
     for key in &config.keys {
@@ -108,8 +108,8 @@ fn key_line(key: &Key) -> String {
     if let Some(rate) = key.requests_per_minute {
         add(&format!("{rate} requests per minute"));
     }
-    if let Some(most) = key.concurrency {
-        add(&format!("{most} at a time"));
+    if let Some(limit) = key.concurrency {
+        add(&format!("{limit} concurrent calls"));
     }
     line
 }

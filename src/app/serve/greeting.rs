@@ -1,4 +1,4 @@
-//! What the binary prints when it is ready: everything a stranger needs for a first call.
+//! The text that the binary prints when it serves: address, key, models and an example call.
 
 use std::{fmt::Write as _, net::SocketAddr};
 
@@ -10,30 +10,30 @@ use crate::{
     config::{AuthMode, Config, DEVELOPMENT_KEY},
 };
 
-/// The listener for administration: where it is, and the key that this start made for it.
-pub(super) struct Administration {
+/// Address of the admin listener, and the admin key generated at this start.
+pub(super) struct AdminAccess {
     pub(super) address: Option<SocketAddr>,
     pub(super) key: Option<Secret>,
 }
 
-/// The text for a server at `address`. The line with the base address is stable: scripts read it.
-pub(super) fn text(config: &Config, address: &str, administration: &Administration) -> String {
+/// The greeting of a server at `address`. Scripts read the line `Base address`: its format must not change.
+pub(super) fn text(config: &Config, address: &str, admin: &AdminAccess) -> String {
     let catalog = config.catalog(1);
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let base = format!("{scheme}://{address}/api/v1");
     let mut text = format!("Pointsman {} is listening.\n\n", env!("CARGO_PKG_VERSION"));
     // Writing to a `String` cannot fail.
-    let _ = tell_access(&mut text, config, &catalog, &base);
-    let _ = tell_administration(&mut text, config, administration);
-    let _ = tell_providers(&mut text, &catalog);
+    let _ = write_access(&mut text, config, &catalog, &base);
+    let _ = write_admin(&mut text, config, admin);
+    let _ = write_providers(&mut text, &catalog);
     for note in config.start_up_notes().iter().chain(&config.public_spending()) {
         let _ = writeln!(text, "  Note          {note}");
     }
-    let _ = tell_first_call(&mut text, config, &catalog, &base);
+    let _ = write_first_call(&mut text, config, &catalog, &base);
     text
 }
 
-fn tell_access(text: &mut String, config: &Config, catalog: &Catalog, base: &str) -> std::fmt::Result {
+fn write_access(text: &mut String, config: &Config, catalog: &Catalog, base: &str) -> std::fmt::Result {
     let key = match config.auth.mode {
         AuthMode::None => "none needed",
         AuthMode::Keys if config.auth.development_key_enabled => DEVELOPMENT_KEY,
@@ -52,18 +52,18 @@ fn tell_access(text: &mut String, config: &Config, catalog: &Catalog, base: &str
     writeln!(text, "  Models        {}", if models.is_empty() { "none".to_owned() } else { models.join(", ") })
 }
 
-fn tell_administration(text: &mut String, config: &Config, administration: &Administration) -> std::fmt::Result {
-    let Some(address) = administration.address else {
+fn write_admin(text: &mut String, config: &Config, admin: &AdminAccess) -> std::fmt::Result {
+    let Some(address) = admin.address else {
         return writeln!(text, "  Admin         none: switched off, or its address is taken");
     };
-    // On loopback it is not encrypted.
+    // On loopback the admin listener does not use TLS.
     let scheme = if config.tls.is_some() && !config.admin.is_loopback() { "https" } else { "http" };
     writeln!(text, "  Admin         {scheme}://{address}/api/v1/admin")?;
-    match &administration.key {
+    match &admin.key {
         Some(key) => writeln!(
             text,
-            "  Admin key     {} (shown this once and good until this process ends; name one of yours, with the scope \
-             admin, in [[keys]])",
+            "  Admin key     {} (shown only once, valid until this process ends; to keep a key, add one with the scope \
+             admin to [[keys]])",
             key.expose()
         ),
         None if keys::names_administrator(config) => {
@@ -73,14 +73,14 @@ fn tell_administration(text: &mut String, config: &Config, administration: &Admi
     }
 }
 
-/// The ones that serve first, then why each of the others does not.
-fn tell_providers(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
+/// The providers that are on, then the reason for each one that is off.
+fn write_providers(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
     let name = |provider: &pointsman_actors::domain::Provider| match provider.simulated {
         true => format!("{} (simulated)", provider.slug),
         false => provider.slug.to_string(),
     };
     let on: Vec<String> = catalog.providers.iter().filter(|provider| provider.is_on()).map(name).collect();
-    writeln!(text, "  Serving       {}", if on.is_empty() { "nobody".to_owned() } else { on.join(", ") })?;
+    writeln!(text, "  Serving       {}", if on.is_empty() { "none".to_owned() } else { on.join(", ") })?;
     for provider in &catalog.providers {
         if let ProviderState::Off(why) = &provider.state {
             writeln!(text, "  Off           {}: {why}", provider.slug)?;
@@ -89,11 +89,11 @@ fn tell_providers(text: &mut String, catalog: &Catalog) -> std::fmt::Result {
     Ok(())
 }
 
-fn tell_first_call(text: &mut String, config: &Config, catalog: &Catalog, base: &str) -> std::fmt::Result {
+fn write_first_call(text: &mut String, config: &Config, catalog: &Catalog, base: &str) -> std::fmt::Result {
     if !catalog.models.iter().any(|model| catalog.is_served(model, clock::today())) {
         return writeln!(
             text,
-            "\nNo provider serves: every call will fail. Set a provider's key variable, or POINTSMAN__SIMULATION__MODE=on."
+            "\nNo provider is on: every call will fail. Set a provider's key variable, or POINTSMAN__SIMULATION__MODE=on."
         );
     }
     let header = match config.auth.mode {
@@ -104,7 +104,7 @@ fn tell_first_call(text: &mut String, config: &Config, catalog: &Catalog, base: 
         AuthMode::Keys => " -H \"Authorization: Bearer $KEY\"".to_owned(),
     };
     let model = catalog.aliases.first().map_or("service/auto", |alias| alias.id.as_str());
-    let price = if may_cost(config, catalog) { " (a real provider answers, and bills you)" } else { "" };
+    let price = if may_cost(config, catalog) { " (a real provider answers and bills you)" } else { "" };
     writeln!(
         text,
         "\nTry it{price}:\n  curl {base}/chat/completions{header} -H 'Content-Type: application/json' \\\n    \
@@ -112,13 +112,13 @@ fn tell_first_call(text: &mut String, config: &Config, catalog: &Catalog, base: 
     )
 }
 
-/// Whether some endpoint that serves has a price and is not on this machine. Simulated providers take no money.
+/// Whether an enabled endpoint at an address other than loopback has a price. Simulated providers cost nothing.
 fn may_cost(config: &Config, catalog: &Catalog) -> bool {
-    let elsewhere = config.providers.iter().filter(|provider| !provider.base_url.is_loopback());
-    let elsewhere: Vec<u32> = elsewhere.map(|provider| provider.index).collect();
+    let remote = config.providers.iter().filter(|provider| !provider.base_url.is_loopback());
+    let remote: Vec<u32> = remote.map(|provider| provider.index).collect();
     let is_priced = |endpoint: &Endpoint| endpoint.pricing.as_ref() != &Pricing::default();
     let mut serving = catalog.endpoints.iter().filter(|endpoint| !endpoint.disabled);
-    serving.any(|endpoint| elsewhere.contains(&endpoint.provider) && is_priced(endpoint))
+    serving.any(|endpoint| remote.contains(&endpoint.provider) && is_priced(endpoint))
 }
 
 #[cfg(test)]
@@ -136,14 +136,14 @@ mod tests {
         );
         let environment = Vec::<(String, String)>::new().into_iter().collect();
         let config = Config::parse(&toml, "test", Path::new("."), &environment).unwrap();
-        let nobody = Administration { address: None, key: None };
-        let greeting = text(&config, "127.0.0.1:8080", &nobody);
+        let no_admin = AdminAccess { address: None, key: None };
+        let greeting = text(&config, "127.0.0.1:8080", &no_admin);
         assert!(greeting.contains("The development key is public: whatever runs on this machine"), "{greeting}");
         assert_eq!(greeting.contains("bills you"), bills, "{greeting}");
     }
 
     #[test]
-    fn money_is_spoken_of_where_it_is_asked() {
+    fn the_greeting_warns_of_costs_only_where_a_call_costs_money() {
         check("https://api.example.com/v1", "0.000001", true);
         check("https://api.example.com/v1", "0", false);
         check("http://127.0.0.1:11434/v1", "0.000001", false);

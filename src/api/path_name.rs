@@ -1,4 +1,4 @@
-//! The name at the end of a path.
+//! Extractor of the name in a path.
 
 use std::{
     future::{Ready, ready},
@@ -9,11 +9,10 @@ use actix_web::{FromRequest, HttpRequest, dev::Payload, web::Path};
 
 use crate::base::error::ApiError;
 
-/// What a path names, decoded: its last parameter, for those before belong to the application that the gateway is
-/// mounted in.
-pub(crate) struct Named(String);
+/// The last parameter of a path, decoded. Earlier parameters belong to the host application's scope.
+pub(crate) struct PathName(String);
 
-impl Deref for Named {
+impl Deref for PathName {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -21,13 +20,13 @@ impl Deref for Named {
     }
 }
 
-impl FromRequest for Named {
+impl FromRequest for PathName {
     type Error = ApiError;
-    type Future = Ready<Result<Named, ApiError>>;
+    type Future = Ready<Result<PathName, ApiError>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let all = Path::<Vec<String>>::from_request(request, payload).into_inner();
         let last = all.ok().and_then(|all| all.into_inner().pop());
-        ready(last.map(Named).ok_or_else(ApiError::unknown_path))
+        ready(last.map(PathName).ok_or_else(ApiError::unknown_path))
     }
 }

@@ -1,8 +1,8 @@
-//! What a client may ask for by one name: a model as its served endpoints make it, or an alias as the
-//! models it may choose make it.
+//! Entry of the model lists: a model with the properties of its enabled endpoints, or an alias with those of the models it
+//! can choose.
 //!
-//! An offer is a borrowed view of one catalog version. It is neither the wire shape
-//! ([`super::model_entry`]) nor the choice of which offers a list shows ([`super::model_query`]).
+//! A listed model borrows from one catalog version. [`super::model_entry`] gives its JSON, [`super::model_query`] the
+//! filters of a list.
 
 use chrono::NaiveDate;
 use pointsman_actors::domain::{
@@ -10,9 +10,9 @@ use pointsman_actors::domain::{
     Provider,
 };
 
-/// One name in the catalog.
+/// A model or alias that a request can name.
 #[derive(Debug, Clone)]
-pub(crate) struct Offer<'a> {
+pub(crate) struct ListedModel<'a> {
     pub(crate) id: &'a str,
     pub(crate) canonical_slug: &'a str,
     pub(crate) name: &'a str,
@@ -24,51 +24,51 @@ pub(crate) struct Offer<'a> {
     pub(crate) output: Modalities,
     pub(crate) tokenizer: &'a str,
     pub(crate) instruct_type: Option<&'a str>,
-    /// The largest window among its endpoints.
+    /// Largest context window of the endpoints, in tokens.
     pub(crate) context_length: u32,
-    /// What at least one of its endpoints honours.
+    /// Parameters that at least one endpoint supports.
     pub(crate) parameters: ParameterSet,
-    /// Its preferred endpoint; `None` for an alias, which has none before a request is there.
+    /// The first enabled endpoint; `None` for an alias.
     pub(crate) preferred: Option<&'a Endpoint>,
     pub(crate) default_parameters: Option<DefaultParameters>,
     pub(crate) expiration_date: Option<NaiveDate>,
     pub(crate) hugging_face_id: Option<&'a str>,
     pub(crate) knowledge_cutoff: Option<&'a str>,
-    /// Positions of the endpoints that can be called.
+    /// Positions of the enabled endpoints.
     pub(crate) endpoints: Vec<u32>,
 }
 
-/// Which names of a catalog are on offer.
+/// The kinds of entries in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Names {
-    /// Models alone.
+pub(crate) enum ListedKinds {
+    /// Models only.
     Models,
     /// Models, then aliases.
     ModelsAndAliases,
 }
 
-impl<'a> Offer<'a> {
-    /// Everything on offer on `today`, in configuration order.
-    pub(crate) fn all(catalog: &'a Catalog, today: NaiveDate, names: Names) -> Vec<Offer<'a>> {
-        let mut offers: Vec<Offer<'a>> =
-            catalog.models.iter().filter_map(|model| Offer::of_model(catalog, model, today)).collect();
-        if names == Names::ModelsAndAliases {
+impl<'a> ListedModel<'a> {
+    /// All entries that are available on `today`, in configuration order.
+    pub(crate) fn all(catalog: &'a Catalog, today: NaiveDate, kinds: ListedKinds) -> Vec<ListedModel<'a>> {
+        let mut listed: Vec<ListedModel<'a>> =
+            catalog.models.iter().filter_map(|model| ListedModel::of_model(catalog, model, today)).collect();
+        if kinds == ListedKinds::ModelsAndAliases {
             let aliases: Vec<_> =
-                catalog.aliases.iter().filter_map(|alias| Offer::of_alias(catalog, alias, &offers)).collect();
-            offers.extend(aliases);
+                catalog.aliases.iter().filter_map(|alias| ListedModel::of_alias(catalog, alias, &listed)).collect();
+            listed.extend(aliases);
         }
-        offers
+        listed
     }
 
-    /// The offer of a model; `None` when it is retired or no endpoint of it can be called.
-    pub(crate) fn of_model(catalog: &'a Catalog, model: &'a Model, today: NaiveDate) -> Option<Offer<'a>> {
-        if model.expiration_date.is_some_and(|gone| gone <= today) {
+    /// The entry of a model; `None` if the model is retired or has no enabled endpoint.
+    pub(crate) fn of_model(catalog: &'a Catalog, model: &'a Model, today: NaiveDate) -> Option<ListedModel<'a>> {
+        if model.expiration_date.is_some_and(|date| date <= today) {
             return None;
         }
-        let served: Vec<(u32, &Endpoint)> = served_endpoints(catalog, model).collect();
-        let &(_, preferred) = served.first()?;
-        let (context_length, parameters) = abilities(served.iter().map(|(_, endpoint)| *endpoint));
-        Some(Offer {
+        let enabled: Vec<(u32, &Endpoint)> = enabled_endpoints(catalog, model).collect();
+        let &(_, preferred) = enabled.first()?;
+        let (context_length, parameters) = capabilities(enabled.iter().map(|(_, endpoint)| *endpoint));
+        Some(ListedModel {
             id: model.id.as_str(),
             canonical_slug: &model.canonical_slug,
             name: &model.name,
@@ -86,23 +86,22 @@ impl<'a> Offer<'a> {
             expiration_date: model.expiration_date,
             hugging_face_id: model.hugging_face_id.as_deref(),
             knowledge_cutoff: model.knowledge_cutoff.as_deref(),
-            endpoints: served.iter().map(|(position, _)| *position).collect(),
+            endpoints: enabled.iter().map(|(position, _)| *position).collect(),
         })
     }
 
-    /// The offer of an alias that stands for a choice among `models`; `None` when there is nothing to choose.
-    ///
-    /// It can do what any of its endpoints can; it is as old as the oldest of its models.
-    fn of_alias(catalog: &'a Catalog, alias: &'a Alias, models: &[Offer<'a>]) -> Option<Offer<'a>> {
-        let choices: Vec<(&Offer<'a>, u32, &Endpoint)> = models
+    /// The entry of an alias that chooses among `models`; `None` if it can choose none. Modalities and parameters are the
+    /// union over its endpoints, `created` is that of its oldest model.
+    fn of_alias(catalog: &'a Catalog, alias: &'a Alias, models: &[ListedModel<'a>]) -> Option<ListedModel<'a>> {
+        let choices: Vec<(&ListedModel<'a>, u32, &Endpoint)> = models
             .iter()
-            .filter(|model| model.is_open_to(alias))
+            .filter(|model| model.is_choice_of(alias))
             .flat_map(|model| model.endpoints.iter().map(move |&position| (model, position)))
             .filter_map(|(model, position)| Some((model, position, catalog.endpoint(position)?)))
             .filter(|(_, _, endpoint)| !alias.free_only || endpoint.pricing.is_free())
             .collect();
-        let (context_length, parameters) = abilities(choices.iter().map(|(_, _, endpoint)| *endpoint));
-        Some(Offer {
+        let (context_length, parameters) = capabilities(choices.iter().map(|(_, _, endpoint)| *endpoint));
+        Some(ListedModel {
             id: &alias.id,
             canonical_slug: &alias.id,
             name: &alias.id,
@@ -124,8 +123,8 @@ impl<'a> Offer<'a> {
         })
     }
 
-    /// Whether the lists of `alias` admit this model, and it can chat.
-    fn is_open_to(&self, alias: &Alias) -> bool {
+    /// Whether `alias` can choose this model: its lists admit the model, and the model generates text.
+    fn is_choice_of(&self, alias: &Alias) -> bool {
         let matches = |pattern: &ModelPattern| pattern.matches(self.id, self.canonical_slug);
         self.output.contains(Modality::Text)
             && (alias.allowed.is_empty() || alias.allowed.iter().any(matches))
@@ -138,15 +137,15 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// The largest window among endpoints, and everything that some of them honours.
-fn abilities<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> (u32, ParameterSet) {
+/// The largest context window of the endpoints, and the union of their parameters.
+fn capabilities<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> (u32, ParameterSet) {
     endpoints.fold((0, ParameterSet::default()), |(window, parameters), endpoint| {
         (window.max(endpoint.limits.context_length), parameters.union(endpoint.parameters))
     })
 }
 
-/// The endpoints of a model that can be called, preferred first.
-fn served_endpoints<'a>(catalog: &'a Catalog, model: &'a Model) -> impl Iterator<Item = (u32, &'a Endpoint)> {
+/// The enabled endpoints of a model, preferred first.
+fn enabled_endpoints<'a>(catalog: &'a Catalog, model: &'a Model) -> impl Iterator<Item = (u32, &'a Endpoint)> {
     catalog
         .endpoints_of(model)
         .filter(|(_, endpoint)| !endpoint.disabled && catalog.provider_of(endpoint).is_some_and(Provider::is_on))
