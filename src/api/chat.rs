@@ -18,14 +18,14 @@ use crate::{
     proxy::{
         body::{header_text, read_json},
         dispatch::{
-            self, Work,
+            self, RequestedWork,
             attempt::RequestSize,
             draft::GenerationDraft,
-            plain::{self, Served},
+            plain::{self, PlainAnswer},
             stream,
-            walk::Walk,
+            walk::PlanRun,
         },
-        opening::{Opening, asked_first},
+        opening::{GenerationOpening, asked_first},
         query,
     },
     state::gateway::Worker,
@@ -56,13 +56,13 @@ pub async fn create(
     let measure = measure(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.unknown_members);
-    let work = Work::Chat(chat);
+    let work = RequestedWork::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
     let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
     let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
     let draft = draft.minding(intent).ignoring(ignored);
-    let walk = Walk::new(&worker, routed, accepted, measure);
+    let walk = PlanRun::new(&worker, routed, accepted, measure);
     let answered = match streamed {
         Some(options) => stream::answer(&worker, work, walk, draft, options, &share).await,
         None => whole(&worker, &work, walk, draft, &share, told.as_ref().map(|(_, routed)| routed)).await,
@@ -74,8 +74,8 @@ pub async fn create(
 }
 
 /// What the record begins with.
-fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> Opening {
-    Opening {
+fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> GenerationOpening {
+    GenerationOpening {
         api_type: ApiType::Completions,
         owner,
         requested_model: asked_first(&chat.model, &chat.models).into(),
@@ -103,13 +103,13 @@ fn measure(chat: &ChatRequest) -> RequestSize {
 /// An answer in one piece; with `told`, it also says how it was routed.
 async fn whole(
     worker: &Worker,
-    work: &Work,
-    walk: Walk,
+    work: &RequestedWork,
+    walk: PlanRun,
     draft: GenerationDraft,
     share: &Arc<Share>,
     told: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
-    let Served { answer, held, draft } = plain::answer(worker, work, walk, draft, share).await?;
+    let PlainAnswer { answer, held, draft } = plain::answer(worker, work, walk, draft, share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
     let body = match told {

@@ -13,14 +13,14 @@ use crate::{
     proxy::{
         body::{header_text, read_json},
         dispatch::{
-            self, Work,
+            self, RequestedWork,
             attempt::RequestSize,
             draft::GenerationDraft,
             images::ImageWork,
-            plain::{self, Served},
-            walk::Walk,
+            plain::{self, PlainAnswer},
+            walk::PlanRun,
         },
-        opening::{Opening, asked_first},
+        opening::{GenerationOpening, asked_first},
         query,
     },
     state::gateway::Worker,
@@ -47,20 +47,20 @@ pub async fn create(
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
     let (opening, measure) = (opening(&image, &request, caller.owner), measure(&image));
     let ignored = std::mem::take(&mut image.unknown_members);
-    let work = Work::Image(ImageWork::new(image, &request));
+    let work = RequestedWork::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
     let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed))
         .ignoring(ignored);
-    let walk = Walk::new(&worker, routed, accepted, measure);
-    let Served { answer, held, draft } = plain::answer(&worker, &work, walk, draft, &share).await?;
+    let walk = PlanRun::new(&worker, routed, accepted, measure);
+    let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, walk, draft, &share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
     Ok(response.insert_header(header::ContentType::json()).body(held.answer(answer.body)))
 }
 
 /// What the record begins with.
-fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> Opening {
-    Opening {
+fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> GenerationOpening {
+    GenerationOpening {
         api_type: ApiType::Image,
         owner,
         requested_model: asked_first(&image.model, &image.models).into(),

@@ -23,7 +23,7 @@ use crate::{
     config::Scope,
     proxy::{
         body::{header_text, read_json},
-        dispatch::Work,
+        dispatch::RequestedWork,
         query, refusal, unknown_fields,
     },
     state::gateway::Worker,
@@ -60,7 +60,7 @@ pub async fn show(
     let foresee = move || {
         let now = clock::now();
         let answer = Preview { query, now, published, seed, imagination, why_not }.answer();
-        let work = Work::Chat(chat);
+        let work = RequestedWork::Chat(chat);
         (told(answer.actual, &work, now), answer.imagined.map(|imagined| told(imagined, &work, now)))
     };
     let (actual, imagined) = worker.analyse(&caller, foresee).await?;
@@ -73,7 +73,7 @@ fn imagination(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<R
 }
 
 /// A decision with everything that is told about it.
-fn told(foreseen: PreviewedDecision, work: &Work, now: Tick) -> Told {
+fn told(foreseen: PreviewedDecision, work: &RequestedWork, now: Tick) -> Told {
     let PreviewedDecision { mut decided, snapshot, why_not } = foreseen;
     let (reason, nearest) = match &mut decided {
         Ok(decision) => {

@@ -33,7 +33,7 @@ pub async fn read_json(request: &HttpRequest, payload: web::Payload, limits: Bod
     check_head(request.headers(), limits.bytes)?;
     let announced = announced_length(request.headers()).unwrap_or_default();
     limits.share.has_room(announced).map_err(|full| limits.share.refuse(full))?;
-    Reading { payload, begun: Instant::now(), announced, received: 0, count: limits.share.count(), limits }
+    BodyReader { payload, begun: Instant::now(), announced, received: 0, count: limits.share.count(), limits }
         .whole()
         .await
 }
@@ -51,7 +51,7 @@ pub(crate) fn check_head(headers: &HeaderMap, most: usize) -> Result<(), ApiErro
 }
 
 /// A body under way.
-struct Reading {
+struct BodyReader {
     payload: web::Payload,
     limits: BodyLimits,
     begun: Instant,
@@ -61,7 +61,7 @@ struct Reading {
     count: Held,
 }
 
-impl Reading {
+impl BodyReader {
     async fn whole(mut self) -> Result<Bytes, ApiError> {
         let Some(first) = self.piece().await? else { return Ok(Bytes::new()) };
         let Some(second) = self.piece().await? else { return Ok(self.count.body(first)) };

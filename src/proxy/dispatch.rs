@@ -33,7 +33,7 @@ use self::{
 use crate::{
     access::load::{Full, Held},
     base::{clock, error::ApiError},
-    proxy::refusal::{self, Asker},
+    proxy::refusal::{self, RequestRestrictions},
     state::gateway::Worker,
     upstream::UpstreamError,
 };
@@ -42,27 +42,27 @@ use crate::{
 const UPSTREAM: Dialect = Dialect::OpenAi;
 
 /// What is to be answered.
-pub enum Work {
+pub enum RequestedWork {
     /// A chat completion.
     Chat(ChatRequest),
     /// Images.
     Image(ImageWork),
 }
 
-impl Work {
+impl RequestedWork {
     /// The body an endpoint is sent.
     fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         match self {
-            Work::Chat(request) => UPSTREAM.chat_body(request, catalog, endpoint),
-            Work::Image(work) => UPSTREAM.image_body(&work.request, catalog, endpoint),
+            RequestedWork::Chat(request) => UPSTREAM.chat_body(request, catalog, endpoint),
+            RequestedWork::Image(work) => UPSTREAM.image_body(&work.request, catalog, endpoint),
         }
     }
 
     /// Where an endpoint is sent it, below the provider's base address.
     fn path(&self, endpoint: &Endpoint) -> &'static str {
         match self {
-            Work::Chat(_) => UPSTREAM.chat_path(),
-            Work::Image(_) => UPSTREAM.image_path(endpoint),
+            RequestedWork::Chat(_) => UPSTREAM.chat_path(),
+            RequestedWork::Image(_) => UPSTREAM.image_path(endpoint),
         }
     }
 
@@ -76,50 +76,50 @@ impl Work {
         held: &mut Held,
     ) -> Result<Result<Answer, Full>, UpstreamError> {
         match self {
-            Work::Chat(_) => Ok(Ok(rewrite_answer(body, context)?)),
+            RequestedWork::Chat(_) => Ok(Ok(rewrite_answer(body, context)?)),
             // Boxed: its waiting would make the future of every chat larger.
-            Work::Image(work) => Box::pin(work.rewrite(body, context, target, bounds, held)).await,
+            RequestedWork::Image(work) => Box::pin(work.rewrite(body, context, target, bounds, held)).await,
         }
     }
 
     /// What an upstream reports to have taken for a body that is no answer. Of images nobody says.
     fn usage_of_failed_answer(&self, body: &Bytes, context: &AnswerContext) -> Option<Usage> {
-        matches!(self, Work::Chat(_)).then(|| usage_of_failed_answer(body, context)).flatten()
+        matches!(self, RequestedWork::Chat(_)).then(|| usage_of_failed_answer(body, context)).flatten()
     }
 
     /// Estimated prompt tokens.
     fn prompt_tokens(&self) -> u32 {
         match self {
-            Work::Chat(request) => request.prompt_tokens,
-            Work::Image(work) => work.request.prompt_tokens,
+            RequestedWork::Chat(request) => request.prompt_tokens,
+            RequestedWork::Image(work) => work.request.prompt_tokens,
         }
     }
 
     /// Images in the prompt.
     fn images(&self) -> u32 {
         match self {
-            Work::Chat(request) => request.images,
-            Work::Image(work) => work.request.references,
+            RequestedWork::Chat(request) => request.images,
+            RequestedWork::Image(work) => work.request.references,
         }
     }
 
     fn excludes_reasoning(&self) -> bool {
-        matches!(self, Work::Chat(request) if request.exclude_reasoning)
+        matches!(self, RequestedWork::Chat(request) if request.exclude_reasoning)
     }
 }
 
-impl Asker for Work {
+impl RequestRestrictions for RequestedWork {
     fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
         match self {
-            Work::Chat(request) => request.unmet(catalog, model),
-            Work::Image(work) => work.request.unmet(model),
+            RequestedWork::Chat(request) => request.unmet(catalog, model),
+            RequestedWork::Image(work) => work.request.unmet(model),
         }
     }
 
     fn restrictions(&self) -> Vec<Restriction> {
         match self {
-            Work::Chat(request) => request.restrictions(),
-            Work::Image(work) => work.request.restrictions(),
+            RequestedWork::Chat(request) => request.restrictions(),
+            RequestedWork::Image(work) => work.request.restrictions(),
         }
     }
 }
@@ -128,7 +128,7 @@ impl Asker for Work {
 ///
 /// # Errors
 /// What the client is told when nothing is left to choose from.
-pub async fn route(worker: &Worker, work: &Work, query: Query) -> Result<Routed, ApiError> {
+pub async fn route(worker: &Worker, work: &RequestedWork, query: Query) -> Result<Routed, ApiError> {
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
     let asked = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;

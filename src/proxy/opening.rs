@@ -11,7 +11,7 @@ use pointsman_actors::{
 use crate::{base::clock, base::request_id::RequestId, proxy::body::header_text};
 
 /// What a request says of itself.
-pub struct Opening {
+pub struct GenerationOpening {
     /// Chat or image.
     pub api_type: ApiType,
     /// Whose it is.
@@ -38,7 +38,7 @@ pub fn asked_first<'r>(model: &'r Option<String>, models: &'r [String]) -> &'r s
     model.as_ref().or_else(|| models.first()).map(String::as_str).unwrap_or_default()
 }
 
-impl Opening {
+impl GenerationOpening {
     /// The record of a generation that begins now, under a new id.
     #[must_use]
     pub fn record(self, request: &HttpRequest, routed: &Routed) -> Generation {

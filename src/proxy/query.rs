@@ -35,7 +35,7 @@ pub fn of_chat(
     if needs.output.is_empty() {
         needs.output = Modalities::TEXT;
     }
-    let asked = Asked {
+    let asked = QueryInput {
         api: ApiType::Completions,
         names,
         needs,
@@ -59,7 +59,7 @@ pub fn of_image(
     config: &Config,
     caller: &Caller,
 ) -> Result<Query, ApiError> {
-    let asked = Asked {
+    let asked = QueryInput {
         api: ApiType::Image,
         names: Names::of(request.model.as_deref(), &request.models)?,
         needs: request.needs(&catalog.parameters),
@@ -132,7 +132,7 @@ impl<'a> Names<'a> {
     }
 }
 
-struct Asked<'a> {
+struct QueryInput<'a> {
     api: ApiType,
     names: Names<'a>,
     needs: Needs,
@@ -144,7 +144,7 @@ struct Asked<'a> {
     streamed: bool,
 }
 
-impl Asked<'_> {
+impl QueryInput<'_> {
     fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
         let today = clock::today();
         let targets = self.names.resolved(catalog, today)?;

@@ -25,7 +25,7 @@ use crate::{
 const MOST_NAMED: usize = 3;
 
 /// The request, as whoever read it tells of it.
-pub trait Asker {
+pub trait RequestRestrictions {
     /// What a fixed model lacks for it.
     fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid>;
     /// What restricts it, and where that stands.
@@ -37,7 +37,7 @@ pub trait Asker {
 /// In this order: a passing obstacle gives 429 or 503 with the time it lasts; a fixed model that lacks
 /// what the request needs gives 400; a key that may not use the model 403; anything else 404.
 #[must_use]
-pub fn explain(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError, now: Tick) -> ApiError {
+pub fn explain(snapshot: &Snapshot, asker: &impl RequestRestrictions, error: &RouteError, now: Tick) -> ApiError {
     let catalog = &*snapshot.catalog;
     if error.excluded.iter().any(|excluded| excluded.reason.is_passing()) {
         return passing(catalog, error, now);
@@ -160,7 +160,7 @@ fn fixed_model<'a>(catalog: &'a Catalog, query: &Query) -> Option<&'a Model> {
 }
 
 /// The 400 for a fixed model that cannot do what the request needs.
-fn lacking(catalog: &Catalog, asker: &impl Asker, error: &RouteError, model: &Model) -> Option<Invalid> {
+fn lacking(catalog: &Catalog, asker: &impl RequestRestrictions, error: &RouteError, model: &Model) -> Option<Invalid> {
     let first =
         error.excluded.iter().map(|e| e.reason).find(|reason| !matches!(reason, ExclusionReason::ProviderOff))?;
     match first {
@@ -230,7 +230,7 @@ fn counted(error: &RouteError) -> Vec<(ExclusionReason, usize)> {
     counts
 }
 
-fn no_candidates(snapshot: &Snapshot, asker: &impl Asker, error: &RouteError) -> ApiError {
+fn no_candidates(snapshot: &Snapshot, asker: &impl RequestRestrictions, error: &RouteError) -> ApiError {
     let catalog = &*snapshot.catalog;
     let counts = counted(error);
     let restrictions = asker.restrictions();

@@ -23,11 +23,11 @@ use super::{
     connection::Connection,
     connector::Connector,
     failure::{self, UpstreamError},
-    fetch::Fetcher,
+    fetch::ImageFetcher,
     http_client,
-    idle::Keeping,
+    idle::KeepAlive,
     mask::Mask,
-    probe::{PROBE, Phases, Probe, Watched},
+    probe::{PROBE, Phases, Probe, ProbedSend},
     rate_limits::quota,
     redact::Redactor,
     refusal, request,
@@ -104,7 +104,7 @@ pub struct UpstreamClient {
     pooled: Client,
     /// awc cannot be told to bypass its pool: this client has none worth the name.
     fresh: Client,
-    fetcher: Fetcher,
+    fetcher: ImageFetcher,
     /// The frozen heads; a handful, so a list.
     prepared: RefCell<Vec<Rc<Prepared>>>,
 }
@@ -117,7 +117,7 @@ struct Prepared {
 }
 
 /// A failed try, and whether a fresh connection may save the attempt: nothing was sent, so nobody can have begun.
-struct Failed {
+struct FailedSend {
     error: UpstreamError,
     stale: bool,
 }
@@ -148,8 +148,8 @@ impl UpstreamClient {
         let (pooled, fresh) = match same {
             Some(before) => (before.pooled.clone(), before.fresh.clone()),
             None => {
-                let keeping = Keeping { idle: limits.keep_alive, lifetime: limits.lifetime };
-                let fresh = http_client::build(Connector::new(connection, tls, limits.connect, Keeping::NEVER));
+                let keeping = KeepAlive { idle: limits.keep_alive, lifetime: limits.lifetime };
+                let fresh = http_client::build(Connector::new(connection, tls, limits.connect, KeepAlive::NEVER));
                 (http_client::build(Connector::new(connection, tls, limits.connect, keeping)), fresh)
             }
         };
@@ -161,7 +161,7 @@ impl UpstreamClient {
             mask: Mask::of(connection.secret()).map(Rc::new),
             pooled,
             fresh,
-            fetcher: Fetcher::new(connection, tls, limits.connect),
+            fetcher: ImageFetcher::new(connection, tls, limits.connect),
             prepared: RefCell::new(Vec::new()),
         }
     }
@@ -262,9 +262,9 @@ async fn attempt(
     body: Bytes,
     (begun, clock): (Instant, Instant),
     note: &impl Fn(Phases),
-) -> Result<ClientResponse, Failed> {
+) -> Result<ClientResponse, FailedSend> {
     let sending = pin!(PROBE.scope(Probe::default(), timeout_at(clock.into(), request::send(request, body))));
-    let mut watched = Watched { sending, begun, note };
+    let mut watched = ProbedSend { sending, begun, note };
     let outcome = watched.sending.as_mut().await;
     let probe = watched.take();
     let error = match outcome {
@@ -273,7 +273,7 @@ async fn attempt(
         Err(_) => UpstreamError::timeout("no head in time"),
     };
     let stale = error.failure.kind == FailureKind::Reset && !probe.is_fresh() && !probe.is_written();
-    Err(Failed { error, stale })
+    Err(FailedSend { error, stale })
 }
 
 /// Takes a 200 whose head promises a body we can read.

@@ -27,8 +27,8 @@ use tokio_rustls::TlsConnector;
 use super::{
     connection::Connection,
     guard::Guard,
-    idle::{Keeping, Sockets},
-    names::{Names, system_names},
+    idle::{KeepAlive, SocketPool},
+    names::{NameCache, system_names},
     probe,
     shortage::{self, is_shortage},
     transport::Transport,
@@ -36,17 +36,17 @@ use super::{
 
 /// The service itself; cheap to clone, as awc wants it.
 #[derive(Clone)]
-pub(super) struct Connector(Rc<Target>);
+pub(super) struct Connector(Rc<Destination>);
 
-struct Target {
+struct Destination {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     /// For everything until the connection can be used.
     timeout: Duration,
-    names: Arc<Names>,
+    names: Arc<NameCache>,
     /// Those it opened, and how long they are kept.
-    sockets: Rc<Sockets<Transport>>,
+    sockets: Rc<SocketPool<Transport>>,
 }
 
 /// Why no connection came about.
@@ -113,20 +113,20 @@ fn tls_cause(error: Option<&rustls::Error>) -> &'static str {
 
 /// A fault with the place that could not be reached, as awc carries it to the other side.
 #[derive(Debug)]
-pub(super) struct Unreached {
+pub(super) struct ConnectFailure {
     /// Host and port.
     place: String,
     /// Why.
     pub(super) fault: ConnectFault,
 }
 
-impl fmt::Display for Unreached {
+impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.place, cause(&self.fault), self.fault)
     }
 }
 
-impl std::error::Error for Unreached {}
+impl std::error::Error for ConnectFailure {}
 
 impl fmt::Display for ConnectFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,11 +146,11 @@ impl Connector {
         connection: &Connection,
         tls: &Arc<ClientConfig>,
         timeout: Duration,
-        keeping: Keeping,
+        keeping: KeepAlive,
     ) -> Connector {
         let tls = connection.server_name.clone().map(|name| (TlsConnector::from(Arc::clone(tls)), name));
-        let (names, sockets) = (system_names(), Sockets::new(keeping));
-        Connector(Rc::new(Target {
+        let (names, sockets) = (system_names(), SocketPool::new(keeping));
+        Connector(Rc::new(Destination {
             host: connection.host.clone(),
             port: connection.port,
             tls,
@@ -166,7 +166,7 @@ impl Connector {
     }
 
     /// How long those it opened are kept.
-    pub(super) fn keeping(&self) -> Keeping {
+    pub(super) fn keeping(&self) -> KeepAlive {
         self.0.sockets.keeping()
     }
 }
@@ -185,7 +185,7 @@ impl Service<ConnectInfo<Uri>> for Connector {
         Box::pin(async move {
             probe::note_connecting();
             // The only variant of awc's that carries an error of ours to the other side unharmed.
-            let unreached = |fault| Unreached { place: target.place(), fault };
+            let unreached = |fault| ConnectFailure { place: target.place(), fault };
             let transport =
                 target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(unreached(fault))))?;
             Ok(AwcConnection::new(info.request().clone(), Guard::new(target.sockets.admit(transport))))
@@ -193,7 +193,7 @@ impl Service<ConnectInfo<Uri>> for Connector {
     }
 }
 
-impl Target {
+impl Destination {
     /// Host and port, as an operator would write them.
     fn place(&self) -> String {
         if self.host.contains(':') {
@@ -260,9 +260,9 @@ mod tests {
     use super::*;
     use crate::upstream::tls::client_config;
 
-    fn target(address: &str, timeout: Duration) -> Rc<Target> {
+    fn target(address: &str, timeout: Duration) -> Rc<Destination> {
         let connection = Connection::new(&format!("http://{address}")).unwrap();
-        Connector::new(&connection, &client_config(None).unwrap(), timeout, Keeping::NEVER).0
+        Connector::new(&connection, &client_config(None).unwrap(), timeout, KeepAlive::NEVER).0
     }
 
     #[actix_web::test]
@@ -292,7 +292,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let connection = Connection::new(&format!("https://{address}")).unwrap();
         let limit = Duration::from_millis(50);
-        let connector = Connector::new(&connection, &client_config(None).unwrap(), limit, Keeping::NEVER);
+        let connector = Connector::new(&connection, &client_config(None).unwrap(), limit, KeepAlive::NEVER);
 
         let fault = connector.0.open().await.unwrap_err();
 

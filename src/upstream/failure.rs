@@ -12,7 +12,7 @@ use pointsman_actors::{
 };
 
 use super::{
-    connector::{Unreached, cause},
+    connector::{ConnectFailure, cause},
     guard::Fault,
     shortage::{CAUSE, is_shortage},
 };
@@ -82,7 +82,7 @@ pub(super) fn of_send(error: &SendRequestError) -> UpstreamError {
 
 fn of_connect(error: &ConnectError) -> UpstreamError {
     match error {
-        ConnectError::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<Unreached>()) {
+        ConnectError::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectFailure>()) {
             Some(unreached) => UpstreamError {
                 cause: Some(cause(&unreached.fault)),
                 ..UpstreamError::new(unreached.fault.kind(), unreached.to_string())

@@ -28,7 +28,7 @@ use super::{
     connector::Connector,
     failure::{self, UpstreamError},
     http_client,
-    idle::Keeping,
+    idle::KeepAlive,
     request,
 };
 
@@ -36,21 +36,21 @@ use super::{
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// Fetches the images of one provider, for one worker.
-pub(super) struct Fetcher {
+pub(super) struct ImageFetcher {
     provider: Connection,
     tls: Arc<ClientConfig>,
     connect: Duration,
     /// One per place that was fetched from; the list of hosts bounds them.
-    clients: RefCell<Vec<(Place, Client)>>,
+    clients: RefCell<Vec<(Origin, Client)>>,
 }
 
 /// Where a link leads: host, port, and whether through TLS.
-type Place = (String, u16, bool);
+type Origin = (String, u16, bool);
 
-impl Fetcher {
-    pub(super) fn new(provider: &Connection, tls: &Arc<ClientConfig>, connect: Duration) -> Fetcher {
+impl ImageFetcher {
+    pub(super) fn new(provider: &Connection, tls: &Arc<ClientConfig>, connect: Duration) -> ImageFetcher {
         let (provider, tls) = (provider.clone(), Arc::clone(tls));
-        Fetcher { provider, tls, connect, clients: RefCell::default() }
+        ImageFetcher { provider, tls, connect, clients: RefCell::default() }
     }
 
     /// The bytes behind `link`, at most `most`.
@@ -114,7 +114,7 @@ impl Fetcher {
         if let Some((_, known)) = clients.iter().find(|(known, _)| *known == key) {
             return known.clone();
         }
-        let made = http_client::build(Connector::new(place, &self.tls, self.connect, Keeping::NEVER));
+        let made = http_client::build(Connector::new(place, &self.tls, self.connect, KeepAlive::NEVER));
         clients.push((key, made.clone()));
         made
     }
@@ -151,7 +151,7 @@ mod tests {
     fn check(base_url: &str, link: &str, expected: Option<&str>) {
         let hosts = ["cdn.example", "127.0.0.2", "10.0.0.9"].map(str::to_owned);
         let provider = Connection::new(base_url).unwrap().with_image_hosts(hosts.to_vec());
-        let fetcher = Fetcher::new(&provider, &client_config(None).unwrap(), Duration::from_secs(1));
+        let fetcher = ImageFetcher::new(&provider, &client_config(None).unwrap(), Duration::from_secs(1));
         let admitted = fetcher.admit(link).map(|(_, uri)| uri.to_string());
         assert_eq!(admitted.as_deref(), expected, "{link} at {base_url}");
     }

@@ -33,7 +33,7 @@ use self::{
     framing::Framing,
     head::{Head, Parsed},
 };
-use super::{idle::Place, probe};
+use super::{idle::ManagedSocket, probe};
 
 /// Most interim heads before an answer.
 const MAX_INTERIM: u8 = 8;
@@ -52,7 +52,7 @@ pub(super) trait Wire: ActixStream {
 /// A guarded connection.
 pub(super) struct Guard<S> {
     /// Where the socket stands. It is closed there once it is not to be used any more, be it by a clock while it idles.
-    place: Rc<Place<S>>,
+    place: Rc<ManagedSocket<S>>,
     phase: Phase,
     /// Bytes of a head that is not complete, or not yet asked for.
     held: BytesMut,
@@ -85,7 +85,7 @@ enum Phase {
 }
 
 impl<S: Wire> Guard<S> {
-    pub(super) fn new(place: Rc<Place<S>>) -> Guard<S> {
+    pub(super) fn new(place: Rc<ManagedSocket<S>>) -> Guard<S> {
         Guard {
             place,
             phase: Phase::Idle,

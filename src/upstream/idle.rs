@@ -14,34 +14,40 @@ use tokio::time::sleep_until;
 
 /// How long connections are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Keeping {
+pub(super) struct KeepAlive {
     /// Without a call.
     pub(super) idle: Duration,
     /// At all, unless a call runs on it.
     pub(super) lifetime: Duration,
 }
 
-impl Keeping {
+impl KeepAlive {
     /// Each serves a single call.
-    pub(super) const NEVER: Keeping = Keeping { idle: Duration::ZERO, lifetime: Duration::ZERO };
+    pub(super) const NEVER: KeepAlive = KeepAlive { idle: Duration::ZERO, lifetime: Duration::ZERO };
 
     /// For longer than any test of a guard takes.
-    pub(super) const LONG: Keeping = Keeping { idle: Duration::from_secs(3600), lifetime: Duration::from_secs(3600) };
+    pub(super) const LONG: KeepAlive =
+        KeepAlive { idle: Duration::from_secs(3600), lifetime: Duration::from_secs(3600) };
 }
 
 /// The place of one socket.
-pub(super) struct Place<S> {
+pub(super) struct ManagedSocket<S> {
     /// `None` once it is closed.
     socket: RefCell<Option<S>>,
     opened: Instant,
     /// Since when no call runs on it.
     idle_since: Cell<Option<Instant>>,
-    keeping: Keeping,
+    keeping: KeepAlive,
 }
 
-impl<S> Place<S> {
-    pub(super) fn new(socket: S, keeping: Keeping) -> Place<S> {
-        Place { socket: RefCell::new(Some(socket)), opened: Instant::now(), idle_since: Cell::new(None), keeping }
+impl<S> ManagedSocket<S> {
+    pub(super) fn new(socket: S, keeping: KeepAlive) -> ManagedSocket<S> {
+        ManagedSocket {
+            socket: RefCell::new(Some(socket)),
+            opened: Instant::now(),
+            idle_since: Cell::new(None),
+            keeping,
+        }
     }
 
     /// The socket, if it is still open.
@@ -98,24 +104,24 @@ impl<S> Place<S> {
 }
 
 /// The sockets that one connector opened.
-pub(super) struct Sockets<S> {
-    keeping: Keeping,
-    places: RefCell<Vec<Weak<Place<S>>>>,
+pub(super) struct SocketPool<S> {
+    keeping: KeepAlive,
+    places: RefCell<Vec<Weak<ManagedSocket<S>>>>,
     watched: Cell<bool>,
 }
 
-impl<S: 'static> Sockets<S> {
-    pub(super) fn new(keeping: Keeping) -> Rc<Sockets<S>> {
-        Rc::new(Sockets { keeping, places: RefCell::default(), watched: Cell::new(false) })
+impl<S: 'static> SocketPool<S> {
+    pub(super) fn new(keeping: KeepAlive) -> Rc<SocketPool<S>> {
+        Rc::new(SocketPool { keeping, places: RefCell::default(), watched: Cell::new(false) })
     }
 
-    pub(super) fn keeping(&self) -> Keeping {
+    pub(super) fn keeping(&self) -> KeepAlive {
         self.keeping
     }
 
     /// A place for a new socket, on which a call is about to begin. From now on it is watched.
-    pub(super) fn admit(self: &Rc<Self>, socket: S) -> Rc<Place<S>> {
-        let place = Rc::new(Place::new(socket, self.keeping));
+    pub(super) fn admit(self: &Rc<Self>, socket: S) -> Rc<ManagedSocket<S>> {
+        let place = Rc::new(ManagedSocket::new(socket, self.keeping));
         if self.keeping.idle.is_zero() {
             return place;
         }
@@ -145,7 +151,7 @@ impl<S: 'static> Sockets<S> {
 }
 
 /// Ends when none is open; the next one that is opened begins anew.
-async fn watch<S: 'static>(sockets: Weak<Sockets<S>>) {
+async fn watch<S: 'static>(sockets: Weak<SocketPool<S>>) {
     while let Some(next) = sockets.upgrade().and_then(|sockets| sockets.close_due(Instant::now())) {
         sleep_until(next.into()).await;
     }
@@ -155,7 +161,7 @@ async fn watch<S: 'static>(sockets: Weak<Sockets<S>>) {
 mod tests {
     use super::*;
 
-    const KEEPING: Keeping = Keeping { idle: Duration::from_secs(10), lifetime: Duration::from_secs(60) };
+    const KEEPING: KeepAlive = KeepAlive { idle: Duration::from_secs(10), lifetime: Duration::from_secs(60) };
 
     fn seconds(count: u64) -> Duration {
         Duration::from_secs(count)
@@ -163,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_socket_is_closed_once_its_time_without_a_call_is_over_and_not_before() {
-        let place = Place::new((), KEEPING);
+        let place = ManagedSocket::new((), KEEPING);
         place.rest();
         let rested = place.idle_since.get().unwrap();
         assert_eq!(place.look(rested + seconds(9)), Some(rested + seconds(10)));
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_socket_with_a_call_on_it_is_never_closed() {
-        let place = Place::new((), KEEPING);
+        let place = ManagedSocket::new((), KEEPING);
         place.begin();
         for later in [1, 59, 61, 1000] {
             let now = place.opened + seconds(later);
@@ -185,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_socket_is_closed_at_its_age_however_short_it_has_rested() {
-        let mut place = Place::new((), KEEPING);
+        let mut place = ManagedSocket::new((), KEEPING);
         place.rest();
         place.opened -= seconds(55);
         let now = place.idle_since.get().unwrap();
@@ -197,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_socket_for_a_single_call_is_closed_behind_it() {
-        let place = Place::new((), Keeping::NEVER);
+        let place = ManagedSocket::new((), KeepAlive::NEVER);
         place.begin();
         assert!(place.is_open());
         place.rest();
@@ -206,7 +212,7 @@ mod tests {
 
     #[actix_web::test]
     async fn sockets_whose_guards_are_gone_are_forgotten() {
-        let sockets = Sockets::new(KEEPING);
+        let sockets = SocketPool::new(KEEPING);
         for _ in 0..10_000 {
             drop(sockets.admit(()));
         }

@@ -42,7 +42,7 @@ pub use body::UpstreamBody;
 pub use client::{Call, TransportLimits, UpstreamAnswer, UpstreamClient};
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
-pub use guard::dry_run::{Examined, examine};
+pub use guard::dry_run::{ExaminedExchange, examine};
 pub use page::read_page;
 pub use probe::Phases;
 pub use redact::Redactor;

@@ -1,4 +1,4 @@
-//! Names to addresses, remembered for a while.
+//! NameCache to addresses, remembered for a while.
 //!
 //! The system's resolver blocks, cannot be called off and may take ten seconds where no name server answers. So it is
 //! asked on threads of its own: a few at most, one per name at a time, each gone when there is nothing left to ask. An
@@ -45,21 +45,21 @@ type Addresses = Arc<[IpAddr]>;
 type Lookup = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
 /// What is known of names.
-pub(super) struct Names {
+pub(super) struct NameCache {
     lookup: Lookup,
-    board: Mutex<Board>,
+    board: Mutex<NameTable>,
 }
 
 #[derive(Default)]
-struct Board {
-    known: HashMap<Arc<str>, Name>,
-    /// Names that wait for a thread.
+struct NameTable {
+    known: HashMap<Arc<str>, NameEntry>,
+    /// NameCache that wait for a thread.
     waiting: VecDeque<Arc<str>>,
     threads: usize,
 }
 
 #[derive(Default)]
-struct Name {
+struct NameEntry {
     answer: Option<(Instant, Addresses)>,
     /// The failure that came last, if no answer came after it.
     failed: Option<(Instant, io::Error)>,
@@ -71,7 +71,7 @@ struct Name {
 }
 
 /// How a name stands.
-enum Standing {
+enum NameState {
     Known(Addresses),
     /// Serves while a newer answer is fetched.
     Aged(Addresses),
@@ -79,31 +79,31 @@ enum Standing {
     Unknown,
 }
 
-impl Name {
-    fn standing(&self, now: Instant) -> Standing {
+impl NameEntry {
+    fn standing(&self, now: Instant) -> NameState {
         let within = |since: Instant, time: Duration| now.saturating_duration_since(since) < time;
         let answer = self.answer.as_ref().filter(|(at, _)| within(*at, USABLE));
         let pause = |error| if is_shortage(error) { SHORT_PAUSE } else { PAUSE };
         let failed = self.failed.as_ref().filter(|(at, error)| within(*at, pause(error)));
         match (answer, failed) {
-            (Some((at, addresses)), _) if within(*at, FRESH) => Standing::Known(Arc::clone(addresses)),
-            (Some((_, addresses)), Some(_)) => Standing::Known(Arc::clone(addresses)),
-            (Some((_, addresses)), None) => Standing::Aged(Arc::clone(addresses)),
-            (None, Some((_, error))) => Standing::Failed(again(error)),
-            (None, None) => Standing::Unknown,
+            (Some((at, addresses)), _) if within(*at, FRESH) => NameState::Known(Arc::clone(addresses)),
+            (Some((_, addresses)), Some(_)) => NameState::Known(Arc::clone(addresses)),
+            (Some((_, addresses)), None) => NameState::Aged(Arc::clone(addresses)),
+            (None, Some((_, error))) => NameState::Failed(again(error)),
+            (None, None) => NameState::Unknown,
         }
     }
 }
 
 /// Those of the system, for all workers.
-pub(super) fn system_names() -> Arc<Names> {
-    static NAMES: LazyLock<Arc<Names>> = LazyLock::new(|| Names::new(Box::new(ask_system)));
+pub(super) fn system_names() -> Arc<NameCache> {
+    static NAMES: LazyLock<Arc<NameCache>> = LazyLock::new(|| NameCache::new(Box::new(ask_system)));
     Arc::clone(&NAMES)
 }
 
-impl Names {
-    fn new(lookup: Lookup) -> Arc<Names> {
-        Arc::new(Names { lookup, board: Mutex::default() })
+impl NameCache {
+    fn new(lookup: Lookup) -> Arc<NameCache> {
+        Arc::new(NameCache { lookup, board: Mutex::default() })
     }
 
     /// The addresses of `host`, which may be an address itself. Waits only where nothing usable is known.
@@ -118,14 +118,14 @@ impl Names {
                 let name = board.known.entry(Arc::clone(&key)).or_default();
                 name.used = Some(now);
                 match name.standing(now) {
-                    Standing::Known(addresses) => return Ok(addresses),
-                    Standing::Failed(error) => return Err(error),
-                    Standing::Aged(addresses) => {
+                    NameState::Known(addresses) => return Ok(addresses),
+                    NameState::Failed(error) => return Err(error),
+                    NameState::Aged(addresses) => {
                         // Whether or not it can be asked for, this one serves.
                         let _ = self.ask(&mut board, &key);
                         return Ok(addresses);
                     }
-                    Standing::Unknown => {
+                    NameState::Unknown => {
                         let told = Arc::clone(&name.told).notified_owned();
                         self.ask(&mut board, &key)?;
                         told
@@ -148,7 +148,7 @@ impl Names {
     }
 
     /// Sees to it that `key` is looked up, unless it is already.
-    fn ask(self: &Arc<Self>, board: &mut Board, key: &Arc<str>) -> io::Result<()> {
+    fn ask(self: &Arc<Self>, board: &mut NameTable, key: &Arc<str>) -> io::Result<()> {
         let Some(name) = board.known.get_mut(key).filter(|name| !name.under_way) else { return Ok(()) };
         if board.threads == MOST_THREADS {
             board.waiting.push_back(Arc::clone(key));
@@ -176,7 +176,7 @@ impl Names {
     }
 }
 
-impl Board {
+impl NameTable {
     /// The name as it is kept; makes room for one that is new.
     fn key(&mut self, host: &str) -> Arc<str> {
         if let Some((key, _)) = self.known.get_key_value(host) {
@@ -248,9 +248,9 @@ mod tests {
     }
 
     impl Played {
-        fn names(self: &Arc<Self>) -> Arc<Names> {
+        fn names(self: &Arc<Self>) -> Arc<NameCache> {
             let played = Arc::clone(self);
-            Names::new(Box::new(move |name| played.answer(name)))
+            NameCache::new(Box::new(move |name| played.answer(name)))
         }
 
         fn answer(&self, name: &str) -> io::Result<Vec<IpAddr>> {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     /// Waits until no thread is left.
-    async fn quiet(names: &Arc<Names>) {
+    async fn quiet(names: &Arc<NameCache>) {
         let quiet = async {
             while names.board.lock().threads > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -287,7 +287,7 @@ mod tests {
     }
 
     /// Makes what is known of a name older.
-    fn age(names: &Arc<Names>, name: &str, by: Duration) {
+    fn age(names: &Arc<NameCache>, name: &str, by: Duration) {
         let mut board = names.board.lock();
         let name = board.known.get_mut(name).unwrap();
         if let Some((at, _)) = &mut name.answer {

@@ -21,7 +21,7 @@ use super::{
     connector::Connector,
     failure::{self, UpstreamError},
     http_client,
-    idle::Keeping,
+    idle::KeepAlive,
     request,
 };
 
@@ -41,7 +41,7 @@ pub async fn read_page(
     let deadline = Instant::now() + within;
     let wrong = |why: String| UpstreamError::new(FailureKind::Connect, why);
     let uri = connection.uri(path).map_err(|fault| wrong(fault.to_string()))?;
-    let connector = Connector::new(connection, tls, within, Keeping::NEVER);
+    let connector = Connector::new(connection, tls, within, KeepAlive::NEVER);
     let mut request = http_client::build(connector)
         .get(uri)
         .force_close()

@@ -60,7 +60,7 @@ pub struct Phases {
 }
 
 /// An attempt whose notes are told once: when they are taken, or when it is dropped before.
-pub(super) struct Watched<'a, F, N: Fn(Phases)> {
+pub(super) struct ProbedSend<'a, F, N: Fn(Phases)> {
     /// The attempt itself.
     pub(super) sending: Pin<&'a mut TaskLocalFuture<Probe, F>>,
     /// When it began.
@@ -69,7 +69,7 @@ pub(super) struct Watched<'a, F, N: Fn(Phases)> {
     pub(super) note: &'a N,
 }
 
-impl<F, N: Fn(Phases)> Watched<'_, F, N> {
+impl<F, N: Fn(Phases)> ProbedSend<'_, F, N> {
     /// The notes; empty ones when they were taken before.
     pub(super) fn take(&mut self) -> Probe {
         let Some(probe) = self.sending.as_mut().take_value() else { return Probe::default() };
@@ -78,7 +78,7 @@ impl<F, N: Fn(Phases)> Watched<'_, F, N> {
     }
 }
 
-impl<F, N: Fn(Phases)> Drop for Watched<'_, F, N> {
+impl<F, N: Fn(Phases)> Drop for ProbedSend<'_, F, N> {
     fn drop(&mut self) {
         self.take();
     }

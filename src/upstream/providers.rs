@@ -29,7 +29,7 @@ pub struct Providers {
     callable: Vec<ProviderClient>,
     redactor: Arc<Redactor>,
     limits: TransportLimits,
-    trust: Trust,
+    trust: TlsConfigs,
 }
 
 /// One provider.
@@ -58,7 +58,7 @@ impl Providers {
         let off = catalog.providers.iter().map(|provider| ProviderClient::off(provider.slug.clone()));
         let mut callable: Vec<ProviderClient> = off.collect();
         let mut trust =
-            Trust { before: before.map(|it| it.trust.known.clone()).unwrap_or_default(), ..Trust::default() };
+            TlsConfigs { before: before.map(|it| it.trust.known.clone()).unwrap_or_default(), ..TlsConfigs::default() };
         for provider in &config.providers {
             if let Some(place) = callable.get_mut(provider.index as usize) {
                 place.become_real(provider, &mut trust).map_err(|why| format!("provider {}: {why}", provider.slug))?;
@@ -80,7 +80,7 @@ impl Providers {
                 max_body: config.limits.upstream_body_bytes,
                 ..TransportLimits::default()
             },
-            trust: Trust { before: HashMap::new(), ..trust },
+            trust: TlsConfigs { before: HashMap::new(), ..trust },
         })
     }
 
@@ -112,7 +112,7 @@ impl ProviderClient {
         ProviderClient { slug, connection: None, max_in_flight: 0, permit_wait: Duration::ZERO }
     }
 
-    fn become_real(&mut self, provider: &ProviderConfig, trust: &mut Trust) -> Result<(), String> {
+    fn become_real(&mut self, provider: &ProviderConfig, trust: &mut TlsConfigs) -> Result<(), String> {
         let mut connection = Connection::new(&provider.base_url.to_string()).map_err(|fault| fault.to_string())?;
         if let Some(key) = &provider.key {
             connection = connection.with_bearer(key.clone()).map_err(|fault| fault.to_string())?;
@@ -127,7 +127,7 @@ impl ProviderClient {
         Ok(())
     }
 
-    fn become_simulated(&mut self, running: &Running, trust: &mut Trust) -> Result<(), String> {
+    fn become_simulated(&mut self, running: &Running, trust: &mut TlsConfigs) -> Result<(), String> {
         let connection = Connection::new(&running.base_url()).map_err(|fault| fault.to_string())?;
         self.connection = Some((connection, trust.nobody()?));
         self.max_in_flight = SIMULATED_PLACES;
@@ -138,21 +138,21 @@ impl ProviderClient {
 
 /// TLS settings, shared by all providers that trust the same certificates, and so their session caches.
 #[derive(Default)]
-struct Trust {
-    known: HashMap<Option<PathBuf>, Anchors>,
+struct TlsConfigs {
+    known: HashMap<Option<PathBuf>, TrustAnchors>,
     /// Those of the configuration before: kept as they are where their file is.
-    before: HashMap<Option<PathBuf>, Anchors>,
+    before: HashMap<Option<PathBuf>, TrustAnchors>,
 }
 
 /// Trusted certificates.
 #[derive(Clone)]
-struct Anchors {
+struct TrustAnchors {
     /// What the file held; the system's own certificates are read once per process.
     pem: Vec<u8>,
     config: Arc<ClientConfig>,
 }
 
-impl Trust {
+impl TlsConfigs {
     fn anchors(&mut self, ca_file: Option<&PathBuf>) -> Result<Arc<ClientConfig>, String> {
         let key = ca_file.cloned();
         if let Some(known) = self.known.get(&key) {
@@ -165,7 +165,7 @@ impl Trust {
             Some(anchors) => anchors,
             None => {
                 let made = upstream::client_config(ca_file.map(PathBuf::as_path));
-                Anchors { pem, config: made.map_err(|fault| fault.to_string())? }
+                TrustAnchors { pem, config: made.map_err(|fault| fault.to_string())? }
             }
         };
         let config = Arc::clone(&anchors.config);

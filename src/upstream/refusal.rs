@@ -68,7 +68,7 @@ pub(super) fn judge(
     now: SystemTime,
     redactor: &Redactor,
 ) -> UpstreamError {
-    let said = Said::read(body);
+    let said = ErrorBody::read(body);
     let kind = kind(status, &said);
     let clients = kind.blame() == Blame::Client;
     let code = said.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
@@ -82,7 +82,7 @@ pub(super) fn judge(
     }
 }
 
-fn kind(status: u16, said: &Said) -> FailureKind {
+fn kind(status: u16, said: &ErrorBody) -> FailureKind {
     match status {
         400 | 422 if said.mentions(&LENGTH_PHRASES) => FailureKind::ContextLength,
         401 | 402 => FailureKind::Auth,
@@ -102,17 +102,17 @@ fn kind(status: u16, said: &Said) -> FailureKind {
 
 /// What a provider said about its refusal.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct ErrorBody {
     code: Option<String>,
     message: Option<String>,
     /// Everything that may hold a telling phrase, lower case.
     words: String,
 }
 
-impl Said {
-    fn read(body: &[u8]) -> Said {
+impl ErrorBody {
+    fn read(body: &[u8]) -> ErrorBody {
         let Ok(mut whole) = serde_json::from_slice::<Value>(body) else {
-            return Said { words: String::from_utf8_lossy(body).to_lowercase(), ..Said::default() };
+            return ErrorBody { words: String::from_utf8_lossy(body).to_lowercase(), ..ErrorBody::default() };
         };
         // Google wraps its error object into a list.
         if let Some(first) = whole.as_array_mut().and_then(|list| list.first_mut()) {
@@ -129,7 +129,7 @@ impl Said {
             .find_map(sentence);
         let kinds = [error.get("code"), error.get("type")].into_iter().flatten().filter_map(scalar);
         let words: Vec<String> = kinds.chain(message.clone()).collect();
-        Said { code, message, words: words.join("\n").to_lowercase() }
+        ErrorBody { code, message, words: words.join("\n").to_lowercase() }
     }
 
     fn mentions(&self, phrases: &[&str]) -> bool {
@@ -241,7 +241,7 @@ mod tests {
     fn every_shape_of_an_error_body_gives_its_code_and_message() {
         let check = |body: &str, code: Option<&str>, message: Option<&str>| {
             assert_eq!(judge_text(400, body).code.as_deref(), code, "{body}");
-            assert_eq!(Said::read(body.as_bytes()).message.as_deref(), message, "{body}");
+            assert_eq!(ErrorBody::read(body.as_bytes()).message.as_deref(), message, "{body}");
         };
         check(r#"{"error":{"message":"No.","type":"t","code":"c"}}"#, Some("c"), Some("No."));
         check(r#"{"error":{"message":"No.","type":"t","code":null}}"#, Some("t"), Some("No."));

@@ -70,7 +70,7 @@ pub struct RequestSize {
 }
 
 /// The names of an attempt's endpoint.
-pub struct Names {
+pub struct EndpointNames {
     /// Catalog id of the model.
     pub model: Arc<str>,
     /// Display name of the provider.
@@ -80,7 +80,7 @@ pub struct Names {
 }
 
 /// What a record says of an attempt's end.
-struct End {
+struct AttemptEnd {
     status: Option<u16>,
     error_type: Option<&'static str>,
     cause: Option<&'static str>,
@@ -163,7 +163,7 @@ impl Attempt {
         self.finish(now, end, events::Ending::Ordinary);
         self.record(
             now,
-            End { status: Some(200), error_type: None, cause: None, cost: outcome.cost.total(), served: true },
+            AttemptEnd { status: Some(200), error_type: None, cause: None, cost: outcome.cost.total(), served: true },
         )
     }
 
@@ -200,7 +200,7 @@ impl Attempt {
             None => self.took.map_or(Usd::ZERO, |usage| self.price(&usage)),
         };
         let (status, error_type) = (failure.status, Some(failure.kind.as_str()));
-        self.record(now, End { status, error_type, cause: error.cause, cost, served: outcome.is_some() })
+        self.record(now, AttemptEnd { status, error_type, cause: error.cause, cost, served: outcome.is_some() })
     }
 
     /// The client left; `outcome` is what it had seen by then.
@@ -209,7 +209,7 @@ impl Attempt {
         self.cancel(now, events::Ending::Ordinary);
         let cost = outcome.map_or_else(|| self.sunk(), |outcome| outcome.cost.total());
         let error_type = Some(AttemptRecord::CANCELLED);
-        self.record(now, End { status: None, error_type, cause: None, cost, served: outcome.is_some() })
+        self.record(now, AttemptEnd { status: None, error_type, cause: None, cost, served: outcome.is_some() })
     }
 
     /// Another attempt was quicker.
@@ -217,7 +217,7 @@ impl Attempt {
         let now = clock::now();
         self.cancel(now, events::Ending::LostRace);
         let error_type = Some(AttemptRecord::LOST_RACE);
-        self.record(now, End { status: None, error_type, cause: None, cost: self.sunk(), served: false })
+        self.record(now, AttemptEnd { status: None, error_type, cause: None, cost: self.sunk(), served: false })
     }
 
     fn cancel(&mut self, now: Tick, ending: events::Ending<'_>) {
@@ -267,8 +267,8 @@ impl Attempt {
     }
 
     /// `started_ms` is made relative by the draft, which knows when the request was accepted.
-    fn record(&self, now: Tick, end: End) -> AttemptRecord {
-        let Names { model, provider, slug } = self.names();
+    fn record(&self, now: Tick, end: AttemptEnd) -> AttemptRecord {
+        let EndpointNames { model, provider, slug } = self.names();
         AttemptRecord {
             n: self.turn.n,
             reason: self.turn.reason,
@@ -294,12 +294,12 @@ impl Attempt {
 
     /// What its endpoint is called.
     #[must_use]
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> EndpointNames {
         let catalog = &self.routed.catalog;
         let endpoint = self.catalog_entry();
         let provider = endpoint.and_then(|endpoint| catalog.provider_of(endpoint));
         let model = endpoint.and_then(|endpoint| catalog.model_of(endpoint));
-        Names {
+        EndpointNames {
             model: model.map_or_else(|| "".into(), |model| model.id.shared()),
             provider: provider.map_or_else(|| "".into(), |provider| Arc::clone(&provider.name)),
             slug: provider.map_or_else(|| "".into(), |provider| provider.slug.shared()),

@@ -13,7 +13,7 @@ use pointsman_actors::{
 };
 
 use crate::{
-    proxy::dispatch::Work,
+    proxy::dispatch::RequestedWork,
     state::gateway::Worker,
     upstream::{Call, UpstreamClient},
 };
@@ -43,21 +43,21 @@ impl<'a> Target<'a> {
     }
 
     /// A call whose answer comes in one piece: its head comes last, so only the total limits it.
-    pub fn plain_call(&self, work: &Work, body: Bytes, deadline: Instant) -> Call {
+    pub fn plain_call(&self, work: &RequestedWork, body: Bytes, deadline: Instant) -> Call {
         let rest = deadline.saturating_duration_since(Instant::now());
         let path = work.path(self.endpoint);
         Call { path, body, streamed: false, deadline, head_timeout: rest }
     }
 
     /// A call whose answer is streamed, and whose first byte may take so long.
-    pub fn stream_call(&self, work: &Work, body: Bytes, deadline: Instant, first_byte: Duration) -> Call {
+    pub fn stream_call(&self, work: &RequestedWork, body: Bytes, deadline: Instant, first_byte: Duration) -> Call {
         let rest = deadline.saturating_duration_since(Instant::now());
         let head_timeout = first_byte.min(rest);
         Call { path: work.path(self.endpoint), body, streamed: true, deadline, head_timeout }
     }
 
     /// How an answer of this endpoint is rewritten for the client of `record`.
-    pub fn answer_context(&self, record: &Generation, work: &Work) -> AnswerContext {
+    pub fn answer_context(&self, record: &Generation, work: &RequestedWork) -> AnswerContext {
         AnswerContext {
             generation: record.id,
             created: record.created_ms / 1000,

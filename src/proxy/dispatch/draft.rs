@@ -11,20 +11,20 @@ use pointsman_actors::{
     domain::{AttemptReason, AttemptRecord, Generation, GenerationStatus, Tick},
 };
 
-use self::server_timing::Waterfall;
+use self::server_timing::AttemptPhases;
 use crate::{
     access::admission::{Admitted, RateState},
     base::{
         clock,
         events::{self, HedgeEnd},
     },
-    proxy::dispatch::attempt::{Attempt, Names, millis},
+    proxy::dispatch::attempt::{Attempt, EndpointNames, millis},
     state::{conversations::RequestPreferences, gateway::Worker},
     upstream::UpstreamError,
 };
 
 /// Attempts of one request that run at a time: one, and one that races it.
-const LANES: usize = 2;
+const MAX_RUNNING: usize = 2;
 
 /// A growing record.
 pub struct GenerationDraft {
@@ -36,9 +36,9 @@ pub struct GenerationDraft {
     upstream_time: Duration,
     /// Since when an upstream has kept the client waiting.
     waiting_since: Option<Tick>,
-    running: [Option<Running>; LANES],
+    running: [Option<RunningAttempt>; MAX_RUNNING],
     /// The phases of the attempt that serves, or of the last that ended.
-    latest: Option<Waterfall>,
+    latest: Option<AttemptPhases>,
     /// Shared with the ledger once it was handed in: whatever is entered after that is entered in a copy.
     record: Arc<Generation>,
     posted: bool,
@@ -50,7 +50,7 @@ pub struct GenerationDraft {
 }
 
 /// An attempt that runs.
-struct Running {
+struct RunningAttempt {
     attempt: Attempt,
     /// Parameters its endpoint was not sent.
     dropped: Vec<Arc<str>>,
@@ -108,7 +108,7 @@ impl GenerationDraft {
         let free = self.running.iter_mut().find(|lane| lane.is_none());
         debug_assert!(free.is_some(), "no more than two attempts run at a time");
         if let Some(lane) = free {
-            *lane = Some(Running { attempt, dropped });
+            *lane = Some(RunningAttempt { attempt, dropped });
         }
     }
 
@@ -130,7 +130,7 @@ impl GenerationDraft {
         let Some(winner) = self.running.iter_mut().flatten().find(|running| running.attempt.turn.n == n) else {
             return;
         };
-        self.latest = Some(Waterfall::of(&winner.attempt));
+        self.latest = Some(AttemptPhases::of(&winner.attempt));
         let latency = millis(winner.attempt.first_token.unwrap_or(now) - self.accepted);
         let (names, dropped) = (winner.attempt.names(), std::mem::take(&mut winner.dropped));
         self.shows(&names);
@@ -143,7 +143,7 @@ impl GenerationDraft {
     pub fn failed(&mut self, n: u32, error: &UpstreamError) {
         let Some(failed) = self.take(n) else { return };
         let (was_hedge, raced) = (failed.attempt.turn.reason == AttemptReason::Hedge, self.runs());
-        self.latest = Some(Waterfall::of(&failed.attempt));
+        self.latest = Some(AttemptPhases::of(&failed.attempt));
         let record = failed.attempt.failed(error, self.record.id, None);
         self.push(record);
         if was_hedge {
@@ -228,8 +228,9 @@ impl GenerationDraft {
         self.post(GenerationStatus::Failed);
     }
 
-    fn take(&mut self, n: u32) -> Option<Running> {
-        let is_it = |lane: &&mut Option<Running>| lane.as_ref().is_some_and(|running| running.attempt.turn.n == n);
+    fn take(&mut self, n: u32) -> Option<RunningAttempt> {
+        let is_it =
+            |lane: &&mut Option<RunningAttempt>| lane.as_ref().is_some_and(|running| running.attempt.turn.n == n);
         self.running.iter_mut().find(is_it)?.take()
     }
 
@@ -260,7 +261,7 @@ impl GenerationDraft {
         Arc::make_mut(&mut self.record)
     }
 
-    fn shows(&mut self, names: &Names) {
+    fn shows(&mut self, names: &EndpointNames) {
         let record = self.entry();
         record.model = Some(Arc::clone(&names.model));
         record.provider_name = Some(Arc::clone(&names.provider));

@@ -9,20 +9,20 @@ use crate::{
     access::load::{Full, Held, Share},
     base::{clock, error::ApiError},
     proxy::dispatch::{
-        Work,
+        RequestedWork,
         call::Target,
         draft::GenerationDraft,
         fault,
         images::ImageBounds,
-        race::{Ask, Lane, Race},
-        walk::Walk,
+        race::{AttemptHandle, AttemptRunner, Race},
+        walk::PlanRun,
     },
     state::gateway::Worker,
     upstream::UpstreamError,
 };
 
 /// A whole answer, its bytes counted for its caller.
-pub struct Served {
+pub struct PlainAnswer {
     /// The answer.
     pub answer: Answer,
     /// What it counts for until its client has it.
@@ -38,19 +38,19 @@ pub struct Served {
 /// so too.
 pub async fn answer(
     worker: &Worker,
-    work: &Work,
-    mut walk: Walk,
+    work: &RequestedWork,
+    mut walk: PlanRun,
     draft: GenerationDraft,
     share: &Arc<Share>,
-) -> Result<Served, ApiError> {
+) -> Result<PlainAnswer, ApiError> {
     let draft = RefCell::new(draft);
-    let race = Race { worker, work, draft: &draft, ask: &Whole { worker, work, share } };
+    let race = Race { worker, work, draft: &draft, ask: &PlainRunner { worker, work, share } };
     let (n, got) = race.run(&mut walk).await?;
     let mut draft = draft.into_inner();
     match got {
         Ok((answer, held)) => {
             draft.complete(n, answer.outcome.clone());
-            Ok(Served { answer, held, draft })
+            Ok(PlainAnswer { answer, held, draft })
         }
         Err(full) => {
             draft.find_no_room(n);
@@ -60,17 +60,17 @@ pub async fn answer(
 }
 
 /// Waits for whole answers.
-struct Whole<'a> {
+struct PlainRunner<'a> {
     worker: &'a Worker,
-    work: &'a Work,
+    work: &'a RequestedWork,
     share: &'a Arc<Share>,
 }
 
-impl Ask for Whole<'_> {
+impl AttemptRunner for PlainRunner<'_> {
     /// That there is no room for an answer is no failure of whoever gave it, and asking another would not help.
     type Got = Result<(Answer, Held), Full>;
 
-    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: Lane<'_>) -> Result<Self::Got, UpstreamError> {
+    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: AttemptHandle<'_>) -> Result<Self::Got, UpstreamError> {
         let call = target.plain_call(self.work, body, lane.deadline);
         let response = target.client.send_noting(call, |phases| lane.note(|attempt| attempt.phases = phases)).await?;
         lane.note(|attempt| attempt.quota(response.quota));

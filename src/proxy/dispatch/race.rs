@@ -18,28 +18,28 @@ use pointsman_actors::actors::router::Routed;
 use crate::{
     base::error::ApiError,
     proxy::dispatch::{
-        Work,
+        RequestedWork,
         attempt::Attempt,
         call::Target,
         draft::GenerationDraft,
-        walk::{AfterFailure, Walk},
+        walk::{AfterFailure, PlanRun},
     },
     state::gateway::Worker,
     upstream::UpstreamError,
 };
 
 /// How one endpoint is asked, plain or streamed.
-pub(super) trait Ask {
+pub(super) trait AttemptRunner {
     /// What wins a race.
     type Got;
 
     /// Asks `target` until it has something to show.
-    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: Lane<'_>) -> Result<Self::Got, UpstreamError>;
+    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: AttemptHandle<'_>) -> Result<Self::Got, UpstreamError>;
 }
 
 /// One attempt, as whoever asks sees it.
 #[derive(Clone, Copy)]
-pub(super) struct Lane<'a> {
+pub(super) struct AttemptHandle<'a> {
     /// Where its progress is noted. Borrowed between two waits only.
     pub draft: &'a RefCell<GenerationDraft>,
     /// Its number.
@@ -50,7 +50,7 @@ pub(super) struct Lane<'a> {
     pub first_byte: Duration,
 }
 
-impl Lane<'_> {
+impl AttemptHandle<'_> {
     /// Notes something of the attempt.
     pub(super) fn note(&self, what: impl FnOnce(&mut Attempt)) {
         if let Some(attempt) = self.draft.borrow_mut().attempt(self.n) {
@@ -62,13 +62,13 @@ impl Lane<'_> {
 /// A race, or a walk, about to begin.
 pub(super) struct Race<'a, A> {
     pub worker: &'a Worker,
-    pub work: &'a Work,
+    pub work: &'a RequestedWork,
     pub draft: &'a RefCell<GenerationDraft>,
     pub ask: &'a A,
 }
 
 /// How one round ended: one attempt, or two side by side.
-enum Round<T> {
+enum RaceOutcome<T> {
     /// The attempt of this number has something to show.
     Won(u32, T),
     /// Whoever ran has failed.
@@ -79,38 +79,38 @@ enum Round<T> {
 
 /// An attempt that was begun.
 #[derive(Clone, Copy)]
-struct Begun<'a> {
-    lane: Lane<'a>,
+struct StartedAttempt<'a> {
+    lane: AttemptHandle<'a>,
     position: usize,
 }
 
-impl<'a, A: Ask> Race<'a, A> {
+impl<'a, A: AttemptRunner> Race<'a, A> {
     /// Walks the plan until an attempt has something to show. Gives its number too; it still runs.
     ///
     /// # Errors
     /// What the client is told when none has; the record then says so too.
-    pub(super) async fn run(&self, walk: &mut Walk) -> Result<(u32, A::Got), ApiError> {
+    pub(super) async fn run(&self, walk: &mut PlanRun) -> Result<(u32, A::Got), ApiError> {
         // Two attempts read the plan while the walk looks for the second one.
         let routed = walk.routed.clone();
         loop {
             let Some(attempt) = walk.next().await else { return Err(self.give_up(walk.give_up())) };
             match self.round(walk, &routed, attempt).await {
-                Round::Won(n, got) => {
+                RaceOutcome::Won(n, got) => {
                     self.draft.borrow_mut().won(n);
                     return Ok((n, got));
                 }
-                Round::Failed => {}
-                Round::Stopped(error) => return Err(self.give_up(error)),
+                RaceOutcome::Failed => {}
+                RaceOutcome::Stopped(error) => return Err(self.give_up(error)),
             }
         }
     }
 
     /// One attempt, and perhaps one that races it. When it returns, whoever did not win is gone from the wire.
-    async fn round(&self, walk: &mut Walk, routed: &Routed, attempt: Attempt) -> Round<A::Got> {
+    async fn round(&self, walk: &mut PlanRun, routed: &Routed, attempt: Attempt) -> RaceOutcome<A::Got> {
         let position = attempt.turn.position;
         let (moments, started) = (walk.moments(position), Instant::now());
         let Some((first, asking)) = self.begin(walk, routed, attempt) else {
-            return Round::Stopped(ApiError::internal());
+            return RaceOutcome::Stopped(ApiError::internal());
         };
         let mut asking = pin!(asking);
         for (after, late) in moments.into_iter().flatten() {
@@ -129,36 +129,47 @@ impl<'a, A: Ask> Race<'a, A> {
 
     async fn raced(
         &self,
-        walk: &mut Walk,
-        (first, one): (Begun<'a>, Pin<&mut impl Future<Output = Result<A::Got, UpstreamError>>>),
-        (second, other): (Begun<'a>, Pin<Box<impl Future<Output = Result<A::Got, UpstreamError>>>>),
-    ) -> Round<A::Got> {
+        walk: &mut PlanRun,
+        (first, one): (StartedAttempt<'a>, Pin<&mut impl Future<Output = Result<A::Got, UpstreamError>>>),
+        (second, other): (StartedAttempt<'a>, Pin<Box<impl Future<Output = Result<A::Got, UpstreamError>>>>),
+    ) -> RaceOutcome<A::Got> {
         match select(one, other).await {
-            Either::Left((Ok(got), _)) => Round::Won(first.lane.n, got),
-            Either::Right((Ok(got), _)) => Round::Won(second.lane.n, got),
+            Either::Left((Ok(got), _)) => RaceOutcome::Won(first.lane.n, got),
+            Either::Right((Ok(got), _)) => RaceOutcome::Won(second.lane.n, got),
             Either::Left((Err(error), other)) => match self.failed(walk, first, &error, true) {
-                AfterFailure::Stop(error) => Round::Stopped(error),
+                AfterFailure::Stop(error) => RaceOutcome::Stopped(error),
                 AfterFailure::GoOn => self.alone(walk, second, other.await),
             },
             Either::Right((Err(error), one)) => match self.failed(walk, second, &error, true) {
-                AfterFailure::Stop(error) => Round::Stopped(error),
+                AfterFailure::Stop(error) => RaceOutcome::Stopped(error),
                 AfterFailure::GoOn => self.alone(walk, first, one.await),
             },
         }
     }
 
     /// How an attempt without a rival ended.
-    fn alone(&self, walk: &mut Walk, begun: Begun<'a>, result: Result<A::Got, UpstreamError>) -> Round<A::Got> {
+    fn alone(
+        &self,
+        walk: &mut PlanRun,
+        begun: StartedAttempt<'a>,
+        result: Result<A::Got, UpstreamError>,
+    ) -> RaceOutcome<A::Got> {
         match result {
-            Ok(got) => Round::Won(begun.lane.n, got),
+            Ok(got) => RaceOutcome::Won(begun.lane.n, got),
             Err(error) => match self.failed(walk, begun, &error, false) {
-                AfterFailure::Stop(error) => Round::Stopped(error),
-                AfterFailure::GoOn => Round::Failed,
+                AfterFailure::Stop(error) => RaceOutcome::Stopped(error),
+                AfterFailure::GoOn => RaceOutcome::Failed,
             },
         }
     }
 
-    fn failed(&self, walk: &mut Walk, begun: Begun<'a>, error: &UpstreamError, raced: bool) -> AfterFailure {
+    fn failed(
+        &self,
+        walk: &mut PlanRun,
+        begun: StartedAttempt<'a>,
+        error: &UpstreamError,
+        raced: bool,
+    ) -> AfterFailure {
         self.draft.borrow_mut().failed(begun.lane.n, error);
         walk.failed(begun.position, error, raced)
     }
@@ -166,10 +177,10 @@ impl<'a, A: Ask> Race<'a, A> {
     /// Begins an attempt; `None` only if catalog and clients disagreed, which start-up rules out.
     fn begin<'r>(
         &self,
-        walk: &Walk,
+        walk: &PlanRun,
         routed: &'r Routed,
         attempt: Attempt,
-    ) -> Option<(Begun<'a>, impl Future<Output = Result<A::Got, UpstreamError>> + use<'r, 'a, A>)>
+    ) -> Option<(StartedAttempt<'a>, impl Future<Output = Result<A::Got, UpstreamError>> + use<'r, 'a, A>)>
     where
         'a: 'r,
     {
@@ -178,10 +189,10 @@ impl<'a, A: Ask> Race<'a, A> {
         let outgoing = self.work.upstream_body(&routed.catalog, target.endpoint);
         self.draft.borrow_mut().begin(attempt, outgoing.dropped);
         let (deadline, first_byte) = (walk.plain_deadline(), walk.first_byte_clock(position));
-        let lane = Lane { draft: self.draft, n, deadline, first_byte };
+        let lane = AttemptHandle { draft: self.draft, n, deadline, first_byte };
         let ask = self.ask;
         let asking = async move { ask.ask(&target, outgoing.bytes, lane).await };
-        Some((Begun { lane, position }, asking))
+        Some((StartedAttempt { lane, position }, asking))
     }
 
     fn give_up(&self, error: ApiError) -> ApiError {

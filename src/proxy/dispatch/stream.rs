@@ -24,12 +24,12 @@ use crate::{
     access::load::Share,
     base::{clock, error::ApiError},
     proxy::dispatch::{
-        Work,
+        RequestedWork,
         call::{self, Target},
         draft::GenerationDraft,
         fault,
-        race::{Ask, Lane, Race},
-        walk::Walk,
+        race::{AttemptHandle, AttemptRunner, Race},
+        walk::PlanRun,
     },
     state::gateway::Worker,
     upstream::{UpstreamBody, UpstreamError},
@@ -39,7 +39,7 @@ use crate::{
 type SharedDraft = Rc<RefCell<GenerationDraft>>;
 
 /// An upstream whose first content was read.
-struct Open {
+struct OpenStream {
     opened: StreamOpened,
     /// `None` when the body already ended in order.
     body: Option<UpstreamBody>,
@@ -51,8 +51,8 @@ struct Open {
 /// What the client is told when no endpoint gave content before the first keep-alive was due.
 pub async fn answer(
     worker: &Worker,
-    work: Work,
-    walk: Walk,
+    work: RequestedWork,
+    walk: PlanRun,
     draft: GenerationDraft,
     options: StreamOptions,
     share: &Arc<Share>,
@@ -90,7 +90,7 @@ fn head(draft: &GenerationDraft) -> actix_web::HttpResponseBuilder {
 }
 
 /// What the relay reads once an upstream gave content.
-fn feeds(open: Open) -> RelayInputStream {
+fn feeds(open: OpenStream) -> RelayInputStream {
     let first = stream::iter([RelayInput::Opened(Box::new(open.opened))]);
     match open.body {
         Some(body) => first.chain(body.map(|read| RelayInput::Read(read.map_err(AnswerFault::from)))).boxed_local(),
@@ -101,7 +101,7 @@ fn feeds(open: Open) -> RelayInputStream {
 /// What the relay reads while the attempts are still running: dropping it, as the relay does when the
 /// client leaves, drops them.
 fn late_feeds(
-    opening: LocalBoxFuture<'static, Result<Open, ApiError>>,
+    opening: LocalBoxFuture<'static, Result<OpenStream, ApiError>>,
     chat: ChatStream,
     draft: SharedDraft,
 ) -> RelayInputStream {
@@ -117,9 +117,9 @@ fn late_feeds(
 
 /// The same attempts, given up when the process must leave: dropping them ends them, and their record.
 fn unless_stopped(
-    opening: LocalBoxFuture<'static, Result<Open, ApiError>>,
+    opening: LocalBoxFuture<'static, Result<OpenStream, ApiError>>,
     time_up: impl Future<Output = ()> + 'static,
-) -> LocalBoxFuture<'static, Result<Open, ApiError>> {
+) -> LocalBoxFuture<'static, Result<OpenStream, ApiError>> {
     async move {
         tokio::select! {
             biased;
@@ -133,22 +133,22 @@ fn unless_stopped(
 /// Walks the plan until an endpoint gives content.
 async fn open(
     worker: Worker,
-    work: Work,
-    mut walk: Walk,
+    work: RequestedWork,
+    mut walk: PlanRun,
     draft: SharedDraft,
     options: StreamOptions,
-) -> Result<Open, ApiError> {
+) -> Result<OpenStream, ApiError> {
     let patience = walk.routed.policy.clocks.first_content;
-    let ask = FirstContent { work: &work, options, patience, deadline: walk.deadline };
+    let ask = StreamRunner { work: &work, options, patience, deadline: walk.deadline };
     let race = Race { worker: &worker, work: &work, draft: &draft, ask: &ask };
     let (n, (reading, body)) = race.run(&mut walk).await?;
     let observer = Box::new(StreamObserver { draft, n });
-    Ok(Open { opened: StreamOpened { chat: reading.chat, held: reading.held, observer }, body })
+    Ok(OpenStream { opened: StreamOpened { chat: reading.chat, held: reading.held, observer }, body })
 }
 
 /// Waits for first contents.
-struct FirstContent<'a> {
-    work: &'a Work,
+struct StreamRunner<'a> {
+    work: &'a RequestedWork,
     options: StreamOptions,
     /// Longest wait for content, hidden reasoning included.
     patience: Duration,
@@ -156,22 +156,22 @@ struct FirstContent<'a> {
 }
 
 /// One attempt up to its first content; what it wrote is held back and thrown away if it fails.
-struct Reading {
+struct PartialStream {
     chat: ChatStream,
     held: BytesMut,
 }
 
-impl Ask for FirstContent<'_> {
+impl AttemptRunner for StreamRunner<'_> {
     /// `None` instead of a body that already ended in order.
-    type Got = (Reading, Option<UpstreamBody>);
+    type Got = (PartialStream, Option<UpstreamBody>);
 
-    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: Lane<'_>) -> Result<Self::Got, UpstreamError> {
+    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: AttemptHandle<'_>) -> Result<Self::Got, UpstreamError> {
         let content_by = self.content_by();
         let call = target.stream_call(self.work, body, self.deadline, lane.first_byte);
         let response = target.client.send_noting(call, |phases| lane.note(|attempt| attempt.phases = phases)).await?;
         lane.note(|attempt| attempt.quota(response.quota));
         let context = target.answer_context(lane.draft.borrow().record(), self.work);
-        let mut reading = Reading { chat: ChatStream::new(context, self.options), held: BytesMut::new() };
+        let mut reading = PartialStream { chat: ChatStream::new(context, self.options), held: BytesMut::new() };
         match self.read_to_content(&mut reading, response.body, lane, content_by).await {
             Ok(body) => {
                 let now = clock::now();
@@ -188,12 +188,12 @@ impl Ask for FirstContent<'_> {
     }
 }
 
-impl FirstContent<'_> {
+impl StreamRunner<'_> {
     async fn read_to_content(
         &self,
-        Reading { chat, held }: &mut Reading,
+        PartialStream { chat, held }: &mut PartialStream,
         mut body: UpstreamBody,
-        lane: Lane<'_>,
+        lane: AttemptHandle<'_>,
         mut content_by: Instant,
     ) -> Result<Option<UpstreamBody>, UpstreamError> {
         loop {

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// A position in a plan, and what went wrong before it.
-pub struct Walk {
+pub struct PlanRun {
     worker: Worker,
     /// The plan.
     pub routed: Routed,
@@ -43,7 +43,7 @@ pub struct Walk {
     may_race: bool,
     /// Whether that may be as soon as it is unusually late.
     may_hedge: bool,
-    failures: Vec<Failed>,
+    failures: Vec<FailedAttempt>,
     /// Candidates that were not called, and why.
     passed_over: Vec<(u32, ExclusionReason)>,
     /// The refusal of the last endpoint that had no room, in case no larger one can be asked.
@@ -52,7 +52,7 @@ pub struct Walk {
     larger_than: u32,
 }
 
-struct Failed {
+struct FailedAttempt {
     endpoint: u32,
     kind: FailureKind,
     wait: Option<Duration>,
@@ -70,7 +70,7 @@ pub enum AfterFailure {
 
 /// How late an attempt is when another one may race it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Late {
+pub enum Lateness {
     /// Later than usual: for the objectives that hedge, out of their budget.
     Unusually,
     /// As late as a plain answer never is: for all objectives, out of the budget of retries.
@@ -78,11 +78,11 @@ pub enum Late {
 }
 
 /// A place at a provider, if it counts them, and the wait for it.
-type Admission = (Option<Permit>, Duration);
+type PermitWithWait = (Option<Permit>, Duration);
 
-impl Walk {
+impl PlanRun {
     /// A walk from the top of the plan. It brings its share into the budgets.
-    pub fn new(worker: &Worker, routed: Routed, accepted: Instant, measure: RequestSize) -> Walk {
+    pub fn new(worker: &Worker, routed: Routed, accepted: Instant, measure: RequestSize) -> PlanRun {
         let (decision, policy) = (&routed.decision, &routed.policy);
         let budgets = &worker.shared.budgets;
         budgets.retry.earn(policy.retry.budget_ratio);
@@ -96,7 +96,7 @@ impl Walk {
         if may_hedge {
             budgets.hedge.earn(policy.hedge.budget);
         }
-        Walk {
+        PlanRun {
             worker: worker.clone(),
             deadline: accepted + policy.clocks.total,
             routed,
@@ -134,7 +134,7 @@ impl Walk {
 
     /// When another candidate may race the attempt at `position`, counted from its start.
     #[must_use]
-    pub fn moments(&self, position: usize) -> [Option<(Duration, Late)>; 2] {
+    pub fn moments(&self, position: usize) -> [Option<(Duration, Lateness)>; 2] {
         let (policy, streamed) = (&self.routed.policy, self.measure.streamed);
         let never = !self.may_race || (streamed && !self.may_hedge);
         let candidate = self.routed.decision.at(position);
@@ -143,8 +143,8 @@ impl Walk {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let may_hedge = self.may_hedge && self.attempts < self.routed.decision.max_attempts;
         let may_outrun = !streamed && self.attempts < self.most_attempts();
-        let hedge = may_hedge.then(|| (decide::hedge_after(candidate, streamed, policy), Late::Unusually));
-        let overdue = may_outrun.then(|| (decide::overdue_after(candidate, policy), Late::Overdue));
+        let hedge = may_hedge.then(|| (decide::hedge_after(candidate, streamed, policy), Lateness::Unusually));
+        let overdue = may_outrun.then(|| (decide::overdue_after(candidate, policy), Lateness::Overdue));
         [hedge, overdue].map(|moment| moment.filter(|(after, _)| *after < left))
     }
 
@@ -221,7 +221,7 @@ impl Walk {
         &self,
         position: usize,
         reason: AttemptReason,
-        admission: Admission,
+        admission: PermitWithWait,
     ) -> Result<Attempt, ExclusionReason> {
         let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
         let claim = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate)?;
@@ -236,7 +236,7 @@ impl Walk {
     }
 
     /// A place at the candidate's provider, waited for no longer than configured.
-    async fn place(&self, candidate: &Candidate) -> Result<Admission, ExclusionReason> {
+    async fn place(&self, candidate: &Candidate) -> Result<PermitWithWait, ExclusionReason> {
         let Some(permits) = self.permits(candidate) else { return Ok((None, Duration::ZERO)) };
         if let Some(place) = permits.places.take_now() {
             return Ok((Some(place), Duration::ZERO));
@@ -263,7 +263,7 @@ impl Walk {
             status,
             code: kind.as_str(),
         };
-        self.failures.push(Failed { endpoint: candidate.index, kind, wait, panic: candidate.panic, previous });
+        self.failures.push(FailedAttempt { endpoint: candidate.index, kind, wait, panic: candidate.panic, previous });
     }
 
     /// Whether another attempt is left, and somebody with enough room for it. Those on standby behind an open circuit

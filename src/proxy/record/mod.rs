@@ -16,7 +16,7 @@ use pointsman_actors::domain::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use self::verdict::{Differing, ReplayResult, ReplayedOutcome};
+pub use self::verdict::{ReplayDifference, ReplayResult, ReplayedOutcome};
 use self::{
     candidate::RecordedCandidate,
     exact::{Digits, Exact},

@@ -16,7 +16,7 @@ use super::{Guard, Phase, Wire, probe};
 const EARLY_READ: usize = 2048;
 
 /// What came while a request was still being written.
-enum Early {
+enum EarlyAnswer {
     Nothing,
     /// The upstream does not want the request: nothing more need be written.
     Refusal,
@@ -26,15 +26,15 @@ enum Early {
 
 impl<S: Wire> Guard<S> {
     /// Looks, while a request is being written, whether its answer is here already.
-    fn look_for_answer(&mut self, cx: &mut Context<'_>) -> io::Result<Early> {
+    fn look_for_answer(&mut self, cx: &mut Context<'_>) -> io::Result<EarlyAnswer> {
         if !matches!(self.phase, Phase::Head) {
-            return Ok(if self.refused { Early::Refusal } else { Early::Answer });
+            return Ok(if self.refused { EarlyAnswer::Refusal } else { EarlyAnswer::Answer });
         }
         while self.found.is_none() {
             let mut space = [0; EARLY_READ];
             let mut buf = ReadBuf::new(&mut space);
             match self.poll_wire(cx, &mut buf) {
-                Poll::Pending => return Ok(Early::Nothing),
+                Poll::Pending => return Ok(EarlyAnswer::Nothing),
                 Poll::Ready(Ok(0)) => return Err(self.ended_before_head()),
                 Poll::Ready(outcome) => outcome?,
             };
@@ -44,11 +44,11 @@ impl<S: Wire> Guard<S> {
             self.found = self.hold(buf.filled())?;
         }
         match self.found.take_if(|head| head.status >= 300) {
-            None => Ok(Early::Answer),
+            None => Ok(EarlyAnswer::Answer),
             Some(head) => {
                 self.refused = true;
                 self.pass_held(head)?;
-                Ok(Early::Refusal)
+                Ok(EarlyAnswer::Refusal)
             }
         }
     }
@@ -67,8 +67,8 @@ impl<S: Wire> Guard<S> {
                 self.poll_broken(cx).map_ok(|()| done)
             }
             Poll::Pending => match self.look_for_answer(cx) {
-                Ok(Early::Refusal) => Poll::Ready(Ok(done)),
-                Ok(Early::Nothing | Early::Answer) => Poll::Pending,
+                Ok(EarlyAnswer::Refusal) => Poll::Ready(Ok(done)),
+                Ok(EarlyAnswer::Nothing | EarlyAnswer::Answer) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             },
         }
@@ -77,12 +77,12 @@ impl<S: Wire> Guard<S> {
     /// After a failed write: waits for a refusal as long as there is anything left to read, then gives the error.
     pub(super) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.look_for_answer(cx) {
-            Ok(Early::Refusal) => {
+            Ok(EarlyAnswer::Refusal) => {
                 self.broken = None;
                 return Poll::Ready(Ok(()));
             }
             // The kernel has more than the runtime knows of; its next look will wake us.
-            Ok(Early::Nothing) if self.has_unread() => return Poll::Pending,
+            Ok(EarlyAnswer::Nothing) if self.has_unread() => return Poll::Pending,
             // The first error tells more than what was met while looking.
             Ok(_) | Err(_) => {}
         }

@@ -65,7 +65,7 @@ fn judge(
     modern: bool,
     headers: &[httparse::Header<'_>],
 ) -> Result<Head, Fault> {
-    let facts = Facts::read(headers)?;
+    let facts = FramingHeaders::read(headers)?;
     let framing = match (facts.chunked, facts.length) {
         // RFC 9110 6.4.1: these have no body, whatever else the head says.
         _ if matches!(status, 204 | 304) => Framing::Length(0),
@@ -94,16 +94,16 @@ fn minor_version(bytes: &[u8]) -> Option<usize> {
 
 /// What the headers say about framing.
 #[derive(Default)]
-struct Facts {
+struct FramingHeaders {
     length: Option<u64>,
     chunked: bool,
     /// The connection is not to be used again.
     last: bool,
 }
 
-impl Facts {
-    fn read(headers: &[httparse::Header<'_>]) -> Result<Facts, Fault> {
-        let mut facts = Facts::default();
+impl FramingHeaders {
+    fn read(headers: &[httparse::Header<'_>]) -> Result<FramingHeaders, Fault> {
+        let mut facts = FramingHeaders::default();
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             if is("content-length") {

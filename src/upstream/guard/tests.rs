@@ -6,7 +6,7 @@ use futures_util::task::noop_waker_ref;
 use proptest::prelude::*;
 
 use super::*;
-use crate::upstream::idle::Keeping;
+use crate::upstream::idle::KeepAlive;
 
 /// What the socket does next when asked.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl ActixStream for List {
 
 fn guard(reads: impl IntoIterator<Item = Turn>) -> Guard<List> {
     let list = List { reads: reads.into_iter().collect(), ..List::default() };
-    Guard::new(Rc::new(Place::new(list, Keeping::LONG)))
+    Guard::new(Rc::new(ManagedSocket::new(list, KeepAlive::LONG)))
 }
 
 fn bytes(text: &str) -> Turn {

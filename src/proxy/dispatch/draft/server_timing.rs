@@ -19,17 +19,17 @@ const SLUG_BYTES: usize = 48;
 
 /// The phases of the attempt the answer waited for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waterfall {
+pub(super) struct AttemptPhases {
     queue: Duration,
     connect: Option<Duration>,
     tls: Option<Duration>,
     first_token: Option<Tick>,
 }
 
-impl Waterfall {
+impl AttemptPhases {
     /// Those of `attempt`.
-    pub(super) fn of(attempt: &Attempt) -> Waterfall {
-        Waterfall {
+    pub(super) fn of(attempt: &Attempt) -> AttemptPhases {
+        AttemptPhases {
             queue: attempt.turn.queue,
             connect: attempt.phases.connect,
             tls: attempt.phases.tls,
@@ -42,10 +42,10 @@ impl GenerationDraft {
     /// The header's value at `now`. `queue`, `connect` and `tls` are of the attempt that serves; `ttft` and `total`
     /// count from the moment the request was accepted; `total` is missing while a stream still runs.
     pub(super) fn server_timing(&self, now: Tick) -> String {
-        let mut list = List(String::with_capacity(192));
+        let mut list = MetricList(String::with_capacity(192));
         list.add("route", self.routing);
         let running = self.running.iter().flatten().map(|running| &running.attempt);
-        let latest = self.latest.or_else(|| running.clone().next().map(Waterfall::of));
+        let latest = self.latest.or_else(|| running.clone().next().map(AttemptPhases::of));
         if let Some(latest) = latest {
             list.add("queue", latest.queue);
             let reached = latest.first_token.map(|first| first - self.accepted);
@@ -81,9 +81,9 @@ fn end(attempt: &AttemptRecord) -> impl fmt::Display {
 }
 
 /// A list of metrics under construction. Writing to a string cannot fail.
-struct List(String);
+struct MetricList(String);
 
-impl List {
+impl MetricList {
     fn add(&mut self, name: &str, took: Duration) {
         self.separate();
         let _ = write!(self.0, "{name};dur={}", Millis(took));
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn durations_are_milliseconds_with_decimals() {
-        let mut list = List(String::new());
+        let mut list = MetricList(String::new());
         list.add("route", Duration::from_micros(50));
         list.add("queue", Duration::ZERO);
         list.add("ttft", Duration::from_micros(120_340));
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_long_slug_is_cut() {
-        let mut list = List(String::new());
+        let mut list = MetricList(String::new());
         list.add_attempt(12, &"x".repeat(500), "timeout", Duration::ZERO);
         assert!(list.0.len() < 100 && list.0.ends_with("x timeout\";dur=0"), "{}", list.0);
     }

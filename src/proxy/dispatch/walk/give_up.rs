@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pointsman_actors::domain::{Candidate, ExclusionReason, Failure, FailureKind, Tick};
 
-use super::{Failed, Walk};
+use super::{FailedAttempt, PlanRun};
 use crate::{
     base::{
         clock,
@@ -18,7 +18,7 @@ use crate::{
 /// `Retry-After` can say, because the next call is judged anew.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
-impl Walk {
+impl PlanRun {
     /// What the client is told when nothing is left to try.
     #[must_use]
     pub fn give_up(&self) -> ApiError {
@@ -122,7 +122,7 @@ impl Walk {
     }
 }
 
-impl Failed {
+impl FailedAttempt {
     /// What the routing would have called it, had it known: only asked of failures that pass with time.
     fn obstacle(&self) -> ExclusionReason {
         match self.kind {

@@ -7,16 +7,16 @@ use pointsman_actors::{
     domain::{AttemptReason, Candidate},
 };
 
-use super::{Late, Walk};
+use super::{Lateness, PlanRun};
 use crate::{base::events::BudgetSpent, proxy::dispatch::attempt::Attempt};
 
-impl Walk {
+impl PlanRun {
     /// Starts the one attempt that races the one at `position`, if the budget and the endpoints allow it.
-    pub fn hedge(&mut self, position: usize, late: Late) -> Option<Attempt> {
+    pub fn hedge(&mut self, position: usize, late: Lateness) -> Option<Attempt> {
         let budget = match late {
-            Late::Unusually => BudgetSpent::Hedge,
-            Late::Overdue if self.attempts < self.routed.decision.max_attempts => BudgetSpent::Retry,
-            Late::Overdue => BudgetSpent::LastResort,
+            Lateness::Unusually => BudgetSpent::Hedge,
+            Lateness::Overdue if self.attempts < self.routed.decision.max_attempts => BudgetSpent::Retry,
+            Lateness::Overdue => BudgetSpent::LastResort,
         };
         let attempt = self.paid(budget, AttemptReason::Hedge, self.rivals(position))?;
         self.may_race = false;
