@@ -20,12 +20,11 @@ use crate::{
         dispatch::{
             self, RequestedWork,
             attempt::RequestSize,
-            draft::GenerationDraft,
+            draft::{GenerationDraft, GenerationOpening},
             plain::{self, PlainAnswer},
+            plan_run::PlanRun,
             stream,
-            walk::PlanRun,
         },
-        opening::{GenerationOpening, asked_first},
         query,
     },
     state::gateway::Worker,
@@ -61,11 +60,11 @@ pub async fn create(
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
     let told = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
     let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
-    let draft = draft.minding(intent).ignoring(ignored);
-    let walk = PlanRun::new(&worker, routed, accepted, measure);
+    let draft = draft.with_intent(intent).with_ignored(ignored);
+    let plan = PlanRun::new(&worker, routed, accepted, measure);
     let answered = match streamed {
-        Some(options) => stream::answer(&worker, work, walk, draft, options, &share).await,
-        None => whole(&worker, &work, walk, draft, &share, told.as_ref().map(|(_, routed)| routed)).await,
+        Some(options) => stream::answer(&worker, work, plan, draft, options, &share).await,
+        None => whole(&worker, &work, plan, draft, &share, told.as_ref().map(|(_, routed)| routed)).await,
     };
     answered.map_err(|error| match &told {
         Some((requested, routed)) => route_metadata::add_to_error(error, requested, routed),
@@ -78,7 +77,7 @@ fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> GenerationO
     GenerationOpening {
         api_type: ApiType::Completions,
         owner,
-        requested_model: asked_first(&chat.model, &chat.models).into(),
+        requested_model: query::first_name(&chat.model, &chat.models).into(),
         streamed: chat.stream,
         external_user: chat.user.clone(),
         session_id: chat.session_id.clone().or_else(|| header_text(request, "x-session-id")),
@@ -104,12 +103,12 @@ fn measure(chat: &ChatRequest) -> RequestSize {
 async fn whole(
     worker: &Worker,
     work: &RequestedWork,
-    walk: PlanRun,
+    plan: PlanRun,
     draft: GenerationDraft,
     share: &Arc<Share>,
     told: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
-    let PlainAnswer { answer, held, draft } = plain::answer(worker, work, walk, draft, share).await?;
+    let PlainAnswer { answer, held, draft } = plain::answer(worker, work, plan, draft, share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
     let body = match told {

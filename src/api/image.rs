@@ -15,12 +15,11 @@ use crate::{
         dispatch::{
             self, RequestedWork,
             attempt::RequestSize,
-            draft::GenerationDraft,
+            draft::{GenerationDraft, GenerationOpening},
             images::ImageWork,
             plain::{self, PlainAnswer},
-            walk::PlanRun,
+            plan_run::PlanRun,
         },
-        opening::{GenerationOpening, asked_first},
         query,
     },
     state::gateway::Worker,
@@ -50,9 +49,9 @@ pub async fn create(
     let work = RequestedWork::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
     let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed))
-        .ignoring(ignored);
-    let walk = PlanRun::new(&worker, routed, accepted, measure);
-    let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, walk, draft, &share).await?;
+        .with_ignored(ignored);
+    let plan = PlanRun::new(&worker, routed, accepted, measure);
+    let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, plan, draft, &share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
     Ok(response.insert_header(header::ContentType::json()).body(held.answer(answer.body)))
@@ -63,7 +62,7 @@ fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> Generatio
     GenerationOpening {
         api_type: ApiType::Image,
         owner,
-        requested_model: asked_first(&image.model, &image.models).into(),
+        requested_model: query::first_name(&image.model, &image.models).into(),
         streamed: false,
         external_user: image.user.clone(),
         session_id: image.session_id.clone().or_else(|| header_text(request, "x-session-id")),

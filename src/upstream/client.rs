@@ -183,14 +183,14 @@ impl UpstreamClient {
     /// # Errors
     /// Whatever is not a regular 200: see [`UpstreamError`].
     pub async fn send(&self, call: Call) -> Result<UpstreamAnswer, UpstreamError> {
-        self.send_noting(call, |_| ()).await
+        self.send_observed(call, |_| ()).await
     }
 
     /// As [`UpstreamClient::send`]; `note` hears how far each connection came, also when the future is dropped.
     ///
     /// # Errors
     /// Whatever is not a regular 200: see [`UpstreamError`].
-    pub async fn send_noting(&self, call: Call, note: impl Fn(Phases)) -> Result<UpstreamAnswer, UpstreamError> {
+    pub async fn send_observed(&self, call: Call, note: impl Fn(Phases)) -> Result<UpstreamAnswer, UpstreamError> {
         let begun = Instant::now();
         let clock = call.deadline.min(begun + call.head_timeout);
         let prepared = self.prepare(call.path, call.streamed)?;

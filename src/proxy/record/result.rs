@@ -1,4 +1,4 @@
-//! What a replay says: on the page, and in the terminal.
+//! Result of a replay, as JSON and as text for the terminal.
 
 use std::fmt;
 
@@ -10,24 +10,24 @@ use serde::Serialize;
 
 use super::{Recorded, exact::Exact};
 
-/// What a replay found.
+/// Result of a replay.
 #[derive(Debug, Serialize)]
 pub struct ReplayResult {
-    /// Whether everything came out as recorded, bit for bit.
+    /// Whether the replay equals the record, bit for bit.
     pub identical: bool,
-    /// What did not.
+    /// Differences from the record.
     pub differences: Vec<ReplayDifference>,
-    /// Why it could not.
+    /// Inputs that the record lacks.
     pub lost: Vec<String>,
-    /// What came out.
+    /// Outcome of the replay.
     pub recomputed: ReplayedOutcome,
 }
 
-/// One thing that came out otherwise than recorded.
+/// One value that differs from the record.
 #[derive(Debug, Serialize)]
 pub struct ReplayDifference {
     what: String,
-    /// The candidate it is about.
+    /// Name of the candidate it belongs to.
     candidate: Option<String>,
     recorded: DifferingValue,
     recomputed: DifferingValue,
@@ -41,13 +41,13 @@ enum DifferingValue {
     Flag(bool),
 }
 
-/// What came out.
+/// Outcome of a replay.
 #[derive(Debug, Serialize)]
 pub struct ReplayedOutcome {
     choice: Option<String>,
-    /// In the order in which they would be tried.
+    /// Candidates in the order of the plan.
     order: Vec<String>,
-    /// Who scored the same as the choice.
+    /// Candidates with the score of the choice.
     tied: Vec<String>,
     explored: bool,
     candidates: Vec<ReplayedCandidate>,
@@ -69,7 +69,7 @@ struct Term {
 }
 
 impl ReplayResult {
-    /// What `replay` found about the decision of `recorded`.
+    /// The result of `replay` for the decision of `recorded`.
     #[must_use]
     pub fn new(replay: &Replay, recorded: &Recorded) -> ReplayResult {
         let name = |endpoint: &EndpointId| recorded.name(endpoint.0);
@@ -83,7 +83,7 @@ impl ReplayResult {
         ReplayResult {
             identical: replay.is_identical(),
             differences: replay.differences.iter().map(|difference| ReplayDifference::new(difference, name)).collect(),
-            lost: replay.lost.iter().map(lost).collect(),
+            lost: replay.lost.iter().map(missing_input).collect(),
             recomputed: ReplayedOutcome {
                 choice: replay.choice().map(|choice| name(&choice)),
                 order: replay.order.iter().map(name).collect(),
@@ -120,8 +120,8 @@ impl ReplayDifference {
     }
 }
 
-fn lost(lost: &MissingInput) -> String {
-    match lost {
+fn missing_input(missing: &MissingInput) -> String {
+    match missing {
         MissingInput::Candidates => "the record holds no candidates".to_owned(),
         MissingInput::Policy { recorded, given } => {
             format!("the decision used policy {recorded}, but only policy {given} is available")
