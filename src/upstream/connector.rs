@@ -146,10 +146,10 @@ impl Connector {
         connection: &Connection,
         tls: &Arc<ClientConfig>,
         timeout: Duration,
-        keeping: KeepAlive,
+        keep_alive: KeepAlive,
     ) -> Connector {
         let tls = connection.server_name.clone().map(|name| (TlsConnector::from(Arc::clone(tls)), name));
-        let (names, sockets) = (system_names(), SocketPool::new(keeping));
+        let (names, sockets) = (system_names(), SocketPool::new(keep_alive));
         Connector(Rc::new(Destination {
             host: connection.host.clone(),
             port: connection.port,
@@ -166,8 +166,8 @@ impl Connector {
     }
 
     /// How long those it opened are kept.
-    pub(super) fn keeping(&self) -> KeepAlive {
-        self.0.sockets.keeping()
+    pub(super) fn keep_alive(&self) -> KeepAlive {
+        self.0.sockets.keep_alive()
     }
 }
 

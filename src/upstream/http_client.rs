@@ -7,9 +7,9 @@ use awc::Client;
 
 use super::connector::Connector;
 
-/// An awc client that opens its connections with `connector` and keeps them as `connector.keeping()` says.
+/// An awc client that opens its connections with `connector` and keeps them open as `connector.keep_alive()` says.
 pub(super) fn build(connector: Connector) -> Client {
-    let (connect, keeping) = (connector.timeout(), connector.keeping());
+    let (connect, keep_alive) = (connector.timeout(), connector.keep_alive());
     let connector = awc::Connector::new()
         .connector(connector)
         // No limit: awc would hold one permit per stream and queue further calls without an error. `concurrency` limits
@@ -17,8 +17,8 @@ pub(super) fn build(connector: Connector) -> Client {
         .limit(0)
         // The connector has its own timeout, whose error names the phase. The timeout of awc must be longer.
         .timeout(connect.saturating_mul(2) + Duration::from_secs(1))
-        .conn_keep_alive(keeping.idle)
-        .conn_lifetime(keeping.lifetime);
+        .conn_keep_alive(keep_alive.idle)
+        .conn_lifetime(keep_alive.lifetime);
     Client::builder().connector(connector).disable_redirects().no_default_headers().disable_timeout().finish()
 }
 

@@ -1,4 +1,4 @@
-//! The guard without a socket, for tests and fuzzing: what it makes of an upstream's bytes.
+//! Runs the guard on given bytes instead of a socket, for tests and fuzzing.
 
 use std::collections::VecDeque;
 
@@ -10,18 +10,18 @@ use super::{
 use crate::upstream::idle::KeepAlive;
 use crate::upstream::idle::ManagedSocket;
 
-/// What one exchange came to.
+/// Outcome of one exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExaminedExchange {
-    /// What awc would be given: the head, and the body as it is framed.
+    /// Bytes that awc would get: the head, and the body with its framing.
     pub passed: Vec<u8>,
-    /// Why it is no answer, if it is none.
+    /// Why the answer is not regular.
     pub fault: Option<String>,
-    /// Whether the connection would be used for a further exchange.
+    /// Whether the connection would be used again.
     pub reusable: bool,
 }
 
-/// Sends one request over a guarded connection on which `reads` come back, each in one piece, and then its end.
+/// Sends one request over a guarded connection that returns `reads`, one per read, and then ends.
 #[must_use]
 pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> ExaminedExchange {
     let mut cx = Context::from_waker(noop_waker_ref());
@@ -44,13 +44,13 @@ pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> ExaminedExchange {
                 return examined;
             }
         }
-        // The exchange is over, every byte was read, and the socket is still there.
+        // Reusable if the exchange is over, every byte was read, and the socket is open.
         let whole = matches!(guard.phase, super::Phase::Idle) && guard.passed.is_empty();
-        examined.reusable = whole && guard.place.socket().as_ref().is_some_and(|wire| wire.reads.is_empty());
+        examined.reusable = whole && guard.socket.stream().as_ref().is_some_and(|wire| wire.reads.is_empty());
     }
 }
 
-/// A socket that reads from a list.
+/// A socket that returns the reads of a list.
 struct ScriptedSocket {
     reads: VecDeque<Vec<u8>>,
 }
