@@ -10,25 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix_http::{
-    HttpMessage as _, StatusCode, Uri,
-    body::None as NoBody,
-    header::{ACCEPT, ACCEPT_ENCODING, HOST, USER_AGENT},
-};
+use actix_http::{HttpMessage as _, StatusCode, Uri};
 use awc::{Client, ClientResponse};
 use bytes::Bytes;
 use pointsman_actors::domain::FailureKind;
 use rustls::ClientConfig;
-use tokio::time::timeout_at;
 
 use super::{
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
     connector::Connector,
-    failure::{self, UpstreamError},
+    failure::UpstreamError,
     http_client,
     idle::KeepAlive,
-    request,
 };
 
 /// Timeout for the head, and for each pause in the body. The image exists already, so a longer silence is a failure.
@@ -97,19 +91,9 @@ impl ImageFetcher {
         deadline: Instant,
         max_bytes: usize,
     ) -> Result<Bytes, UpstreamError> {
-        let request = self
-            .client(origin)
-            .get(uri)
-            .force_close()
-            .insert_header((HOST, origin.authority.as_str()))
-            .insert_header((USER_AGENT, request::AGENT))
-            .insert_header((ACCEPT, "image/*"))
-            .insert_header((ACCEPT_ENCODING, "identity"));
         let head_deadline = deadline.min(Instant::now() + IDLE_TIMEOUT);
-        let sent = timeout_at(head_deadline.into(), request.send_body(NoBody::new())).await;
-        let response = sent.map_err(|_| UpstreamError::timeout("no head in time"))?;
-        let body = accept(response.map_err(|error| failure::of_send(&error))?, deadline, max_bytes)?;
-        body.collect().await
+        let response = http_client::get(&self.client(origin), origin, uri, "image/*", None, head_deadline).await?;
+        accept(response, deadline, max_bytes)?.collect().await
     }
 
     fn client(&self, origin: &Connection) -> Client {

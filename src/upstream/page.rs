@@ -5,24 +5,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix_http::{
-    HttpMessage as _,
-    body::None as NoBody,
-    header::{ACCEPT, ACCEPT_ENCODING, HOST, USER_AGENT},
-};
+use actix_http::HttpMessage as _;
 use bytes::Bytes;
 use pointsman_actors::domain::FailureKind;
 use rustls::ClientConfig;
-use tokio::time::timeout_at;
 
 use super::{
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
     connector::Connector,
-    failure::{self, UpstreamError},
+    failure::UpstreamError,
     http_client,
     idle::KeepAlive,
-    request,
 };
 
 /// Most bytes of a page.
@@ -42,19 +36,9 @@ pub async fn read_page(
     let failed = |why: String| UpstreamError::new(FailureKind::Connect, why);
     let uri = connection.uri(path).map_err(|fault| failed(fault.to_string()))?;
     let connector = Connector::new(connection, tls, timeout, KeepAlive::NEVER);
-    let mut request = http_client::build(connector)
-        .get(uri)
-        .force_close()
-        .insert_header((HOST, connection.authority.as_str()))
-        .insert_header((USER_AGENT, request::AGENT))
-        .insert_header((ACCEPT, "application/json"))
-        .insert_header((ACCEPT_ENCODING, "identity"));
-    if let Some(credentials) = connection.credentials().map_err(|fault| failed(fault.to_string()))? {
-        request = request.insert_header(credentials);
-    }
-    let sent = timeout_at(deadline.into(), request.send_body(NoBody::new())).await;
-    let sent = sent.map_err(|_| UpstreamError::timeout("no answer in time"))?;
-    let mut response = sent.map_err(|error| failure::of_send(&error))?;
+    let credentials = connection.credentials().map_err(|fault| failed(fault.to_string()))?;
+    let client = http_client::build(connector);
+    let mut response = http_client::get(&client, connection, uri, "application/json", credentials, deadline).await?;
     let bounds = BodyBounds { deadline, idle: None, size: MAX_BYTES };
     let announced = http_client::announced_length(response.headers());
     let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;

@@ -85,18 +85,8 @@ pub(super) fn classify(
 fn kind(status: u16, error: &ErrorBody) -> FailureKind {
     match status {
         400 | 422 if error.mentions(&LENGTH_PHRASES) => FailureKind::ContextLength,
-        401 | 402 => FailureKind::Auth,
         403 if error.mentions(&POLICY_PHRASES) => FailureKind::ContentPolicy,
-        403 => FailureKind::Forbidden,
-        404 => FailureKind::NotFound,
-        408 | 409 | 425 => FailureKind::Server,
-        413 => FailureKind::TooLarge,
-        422 => FailureKind::Unprocessable,
-        429 => FailureKind::RateLimited,
-        400..=499 => FailureKind::BadRequest,
-        503 | 529 => FailureKind::Overloaded,
-        500..=599 => FailureKind::Server,
-        _ => FailureKind::UnexpectedStatus,
+        status => FailureKind::of_status(status.into()).unwrap_or(FailureKind::UnexpectedStatus),
     }
 }
 
