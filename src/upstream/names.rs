@@ -52,7 +52,7 @@ pub(super) struct NameCache {
 #[derive(Default)]
 struct NameTable {
     entries: HashMap<Arc<str>, NameEntry>,
-    /// NameCache that wait for a thread.
+    /// Names that wait for a thread.
     waiting: VecDeque<Arc<str>>,
     threads: usize,
 }
@@ -73,6 +73,7 @@ struct NameEntry {
 
 /// State of a name at a given time.
 enum NameState {
+    /// Usable, and no new lookup is due.
     Fresh(Addresses),
     /// Usable, but a new lookup is due.
     Aged(Addresses),

@@ -50,7 +50,7 @@ impl fmt::Display for Fault {
             Fault::NoAnswer => "the connection ended without an answer",
             Fault::HeadCut => "the connection ended inside the head",
             Fault::BodyCut => "the connection ended before the body did",
-            Fault::SwitchingProtocols => "status 101, though nobody asked for another protocol",
+            Fault::SwitchingProtocols => "status 101, though the request named no other protocol",
             Fault::InterimFlood => "too many interim heads",
             Fault::HeadTooLarge => "the head is too large",
             Fault::Head(why) | Fault::Chunk(why) => why,

@@ -120,7 +120,7 @@ impl FramingHeaders {
                 found.close |= has_token(header.value, b"close") || has_token(header.value, b"upgrade");
             } else if is("upgrade") && has_token(header.value, b"websocket") {
                 // awc would read such an answer as one without a body.
-                return Err(Fault::Head("an upgrade nobody asked for"));
+                return Err(Fault::Head("an upgrade that was not requested"));
             }
         }
         Ok(found)
@@ -219,8 +219,8 @@ mod tests {
         refuse("HTTP/1.1 200 OK\ncontent-length : 5\n\n", "the answer is not HTTP/1");
         refuse("HTTP/1.1 200 OK\nx: a\n b\n\n", "the answer is not HTTP/1");
         refuse("HTTP/1.1 099 OK\n\n", "the status is no HTTP status");
-        refuse("HTTP/1.1 101 Switching\nupgrade: x\n\n", "status 101, though nobody asked for another protocol");
-        refuse("HTTP/1.1 200 OK\nupgrade: h2c, WebSocket\n\n", "an upgrade nobody asked for");
+        refuse("HTTP/1.1 101 Switching\nupgrade: x\n\n", "status 101, though the request named no other protocol");
+        refuse("HTTP/1.1 200 OK\nupgrade: h2c, WebSocket\n\n", "an upgrade that was not requested");
     }
 
     #[test]

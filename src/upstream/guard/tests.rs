@@ -298,10 +298,10 @@ fn a_head_that_arrives_byte_by_byte_is_not_parsed_for_each_byte() {
     let turns = head.bytes().flat_map(|byte| [Turn::Bytes(vec![byte]), Turn::Wait]).collect::<Vec<_>>();
     let mut guard = guard(turns);
     assert!(write(&mut guard).is_ready());
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     assert_eq!(drain(&mut guard, 8192), (String::new(), "reset"));
     // Parsing it for each byte takes far longer.
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    assert!(started.elapsed() < std::time::Duration::from_secs(10));
 }
 
 proptest! {
