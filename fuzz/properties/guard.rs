@@ -1,7 +1,7 @@
 //! The guard on upstream connections: however an answer is cut into reads, the same head passes or the same fault is
 //! found; no interim head passes; and a connection is used again only behind exactly one whole answer.
 
-use pointsman::upstream::{Examined, examine};
+use pointsman::upstream::{ExaminedExchange, examine};
 
 /// See the module.
 pub(crate) fn check(bytes: &[u8]) {
@@ -21,7 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-fn no_interim_head(examined: &Examined) {
+fn no_interim_head(examined: &ExaminedExchange) {
     let passed = examined.passed.strip_prefix(b"HTTP/1.1 ").or(examined.passed.strip_prefix(b"HTTP/1.0 "));
     assert!(passed.is_none_or(|rest| !rest.starts_with(b"1")), "{examined:?}");
 }

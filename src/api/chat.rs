@@ -18,14 +18,13 @@ use crate::{
     proxy::{
         body::{header_text, read_json},
         dispatch::{
-            self, Work,
+            self, RequestedWork,
             attempt::RequestSize,
-            draft::GenerationDraft,
-            plain::{self, Served},
+            draft::{GenerationDraft, GenerationOpening},
+            plain::{self, PlainAnswer},
+            plan_run::PlanRun,
             stream,
-            walk::Walk,
         },
-        opening::{Opening, asked_first},
         query,
     },
     state::gateway::Worker,
@@ -56,17 +55,17 @@ pub async fn create(
     let size = request_size(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.unknown_members);
-    let work = Work::Chat(chat);
+    let work = RequestedWork::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
     let metadata = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
     let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
-    let draft = draft.minding(intent).ignoring(ignored);
-    let walk = Walk::new(&worker, routed, accepted, size);
+    let draft = draft.with_intent(intent).with_ignored(ignored);
+    let plan = PlanRun::new(&worker, routed, accepted, size);
     let answered = match streamed {
-        Some(options) => stream::answer(&worker, work, walk, draft, options, &share).await,
+        Some(options) => stream::answer(&worker, work, plan, draft, options, &share).await,
         None => {
-            answer_unstreamed(&worker, &work, walk, draft, &share, metadata.as_ref().map(|(_, routed)| routed)).await
+            answer_unstreamed(&worker, &work, plan, draft, &share, metadata.as_ref().map(|(_, routed)| routed)).await
         }
     };
     answered.map_err(|error| match &metadata {
@@ -76,11 +75,11 @@ pub async fn create(
 }
 
 /// The part of the record that is known before routing.
-fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> Opening {
-    Opening {
+fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> GenerationOpening {
+    GenerationOpening {
         api_type: ApiType::Completions,
         owner,
-        requested_model: asked_first(&chat.model, &chat.models).into(),
+        requested_model: query::first_name(&chat.model, &chat.models).into(),
         streamed: chat.stream,
         external_user: chat.user.clone(),
         session_id: chat.session_id.clone().or_else(|| header_text(request, "x-session-id")),
@@ -105,13 +104,13 @@ fn request_size(chat: &ChatRequest) -> RequestSize {
 /// An unstreamed answer; with `metadata`, it contains [`route_metadata`].
 async fn answer_unstreamed(
     worker: &Worker,
-    work: &Work,
-    walk: Walk,
+    work: &RequestedWork,
+    plan: PlanRun,
     draft: GenerationDraft,
     share: &Arc<Share>,
     metadata: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
-    let Served { answer, held, draft } = plain::answer(worker, work, walk, draft, share).await?;
+    let PlainAnswer { answer, held, draft } = plain::answer(worker, work, plan, draft, share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
     let body = match metadata {

@@ -13,14 +13,13 @@ use crate::{
     proxy::{
         body::{header_text, read_json},
         dispatch::{
-            self, Work,
+            self, RequestedWork,
             attempt::RequestSize,
-            draft::GenerationDraft,
+            draft::{GenerationDraft, GenerationOpening},
             images::ImageWork,
-            plain::{self, Served},
-            walk::Walk,
+            plain::{self, PlainAnswer},
+            plan_run::PlanRun,
         },
-        opening::{Opening, asked_first},
         query,
     },
     state::gateway::Worker,
@@ -47,23 +46,23 @@ pub async fn create(
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
     let (opening, size) = (opening(&image, &request, caller.owner), request_size(&image));
     let ignored = std::mem::take(&mut image.unknown_members);
-    let work = Work::Image(ImageWork::new(image, &request));
+    let work = RequestedWork::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
     let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed))
-        .ignoring(ignored);
-    let walk = Walk::new(&worker, routed, accepted, size);
-    let Served { answer, held, draft } = plain::answer(&worker, &work, walk, draft, &share).await?;
+        .with_ignored(ignored);
+    let plan = PlanRun::new(&worker, routed, accepted, size);
+    let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, plan, draft, &share).await?;
     let mut response = HttpResponse::Ok();
     draft.write_headers(&mut response);
     Ok(response.insert_header(header::ContentType::json()).body(held.answer(answer.body)))
 }
 
 /// The part of the record that is known before routing.
-fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> Opening {
-    Opening {
+fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> GenerationOpening {
+    GenerationOpening {
         api_type: ApiType::Image,
         owner,
-        requested_model: asked_first(&image.model, &image.models).into(),
+        requested_model: query::first_name(&image.model, &image.models).into(),
         streamed: false,
         external_user: image.user.clone(),
         session_id: image.session_id.clone().or_else(|| header_text(request, "x-session-id")),

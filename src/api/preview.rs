@@ -23,7 +23,7 @@ use crate::{
     config::Scope,
     proxy::{
         body::{header_text, read_json},
-        dispatch::Work,
+        dispatch::RequestedWork,
         query, refusal, unknown_fields,
     },
     state::gateway::Worker,
@@ -60,7 +60,7 @@ pub async fn show(
     let decide = move || {
         let now = clock::now();
         let answer = Preview { query, now, published, seed, imagination: what_if, why_not }.answer();
-        let work = Work::Chat(chat);
+        let work = RequestedWork::Chat(chat);
         (render(answer.actual, &work, now), answer.imagined.map(|imagined| render(imagined, &work, now)))
     };
     let (actual, hypothetical) = worker.analyse(&caller, decide).await?;
@@ -73,7 +73,7 @@ fn what_if(chat: &mut ChatRequest, catalog: &Catalog) -> Result<Option<Box<Resol
 }
 
 /// Adds probabilities, the reason sentence and the nearest relaxation to a decision.
-fn render(previewed: PreviewedDecision, work: &Work, now: Tick) -> RenderedDecision {
+fn render(previewed: PreviewedDecision, work: &RequestedWork, now: Tick) -> RenderedDecision {
     let PreviewedDecision { mut decided, snapshot, why_not } = previewed;
     let (reason, nearest) = match &mut decided {
         Ok(decision) => {

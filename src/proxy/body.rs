@@ -1,7 +1,6 @@
-//! Request bodies: declared to be JSON, no larger than the limit, here in time; only then are they read on.
+//! Reads request bodies: JSON only, with limits on size, time and pace.
 //!
-//! Every byte is counted in the caller's `Share` before it is kept, so that no number of clients can make the gateway hold more
-//! than it may.
+//! Every byte is counted in the caller's `Share` before it is buffered, so the memory for all bodies together is bounded.
 
 use std::time::Instant;
 
@@ -18,69 +17,68 @@ use crate::{
     base::error::ApiError,
 };
 
-/// Room made at once for a body that announces its length; a larger one has to come before it gets more.
-const MOST_AT_ONCE: usize = 1024 * 1024;
+/// Most bytes that are allocated for an announced length. The buffer of a longer body grows as the bytes arrive.
+const MAX_PREALLOCATED: usize = 1024 * 1024;
 
-/// Reads the whole body of a JSON call. The bytes count as buffered until the last slice of them is dropped.
+/// Reads the whole body of a JSON call. The bytes count as buffered until their last slice is dropped.
 ///
-/// A body that came in one piece, the usual case, is not copied.
+/// A body that arrives in one piece, the usual case, is not copied.
 ///
 /// # Errors
-/// 415 for another content type, 400 for another charset, 413 over the limit (before reading, when the
-/// announced length says so), 503 when too much is buffered already, 408 when it is late or too slow, 400 when it
-/// breaks off.
+/// 415 for another content type, 400 for another charset, 413 over the limit (before reading, if the announced length
+/// exceeds it), 503 when too much is buffered already, 408 when the body is too slow, 400 when it is cut off.
 pub async fn read_json(request: &HttpRequest, payload: web::Payload, limits: BodyLimits) -> Result<Bytes, ApiError> {
     check_head(request.headers(), limits.bytes)?;
     let announced = announced_length(request.headers()).unwrap_or_default();
     limits.share.has_room(announced).map_err(|full| limits.share.refuse(full))?;
-    Reading { payload, begun: Instant::now(), announced, received: 0, count: limits.share.count(), limits }
-        .whole()
+    BodyReader { payload, started: Instant::now(), announced, received: 0, count: limits.share.count(), limits }
+        .read_all()
         .await
 }
 
-/// What a head says of its body that nobody has to read for it to be refused.
+/// Checks the headers that describe the body, before the body is read.
 ///
 /// # Errors
-/// 415 for another content type, 400 for another charset, 413 over `most` bytes.
-pub(crate) fn check_head(headers: &HeaderMap, most: usize) -> Result<(), ApiError> {
+/// 415 for another content type, 400 for another charset, 413 over `limit` bytes.
+pub(crate) fn check_head(headers: &HeaderMap, limit: usize) -> Result<(), ApiError> {
     check_content_type(headers)?;
     match announced_length(headers) {
-        Some(announced) if announced > most => Err(ApiError::body_too_large(most)),
+        Some(announced) if announced > limit => Err(ApiError::body_too_large(limit)),
         _ => Ok(()),
     }
 }
 
-/// A body under way.
-struct Reading {
+/// Reads one body.
+struct BodyReader {
     payload: web::Payload,
     limits: BodyLimits,
-    begun: Instant,
-    /// Bytes the head promises; 0 where it says nothing.
+    started: Instant,
+    /// `content-length` in bytes; 0 without one.
     announced: usize,
     received: usize,
     count: Held,
 }
 
-impl Reading {
-    async fn whole(mut self) -> Result<Bytes, ApiError> {
-        let Some(first) = self.piece().await? else { return Ok(Bytes::new()) };
-        let Some(second) = self.piece().await? else { return Ok(self.count.body(first)) };
-        let known = first.len() + second.len();
-        let mut whole = BytesMut::with_capacity(self.announced.min(MOST_AT_ONCE).max(known));
+impl BodyReader {
+    async fn read_all(mut self) -> Result<Bytes, ApiError> {
+        let Some(first) = self.next_piece().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next_piece().await? else { return Ok(self.count.body(first)) };
+        let received = first.len() + second.len();
+        let mut whole = BytesMut::with_capacity(self.announced.min(MAX_PREALLOCATED).max(received));
         whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);
-        // Both are windows into the server's read buffer, which it can use again only without them.
+        // Both are slices of the server's read buffer, which cannot be reused while they exist.
         drop((first, second));
-        while let Some(piece) = self.piece().await? {
+        while let Some(piece) = self.next_piece().await? {
             whole.extend_from_slice(&piece);
         }
         Ok(self.count.body(whole.freeze()))
     }
 
-    /// The next piece, counted.
-    async fn piece(&mut self) -> Result<Option<Bytes>, ApiError> {
-        let by = self.limits.pace.next_by(self.begun, self.received);
-        let next = tokio::time::timeout_at(by.into(), self.payload.next()).await;
+    /// The next piece, counted in the share.
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, ApiError> {
+        let deadline = self.limits.pace.next_by(self.started, self.received);
+        let next = tokio::time::timeout_at(deadline.into(), self.payload.next()).await;
         let Some(piece) = next.map_err(|_| ApiError::slow_body())? else { return Ok(None) };
         let piece = piece.map_err(|_| ApiError::broken_body())?;
         self.received += piece.len();
@@ -96,7 +94,7 @@ fn announced_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// `application/json`, any `application/…+json`, or nothing at all; said once, in UTF-8, not compressed.
+/// Accepts `application/json`, any `application/…+json`, or no content type; at most one header, UTF-8, not compressed.
 fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Err(ApiError::unsupported_encoding());
@@ -125,7 +123,7 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// The text of a header, cleaned of control characters and cut: for the ledger.
+/// The text of a header for the ledger, without control characters and cut to 200 characters.
 #[must_use]
 pub fn header_text(request: &HttpRequest, name: &str) -> Option<String> {
     let text = request.headers().get(name)?.to_str().ok()?;

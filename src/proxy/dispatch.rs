@@ -1,19 +1,17 @@
-//! The way of one request through its plan: attempt after attempt, until one gives content.
+//! Runs the plan of one request: attempt after attempt, until one gives content.
 //!
-//! [`walk`] takes candidates from the plan and says when to give up; [`attempt`] is one of them in
-//! progress; `race` runs one after the other, or two side by side when one is late; `draft` is the record
-//! that grows meanwhile; [`plain`] and [`stream`] are the two ways to answer. Once content was sent to the client nothing
-//! here may try another endpoint. What all requests together may try is bounded in [`crate::state::budgets`].
+//! [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running attempt. `race` calls the
+//! endpoints, one after the other or two at once. [`draft`] is the record of the request while it runs. [`plain`] and
+//! [`stream`] answer the client. Once content was sent to the client, no other endpoint is tried. The retries of all
+//! requests together are limited in [`crate::state::budgets`].
 
 pub mod attempt;
-mod call;
 pub mod draft;
-mod fault;
 pub mod images;
 pub mod plain;
+pub mod plan_run;
 mod race;
 pub mod stream;
-pub mod walk;
 
 use std::sync::Arc;
 
@@ -27,46 +25,46 @@ use pointsman_actors::{
 };
 
 use self::{
-    call::Target,
     images::{ImageBounds, ImageWork},
+    race::Target,
 };
 use crate::{
     access::load::{Full, Held},
     base::{clock, error::ApiError},
-    proxy::refusal::{self, Asker},
+    proxy::refusal::{self, RequestRestrictions},
     state::gateway::Worker,
     upstream::UpstreamError,
 };
 
-/// What every provider speaks so far.
+/// Dialect of every provider.
 const UPSTREAM: Dialect = Dialect::OpenAi;
 
-/// What is to be answered.
-pub enum Work {
+/// A parsed request.
+pub enum RequestedWork {
     /// A chat completion.
     Chat(ChatRequest),
     /// Images.
     Image(ImageWork),
 }
 
-impl Work {
-    /// The body an endpoint is sent.
+impl RequestedWork {
+    /// The body to send to an endpoint.
     fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
         match self {
-            Work::Chat(request) => UPSTREAM.chat_body(request, catalog, endpoint),
-            Work::Image(work) => UPSTREAM.image_body(&work.request, catalog, endpoint),
+            RequestedWork::Chat(request) => UPSTREAM.chat_body(request, catalog, endpoint),
+            RequestedWork::Image(work) => UPSTREAM.image_body(&work.request, catalog, endpoint),
         }
     }
 
-    /// Where an endpoint is sent it, below the provider's base address.
+    /// The path of the call, below the provider's base address.
     fn path(&self, endpoint: &Endpoint) -> &'static str {
         match self {
-            Work::Chat(_) => UPSTREAM.chat_path(),
-            Work::Image(_) => UPSTREAM.image_path(endpoint),
+            RequestedWork::Chat(_) => UPSTREAM.chat_path(),
+            RequestedWork::Image(_) => UPSTREAM.image_path(endpoint),
         }
     }
 
-    /// The client's answer, made from a whole upstream one, unless there is no room for what it takes beyond `held`.
+    /// Turns a complete upstream answer into the client's. `Full` when there is no room for the bytes it adds to `held`.
     async fn rewrite(
         &self,
         body: &Bytes,
@@ -76,61 +74,61 @@ impl Work {
         held: &mut Held,
     ) -> Result<Result<Answer, Full>, UpstreamError> {
         match self {
-            Work::Chat(_) => Ok(Ok(rewrite_answer(body, context)?)),
-            // Boxed: its waiting would make the future of every chat larger.
-            Work::Image(work) => Box::pin(work.rewrite(body, context, target, bounds, held)).await,
+            RequestedWork::Chat(_) => Ok(Ok(rewrite_answer(body, context)?)),
+            // Boxed, so that this future does not enlarge that of every chat.
+            RequestedWork::Image(work) => Box::pin(work.rewrite(body, context, target, bounds, held)).await,
         }
     }
 
-    /// What an upstream reports to have taken for a body that is no answer. Of images nobody says.
+    /// Usage that the provider reports in a body that is not an answer. `None` for images: no provider reports it.
     fn usage_of_failed_answer(&self, body: &Bytes, context: &AnswerContext) -> Option<Usage> {
-        matches!(self, Work::Chat(_)).then(|| usage_of_failed_answer(body, context)).flatten()
+        matches!(self, RequestedWork::Chat(_)).then(|| usage_of_failed_answer(body, context)).flatten()
     }
 
     /// Estimated prompt tokens.
     fn prompt_tokens(&self) -> u32 {
         match self {
-            Work::Chat(request) => request.prompt_tokens,
-            Work::Image(work) => work.request.prompt_tokens,
+            RequestedWork::Chat(request) => request.prompt_tokens,
+            RequestedWork::Image(work) => work.request.prompt_tokens,
         }
     }
 
     /// Images in the prompt.
     fn images(&self) -> u32 {
         match self {
-            Work::Chat(request) => request.images,
-            Work::Image(work) => work.request.references,
+            RequestedWork::Chat(request) => request.images,
+            RequestedWork::Image(work) => work.request.references,
         }
     }
 
     fn excludes_reasoning(&self) -> bool {
-        matches!(self, Work::Chat(request) if request.exclude_reasoning)
+        matches!(self, RequestedWork::Chat(request) if request.exclude_reasoning)
     }
 }
 
-impl Asker for Work {
+impl RequestRestrictions for RequestedWork {
     fn unmet(&self, catalog: &Catalog, model: &Model) -> Option<Invalid> {
         match self {
-            Work::Chat(request) => request.unmet(catalog, model),
-            Work::Image(work) => work.request.unmet(model),
+            RequestedWork::Chat(request) => request.unmet(catalog, model),
+            RequestedWork::Image(work) => work.request.unmet(model),
         }
     }
 
     fn restrictions(&self) -> Vec<Restriction> {
         match self {
-            Work::Chat(request) => request.restrictions(),
-            Work::Image(work) => work.request.restrictions(),
+            RequestedWork::Chat(request) => request.restrictions(),
+            RequestedWork::Image(work) => work.request.restrictions(),
         }
     }
 }
 
-/// Asks this worker's router for a plan.
+/// Requests a plan from this worker's router.
 ///
 /// # Errors
-/// What the client is told when nothing is left to choose from.
-pub async fn route(worker: &Worker, work: &Work, query: Query) -> Result<Routed, ApiError> {
+/// The client's error when no endpoint may serve the request.
+pub async fn route(worker: &Worker, work: &RequestedWork, query: Query) -> Result<Routed, ApiError> {
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
-    let asked = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;
-    asked.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), work, &error, now))
+    let routed = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;
+    routed.map_err(|error| refusal::explain(&worker.setup.published.snapshot(), work, &error, now))
 }

@@ -1,8 +1,7 @@
-//! One request on its way: body, query, dispatch over the plan, record.
+//! One inference request: body, query, dispatch over the plan, record.
 
 pub mod body;
 pub mod dispatch;
-pub mod opening;
 pub mod query;
 pub mod record;
 pub mod refusal;

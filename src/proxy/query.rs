@@ -1,4 +1,4 @@
-//! From a parsed request to the question the router is asked: names resolved, defaults filled in.
+//! Makes the router's query from a parsed request: resolves names and fills in defaults.
 
 use std::{fmt, sync::Arc};
 
@@ -19,10 +19,10 @@ use crate::{
     proxy::unknown_fields,
 };
 
-/// The question of a chat request.
+/// The query of a chat request.
 ///
 /// # Errors
-/// 404 for a name nobody knows, 400 when nothing was named and `default_model` is `None`.
+/// 404 for an unknown name, 400 when the request names no model and `default_model` is `None`.
 pub fn of_chat(
     request: &ChatRequest,
     catalog: &Catalog,
@@ -35,7 +35,7 @@ pub fn of_chat(
     if needs.output.is_empty() {
         needs.output = Modalities::TEXT;
     }
-    let asked = Asked {
+    let input = QueryInput {
         api: ApiType::Completions,
         names,
         needs,
@@ -46,10 +46,10 @@ pub fn of_chat(
         max_tokens: request.max_tokens,
         streamed: request.stream,
     };
-    asked.query(catalog, config, caller)
+    input.query(catalog, config, caller)
 }
 
-/// The question of an image request.
+/// The query of an image request.
 ///
 /// # Errors
 /// As [`of_chat`].
@@ -59,7 +59,7 @@ pub fn of_image(
     config: &Config,
     caller: &Caller,
 ) -> Result<Query, ApiError> {
-    let asked = Asked {
+    let input = QueryInput {
         api: ApiType::Image,
         names: Names::of(request.model.as_deref(), &request.models)?,
         needs: request.needs(&catalog.parameters),
@@ -70,13 +70,19 @@ pub fn of_image(
         max_tokens: None,
         streamed: false,
     };
-    asked.query(catalog, config, caller)
+    input.query(catalog, config, caller)
 }
 
-/// The names a request gives, each with the field it stands in.
+/// The first requested name: the model, or else the first of the list. Empty if there is none.
+#[must_use]
+pub fn first_name<'r>(model: &'r Option<String>, models: &'r [String]) -> &'r str {
+    model.as_ref().or_else(|| models.first()).map(String::as_str).unwrap_or_default()
+}
+
+/// Requested names, each with its field.
 struct Names<'a>(Vec<(Field, &'a str)>);
 
-/// Where in a request a name stands; shown as an error's `param`.
+/// Field of a requested name; shown as an error's `param`.
 #[derive(Clone, Copy)]
 enum Field {
     Model,
@@ -108,8 +114,8 @@ impl<'a> Names<'a> {
         Ok(Names(names))
     }
 
-    /// What they stand for on `today`, each once.
-    fn resolved(&self, catalog: &Catalog, today: NaiveDate) -> Result<Vec<Target>, ApiError> {
+    /// The models and aliases that the names mean on `today`, each once.
+    fn resolve(&self, catalog: &Catalog, today: NaiveDate) -> Result<Vec<Target>, ApiError> {
         let mut targets = Vec::with_capacity(self.0.len());
         for &(field, name) in &self.0 {
             match catalog.resolve(name, today) {
@@ -132,7 +138,7 @@ impl<'a> Names<'a> {
     }
 }
 
-struct Asked<'a> {
+struct QueryInput<'a> {
     api: ApiType,
     names: Names<'a>,
     needs: Needs,
@@ -144,16 +150,16 @@ struct Asked<'a> {
     streamed: bool,
 }
 
-impl Asked<'_> {
+impl QueryInput<'_> {
     fn query(self, catalog: &Catalog, config: &Config, caller: &Caller) -> Result<Query, ApiError> {
         let today = clock::today();
-        let targets = self.names.resolved(catalog, today)?;
-        refuse_vain_order(catalog, &self.routing.provider)?;
+        let targets = self.names.resolve(catalog, today)?;
+        check_provider_order(catalog, &self.routing.provider)?;
         let alias = targets.iter().find_map(|target| match target {
             Target::Alias(index) => catalog.alias(*index),
             Target::Model(_) => None,
         });
-        let routing = with_wishes_of(alias, self.routing);
+        let routing = with_alias_defaults(alias, self.routing);
         Ok(Query {
             api: self.api,
             router: alias.map(|alias| alias.id.clone()),
@@ -176,20 +182,20 @@ impl Asked<'_> {
     }
 }
 
-/// The 400 for an order of providers of whom `provider.only` allows none.
-fn refuse_vain_order(catalog: &Catalog, policy: &ProviderPolicy) -> Result<(), Invalid> {
+/// Rejects an order of providers of which `provider.only` allows none.
+fn check_provider_order(catalog: &Catalog, policy: &ProviderPolicy) -> Result<(), Invalid> {
     let message = if order_leads_nowhere(catalog, policy) {
         "Without fallbacks one of 'provider.order' must serve, and 'provider.only' allows none of them."
     } else if order_has_no_effect(catalog, policy) {
-        "'provider.order' names nobody whom 'provider.only' allows: it would have no effect."
+        "'provider.order' names no provider that 'provider.only' allows: it would have no effect."
     } else {
         return Ok(());
     };
     Err(Invalid::field(InvalidReason::InvalidValue, "provider.order", message))
 }
 
-/// Whether `provider.order` and `provider.only` both name providers of the catalog, and none in common: also with
-/// fallbacks that is a contradiction. Names that nobody has contradict nothing; they are told as such.
+/// Whether `provider.order` and `provider.only` both name providers of the catalog, and none in common. That is a
+/// contradiction even with fallbacks. Unknown names do not count; `unknown_fields` reports them.
 fn order_has_no_effect(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
     let names = |list: &[String], endpoint: &Endpoint| {
         let is_named = |provider: &Provider| list.iter().any(|entry| provider.is_named(entry, &endpoint.variant));
@@ -198,15 +204,15 @@ fn order_has_no_effect(catalog: &Catalog, policy: &ProviderPolicy) -> bool {
     let is_ordered = |endpoint: &Endpoint| names(&policy.order, endpoint);
     let is_allowed = |endpoint: &Endpoint| policy.only.iter().all(|list| names(list, endpoint));
     let endpoints = || catalog.endpoints.iter();
-    let is_told = !policy.order.is_empty() && !policy.only.is_empty();
-    is_told
+    let are_set = !policy.order.is_empty() && !policy.only.is_empty();
+    are_set
         && !endpoints().any(|endpoint| is_ordered(endpoint) && is_allowed(endpoint))
         && endpoints().any(is_ordered)
         && endpoints().any(is_allowed)
 }
 
-/// The parameters of a request with what its alias wishes where the request says nothing.
-fn with_wishes_of(alias: Option<&Alias>, mut routing: RoutingParameters) -> RoutingParameters {
+/// The routing parameters of a request, with those of its alias where the request sets none.
+fn with_alias_defaults(alias: Option<&Alias>, mut routing: RoutingParameters) -> RoutingParameters {
     if let Some(alias) = alias {
         routing.weights = routing.weights.or(of_alias(alias.weights));
         routing.preferred_max_latency = routing.preferred_max_latency.or(of_alias(alias.preferred_max_latency));

@@ -1,6 +1,6 @@
-//! What in a request has no effect: routing fields and members of `provider` that nobody knows, entries of lists that match
-//! nothing or only what is off. Each with what was probably meant. Told by previews and refusals; nothing is refused for
-//! it.
+//! Parts of a request that have no effect: unknown routing fields, unknown members of `provider`, and list entries that match
+//! nothing or only providers that are off. Each comes with a suggestion. Previews and errors show them; no request fails
+//! because of them.
 
 use std::cmp::Reverse;
 
@@ -18,44 +18,47 @@ use serde::Serialize;
 use crate::base::error::ApiError;
 
 /// Most warnings about one request.
-const MOST: usize = 16;
-/// Most providers of which is told why they are off.
-const MOST_OFF: usize = 3;
-/// Most names that an unknown one is said to resemble.
-const MOST_MODELS: usize = 3;
+const MAX_WARNINGS: usize = 16;
+/// Most providers in a message about providers that are off.
+const MAX_OFF: usize = 3;
+/// Most suggestions for an unknown model name.
+const MAX_SUGGESTIONS: usize = 3;
 
-/// One thing in a request that names nobody.
+/// A part of a request that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnknownField {
-    /// Where it stands, such as `provider.only[0]`.
+    /// Its path, such as `provider.only[0]`.
     pub param: String,
     /// What is wrong with it, as a sentence.
     pub message: String,
-    /// The reason that it may give for exclusions.
+    /// The exclusion reason that it may cause.
     #[serde(skip)]
     pub reason: ExclusionReason,
 }
 
-/// What a request is warned of: the members at the paths `unknown_members`, and entries of its restrictions.
+/// Warnings about the members at the paths `unknown_members` and the entries of `restrictions`.
 #[must_use]
 pub fn warnings(catalog: &Catalog, unknown_members: &[String], restrictions: &[Restriction]) -> Vec<UnknownField> {
-    let mut warnings: Vec<UnknownField> = unknown_members.iter().map(|path| stranger(path)).collect();
-    warnings.extend(names(catalog, restrictions));
-    warnings.truncate(MOST);
+    let mut warnings: Vec<UnknownField> = unknown_members.iter().map(|path| unknown_member(path)).collect();
+    warnings.extend(unknown_entries(catalog, restrictions));
+    warnings.truncate(MAX_WARNINGS);
     warnings
 }
 
-/// The entries of these restrictions that match nobody in the catalog.
-pub fn names<'r>(catalog: &Catalog, restrictions: impl IntoIterator<Item = &'r Restriction>) -> Vec<UnknownField> {
+/// The entries of these restrictions that match nothing in the catalog, or only providers that are off.
+pub fn unknown_entries<'r>(
+    catalog: &Catalog,
+    restrictions: impl IntoIterator<Item = &'r Restriction>,
+) -> Vec<UnknownField> {
     let mut found = Vec::new();
     for restriction in restrictions {
         for (position, entry) in restriction.entries.iter().enumerate() {
-            if let Some(wrong) = wrong(catalog, restriction.kind, entry) {
+            if let Some(problem) = entry_problem(catalog, restriction.kind, entry) {
                 let param = format!("{}[{position}]", restriction.path);
-                let message = format!("'{param}': {wrong}");
+                let message = format!("'{param}': {problem}");
                 found.push(UnknownField { param, message, reason: restriction.kind.reason() });
             }
-            if found.len() == MOST {
+            if found.len() == MAX_WARNINGS {
                 return found;
             }
         }
@@ -63,15 +66,16 @@ pub fn names<'r>(catalog: &Catalog, restrictions: impl IntoIterator<Item = &'r R
     found
 }
 
-fn wrong(catalog: &Catalog, kind: RestrictionKind, entry: &str) -> Option<String> {
+/// A sentence that says why an entry has no effect. `None` if it has one.
+fn entry_problem(catalog: &Catalog, kind: RestrictionKind, entry: &str) -> Option<String> {
     match kind {
         RestrictionKind::Only | RestrictionKind::Ignore | RestrictionKind::Order => {
             if !catalog.names_provider(entry) {
                 let known = catalog.providers.iter().flat_map(|provider| [provider.slug.as_str(), &provider.name]);
-                return Some(format!("'{}' is no provider of this catalog{}", shown(entry), meant(entry, known)));
+                return Some(format!("'{}' is no provider of this catalog{}", shown(entry), suggestion(entry, known)));
             }
-            let is_meant = |provider: &Provider, endpoint: &Endpoint| provider.is_named(entry, &endpoint.variant);
-            let off = off(catalog, |endpoint| catalog.provider_of(endpoint).is_some_and(|one| is_meant(one, endpoint)));
+            let is_named = |provider: &Provider, endpoint: &Endpoint| provider.is_named(entry, &endpoint.variant);
+            let off = off(catalog, |endpoint| catalog.provider_of(endpoint).is_some_and(|one| is_named(one, endpoint)));
             let off = off.filter(|_| kind != RestrictionKind::Ignore)?;
             Some(format!("'{}' serves nothing, because it is off ({off}).", shown(entry)))
         }
@@ -79,7 +83,11 @@ fn wrong(catalog: &Catalog, kind: RestrictionKind, entry: &str) -> Option<String
             let pattern: ModelPattern = entry.parse().ok()?;
             if !catalog.names_model(&pattern) {
                 let known = catalog.models.iter().map(|model| model.id.as_str());
-                return Some(format!("'{}' matches no model of this catalog{}", shown(entry), meant(entry, known)));
+                return Some(format!(
+                    "'{}' matches no model of this catalog{}",
+                    shown(entry),
+                    suggestion(entry, known)
+                ));
             }
             let off = off_of(catalog, std::slice::from_ref(&pattern)).filter(|_| kind == RestrictionKind::Allowed)?;
             Some(format!("'{}' matches only models whose provider is off ({off}).", shown(entry)))
@@ -88,7 +96,7 @@ fn wrong(catalog: &Catalog, kind: RestrictionKind, entry: &str) -> Option<String
     }
 }
 
-/// Why no model of these patterns can be called, where the reason is that every provider of theirs is off.
+/// Why every provider of the models that match is off. `None` if one is on, or no model matches.
 #[must_use]
 pub fn off_of(catalog: &Catalog, patterns: &[ModelPattern]) -> Option<String> {
     let is_in =
@@ -96,21 +104,21 @@ pub fn off_of(catalog: &Catalog, patterns: &[ModelPattern]) -> Option<String> {
     off(catalog, |endpoint| catalog.model_of(endpoint).is_some_and(is_in))
 }
 
-/// Why each provider of the endpoints that are meant is off, if all of them are: usually which variable to set.
-fn off(catalog: &Catalog, is_meant: impl Fn(&Endpoint) -> bool) -> Option<String> {
+/// Why every provider of the selected endpoints is off; usually the variable to set. `None` if one is on.
+fn off(catalog: &Catalog, is_selected: impl Fn(&Endpoint) -> bool) -> Option<String> {
     let mut reasons = Vec::new();
-    for endpoint in catalog.endpoints.iter().filter(|endpoint| !endpoint.disabled && is_meant(endpoint)) {
+    for endpoint in catalog.endpoints.iter().filter(|endpoint| !endpoint.disabled && is_selected(endpoint)) {
         let provider = catalog.provider_of(endpoint)?;
         let ProviderState::Off(why) = &provider.state else { return None };
         let reason = format!("{}: {why}", provider.slug);
-        if !reasons.contains(&reason) && reasons.len() < MOST_OFF {
+        if !reasons.contains(&reason) && reasons.len() < MAX_OFF {
             reasons.push(reason);
         }
     }
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-fn stranger(path: &str) -> UnknownField {
+fn unknown_member(path: &str) -> UnknownField {
     let (parent, name) = path.rsplit_once('.').map_or((None, path), |(parent, name)| (Some(parent), name));
     let field = match parent {
         None | Some("extra_body") => field_meant_at_top_level(name),
@@ -123,20 +131,20 @@ fn stranger(path: &str) -> UnknownField {
         None if path.ends_with(".max_price.audio") => {
             format!("'{path}' has no effect: no price for audio is known here.")
         }
-        None => format!("'{path}' is not known and has no effect{}", meant(name, PROVIDER_MEMBERS)),
+        None => format!("'{path}' is not known and has no effect{}", suggestion(name, PROVIDER_MEMBERS)),
     };
     UnknownField { param: path.to_owned(), message, reason: ExclusionReason::ProviderNotAllowed }
 }
 
-/// Known names that resemble an unknown one, the most alike first.
+/// Known names that resemble an unknown one, the most similar first.
 pub struct Suggestions {
-    /// What was probably meant: models that are served, and aliases.
+    /// Served models and aliases with a similar name.
     pub meant: Vec<String>,
-    /// The same and further served models of the family.
+    /// The same, then further served models of the same family.
     pub served: Vec<String>,
 }
 
-/// What `name`, which the catalog does not know, resembles there. Looks at every model once, and at the letters of few.
+/// Known names that resemble the unknown `name`. Visits every model once and computes the edit distance for few.
 #[must_use]
 pub fn models(catalog: &Catalog, name: &str, today: NaiveDate) -> Suggestions {
     let is_there = |model: &&Model| catalog.is_served(model, today);
@@ -144,29 +152,29 @@ pub fn models(catalog: &Catalog, name: &str, today: NaiveDate) -> Suggestions {
     let aliases = catalog.aliases.iter().map(|alias| alias.id.as_str()).filter(is_other);
     let models = catalog.models.iter().filter(is_there).map(|model| model.id.as_str()).filter(is_other);
     let mut meant: Vec<(usize, &str)> =
-        models.clone().chain(aliases).filter_map(|id| Some((apart(name, id)?, id))).collect();
+        models.clone().chain(aliases).filter_map(|id| Some((distance(name, id)?, id))).collect();
     meant.sort_unstable();
-    meant.truncate(MOST_MODELS);
+    meant.truncate(MAX_SUGGESTIONS);
     let mut family: Vec<(Reverse<usize>, &str)> = models.map(|id| (Reverse(shared_prefix(name, id)), id)).collect();
     family.retain(|(shared, id)| shared.0 >= 3 && !meant.iter().any(|(_, known)| known == id));
     family.sort_unstable();
     let meant: Vec<String> = meant.into_iter().map(|(_, id)| id.to_owned()).collect();
     let others = family.into_iter().map(|(_, id)| id.to_owned());
-    let served = meant.iter().cloned().chain(others).take(MOST_MODELS).collect();
+    let served = meant.iter().cloned().chain(others).take(MAX_SUGGESTIONS).collect();
     Suggestions { meant, served }
 }
 
 impl Suggestions {
-    /// The error of asking for `name` where `param` says it stands.
+    /// The error for the unknown `name` in the field `param`.
     #[must_use]
     pub fn unknown(self, param: &str, name: &str) -> ApiError {
         ApiError::unknown_model(param, name, &self.meant, self.served)
     }
 }
 
-/// How far `name` is from a known id: without the namespaces, another one of which counts for a letter. What has none may
-/// be meant as a whole.
-fn apart(name: &str, id: &str) -> Option<usize> {
+/// Edit distance of `name` from a known id, without the namespaces; a different namespace counts as one letter. A name without
+/// namespace is also compared with the whole id. `None` if they are too different.
+fn distance(name: &str, id: &str) -> Option<usize> {
     let namespace = |text: &str| text.rsplit_once('/').map(|(namespace, _)| namespace.to_owned());
     let whole = || name_distance(name, id).filter(|_| namespace(name).is_none());
     let parts = name_distance(last_part(name), last_part(id));
@@ -177,13 +185,13 @@ fn last_part(id: &str) -> &str {
     id.rsplit('/').next().unwrap_or(id)
 }
 
-/// How many leading characters the two have in common without their namespaces.
+/// Number of leading characters that both have in common, without their namespaces.
 fn shared_prefix(name: &str, id: &str) -> usize {
     let pairs = last_part(name).bytes().zip(last_part(id).bytes());
     pairs.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
 }
 
-/// The end of a sentence about an unknown word.
-fn meant<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+/// The end of a sentence about an unknown word, with the most similar known one.
+fn suggestion<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     closest_name(text, known).map_or_else(|| ".".to_owned(), |meant| format!("; did you mean '{meant}'?"))
 }

@@ -172,14 +172,14 @@ impl Setup {
     pub fn places_standing(&self) -> impl Iterator<Item = (&str, usize, usize)> {
         let on = self.catalog.providers.iter().zip(&self.permits).filter(|(provider, _)| provider.is_on());
         on.map(|(provider, permits)| {
-            let (taken, most) = permits.places.standing();
+            let (taken, most) = permits.permits.usage();
             (provider.slug.as_str(), taken, most)
         })
     }
 
     fn places(&self, slug: &str) -> Option<&Arc<ProviderConcurrency>> {
         let position = self.catalog.providers.iter().position(|provider| provider.slug.as_str() == slug)?;
-        self.permits.get(position).map(|permits| &permits.places)
+        self.permits.get(position).map(|permits| &permits.permits)
     }
 }
 
@@ -194,7 +194,7 @@ fn permits(providers: &Providers, before: Option<&Setup>) -> Vec<ConcurrencyLimi
             }
             None => ProviderConcurrency::new(most),
         };
-        ConcurrencyLimits { places, wait: provider.permit_wait }
+        ConcurrencyLimits { permits: places, wait: provider.permit_wait }
     };
     providers.iter().map(of).collect()
 }

@@ -1,7 +1,7 @@
-//! A running answer: bytes as they come, under two clocks.
+//! The body of an answer, as a stream with an idle timeout and a deadline.
 //!
-//! The end of this stream is proven: awc reports a clean end of a cut body too, but the guard below has turned that
-//! into an error. Only a body that is delimited by the end of its connection can still lack something.
+//! A clean end means that the body is complete: awc reports a cut body as a clean end too, but the guard turns that into an
+//! error. Only a body that ends with its connection may still be incomplete.
 
 use std::{
     convert::Infallible,
@@ -28,22 +28,22 @@ pub struct UpstreamBody {
     payload: Payload,
     announced: Option<u64>,
     bounds: BodyBounds,
-    /// Blots out our own key.
+    /// Masks the provider key.
     mask: Option<Rc<Mask>>,
-    /// Since when the upstream has kept us waiting. A slow reader does not count against it.
+    /// Start of the current wait for the provider. The time of a slow reader does not count.
     waiting_since: Option<Instant>,
-    /// Made at the first wait, and set anew only when it fires: most answers never wait.
+    /// Created at the first wait, and reset only when it fires, because most answers never wait.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// How much of a body there may be, and for how long.
+/// Limits of a body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BodyBounds {
-    /// When the whole must have arrived.
+    /// End of the time for the whole body.
     pub(super) deadline: Instant,
-    /// Longest silence; `None` means that only the deadline counts.
+    /// Longest pause; `None` if only the deadline counts.
     pub(super) idle: Option<Duration>,
-    /// Most bytes, where the body is collected.
+    /// Most bytes of a body that is collected.
     pub(super) size: usize,
 }
 
@@ -52,25 +52,25 @@ impl UpstreamBody {
         UpstreamBody { payload, announced, bounds, mask: None, waiting_since: None, timer: None }
     }
 
-    /// The same body with our own key blotted out.
+    /// Masks the provider key in the body.
     pub(super) fn masked(mut self, mask: Option<Rc<Mask>>) -> UpstreamBody {
         self.mask = mask;
         self
     }
 
-    /// The whole body, if it is no larger than the client's limits allow. Copies nothing when it came in one piece.
+    /// The whole body. Not copied if it arrived in one piece.
     ///
     /// # Errors
-    /// When the body breaks off, a clock runs out, or it is too large.
+    /// When the body is cut off, late or too large.
     pub async fn collect(self) -> Result<Bytes, UpstreamError> {
         self.collect_while(|_| Ok::<(), Infallible>(())).await.map(|Ok(whole)| whole)
     }
 
-    /// The same, of a JSON body that begins when something other than white space comes: servers send that to keep a
-    /// connection open while they work. From there on `keep` is told of every piece before it is kept, and can end it.
+    /// The whole JSON body, without leading white space: servers send it to keep a connection open while they work. `keep`
+    /// gets the length of every later piece before it is buffered, and can stop with an error.
     ///
     /// # Errors
-    /// When the body breaks off, a clock runs out, or it is too large; inside, what `keep` said.
+    /// When the body is cut off, late or too large. The inner error is that of `keep`.
     pub async fn collect_while<E>(
         mut self,
         mut keep: impl FnMut(usize) -> Result<(), E>,
@@ -80,18 +80,18 @@ impl UpstreamBody {
         if announced > limit {
             return Err(too_large(limit));
         }
-        let Some(first) = self.past_padding().await? else { return Ok(Ok(Bytes::new())) };
+        let Some(first) = self.skip_padding().await? else { return Ok(Ok(Bytes::new())) };
         if let Err(end) = keep(first.len()) {
             return Ok(Err(end));
         }
-        let Some(second) = self.next().await.transpose()? else { return within(first, limit).map(Ok) };
+        let Some(second) = self.next().await.transpose()? else { return check_size(first, limit).map(Ok) };
         if let Err(end) = keep(second.len()) {
             return Ok(Err(end));
         }
         let mut whole = BytesMut::with_capacity(announced.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
         whole.extend_from_slice(&second);
-        // Both are windows into awc's read buffer, which it can use again only without them.
+        // Both are slices of awc's read buffer, which cannot be reused while they exist.
         drop((first, second));
         while whole.len() <= limit {
             let Some(bytes) = self.next().await.transpose()? else { return Ok(Ok(whole.freeze())) };
@@ -103,8 +103,8 @@ impl UpstreamBody {
         Err(too_large(limit))
     }
 
-    /// The first piece with anything but white space in it; what comes before it is not kept, but not endless either.
-    async fn past_padding(&mut self) -> Result<Option<Bytes>, UpstreamError> {
+    /// The first piece with anything but white space. Pieces before it are discarded, but count towards the size limit.
+    async fn skip_padding(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         let mut padding = 0;
         while let Some(piece) = self.next().await.transpose()? {
             if !piece.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
@@ -118,9 +118,8 @@ impl UpstreamBody {
         Ok(None)
     }
 
-    /// Reads on until the end, the limit or a failure, and gives what came: for the bodies of refusals, of which a
-    /// part is better than nothing.
-    pub(super) async fn salvage(mut self) -> BytesMut {
+    /// The bytes up to the end, the size limit or a failure. For error bodies: an incomplete one is still useful.
+    pub(super) async fn collect_available(mut self) -> BytesMut {
         let (mut found, limit) = (BytesMut::new(), self.bounds.size);
         while let Some(Ok(bytes)) = self.next().await {
             let room = limit - found.len();
@@ -142,12 +141,12 @@ impl UpstreamBody {
         Poll::Ready(Some(Err(error)))
     }
 
-    fn poll_clocks(&mut self, cx: &mut Context<'_>) -> Poll<UpstreamError> {
+    fn poll_timeouts(&mut self, cx: &mut Context<'_>) -> Poll<UpstreamError> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         let deadline = self.bounds.deadline;
         let limit = self.bounds.idle.map_or(deadline, |idle| deadline.min(since + idle));
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(limit.into())));
-        // It may have been set for an earlier wait that ended well.
+        // The timer may be set for an earlier wait that ended in time.
         while timer.as_mut().poll(cx).is_ready() {
             if Instant::now() >= limit {
                 return Poll::Ready(self.expired(limit));
@@ -161,7 +160,7 @@ impl UpstreamBody {
         if limit < self.bounds.deadline {
             return UpstreamError::timeout("no further bytes in time");
         }
-        // Only where silence has a clock of its own is it certain that the upstream was not silent.
+        // With an idle timeout it is certain that the provider was not silent.
         let kind = if self.bounds.idle.is_some() { FailureKind::Deadline } else { FailureKind::Timeout };
         UpstreamError::new(kind, "the answer was not whole in time")
     }
@@ -175,7 +174,7 @@ impl Stream for UpstreamBody {
         match Pin::new(&mut body.payload).poll_next(cx) {
             Poll::Ready(Some(Ok(bytes))) => {
                 body.waiting_since = None;
-                // An upstream that always has another byte ready never lets the timer run.
+                // The timer does not run while the provider always has another byte ready.
                 if Instant::now() >= body.bounds.deadline {
                     return body.fail(body.expired(body.bounds.deadline));
                 }
@@ -189,7 +188,7 @@ impl Stream for UpstreamBody {
                 body.end();
                 Poll::Ready(None)
             }
-            Poll::Pending => match body.poll_clocks(cx) {
+            Poll::Pending => match body.poll_timeouts(cx) {
                 Poll::Ready(error) => body.fail(error),
                 Poll::Pending => Poll::Pending,
             },
@@ -203,7 +202,7 @@ impl std::fmt::Debug for UpstreamBody {
     }
 }
 
-fn within(bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {
+fn check_size(bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {
     if bytes.len() <= limit { Ok(bytes) } else { Err(too_large(limit)) }
 }
 

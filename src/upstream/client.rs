@@ -1,4 +1,4 @@
-//! One attempt: send a request to a provider, accept only a regular 200.
+//! Sends one request to a provider and accepts only a regular 200.
 
 use std::{
     cell::RefCell,
@@ -23,34 +23,34 @@ use super::{
     connection::Connection,
     connector::Connector,
     failure::{self, UpstreamError},
-    fetch::Fetcher,
+    fetch::ImageFetcher,
     http_client,
-    idle::Keeping,
+    idle::KeepAlive,
     mask::Mask,
-    probe::{PROBE, Phases, Probe, Watched},
+    probe::{PROBE, Phases, Probe, ProbedSend},
     rate_limits::quota,
     redact::Redactor,
     refusal, request,
 };
 
-/// Most that is read of the body of a refusal.
+/// Most bytes that are read of an error body.
 const REFUSAL_LIMIT: usize = 64 * 1024;
 
-/// Bounds of the transport; those of a single call stand in [`Call`].
+/// Limits of the transport. Those of a single call are in [`Call`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransportLimits {
-    /// Name resolution, TCP and TLS handshake together.
+    /// Timeout for name resolution, TCP and TLS handshake together.
     pub connect: Duration,
-    /// How long an unused connection is kept. Below the minute after which most servers close theirs.
+    /// Longest idle time of a connection. Less than the minute after which most servers close theirs.
     pub keep_alive: Duration,
-    /// How long any connection is kept, so that a provider's change of address is followed.
+    /// Longest age of a connection, so that a change of the provider's address takes effect.
     pub lifetime: Duration,
-    /// How long a stream may be silent. A backstop: what counts as content, and how long none may come, is known
-    /// further up. A plain answer has the deadline only, because some servers send its head long before its body.
+    /// Longest pause in a stream. A backstop: the caller has a timeout for content. A plain answer has only the deadline,
+    /// because some servers send its head long before its body.
     pub idle: Duration,
     /// Most bytes of a plain answer.
     pub max_body: usize,
-    /// How long the body of a refusal may take; its status is known already.
+    /// Timeout for an error body; its status is known already.
     pub refusal_body: Duration,
 }
 
@@ -67,34 +67,34 @@ impl Default for TransportLimits {
     }
 }
 
-/// One question to a provider.
+/// One request to a provider.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// Appended to the base address, such as `/chat/completions`.
     pub path: &'static str,
-    /// JSON.
+    /// JSON body.
     pub body: Bytes,
-    /// Whether an event stream is asked for.
+    /// Whether an event stream is requested.
     pub streamed: bool,
-    /// When the whole answer must have arrived.
+    /// End of the time for the whole answer.
     pub deadline: Instant,
-    /// How long the head may take, connecting included.
+    /// Timeout for the head, including the connection.
     pub head_timeout: Duration,
 }
 
-/// A regular 200 whose body is on its way.
+/// A regular 200 whose body is not read yet.
 #[derive(Debug)]
 pub struct UpstreamAnswer {
     /// The body.
     pub body: UpstreamBody,
-    /// What the provider says is left of its limits.
+    /// Remaining quota that the provider reported.
     pub quota: QuotaReport,
 }
 
 /// Calls one provider from one worker.
 ///
-/// Holds `Rc`s: made where it is used, in the worker's own thread. Never shared between providers, not even between
-/// two at the same host, so that an irregular answer of one cannot touch the other.
+/// Not `Send`: each worker makes its own. Never shared between providers, not even between two at the same host, so that an
+/// irregular answer of one cannot affect the other.
 pub struct UpstreamClient {
     connection: Connection,
     tls: Arc<ClientConfig>,
@@ -102,10 +102,10 @@ pub struct UpstreamClient {
     redactor: Arc<Redactor>,
     mask: Option<Rc<Mask>>,
     pooled: Client,
-    /// awc cannot be told to bypass its pool: this client has none worth the name.
+    /// Opens a new connection for every call; awc has no option to bypass its pool.
     fresh: Client,
-    fetcher: Fetcher,
-    /// The frozen heads; a handful, so a list.
+    fetcher: ImageFetcher,
+    /// Frozen request heads. A list, because there are only a few.
     prepared: RefCell<Vec<Rc<Prepared>>>,
 }
 
@@ -116,9 +116,10 @@ struct Prepared {
     fresh: FrozenClientRequest,
 }
 
-/// A failed try, and whether a fresh connection may save the attempt: nothing was sent, so nobody can have begun.
-struct Failed {
+/// A failed send.
+struct FailedSend {
     error: UpstreamError,
+    /// Whether a pooled connection was closed before any byte of the request was written, so that a new one may be tried.
     stale: bool,
 }
 
@@ -134,8 +135,8 @@ impl UpstreamClient {
         UpstreamClient::renewed(None, connection, tls, limits, redactor)
     }
 
-    /// As [`UpstreamClient::new`], but with the open connections of `before`, a client of the same provider, if they
-    /// lead to the same place over the same transport. Key, headers and all else may differ.
+    /// As [`UpstreamClient::new`], but with the open connections of `before`, a client of the same provider, if address and
+    /// transport are the same. Key and headers may differ.
     #[must_use]
     pub fn renewed(
         before: Option<&UpstreamClient>,
@@ -144,13 +145,13 @@ impl UpstreamClient {
         limits: TransportLimits,
         redactor: Arc<Redactor>,
     ) -> UpstreamClient {
-        let same = before.filter(|before| before.leads_to(connection, tls, &limits));
+        let same = before.filter(|before| before.has_same_transport(connection, tls, &limits));
         let (pooled, fresh) = match same {
             Some(before) => (before.pooled.clone(), before.fresh.clone()),
             None => {
-                let keeping = Keeping { idle: limits.keep_alive, lifetime: limits.lifetime };
-                let fresh = http_client::build(Connector::new(connection, tls, limits.connect, Keeping::NEVER));
-                (http_client::build(Connector::new(connection, tls, limits.connect, keeping)), fresh)
+                let keep_alive = KeepAlive { idle: limits.keep_alive, lifetime: limits.lifetime };
+                let fresh = http_client::build(Connector::new(connection, tls, limits.connect, KeepAlive::NEVER));
+                (http_client::build(Connector::new(connection, tls, limits.connect, keep_alive)), fresh)
             }
         };
         UpstreamClient {
@@ -158,45 +159,47 @@ impl UpstreamClient {
             tls: Arc::clone(tls),
             limits,
             redactor,
-            mask: Mask::of(connection.secret()).map(Rc::new),
+            mask: Mask::new(connection.secret()).map(Rc::new),
             pooled,
             fresh,
-            fetcher: Fetcher::new(connection, tls, limits.connect),
+            fetcher: ImageFetcher::new(connection, tls, limits.connect),
             prepared: RefCell::new(Vec::new()),
         }
     }
 
-    /// Whether its open connections are what a client with these settings would open.
-    fn leads_to(&self, connection: &Connection, tls: &Arc<ClientConfig>, limits: &TransportLimits) -> bool {
+    /// Whether a client with these settings would open the same connections.
+    fn has_same_transport(&self, connection: &Connection, tls: &Arc<ClientConfig>, limits: &TransportLimits) -> bool {
         let pool = |limits: &TransportLimits| (limits.connect, limits.keep_alive, limits.lifetime);
-        self.connection.is_same_place(connection)
+        self.connection.is_same_address(connection)
             && (connection.server_name.is_none() || Arc::ptr_eq(&self.tls, tls))
             && pool(&self.limits) == pool(limits)
     }
 
-    /// Asks once. Where a kept connection turns out to be closed before any byte of the request was written to it, a
-    /// fresh one is taken within the same attempt. Once a byte has left, nothing is ever sent again: the provider may
-    /// be at work, and would be paid twice.
+    /// Sends one request. If a pooled connection was closed before any byte of the request was written, a new one is opened
+    /// within the same attempt. After the first byte nothing is sent again: the provider may already work on the request,
+    /// and would be paid twice.
     ///
-    /// Dropping the future, or the body it gave, closes the connection.
+    /// Dropping the future, or the returned body, closes the connection.
     ///
     /// # Errors
-    /// Whatever is not a regular 200: see [`UpstreamError`].
+    /// Anything but a regular 200: see [`UpstreamError`].
     pub async fn send(&self, call: Call) -> Result<UpstreamAnswer, UpstreamError> {
-        self.send_noting(call, |_| ()).await
+        self.send_observed(call, |_| ()).await
     }
 
-    /// As [`UpstreamClient::send`]; `note` hears how far each connection came, also when the future is dropped.
+    /// As [`UpstreamClient::send`]. Calls `observe` with the phases of each connection, also when the future is dropped.
     ///
     /// # Errors
-    /// Whatever is not a regular 200: see [`UpstreamError`].
-    pub async fn send_noting(&self, call: Call, note: impl Fn(Phases)) -> Result<UpstreamAnswer, UpstreamError> {
-        let begun = Instant::now();
-        let clock = call.deadline.min(begun + call.head_timeout);
+    /// Anything but a regular 200: see [`UpstreamError`].
+    pub async fn send_observed(&self, call: Call, observe: impl Fn(Phases)) -> Result<UpstreamAnswer, UpstreamError> {
+        let started = Instant::now();
+        let head_deadline = call.deadline.min(started + call.head_timeout);
         let prepared = self.prepare(call.path, call.streamed)?;
-        let first = attempt(&prepared.pooled, call.body.clone(), (begun, clock), &note).await;
+        let first = attempt(&prepared.pooled, call.body.clone(), (started, head_deadline), &observe).await;
         let sent = match first {
-            Err(failed) if failed.stale => attempt(&prepared.fresh, call.body.clone(), (begun, clock), &note).await,
+            Err(failed) if failed.stale => {
+                attempt(&prepared.fresh, call.body.clone(), (started, head_deadline), &observe).await
+            }
             sent => sent,
         };
         let response = sent.map_err(|failed| failed.error)?;
@@ -207,12 +210,12 @@ impl UpstreamClient {
         }
     }
 
-    /// The bytes of an image that the provider answered with a link to, at most `most`, until `deadline`.
+    /// The bytes of an image that the provider's answer links to, at most `max_bytes`, until `deadline`.
     ///
     /// # Errors
-    /// When the link leads to a host that is neither the provider's own nor listed, or no whole answer comes from there.
-    pub async fn fetch_image(&self, link: &str, deadline: Instant, most: usize) -> Result<Bytes, UpstreamError> {
-        self.fetcher.fetch(link, deadline, most).await
+    /// When the host of the link is neither the provider's own nor listed, or its answer is not complete.
+    pub async fn fetch_image(&self, link: &str, deadline: Instant, max_bytes: usize) -> Result<Bytes, UpstreamError> {
+        self.fetcher.fetch(link, deadline, max_bytes).await
     }
 
     fn bounds(&self, call: &Call) -> BodyBounds {
@@ -241,12 +244,12 @@ impl UpstreamClient {
             400..=599 => {
                 let deadline = call.deadline.min(Instant::now() + self.limits.refusal_body);
                 let bounds = BodyBounds { deadline, idle: None, size: REFUSAL_LIMIT };
-                UpstreamBody::new(response.take_payload(), None, bounds).salvage().await
+                UpstreamBody::new(response.take_payload(), None, bounds).collect_available().await
             }
-            // A redirect's body has nothing to say to us, and a 204 or 304 has none.
+            // The body of a redirect is not used, and a 204 or 304 has none.
             _ => bytes::BytesMut::new(),
         };
-        refusal::judge(status, response.headers(), &body, SystemTime::now(), &self.redactor)
+        refusal::classify(status, response.headers(), &body, SystemTime::now(), &self.redactor)
     }
 }
 
@@ -256,27 +259,27 @@ impl std::fmt::Debug for UpstreamClient {
     }
 }
 
-/// One request on one connection, until the head is here.
+/// Sends one request on one connection and waits for the head.
 async fn attempt(
     request: &FrozenClientRequest,
     body: Bytes,
-    (begun, clock): (Instant, Instant),
-    note: &impl Fn(Phases),
-) -> Result<ClientResponse, Failed> {
-    let sending = pin!(PROBE.scope(Probe::default(), timeout_at(clock.into(), request::send(request, body))));
-    let mut watched = Watched { sending, begun, note };
-    let outcome = watched.sending.as_mut().await;
-    let probe = watched.take();
+    (started, head_deadline): (Instant, Instant),
+    observe: &impl Fn(Phases),
+) -> Result<ClientResponse, FailedSend> {
+    let sending = pin!(PROBE.scope(Probe::default(), timeout_at(head_deadline.into(), request::send(request, body))));
+    let mut probed = ProbedSend { sending, started, observe };
+    let outcome = probed.sending.as_mut().await;
+    let probe = probed.take();
     let error = match outcome {
         Ok(Ok(response)) => return Ok(response),
         Ok(Err(error)) => failure::of_send(&error),
         Err(_) => UpstreamError::timeout("no head in time"),
     };
     let stale = error.failure.kind == FailureKind::Reset && !probe.is_fresh() && !probe.is_written();
-    Err(Failed { error, stale })
+    Err(FailedSend { error, stale })
 }
 
-/// Takes a 200 whose head promises a body we can read.
+/// Accepts a 200 whose body has no encoding and is not a web page.
 fn accept(
     mut response: ClientResponse,
     bounds: BodyBounds,
@@ -284,7 +287,7 @@ fn accept(
 ) -> Result<UpstreamAnswer, UpstreamError> {
     let malformed = |why: &str| UpstreamError::new(FailureKind::Malformed, why).with_status(200);
     if !http_client::is_identity(response.headers()) {
-        return Err(malformed("an encoded body, though none was asked for"));
+        return Err(malformed("an encoded body, though none was requested"));
     }
     if is_web_page(response.headers()) {
         return Err(malformed("a web page instead of an answer"));
@@ -295,7 +298,7 @@ fn accept(
     Ok(UpstreamAnswer { body, quota })
 }
 
-/// Whether the body is some proxy's idea of an error. What else a head says of its body is often wrong, and so not asked.
+/// Whether the body is an HTML page, probably the error page of a proxy. Other content types are ignored: they are often wrong.
 fn is_web_page(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()).unwrap_or_default();
     let media = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();

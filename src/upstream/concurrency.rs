@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Concurrency limit and permit wait of a provider in one configuration.
 pub struct ConcurrencyLimits {
     /// Permits, shared by all configurations that have the provider.
-    pub places: Arc<ProviderConcurrency>,
+    pub permits: Arc<ProviderConcurrency>,
     /// Longest wait for a permit.
     pub wait: Duration,
 }
@@ -33,7 +33,7 @@ pub struct ProviderConcurrency {
 /// Permit of one call. Released when dropped.
 pub struct Permit {
     permit: Option<OwnedSemaphorePermit>,
-    places: Arc<ProviderConcurrency>,
+    owner: Arc<ProviderConcurrency>,
 }
 
 impl ProviderConcurrency {
@@ -53,47 +53,47 @@ impl ProviderConcurrency {
         let before = std::mem::replace(&mut *most, wanted);
         if wanted < before {
             let less = before - wanted;
-            let taken = less - self.free.forget_permits(less);
-            self.excess.fetch_add(taken, Ordering::Relaxed);
+            let in_use = less - self.free.forget_permits(less);
+            self.excess.fetch_add(in_use, Ordering::Relaxed);
             return;
         }
         let more = wanted - before;
-        let owed =
-            self.excess.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| Some(owed.saturating_sub(more)));
-        self.free.add_permits(more.saturating_sub(owed.unwrap_or(0)));
+        let excess =
+            self.excess.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |excess| Some(excess.saturating_sub(more)));
+        self.free.add_permits(more.saturating_sub(excess.unwrap_or(0)));
     }
 
     /// Permits in use, and the limit. More permits than the limit are in use after the limit shrank.
     #[must_use]
-    pub fn standing(&self) -> (usize, usize) {
+    pub fn usage(&self) -> (usize, usize) {
         let most = *self.most.lock();
         (most.saturating_sub(self.free.available_permits()) + self.excess.load(Ordering::Relaxed), most)
     }
 
     /// A permit, if one is free.
     #[must_use]
-    pub fn take_now(self: &Arc<Self>) -> Option<Permit> {
-        Arc::clone(&self.free).try_acquire_owned().ok().map(|permit| self.place(permit))
+    pub fn try_acquire(self: &Arc<Self>) -> Option<Permit> {
+        Arc::clone(&self.free).try_acquire_owned().ok().map(|permit| self.permit(permit))
     }
 
     /// Waits at most `wait` for a permit. `None` when none became free in that time.
-    pub async fn take(self: &Arc<Self>, wait: Duration) -> Option<Permit> {
-        if let Some(place) = self.take_now() {
-            return Some(place);
+    pub async fn acquire(self: &Arc<Self>, wait: Duration) -> Option<Permit> {
+        if let Some(permit) = self.try_acquire() {
+            return Some(permit);
         }
         let permit = actix_rt::time::timeout(wait, Arc::clone(&self.free).acquire_owned()).await.ok()?.ok()?;
-        Some(self.place(permit))
+        Some(self.permit(permit))
     }
 
-    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Permit {
-        Permit { permit: Some(permit), places: Arc::clone(self) }
+    fn permit(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Permit {
+        Permit { permit: Some(permit), owner: Arc::clone(self) }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let owes = |owed: usize| owed.checked_sub(1);
-        if self.places.excess.fetch_update(Ordering::Relaxed, Ordering::Relaxed, owes).is_ok()
+        let decrement = |excess: usize| excess.checked_sub(1);
+        if self.owner.excess.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()
             && let Some(permit) = self.permit.take()
         {
             permit.forget();
@@ -105,51 +105,51 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
-    async fn take(places: &Arc<ProviderConcurrency>, count: usize) -> Vec<Permit> {
+    async fn acquire(permits: &Arc<ProviderConcurrency>, count: usize) -> Vec<Permit> {
         let mut taken = Vec::new();
         while taken.len() < count {
-            let Some(place) = places.take(Duration::ZERO).await else { break };
-            taken.push(place);
+            let Some(permit) = permits.acquire(Duration::ZERO).await else { break };
+            taken.push(permit);
         }
         taken
     }
 
     #[actix_web::test]
-    async fn a_smaller_number_counts_the_calls_that_run() {
-        let places = ProviderConcurrency::new(4);
-        let mut running = take(&places, 3).await;
+    async fn a_smaller_limit_counts_the_calls_in_flight() {
+        let permits = ProviderConcurrency::new(4);
+        let mut running = acquire(&permits, 3).await;
 
-        places.resize(2);
+        permits.resize(2);
 
-        assert_eq!(take(&places, 9).await.len(), 0, "three run where two may");
+        assert_eq!(acquire(&permits, 9).await.len(), 0, "three run, two are allowed");
         running.pop();
-        assert_eq!(take(&places, 9).await.len(), 0, "two run where two may");
+        assert_eq!(acquire(&permits, 9).await.len(), 0, "two run, two are allowed");
         running.pop();
-        assert_eq!(take(&places, 9).await.len(), 1);
+        assert_eq!(acquire(&permits, 9).await.len(), 1);
         running.clear();
-        assert_eq!(take(&places, 9).await.len(), 2);
+        assert_eq!(acquire(&permits, 9).await.len(), 2);
     }
 
     #[actix_web::test]
-    async fn a_larger_number_is_there_at_once_even_after_a_smaller_one() {
-        let places = ProviderConcurrency::new(4);
-        let running = take(&places, 4).await;
+    async fn a_larger_limit_applies_at_once_even_after_a_smaller_one() {
+        let permits = ProviderConcurrency::new(4);
+        let running = acquire(&permits, 4).await;
 
-        places.resize(1);
-        places.resize(5);
+        permits.resize(1);
+        permits.resize(5);
 
-        let more = take(&places, 9).await;
-        assert_eq!(more.len(), 1, "four run, one more may");
+        let more = acquire(&permits, 9).await;
+        assert_eq!(more.len(), 1, "four run, five are allowed");
         drop((running, more));
-        assert_eq!(take(&places, 9).await.len(), 5);
+        assert_eq!(acquire(&permits, 9).await.len(), 5);
     }
 
     #[actix_web::test]
-    async fn a_call_waits_for_a_place_that_is_given_back() {
-        let places = ProviderConcurrency::new(1);
-        let running = take(&places, 1).await;
-        let waiting = places.take(Duration::from_secs(10));
-        let (place, ()) = tokio::join!(waiting, async { drop(running) });
-        assert!(place.is_some());
+    async fn a_waiting_call_gets_a_released_permit() {
+        let permits = ProviderConcurrency::new(1);
+        let running = acquire(&permits, 1).await;
+        let waiting = permits.acquire(Duration::from_secs(10));
+        let (permit, ()) = tokio::join!(waiting, async { drop(running) });
+        assert!(permit.is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Where a provider is called, and with which headers.
+//! Address of a provider and the headers that are sent to it.
 
 use std::{fmt, sync::Arc};
 
@@ -11,21 +11,21 @@ use rustls::pki_types::ServerName;
 
 use crate::{base::secret::Secret, config::RESERVED_HEADERS};
 
-/// A provider's address and what identifies us there. Checked when it is made; each worker builds its client from it.
+/// A provider's address and the credentials for it. Validated when made; each worker builds its client from it.
 #[derive(Debug, Clone)]
 pub struct Connection {
     /// Without the brackets of an IPv6 address.
     pub(super) host: String,
     pub(super) port: u16,
-    /// The name to verify; `None` means no TLS.
+    /// The name to verify in the certificate; `None` means no TLS.
     pub(super) server_name: Option<ServerName<'static>>,
-    /// As the `Host` header names it: without the port where that is the scheme's own.
+    /// Value of the `Host` header: without the port if it is the default of the scheme.
     pub(super) authority: String,
     base_path: String,
     query: Option<String>,
     credentials: Option<Credentials>,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    /// Hosts beside its own from which its images may be fetched.
+    /// Further hosts from which its images may be fetched.
     pub(super) image_hosts: Arc<[String]>,
 }
 
@@ -36,22 +36,22 @@ struct Credentials {
     secret: Secret,
 }
 
-/// Why something is no connection. Never holds the secret.
+/// Why the settings of a connection are invalid. Never holds the secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionFault {
-    /// It is not a URL.
+    /// Not a URL.
     Url(String),
     /// Neither `http://` nor `https://`.
     Scheme,
-    /// No host, or one that no certificate can name.
+    /// No host, or one that a certificate cannot name.
     Host,
-    /// User and password in the URL: keys belong elsewhere.
+    /// User and password in the URL.
     UserInfo,
-    /// Not the name of a header.
+    /// Not a header name.
     HeaderName(String),
-    /// The value of this header holds a character that no header may carry.
+    /// The value of this header holds a character that headers do not allow.
     HeaderValue(String),
-    /// This header is the transport's own.
+    /// The gateway sets this header itself.
     Reserved(String),
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for ConnectionFault {
             ConnectionFault::UserInfo => f.write_str("must not hold a user or password"),
             ConnectionFault::HeaderName(name) => write!(f, "'{name}' is not a header name"),
             ConnectionFault::HeaderValue(name) => {
-                write!(f, "the value of '{name}' holds a character that no header may carry")
+                write!(f, "the value of '{name}' holds a character that headers do not allow")
             }
             ConnectionFault::Reserved(name) => write!(f, "the header '{name}' is set by the gateway itself"),
         }
@@ -74,13 +74,13 @@ impl fmt::Display for ConnectionFault {
 impl std::error::Error for ConnectionFault {}
 
 impl Connection {
-    /// Whether both lead to the same host and port, with TLS or without.
-    pub(super) fn is_same_place(&self, other: &Connection) -> bool {
+    /// Whether host, port and use of TLS are the same.
+    pub(super) fn is_same_address(&self, other: &Connection) -> bool {
         (&self.host, self.port, &self.server_name) == (&other.host, other.port, &other.server_name)
     }
 
-    /// A connection without credentials. `base_url` is what the paths of the calls are appended to, such as
-    /// `https://api.openai.com/v1`; a query in it goes with every call.
+    /// A connection without credentials. The paths of calls are appended to `base_url`, such as
+    /// `https://api.openai.com/v1`. A query in it is sent with every call.
     ///
     /// # Errors
     /// When `base_url` is not an absolute `http` or `https` URL with a host.
@@ -116,15 +116,15 @@ impl Connection {
     /// Sends `authorization: Bearer <secret>` with every call.
     ///
     /// # Errors
-    /// When the secret holds a character that no header may carry.
+    /// When the secret holds a character that headers do not allow.
     pub fn with_bearer(self, secret: Secret) -> Result<Connection, ConnectionFault> {
         self.with_secret(AUTHORIZATION.as_str(), "Bearer", secret)
     }
 
-    /// Sends `<header>: <scheme> <secret>` with every call; an empty scheme means the bare secret.
+    /// Sends `<header>: <scheme> <secret>` with every call, or `<header>: <secret>` if the scheme is empty.
     ///
     /// # Errors
-    /// When the header cannot be sent, or is the transport's own.
+    /// When the header is invalid, or the gateway sets it itself.
     pub fn with_secret(mut self, header: &str, scheme: &str, secret: Secret) -> Result<Connection, ConnectionFault> {
         let header = header_name(header)?;
         let credentials = Credentials { header, scheme: scheme.to_owned(), secret };
@@ -136,7 +136,7 @@ impl Connection {
     /// Sends a further header with every call.
     ///
     /// # Errors
-    /// When the header cannot be sent, or is the transport's own.
+    /// When the header is invalid, or the gateway sets it itself.
     pub fn with_header(mut self, name: &str, value: &str) -> Result<Connection, ConnectionFault> {
         let name = header_name(name)?;
         let value = HeaderValue::from_str(value).map_err(|_| ConnectionFault::HeaderValue(name.to_string()))?;
@@ -144,26 +144,26 @@ impl Connection {
         Ok(self)
     }
 
-    /// Lets images be fetched from these hosts too. They are never sent what identifies us.
+    /// Allows images from these hosts too. They never get the credentials.
     #[must_use]
     pub fn with_image_hosts(mut self, hosts: Vec<String>) -> Connection {
         self.image_hosts = hosts.into();
         self
     }
 
-    /// The secret sent with every call, for the redaction.
+    /// The secret sent with every call, for redaction.
     #[must_use]
     pub fn secret(&self) -> Option<&Secret> {
         self.credentials.as_ref().map(|credentials| &credentials.secret)
     }
 
-    /// The header that identifies us, marked as sensitive.
+    /// The header with the secret, marked as sensitive.
     pub(super) fn credentials(&self) -> Result<Option<(HeaderName, HeaderValue)>, ConnectionFault> {
         let Some(credentials) = &self.credentials else { return Ok(None) };
         Ok(Some((credentials.header.clone(), credentials.value()?)))
     }
 
-    /// The address of `path` as awc is told it: always `http`, because TLS happens below awc, in our connector.
+    /// The address of `path` for awc. Always `http`, because TLS happens below awc, in the connector.
     pub(super) fn uri(&self, path: &str) -> Result<Uri, ConnectionFault> {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let query = self.query.as_ref().map_or(String::new(), |query| format!("?{query}"));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn awc_sees_http_and_the_host_header_names_a_port_only_where_it_is_needed() {
+    fn awc_gets_http_and_the_host_header_has_a_port_only_if_needed() {
         check("https://api.example.com/v1", "api.example.com", "http://api.example.com:443/v1/chat/completions");
         check("https://h.example:8443/", "h.example:8443", "http://h.example:8443/chat/completions");
         check("https://h.example:443", "h.example", "http://h.example:443/chat/completions");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn an_invalid_address_is_rejected() {
         let fault = |url: &str| Connection::new(url).unwrap_err();
         assert_eq!(fault("ftp://h/"), ConnectionFault::Scheme);
         assert_eq!(fault("/v1"), ConnectionFault::Scheme);

@@ -1,7 +1,7 @@
-//! Opens connections for awc: name resolution, TCP, TLS if the provider wants it, and the guard around the whole.
+//! Opens connections for awc: name resolution, TCP, TLS if the provider uses it, and the guard.
 //!
-//! awc is told `http://` addresses only and asks this service for a connection whenever its pool has none. Doing TLS
-//! here and not in awc is what lets the guard see the answer's plain bytes.
+//! awc gets `http://` addresses only, and calls this service whenever its pool has no connection. TLS is done here and not
+//! in awc, so that the guard sees the plain bytes of the answer.
 
 use std::{
     fmt, io,
@@ -27,38 +27,38 @@ use tokio_rustls::TlsConnector;
 use super::{
     connection::Connection,
     guard::Guard,
-    idle::{Keeping, Sockets},
-    names::{Names, system_names},
+    idle::{KeepAlive, SocketPool},
+    names::{NameCache, system_names},
     probe,
     shortage::{self, is_shortage},
     transport::Transport,
 };
 
-/// The service itself; cheap to clone, as awc wants it.
+/// The service. awc clones it, so it is cheap to clone.
 #[derive(Clone)]
-pub(super) struct Connector(Rc<Target>);
+pub(super) struct Connector(Rc<Destination>);
 
-struct Target {
+struct Destination {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// For everything until the connection can be used.
+    /// For name resolution, TCP and TLS handshake together.
     timeout: Duration,
-    names: Arc<Names>,
-    /// Those it opened, and how long they are kept.
-    sockets: Rc<Sockets<Transport>>,
+    names: Arc<NameCache>,
+    /// The open sockets.
+    sockets: Rc<SocketPool<Transport>>,
 }
 
-/// Why no connection came about.
+/// Why a connection failed.
 #[derive(Debug)]
 pub(super) enum ConnectFault {
-    /// The name does not resolve.
+    /// Name resolution failed.
     Resolve(io::Error),
-    /// Nobody answers there: the last address's error.
+    /// No address accepted a TCP connection; the error of the last one.
     Connect(io::Error),
-    /// The handshake failed.
+    /// The TLS handshake failed.
     Tls(io::Error),
-    /// The clock ran out.
+    /// No connection within this time.
     Timeout(Duration),
 }
 
@@ -70,7 +70,7 @@ impl ConnectFault {
             {
                 FailureKind::Shortage
             }
-            // Somebody answered and hung up: whether that shows here or at the first write is a matter of luck.
+            // The peer accepted and closed. Timing decides whether that shows here or at the first write.
             ConnectFault::Connect(error) | ConnectFault::Tls(error) if is_broken(error) => FailureKind::Reset,
             ConnectFault::Resolve(_) | ConnectFault::Connect(_) => FailureKind::Connect,
             ConnectFault::Tls(_) => FailureKind::Tls,
@@ -79,13 +79,13 @@ impl ConnectFault {
     }
 }
 
-/// Whether a connection that stood was torn down.
+/// Whether an open connection was closed by the peer.
 fn is_broken(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
     matches!(error.kind(), ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected)
 }
 
-/// What went wrong, in a word that names no host: clients may read it.
+/// The cause in one word, for clients. It names no host.
 pub(super) fn cause(fault: &ConnectFault) -> &'static str {
     match fault {
         _ if fault.kind() == FailureKind::Shortage => shortage::CAUSE,
@@ -111,22 +111,22 @@ fn tls_cause(error: Option<&rustls::Error>) -> &'static str {
     }
 }
 
-/// A fault with the place that could not be reached, as awc carries it to the other side.
+/// A fault with the address, as passed through awc.
 #[derive(Debug)]
-pub(super) struct Unreached {
+pub(super) struct ConnectFailure {
     /// Host and port.
-    place: String,
-    /// Why.
+    address: String,
+    /// Why the connection failed.
     pub(super) fault: ConnectFault,
 }
 
-impl fmt::Display for Unreached {
+impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.place, cause(&self.fault), self.fault)
+        write!(f, "{}: {}: {}", self.address, cause(&self.fault), self.fault)
     }
 }
 
-impl std::error::Error for Unreached {}
+impl std::error::Error for ConnectFailure {}
 
 impl fmt::Display for ConnectFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,11 +146,11 @@ impl Connector {
         connection: &Connection,
         tls: &Arc<ClientConfig>,
         timeout: Duration,
-        keeping: Keeping,
+        keep_alive: KeepAlive,
     ) -> Connector {
         let tls = connection.server_name.clone().map(|name| (TlsConnector::from(Arc::clone(tls)), name));
-        let (names, sockets) = (system_names(), Sockets::new(keeping));
-        Connector(Rc::new(Target {
+        let (names, sockets) = (system_names(), SocketPool::new(keep_alive));
+        Connector(Rc::new(Destination {
             host: connection.host.clone(),
             port: connection.port,
             tls,
@@ -160,14 +160,14 @@ impl Connector {
         }))
     }
 
-    /// How long opening a connection may take.
+    /// Timeout for opening a connection.
     pub(super) fn timeout(&self) -> Duration {
         self.0.timeout
     }
 
-    /// How long those it opened are kept.
-    pub(super) fn keeping(&self) -> Keeping {
-        self.0.sockets.keeping()
+    /// How long connections are kept open.
+    pub(super) fn keep_alive(&self) -> KeepAlive {
+        self.0.sockets.keep_alive()
     }
 }
 
@@ -184,18 +184,17 @@ impl Service<ConnectInfo<Uri>> for Connector {
         let target = Rc::clone(&self.0);
         Box::pin(async move {
             probe::note_connecting();
-            // The only variant of awc's that carries an error of ours to the other side unharmed.
-            let unreached = |fault| Unreached { place: target.place(), fault };
-            let transport =
-                target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(unreached(fault))))?;
+            // The only variant that passes an error through awc unchanged.
+            let failure = |fault| ConnectFailure { address: target.address(), fault };
+            let transport = target.open().await.map_err(|fault| ConnectError::Io(io::Error::other(failure(fault))))?;
             Ok(AwcConnection::new(info.request().clone(), Guard::new(target.sockets.admit(transport))))
         })
     }
 }
 
-impl Target {
-    /// Host and port, as an operator would write them.
-    fn place(&self) -> String {
+impl Destination {
+    /// Host and port, with brackets around an IPv6 address.
+    fn address(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -204,22 +203,22 @@ impl Target {
     }
 
     async fn open(&self) -> Result<Transport, ConnectFault> {
-        let begun = Instant::now();
-        let deadline = begun + self.timeout;
+        let started = Instant::now();
+        let deadline = started + self.timeout;
         let dialled = timeout_at(deadline, self.dial(deadline)).await;
         let tcp = dialled.map_err(|_| ConnectFault::Timeout(self.timeout))??;
-        probe::note_connected(begun.elapsed());
+        probe::note_connected(started.elapsed());
         let Some((connector, name)) = &self.tls else { return Ok(Transport::Plain(tcp)) };
 
-        let begun = Instant::now();
+        let started = Instant::now();
         let secured = timeout_at(deadline, connector.connect(name.clone(), tcp)).await;
         let session = secured.map_err(|_| ConnectFault::Timeout(self.timeout))?.map_err(ConnectFault::Tls)?;
-        probe::note_secured(begun.elapsed());
+        probe::note_secured(started.elapsed());
         Ok(Transport::Tls(Box::new(session)))
     }
 
-    /// Tries the host's addresses in turn. Each gets its share of the time that is left, so that one dead address
-    /// (IPv6 without a route, say) does not use up everybody's.
+    /// Tries the host's addresses in order. Each gets an equal share of the time that is left, so that a dead address (IPv6
+    /// without a route, for example) leaves time for the others.
     async fn dial(&self, deadline: Instant) -> Result<TcpStream, ConnectFault> {
         let addresses = self.names.resolve(&self.host).await.map_err(ConnectFault::Resolve)?;
         let mut last = None;
@@ -229,7 +228,7 @@ impl Target {
             let share = deadline.saturating_duration_since(Instant::now()) / untried;
             match timeout_at(Instant::now() + share, TcpStream::connect(address)).await {
                 Ok(Ok(tcp)) => return prepare(tcp).map_err(ConnectFault::Connect),
-                // What one address says of the provider counts for more than what we lacked for another.
+                // A failure of the provider at one address counts more than a shortage of the gateway for another.
                 Ok(Err(error)) if last.is_some() && is_shortage(&error) => {}
                 Ok(Err(error)) => last = Some(error),
                 Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
@@ -237,8 +236,8 @@ impl Target {
         }
         let last = last.unwrap_or_else(|| io::Error::other("the name has no address"));
         if !is_shortage(&last) {
-            // It may have moved.
-            self.names.doubt(&self.host);
+            // Its addresses may have changed.
+            self.names.refresh(&self.host);
         }
         match last.kind() {
             io::ErrorKind::TimedOut => Err(ConnectFault::Timeout(self.timeout)),
@@ -247,7 +246,7 @@ impl Target {
     }
 }
 
-/// Without this, the second write of a request waits for the acknowledgement of the first: 40 ms for nothing.
+/// Sets TCP_NODELAY. Without it, the second write of a request waits up to 40 ms for the acknowledgement of the first.
 fn prepare(tcp: TcpStream) -> io::Result<TcpStream> {
     tcp.set_nodelay(true)?;
     Ok(tcp)
@@ -260,9 +259,9 @@ mod tests {
     use super::*;
     use crate::upstream::tls::client_config;
 
-    fn target(address: &str, timeout: Duration) -> Rc<Target> {
+    fn target(address: &str, timeout: Duration) -> Rc<Destination> {
         let connection = Connection::new(&format!("http://{address}")).unwrap();
-        Connector::new(&connection, &client_config(None).unwrap(), timeout, Keeping::NEVER).0
+        Connector::new(&connection, &client_config(None).unwrap(), timeout, KeepAlive::NEVER).0
     }
 
     #[actix_web::test]
@@ -280,19 +279,19 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
 
-        // "localhost" may resolve to ::1 first, where nobody listens.
+        // "localhost" may resolve to ::1 first, which has no listener.
         let transport = target(&format!("localhost:{port}"), Duration::from_secs(2)).open().await.unwrap();
 
         assert_eq!(transport.tcp().peer_addr().unwrap().port(), port);
     }
 
     #[actix_web::test]
-    async fn a_peer_that_never_shakes_hands_runs_into_the_clock() {
+    async fn a_tls_handshake_without_an_answer_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let connection = Connection::new(&format!("https://{address}")).unwrap();
         let limit = Duration::from_millis(50);
-        let connector = Connector::new(&connection, &client_config(None).unwrap(), limit, Keeping::NEVER);
+        let connector = Connector::new(&connection, &client_config(None).unwrap(), limit, KeepAlive::NEVER);
 
         let fault = connector.0.open().await.unwrap_err();
 
@@ -302,7 +301,7 @@ mod tests {
 
     #[actix_web::test]
     async fn a_name_that_does_not_resolve_is_a_connect_failure() {
-        // Longer than any name may be, so that no name server is asked.
+        // Longer than a name may be, so that no name server is asked.
         let mut target = target("localhost:80", Duration::from_secs(5));
         Rc::get_mut(&mut target).unwrap().host = "x".repeat(64);
         let fault = target.open().await.unwrap_err();
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_lack_ourselves_is_no_failed_connection_of_the_provider() {
+    fn a_shortage_of_the_gateway_is_no_failed_connection_of_the_provider() {
         for number in [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::EADDRNOTAVAIL, libc::EAGAIN] {
             for fault in [ConnectFault::Resolve, ConnectFault::Connect, ConnectFault::Tls] {
                 let fault = fault(io::Error::from_raw_os_error(number));
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_torn_down_was_not_refused() {
+    fn a_connection_closed_by_the_peer_was_not_refused() {
         for number in [libc::ECONNRESET, libc::ECONNABORTED, libc::EPIPE, libc::ENOTCONN] {
             for fault in [ConnectFault::Connect, ConnectFault::Tls] {
                 let fault = fault(io::Error::from_raw_os_error(number));
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_that_do_not_fit_are_told_apart() {
+    fn each_certificate_fault_has_its_own_cause() {
         let refused = |fault| cause(&ConnectFault::Tls(io::Error::other(rustls::Error::InvalidCertificate(fault))));
         assert_eq!(refused(CertificateError::NotValidForName), "tls_name_mismatch");
         assert_eq!(refused(CertificateError::UnknownIssuer), "tls_unknown_issuer");

@@ -12,7 +12,7 @@ use pointsman_actors::{
 };
 
 use super::{
-    connector::{Unreached, cause},
+    connector::{ConnectFailure, cause},
     guard::Fault,
     shortage::{CAUSE, is_shortage},
 };
@@ -75,21 +75,21 @@ pub(super) fn of_send(error: &SendRequestError) -> UpstreamError {
         SendRequestError::Send(error) | SendRequestError::Response(ParseError::Io(error)) => of_head(error),
         SendRequestError::Response(error) => UpstreamError::new(FailureKind::Malformed, format!("head: {error}")),
         SendRequestError::Timeout => UpstreamError::timeout("no head in time"),
-        // What is left cannot happen to a frozen POST over HTTP/1.1 without a tunnel.
+        // Other errors cannot happen to a frozen POST over HTTP/1.1 without a tunnel.
         error => UpstreamError::new(FailureKind::Reset, format!("request: {error}")),
     }
 }
 
 fn of_connect(error: &ConnectError) -> UpstreamError {
     match error {
-        ConnectError::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<Unreached>()) {
-            Some(unreached) => UpstreamError {
-                cause: Some(cause(&unreached.fault)),
-                ..UpstreamError::new(unreached.fault.kind(), unreached.to_string())
+        ConnectError::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<ConnectFailure>()) {
+            Some(failure) => UpstreamError {
+                cause: Some(cause(&failure.fault)),
+                ..UpstreamError::new(failure.fault.kind(), failure.to_string())
             },
             None => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
         },
-        // awc's name for a connection that ended before the head: there was one, so nobody refused it.
+        // awc reports a connection that ended before the head this way. It was open, so it was not refused.
         ConnectError::Disconnected => UpstreamError::new(FailureKind::Reset, Fault::NoAnswer.to_string()),
         ConnectError::Timeout => UpstreamError::timeout("no connection in time"),
         error => UpstreamError::new(FailureKind::Connect, format!("connect: {error}")),
@@ -111,7 +111,7 @@ pub(super) fn of_body(error: &PayloadError) -> UpstreamError {
     };
     match Fault::of(error) {
         Some(fault) => of_fault(fault),
-        // A TLS session that ends without saying so may have been cut by anybody.
+        // A TLS session without `close_notify` may have been cut by an attacker.
         None if error.kind() == io::ErrorKind::UnexpectedEof => {
             UpstreamError::new(FailureKind::Truncated, format!("body: {error}"))
         }
@@ -135,10 +135,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_that_we_have_no_memory_for_is_no_failure_of_the_provider() {
-        let lacking = || io::Error::from_raw_os_error(libc::ENOBUFS);
-        let sent = of_send(&SendRequestError::Send(lacking()));
-        let read = of_body(&PayloadError::Io(lacking()));
+    fn missing_memory_for_a_socket_is_no_failure_of_the_provider() {
+        let shortage = || io::Error::from_raw_os_error(libc::ENOBUFS);
+        let sent = of_send(&SendRequestError::Send(shortage()));
+        let read = of_body(&PayloadError::Io(shortage()));
         for error in [sent, read] {
             assert_eq!((error.failure.kind, error.cause), (FailureKind::Shortage, Some("gateway_shortage")), "{error}");
         }

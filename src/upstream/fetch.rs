@@ -1,8 +1,7 @@
-//! Fetches images that a provider made and answered with links to.
+//! Fetches images that a provider's answer links to.
 //!
-//! A link is the provider's word, so it chooses nothing but the path: the host must be the provider's own or one that
-//! the operator listed, and what we send is the same for everybody. No key, no redirect, no second try; the bytes have
-//! the same guard below them as every other answer.
+//! A link is not trusted: it chooses only the path. The host must be the provider's own or one that the operator listed.
+//! The request holds no key, follows no redirect and is not repeated. The answer passes the same guard as any other.
 
 use std::{
     cell::RefCell,
@@ -11,57 +10,50 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix_http::{
-    HttpMessage as _, StatusCode, Uri,
-    body::None as NoBody,
-    header::{ACCEPT, ACCEPT_ENCODING, HOST, USER_AGENT},
-};
+use actix_http::{HttpMessage as _, StatusCode, Uri};
 use awc::{Client, ClientResponse};
 use bytes::Bytes;
 use pointsman_actors::domain::FailureKind;
 use rustls::ClientConfig;
-use tokio::time::timeout_at;
 
 use super::{
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
     connector::Connector,
-    failure::{self, UpstreamError},
+    failure::UpstreamError,
     http_client,
-    idle::Keeping,
-    request,
+    idle::KeepAlive,
 };
 
-/// The image is made already: who does not begin to send it in this time, or pauses so long, will not send it.
-const SILENCE: Duration = Duration::from_secs(15);
+/// Timeout for the head, and for each pause in the body. The image exists already, so a longer silence is a failure.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Fetches the images of one provider, for one worker.
-pub(super) struct Fetcher {
+pub(super) struct ImageFetcher {
     provider: Connection,
     tls: Arc<ClientConfig>,
-    connect: Duration,
-    /// One per place that was fetched from; the list of hosts bounds them.
-    clients: RefCell<Vec<(Place, Client)>>,
+    connect_timeout: Duration,
+    /// One per origin; the list of hosts limits their number.
+    clients: RefCell<Vec<(Origin, Client)>>,
 }
 
-/// Where a link leads: host, port, and whether through TLS.
-type Place = (String, u16, bool);
+/// Host, port, and whether TLS is used.
+type Origin = (String, u16, bool);
 
-impl Fetcher {
-    pub(super) fn new(provider: &Connection, tls: &Arc<ClientConfig>, connect: Duration) -> Fetcher {
+impl ImageFetcher {
+    pub(super) fn new(provider: &Connection, tls: &Arc<ClientConfig>, connect_timeout: Duration) -> ImageFetcher {
         let (provider, tls) = (provider.clone(), Arc::clone(tls));
-        Fetcher { provider, tls, connect, clients: RefCell::default() }
+        ImageFetcher { provider, tls, connect_timeout, clients: RefCell::default() }
     }
 
-    /// The bytes behind `link`, at most `most`.
+    /// The bytes behind `link`, at most `max_bytes`.
     ///
     /// # Errors
-    /// When the link leads elsewhere than it may, or anything but a whole regular answer comes. Always
-    /// [`FailureKind::Malformed`], unless it was a shortage of our own: whatever a host of images does says nothing about
-    /// the provider's limits or clocks.
-    pub(super) async fn fetch(&self, link: &str, deadline: Instant, most: usize) -> Result<Bytes, UpstreamError> {
+    /// When the link is not allowed, or the answer is not regular. The kind is [`FailureKind::Malformed`], or `Shortage`: a
+    /// failing image host says nothing about the provider's limits or latency.
+    pub(super) async fn fetch(&self, link: &str, deadline: Instant, max_bytes: usize) -> Result<Bytes, UpstreamError> {
         let fetched = match self.admit(link) {
-            Some((place, uri)) => self.get(&place, uri, deadline, most).await,
+            Some((origin, uri)) => self.get(&origin, uri, deadline, max_bytes).await,
             None => Err(refused("a link to where nothing may be fetched from")),
         };
         fetched.map_err(|error| match error.failure.kind {
@@ -70,67 +62,63 @@ impl Fetcher {
         })
     }
 
-    /// The place and the address of a link that may be followed.
+    /// Origin and address of a link that may be followed.
     fn admit(&self, link: &str) -> Option<(Connection, Uri)> {
         let uri: Uri = link.parse().ok()?;
-        // Refuses user and password, and knows the port that is meant where none is named.
-        let place = Connection::new(&format!("{}://{}", uri.scheme_str()?, uri.authority()?)).ok()?;
-        let uri = place.uri(uri.path_and_query().map_or("/", |path| path.as_str())).ok()?;
-        self.is_listed(&place).then_some((place, uri))
+        // Rejects user and password, and fills in the default port.
+        let origin = Connection::new(&format!("{}://{}", uri.scheme_str()?, uri.authority()?)).ok()?;
+        let uri = origin.uri(uri.path_and_query().map_or("/", |path| path.as_str())).ok()?;
+        self.is_allowed(&origin).then_some((origin, uri))
     }
 
-    /// Names are compared, never addresses: a number is no name unless the operator wrote that very number.
-    fn is_listed(&self, place: &Connection) -> bool {
-        let own = place.host.eq_ignore_ascii_case(&self.provider.host);
-        if !own && !self.provider.image_hosts.iter().any(|host| place.host.eq_ignore_ascii_case(host)) {
+    /// Compares host names as text: an IP address is allowed only if the operator listed that address.
+    fn is_allowed(&self, origin: &Connection) -> bool {
+        let own = origin.host.eq_ignore_ascii_case(&self.provider.host);
+        if !own && !self.provider.image_hosts.iter().any(|host| origin.host.eq_ignore_ascii_case(host)) {
             return false;
         }
-        let same_port = place.port == self.provider.port;
-        match place.server_name {
-            Some(_) => same_port || place.port == 443,
-            None => same_port && self.provider.server_name.is_none() && (own || is_loopback(&place.host)),
+        let same_port = origin.port == self.provider.port;
+        match origin.server_name {
+            Some(_) => same_port || origin.port == 443,
+            None => same_port && self.provider.server_name.is_none() && (own || is_loopback(&origin.host)),
         }
     }
 
-    async fn get(&self, place: &Connection, uri: Uri, deadline: Instant, most: usize) -> Result<Bytes, UpstreamError> {
-        let request = self
-            .client(place)
-            .get(uri)
-            .force_close()
-            .insert_header((HOST, place.authority.as_str()))
-            .insert_header((USER_AGENT, request::AGENT))
-            .insert_header((ACCEPT, "image/*"))
-            .insert_header((ACCEPT_ENCODING, "identity"));
-        let head_by = deadline.min(Instant::now() + SILENCE);
-        let sent = timeout_at(head_by.into(), request.send_body(NoBody::new())).await;
-        let response = sent.map_err(|_| UpstreamError::timeout("no head in time"))?;
-        let body = accept(response.map_err(|error| failure::of_send(&error))?, deadline, most)?;
-        body.collect().await
+    async fn get(
+        &self,
+        origin: &Connection,
+        uri: Uri,
+        deadline: Instant,
+        max_bytes: usize,
+    ) -> Result<Bytes, UpstreamError> {
+        let head_deadline = deadline.min(Instant::now() + IDLE_TIMEOUT);
+        let response = http_client::get(&self.client(origin), origin, uri, "image/*", None, head_deadline).await?;
+        accept(response, deadline, max_bytes)?.collect().await
     }
 
-    fn client(&self, place: &Connection) -> Client {
-        let key = (place.host.to_ascii_lowercase(), place.port, place.server_name.is_some());
+    fn client(&self, origin: &Connection) -> Client {
+        let key = (origin.host.to_ascii_lowercase(), origin.port, origin.server_name.is_some());
         let mut clients = self.clients.borrow_mut();
         if let Some((_, known)) = clients.iter().find(|(known, _)| *known == key) {
             return known.clone();
         }
-        let made = http_client::build(Connector::new(place, &self.tls, self.connect, Keeping::NEVER));
-        clients.push((key, made.clone()));
-        made
+        let client = http_client::build(Connector::new(origin, &self.tls, self.connect_timeout, KeepAlive::NEVER));
+        clients.push((key, client.clone()));
+        client
     }
 }
 
-/// The body of a 200 that may be an image.
-fn accept(mut response: ClientResponse, deadline: Instant, most: usize) -> Result<UpstreamBody, UpstreamError> {
+/// The body of a 200 without encoding.
+fn accept(mut response: ClientResponse, deadline: Instant, max_bytes: usize) -> Result<UpstreamBody, UpstreamError> {
     if response.status() != StatusCode::OK {
         let detail = format!("status {}", response.status().as_u16());
         return Err(UpstreamError::new(FailureKind::UnexpectedStatus, detail));
     }
     if !http_client::is_identity(response.headers()) {
-        return Err(refused("an encoded body, though none was asked for"));
+        return Err(refused("an encoded body, though none was requested"));
     }
     let announced = http_client::announced_length(response.headers());
-    let bounds = BodyBounds { deadline, idle: Some(SILENCE), size: most };
+    let bounds = BodyBounds { deadline, idle: Some(IDLE_TIMEOUT), size: max_bytes };
     Ok(UpstreamBody::new(response.take_payload(), announced, bounds))
 }
 
@@ -151,7 +139,7 @@ mod tests {
     fn check(base_url: &str, link: &str, expected: Option<&str>) {
         let hosts = ["cdn.example", "127.0.0.2", "10.0.0.9"].map(str::to_owned);
         let provider = Connection::new(base_url).unwrap().with_image_hosts(hosts.to_vec());
-        let fetcher = Fetcher::new(&provider, &client_config(None).unwrap(), Duration::from_secs(1));
+        let fetcher = ImageFetcher::new(&provider, &client_config(None).unwrap(), Duration::from_secs(1));
         let admitted = fetcher.admit(link).map(|(_, uri)| uri.to_string());
         assert_eq!(admitted.as_deref(), expected, "{link} at {base_url}");
     }
@@ -192,7 +180,7 @@ mod tests {
         ] {
             check("https://api.example/v1", link, None);
         }
-        // Plain HTTP to this machine only, to the one port that the provider itself is called at.
+        // Plain HTTP only on loopback, and only to the provider's own port.
         check("http://127.0.0.1:8000", "http://127.0.0.1:22/", None);
         check("http://127.0.0.1:8000", "http://127.0.0.1/", None);
         check("http://127.0.0.1:8000", "http://cdn.example:8000/", None);

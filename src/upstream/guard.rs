@@ -1,15 +1,15 @@
-//! Sits between awc and a socket and lets only regular HTTP/1.1 answers pass.
+//! Wraps a socket of awc and lets only regular HTTP/1.1 answers pass.
 //!
-//! awc takes an interim head for the answer, a cut body for a whole one, and stray bytes for the next answer. The
-//! guard reads along: it drops interim heads, checks the framing, turns an early end into an error, and after anything
-//! irregular closes the socket at once and reports its end, so that awc's pool throws the connection away.
+//! awc takes an interim head for the answer, a cut body for a complete one, and stray bytes for the next answer. The guard
+//! drops interim heads, checks the framing and turns an early end into an error. After anything irregular it closes the
+//! socket and reports its end, so that awc's pool discards the connection.
 //!
-//! Body bytes go from the socket into awc's buffer and are only counted. A head is held back until it is complete; one
-//! that arrives in a single read, as nearly all do, is examined in place.
+//! Body bytes are read into awc's buffer and only counted. A head is held back until it is complete. A head that arrives
+//! in a single read, as nearly all do, is parsed in place.
 //!
-//! On the writing side it cures one thing: an upstream may refuse a large request before it has read it (413, say).
-//! awc would write on, meet a reset and lose the status. The guard notices the refusal and swallows the rest of the
-//! request, so that awc goes on to read.
+//! For writes the guard solves one problem: a provider may reject a large request before it has read it (413, for example).
+//! awc would write on, get a reset and lose the status. The guard recognises the rejection and discards the rest of the
+//! request, so that awc reads the answer.
 
 pub(super) mod dry_run;
 mod early;
@@ -33,61 +33,59 @@ use self::{
     framing::Framing,
     head::{Head, Parsed},
 };
-use super::{idle::Place, probe};
+use super::{idle::ManagedSocket, probe};
 
 /// Most interim heads before an answer.
 const MAX_INTERIM: u8 = 8;
 
-/// A refusal of a request larger than this ends the connection: it may have come before the request was read, and
-/// what the upstream makes of the rest is its own affair.
+/// A rejection of a request larger than this ends the connection, because the provider may not have read the whole request.
 const MAX_REFUSED: usize = 64 * 1024;
 
-/// What the guard can sit on.
+/// A socket that the guard can wrap.
 pub(super) trait Wire: ActixStream {
-    /// Whether the peer sent something, or closed, that nobody has read yet. Must not be fooled by a runtime that has
-    /// not looked at the socket for a while.
+    /// Whether there are unread bytes, or an unread end. Must ask the kernel: the runtime's readiness may be outdated.
     fn has_unread(&self) -> bool;
 }
 
 /// A guarded connection.
 pub(super) struct Guard<S> {
-    /// Where the socket stands. It is closed there once it is not to be used any more, be it by a clock while it idles.
-    place: Rc<Place<S>>,
+    /// Closed by the guard after anything irregular, or by a timeout while idle.
+    socket: Rc<ManagedSocket<S>>,
     phase: Phase,
-    /// Bytes of a head that is not complete, or not yet asked for.
+    /// Bytes of a head that is incomplete, or that awc has not read yet.
     held: BytesMut,
-    /// The complete head in `held`, which waits until its request is written.
+    /// The complete head in `held`, while its request is still being written.
     found: Option<Head>,
-    /// Examined bytes that awc has not fetched yet.
+    /// Checked bytes that awc has not read yet.
     passed: BytesMut,
     /// Interim heads dropped in this exchange.
     interim: u8,
-    /// Bytes of this exchange's request.
+    /// Bytes written of this exchange's request.
     written: usize,
-    /// Whether a further exchange may follow this one.
+    /// Whether another exchange may follow.
     reusable: bool,
-    /// The upstream answered before it had the whole request: what is still written goes nowhere.
+    /// The provider rejected the request before it was written. Further writes are discarded.
     refused: bool,
-    /// Why nothing can be written any more, while it is not yet known whether the upstream said why.
+    /// Error of a failed write, until it is known whether the provider sent a rejection.
     broken: Option<io::Error>,
-    /// Whether an exchange has begun on this connection before.
+    /// Whether the connection had an exchange before.
     used: bool,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// Nothing is expected; the next write begins an exchange.
+    /// No exchange; the next write begins one.
     Idle,
-    /// A request is on its way and its answer's head not here.
+    /// Waits for the head of the answer.
     Head,
-    /// The head has passed.
+    /// The head has passed; the body follows.
     Body(Framing),
 }
 
 impl<S: Wire> Guard<S> {
-    pub(super) fn new(place: Rc<Place<S>>) -> Guard<S> {
+    pub(super) fn new(socket: Rc<ManagedSocket<S>>) -> Guard<S> {
         Guard {
-            place,
+            socket,
             phase: Phase::Idle,
             held: BytesMut::new(),
             found: None,
@@ -101,9 +99,9 @@ impl<S: Wire> Guard<S> {
         }
     }
 
-    /// Closes the socket. From now on reads report its end.
+    /// Closes the socket. Later reads report its end.
     fn poison(&mut self) {
-        self.place.close();
+        self.socket.close();
         self.held = BytesMut::new();
         self.found = None;
     }
@@ -113,10 +111,10 @@ impl<S: Wire> Guard<S> {
         fault.into()
     }
 
-    /// Reads from the socket; no bytes mean its end.
+    /// Reads from the socket. Returns the number of bytes; 0 at its end.
     fn poll_wire(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         let before = buf.filled().len();
-        let outcome = match self.place.socket().as_mut() {
+        let outcome = match self.socket.stream().as_mut() {
             Some(wire) => ready!(Pin::new(wire).poll_read(cx, buf)),
             None => return Poll::Ready(Ok(0)),
         };
@@ -126,7 +124,7 @@ impl<S: Wire> Guard<S> {
         Poll::Ready(outcome.map(|()| buf.filled().len() - before))
     }
 
-    /// awc asks, between two exchanges, whether the connection is still good: only silence is.
+    /// Handles a read between two exchanges, by which awc checks the connection. Any byte, or the end, closes it.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut stray = [0; 1];
         let _ = ready!(self.poll_wire(cx, &mut ReadBuf::new(&mut stray)));
@@ -158,17 +156,17 @@ impl<S: Wire> Guard<S> {
         }
     }
 
-    /// Keeps bytes of a head until it is complete.
+    /// Appends bytes of a head. Returns the head once it is complete.
     fn hold(&mut self, bytes: &[u8]) -> io::Result<Option<Head>> {
         let first = self.held.is_empty();
         self.held.extend_from_slice(bytes);
-        // Heads end with a line: without this, one that trickles in would be read again for each of its bytes.
-        let worth_a_look = first || bytes.contains(&b'\n') || self.held.len() > head::MAX_HEAD;
-        if worth_a_look { self.examine_held() } else { Ok(None) }
+        // A head ends with a line feed. Without this check, a head that arrives byte by byte would be parsed for each byte.
+        let may_be_complete = first || bytes.contains(&b'\n') || self.held.len() > head::MAX_HEAD;
+        if may_be_complete { self.parse_held() } else { Ok(None) }
     }
 
-    /// Drops interim heads from the held bytes; gives the answer's own head once it is all there.
-    fn examine_held(&mut self) -> io::Result<Option<Head>> {
+    /// Drops interim heads from the held bytes. Returns the answer's own head once it is complete.
+    fn parse_held(&mut self) -> io::Result<Option<Head>> {
         loop {
             if self.held.is_empty() {
                 return Ok(None);
@@ -189,7 +187,7 @@ impl<S: Wire> Guard<S> {
         }
     }
 
-    /// Lets a head pass that stands, with the start of its body, in awc's own buffer.
+    /// Passes a head that is, with the start of its body, in awc's buffer.
     fn pass_in_place(&mut self, head: Head, buf: &mut ReadBuf<'_>, start: usize) -> io::Result<()> {
         let (length, downgrade) = (head.length, head.downgrade);
         let body = unread(buf, start + length);
@@ -201,7 +199,7 @@ impl<S: Wire> Guard<S> {
         Ok(())
     }
 
-    /// Lets a head pass that came in pieces.
+    /// Passes a head that arrived in pieces.
     fn pass_held(&mut self, head: Head) -> io::Result<()> {
         let mut answer = std::mem::take(&mut self.held);
         let (length, downgrade) = (head.length, head.downgrade);
@@ -233,7 +231,7 @@ impl<S: Wire> Guard<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Counts bytes of the body; says how many of them belong to it, and ends the exchange after the last one.
+    /// Counts bytes of the body and ends the exchange after the last one. Returns how many bytes belong to the body.
     fn count(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Phase::Body(framing) = &mut self.phase else { return Ok(0) };
         let counted = framing.advance(bytes);
@@ -241,33 +239,33 @@ impl<S: Wire> Guard<S> {
         let counted = counted.map_err(|fault| self.fail(fault))?;
         if complete {
             self.phase = Phase::Idle;
-            // Bytes after the body belong to nobody: not to this call, and least of all to the next one.
+            // Bytes after the body belong to no call, so the connection cannot be used again.
             if !self.reusable || counted < bytes.len() {
                 self.poison();
             } else {
-                self.place.rest();
+                self.socket.end();
             }
         }
         Ok(counted)
     }
 
-    /// Gives awc what has been examined, as far as it has room.
+    /// Copies checked bytes to awc's buffer, as far as it has room.
     fn hand_over(&mut self, buf: &mut ReadBuf<'_>) {
         let length = self.passed.len().min(buf.remaining());
         buf.put_slice(self.passed.get(..length).unwrap_or_default());
         self.passed.advance(length);
     }
 
-    /// Begins an exchange, if the connection is still as clean as it was left.
+    /// Begins an exchange if the connection was silent since the last one.
     fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.place.begin();
+        self.socket.begin();
         if self.used {
             let mut stray = [0; 1];
             if self.poll_wire(cx, &mut ReadBuf::new(&mut stray)).is_ready() {
                 return Poll::Ready(Err(self.fail(Fault::Stale)));
             }
             if self.has_unread() {
-                // The runtime will learn of it at its next look and wake us; TLS may also find that it was nothing.
+                // The runtime wakes this task once it polls the socket. With TLS the bytes may hold no data.
                 return Poll::Pending;
             }
         }
@@ -277,15 +275,15 @@ impl<S: Wire> Guard<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether the kernel has more than the runtime knows of.
+    /// Whether the kernel has unread bytes.
     fn has_unread(&self) -> bool {
-        self.place.socket().as_ref().is_some_and(Wire::has_unread)
+        self.socket.stream().as_ref().is_some_and(Wire::has_unread)
     }
 
     fn ended_before_head(&mut self) -> io::Error {
         let fault = match head::parse(&self.held) {
             _ if self.held.is_empty() => Fault::NoAnswer,
-            // Noise that came in pieces and without a line's end was not looked at so far.
+            // Bytes without a line feed were not parsed so far.
             Err(fault) => fault,
             Ok(_) => Fault::HeadCut,
         };
@@ -293,7 +291,7 @@ impl<S: Wire> Guard<S> {
     }
 }
 
-/// What was read into `buf` after its first `start` bytes.
+/// The bytes read into `buf` after its first `start` bytes.
 fn unread<'a>(buf: &'a ReadBuf<'_>, start: usize) -> &'a [u8] {
     buf.filled().get(start..).unwrap_or_default()
 }
@@ -328,7 +326,7 @@ impl<S: Wire> AsyncWrite for Guard<S> {
         if matches!(guard.phase, Phase::Idle) {
             ready!(guard.poll_begin(cx))?;
         }
-        let written = match guard.place.socket().as_mut() {
+        let written = match guard.socket.stream().as_mut() {
             Some(wire) => Pin::new(wire).poll_write(cx, bytes),
             None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         };
@@ -342,7 +340,7 @@ impl<S: Wire> AsyncWrite for Guard<S> {
         if guard.broken.is_some() {
             return guard.poll_broken(cx);
         }
-        let flushed = match guard.place.socket().as_mut().filter(|_| !guard.refused) {
+        let flushed = match guard.socket.stream().as_mut().filter(|_| !guard.refused) {
             Some(wire) => Pin::new(wire).poll_flush(cx),
             None => return Poll::Ready(Ok(())),
         };
@@ -350,7 +348,7 @@ impl<S: Wire> AsyncWrite for Guard<S> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut().place.socket().as_mut() {
+        match self.get_mut().socket.stream().as_mut() {
             Some(wire) => Pin::new(wire).poll_shutdown(cx),
             None => Poll::Ready(Ok(())),
         }
@@ -359,17 +357,20 @@ impl<S: Wire> AsyncWrite for Guard<S> {
 
 impl<S: Wire> ActixStream for Guard<S> {
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        self.place.socket().as_ref().map_or(Poll::Ready(Ok(Ready::READ_CLOSED)), |wire| wire.poll_read_ready(cx))
+        self.socket.stream().as_ref().map_or(Poll::Ready(Ok(Ready::READ_CLOSED)), |wire| wire.poll_read_ready(cx))
     }
 
     fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
-        self.place.socket().as_ref().map_or(Poll::Ready(Ok(Ready::WRITE_CLOSED)), |wire| wire.poll_write_ready(cx))
+        self.socket.stream().as_ref().map_or(Poll::Ready(Ok(Ready::WRITE_CLOSED)), |wire| wire.poll_write_ready(cx))
     }
 }
 
 impl<S> fmt::Debug for Guard<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("phase", &self.phase).field("open", &self.place.is_open()).finish_non_exhaustive()
+        f.debug_struct("Guard")
+            .field("phase", &self.phase)
+            .field("open", &self.socket.is_open())
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,15 +1,27 @@
 //! The awc client below every call to a provider, and the headers of its answers that all callers check.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use actix_http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap};
-use awc::Client;
+use actix_http::{
+    Uri,
+    body::None as NoBody,
+    header::{
+        ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+    },
+};
+use awc::{Client, ClientResponse};
+use tokio::time::timeout_at;
 
-use super::connector::Connector;
+use super::{
+    connection::Connection,
+    connector::Connector,
+    failure::{self, UpstreamError},
+    request,
+};
 
-/// An awc client that opens its connections with `connector` and keeps them as `connector.keeping()` says.
+/// An awc client that opens its connections with `connector` and keeps them open as `connector.keep_alive()` says.
 pub(super) fn build(connector: Connector) -> Client {
-    let (connect, keeping) = (connector.timeout(), connector.keeping());
+    let (connect, keep_alive) = (connector.timeout(), connector.keep_alive());
     let connector = awc::Connector::new()
         .connector(connector)
         // No limit: awc would hold one permit per stream and queue further calls without an error. `concurrency` limits
@@ -17,9 +29,32 @@ pub(super) fn build(connector: Connector) -> Client {
         .limit(0)
         // The connector has its own timeout, whose error names the phase. The timeout of awc must be longer.
         .timeout(connect.saturating_mul(2) + Duration::from_secs(1))
-        .conn_keep_alive(keeping.idle)
-        .conn_lifetime(keeping.lifetime);
+        .conn_keep_alive(keep_alive.idle)
+        .conn_lifetime(keep_alive.lifetime);
     Client::builder().connector(connector).disable_redirects().no_default_headers().disable_timeout().finish()
+}
+
+/// Sends one GET on a connection of its own and waits for the head until `deadline`.
+pub(super) async fn get(
+    client: &Client,
+    connection: &Connection,
+    uri: Uri,
+    accept: &'static str,
+    credentials: Option<(HeaderName, HeaderValue)>,
+    deadline: Instant,
+) -> Result<ClientResponse, UpstreamError> {
+    let mut request = client
+        .get(uri)
+        .force_close()
+        .insert_header((HOST, connection.authority.as_str()))
+        .insert_header((USER_AGENT, request::AGENT))
+        .insert_header((ACCEPT, accept))
+        .insert_header((ACCEPT_ENCODING, "identity"));
+    if let Some(credentials) = credentials {
+        request = request.insert_header(credentials);
+    }
+    let sent = timeout_at(deadline.into(), request.send_body(NoBody::new())).await;
+    sent.map_err(|_| UpstreamError::timeout("no head in time"))?.map_err(|error| failure::of_send(&error))
 }
 
 /// Whether a body has no content encoding.

@@ -1,8 +1,8 @@
-//! Closes idle connections when their time is over.
+//! Closes connections that are idle for too long or too old.
 //!
-//! awc looks at the age of a kept connection only when the next call wants one; until then it would stay open, at both
-//! ends. So each socket stands in a place that its guard shares with a task, one per provider and worker, which sleeps
-//! until the first of them is due. What awc still holds then is an empty guard, and it throws that away.
+//! awc checks the age of a pooled connection only when the next call wants one. Until then it would stay open. So the guard
+//! of each socket shares it with a task, one per provider and worker, that sleeps until the first socket is due. awc then
+//! holds an empty guard, which it discards.
 
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -12,59 +12,65 @@ use std::{
 
 use tokio::time::sleep_until;
 
-/// How long connections are kept.
+/// How long connections are kept open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Keeping {
-    /// Without a call.
+pub(super) struct KeepAlive {
+    /// Longest time without a call.
     pub(super) idle: Duration,
-    /// At all, unless a call runs on it.
+    /// Longest age. A running call may still finish.
     pub(super) lifetime: Duration,
 }
 
-impl Keeping {
-    /// Each serves a single call.
-    pub(super) const NEVER: Keeping = Keeping { idle: Duration::ZERO, lifetime: Duration::ZERO };
+impl KeepAlive {
+    /// Each connection serves a single call.
+    pub(super) const NEVER: KeepAlive = KeepAlive { idle: Duration::ZERO, lifetime: Duration::ZERO };
 
-    /// For longer than any test of a guard takes.
-    pub(super) const LONG: Keeping = Keeping { idle: Duration::from_secs(3600), lifetime: Duration::from_secs(3600) };
+    /// Longer than any test of a guard runs.
+    pub(super) const LONG: KeepAlive =
+        KeepAlive { idle: Duration::from_secs(3600), lifetime: Duration::from_secs(3600) };
 }
 
-/// The place of one socket.
-pub(super) struct Place<S> {
-    /// `None` once it is closed.
-    socket: RefCell<Option<S>>,
+/// A socket that can be closed while awc holds its guard.
+pub(super) struct ManagedSocket<S> {
+    /// `None` once closed.
+    stream: RefCell<Option<S>>,
     opened: Instant,
-    /// Since when no call runs on it.
+    /// End of the last call, while none runs.
     idle_since: Cell<Option<Instant>>,
-    keeping: Keeping,
+    keep_alive: KeepAlive,
 }
 
-impl<S> Place<S> {
-    pub(super) fn new(socket: S, keeping: Keeping) -> Place<S> {
-        Place { socket: RefCell::new(Some(socket)), opened: Instant::now(), idle_since: Cell::new(None), keeping }
+impl<S> ManagedSocket<S> {
+    pub(super) fn new(stream: S, keep_alive: KeepAlive) -> ManagedSocket<S> {
+        ManagedSocket {
+            stream: RefCell::new(Some(stream)),
+            opened: Instant::now(),
+            idle_since: Cell::new(None),
+            keep_alive,
+        }
     }
 
-    /// The socket, if it is still open.
-    pub(super) fn socket(&self) -> RefMut<'_, Option<S>> {
-        self.socket.borrow_mut()
+    /// The stream; `None` if the socket is closed.
+    pub(super) fn stream(&self) -> RefMut<'_, Option<S>> {
+        self.stream.borrow_mut()
     }
 
-    /// Closes it.
+    /// Closes the socket.
     pub(super) fn close(&self) {
-        *self.socket.borrow_mut() = None;
+        *self.stream.borrow_mut() = None;
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.socket.borrow().is_some()
+        self.stream.borrow().is_some()
     }
 
-    /// A call begins on it.
+    /// Marks the start of a call.
     pub(super) fn begin(&self) {
         self.idle_since.set(None);
     }
 
-    /// No call runs on it any more.
-    pub(super) fn rest(&self) {
+    /// Marks the end of a call.
+    pub(super) fn end(&self) {
         let now = Instant::now();
         self.idle_since.set(Some(now));
         if self.due(now) <= now {
@@ -72,19 +78,19 @@ impl<S> Place<S> {
         }
     }
 
-    /// When its time is over, as far as can be told now: a call that runs may end at any moment.
+    /// Earliest time at which the socket is to be closed, if a running call ends now.
     fn due(&self, now: Instant) -> Instant {
-        let by_idling = self.idle_since.get().unwrap_or(now) + self.keeping.idle;
-        let by_age = self.opened + self.keeping.lifetime;
+        let by_idle_time = self.idle_since.get().unwrap_or(now) + self.keep_alive.idle;
+        let by_age = self.opened + self.keep_alive.lifetime;
         match self.idle_since.get() {
-            // Older than it may become, it is closed as soon as its call ends.
-            None if by_age <= now => by_idling,
-            _ => by_idling.min(by_age),
+            // Too old already: `end` closes it.
+            None if by_age <= now => by_idle_time,
+            _ => by_idle_time.min(by_age),
         }
     }
 
-    /// Closes it if its time is over, and else says when that may be.
-    fn look(&self, now: Instant) -> Option<Instant> {
+    /// Closes the socket if it is due. Otherwise returns the time of the next check; `None` if it is closed.
+    fn check(&self, now: Instant) -> Option<Instant> {
         if !self.is_open() {
             return None;
         }
@@ -97,45 +103,46 @@ impl<S> Place<S> {
     }
 }
 
-/// The sockets that one connector opened.
-pub(super) struct Sockets<S> {
-    keeping: Keeping,
-    places: RefCell<Vec<Weak<Place<S>>>>,
+/// The sockets of one connector.
+pub(super) struct SocketPool<S> {
+    keep_alive: KeepAlive,
+    sockets: RefCell<Vec<Weak<ManagedSocket<S>>>>,
+    /// Whether the task runs.
     watched: Cell<bool>,
 }
 
-impl<S: 'static> Sockets<S> {
-    pub(super) fn new(keeping: Keeping) -> Rc<Sockets<S>> {
-        Rc::new(Sockets { keeping, places: RefCell::default(), watched: Cell::new(false) })
+impl<S: 'static> SocketPool<S> {
+    pub(super) fn new(keep_alive: KeepAlive) -> Rc<SocketPool<S>> {
+        Rc::new(SocketPool { keep_alive, sockets: RefCell::default(), watched: Cell::new(false) })
     }
 
-    pub(super) fn keeping(&self) -> Keeping {
-        self.keeping
+    pub(super) fn keep_alive(&self) -> KeepAlive {
+        self.keep_alive
     }
 
-    /// A place for a new socket, on which a call is about to begin. From now on it is watched.
-    pub(super) fn admit(self: &Rc<Self>, socket: S) -> Rc<Place<S>> {
-        let place = Rc::new(Place::new(socket, self.keeping));
-        if self.keeping.idle.is_zero() {
-            return place;
+    /// Adds a new socket, on which a call is about to begin, and starts the task if it does not run.
+    pub(super) fn admit(self: &Rc<Self>, stream: S) -> Rc<ManagedSocket<S>> {
+        let socket = Rc::new(ManagedSocket::new(stream, self.keep_alive));
+        if self.keep_alive.idle.is_zero() {
+            return socket;
         }
-        let mut places = self.places.borrow_mut();
-        if places.len() == places.capacity() {
-            // Before it grows: those whose guard is gone need no place.
-            places.retain(|place| place.strong_count() > 0);
+        let mut sockets = self.sockets.borrow_mut();
+        if sockets.len() == sockets.capacity() {
+            // Removes sockets whose guard is gone before the list grows.
+            sockets.retain(|socket| socket.strong_count() > 0);
         }
-        places.push(Rc::downgrade(&place));
+        sockets.push(Rc::downgrade(&socket));
         if !self.watched.replace(true) {
             actix_rt::spawn(watch(Rc::downgrade(self)));
         }
-        place
+        socket
     }
 
-    /// Closes what is due; gives the moment to look again, if anything is open.
+    /// Closes the sockets that are due. Returns the time of the next check; `None` if no socket is open.
     fn close_due(&self, now: Instant) -> Option<Instant> {
         let mut next = None;
-        self.places.borrow_mut().retain(|place| {
-            let Some(due) = place.upgrade().and_then(|place| place.look(now)) else { return false };
+        self.sockets.borrow_mut().retain(|socket| {
+            let Some(due) = socket.upgrade().and_then(|socket| socket.check(now)) else { return false };
             next = Some(next.map_or(due, |next: Instant| next.min(due)));
             true
         });
@@ -144,8 +151,8 @@ impl<S: 'static> Sockets<S> {
     }
 }
 
-/// Ends when none is open; the next one that is opened begins anew.
-async fn watch<S: 'static>(sockets: Weak<Sockets<S>>) {
+/// Closes sockets when they are due. Ends when none is open; `admit` starts it again.
+async fn watch<S: 'static>(sockets: Weak<SocketPool<S>>) {
     while let Some(next) = sockets.upgrade().and_then(|sockets| sockets.close_due(Instant::now())) {
         sleep_until(next.into()).await;
     }
@@ -155,61 +162,61 @@ async fn watch<S: 'static>(sockets: Weak<Sockets<S>>) {
 mod tests {
     use super::*;
 
-    const KEEPING: Keeping = Keeping { idle: Duration::from_secs(10), lifetime: Duration::from_secs(60) };
+    const KEEP_ALIVE: KeepAlive = KeepAlive { idle: Duration::from_secs(10), lifetime: Duration::from_secs(60) };
 
     fn seconds(count: u64) -> Duration {
         Duration::from_secs(count)
     }
 
     #[test]
-    fn a_socket_is_closed_once_its_time_without_a_call_is_over_and_not_before() {
-        let place = Place::new((), KEEPING);
-        place.rest();
-        let rested = place.idle_since.get().unwrap();
-        assert_eq!(place.look(rested + seconds(9)), Some(rested + seconds(10)));
-        assert!(place.is_open());
-        assert_eq!(place.look(rested + seconds(10)), None);
-        assert!(!place.is_open());
+    fn an_idle_socket_is_closed_after_its_idle_time_and_not_before() {
+        let socket = ManagedSocket::new((), KEEP_ALIVE);
+        socket.end();
+        let idle_since = socket.idle_since.get().unwrap();
+        assert_eq!(socket.check(idle_since + seconds(9)), Some(idle_since + seconds(10)));
+        assert!(socket.is_open());
+        assert_eq!(socket.check(idle_since + seconds(10)), None);
+        assert!(!socket.is_open());
     }
 
     #[test]
     fn a_socket_with_a_call_on_it_is_never_closed() {
-        let place = Place::new((), KEEPING);
-        place.begin();
+        let socket = ManagedSocket::new((), KEEP_ALIVE);
+        socket.begin();
         for later in [1, 59, 61, 1000] {
-            let now = place.opened + seconds(later);
-            assert!(place.look(now).is_some_and(|due| due > now), "looked at again, but not at once");
+            let now = socket.opened + seconds(later);
+            assert!(socket.check(now).is_some_and(|due| due > now), "checked again, but not at once");
         }
-        assert!(place.is_open());
+        assert!(socket.is_open());
     }
 
     #[test]
-    fn a_socket_is_closed_at_its_age_however_short_it_has_rested() {
-        let mut place = Place::new((), KEEPING);
-        place.rest();
-        place.opened -= seconds(55);
-        let now = place.idle_since.get().unwrap();
-        assert_eq!(place.look(now), Some(place.opened + seconds(60)));
-        place.opened -= seconds(6);
-        place.rest();
-        assert!(!place.is_open(), "as soon as its call has ended");
+    fn a_socket_is_closed_at_its_longest_age_even_if_it_was_used_just_before() {
+        let mut socket = ManagedSocket::new((), KEEP_ALIVE);
+        socket.end();
+        socket.opened -= seconds(55);
+        let now = socket.idle_since.get().unwrap();
+        assert_eq!(socket.check(now), Some(socket.opened + seconds(60)));
+        socket.opened -= seconds(6);
+        socket.end();
+        assert!(!socket.is_open(), "as soon as its call has ended");
     }
 
     #[test]
-    fn a_socket_for_a_single_call_is_closed_behind_it() {
-        let place = Place::new((), Keeping::NEVER);
-        place.begin();
-        assert!(place.is_open());
-        place.rest();
-        assert!(!place.is_open());
+    fn a_socket_for_a_single_call_is_closed_after_it() {
+        let socket = ManagedSocket::new((), KeepAlive::NEVER);
+        socket.begin();
+        assert!(socket.is_open());
+        socket.end();
+        assert!(!socket.is_open());
     }
 
     #[actix_web::test]
-    async fn sockets_whose_guards_are_gone_are_forgotten() {
-        let sockets = Sockets::new(KEEPING);
+    async fn sockets_whose_guards_are_gone_are_removed() {
+        let sockets = SocketPool::new(KEEP_ALIVE);
         for _ in 0..10_000 {
             drop(sockets.admit(()));
         }
-        assert!(sockets.places.borrow().capacity() < 64);
+        assert!(sockets.sockets.borrow().capacity() < 64);
     }
 }

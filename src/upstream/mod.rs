@@ -1,18 +1,18 @@
-//! One HTTP attempt at a provider that cannot lie.
+//! One HTTP attempt at a provider, with strict checks of the answer's framing.
 //!
-//! [`UpstreamClient::send`] asks a provider once and returns either the running body of a regular 200 or an
-//! [`UpstreamError`] that says what kind of failure it was. Everything irregular is an error here: an interim head
-//! taken for an answer, a cut body, bytes after a body, a false encoding, a redirect. No connection that was ever
-//! irregular is used again, so no caller can see another caller's answer.
+//! [`UpstreamClient::send`] sends one request and returns the body of a regular 200, or an [`UpstreamError`] with the kind
+//! of the failure. Every irregular answer is an error: an interim head in place of the answer, a cut body, bytes after the
+//! body, an unexpected encoding, a redirect. A connection that was irregular once is never used again, so no caller can
+//! see another caller's answer.
 //!
-//! From the outside in: `client` is what callers use, `connector` opens sockets for awc, `guard` sits on each of them
-//! and watches the framing, `body` is the running answer with its clocks, `failure` and `refusal` name what went wrong.
-//! `names` resolves hosts, `idle` closes connections whose time is over, `shortage` knows what is no provider's fault.
-//! `fetch` downloads images that a provider answered with a link to; `page` reads a page of a gateway for the command
-//! line; `http_client` builds the awc client below all of them.
+//! From the outside in: `client` is used by callers, `connector` opens sockets for awc, `guard` wraps each socket and
+//! checks the framing, `body` is the answer with its timeouts, `failure` and `refusal` classify errors. `names` resolves
+//! hosts, `idle` closes idle connections, `shortage` recognises missing resources of the gateway itself. `fetch` downloads
+//! images that a provider links to. `page` reads a page of a gateway for the command line. `http_client` builds the awc
+//! client of all three.
 //!
-//! It does not know models, routing or JSON answers: whether a whole body is also a *valid* answer is decided by the
-//! dialect, and whether another endpoint is tried by the dispatcher.
+//! Models, routing and JSON answers are unknown here: the dialect decides whether a body is a *valid* answer, and the
+//! dispatcher whether another endpoint is tried.
 
 mod body;
 mod client;
@@ -42,7 +42,7 @@ pub use body::UpstreamBody;
 pub use client::{Call, TransportLimits, UpstreamAnswer, UpstreamClient};
 pub use connection::{Connection, ConnectionFault};
 pub use failure::UpstreamError;
-pub use guard::dry_run::{Examined, examine};
+pub use guard::dry_run::{ExaminedExchange, examine};
 pub use page::read_page;
 pub use probe::Phases;
 pub use redact::Redactor;

@@ -1,9 +1,8 @@
-//! Names to addresses, remembered for a while.
+//! Resolves host names and caches the addresses.
 //!
-//! The system's resolver blocks, cannot be called off and may take ten seconds where no name server answers. So it is
-//! asked on threads of its own: a few at most, one per name at a time, each gone when there is nothing left to ask. An
-//! answer serves all workers; one that is no longer new serves on while the next is fetched, so that a call waits only
-//! for a name that nobody asked for lately.
+//! The system's resolver blocks, cannot be cancelled and may take ten seconds without a name server. So it runs on a few
+//! threads of its own, which end when no lookup waits. Each name has at most one lookup at a time. All workers share the
+//! cache. Aged addresses stay in use during a new lookup, so a call waits only for a name that was not used recently.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,202 +18,205 @@ use tokio::sync::Notify;
 
 use super::shortage::{self, is_shortage};
 
-/// For how long an answer is not asked for again. The system does not tell how long it holds; providers change their
-/// addresses rarely, and leave the old ones running for longer than this.
+/// Age up to which addresses are used without a new lookup. The system does not report a TTL; providers change addresses
+/// rarely, and the old ones work for longer than this.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// For how long an answer may serve while no newer one comes.
+/// Age up to which addresses are used while new lookups fail.
 const USABLE: Duration = Duration::from_secs(600);
 
-/// The least time between two questions for a name that was not found, or whose addresses do not answer.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Least time between two lookups of a name that was not found, or whose addresses do not answer.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The same where it was we who lacked something. A descriptor may be free at any moment.
-const SHORT_PAUSE: Duration = Duration::from_millis(50);
+/// The same after a shortage of the gateway itself: a descriptor may become free at any time.
+const SHORTAGE_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Most threads at a time.
-const MOST_THREADS: usize = 8;
+/// Most threads at once.
+const MAX_THREADS: usize = 8;
 
-/// Most names that are remembered; the least recently used one goes first. Only the configuration names hosts.
-const MOST_NAMES: usize = 1024;
+/// Most names in the cache; the least recently used one is evicted. Only the configuration names hosts.
+const MAX_NAMES: usize = 1024;
 
 /// Most addresses of a name.
-const MOST_ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 type Addresses = Arc<[IpAddr]>;
-type Lookup = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
+type Resolver = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
-/// What is known of names.
-pub(super) struct Names {
-    lookup: Lookup,
-    board: Mutex<Board>,
+/// Cache of host names and their addresses.
+pub(super) struct NameCache {
+    resolver: Resolver,
+    table: Mutex<NameTable>,
 }
 
 #[derive(Default)]
-struct Board {
-    known: HashMap<Arc<str>, Name>,
+struct NameTable {
+    entries: HashMap<Arc<str>, NameEntry>,
     /// Names that wait for a thread.
     waiting: VecDeque<Arc<str>>,
     threads: usize,
 }
 
 #[derive(Default)]
-struct Name {
+struct NameEntry {
     answer: Option<(Instant, Addresses)>,
-    /// The failure that came last, if no answer came after it.
+    /// The last failure, unless a lookup succeeded after it.
     failed: Option<(Instant, io::Error)>,
-    /// When it was asked for last.
-    asked: Option<Instant>,
-    under_way: bool,
+    /// Start of the last lookup.
+    looked_up: Option<Instant>,
+    /// Whether a lookup runs or waits for a thread.
+    is_pending: bool,
     used: Option<Instant>,
-    told: Arc<Notify>,
+    /// Notified when a lookup ends.
+    finished: Arc<Notify>,
 }
 
-/// How a name stands.
-enum Standing {
-    Known(Addresses),
-    /// Serves while a newer answer is fetched.
+/// State of a name at a given time.
+enum NameState {
+    /// Usable, and no new lookup is due.
+    Fresh(Addresses),
+    /// Usable, but a new lookup is due.
     Aged(Addresses),
     Failed(io::Error),
     Unknown,
 }
 
-impl Name {
-    fn standing(&self, now: Instant) -> Standing {
+impl NameEntry {
+    fn state(&self, now: Instant) -> NameState {
         let within = |since: Instant, time: Duration| now.saturating_duration_since(since) < time;
         let answer = self.answer.as_ref().filter(|(at, _)| within(*at, USABLE));
-        let pause = |error| if is_shortage(error) { SHORT_PAUSE } else { PAUSE };
-        let failed = self.failed.as_ref().filter(|(at, error)| within(*at, pause(error)));
+        let delay = |error| if is_shortage(error) { SHORTAGE_RETRY_DELAY } else { RETRY_DELAY };
+        let failed = self.failed.as_ref().filter(|(at, error)| within(*at, delay(error)));
         match (answer, failed) {
-            (Some((at, addresses)), _) if within(*at, FRESH) => Standing::Known(Arc::clone(addresses)),
-            (Some((_, addresses)), Some(_)) => Standing::Known(Arc::clone(addresses)),
-            (Some((_, addresses)), None) => Standing::Aged(Arc::clone(addresses)),
-            (None, Some((_, error))) => Standing::Failed(again(error)),
-            (None, None) => Standing::Unknown,
+            (Some((at, addresses)), _) if within(*at, FRESH) => NameState::Fresh(Arc::clone(addresses)),
+            (Some((_, addresses)), Some(_)) => NameState::Fresh(Arc::clone(addresses)),
+            (Some((_, addresses)), None) => NameState::Aged(Arc::clone(addresses)),
+            (None, Some((_, error))) => NameState::Failed(copy(error)),
+            (None, None) => NameState::Unknown,
         }
     }
 }
 
-/// Those of the system, for all workers.
-pub(super) fn system_names() -> Arc<Names> {
-    static NAMES: LazyLock<Arc<Names>> = LazyLock::new(|| Names::new(Box::new(ask_system)));
+/// The cache of the system's resolver, shared by all workers.
+pub(super) fn system_names() -> Arc<NameCache> {
+    static NAMES: LazyLock<Arc<NameCache>> = LazyLock::new(|| NameCache::new(Box::new(system_resolver)));
     Arc::clone(&NAMES)
 }
 
-impl Names {
-    fn new(lookup: Lookup) -> Arc<Names> {
-        Arc::new(Names { lookup, board: Mutex::default() })
+impl NameCache {
+    fn new(resolver: Resolver) -> Arc<NameCache> {
+        Arc::new(NameCache { resolver, table: Mutex::default() })
     }
 
-    /// The addresses of `host`, which may be an address itself. Waits only where nothing usable is known.
+    /// The addresses of `host`, which may be an IP address itself. Waits only if the cache has no usable ones.
     pub(super) async fn resolve(self: &Arc<Self>, host: &str) -> io::Result<Addresses> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(Arc::new([address]));
         }
         loop {
-            let told = {
-                let mut board = self.board.lock();
-                let (now, key) = (Instant::now(), board.key(host));
-                let name = board.known.entry(Arc::clone(&key)).or_default();
+            let finished = {
+                let mut table = self.table.lock();
+                let (now, key) = (Instant::now(), table.key(host));
+                let name = table.entries.entry(Arc::clone(&key)).or_default();
                 name.used = Some(now);
-                match name.standing(now) {
-                    Standing::Known(addresses) => return Ok(addresses),
-                    Standing::Failed(error) => return Err(error),
-                    Standing::Aged(addresses) => {
-                        // Whether or not it can be asked for, this one serves.
-                        let _ = self.ask(&mut board, &key);
+                match name.state(now) {
+                    NameState::Fresh(addresses) => return Ok(addresses),
+                    NameState::Failed(error) => return Err(error),
+                    NameState::Aged(addresses) => {
+                        // A failure to start the lookup does not matter: these addresses are used anyway.
+                        let _ = self.start_lookup(&mut table, &key);
                         return Ok(addresses);
                     }
-                    Standing::Unknown => {
-                        let told = Arc::clone(&name.told).notified_owned();
-                        self.ask(&mut board, &key)?;
-                        told
+                    NameState::Unknown => {
+                        let finished = Arc::clone(&name.finished).notified_owned();
+                        self.start_lookup(&mut table, &key)?;
+                        finished
                     }
                 }
             };
-            told.await;
+            finished.await;
         }
     }
 
-    /// Nobody answered at the addresses of `host`: asks whether it has others by now.
-    pub(super) fn doubt(self: &Arc<Self>, host: &str) {
-        let mut board = self.board.lock();
-        let Some((key, name)) = board.known.get_key_value(host) else { return };
-        if name.asked.is_none_or(|asked| asked.elapsed() >= PAUSE) {
+    /// Starts a new lookup of `host`, because its addresses do not answer.
+    pub(super) fn refresh(self: &Arc<Self>, host: &str) {
+        let mut table = self.table.lock();
+        let Some((key, name)) = table.entries.get_key_value(host) else { return };
+        if name.looked_up.is_none_or(|at| at.elapsed() >= RETRY_DELAY) {
             let key = Arc::clone(key);
-            // The next call asks again.
-            let _ = self.ask(&mut board, &key);
+            // If the lookup cannot start, the next call tries again.
+            let _ = self.start_lookup(&mut table, &key);
         }
     }
 
-    /// Sees to it that `key` is looked up, unless it is already.
-    fn ask(self: &Arc<Self>, board: &mut Board, key: &Arc<str>) -> io::Result<()> {
-        let Some(name) = board.known.get_mut(key).filter(|name| !name.under_way) else { return Ok(()) };
-        if board.threads == MOST_THREADS {
-            board.waiting.push_back(Arc::clone(key));
+    /// Starts a lookup of `key`, unless one is pending.
+    fn start_lookup(self: &Arc<Self>, table: &mut NameTable, key: &Arc<str>) -> io::Result<()> {
+        let Some(name) = table.entries.get_mut(key).filter(|name| !name.is_pending) else { return Ok(()) };
+        if table.threads == MAX_THREADS {
+            table.waiting.push_back(Arc::clone(key));
         } else {
             let (names, first) = (Arc::clone(self), Arc::clone(key));
-            thread::Builder::new().name("names".to_owned()).spawn(move || names.work(first))?;
-            board.threads += 1;
+            thread::Builder::new().name("names".to_owned()).spawn(move || names.run_lookups(first))?;
+            table.threads += 1;
         }
-        (name.under_way, name.asked) = (true, Some(Instant::now()));
+        (name.is_pending, name.looked_up) = (true, Some(Instant::now()));
         Ok(())
     }
 
-    /// What a thread does: one name after the other, until none waits.
-    fn work(&self, first: Arc<str>) {
+    /// Runs lookups on this thread, one after the other, until none waits.
+    fn run_lookups(&self, first: Arc<str>) {
         let mut next = Some(first);
         while let Some(key) = next {
-            let found = (self.lookup)(&key);
-            let mut board = self.board.lock();
-            board.note(&key, found);
-            next = board.waiting.pop_front();
+            let found = (self.resolver)(&key);
+            let mut table = self.table.lock();
+            table.finish(&key, found);
+            next = table.waiting.pop_front();
             if next.is_none() {
-                board.threads -= 1;
+                table.threads -= 1;
             }
         }
     }
 }
 
-impl Board {
-    /// The name as it is kept; makes room for one that is new.
+impl NameTable {
+    /// The key of `host` in the table. Evicts a name if a new one needs room.
     fn key(&mut self, host: &str) -> Arc<str> {
-        if let Some((key, _)) = self.known.get_key_value(host) {
+        if let Some((key, _)) = self.entries.get_key_value(host) {
             return Arc::clone(key);
         }
-        if self.known.len() >= MOST_NAMES {
-            let idle = self.known.iter().filter(|(_, name)| !name.under_way);
+        if self.entries.len() >= MAX_NAMES {
+            let idle = self.entries.iter().filter(|(_, name)| !name.is_pending);
             if let Some(oldest) = idle.min_by_key(|(_, name)| name.used).map(|(key, _)| Arc::clone(key)) {
-                self.known.remove(&oldest);
+                self.entries.remove(&oldest);
             }
         }
         host.into()
     }
 
-    fn note(&mut self, key: &str, found: io::Result<Vec<IpAddr>>) {
-        let Some(name) = self.known.get_mut(key) else { return };
-        name.under_way = false;
+    fn finish(&mut self, key: &str, found: io::Result<Vec<IpAddr>>) {
+        let Some(name) = self.entries.get_mut(key) else { return };
+        name.is_pending = false;
         let now = Instant::now();
         match found {
             Ok(mut addresses) => {
-                addresses.truncate(MOST_ADDRESSES);
+                addresses.truncate(MAX_ADDRESSES);
                 (name.answer, name.failed) = (Some((now, addresses.into())), None);
             }
             Err(error) => name.failed = Some((now, error)),
         }
-        name.told.notify_waiters();
+        name.finished.notify_waiters();
     }
 }
 
-fn ask_system(name: &str) -> io::Result<Vec<IpAddr>> {
+fn system_resolver(name: &str) -> io::Result<Vec<IpAddr>> {
     match (name, 0).to_socket_addrs() {
         Ok(found) => Ok(found.map(|address| address.ip()).collect()),
         Err(error) => Err(shortage::current().unwrap_or(error)),
     }
 }
 
-/// The same error: one failure is told to everybody who waited.
-fn again(error: &io::Error) -> io::Error {
+/// A copy of the error, because every waiting call gets it.
+fn copy(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(number) => io::Error::from_raw_os_error(number),
         None => io::Error::new(error.kind(), error.to_string()),
@@ -236,9 +238,9 @@ mod tests {
 
     use super::*;
 
-    /// A resolver that counts, and that holds every question back until it is let go.
+    /// A resolver that counts its lookups and can block them.
     #[derive(Default)]
-    struct Played {
+    struct ScriptedResolver {
         asked: AtomicUsize,
         running: AtomicUsize,
         most: AtomicUsize,
@@ -247,10 +249,10 @@ mod tests {
         moved: Condvar,
     }
 
-    impl Played {
-        fn names(self: &Arc<Self>) -> Arc<Names> {
-            let played = Arc::clone(self);
-            Names::new(Box::new(move |name| played.answer(name)))
+    impl ScriptedResolver {
+        fn names(self: &Arc<Self>) -> Arc<NameCache> {
+            let resolver = Arc::clone(self);
+            NameCache::new(Box::new(move |name| resolver.answer(name)))
         }
 
         fn answer(&self, name: &str) -> io::Result<Vec<IpAddr>> {
@@ -277,26 +279,26 @@ mod tests {
     }
 
     /// Waits until no thread is left.
-    async fn quiet(names: &Arc<Names>) {
+    async fn quiet(names: &Arc<NameCache>) {
         let quiet = async {
-            while names.board.lock().threads > 0 {
+            while names.table.lock().threads > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(10), quiet).await.expect("its threads end");
     }
 
-    /// Makes what is known of a name older.
-    fn age(names: &Arc<Names>, name: &str, by: Duration) {
-        let mut board = names.board.lock();
-        let name = board.known.get_mut(name).unwrap();
+    /// Makes the entry of a name older.
+    fn age(names: &Arc<NameCache>, name: &str, by: Duration) {
+        let mut table = names.table.lock();
+        let name = table.entries.get_mut(name).unwrap();
         if let Some((at, _)) = &mut name.answer {
             *at -= by;
         }
         if let Some((at, _)) = &mut name.failed {
             *at -= by;
         }
-        name.asked = name.asked.map(|at| at - by);
+        name.looked_up = name.looked_up.map(|at| at - by);
     }
 
     fn last(addresses: &Addresses) -> String {
@@ -304,121 +306,121 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn a_name_is_looked_up_once_for_everybody_who_asks_at_the_time() {
-        let played = Arc::new(Played::default());
-        let names = played.names();
+    async fn concurrent_calls_for_a_name_share_one_lookup() {
+        let resolver = Arc::new(ScriptedResolver::default());
+        let names = resolver.names();
         let all = join_all((0..100).map(|_| names.resolve("api.example"))).await;
         assert!(all.iter().all(|found| last(found.as_ref().unwrap()) == "10.0.0.0"));
-        assert_eq!(played.asked(), 1);
+        assert_eq!(resolver.asked(), 1);
         assert_eq!(last(&names.resolve("api.example").await.unwrap()), "10.0.0.0");
-        assert_eq!(played.asked(), 1, "it is remembered");
+        assert_eq!(resolver.asked(), 1, "it is cached");
         quiet(&names).await;
     }
 
     #[actix_web::test]
     async fn an_address_is_not_looked_up() {
-        let played = Arc::new(Played::default());
-        let names = played.names();
+        let resolver = Arc::new(ScriptedResolver::default());
+        let names = resolver.names();
         for address in ["127.0.0.1", "::1"] {
             assert_eq!(last(&names.resolve(address).await.unwrap()), address);
         }
-        assert_eq!(played.asked(), 0);
+        assert_eq!(resolver.asked(), 0);
     }
 
     #[actix_web::test]
-    async fn an_aged_answer_serves_while_a_newer_one_is_fetched() {
-        let played = Arc::new(Played::default());
-        let names = played.names();
+    async fn aged_addresses_are_used_during_a_new_lookup() {
+        let resolver = Arc::new(ScriptedResolver::default());
+        let names = resolver.names();
         names.resolve("api.example").await.unwrap();
         age(&names, "api.example", FRESH);
-        played.hold(true);
+        resolver.hold(true);
         for _ in 0..10 {
-            assert_eq!(last(&names.resolve("api.example").await.unwrap()), "10.0.0.0", "nobody waits");
+            assert_eq!(last(&names.resolve("api.example").await.unwrap()), "10.0.0.0", "no call waits");
         }
-        played.hold(false);
+        resolver.hold(false);
         quiet(&names).await;
         assert_eq!(last(&names.resolve("api.example").await.unwrap()), "10.0.0.1");
-        assert_eq!(played.asked(), 2);
+        assert_eq!(resolver.asked(), 2);
     }
 
     #[actix_web::test]
-    async fn an_answer_outlives_a_resolver_that_fails_but_not_for_ever() {
-        let played = Arc::new(Played::default());
-        let names = played.names();
+    async fn addresses_are_used_while_lookups_fail_but_not_for_ever() {
+        let resolver = Arc::new(ScriptedResolver::default());
+        let names = resolver.names();
         names.resolve("api.example").await.unwrap();
-        *played.fails.lock() = true;
+        *resolver.fails.lock() = true;
         age(&names, "api.example", FRESH);
         for _ in 0..10 {
             assert_eq!(last(&names.resolve("api.example").await.unwrap()), "10.0.0.0");
             quiet(&names).await;
         }
-        assert_eq!(played.asked(), 2, "a failure is remembered too");
+        assert_eq!(resolver.asked(), 2, "a failure is cached too");
         age(&names, "api.example", USABLE);
         names.resolve("api.example").await.unwrap_err();
-        assert_eq!(played.asked(), 3);
+        assert_eq!(resolver.asked(), 3);
     }
 
     #[actix_web::test]
-    async fn a_name_that_is_not_found_is_asked_for_again_after_a_pause() {
-        let played = Arc::new(Played::default());
-        let names = played.names();
+    async fn an_unknown_name_is_looked_up_again_after_a_delay() {
+        let resolver = Arc::new(ScriptedResolver::default());
+        let names = resolver.names();
         for _ in 0..10 {
             names.resolve("nowhere.example").await.unwrap_err();
         }
-        assert_eq!(played.asked(), 1);
-        age(&names, "nowhere.example", PAUSE);
+        assert_eq!(resolver.asked(), 1);
+        age(&names, "nowhere.example", RETRY_DELAY);
         names.resolve("nowhere.example").await.unwrap_err();
-        assert_eq!(played.asked(), 2);
+        assert_eq!(resolver.asked(), 2);
         quiet(&names).await;
     }
 
     #[actix_web::test]
-    async fn a_name_whose_addresses_do_not_answer_is_asked_for_again() {
-        let played = Arc::new(Played::default());
-        let names = played.names();
+    async fn a_name_whose_addresses_do_not_answer_is_looked_up_again() {
+        let resolver = Arc::new(ScriptedResolver::default());
+        let names = resolver.names();
         names.resolve("api.example").await.unwrap();
-        names.doubt("api.example");
-        assert_eq!(played.asked(), 1, "it was asked for a moment ago");
-        age(&names, "api.example", PAUSE);
-        names.doubt("api.example");
+        names.refresh("api.example");
+        assert_eq!(resolver.asked(), 1, "the last lookup was just now");
+        age(&names, "api.example", RETRY_DELAY);
+        names.refresh("api.example");
         quiet(&names).await;
         assert_eq!(last(&names.resolve("api.example").await.unwrap()), "10.0.0.1");
     }
 
     #[actix_web::test]
-    async fn a_resolver_that_hangs_holds_few_threads_and_leaves_none_behind() {
-        let played = Arc::new(Played::default());
-        let names = played.names();
-        played.hold(true);
+    async fn a_resolver_that_hangs_blocks_few_threads_and_leaves_none_behind() {
+        let resolver = Arc::new(ScriptedResolver::default());
+        let names = resolver.names();
+        resolver.hold(true);
         let hosts: Vec<String> = (0..40).map(|number| format!("host{number}.example")).collect();
         for _ in 0..3 {
-            // As a call does whose time to connect is over.
+            // Like calls whose connect timeout expires.
             let calls = join_all(hosts.iter().map(|host| names.resolve(host)));
             tokio::time::timeout(Duration::from_millis(20), calls).await.unwrap_err();
         }
-        assert_eq!(names.board.lock().threads, MOST_THREADS);
-        played.hold(false);
+        assert_eq!(names.table.lock().threads, MAX_THREADS);
+        resolver.hold(false);
         assert!(join_all(hosts.iter().map(|host| names.resolve(host))).await.iter().all(Result::is_ok));
         quiet(&names).await;
-        assert_eq!((played.asked(), played.most.load(Ordering::SeqCst)), (40, MOST_THREADS));
+        assert_eq!((resolver.asked(), resolver.most.load(Ordering::SeqCst)), (40, MAX_THREADS));
     }
 
     #[actix_web::test]
-    async fn the_names_that_are_remembered_are_bounded() {
-        let played = Arc::new(Played::default());
-        let names = played.names();
-        for number in 0..MOST_NAMES + 50 {
+    async fn the_cache_has_a_limited_number_of_names() {
+        let resolver = Arc::new(ScriptedResolver::default());
+        let names = resolver.names();
+        for number in 0..MAX_NAMES + 50 {
             names.resolve(&format!("host{number}.example")).await.unwrap();
         }
-        let board = names.board.lock();
-        assert_eq!(board.known.len(), MOST_NAMES);
-        assert!(!board.known.contains_key("host0.example") && board.known.contains_key("host60.example"));
+        let table = names.table.lock();
+        assert_eq!(table.entries.len(), MAX_NAMES);
+        assert!(!table.entries.contains_key("host0.example") && table.entries.contains_key("host60.example"));
     }
 
     #[test]
-    fn an_answer_wakes_callers_on_other_threads() {
-        let played = Arc::new(Played::default());
-        let (names, together) = (played.names(), Barrier::new(4));
+    fn a_finished_lookup_wakes_callers_on_other_threads() {
+        let resolver = Arc::new(ScriptedResolver::default());
+        let (names, together) = (resolver.names(), Barrier::new(4));
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -427,6 +429,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(played.asked(), 1);
+        assert_eq!(resolver.asked(), 1);
     }
 }

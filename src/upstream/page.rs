@@ -1,61 +1,45 @@
-//! Reads one page, for the commands of the binary: once, with the key, without redirects.
+//! Reads one page of a gateway for the command line: one request, with the key, without redirects.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use actix_http::{
-    HttpMessage as _,
-    body::None as NoBody,
-    header::{ACCEPT, ACCEPT_ENCODING, HOST, USER_AGENT},
-};
+use actix_http::HttpMessage as _;
 use bytes::Bytes;
 use pointsman_actors::domain::FailureKind;
 use rustls::ClientConfig;
-use tokio::time::timeout_at;
 
 use super::{
     body::{BodyBounds, UpstreamBody},
     connection::Connection,
     connector::Connector,
-    failure::{self, UpstreamError},
+    failure::UpstreamError,
     http_client,
-    idle::Keeping,
-    request,
+    idle::KeepAlive,
 };
 
 /// Most bytes of a page.
-const LARGEST: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// Status and body of the page at `path`, which must be there in this time.
+/// Status and body of the page at `path`, read within `timeout`.
 ///
 /// # Errors
-/// When nothing regular comes in time. Any status is an answer.
+/// When no regular answer arrives in time. Any status is an answer.
 pub async fn read_page(
     connection: &Connection,
     tls: &Arc<ClientConfig>,
     path: &str,
-    within: Duration,
+    timeout: Duration,
 ) -> Result<(u16, Bytes), UpstreamError> {
-    let deadline = Instant::now() + within;
-    let wrong = |why: String| UpstreamError::new(FailureKind::Connect, why);
-    let uri = connection.uri(path).map_err(|fault| wrong(fault.to_string()))?;
-    let connector = Connector::new(connection, tls, within, Keeping::NEVER);
-    let mut request = http_client::build(connector)
-        .get(uri)
-        .force_close()
-        .insert_header((HOST, connection.authority.as_str()))
-        .insert_header((USER_AGENT, request::AGENT))
-        .insert_header((ACCEPT, "application/json"))
-        .insert_header((ACCEPT_ENCODING, "identity"));
-    if let Some(credentials) = connection.credentials().map_err(|fault| wrong(fault.to_string()))? {
-        request = request.insert_header(credentials);
-    }
-    let sent = timeout_at(deadline.into(), request.send_body(NoBody::new())).await;
-    let sent = sent.map_err(|_| UpstreamError::timeout("no answer in time"))?;
-    let mut response = sent.map_err(|error| failure::of_send(&error))?;
-    let bounds = BodyBounds { deadline, idle: None, size: LARGEST };
+    let deadline = Instant::now() + timeout;
+    let failed = |why: String| UpstreamError::new(FailureKind::Connect, why);
+    let uri = connection.uri(path).map_err(|fault| failed(fault.to_string()))?;
+    let connector = Connector::new(connection, tls, timeout, KeepAlive::NEVER);
+    let credentials = connection.credentials().map_err(|fault| failed(fault.to_string()))?;
+    let client = http_client::build(connector);
+    let mut response = http_client::get(&client, connection, uri, "application/json", credentials, deadline).await?;
+    let bounds = BodyBounds { deadline, idle: None, size: MAX_BYTES };
     let announced = http_client::announced_length(response.headers());
     let body = UpstreamBody::new(response.take_payload(), announced, bounds).collect().await?;
     Ok((response.status().as_u16(), body))

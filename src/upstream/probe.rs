@@ -1,7 +1,7 @@
-//! What an attempt's sockets saw, and when.
+//! Times and events of an attempt's connection.
 //!
-//! awc hides its connections, so the connector and the guard note what happens into a task-local cell that the client
-//! sets around each attempt. Outside of an attempt (awc checking an idle connection, say) the notes go nowhere.
+//! awc hides its connections. So the connector and the guard write to a task-local value that the client sets around each
+//! attempt. Events outside of an attempt are discarded, for example when awc checks an idle connection.
 
 use std::{
     cell::Cell,
@@ -15,7 +15,7 @@ tokio::task_local! {
     pub(super) static PROBE: Probe;
 }
 
-/// The notes of one attempt.
+/// Events of one attempt.
 #[derive(Debug, Default)]
 pub(super) struct Probe {
     fresh: Cell<bool>,
@@ -26,59 +26,59 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Whether a connection was opened, or at least tried, for this attempt.
+    /// Whether the attempt opened a connection, or tried to.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh.get()
     }
 
-    /// Whether any byte of the request may have left: from then on the provider may be at work on it.
+    /// Whether any byte of the request may have been sent. The provider may then work on it.
     pub(super) fn is_written(&self) -> bool {
         self.written.get()
     }
 
-    fn phases(&self, begun: Instant) -> Phases {
+    fn phases(&self, started: Instant) -> Phases {
         Phases {
             sent: self.written.get(),
             connect: self.connect.get(),
             tls: self.tls.get(),
-            first_byte: self.first_byte.get().map(|moment| moment.duration_since(begun)),
+            first_byte: self.first_byte.get().map(|time| time.duration_since(started)),
         }
     }
 }
 
-/// How far an attempt came on its way to a head, however it ended: also when nobody waited for it any more.
+/// Durations of the phases of an attempt before the head of its answer. Also known for an attempt that was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phases {
-    /// Whether any byte of the request may have left.
+    /// Whether any byte of the request may have been sent.
     pub sent: bool,
-    /// Name resolution and TCP handshake; `None` on a reused connection, or when they did not come to an end.
+    /// Name resolution and TCP handshake. `None` on a reused connection, or if they did not complete.
     pub connect: Option<Duration>,
-    /// TLS handshake; `None` without one, or when it did not come to an end.
+    /// TLS handshake. `None` without TLS, or if it did not complete.
     pub tls: Option<Duration>,
-    /// First byte of the answer's head at the socket, since the call.
+    /// From the start of the call to the first byte of the head.
     pub first_byte: Option<Duration>,
 }
 
-/// An attempt whose notes are told once: when they are taken, or when it is dropped before.
-pub(super) struct Watched<'a, F, N: Fn(Phases)> {
-    /// The attempt itself.
+/// A send whose phases are reported once: by `take`, or when it is dropped before.
+pub(super) struct ProbedSend<'a, F, N: Fn(Phases)> {
+    /// The future that sends the request.
     pub(super) sending: Pin<&'a mut TaskLocalFuture<Probe, F>>,
-    /// When it began.
-    pub(super) begun: Instant,
-    /// Hears of them.
-    pub(super) note: &'a N,
+    /// Start of the attempt.
+    pub(super) started: Instant,
+    /// Called with the phases.
+    pub(super) observe: &'a N,
 }
 
-impl<F, N: Fn(Phases)> Watched<'_, F, N> {
-    /// The notes; empty ones when they were taken before.
+impl<F, N: Fn(Phases)> ProbedSend<'_, F, N> {
+    /// The events; none if they were taken before.
     pub(super) fn take(&mut self) -> Probe {
         let Some(probe) = self.sending.as_mut().take_value() else { return Probe::default() };
-        (self.note)(probe.phases(self.begun));
+        (self.observe)(probe.phases(self.started));
         probe
     }
 }
 
-impl<F, N: Fn(Phases)> Drop for Watched<'_, F, N> {
+impl<F, N: Fn(Phases)> Drop for ProbedSend<'_, F, N> {
     fn drop(&mut self) {
         self.take();
     }
@@ -89,22 +89,22 @@ pub(super) fn note_connecting() {
     let _ = PROBE.try_with(|probe| probe.fresh.set(true));
 }
 
-/// The TCP connection stands.
-pub(super) fn note_connected(took: Duration) {
-    let _ = PROBE.try_with(|probe| probe.connect.set(Some(took)));
+/// The TCP connection is open.
+pub(super) fn note_connected(duration: Duration) {
+    let _ = PROBE.try_with(|probe| probe.connect.set(Some(duration)));
 }
 
-/// The TLS session stands.
-pub(super) fn note_secured(took: Duration) {
-    let _ = PROBE.try_with(|probe| probe.tls.set(Some(took)));
+/// The TLS session is established.
+pub(super) fn note_secured(duration: Duration) {
+    let _ = PROBE.try_with(|probe| probe.tls.set(Some(duration)));
 }
 
-/// Bytes of the request leave, or may have left.
+/// Bytes of the request may have been sent.
 pub(super) fn note_written() {
     let _ = PROBE.try_with(|probe| probe.written.set(true));
 }
 
-/// The first bytes of a head arrived. A head that follows an interim one overwrites the moment.
+/// The first bytes of a head arrived. A head after an interim one overwrites the time.
 pub(super) fn note_first_byte() {
     let _ = PROBE.try_with(|probe| probe.first_byte.set(Some(Instant::now())));
 }

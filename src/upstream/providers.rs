@@ -1,7 +1,7 @@
-//! How each provider of the catalog is called: its address, its credentials, its limits.
+//! Address, credentials and limits of each provider of the catalog.
 //!
-//! Made once per configuration; every worker builds its own clients from it. The only place, beside the transport
-//! itself, that holds provider keys.
+//! Made once per configuration; each worker builds its clients from it. Besides the transport, only this module holds
+//! provider keys.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,36 +19,36 @@ use crate::{
     },
 };
 
-/// Calls a simulated provider gets at a time.
-const SIMULATED_PLACES: usize = 256;
-/// How long a further one waits.
+/// Concurrency limit of a simulated provider.
+const SIMULATED_CONCURRENCY: usize = 256;
+/// Longest wait for a permit of a simulated provider.
 const SIMULATED_WAIT: Duration = Duration::from_millis(100);
 
-/// All of them, by position in the catalog.
+/// All providers, by position in the catalog.
 pub struct Providers {
-    callable: Vec<ProviderClient>,
+    providers: Vec<ProviderClient>,
     redactor: Arc<Redactor>,
     limits: TransportLimits,
-    trust: Trust,
+    tls: TlsConfigs,
 }
 
 /// One provider.
 pub struct ProviderClient {
-    /// Its short name.
+    /// Slug of the provider.
     pub slug: ProviderSlug,
+    /// `None` if the provider is off.
     connection: Option<(Connection, Arc<ClientConfig>)>,
-    /// Calls at a time.
+    /// Concurrency limit.
     pub max_in_flight: usize,
-    /// Longest wait for a place.
+    /// Longest wait for a permit.
     pub permit_wait: Duration,
 }
 
 impl Providers {
-    /// The providers of `catalog`; those that are off cannot be called. What `before` trusts is not read again, unless
-    /// a file has changed.
+    /// The providers of `catalog`. Certificates of `before` are reused, unless their file has changed.
     ///
     /// # Errors
-    /// One sentence: which provider, and what is wrong with its address, headers or certificates.
+    /// A sentence that names the provider and the fault in its address, headers or certificates.
     pub fn new(
         config: &Config,
         catalog: &Catalog,
@@ -56,22 +56,24 @@ impl Providers {
         before: Option<&Providers>,
     ) -> Result<Providers, String> {
         let off = catalog.providers.iter().map(|provider| ProviderClient::off(provider.slug.clone()));
-        let mut callable: Vec<ProviderClient> = off.collect();
-        let mut trust =
-            Trust { before: before.map(|it| it.trust.known.clone()).unwrap_or_default(), ..Trust::default() };
+        let mut providers: Vec<ProviderClient> = off.collect();
+        let mut tls = TlsConfigs {
+            before: before.map(|providers| providers.tls.known.clone()).unwrap_or_default(),
+            ..TlsConfigs::default()
+        };
         for provider in &config.providers {
-            if let Some(place) = callable.get_mut(provider.index as usize) {
-                place.become_real(provider, &mut trust).map_err(|why| format!("provider {}: {why}", provider.slug))?;
+            if let Some(client) = providers.get_mut(provider.index as usize) {
+                client.set_real(provider, &mut tls).map_err(|why| format!("provider {}: {why}", provider.slug))?;
             }
         }
         for ((index, character), running) in config.simulation.providers.iter().zip(simulation) {
-            if let Some(place) = callable.get_mut(*index as usize) {
-                place.become_simulated(running, &mut trust).map_err(|why| format!("{}: {why}", character.slug))?;
+            if let Some(client) = providers.get_mut(*index as usize) {
+                client.set_simulated(running, &mut tls).map_err(|why| format!("{}: {why}", character.slug))?;
             }
         }
         let secrets = config.providers.iter().filter_map(|provider| provider.key.clone());
         Ok(Providers {
-            callable,
+            providers,
             redactor: Arc::new(Redactor::new(secrets)),
             limits: TransportLimits {
                 connect: config.timeouts.connect,
@@ -80,29 +82,29 @@ impl Providers {
                 max_body: config.limits.upstream_body_bytes,
                 ..TransportLimits::default()
             },
-            trust: Trust { before: HashMap::new(), ..trust },
+            tls: TlsConfigs { before: HashMap::new(), ..tls },
         })
     }
 
-    /// Each of them, in the catalog's order.
+    /// All providers, in the order of the catalog.
     pub fn iter(&self) -> impl Iterator<Item = &ProviderClient> {
-        self.callable.iter()
+        self.providers.iter()
     }
 
-    /// Clients for the calling thread. Those of a provider that `before` had clients for keep its open connections,
-    /// where they lead to the same place.
+    /// Clients for the calling thread. A client keeps the open connections of its provider in `before`, if the address is the
+    /// same.
     #[must_use]
     pub fn clients(&self, before: Option<(&Providers, &[Option<UpstreamClient>])>) -> Vec<Option<UpstreamClient>> {
-        let client = |callable: &ProviderClient| {
-            let (connection, tls) = callable.connection.as_ref()?;
-            let known = before.and_then(|(providers, clients)| providers.client(&callable.slug, clients));
+        let client = |provider: &ProviderClient| {
+            let (connection, tls) = provider.connection.as_ref()?;
+            let known = before.and_then(|(providers, clients)| providers.client(&provider.slug, clients));
             Some(UpstreamClient::renewed(known, connection, tls, self.limits, Arc::clone(&self.redactor)))
         };
-        self.callable.iter().map(client).collect()
+        self.providers.iter().map(client).collect()
     }
 
     fn client<'c>(&self, slug: &ProviderSlug, clients: &'c [Option<UpstreamClient>]) -> Option<&'c UpstreamClient> {
-        let position = self.callable.iter().position(|callable| callable.slug == *slug)?;
+        let position = self.providers.iter().position(|provider| provider.slug == *slug)?;
         clients.get(position)?.as_ref()
     }
 }
@@ -112,7 +114,7 @@ impl ProviderClient {
         ProviderClient { slug, connection: None, max_in_flight: 0, permit_wait: Duration::ZERO }
     }
 
-    fn become_real(&mut self, provider: &ProviderConfig, trust: &mut Trust) -> Result<(), String> {
+    fn set_real(&mut self, provider: &ProviderConfig, tls: &mut TlsConfigs) -> Result<(), String> {
         let mut connection = Connection::new(&provider.base_url.to_string()).map_err(|fault| fault.to_string())?;
         if let Some(key) = &provider.key {
             connection = connection.with_bearer(key.clone()).map_err(|fault| fault.to_string())?;
@@ -121,60 +123,57 @@ impl ProviderClient {
             connection = connection.with_header(name, value).map_err(|fault| fault.to_string())?;
         }
         connection = connection.with_image_hosts(provider.image_hosts.clone());
-        self.connection = Some((connection, trust.anchors(provider.ca_file.as_ref())?));
+        self.connection = Some((connection, tls.get(provider.ca_file.as_ref())?));
         self.max_in_flight = provider.max_in_flight;
         self.permit_wait = provider.permit_wait;
         Ok(())
     }
 
-    fn become_simulated(&mut self, running: &Running, trust: &mut Trust) -> Result<(), String> {
+    fn set_simulated(&mut self, running: &Running, tls: &mut TlsConfigs) -> Result<(), String> {
         let connection = Connection::new(&running.base_url()).map_err(|fault| fault.to_string())?;
-        self.connection = Some((connection, trust.nobody()?));
-        self.max_in_flight = SIMULATED_PLACES;
+        // Plain HTTP on loopback: no certificate is used.
+        self.connection = Some((connection, tls.get(None)?));
+        self.max_in_flight = SIMULATED_CONCURRENCY;
         self.permit_wait = SIMULATED_WAIT;
         Ok(())
     }
 }
 
-/// TLS settings, shared by all providers that trust the same certificates, and so their session caches.
+/// TLS configurations by certificate file. Providers with the same file share one, and so its session cache.
 #[derive(Default)]
-struct Trust {
-    known: HashMap<Option<PathBuf>, Anchors>,
-    /// Those of the configuration before: kept as they are where their file is.
-    before: HashMap<Option<PathBuf>, Anchors>,
+struct TlsConfigs {
+    known: HashMap<Option<PathBuf>, TrustAnchors>,
+    /// Those of the previous configuration, reused if their file is unchanged.
+    before: HashMap<Option<PathBuf>, TrustAnchors>,
 }
 
-/// Trusted certificates.
+/// A TLS configuration and the file it was made from.
 #[derive(Clone)]
-struct Anchors {
-    /// What the file held; the system's own certificates are read once per process.
+struct TrustAnchors {
+    /// Content of the file; empty for the system's certificates, which are read once per process.
     pem: Vec<u8>,
     config: Arc<ClientConfig>,
 }
 
-impl Trust {
-    fn anchors(&mut self, ca_file: Option<&PathBuf>) -> Result<Arc<ClientConfig>, String> {
+impl TlsConfigs {
+    /// The configuration for `ca_file`, or that of the system's certificates.
+    fn get(&mut self, ca_file: Option<&PathBuf>) -> Result<Arc<ClientConfig>, String> {
         let key = ca_file.cloned();
         if let Some(known) = self.known.get(&key) {
             return Ok(Arc::clone(&known.config));
         }
-        // A file that cannot be read is reported by whoever needs what it holds.
+        // `client_config` reports a file that cannot be read.
         let pem = ca_file.map(std::fs::read).and_then(Result::ok).unwrap_or_default();
         let unchanged = self.before.remove(&key).filter(|anchors| ca_file.is_none() || anchors.pem == pem);
         let anchors = match unchanged {
             Some(anchors) => anchors,
             None => {
-                let made = upstream::client_config(ca_file.map(PathBuf::as_path));
-                Anchors { pem, config: made.map_err(|fault| fault.to_string())? }
+                let config = upstream::client_config(ca_file.map(PathBuf::as_path));
+                TrustAnchors { pem, config: config.map_err(|fault| fault.to_string())? }
             }
         };
         let config = Arc::clone(&anchors.config);
         self.known.insert(key, anchors);
         Ok(config)
-    }
-
-    /// For plain HTTP on loopback, where no certificate is ever looked at.
-    fn nobody(&mut self) -> Result<Arc<ClientConfig>, String> {
-        self.anchors(None)
     }
 }

@@ -1,25 +1,25 @@
-//! What a provider says is left of its rate limits: `x-ratelimit-remaining-*` and `x-ratelimit-reset-*`.
+//! Remaining quota that a provider reports: `x-ratelimit-remaining-*` and `x-ratelimit-reset-*`.
 //!
-//! A hint, never trusted: numbers that make no sense are none, and no wait is longer than a minute.
+//! A hint only: invalid numbers are ignored, and no wait is longer than a minute.
 
 use std::time::{Duration, SystemTime};
 
 use actix_http::header::{HeaderMap, HeaderName};
 use pointsman_actors::stats::{QuotaReport, Remaining};
 
-/// Longer than this no upstream is believed.
-const LONGEST: Duration = Duration::from_secs(60);
-/// Numbers from here on are moments and no durations: seconds since 1970 ...
-const MOMENT_SECS: f64 = 1e9;
-/// ... or milliseconds.
-const MOMENT_MILLIS: f64 = 1e12;
+/// Longest wait that is accepted; longer ones are shortened.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Least number that is a time in seconds since 1970, and not a duration.
+const MIN_UNIX_SECONDS: f64 = 1e9;
+/// Least number that is a time in milliseconds since 1970.
+const MIN_UNIX_MILLIS: f64 = 1e12;
 
 const REMAINING_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
 const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
 const RESET_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
 const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
 
-/// Reads the headers of an answer; `now` is asked for only where they hold a date.
+/// Reads the headers of an answer. `now` is called only if they hold a date.
 pub(super) fn quota(headers: &HeaderMap, now: impl Fn() -> SystemTime) -> QuotaReport {
     let read = |remaining: &HeaderName, reset: &HeaderName| {
         let left = count(text(headers, remaining)?)?;
@@ -33,32 +33,32 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 fn count(text: &str) -> Option<u64> {
-    // `parse` alone would also take a sign. More digits than fit are plenty.
+    // `parse` alone would also accept a sign. A number that does not fit becomes the largest.
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
-/// A wait: `1s`, `6m0s`, `120ms`, plain seconds, or the moment when it is over.
+/// A wait: `1s`, `6m0s`, `120ms`, plain seconds, or the time of its end.
 fn wait(text: &str, now: impl Fn() -> SystemTime) -> Option<Duration> {
     if let Some(number) = decimal(text) {
-        let moment = match number {
-            MOMENT_MILLIS.. => number / 1000.0,
-            MOMENT_SECS.. => number,
+        let end = match number {
+            MIN_UNIX_MILLIS.. => number / 1000.0,
+            MIN_UNIX_SECONDS.. => number,
             _ => return Some(clamped(number)),
         };
         let since = now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        return Some(clamped(moment - since.as_secs_f64()));
+        return Some(clamped(end - since.as_secs_f64()));
     }
     compound(text).map(clamped).or_else(|| date(text, now))
 }
 
 fn date(text: &str, now: impl Fn() -> SystemTime) -> Option<Duration> {
-    let published = || chrono::DateTime::parse_from_rfc3339(text).ok().map(SystemTime::from);
-    let moment = httpdate::parse_http_date(text).ok().or_else(published)?;
-    Some(moment.duration_since(now()).unwrap_or_default().min(LONGEST))
+    let rfc3339 = || chrono::DateTime::parse_from_rfc3339(text).ok().map(SystemTime::from);
+    let end = httpdate::parse_http_date(text).ok().or_else(rfc3339)?;
+    Some(end.duration_since(now()).unwrap_or_default().min(MAX_WAIT))
 }
 
-/// Seconds of numbers with units, one after the other, such as `1h2m3.5s`.
+/// Seconds of a duration with units, such as `1h2m3.5s`.
 fn compound(text: &str) -> Option<f64> {
     let (mut rest, mut seconds) = (text, 0.0);
     while !rest.is_empty() {
@@ -66,7 +66,7 @@ fn compound(text: &str) -> Option<f64> {
         let (number, behind) = rest.split_at_checked(digits)?;
         let letters = behind.bytes().take_while(u8::is_ascii_alphabetic).count();
         let (unit, behind) = behind.split_at_checked(letters)?;
-        let per_second = match unit {
+        let seconds_per_unit = match unit {
             "ns" => 1e-9,
             "us" => 1e-6,
             "ms" => 1e-3,
@@ -76,20 +76,20 @@ fn compound(text: &str) -> Option<f64> {
             "d" => 86_400.0,
             _ => return None,
         };
-        seconds += decimal(number)? * per_second;
+        seconds += decimal(number)? * seconds_per_unit;
         rest = behind;
     }
     (!text.is_empty()).then_some(seconds)
 }
 
-/// `parse` alone would also take "inf", "nan" and "1e9".
+/// A plain decimal number. `parse` alone would also accept "inf", "nan" and "1e9".
 fn decimal(text: &str) -> Option<f64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     plain.then(|| text.parse().ok()).flatten()
 }
 
 fn clamped(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds.clamp(0.0, LONGEST.as_secs_f64())).unwrap_or(LONGEST)
+    Duration::try_from_secs_f64(seconds.clamp(0.0, MAX_WAIT.as_secs_f64())).unwrap_or(MAX_WAIT)
 }
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_a_count_or_nothing() {
+    fn the_remaining_quota_is_a_count_or_nothing() {
         let left =
             |text| read(&[("x-ratelimit-remaining-requests", text)], NOW).requests.map(|remaining| remaining.left);
         assert_eq!(left("0"), Some(0));
@@ -176,9 +176,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_provider_writes_waits_a_minute_at_most(text in "[ -~]{0,24}") {
+        fn any_text_gives_a_wait_of_a_minute_at_most(text in "[ -~]{0,24}") {
             let wait = wait(&text, || SystemTime::UNIX_EPOCH + NOW);
-            prop_assert!(wait.is_none_or(|wait| wait <= LONGEST));
+            prop_assert!(wait.is_none_or(|wait| wait <= MAX_WAIT));
         }
     }
 }

@@ -1,36 +1,36 @@
-//! Makes a provider's text safe to show: no secrets, no control characters, no more than so many bytes.
+//! Makes a provider's text safe to show: without secrets and control characters, cut to a maximum length.
 //!
-//! Ids, names and error texts of a provider are data that may hold anything, our own key included. Whatever is shown
-//! or logged of them passes through here first.
+//! Ids, names and error texts of a provider may hold anything, including the key that it was called with. All text of a
+//! provider passes through here before it is shown or logged.
 
 use crate::base::secret::Secret;
 
-/// What stands where a secret stood.
+/// Replaces a secret.
 const MASK: &str = "***";
 
-/// A secret shorter than this is not searched for: it would be found in every other word.
-const SHORTEST_SECRET: usize = 4;
+/// Shortest secret to search for, in bytes. A shorter one could occur in ordinary text.
+const MIN_SECRET_LENGTH: usize = 4;
 
-/// How keys begin that popular providers issue, and how many further characters make it one.
+/// Prefixes of keys of popular providers, each with the least number of characters that follow in a key.
 const KEY_PREFIXES: [(&str, usize); 8] =
     [("sk-", 4), ("sk_", 12), ("gsk_", 12), ("xai-", 12), ("hf_", 12), ("pplx-", 12), ("fw_", 12), ("AIza", 24)];
 
-/// Fewest characters after `Bearer` that look like a token and not like the next word.
-const SHORTEST_TOKEN: usize = 8;
+/// Least number of characters after `Bearer` in a token; fewer are an ordinary word.
+const MIN_TOKEN_LENGTH: usize = 8;
 
-/// Knows every configured secret, and what keys in general look like.
+/// Removes the configured secrets, and text that looks like a key.
 #[derive(Debug, Default)]
 pub struct Redactor {
-    /// Longest first, so that a secret that begins like another one goes whole.
+    /// Longest first, so that a secret that starts with another one is masked completely.
     secrets: Vec<Secret>,
 }
 
 impl Redactor {
-    /// Knows these secrets, and how they look inside JSON strings.
+    /// Removes these secrets, also as escaped in JSON strings.
     #[must_use]
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Redactor {
         let mut known: Vec<Secret> = Vec::new();
-        for secret in secrets.into_iter().filter(|secret| secret.expose().len() >= SHORTEST_SECRET) {
+        for secret in secrets.into_iter().filter(|secret| secret.expose().len() >= MIN_SECRET_LENGTH) {
             known.extend(escaped(&secret));
             known.push(secret);
         }
@@ -43,7 +43,7 @@ impl Redactor {
     /// Line breaks and tabs become spaces, so that JSON stays JSON.
     #[must_use]
     pub fn clean(&self, text: &str, limit: usize) -> String {
-        // Control characters go first: a secret must not hide behind one that stands in its middle.
+        // Control characters are removed first, because one inside a secret would hide it.
         let mut text: String = text.chars().filter_map(printable).collect();
         for secret in &self.secrets {
             if text.contains(secret.expose()) {
@@ -56,7 +56,7 @@ impl Redactor {
     }
 }
 
-/// How `secret` reads inside a JSON string, where that differs.
+/// `secret` as escaped in a JSON string; `None` if that is the same.
 fn escaped(secret: &Secret) -> Option<Secret> {
     let quoted = serde_json::to_string(secret.expose()).ok()?;
     let inner = quoted.strip_prefix('"')?.strip_suffix('"')?;
@@ -66,13 +66,13 @@ fn escaped(secret: &Secret) -> Option<Secret> {
 fn printable(character: char) -> Option<char> {
     match character {
         '\n' | '\r' | '\t' => Some(' '),
-        // Marks that reorder or hide the text around them are as harmful in a log as control characters.
+        // Characters that reorder or hide the text around them.
         '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => None,
         character => (!character.is_control()).then_some(character),
     }
 }
 
-/// `text` with everything masked that looks like a key or a bearer token.
+/// Masks everything that looks like a key or a bearer token.
 fn mask_keys(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
@@ -90,7 +90,7 @@ fn mask_keys(text: &str) -> String {
     clean
 }
 
-/// Whether a key begins here: how many bytes of it may be shown, and how long it is.
+/// If a key begins at the start of `text`: how many bytes of it may be shown, and its length.
 fn key_at(text: &str) -> Option<(usize, usize)> {
     for (prefix, shortest) in KEY_PREFIXES {
         let Some(tail) = text.strip_prefix(prefix) else { continue };
@@ -102,10 +102,10 @@ fn key_at(text: &str) -> Option<(usize, usize)> {
     let scheme = "bearer ".len();
     let begins = text.get(..scheme).is_some_and(|word| word.eq_ignore_ascii_case("bearer "));
     let length = token_length(text.get(scheme..).filter(|_| begins)?);
-    (length >= SHORTEST_TOKEN).then_some((scheme, scheme + length))
+    (length >= MIN_TOKEN_LENGTH).then_some((scheme, scheme + length))
 }
 
-/// How many bytes from the start could belong to a token.
+/// Number of bytes at the start that can belong to a token.
 fn token_length(text: &str) -> usize {
     let part_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=*".contains(byte);
     text.bytes().take_while(part_of_token).count()
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn configured_secrets_are_masked_wherever_they_stand() {
+    fn configured_secrets_are_masked_everywhere() {
         check("key hunter2! is wrong: hunter2!!", "key *** is wrong: ***!");
         check("the longer hunter2!/x\"y goes whole", "the longer *** goes whole");
         check(r#"{"key":"hunter2!/x\"y"}"#, r#"{"key":"***"}"#);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_and_hidden_marks_go() {
+    fn control_and_invisible_characters_are_removed() {
         check("a\u{0}b\u{1b}[31mc\u{202e}d\r\ne\tf", "ab[31mcd  e f");
         check("hunt\u{0}er2!", "***");
         check("sk-abc\u{200b}def", "***");

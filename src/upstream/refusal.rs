@@ -1,8 +1,8 @@
-//! What an answer with an error status means.
+//! Classifies answers with an error status.
 //!
 //! The status decides nearly everything. The body is read for three things: whether a 400 is about the length of the
-//! prompt, whether the refusal speaks of content policy, and, where the caller made the mistake, what to show them.
-//! Servers disagree about the shape of an error body, so every known shape is tried and none is required.
+//! prompt, whether a 403 is about content policy, and the text for a caller who made a mistake. Servers use different
+//! shapes of error bodies, so every known shape is tried and none is required.
 
 use std::time::SystemTime;
 
@@ -15,13 +15,13 @@ use serde_json::Value;
 
 use super::{failure::UpstreamError, rate_limits::quota, redact::Redactor, retry_after::retry_after};
 
-/// Most of a provider's body that a caller is shown.
+/// Most bytes of a provider's body that a caller sees.
 const RAW_LIMIT: usize = 2 * 1024;
 
-/// Longest text that passes for a machine-readable code.
+/// Most bytes of a machine-readable code.
 const CODE_LIMIT: usize = 64;
 
-/// How popular servers say that a prompt is too long, in their codes or sentences, lower case.
+/// Phrases in codes or messages of popular servers for a prompt that is too long, in lower case.
 const LENGTH_PHRASES: [&str; 20] = [
     "context_length_exceeded",
     "context_window_exceeded",
@@ -45,7 +45,7 @@ const LENGTH_PHRASES: [&str; 20] = [
     "`inputs` tokens + `max_new_tokens` must be",
 ];
 
-/// How popular servers say that they do not like the content, lower case.
+/// Phrases of popular servers for content that violates a policy, in lower case.
 const POLICY_PHRASES: [&str; 11] = [
     "content_policy",
     "content policy",
@@ -60,59 +60,49 @@ const POLICY_PHRASES: [&str; 11] = [
     "safety",
 ];
 
-/// Judges an answer whose status is no success.
-pub(super) fn judge(
+/// Classifies an answer whose status is not 200.
+pub(super) fn classify(
     status: u16,
     headers: &HeaderMap,
     body: &[u8],
     now: SystemTime,
     redactor: &Redactor,
 ) -> UpstreamError {
-    let said = Said::read(body);
-    let kind = kind(status, &said);
-    let clients = kind.blame() == Blame::Client;
-    let code = said.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
+    let error = ErrorBody::read(body);
+    let kind = kind(status, &error);
+    let is_clients_fault = kind.blame() == Blame::Client;
+    let code = error.code.as_deref().and_then(|code| machine_readable(&redactor.clean(code, CODE_LIMIT)));
     UpstreamError {
         failure: Failure { kind, status: Some(status), retry_after: retry_after(headers, now) },
         cause: None,
         detail: format!("status {status}, code {}, {} bytes of body", code.as_deref().unwrap_or("none"), body.len()),
-        raw: clients.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
+        raw: is_clients_fault.then(|| redactor.clean(&String::from_utf8_lossy(body), RAW_LIMIT)),
         code,
         quota: Some(quota(headers, || now)).filter(QuotaReport::is_some).map(Box::new),
     }
 }
 
-fn kind(status: u16, said: &Said) -> FailureKind {
+fn kind(status: u16, error: &ErrorBody) -> FailureKind {
     match status {
-        400 | 422 if said.mentions(&LENGTH_PHRASES) => FailureKind::ContextLength,
-        401 | 402 => FailureKind::Auth,
-        403 if said.mentions(&POLICY_PHRASES) => FailureKind::ContentPolicy,
-        403 => FailureKind::Forbidden,
-        404 => FailureKind::NotFound,
-        408 | 409 | 425 => FailureKind::Server,
-        413 => FailureKind::TooLarge,
-        422 => FailureKind::Unprocessable,
-        429 => FailureKind::RateLimited,
-        400..=499 => FailureKind::BadRequest,
-        503 | 529 => FailureKind::Overloaded,
-        500..=599 => FailureKind::Server,
-        _ => FailureKind::UnexpectedStatus,
+        400 | 422 if error.mentions(&LENGTH_PHRASES) => FailureKind::ContextLength,
+        403 if error.mentions(&POLICY_PHRASES) => FailureKind::ContentPolicy,
+        status => FailureKind::of_status(status.into()).unwrap_or(FailureKind::UnexpectedStatus),
     }
 }
 
-/// What a provider said about its refusal.
+/// Contents of an error body.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct ErrorBody {
     code: Option<String>,
     message: Option<String>,
-    /// Everything that may hold a telling phrase, lower case.
-    words: String,
+    /// Text to search for phrases, in lower case.
+    text: String,
 }
 
-impl Said {
-    fn read(body: &[u8]) -> Said {
+impl ErrorBody {
+    fn read(body: &[u8]) -> ErrorBody {
         let Ok(mut whole) = serde_json::from_slice::<Value>(body) else {
-            return Said { words: String::from_utf8_lossy(body).to_lowercase(), ..Said::default() };
+            return ErrorBody { text: String::from_utf8_lossy(body).to_lowercase(), ..ErrorBody::default() };
         };
         // Google wraps its error object into a list.
         if let Some(first) = whole.as_array_mut().and_then(|list| list.first_mut()) {
@@ -128,16 +118,16 @@ impl Said {
             .flatten()
             .find_map(sentence);
         let kinds = [error.get("code"), error.get("type")].into_iter().flatten().filter_map(scalar);
-        let words: Vec<String> = kinds.chain(message.clone()).collect();
-        Said { code, message, words: words.join("\n").to_lowercase() }
+        let texts: Vec<String> = kinds.chain(message.clone()).collect();
+        ErrorBody { code, message, text: texts.join("\n").to_lowercase() }
     }
 
     fn mentions(&self, phrases: &[&str]) -> bool {
-        phrases.iter().any(|phrase| self.words.contains(phrase))
+        phrases.iter().any(|phrase| self.text.contains(phrase))
     }
 }
 
-/// A code is a text at some servers and a number at others.
+/// A code: a string at some servers, a number at others.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -146,7 +136,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// A message is a text; FastAPI gives a list of objects with a `msg` each.
+/// A message: a string, or the first `msg` of FastAPI's list of objects.
 fn sentence(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -155,7 +145,7 @@ fn sentence(value: &Value) -> Option<String> {
     }
 }
 
-/// A code that is a sentence is none: it may hold anything, the prompt included, and codes are logged.
+/// The code, if it is a single word. Codes are logged, and a sentence may hold parts of the prompt.
 fn machine_readable(code: &str) -> Option<Box<str>> {
     let plain = |character: char| character.is_ascii_alphanumeric() || "_-.:".contains(character);
     (!code.is_empty() && code.chars().all(plain)).then(|| code.into())
@@ -168,14 +158,14 @@ mod tests {
     use super::*;
     use crate::base::secret::Secret;
 
-    fn judge_text(status: u16, body: &str) -> UpstreamError {
+    fn classify_text(status: u16, body: &str) -> UpstreamError {
         let redactor = Redactor::new([Secret::from("sk-provider-secret")]);
-        judge(status, &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH, &redactor)
+        classify(status, &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH, &redactor)
     }
 
     #[track_caller]
     fn check(status: u16, body: &str, expected: FailureKind) {
-        assert_eq!(judge_text(status, body).failure.kind, expected, "{status} {body}");
+        assert_eq!(classify_text(status, body).failure.kind, expected, "{status} {body}");
     }
 
     #[test]
@@ -201,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_is_too_long_is_recognised_in_the_words_of_popular_servers() {
+    fn a_prompt_that_is_too_long_is_recognised_in_the_messages_of_popular_servers() {
         let sentences = [
             "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
             "prompt is too long: 210000 tokens > 200000 maximum",
@@ -240,8 +230,8 @@ mod tests {
     #[test]
     fn every_shape_of_an_error_body_gives_its_code_and_message() {
         let check = |body: &str, code: Option<&str>, message: Option<&str>| {
-            assert_eq!(judge_text(400, body).code.as_deref(), code, "{body}");
-            assert_eq!(Said::read(body.as_bytes()).message.as_deref(), message, "{body}");
+            assert_eq!(classify_text(400, body).code.as_deref(), code, "{body}");
+            assert_eq!(ErrorBody::read(body.as_bytes()).message.as_deref(), message, "{body}");
         };
         check(r#"{"error":{"message":"No.","type":"t","code":"c"}}"#, Some("c"), Some("No."));
         check(r#"{"error":{"message":"No.","type":"t","code":null}}"#, Some("t"), Some("No."));
@@ -267,38 +257,38 @@ mod tests {
     }
 
     #[test]
-    fn only_a_callers_own_mistake_shows_the_providers_words_and_never_its_secrets() {
+    fn only_a_callers_own_mistake_shows_the_providers_body_and_never_its_secrets() {
         let body = r#"{"error":{"message":"Bad key sk-provider-secret\u0007 or sk-other-abcdef"}}"#;
         for status in [400, 413, 422] {
-            let error = judge_text(status, body);
+            let error = classify_text(status, body);
             assert_eq!(error.raw.as_deref(), Some(r#"{"error":{"message":"Bad key ***\u0007 or ***"}}"#));
         }
         for status in [401, 402, 403, 404, 408, 429, 500, 503, 529, 302] {
-            let error = judge_text(status, body);
+            let error = classify_text(status, body);
             assert_eq!(error.raw, None, "{status}");
         }
     }
 
     #[test]
-    fn what_is_shown_is_cut_and_what_is_logged_holds_none_of_it() {
-        let error = judge_text(400, &format!(r#"{{"error":{{"message":"{}"}}}}"#, "prompt ".repeat(1_000)));
+    fn the_shown_body_is_cut_and_the_log_holds_none_of_it() {
+        let error = classify_text(400, &format!(r#"{{"error":{{"message":"{}"}}}}"#, "prompt ".repeat(1_000)));
         assert_eq!(error.raw.unwrap().len(), RAW_LIMIT);
         assert_eq!(error.detail, "status 400, code none, 7024 bytes of body");
     }
 
     #[test]
-    fn a_refusal_for_its_content_is_told_from_one_for_our_account() {
-        let policy = |body: &str| judge_text(403, body).failure.kind == FailureKind::ContentPolicy;
+    fn a_403_for_content_differs_from_one_for_the_account() {
+        let policy = |body: &str| classify_text(403, body).failure.kind == FailureKind::ContentPolicy;
         assert!(policy(r#"{"error":{"code":"content_policy_violation"}}"#));
         assert!(policy(r#"{"error":{"message":"Your input was flagged by our moderation."}}"#));
         assert!(!policy(r#"{"error":{"message":"Country not supported."}}"#));
     }
 
     #[test]
-    fn the_wait_asked_for_is_kept() {
+    fn the_requested_wait_is_kept() {
         let mut headers = HeaderMap::new();
         headers.insert(HeaderName::from_static("retry-after"), HeaderValue::from_static("7"));
-        let error = judge(429, &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default());
+        let error = classify(429, &headers, b"", SystemTime::UNIX_EPOCH, &Redactor::default());
         assert_eq!(error.failure.retry_after, Some(std::time::Duration::from_secs(7)));
     }
 }

@@ -1,4 +1,4 @@
-//! What goes out: the frozen head of a call, and large bodies in slices.
+//! Requests to a provider: the frozen head of a call, and large bodies in slices.
 
 use std::{
     convert::Infallible,
@@ -15,14 +15,14 @@ use bytes::Bytes;
 
 use super::connection::{Connection, ConnectionFault};
 
-/// Who we are.
+/// Value of `user-agent`.
 pub(super) const AGENT: &str = concat!("pointsman/", env!("CARGO_PKG_VERSION"));
 
-/// awc copies what it is given into its write buffer before it writes: larger bodies are given piece by piece, so
-/// that this copy stays small. Most bodies go whole, in one write with their head.
+/// Larger bodies are sent in slices of this many bytes, because awc copies each slice into its write buffer. Most bodies are
+/// smaller and are sent in one write with their head.
 const SLICE: usize = 128 * 1024;
 
-/// The head of every call to `path`, made once.
+/// Makes the head of all calls to `path`.
 pub(super) fn freeze(
     client: &Client,
     connection: &Connection,
@@ -40,7 +40,7 @@ pub(super) fn freeze(
     for (name, value) in &connection.headers {
         headers.append(name.clone(), value.clone());
     }
-    // Ours last: whoever configures a user agent of their own gets it, everything else is not theirs to change.
+    // These overwrite configured headers, except for the user agent.
     if !headers.contains_key(USER_AGENT) {
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     }
@@ -59,7 +59,7 @@ pub(super) fn send(request: &FrozenClientRequest, body: Bytes) -> awc::SendClien
     if body.len() <= SLICE { request.send_body(body) } else { request.send_body(Slices(body)) }
 }
 
-/// A body of known length, given away in slices.
+/// A body of known length, sent in slices.
 struct Slices(Bytes);
 
 impl MessageBody for Slices {

@@ -1,35 +1,36 @@
-//! How long an upstream asks to be left alone.
+//! The wait that a provider requests with `Retry-After`.
 
 use std::time::{Duration, SystemTime};
 
 use actix_http::header::{HeaderMap, RETRY_AFTER};
 
-/// Longer than this no upstream is believed.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Longest wait that is accepted; longer ones are shortened.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// The wait asked for in `retry-after-ms` or `Retry-After` (seconds or an HTTP date, which is compared with `now`),
-/// at most 60 s. `None` when nothing was asked, or nothing that makes sense.
+/// The wait in `retry-after-ms` or `Retry-After` (seconds, or an HTTP date, which is compared with `now`), at most 60 s.
+/// `None` without a valid header.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let precise = text("retry-after-ms").and_then(|value| number(value, 1000.0));
-    precise.or_else(|| text(RETRY_AFTER.as_str()).and_then(|value| number(value, 1.0).or_else(|| date(value, now))))
+    let milliseconds = text("retry-after-ms").and_then(|value| number(value, 1000.0));
+    milliseconds
+        .or_else(|| text(RETRY_AFTER.as_str()).and_then(|value| number(value, 1.0).or_else(|| date(value, now))))
 }
 
-/// A plain decimal number of which `per_second` make a second.
+/// A plain decimal number in units of which `per_second` make a second.
 fn number(text: &str, per_second: f64) -> Option<Duration> {
-    // `parse` alone would also take "inf", "nan" and "1e9".
+    // `parse` alone would also accept "inf", "nan" and "1e9".
     if !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return None;
     }
     let seconds = text.parse::<f64>().ok()? / per_second;
-    Some(Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64())))
+    Some(Duration::from_secs_f64(seconds.min(MAX_WAIT.as_secs_f64())))
 }
 
 fn date(text: &str, now: SystemTime) -> Option<Duration> {
-    let moment = httpdate::parse_http_date(text).ok()?;
-    // A date that has passed asks for no wait.
-    Some(moment.duration_since(now).unwrap_or_default().min(LONGEST))
+    let end = httpdate::parse_http_date(text).ok()?;
+    // A past date is no wait.
+    Some(end.duration_since(now).unwrap_or_default().min(MAX_WAIT))
 }
 
 #[cfg(test)]
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_waits_are_clamped_to_a_minute() {
+    fn long_waits_are_shortened_to_a_minute() {
         check(&[("retry-after", "86400")], Some(60_000));
         check(&[("retry-after", "99999999999999999999999999999999999999")], Some(60_000));
         check(&[("retry-after-ms", "99999999999")], Some(60_000));
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_asks_for_nothing() {
+    fn invalid_values_are_ignored() {
         for value in ["", "-5", "soon", "nan", "inf", "1e9", "1.2.3", ".", "Sun, 99 Nov 1994 08:49:37 GMT"] {
             check(&[("retry-after", value)], None);
         }

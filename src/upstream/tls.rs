@@ -1,4 +1,4 @@
-//! What we trust when we call a provider over TLS.
+//! TLS settings for calls to providers.
 
 use std::{
     fmt,
@@ -15,9 +15,9 @@ use rustls::{
 /// Why there is no TLS configuration.
 #[derive(Debug)]
 pub enum TlsFault {
-    /// The file of further roots cannot be read or holds something else.
+    /// The file of further root certificates cannot be read or is invalid.
     CaFile(PathBuf, String),
-    /// rustls refused the whole.
+    /// rustls rejected the configuration.
     Rejected(rustls::Error),
 }
 
@@ -32,19 +32,19 @@ impl fmt::Display for TlsFault {
 
 impl std::error::Error for TlsFault {}
 
-/// The TLS side of all calls: the system's roots and those in `ca_file` (PEM), HTTP/1.1 only.
+/// The TLS configuration of all calls: the system's root certificates and those in `ca_file` (PEM), HTTP/1.1 only.
 ///
-/// Reads files, so call it once at the start and share the result: all workers then resume each other's sessions.
+/// Reads files, so call it once at the start. Workers that share the result resume each other's sessions.
 ///
 /// # Errors
-/// When `ca_file` cannot be read or holds no certificate. A system without roots is only logged, because a gateway in
-/// front of local providers does not need any.
+/// When `ca_file` cannot be read or holds no certificate. A system without root certificates is only logged, because a
+/// gateway with local providers needs none.
 pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsFault> {
     let mut roots = system_roots().clone();
     if let Some(path) = ca_file {
         add_file(&mut roots, path)?;
     }
-    // The provider is named, so that nothing depends on a process-wide default having been installed before.
+    // The provider is explicit, so that no process-wide default has to be installed before.
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(TlsFault::Rejected)?
@@ -54,7 +54,7 @@ pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsFau
     Ok(Arc::new(config))
 }
 
-/// The system's roots, read and parsed once per process.
+/// The system's root certificates, read once per process.
 fn system_roots() -> &'static RootCertStore {
     static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
     ROOTS.get_or_init(|| {

@@ -16,11 +16,11 @@ use tokio_rustls::client::TlsStream;
 
 use super::{guard::Wire, probe};
 
-/// Either kind of connection; awc is never told which.
+/// A plain or a TLS connection. awc does not know which.
 pub(super) enum Transport {
-    /// As it is.
+    /// Without TLS.
     Plain(TcpStream),
-    /// Inside a TLS session.
+    /// With TLS.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -35,8 +35,8 @@ impl Transport {
 
 impl Wire for Transport {
     fn has_unread(&self) -> bool {
-        // Past tokio on purpose: its readiness is only as new as its last look at the poller, and two calls may
-        // follow each other without one. The kernel knows.
+        // Asks the kernel, because tokio's readiness is only as new as its last poll, and two calls may follow each other
+        // without one.
         let mut byte = [MaybeUninit::uninit()];
         match socket2::SockRef::from(self.tcp()).peek(&mut byte) {
             Ok(_) => true,
@@ -65,7 +65,7 @@ impl AsyncWrite for Transport {
                 written
             }
             Transport::Tls(tls) => {
-                // One write is several records: those before the one that failed, or waits, have left.
+                // A write may consist of several records. Those before a failed or pending one are sent.
                 probe::note_written();
                 Pin::new(tls).poll_write(cx, bytes)
             }

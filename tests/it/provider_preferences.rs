@@ -143,7 +143,7 @@ async fn an_order_of_nobody_who_is_allowed_is_refused() {
             assert_eq!(error["param"], "provider.order");
             assert_eq!(
                 error["message"],
-                "'provider.order' names nobody whom 'provider.only' allows: it would have no effect."
+                "'provider.order' names no provider that 'provider.only' allows: it would have no effect."
             );
         }
     }

@@ -70,7 +70,7 @@ pub(crate) fn streamed(body: impl Into<Bytes>) -> Call {
 /// Sends a call that is answered, and says how far its last connection came on the way.
 pub(crate) async fn timed(client: &UpstreamClient, call: Call) -> (UpstreamAnswer, Phases) {
     let phases = Cell::new(Phases::default());
-    let answer = client.send_noting(call, |noted| phases.set(noted)).await.unwrap();
+    let answer = client.send_observed(call, |noted| phases.set(noted)).await.unwrap();
     (answer, phases.get())
 }
 

@@ -213,7 +213,7 @@ async fn a_request_of_which_a_byte_has_left_is_never_sent_again() {
         outcome(&client, plain("one")).await;
 
         let phases = Cell::new(Phases::default());
-        let error = client.send_noting(plain("two"), |noted| phases.set(noted)).await.unwrap_err();
+        let error = client.send_observed(plain("two"), |noted| phases.set(noted)).await.unwrap_err();
 
         assert_eq!((failure(&error).as_str(), error.cause), ("reset", None), "{number}: nobody refused it");
         assert!(phases.get().sent && phases.get().connect.is_none(), "{number}");

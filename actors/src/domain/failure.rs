@@ -69,6 +69,24 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Kind of an HTTP status of 400 to 599, as far as the status alone decides it. `None` for other numbers.
+    #[must_use]
+    pub const fn of_status(status: u64) -> Option<FailureKind> {
+        Some(match status {
+            401 | 402 => FailureKind::Auth,
+            403 => FailureKind::Forbidden,
+            404 => FailureKind::NotFound,
+            408 | 409 | 425 => FailureKind::Server,
+            413 => FailureKind::TooLarge,
+            422 => FailureKind::Unprocessable,
+            429 => FailureKind::RateLimited,
+            400..=499 => FailureKind::BadRequest,
+            503 | 529 => FailureKind::Overloaded,
+            500..=599 => FailureKind::Server,
+            _ => return None,
+        })
+    }
+
     /// Who caused the failure.
     #[must_use]
     pub const fn blame(self) -> Blame {

@@ -1,5 +1,4 @@
-//! One attempt in progress: it holds its place at the endpoint until it ended, however it ends, and notes where
-//! its time goes.
+//! A running attempt. It holds its claim on the endpoint until it ends, however it ends, and records its times.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,30 +15,32 @@ use crate::{
     upstream::{Phases, UpstreamError, concurrency::Permit},
 };
 
-/// A claimed place at an endpoint. Dropped without a verdict, it counts as cancelled.
+/// A claim on an endpoint. An attempt that is dropped before it ended counts as cancelled.
 pub struct Attempt {
     worker: Worker,
     routed: Routed,
-    /// Where it stands among the request's attempts.
+    /// Number, plan position and reason.
     pub turn: AttemptPosition,
     /// Position of the endpoint in the catalog.
     pub endpoint: u32,
-    /// When it was dispatched.
+    /// Time of dispatch.
     pub started: Tick,
-    /// The first content; of a plain answer the first bytes of its body that are not padding.
+    /// Time of the first content. For a plain answer, of the first bytes of its body that are not padding.
     pub first_token: Option<Tick>,
-    /// How far its connection came.
+    /// Times of its connection.
     pub phases: Phases,
-    /// Whether the upstream was seen at work: content came, if only such that the client does not want to see.
+    /// Whether the provider produced content, including content that is hidden from the client.
     pub at_work: bool,
-    /// What it is known to have taken, if it gave no answer.
-    took: Option<Usage>,
+    /// Reported usage of an attempt without an answer.
+    usage: Option<Usage>,
     request: RequestSize,
+    /// `None` once the attempt has ended.
     claim: Option<Claim>,
-    _place: Option<Permit>,
+    /// Held until the attempt is dropped.
+    _permit: Option<Permit>,
 }
 
-/// Where an attempt stands among those of its request.
+/// Position of an attempt among those of its request.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptPosition {
     /// Counted from 1.
@@ -48,11 +49,11 @@ pub struct AttemptPosition {
     pub position: usize,
     /// Why it was started.
     pub reason: AttemptReason,
-    /// How long it waited for a free place at the provider before it started.
+    /// Wait for a concurrency permit before the start.
     pub queue: Duration,
 }
 
-/// The measures of a request that statistics are kept by.
+/// Properties of a request that statistics use.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestSize {
     /// Estimated prompt tokens.
@@ -61,16 +62,16 @@ pub struct RequestSize {
     pub images: u32,
     /// The request's own limit on output tokens.
     pub max_tokens: Option<u32>,
-    /// Answers asked for: lengths are learned per answer.
+    /// Requested number of answers. Lengths are learned per answer.
     pub answers: u32,
     /// Whether the answer is streamed.
     pub streamed: bool,
-    /// Whether a late attempt may be raced, if its objective allows it.
+    /// Whether a second attempt may race a late one, if the objective allows it.
     pub may_be_raced: bool,
 }
 
-/// The names of an attempt's endpoint.
-pub struct Names {
+/// Names of an endpoint.
+pub struct EndpointNames {
     /// Catalog id of the model.
     pub model: Arc<str>,
     /// Display name of the provider.
@@ -79,8 +80,8 @@ pub struct Names {
     pub slug: Arc<str>,
 }
 
-/// What a record says of an attempt's end.
-struct End {
+/// Outcome of an attempt, as the record shows it.
+struct AttemptEnd {
     status: Option<u16>,
     error_type: Option<&'static str>,
     cause: Option<&'static str>,
@@ -89,14 +90,14 @@ struct End {
 }
 
 impl Attempt {
-    /// The attempt that `claim` admits.
+    /// Starts the attempt that `claim` admits.
     pub fn new(
         worker: &Worker,
         routed: &Routed,
         turn: AttemptPosition,
         request: RequestSize,
         claim: Claim,
-        place: Option<Permit>,
+        permit: Option<Permit>,
     ) -> Attempt {
         let dispatched = claim.event(claim.dispatched, EventKind::Dispatched);
         let attempt = Attempt {
@@ -108,16 +109,16 @@ impl Attempt {
             first_token: None,
             phases: Phases::default(),
             at_work: false,
-            took: None,
+            usage: None,
             request,
             claim: Some(claim),
-            _place: place,
+            _permit: permit,
         };
-        attempt.tell(dispatched);
+        attempt.post_event(dispatched);
         attempt
     }
 
-    /// The first content arrived; of a plain answer, whose head may come long before the work is done, bytes of its body.
+    /// Records the first content. For a plain answer, the first bytes of its body: its head may come long before.
     pub fn first_token(&mut self, now: Tick) {
         if self.first_token.is_some() {
             return;
@@ -126,25 +127,25 @@ impl Attempt {
         let Some(claim) = &self.claim else { return };
         self.worker.setup.published.live.first_token(claim, now);
         if self.request.streamed {
-            // How much was read from a cache is not told before the stream ends.
+            // The provider reports cached tokens only at the end of the stream, so the estimate is used here.
             let prompt_tokens = claim.prompt_tokens.saturating_sub(claim.cached_tokens);
-            self.tell(claim.event(now, EventKind::FirstToken { prompt_tokens }));
+            self.post_event(claim.event(now, EventKind::FirstToken { prompt_tokens }));
         }
     }
 
-    /// The upstream said this about its limits.
+    /// Records the remaining quota that the provider reported.
     pub fn quota(&self, report: QuotaReport) {
         if let Some(claim) = self.claim.as_ref().filter(|_| report.is_some()) {
             self.worker.setup.published.live.quota(claim, clock::now(), report);
         }
     }
 
-    /// The upstream took this much, and the client has seen nothing of it yet.
-    pub fn took(&mut self, usage: Usage) {
-        (self.took, self.at_work) = (Some(usage), true);
+    /// Records usage of which the client has seen nothing yet.
+    pub fn set_usage(&mut self, usage: Usage) {
+        (self.usage, self.at_work) = (Some(usage), true);
     }
 
-    /// The answer was whole.
+    /// Ends the attempt with a complete answer.
     pub fn completed(mut self, outcome: &Outcome) -> AttemptRecord {
         let now = clock::now();
         let (first, usage) = (self.first_token.unwrap_or(now), &outcome.usage);
@@ -163,24 +164,24 @@ impl Attempt {
         self.finish(now, end, events::Ending::Ordinary);
         self.record(
             now,
-            End { status: Some(200), error_type: None, cause: None, cost: outcome.cost.total(), served: true },
+            AttemptEnd { status: Some(200), error_type: None, cause: None, cost: outcome.cost.total(), served: true },
         )
     }
 
-    /// Prompt tokens per estimated one, if the provider counted them.
+    /// Counted prompt tokens per estimated one. `None` if the provider did not count them.
     fn prompt_ratio(&self, usage: &Usage) -> Option<f64> {
         let estimated = f64::from(self.request.prompt_tokens);
         let is_counted = !usage.estimated && usage.prompt_tokens > 0 && estimated > 0.0;
         is_counted.then(|| usage.prompt_tokens as f64 / estimated)
     }
 
-    /// Prompt tokens that were read from a cache: as the provider counted them, else as expected.
+    /// Cached prompt tokens: counted by the provider, or else as expected.
     fn cached(&self, usage: &Usage) -> u64 {
         let expected = self.claim.as_ref().map_or(0, |claim| u64::from(claim.cached_tokens));
         if usage.estimated { expected } else { usage.cached_tokens }
     }
 
-    /// The attempt failed, and with it perhaps `generation`; `outcome` is what the client had seen of it by then.
+    /// Ends the attempt with a failure. `outcome` is the part of the answer that the client has seen.
     pub fn failed(
         mut self,
         error: &UpstreamError,
@@ -197,27 +198,27 @@ impl Attempt {
         self.finish(now, EventKind::Failed { failure, had_content }, events::Ending::Because(cause));
         let cost = match outcome {
             Some(outcome) => outcome.cost.total(),
-            None => self.took.map_or(Usd::ZERO, |usage| self.price(&usage)),
+            None => self.usage.map_or(Usd::ZERO, |usage| self.price(&usage)),
         };
         let (status, error_type) = (failure.status, Some(failure.kind.as_str()));
-        self.record(now, End { status, error_type, cause: error.cause, cost, served: outcome.is_some() })
+        self.record(now, AttemptEnd { status, error_type, cause: error.cause, cost, served: outcome.is_some() })
     }
 
-    /// The client left; `outcome` is what it had seen by then.
+    /// Ends the attempt because the client left. `outcome` is the part of the answer that the client has seen.
     pub fn cancelled(mut self, outcome: Option<&Outcome>) -> AttemptRecord {
         let now = clock::now();
         self.cancel(now, events::Ending::Ordinary);
-        let cost = outcome.map_or_else(|| self.sunk(), |outcome| outcome.cost.total());
+        let cost = outcome.map_or_else(|| self.sunk_cost(), |outcome| outcome.cost.total());
         let error_type = Some(AttemptRecord::CANCELLED);
-        self.record(now, End { status: None, error_type, cause: None, cost, served: outcome.is_some() })
+        self.record(now, AttemptEnd { status: None, error_type, cause: None, cost, served: outcome.is_some() })
     }
 
-    /// Another attempt was quicker.
+    /// Ends the attempt because another one won the race.
     pub fn lost_race(mut self) -> AttemptRecord {
         let now = clock::now();
         self.cancel(now, events::Ending::LostRace);
         let error_type = Some(AttemptRecord::LOST_RACE);
-        self.record(now, End { status: None, error_type, cause: None, cost: self.sunk(), served: false })
+        self.record(now, AttemptEnd { status: None, error_type, cause: None, cost: self.sunk_cost(), served: false })
     }
 
     fn cancel(&mut self, now: Tick, ending: events::Ending<'_>) {
@@ -225,9 +226,8 @@ impl Attempt {
         self.finish(now, EventKind::Cancelled { had_content }, ending);
     }
 
-    /// What an attempt costs that is given up: its prompt, if there was anybody to send it to, and what it is known
-    /// to have produced.
-    fn sunk(&self) -> Usd {
+    /// Cost of an attempt that was given up: its reported usage, or else its estimated prompt. Zero if nothing was sent.
+    fn sunk_cost(&self) -> Usd {
         if !self.phases.sent {
             return Usd::ZERO;
         }
@@ -237,7 +237,7 @@ impl Attempt {
             estimated: true,
             ..Usage::default()
         };
-        self.price(&self.took.unwrap_or(prompt))
+        self.price(&self.usage.unwrap_or(prompt))
     }
 
     fn price(&self, usage: &Usage) -> Usd {
@@ -248,27 +248,27 @@ impl Attempt {
         self.routed.catalog.endpoint(self.endpoint)
     }
 
-    /// Gives the place back at once, so that the next decision on any worker sees it; the statistics hear later.
+    /// Releases the claim at once, so that the next decision on any worker sees it. The statistics are updated later.
     fn finish(&mut self, now: Tick, end: EventKind, ending: events::Ending<'_>) {
         let Some(claim) = self.claim.take() else { return };
         let FinishedClaim { event, change } =
             self.worker.setup.published.live.finish(claim, now, end, &self.routed.policy);
-        // In this order, so that the log reads as cause and effect.
+        // The end of the attempt is logged before the breaker change that it causes.
         events::AttemptEnded { catalog: &self.routed.catalog, endpoint: self.endpoint, end: &end, ending }
             .emit(&self.worker.shared.metrics);
         if let Some(change) = change {
             events::BreakerMoved { catalog: &self.routed.catalog, change }.emit(&self.worker.shared.metrics);
         }
-        self.tell(event);
+        self.post_event(event);
     }
 
-    fn tell(&self, event: EndpointEvent) {
+    fn post_event(&self, event: EndpointEvent) {
         self.worker.post(self.worker.news.event(event));
     }
 
-    /// `started_ms` is made relative by the draft, which knows when the request was accepted.
-    fn record(&self, now: Tick, end: End) -> AttemptRecord {
-        let Names { model, provider, slug } = self.names();
+    /// The record of the attempt. The draft makes `started_ms` relative to the time when the request was accepted.
+    fn record(&self, now: Tick, end: AttemptEnd) -> AttemptRecord {
+        let EndpointNames { model, provider, slug } = self.names();
         AttemptRecord {
             n: self.turn.n,
             reason: self.turn.reason,
@@ -292,14 +292,14 @@ impl Attempt {
         }
     }
 
-    /// What its endpoint is called.
+    /// Names of the endpoint. Empty if the catalog does not know it.
     #[must_use]
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> EndpointNames {
         let catalog = &self.routed.catalog;
         let endpoint = self.catalog_entry();
         let provider = endpoint.and_then(|endpoint| catalog.provider_of(endpoint));
         let model = endpoint.and_then(|endpoint| catalog.model_of(endpoint));
-        Names {
+        EndpointNames {
             model: model.map_or_else(|| "".into(), |model| model.id.shared()),
             provider: provider.map_or_else(|| "".into(), |provider| Arc::clone(&provider.name)),
             slug: provider.map_or_else(|| "".into(), |provider| provider.slug.shared()),

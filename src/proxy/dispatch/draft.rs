@@ -1,63 +1,136 @@
-//! The record of a generation while it is being made, and the attempts that run for it. It reaches the ledger however
-//! the request ends: dropped without a verdict, the client has left, or a handler panicked.
+//! The record of a generation while its request runs, and its running attempts.
+//!
+//! The record reaches the ledger however the request ends. A draft that is dropped before posts it: as cancelled when the
+//! client left, as failed when a handler panicked or the gateway stops.
 
 mod headers;
-mod server_timing;
 
 use std::{sync::Arc, time::Duration};
 
+use actix_web::HttpRequest;
 use pointsman_actors::{
+    actors::router::Routed,
     dialect::Outcome,
-    domain::{AttemptReason, AttemptRecord, Generation, GenerationStatus, Tick},
+    domain::{
+        ApiType, AttemptReason, AttemptRecord, CostBreakdown, Generation, GenerationId, GenerationStatus, Tick, Usage,
+    },
 };
 
-use self::server_timing::Waterfall;
+use self::headers::AttemptPhases;
 use crate::{
     access::admission::{Admitted, RateState},
     base::{
         clock,
         events::{self, HedgeEnd},
+        request_id::RequestId,
     },
-    proxy::dispatch::attempt::{Attempt, Names, millis},
+    proxy::{
+        body::header_text,
+        dispatch::attempt::{Attempt, EndpointNames, millis},
+    },
     state::{conversations::RequestPreferences, gateway::Worker},
     upstream::UpstreamError,
 };
 
-/// Attempts of one request that run at a time: one, and one that races it.
-const LANES: usize = 2;
+/// Most attempts of one request that run at once: one, and one that races it.
+const MAX_RUNNING: usize = 2;
 
-/// A growing record.
+/// Parts of a record that come from the request.
+pub struct GenerationOpening {
+    /// Chat or image.
+    pub api_type: ApiType,
+    /// Owner of the key.
+    pub owner: u64,
+    /// The first requested name.
+    pub requested_model: Arc<str>,
+    /// Whether the answer is streamed.
+    pub streamed: bool,
+    /// `user` of the request.
+    pub external_user: Option<String>,
+    /// `session_id` of the request.
+    pub session_id: Option<String>,
+    /// Client tags.
+    pub tags: Vec<(String, String)>,
+    /// `trace` of the request, as JSON.
+    pub trace: Option<String>,
+    /// Images in the prompt.
+    pub media_prompt: u64,
+}
+
+impl GenerationOpening {
+    /// The record of a generation that begins now, under a new id.
+    #[must_use]
+    pub fn record(self, request: &HttpRequest, routed: &Routed) -> Generation {
+        let created_ms = clock::unix_millis();
+        let seconds = u64::try_from(created_ms / 1000).unwrap_or_default();
+        Generation {
+            id: GenerationId::new(seconds, rand::random()),
+            owner: self.owner,
+            api_type: self.api_type,
+            request_id: RequestId::of(request).shared(),
+            created_ms,
+            status: GenerationStatus::Running,
+            requested_model: self.requested_model,
+            streamed: self.streamed,
+            decision: Arc::clone(&routed.decision),
+            policy: Arc::clone(&routed.policy),
+            catalog: Arc::clone(&routed.catalog),
+            attempts: Vec::new(),
+            model: None,
+            provider_name: None,
+            provider_slug: None,
+            upstream_id: None,
+            latency_ms: None,
+            generation_time_ms: None,
+            usage: Usage::default(),
+            cost: CostBreakdown::default(),
+            finish: None,
+            native_finish_reason: None,
+            dropped_parameters: Vec::new(),
+            external_user: self.external_user,
+            session_id: self.session_id,
+            tags: self.tags,
+            trace: self.trace,
+            user_agent: header_text(request, "user-agent"),
+            http_referer: header_text(request, "referer").or_else(|| header_text(request, "http-referer")),
+            origin: header_text(request, "x-title"),
+            media_prompt: self.media_prompt,
+            media_completion: 0,
+        }
+    }
+}
+
+/// A record and the attempts that still run for it.
 pub struct GenerationDraft {
     worker: Worker,
     accepted: Tick,
-    /// How long the routing took.
+    /// Duration of the routing.
     routing: Duration,
-    /// Time spent waiting for upstreams, whether or not anything came of it.
+    /// Time spent waiting for providers, failed attempts included.
     upstream_time: Duration,
-    /// Since when an upstream has kept the client waiting.
+    /// Start of the current wait for a provider.
     waiting_since: Option<Tick>,
-    running: [Option<Running>; LANES],
-    /// The phases of the attempt that serves, or of the last that ended.
-    latest: Option<Waterfall>,
-    /// Shared with the ledger once it was handed in: whatever is entered after that is entered in a copy.
+    running: [Option<RunningAttempt>; MAX_RUNNING],
+    /// Phases of the attempt that serves, or of the last that ended.
+    latest: Option<AttemptPhases>,
+    /// Shared with the ledger once it was posted; later changes are made to a copy.
     record: Arc<Generation>,
     posted: bool,
     admitted: Option<Admitted>,
     intent: Option<RequestPreferences>,
-    /// Paths of members of the request that had no effect.
+    /// Paths of request members that had no effect.
     ignored: Vec<String>,
     rate: Option<RateState>,
 }
 
-/// An attempt that runs.
-struct Running {
+struct RunningAttempt {
     attempt: Attempt,
-    /// Parameters its endpoint was not sent.
+    /// Request parameters that were not sent to the endpoint.
     dropped: Vec<Arc<str>>,
 }
 
 impl GenerationDraft {
-    /// The draft of `record`, of a request accepted at `accepted` and just routed.
+    /// The draft of `record`, for a request accepted at `accepted` and routed just now.
     pub fn new(worker: &Worker, accepted: Tick, admitted: Admitted, record: Generation) -> GenerationDraft {
         GenerationDraft {
             worker: worker.clone(),
@@ -76,199 +149,199 @@ impl GenerationDraft {
         }
     }
 
-    /// The same, with an intent that hears how it ends.
+    /// Sets the preferences that are updated when the request ends.
     #[must_use]
-    pub fn minding(mut self, intent: RequestPreferences) -> GenerationDraft {
+    pub fn with_intent(mut self, intent: RequestPreferences) -> GenerationDraft {
         self.intent = Some(intent);
         self
     }
 
-    /// The same, of a request whose members at these paths had no effect.
+    /// Sets the paths of request members that had no effect.
     #[must_use]
-    pub fn ignoring(mut self, paths: Vec<String>) -> GenerationDraft {
+    pub fn with_ignored(mut self, paths: Vec<String>) -> GenerationDraft {
         self.ignored = paths;
         self
     }
 
-    /// What is known so far.
+    /// The record so far.
     #[must_use]
     pub fn record(&self) -> &Generation {
         &self.record
     }
 
-    /// An attempt begins. Unless it races another, it is the one that serves as long as it runs.
+    /// Adds a started attempt. The record names its endpoint, unless it races another attempt.
     pub fn begin(&mut self, attempt: Attempt, dropped: Vec<Arc<str>>) {
         self.waiting_since.get_or_insert(attempt.started);
         if attempt.turn.reason == AttemptReason::Hedge {
             self.hedge(HedgeEnd::Started);
         } else {
-            self.shows(&attempt.names());
-            self.entry().dropped_parameters.clone_from(&dropped);
+            self.set_endpoint(&attempt.names());
+            self.record_mut().dropped_parameters.clone_from(&dropped);
         }
-        let free = self.running.iter_mut().find(|lane| lane.is_none());
-        debug_assert!(free.is_some(), "no more than two attempts run at a time");
-        if let Some(lane) = free {
-            *lane = Some(Running { attempt, dropped });
+        let free = self.running.iter_mut().find(|slot| slot.is_none());
+        debug_assert!(free.is_some(), "at most two attempts run at once");
+        if let Some(slot) = free {
+            *slot = Some(RunningAttempt { attempt, dropped });
         }
     }
 
-    /// The running attempt of that number.
+    /// The running attempt with number `n`.
     pub fn attempt(&mut self, n: u32) -> Option<&mut Attempt> {
         self.running.iter_mut().flatten().map(|running| &mut running.attempt).find(|attempt| attempt.turn.n == n)
     }
 
-    /// The attempt gave the answer, or its beginning: it serves. One that raced it has lost.
+    /// Attempt `n` has the answer, or its first content, and serves the request. Ends the attempt that raced it.
     pub fn won(&mut self, n: u32) {
         let now = clock::now();
         let rival = self.running.iter().flatten().map(|running| running.attempt.turn.n).find(|other| *other != n);
         if let Some(lost) = rival.and_then(|rival| self.take(rival)) {
             let hedge_won = lost.attempt.turn.reason != AttemptReason::Hedge;
             self.hedge(if hedge_won { HedgeEnd::Won } else { HedgeEnd::Lost });
-            self.push(lost.attempt.lost_race());
+            self.push_attempt(lost.attempt.lost_race());
         }
-        self.waited(now);
+        self.end_wait(now);
         let Some(winner) = self.running.iter_mut().flatten().find(|running| running.attempt.turn.n == n) else {
             return;
         };
-        self.latest = Some(Waterfall::of(&winner.attempt));
+        self.latest = Some(AttemptPhases::new(&winner.attempt));
         let latency = millis(winner.attempt.first_token.unwrap_or(now) - self.accepted);
         let (names, dropped) = (winner.attempt.names(), std::mem::take(&mut winner.dropped));
-        self.shows(&names);
-        let record = self.entry();
+        self.set_endpoint(&names);
+        let record = self.record_mut();
         record.latency_ms = Some(latency);
         record.dropped_parameters = dropped;
     }
 
-    /// The attempt failed before the client saw anything of it: neither its model nor its times are the answer's.
+    /// Ends attempt `n`, which failed before the client saw anything of it. The record forgets its endpoint and times.
     pub fn failed(&mut self, n: u32, error: &UpstreamError) {
         let Some(failed) = self.take(n) else { return };
-        let (was_hedge, raced) = (failed.attempt.turn.reason == AttemptReason::Hedge, self.runs());
-        self.latest = Some(Waterfall::of(&failed.attempt));
+        let (was_hedge, raced) = (failed.attempt.turn.reason == AttemptReason::Hedge, self.has_running());
+        self.latest = Some(AttemptPhases::new(&failed.attempt));
         let record = failed.attempt.failed(error, self.record.id, None);
-        self.push(record);
+        self.push_attempt(record);
         if was_hedge {
             self.hedge(HedgeEnd::Failed);
         }
         if !raced {
-            self.waited(clock::now());
-            self.forget_winner();
+            self.end_wait(clock::now());
+            self.clear_endpoint();
         } else if let Some(left) = self.running.iter().flatten().next() {
             let (names, dropped) = (left.attempt.names(), left.dropped.clone());
-            self.shows(&names);
-            self.entry().dropped_parameters = dropped;
+            self.set_endpoint(&names);
+            self.record_mut().dropped_parameters = dropped;
         }
     }
 
-    /// Whatever still runs was asked in vain: another attempt has settled that the request fails.
-    pub fn called_off(&mut self) {
+    /// Ends the running attempts, because the request has failed.
+    fn end_running(&mut self) {
         while let Some(running) = self.running.iter_mut().find_map(Option::take) {
             if running.attempt.turn.reason == AttemptReason::Hedge {
                 self.hedge(HedgeEnd::Lost);
             }
-            self.push(running.attempt.lost_race());
+            self.push_attempt(running.attempt.lost_race());
         }
-        self.waited(clock::now());
+        self.end_wait(clock::now());
     }
 
-    /// Makes the record readable while the stream still runs.
+    /// Posts the record of a stream that still runs, so that clients can read it.
     pub fn publish_running(&self) {
         self.worker.post(self.worker.news.record(Arc::clone(&self.record)));
     }
 
-    /// The whole answer is there: it came of attempt `n`.
+    /// Posts the record: attempt `n` gave the complete answer.
     pub fn complete(&mut self, n: u32, outcome: Outcome) {
         if let Some(running) = self.take(n) {
-            self.push(running.attempt.completed(&outcome));
+            self.push_attempt(running.attempt.completed(&outcome));
         }
-        self.adopt(outcome);
+        self.set_outcome(outcome);
         self.post(GenerationStatus::Completed);
     }
 
-    /// Attempt `n` broke after the client had seen this much of it.
+    /// Posts the record: attempt `n` failed after the client had seen `outcome`.
     pub fn broke(&mut self, n: u32, error: &UpstreamError, outcome: Outcome) {
         if let Some(running) = self.take(n) {
-            self.push(running.attempt.failed(error, self.record.id, Some(&outcome)));
+            self.push_attempt(running.attempt.failed(error, self.record.id, Some(&outcome)));
         }
-        self.adopt(outcome);
+        self.set_outcome(outcome);
         self.post(GenerationStatus::Truncated);
     }
 
-    /// It ended with an error, and nothing of an answer.
+    /// Posts the record: the request failed without an answer.
     pub fn fail(&mut self) {
-        self.called_off();
-        self.forget_winner();
+        self.end_running();
+        self.clear_endpoint();
         self.post(GenerationStatus::Failed);
     }
 
-    /// The client left after it had seen this much of attempt `n`.
+    /// Posts the record: the client left after it had seen `outcome` of attempt `n`.
     pub fn cancel(&mut self, n: u32, outcome: Outcome) {
         if let Some(running) = self.take(n) {
-            self.push(running.attempt.cancelled(Some(&outcome)));
+            self.push_attempt(running.attempt.cancelled(Some(&outcome)));
         }
-        self.adopt(outcome);
-        self.entry().finish = None;
+        self.set_outcome(outcome);
+        self.record_mut().finish = None;
         self.post(GenerationStatus::Cancelled);
     }
 
-    /// The gateway stopped after the client had seen this much of attempt `n`: that is nobody's failure but ours.
+    /// Posts the record: the gateway stopped after the client had seen `outcome` of attempt `n`. The attempt counts as
+    /// cancelled, not as a failure of the provider.
     pub fn stop(&mut self, n: u32, outcome: Outcome) {
         if let Some(running) = self.take(n) {
-            self.push(running.attempt.cancelled(Some(&outcome)));
+            self.push_attempt(running.attempt.cancelled(Some(&outcome)));
         }
-        self.adopt(outcome);
+        self.set_outcome(outcome);
         self.post(GenerationStatus::Failed);
     }
 
-    /// There is no room for what attempt `n` gives: that is nobody's failure but ours, and its client sees nothing of it.
-    pub fn find_no_room(&mut self, n: u32) {
+    /// Posts the record: the gateway has no room for the answer of attempt `n`. The attempt counts as cancelled, not as a
+    /// failure of the provider.
+    pub fn fail_without_room(&mut self, n: u32) {
         if let Some(running) = self.take(n) {
-            self.push(running.attempt.cancelled(None));
+            self.push_attempt(running.attempt.cancelled(None));
         }
-        self.forget_winner();
+        self.clear_endpoint();
         self.post(GenerationStatus::Failed);
     }
 
-    fn take(&mut self, n: u32) -> Option<Running> {
-        let is_it = |lane: &&mut Option<Running>| lane.as_ref().is_some_and(|running| running.attempt.turn.n == n);
-        self.running.iter_mut().find(is_it)?.take()
+    fn take(&mut self, n: u32) -> Option<RunningAttempt> {
+        self.running.iter_mut().find(|slot| slot.as_ref().is_some_and(|running| running.attempt.turn.n == n))?.take()
     }
 
-    fn runs(&self) -> bool {
+    fn has_running(&self) -> bool {
         self.running.iter().any(Option::is_some)
     }
 
-    /// Attempts are told in the order they began, not in that they ended.
-    fn push(&mut self, mut attempt: AttemptRecord) {
+    /// Adds an attempt to the record, which lists attempts in the order of their start.
+    fn push_attempt(&mut self, mut attempt: AttemptRecord) {
         attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
-        let record = self.entry();
+        let record = self.record_mut();
         if attempt.served {
             record.generation_time_ms = Some(attempt.duration_ms);
         }
-        let place = record.attempts.partition_point(|earlier| earlier.n < attempt.n);
-        record.attempts.insert(place, attempt);
+        let position = record.attempts.partition_point(|earlier| earlier.n < attempt.n);
+        record.attempts.insert(position, attempt);
     }
 
-    /// From here on the time is the gateway's own again.
-    fn waited(&mut self, until: Tick) {
+    /// Ends the wait for a provider. Time after `until` counts as the gateway's own.
+    fn end_wait(&mut self, until: Tick) {
         if let Some(since) = self.waiting_since.take() {
             self.upstream_time += until - since;
         }
     }
 
-    /// The record, to be written in.
-    fn entry(&mut self) -> &mut Generation {
+    fn record_mut(&mut self) -> &mut Generation {
         Arc::make_mut(&mut self.record)
     }
 
-    fn shows(&mut self, names: &Names) {
-        let record = self.entry();
+    fn set_endpoint(&mut self, names: &EndpointNames) {
+        let record = self.record_mut();
         record.model = Some(Arc::clone(&names.model));
         record.provider_name = Some(Arc::clone(&names.provider));
         record.provider_slug = Some(Arc::clone(&names.slug));
     }
 
-    fn forget_winner(&mut self) {
-        let record = self.entry();
+    fn clear_endpoint(&mut self) {
+        let record = self.record_mut();
         record.model = None;
         record.provider_name = None;
         record.provider_slug = None;
@@ -277,8 +350,8 @@ impl GenerationDraft {
         record.dropped_parameters = Vec::new();
     }
 
-    fn adopt(&mut self, outcome: Outcome) {
-        let record = self.entry();
+    fn set_outcome(&mut self, outcome: Outcome) {
+        let record = self.record_mut();
         record.usage = outcome.usage;
         record.cost = outcome.cost;
         record.finish = outcome.finish;
@@ -291,7 +364,7 @@ impl GenerationDraft {
         if std::mem::replace(&mut self.posted, true) {
             return;
         }
-        self.entry().status = status;
+        self.record_mut().status = status;
         self.admitted = None;
         if let Some(intent) = &self.intent {
             let now = clock::now();
@@ -305,7 +378,7 @@ impl GenerationDraft {
         events::Hedged { end }.emit(&self.worker.shared.metrics);
     }
 
-    /// The client left while attempts ran, and had seen nothing of them.
+    /// Ends the running attempts as cancelled: the client left and has seen nothing of them.
     fn abandon(&mut self) {
         let raced = self.running.iter().all(Option::is_some);
         while let Some(running) = self.running.iter_mut().find_map(Option::take) {
@@ -314,12 +387,12 @@ impl GenerationDraft {
             }
             let (first, duration) = (running.attempt.first_token, clock::now() - running.attempt.started);
             let latency = first.map(|first| millis(first - self.accepted));
-            let record = self.entry();
+            let record = self.record_mut();
             record.latency_ms = latency.or(record.latency_ms);
             record.generation_time_ms = Some(millis(duration));
-            self.push(running.attempt.cancelled(None));
+            self.push_attempt(running.attempt.cancelled(None));
         }
-        self.entry().finish = None;
+        self.record_mut().finish = None;
     }
 }
 
@@ -327,9 +400,9 @@ impl Drop for GenerationDraft {
     fn drop(&mut self) {
         if !self.posted {
             self.abandon();
-            // Cancelled means that the client left.
-            let ours = std::thread::panicking() || self.worker.shared.drain.is_over();
-            self.post(if ours { GenerationStatus::Failed } else { GenerationStatus::Cancelled });
+            // `Cancelled` means that the client left.
+            let is_own_fault = std::thread::panicking() || self.worker.shared.drain.is_over();
+            self.post(if is_own_fault { GenerationStatus::Failed } else { GenerationStatus::Cancelled });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Images in the form their client asked for: bytes become links, and links become bytes.
+//! Converts the images of an answer to the form that the client requested: bytes to links, or links to bytes.
 
 use std::{borrow::Cow, time::Instant};
 
@@ -18,7 +18,7 @@ use pointsman_actors::dialect::{
 use crate::{
     access::load::{Full, Held},
     base::clock,
-    proxy::dispatch::call::Target,
+    proxy::dispatch::race::Target,
     state::{
         gateway::Worker,
         images::{self, ImageFiles},
@@ -26,35 +26,37 @@ use crate::{
     upstream::UpstreamError,
 };
 
-/// Most images of one answer that are fetched: no request may ask for more.
-const MOST_FETCHED: usize = 10;
+/// Most images of one answer that are fetched: the most that a request may ask for.
+const MAX_FETCHED: usize = 10;
 
-/// Base64 of more bytes than this is not for a worker's thread: others wait there for microseconds.
-const LARGE: usize = 1024 * 1024;
+/// Base64 of more bytes than this runs on a blocking thread, because it would delay other requests of the worker.
+const BLOCKING_BYTES: usize = 1024 * 1024;
 
-/// What providers send as base64: with or without padding.
+/// Accepts base64 with or without padding.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_padding_mode(Indifferent);
 const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
 const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 
-/// An image request, and where links of its answer point to.
+/// An image request, and the base address of the links in its answer.
 pub struct ImageWork {
     /// The request.
     pub request: ImageRequest,
     base: String,
 }
 
-/// What the images of one answer may take.
+/// Limits for the images of one answer.
 #[derive(Clone, Copy)]
 pub struct ImageBounds<'a> {
     files: &'a ImageFiles,
     deadline: Instant,
+    /// Most bytes of one image.
     one: usize,
+    /// Most bytes of all images of the answer.
     all: usize,
 }
 
 impl<'a> ImageBounds<'a> {
-    /// The configured bounds, for a request that ends at `deadline`.
+    /// The configured limits, for a request that ends at `deadline`.
     #[must_use]
     pub fn new(worker: &'a Worker, deadline: Instant) -> ImageBounds<'a> {
         let one = worker.setup.config.images.max_image_bytes;
@@ -63,30 +65,30 @@ impl<'a> ImageBounds<'a> {
     }
 }
 
-/// What stands before the gateway's own path of a call for images: the scope of an application that it is mounted in.
-fn above(path: &str) -> &str {
+/// The path prefix under which an application mounts the gateway.
+fn mount_prefix(path: &str) -> &str {
     let mount = path.strip_suffix("/images/generations").or_else(|| path.strip_suffix("/images"));
-    let above = mount.and_then(|mount| ["/api/v1", "/api", "/v1"].iter().find_map(|end| mount.strip_suffix(end)));
-    above.unwrap_or_default()
+    let prefix = mount.and_then(|mount| ["/api/v1", "/api", "/v1"].iter().find_map(|end| mount.strip_suffix(end)));
+    prefix.unwrap_or_default()
 }
 
 impl ImageWork {
-    /// The work of `request`; links use the address the client called.
+    /// Links in the answer use the address that the client called.
     #[must_use]
     pub fn new(request: ImageRequest, call: &HttpRequest) -> ImageWork {
         let connection = call.connection_info();
         let encrypted = Worker::of(call).is_some_and(|worker| worker.setup.config.tls.is_some());
         let scheme = if encrypted { "https" } else { connection.scheme() };
-        let base = format!("{scheme}://{}{}/api/v1/images/files/", connection.host(), above(call.path()));
+        let base = format!("{scheme}://{}{}/api/v1/images/files/", connection.host(), mount_prefix(call.path()));
         ImageWork { request, base }
     }
 
-    /// The client's answer, made from an upstream one.
+    /// Turns an upstream answer into the client's.
     ///
     /// # Errors
-    /// When the upstream's answer is none, or has links where bytes were asked for that cannot be fetched; inside, when
-    /// there is no room for what is fetched.
-    pub async fn rewrite(
+    /// When the upstream answer is invalid, or an image cannot be fetched. The inner error means that there is no room for
+    /// the fetched bytes.
+    pub(super) async fn rewrite(
         &self,
         body: &Bytes,
         context: &AnswerContext,
@@ -107,13 +109,13 @@ impl ImageWork {
         Ok(Ok(Answer { body: answer.body(), outcome: answer.outcome }))
     }
 
-    /// Puts a link to us in place of every image that came as bytes.
+    /// Stores every image that came as bytes and replaces it by a link.
     async fn link(&self, answer: &mut ImageAnswer, files: &ImageFiles) -> Result<(), AnswerFault> {
         let mut bytes = Vec::with_capacity(answer.images.len());
         for image in &answer.images {
             if let ImageSource::Base64 { data, .. } = &image.source {
                 let data = data.clone();
-                bytes.push(apart(data.len(), move || decode(&data)).await??);
+                bytes.push(offload(data.len(), move || decode(&data)).await??);
             }
         }
         let names = files
@@ -129,7 +131,7 @@ impl ImageWork {
     }
 }
 
-/// Puts the bytes in place of every link, one after the other: each may be large.
+/// Replaces every link by the bytes behind it. One image at a time, because each may be large.
 async fn fetch(
     answer: &mut ImageAnswer,
     from: &Target<'_>,
@@ -137,7 +139,7 @@ async fn fetch(
     held: &mut Held,
 ) -> Result<Result<(), Full>, UpstreamError> {
     let links = answer.images.iter().filter(|image| matches!(image.source, ImageSource::Url { .. })).count();
-    if links > MOST_FETCHED {
+    if links > MAX_FETCHED {
         return Err(AnswerFault::malformed("more links to images than can be asked for").into());
     }
     let mut room = bounds.all;
@@ -146,22 +148,22 @@ async fn fetch(
         let bytes = from.client.fetch_image(url, bounds.deadline, bounds.one.min(room)).await?;
         room = room.saturating_sub(bytes.len());
         let media_type = images::media_type(&bytes).ok_or_else(|| AnswerFault::malformed("a link to no image"))?;
-        // Base64 takes a third more than the image; the largest one that is being fetched does not count yet.
+        // Base64 is a third larger than the image. An image counts only once it is fetched.
         if let Err(full) = held.grow_answer(bytes.len() / 3 * 4) {
             return Ok(Err(full));
         }
-        let data = apart(bytes.len(), move || BASE64_STANDARD.encode(&bytes)).await?.into();
+        let data = offload(bytes.len(), move || BASE64_STANDARD.encode(&bytes)).await?.into();
         image.source = ImageSource::Base64 { data, media_type: Cow::Borrowed(media_type) };
     }
     Ok(Ok(()))
 }
 
-/// Does `work` on so many bytes: on a thread for such things if they are many.
-async fn apart<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T, AnswerFault> {
-    if bytes <= LARGE {
+/// Runs `work`, on a blocking thread if it handles more than [`BLOCKING_BYTES`].
+async fn offload<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T, AnswerFault> {
+    if bytes <= BLOCKING_BYTES {
         return Ok(work());
     }
-    // Fails only in a panic of `work`, or when the server is going down.
+    // Fails only if `work` panics or the server shuts down.
     web::block(work).await.map_err(|_| AnswerFault::malformed("the image could not be converted"))
 }
 

@@ -1,4 +1,4 @@
-//! An answer in one piece: chat or images. Nothing reaches the client before it is whole and checked.
+//! Plain answers, chat or images. Nothing reaches the client before the answer is complete and checked.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -9,92 +9,96 @@ use crate::{
     access::load::{Full, Held, Share},
     base::{clock, error::ApiError},
     proxy::dispatch::{
-        Work,
-        call::Target,
+        RequestedWork,
         draft::GenerationDraft,
-        fault,
         images::ImageBounds,
-        race::{Ask, Lane, Race},
-        walk::Walk,
+        plan_run::PlanRun,
+        race::{AttemptHandle, AttemptRunner, Race, Target, after_head},
     },
     state::gateway::Worker,
     upstream::UpstreamError,
 };
 
-/// A whole answer, its bytes counted for its caller.
-pub struct Served {
+/// A complete answer.
+pub struct PlainAnswer {
     /// The answer.
     pub answer: Answer,
-    /// What it counts for until its client has it.
+    /// Its bytes in the caller's share, until the client has them.
     pub held: Held,
-    /// Its record, which is out.
+    /// Its record, already posted.
     pub draft: GenerationDraft,
 }
 
-/// Walks the plan until an endpoint gives a whole answer.
+/// Runs the plan until an endpoint gives a complete answer.
 ///
 /// # Errors
-/// What the client is told when none does, or when there is no room in `share` for what one gives; the record then says
-/// so too.
+/// The client's error when no endpoint answers, or when `share` has no room for the answer. The record is then posted as
+/// failed.
 pub async fn answer(
     worker: &Worker,
-    work: &Work,
-    mut walk: Walk,
+    work: &RequestedWork,
+    mut plan: PlanRun,
     draft: GenerationDraft,
     share: &Arc<Share>,
-) -> Result<Served, ApiError> {
+) -> Result<PlainAnswer, ApiError> {
     let draft = RefCell::new(draft);
-    let race = Race { worker, work, draft: &draft, ask: &Whole { worker, work, share } };
-    let (n, got) = race.run(&mut walk).await?;
+    let race = Race { worker, work, draft: &draft, runner: &PlainRunner { worker, work, share } };
+    let (n, output) = race.run(&mut plan).await?;
     let mut draft = draft.into_inner();
-    match got {
+    match output {
         Ok((answer, held)) => {
             draft.complete(n, answer.outcome.clone());
-            Ok(Served { answer, held, draft })
+            Ok(PlainAnswer { answer, held, draft })
         }
         Err(full) => {
-            draft.find_no_room(n);
-            Err(draft.told(share.refuse(full)))
+            draft.fail_without_room(n);
+            Err(draft.annotate(share.refuse(full)))
         }
     }
 }
 
-/// Waits for whole answers.
-struct Whole<'a> {
+/// Waits for complete answers.
+struct PlainRunner<'a> {
     worker: &'a Worker,
-    work: &'a Work,
+    work: &'a RequestedWork,
     share: &'a Arc<Share>,
 }
 
-impl Ask for Whole<'_> {
-    /// That there is no room for an answer is no failure of whoever gave it, and asking another would not help.
-    type Got = Result<(Answer, Held), Full>;
+impl AttemptRunner for PlainRunner<'_> {
+    /// A missing room for the answer is not the endpoint's failure, and another endpoint would not help. So it ends the race.
+    type Output = Result<(Answer, Held), Full>;
 
-    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: Lane<'_>) -> Result<Self::Got, UpstreamError> {
-        let call = target.plain_call(self.work, body, lane.deadline);
-        let response = target.client.send_noting(call, |phases| lane.note(|attempt| attempt.phases = phases)).await?;
-        lane.note(|attempt| attempt.quota(response.quota));
+    async fn run(
+        &self,
+        target: &Target<'_>,
+        body: Bytes,
+        attempt: AttemptHandle<'_>,
+    ) -> Result<Self::Output, UpstreamError> {
+        let call = target.plain_call(self.work, body, attempt.deadline);
+        let response =
+            target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
+        attempt.update(|attempt| attempt.quota(response.quota));
         let (mut held, mut has_begun) = (self.share.count(), false);
-        // A head may come long before the work is done: only what comes behind it is a sign of life.
-        let whole = response.body.collect_while(|bytes| {
+        // A head may come long before the work is done. Only bytes of the body show that the provider answers.
+        let body = response.body.collect_while(|bytes| {
             if !std::mem::replace(&mut has_begun, true) {
-                lane.note(|attempt| attempt.first_token(clock::now()));
+                attempt.update(|attempt| attempt.first_token(clock::now()));
             }
             held.grow_answer(bytes)
         });
-        let whole = match whole.await.map_err(fault::behind_head)? {
-            Ok(whole) => whole,
+        let body = match body.await.map_err(after_head)? {
+            Ok(body) => body,
             Err(full) => return Ok(Err(full)),
         };
-        let context = target.answer_context(lane.draft.borrow().record(), self.work);
-        let bounds = ImageBounds::new(self.worker, lane.deadline);
-        let answer = self.work.rewrite(&whole, &context, target, bounds, &mut held).await;
+        let context = target.answer_context(attempt.draft.borrow().record(), self.work);
+        let bounds = ImageBounds::new(self.worker, attempt.deadline);
+        let answer = self.work.rewrite(&body, &context, target, bounds, &mut held).await;
         if answer.is_err()
-            && let Some(usage) = self.work.usage_of_failed_answer(&whole, &context)
+            && let Some(usage) = self.work.usage_of_failed_answer(&body, &context)
         {
-            lane.note(|attempt| attempt.took(usage));
+            attempt.update(|attempt| attempt.set_usage(usage));
         }
-        let answer = answer.map_err(fault::behind_head)?;
+        let answer = answer.map_err(after_head)?;
         Ok(answer.map(|answer| (answer, held)))
     }
 }

@@ -1,192 +1,291 @@
-//! Attempt after attempt until one gives what was asked for, or two side by side when the first one is late.
+//! Runs attempts until one has a result: one after the other, or two at once when the first is late.
 //!
-//! A race has two lanes at most and is run once per request: the first that has something to show wins, the other
-//! one's connection is closed at once. One that fails while the other runs simply leaves it running. Everything is
-//! inside one future: dropping it, as happens when the client leaves, drops both.
+//! A race has at most two attempts and is run at most once per request. The first attempt with a result wins; the connection
+//! of the other is closed at once. When one of the two fails, the other runs on. Everything is one future: dropping it, as
+//! happens when the client leaves, drops both attempts.
 
 use std::{
     cell::RefCell,
     future::Future,
     pin::{Pin, pin},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
-use pointsman_actors::actors::router::Routed;
+use pointsman_actors::{
+    actors::router::Routed,
+    dialect::{AnswerContext, AnswerFault},
+    domain::{Endpoint, Generation, Model, Provider},
+};
 
 use crate::{
     base::error::ApiError,
     proxy::dispatch::{
-        Work,
+        RequestedWork,
         attempt::Attempt,
-        call::Target,
         draft::GenerationDraft,
-        walk::{AfterFailure, Walk},
+        plan_run::{AfterFailure, PlanRun},
     },
     state::gateway::Worker,
-    upstream::UpstreamError,
+    upstream::{Call, UpstreamClient, UpstreamError},
 };
 
-/// How one endpoint is asked, plain or streamed.
-pub(super) trait Ask {
-    /// What wins a race.
-    type Got;
+/// Calls one endpoint, for a plain or a streamed answer.
+pub(super) trait AttemptRunner {
+    /// Result that wins a race.
+    type Output;
 
-    /// Asks `target` until it has something to show.
-    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: Lane<'_>) -> Result<Self::Got, UpstreamError>;
+    /// Sends `body` to `target` and waits for a result.
+    async fn run(
+        &self,
+        target: &Target<'_>,
+        body: Bytes,
+        attempt: AttemptHandle<'_>,
+    ) -> Result<Self::Output, UpstreamError>;
 }
 
-/// One attempt, as whoever asks sees it.
+/// A running attempt, as its [`AttemptRunner`] sees it.
 #[derive(Clone, Copy)]
-pub(super) struct Lane<'a> {
-    /// Where its progress is noted. Borrowed between two waits only.
+pub(super) struct AttemptHandle<'a> {
+    /// Holds the attempt. Never borrowed across an await.
     pub draft: &'a RefCell<GenerationDraft>,
-    /// Its number.
+    /// Number of the attempt.
     pub n: u32,
-    /// When a plain answer must have ended.
+    /// End of the time for a plain answer.
     pub deadline: Instant,
-    /// How long a stream's first byte may take.
+    /// Timeout for the first byte of a stream.
     pub first_byte: Duration,
 }
 
-impl Lane<'_> {
-    /// Notes something of the attempt.
-    pub(super) fn note(&self, what: impl FnOnce(&mut Attempt)) {
+impl AttemptHandle<'_> {
+    /// Updates the attempt, if it still runs.
+    pub(super) fn update(&self, change: impl FnOnce(&mut Attempt)) {
         if let Some(attempt) = self.draft.borrow_mut().attempt(self.n) {
-            what(attempt);
+            change(attempt);
         }
     }
 }
 
-/// A race, or a walk, about to begin.
-pub(super) struct Race<'a, A> {
-    pub worker: &'a Worker,
-    pub work: &'a Work,
-    pub draft: &'a RefCell<GenerationDraft>,
-    pub ask: &'a A,
+/// An endpoint about to be called.
+pub(super) struct Target<'a> {
+    /// The provider's client on this worker.
+    pub client: &'a UpstreamClient,
+    /// The endpoint.
+    pub endpoint: &'a Endpoint,
+    model: &'a Model,
+    provider: &'a Provider,
+    routed: &'a Routed,
 }
 
-/// How one round ended: one attempt, or two side by side.
-enum Round<T> {
-    /// The attempt of this number has something to show.
+impl<'a> Target<'a> {
+    /// The endpoint at position `endpoint` of the catalog. `None` only if catalog and clients disagree, which start-up rules
+    /// out.
+    fn new(worker: &'a Worker, routed: &'a Routed, endpoint: u32) -> Option<Target<'a>> {
+        let endpoint = routed.catalog.endpoint(endpoint)?;
+        Some(Target {
+            client: worker.clients.get(endpoint.provider as usize)?.as_ref()?,
+            endpoint,
+            model: routed.catalog.model_of(endpoint)?,
+            provider: routed.catalog.provider_of(endpoint)?,
+            routed,
+        })
+    }
+
+    /// A call for a plain answer. Its head may come last, so only the deadline limits the head.
+    pub(super) fn plain_call(&self, work: &RequestedWork, body: Bytes, deadline: Instant) -> Call {
+        let head_timeout = deadline.saturating_duration_since(Instant::now());
+        Call { path: work.path(self.endpoint), body, streamed: false, deadline, head_timeout }
+    }
+
+    /// A call for a stream, with a timeout for its first byte.
+    pub(super) fn stream_call(
+        &self,
+        work: &RequestedWork,
+        body: Bytes,
+        deadline: Instant,
+        first_byte: Duration,
+    ) -> Call {
+        let head_timeout = first_byte.min(deadline.saturating_duration_since(Instant::now()));
+        Call { path: work.path(self.endpoint), body, streamed: true, deadline, head_timeout }
+    }
+
+    /// What the dialect needs to rewrite an answer of this endpoint for the client of `record`.
+    pub(super) fn answer_context(&self, record: &Generation, work: &RequestedWork) -> AnswerContext {
+        AnswerContext {
+            generation: record.id,
+            created: record.created_ms / 1000,
+            model: self.model.id.shared(),
+            provider_name: Arc::clone(&self.provider.name),
+            fingerprint: Arc::clone(&self.routed.policy.fingerprint),
+            pricing: Arc::clone(&self.endpoint.pricing),
+            prompt_tokens: work.prompt_tokens(),
+            images: work.images(),
+            exclude_reasoning: work.excludes_reasoning(),
+        }
+    }
+}
+
+/// Runs the attempts of one request.
+pub(super) struct Race<'a, A> {
+    pub worker: &'a Worker,
+    pub work: &'a RequestedWork,
+    pub draft: &'a RefCell<GenerationDraft>,
+    pub runner: &'a A,
+}
+
+/// Outcome of one attempt, or of two that raced.
+enum RaceOutcome<T> {
+    /// The attempt of this number has a result.
     Won(u32, T),
-    /// Whoever ran has failed.
+    /// Every attempt failed; another candidate may be tried.
     Failed,
-    /// The client is told this.
+    /// The request ends with this error.
     Stopped(ApiError),
 }
 
-/// An attempt that was begun.
+/// A started attempt and its position in the plan.
 #[derive(Clone, Copy)]
-struct Begun<'a> {
-    lane: Lane<'a>,
+struct StartedAttempt<'a> {
+    handle: AttemptHandle<'a>,
     position: usize,
 }
 
-impl<'a, A: Ask> Race<'a, A> {
-    /// Walks the plan until an attempt has something to show. Gives its number too; it still runs.
+impl<'a, A: AttemptRunner> Race<'a, A> {
+    /// Runs attempts until one has a result. Returns its number, under which it still runs, and the result.
     ///
     /// # Errors
-    /// What the client is told when none has; the record then says so too.
-    pub(super) async fn run(&self, walk: &mut Walk) -> Result<(u32, A::Got), ApiError> {
-        // Two attempts read the plan while the walk looks for the second one.
-        let routed = walk.routed.clone();
+    /// The client's error when no attempt has a result. The record is then posted as failed.
+    pub(super) async fn run(&self, plan: &mut PlanRun) -> Result<(u32, A::Output), ApiError> {
+        // A running attempt borrows the plan while `plan` is asked for its rival.
+        let routed = plan.routed.clone();
         loop {
-            let Some(attempt) = walk.next().await else { return Err(self.give_up(walk.give_up())) };
-            match self.round(walk, &routed, attempt).await {
-                Round::Won(n, got) => {
+            let Some(attempt) = plan.next().await else { return Err(self.give_up(plan.give_up())) };
+            match self.round(plan, &routed, attempt).await {
+                RaceOutcome::Won(n, output) => {
                     self.draft.borrow_mut().won(n);
-                    return Ok((n, got));
+                    return Ok((n, output));
                 }
-                Round::Failed => {}
-                Round::Stopped(error) => return Err(self.give_up(error)),
+                RaceOutcome::Failed => {}
+                RaceOutcome::Stopped(error) => return Err(self.give_up(error)),
             }
         }
     }
 
-    /// One attempt, and perhaps one that races it. When it returns, whoever did not win is gone from the wire.
-    async fn round(&self, walk: &mut Walk, routed: &Routed, attempt: Attempt) -> Round<A::Got> {
+    /// Runs one attempt, and a second that races it if it is late. On return the connection of a loser is closed.
+    async fn round(&self, plan: &mut PlanRun, routed: &Routed, attempt: Attempt) -> RaceOutcome<A::Output> {
         let position = attempt.turn.position;
-        let (moments, started) = (walk.moments(position), Instant::now());
-        let Some((first, asking)) = self.begin(walk, routed, attempt) else {
-            return Round::Stopped(ApiError::internal());
+        let (race_times, started_at) = (plan.race_times(position), Instant::now());
+        let Some((first, running)) = self.start(plan, routed, attempt) else {
+            return RaceOutcome::Stopped(ApiError::internal());
         };
-        let mut asking = pin!(asking);
-        for (after, late) in moments.into_iter().flatten() {
-            if let Ok(result) = tokio::time::timeout_at((started + after).into(), asking.as_mut()).await {
-                return self.alone(walk, first, result);
+        let mut running = pin!(running);
+        for (after, lateness) in race_times.into_iter().flatten() {
+            if let Ok(result) = tokio::time::timeout_at((started_at + after).into(), running.as_mut()).await {
+                return self.alone(plan, first, result);
             }
-            let at_work = self.draft.borrow_mut().attempt(first.lane.n).is_none_or(|attempt| attempt.at_work);
-            let hedge = if at_work { None } else { walk.hedge(position, late) };
-            if let Some((second, rival)) = hedge.and_then(|hedge| self.begin(walk, routed, hedge)) {
-                // Few are raced: their futures need no room in everybody's.
-                return self.raced(walk, (first, asking), (second, Box::pin(rival))).await;
+            let at_work = self.draft.borrow_mut().attempt(first.handle.n).is_none_or(|attempt| attempt.at_work);
+            let hedge = if at_work { None } else { plan.hedge(position, lateness) };
+            if let Some((second, rival)) = hedge.and_then(|hedge| self.start(plan, routed, hedge)) {
+                // Boxed: few requests are raced, and the second future would enlarge that of every request.
+                return self.raced(plan, (first, running), (second, Box::pin(rival))).await;
             }
         }
-        self.alone(walk, first, asking.await)
+        self.alone(plan, first, running.await)
     }
 
     async fn raced(
         &self,
-        walk: &mut Walk,
-        (first, one): (Begun<'a>, Pin<&mut impl Future<Output = Result<A::Got, UpstreamError>>>),
-        (second, other): (Begun<'a>, Pin<Box<impl Future<Output = Result<A::Got, UpstreamError>>>>),
-    ) -> Round<A::Got> {
+        plan: &mut PlanRun,
+        (first, one): (StartedAttempt<'a>, Pin<&mut impl Future<Output = Result<A::Output, UpstreamError>>>),
+        (second, other): (StartedAttempt<'a>, Pin<Box<impl Future<Output = Result<A::Output, UpstreamError>>>>),
+    ) -> RaceOutcome<A::Output> {
         match select(one, other).await {
-            Either::Left((Ok(got), _)) => Round::Won(first.lane.n, got),
-            Either::Right((Ok(got), _)) => Round::Won(second.lane.n, got),
-            Either::Left((Err(error), other)) => match self.failed(walk, first, &error, true) {
-                AfterFailure::Stop(error) => Round::Stopped(error),
-                AfterFailure::GoOn => self.alone(walk, second, other.await),
+            Either::Left((Ok(output), _)) => RaceOutcome::Won(first.handle.n, output),
+            Either::Right((Ok(output), _)) => RaceOutcome::Won(second.handle.n, output),
+            Either::Left((Err(error), other)) => match self.failed(plan, first, &error, true) {
+                AfterFailure::Stop(error) => RaceOutcome::Stopped(error),
+                AfterFailure::Continue => self.alone(plan, second, other.await),
             },
-            Either::Right((Err(error), one)) => match self.failed(walk, second, &error, true) {
-                AfterFailure::Stop(error) => Round::Stopped(error),
-                AfterFailure::GoOn => self.alone(walk, first, one.await),
-            },
-        }
-    }
-
-    /// How an attempt without a rival ended.
-    fn alone(&self, walk: &mut Walk, begun: Begun<'a>, result: Result<A::Got, UpstreamError>) -> Round<A::Got> {
-        match result {
-            Ok(got) => Round::Won(begun.lane.n, got),
-            Err(error) => match self.failed(walk, begun, &error, false) {
-                AfterFailure::Stop(error) => Round::Stopped(error),
-                AfterFailure::GoOn => Round::Failed,
+            Either::Right((Err(error), one)) => match self.failed(plan, second, &error, true) {
+                AfterFailure::Stop(error) => RaceOutcome::Stopped(error),
+                AfterFailure::Continue => self.alone(plan, first, one.await),
             },
         }
     }
 
-    fn failed(&self, walk: &mut Walk, begun: Begun<'a>, error: &UpstreamError, raced: bool) -> AfterFailure {
-        self.draft.borrow_mut().failed(begun.lane.n, error);
-        walk.failed(begun.position, error, raced)
-    }
-
-    /// Begins an attempt; `None` only if catalog and clients disagreed, which start-up rules out.
-    fn begin<'r>(
+    /// Outcome of an attempt without a running rival.
+    fn alone(
         &self,
-        walk: &Walk,
+        plan: &mut PlanRun,
+        started: StartedAttempt<'a>,
+        result: Result<A::Output, UpstreamError>,
+    ) -> RaceOutcome<A::Output> {
+        match result {
+            Ok(output) => RaceOutcome::Won(started.handle.n, output),
+            Err(error) => match self.failed(plan, started, &error, false) {
+                AfterFailure::Stop(error) => RaceOutcome::Stopped(error),
+                AfterFailure::Continue => RaceOutcome::Failed,
+            },
+        }
+    }
+
+    fn failed(
+        &self,
+        plan: &mut PlanRun,
+        started: StartedAttempt<'a>,
+        error: &UpstreamError,
+        raced: bool,
+    ) -> AfterFailure {
+        self.draft.borrow_mut().failed(started.handle.n, error);
+        plan.failed(started.position, error, raced)
+    }
+
+    /// Starts an attempt. `None` as in [`Target::new`].
+    fn start<'r>(
+        &self,
+        plan: &PlanRun,
         routed: &'r Routed,
         attempt: Attempt,
-    ) -> Option<(Begun<'a>, impl Future<Output = Result<A::Got, UpstreamError>> + use<'r, 'a, A>)>
+    ) -> Option<(StartedAttempt<'a>, impl Future<Output = Result<A::Output, UpstreamError>> + use<'r, 'a, A>)>
     where
         'a: 'r,
     {
         let (n, position, endpoint) = (attempt.turn.n, attempt.turn.position, attempt.endpoint);
-        let target = Target::of(self.worker, routed, endpoint)?;
+        let target = Target::new(self.worker, routed, endpoint)?;
         let outgoing = self.work.upstream_body(&routed.catalog, target.endpoint);
         self.draft.borrow_mut().begin(attempt, outgoing.dropped);
-        let (deadline, first_byte) = (walk.plain_deadline(), walk.first_byte_clock(position));
-        let lane = Lane { draft: self.draft, n, deadline, first_byte };
-        let ask = self.ask;
-        let asking = async move { ask.ask(&target, outgoing.bytes, lane).await };
-        Some((Begun { lane, position }, asking))
+        let (deadline, first_byte) = (plan.plain_deadline(), plan.first_byte_timeout(position));
+        let handle = AttemptHandle { draft: self.draft, n, deadline, first_byte };
+        let runner = self.runner;
+        let running = async move { runner.run(&target, outgoing.bytes, handle).await };
+        Some((StartedAttempt { handle, position }, running))
     }
 
     fn give_up(&self, error: ApiError) -> ApiError {
         let mut draft = self.draft.borrow_mut();
         draft.fail();
-        draft.told(error)
+        draft.annotate(error)
+    }
+}
+
+/// A failure after the head of an answer: its status was 200, whatever followed.
+pub(super) fn after_head(mut error: UpstreamError) -> UpstreamError {
+    error.failure.status.get_or_insert(200);
+    error
+}
+
+// A fault in an answer and a failure of the transport mean the same to plan, statistics and relay.
+
+impl From<AnswerFault> for UpstreamError {
+    fn from(fault: AnswerFault) -> UpstreamError {
+        UpstreamError::new(fault.kind, fault.detail)
+    }
+}
+
+impl From<UpstreamError> for AnswerFault {
+    fn from(error: UpstreamError) -> AnswerFault {
+        AnswerFault { kind: error.failure.kind, detail: error.detail.into() }
     }
 }

@@ -1,5 +1,5 @@
-//! An answer in a stream. The head waits for the first content or the first keep-alive, whichever is
-//! earlier; until the content another endpoint may still take over, after it none ever does.
+//! Streamed answers. The response head is sent at the first content or the first keep-alive, whichever is earlier. Until the
+//! first content another endpoint may take over; after it, none does.
 
 use std::{
     cell::RefCell,
@@ -16,7 +16,7 @@ use pointsman_actors::{
         Aborted, Relay, RelayBody, RelayInput, RelayInputStream, RelayLimits, RelayObserver, StreamEnd,
         StreamNotOpened, StreamOpened,
     },
-    dialect::{AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
+    dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
     domain::Generation,
 };
 
@@ -24,35 +24,33 @@ use crate::{
     access::load::Share,
     base::{clock, error::ApiError},
     proxy::dispatch::{
-        Work,
-        call::{self, Target},
+        RequestedWork,
         draft::GenerationDraft,
-        fault,
-        race::{Ask, Lane, Race},
-        walk::Walk,
+        plan_run::PlanRun,
+        race::{AttemptHandle, AttemptRunner, Race, Target, after_head},
     },
     state::gateway::Worker,
     upstream::{UpstreamBody, UpstreamError},
 };
 
-/// A draft that both the walk and, later, the relay write to.
+/// A draft that first the attempts and then the relay update.
 type SharedDraft = Rc<RefCell<GenerationDraft>>;
 
-/// An upstream whose first content was read.
-struct Open {
+/// An upstream stream whose first content was read.
+struct OpenStream {
     opened: StreamOpened,
-    /// `None` when the body already ended in order.
+    /// `None` when the body is already complete.
     body: Option<UpstreamBody>,
 }
 
-/// Answers with a stream. What waits for its client counts in `share`.
+/// Answers with a stream. Bytes that wait for the client count in `share`.
 ///
 /// # Errors
-/// What the client is told when no endpoint gave content before the first keep-alive was due.
+/// The client's error when every endpoint failed before the first keep-alive was due.
 pub async fn answer(
     worker: &Worker,
-    work: Work,
-    walk: Walk,
+    work: RequestedWork,
+    plan: PlanRun,
     draft: GenerationDraft,
     options: StreamOptions,
     share: &Arc<Share>,
@@ -63,21 +61,21 @@ pub async fn answer(
         keep_alive: stream.keepalive,
         idle: stream.idle_timeout,
         write_stall: worker.setup.config.timeouts.client_write_stall,
-        deadline: walk.deadline,
+        deadline: plan.deadline,
     };
     let draft = Rc::new(RefCell::new(draft));
-    let mut opening = open(worker.clone(), work, walk, Rc::clone(&draft), options).boxed_local();
-    let feeds = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
-        Ok(Ok(open)) => feeds(open),
+    let mut opening = open(worker.clone(), work, plan, Rc::clone(&draft), options).boxed_local();
+    let input = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
+        Ok(Ok(open)) => relay_input(open),
         Ok(Err(error)) => return Err(error),
         Err(_) => {
-            let chat = ChatStream::new(call::unanswered(draft.borrow().record()), options);
-            late_feeds(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&draft))
+            let chat = ChatStream::new(unanswered_context(draft.borrow().record()), options);
+            late_relay_input(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&draft))
         }
     };
     let mut head = head(&draft.borrow());
     draft.borrow().publish_running();
-    Ok(head.body(Body(Relay::start(feeds, limits, share.count(), worker.shared.drain.over()))))
+    Ok(head.body(Body(Relay::start(input, limits, share.count(), worker.shared.drain.over()))))
 }
 
 fn head(draft: &GenerationDraft) -> actix_web::HttpResponseBuilder {
@@ -89,8 +87,8 @@ fn head(draft: &GenerationDraft) -> actix_web::HttpResponseBuilder {
     response
 }
 
-/// What the relay reads once an upstream gave content.
-fn feeds(open: Open) -> RelayInputStream {
+/// Input of the relay after the first content.
+fn relay_input(open: OpenStream) -> RelayInputStream {
     let first = stream::iter([RelayInput::Opened(Box::new(open.opened))]);
     match open.body {
         Some(body) => first.chain(body.map(|read| RelayInput::Read(read.map_err(AnswerFault::from)))).boxed_local(),
@@ -98,15 +96,14 @@ fn feeds(open: Open) -> RelayInputStream {
     }
 }
 
-/// What the relay reads while the attempts are still running: dropping it, as the relay does when the
-/// client leaves, drops them.
-fn late_feeds(
-    opening: LocalBoxFuture<'static, Result<Open, ApiError>>,
+/// Input of the relay while attempts still run. The relay drops it when the client leaves, and the attempts with it.
+fn late_relay_input(
+    opening: LocalBoxFuture<'static, Result<OpenStream, ApiError>>,
     chat: ChatStream,
     draft: SharedDraft,
 ) -> RelayInputStream {
     let opened = opening.map(move |outcome| match outcome {
-        Ok(open) => feeds(open),
+        Ok(open) => relay_input(open),
         Err(error) => {
             let unopened = StreamNotOpened { chat, error: stream_error(&error, draft.borrow().record()) };
             stream::iter([RelayInput::Failed(Box::new(unopened))]).boxed_local()
@@ -115,89 +112,95 @@ fn late_feeds(
     stream::once(opened).flatten().boxed_local()
 }
 
-/// The same attempts, given up when the process must leave: dropping them ends them, and their record.
+/// Runs `opening` until `drained`: then it is dropped, which ends its attempts and posts its record.
 fn unless_stopped(
-    opening: LocalBoxFuture<'static, Result<Open, ApiError>>,
-    time_up: impl Future<Output = ()> + 'static,
-) -> LocalBoxFuture<'static, Result<Open, ApiError>> {
+    opening: LocalBoxFuture<'static, Result<OpenStream, ApiError>>,
+    drained: impl Future<Output = ()> + 'static,
+) -> LocalBoxFuture<'static, Result<OpenStream, ApiError>> {
     async move {
         tokio::select! {
             biased;
             open = opening => open,
-            () = time_up => Err(ApiError::draining()),
+            () = drained => Err(ApiError::draining()),
         }
     }
     .boxed_local()
 }
 
-/// Walks the plan until an endpoint gives content.
+/// Runs the plan until an endpoint gives content.
 async fn open(
     worker: Worker,
-    work: Work,
-    mut walk: Walk,
+    work: RequestedWork,
+    mut plan: PlanRun,
     draft: SharedDraft,
     options: StreamOptions,
-) -> Result<Open, ApiError> {
-    let patience = walk.routed.policy.clocks.first_content;
-    let ask = FirstContent { work: &work, options, patience, deadline: walk.deadline };
-    let race = Race { worker: &worker, work: &work, draft: &draft, ask: &ask };
-    let (n, (reading, body)) = race.run(&mut walk).await?;
+) -> Result<OpenStream, ApiError> {
+    let content_timeout = plan.routed.policy.clocks.first_content;
+    let runner = StreamRunner { work: &work, options, content_timeout, deadline: plan.deadline };
+    let race = Race { worker: &worker, work: &work, draft: &draft, runner: &runner };
+    let (n, (partial, body)) = race.run(&mut plan).await?;
     let observer = Box::new(StreamObserver { draft, n });
-    Ok(Open { opened: StreamOpened { chat: reading.chat, held: reading.held, observer }, body })
+    Ok(OpenStream { opened: StreamOpened { chat: partial.chat, held: partial.held, observer }, body })
 }
 
-/// Waits for first contents.
-struct FirstContent<'a> {
-    work: &'a Work,
+/// Waits for the first content of a stream.
+struct StreamRunner<'a> {
+    work: &'a RequestedWork,
     options: StreamOptions,
-    /// Longest wait for content, hidden reasoning included.
-    patience: Duration,
+    /// Longest wait for content; hidden reasoning counts as content.
+    content_timeout: Duration,
     deadline: Instant,
 }
 
-/// One attempt up to its first content; what it wrote is held back and thrown away if it fails.
-struct Reading {
+/// A stream up to its first content. Its output is held back, and discarded if the attempt fails.
+struct PartialStream {
     chat: ChatStream,
     held: BytesMut,
 }
 
-impl Ask for FirstContent<'_> {
-    /// `None` instead of a body that already ended in order.
-    type Got = (Reading, Option<UpstreamBody>);
+impl AttemptRunner for StreamRunner<'_> {
+    /// The body is `None` when it is already complete.
+    type Output = (PartialStream, Option<UpstreamBody>);
 
-    async fn ask(&self, target: &Target<'_>, body: Bytes, lane: Lane<'_>) -> Result<Self::Got, UpstreamError> {
-        let content_by = self.content_by();
-        let call = target.stream_call(self.work, body, self.deadline, lane.first_byte);
-        let response = target.client.send_noting(call, |phases| lane.note(|attempt| attempt.phases = phases)).await?;
-        lane.note(|attempt| attempt.quota(response.quota));
-        let context = target.answer_context(lane.draft.borrow().record(), self.work);
-        let mut reading = Reading { chat: ChatStream::new(context, self.options), held: BytesMut::new() };
-        match self.read_to_content(&mut reading, response.body, lane, content_by).await {
+    async fn run(
+        &self,
+        target: &Target<'_>,
+        body: Bytes,
+        attempt: AttemptHandle<'_>,
+    ) -> Result<Self::Output, UpstreamError> {
+        let content_deadline = self.content_deadline();
+        let call = target.stream_call(self.work, body, self.deadline, attempt.first_byte);
+        let response =
+            target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
+        attempt.update(|attempt| attempt.quota(response.quota));
+        let context = target.answer_context(attempt.draft.borrow().record(), self.work);
+        let mut partial = PartialStream { chat: ChatStream::new(context, self.options), held: BytesMut::new() };
+        match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {
                 let now = clock::now();
-                lane.note(|attempt| attempt.first_token(now));
-                Ok((reading, body))
+                attempt.update(|attempt| attempt.first_token(now));
+                Ok((partial, body))
             }
             Err(error) => {
-                if let Some(usage) = reading.chat.spent() {
-                    lane.note(|attempt| attempt.took(usage));
+                if let Some(usage) = partial.chat.spent() {
+                    attempt.update(|attempt| attempt.set_usage(usage));
                 }
-                Err(fault::behind_head(error))
+                Err(after_head(error))
             }
         }
     }
 }
 
-impl FirstContent<'_> {
+impl StreamRunner<'_> {
     async fn read_to_content(
         &self,
-        Reading { chat, held }: &mut Reading,
+        PartialStream { chat, held }: &mut PartialStream,
         mut body: UpstreamBody,
-        lane: Lane<'_>,
-        mut content_by: Instant,
+        attempt: AttemptHandle<'_>,
+        mut content_deadline: Instant,
     ) -> Result<Option<UpstreamBody>, UpstreamError> {
         loop {
-            let read = tokio::time::timeout_at(content_by.into(), body.next()).await;
+            let read = tokio::time::timeout_at(content_deadline.into(), body.next()).await;
             let Ok(read) = read else { return Err(UpstreamError::timeout("no content in time")) };
             let Some(bytes) = read.transpose()? else {
                 chat.end(held)?;
@@ -208,22 +211,22 @@ impl FirstContent<'_> {
                 return Ok(Some(body));
             }
             if progress.content {
-                // Reasoning that the client does not want to see: the model is at work.
-                content_by = self.content_by();
+                // Hidden reasoning: the model works, so the timeout starts again.
+                content_deadline = self.content_deadline();
                 if let Some(usage) = chat.spent() {
-                    lane.note(|attempt| attempt.took(usage));
+                    attempt.update(|attempt| attempt.set_usage(usage));
                 }
             }
         }
     }
 
-    /// When content must have come, counted from now.
-    fn content_by(&self) -> Instant {
-        (Instant::now() + self.patience).min(self.deadline)
+    /// Deadline of the next content, counted from now.
+    fn content_deadline(&self) -> Instant {
+        (Instant::now() + self.content_timeout).min(self.deadline)
     }
 }
 
-/// Ends attempt and record with the stream.
+/// Ends the attempt and posts the record when the stream ends.
 struct StreamObserver {
     draft: SharedDraft,
     /// The attempt that serves.
@@ -235,30 +238,45 @@ impl RelayObserver for StreamObserver {
         let mut draft = self.draft.borrow_mut();
         match ending {
             StreamEnd::Completed => draft.complete(self.n, outcome),
-            StreamEnd::Failed(fault) => draft.broke(self.n, &fault::behind_head(fault.into()), outcome),
+            StreamEnd::Failed(fault) => draft.broke(self.n, &after_head(fault.into()), outcome),
             StreamEnd::Stopped => draft.stop(self.n, outcome),
             StreamEnd::ClientLeft => draft.cancel(self.n, outcome),
         }
     }
 
     fn error(&self, fault: &AnswerFault) -> StreamError {
-        self.told(&ApiError::broken_stream(fault.kind))
+        self.stream_error(&ApiError::broken_stream(fault.kind))
     }
 
     fn stopped(&self) -> StreamError {
-        StreamError { provider_name: None, ..self.told(&ApiError::draining()) }
+        StreamError { provider_name: None, ..self.stream_error(&ApiError::draining()) }
     }
 }
 
 impl StreamObserver {
-    fn told(&self, error: &ApiError) -> StreamError {
+    fn stream_error(&self, error: &ApiError) -> StreamError {
         let draft = self.draft.borrow();
         StreamError { provider_name: draft.record().provider_name.clone(), ..stream_error(error, draft.record()) }
     }
 }
 
-/// An error as the last chunk of that generation's stream tells it.
-fn stream_error(error: &ApiError, of: &Generation) -> StreamError {
+/// The context of an error chunk for a stream that no endpoint answered.
+fn unanswered_context(record: &Generation) -> AnswerContext {
+    AnswerContext {
+        generation: record.id,
+        created: record.created_ms / 1000,
+        model: record.model.clone().unwrap_or_else(|| Arc::clone(&record.requested_model)),
+        provider_name: record.provider_name.clone().unwrap_or_else(|| "".into()),
+        fingerprint: format!("fp_{}", record.decision.policy_version).into(),
+        pricing: Arc::default(),
+        prompt_tokens: 0,
+        images: 0,
+        exclude_reasoning: false,
+    }
+}
+
+/// The error chunk that ends the stream of `record`.
+fn stream_error(error: &ApiError, record: &Generation) -> StreamError {
     StreamError {
         code: error.status().as_u16(),
         message: error.message().to_owned().into(),
@@ -266,12 +284,12 @@ fn stream_error(error: &ApiError, of: &Generation) -> StreamError {
         error_type: error.error_type(),
         reason: error.reason(),
         provider_name: error.provider_name().map(Arc::from),
-        request_id: Some(Arc::clone(&of.request_id)),
+        request_id: Some(Arc::clone(&record.request_id)),
         previous_errors: error.previous_errors(),
     }
 }
 
-/// The response body a relay writes to.
+/// The response body that the relay writes to.
 struct Body(RelayBody);
 
 impl actix_web::body::MessageBody for Body {

@@ -1,4 +1,4 @@
-//! One candidate: the inputs of its score, and what was made of them.
+//! One candidate: the inputs of its score, and the result.
 
 use pointsman_actors::{
     decide::{score_unit, term_names},
@@ -17,15 +17,15 @@ use super::exact::{Digits, Exact};
 pub(super) struct RecordedCandidate {
     model: Option<String>,
     provider_slug: Option<String>,
-    /// Stable id of the endpoint; what the noise depends on.
+    /// Stable id of the endpoint; the exploration noise depends on it.
     endpoint: Digits,
-    /// In the plan, from 0.
+    /// Position in the plan, from 0.
     place: u32,
-    /// Position of its provider: later attempts prefer other providers.
+    /// Position of its provider in the catalog; later attempts prefer other providers.
     provider: u32,
-    /// Which of the requested models it belongs to.
+    /// Position of its model in the request.
     target: u32,
-    /// Whom it ranks with before anything else: its target, or 0 for all where models compete.
+    /// Groups rank before scores: the target, or 0 for all candidates if models compete.
     group: u32,
     probe: bool,
     panic: bool,
@@ -51,25 +51,25 @@ struct RecordedInputs {
     weight: Exact,
     /// ln seconds.
     per_token: Exact,
-    /// Of ln seconds per output token.
+    /// Variance of ln seconds per output token.
     pace_variance: Exact,
     pace_weight: Exact,
-    /// Absent in records of older releases, which showed everything.
+    /// Absent in records of older releases, where all output was shown.
     #[serde(default = "all_shown")]
     shown: Exact,
     failures: Exact,
     successes: Exact,
-    /// Failure probability usual among its siblings.
+    /// Usual failure probability of related endpoints.
     usual_failure: Exact,
     age_s: Exact,
     in_flight: u32,
     output_tokens: Exact,
-    /// Of ln output tokens.
+    /// Variance of ln output tokens.
     output_variance: Exact,
     cost_usd: Exact,
     failure_floor: Exact,
     expected_s: Exact,
-    /// Standard deviation of ln of that.
+    /// Standard deviation of ln `expected_s`.
     spread: Exact,
     tier: u32,
     until_us: u64,
@@ -149,7 +149,7 @@ fn all_shown() -> Exact {
 
 impl RecordedInputs {
     fn new(inputs: &ScoreInputs) -> RecordedInputs {
-        // Named one by one, so that a new input cannot be forgotten here.
+        // Exhaustive pattern: a new input does not compile until it is listed here.
         let ScoreInputs {
             intercept,
             load_exponent,

@@ -1,10 +1,10 @@
-//! Numbers that mean the same bits on both sides.
+//! Numbers that keep their bits in JSON.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
-/// A float that survives JSON bit for bit. A finite one is a number with as many digits as it needs; what JSON has no
-/// number for is a string: `"Infinity"`, `"-Infinity"`, or `"NaN:"` and its bits in hexadecimal.
+/// A float that survives JSON bit for bit. A finite one is written as a number with all its digits, others as a string:
+/// `"Infinity"`, `"-Infinity"`, or `"NaN:"` and the bits in hexadecimal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exact(pub(super) f64);
 
@@ -25,7 +25,7 @@ impl Serialize for Exact {
 
 impl<'de> Deserialize<'de> for Exact {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Exact, D::Error> {
-        // The digits themselves: the parser of JSON may be off by one in the last place, that of the language is not.
+        // Parsed from the raw digits: serde_json may be off by one in the last digit, `str::parse` is exact.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let text = raw.get();
         let value = match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
@@ -42,7 +42,7 @@ fn not_a_number(bits: &str) -> Option<f64> {
     u64::from_str_radix(bits, 16).ok().map(f64::from_bits).filter(|value| value.is_nan())
 }
 
-/// 64 bits as digits in a string: not every client can hold them in a number.
+/// A 64-bit number as a string: not every client has integers of that size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Digits(pub(super) u64);
 
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_has_no_number_for_is_told_apart() {
+    fn values_that_are_no_json_numbers_keep_their_bits() {
         for (value, text) in [
             (f64::INFINITY, "\"Infinity\""),
             (f64::NEG_INFINITY, "\"-Infinity\""),

@@ -1,13 +1,13 @@
-//! A recorded decision as JSON, and back: everything a replay needs, every number bit for bit.
+//! A recorded decision as JSON, with everything that a replay needs. Every number survives bit for bit.
 //!
-//! The page `/route/replay` writes it and `pointsman replay` reads it, so that a decision can be made again in another
-//! process, on another machine. What a replay does not use (parameters, refusals, figures shown to people) is not in
-//! it. How a decision is made again is [`pointsman_actors::explain::replay`].
+//! The page `/route/replay` writes a record and `pointsman replay` reads it, on any machine. The record omits what a replay
+//! does not use: parameters, exclusions and figures for display. [`pointsman_actors::explain::replay`] makes the decision
+//! again.
 
 mod candidate;
 mod exact;
 mod policy;
-mod verdict;
+mod result;
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use pointsman_actors::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use self::verdict::{Differing, ReplayResult, ReplayedOutcome};
+pub use self::result::{ReplayDifference, ReplayResult, ReplayedOutcome};
 use self::{
     candidate::RecordedCandidate,
     exact::{Digits, Exact},
@@ -34,22 +34,23 @@ pub struct Recorded {
     objective: String,
     weights: RecordedWeights,
     streamed: bool,
-    /// On the clock of the process that decided.
+    /// Microseconds on the clock of the process that decided.
     tick_us: u64,
-    /// 0 means without noise.
+    /// 0 means no exploration noise.
     seed: Digits,
     explored: bool,
     max_attempts: u32,
-    /// What ranks before a score was judged with this.
+    /// The bounds of `preferred_max_latency` were divided by this.
     latency_margin: Exact,
     estimate: Estimate,
-    yardsticks: RecordedBaselines,
+    #[serde(rename = "yardsticks")]
+    baselines: RecordedBaselines,
     versions: Versions,
     policy: RecordedPolicy,
     candidates: Vec<RecordedCandidate>,
-    /// Those that ranked behind the choice and could not be tried.
+    /// Candidates that ranked behind the choice and could not be tried.
     rivals: Vec<RecordedCandidate>,
-    /// Those whose figures were not kept: they ranked behind all others.
+    /// Candidates that ranked behind all others; their figures were not kept.
     omitted: Vec<Digits>,
 }
 
@@ -67,7 +68,7 @@ struct Estimate {
     completion_tokens: u32,
 }
 
-/// What times and costs were compared with; 0 where the objective's scores compare with nothing of the kind.
+/// Baselines for times and costs; 0 where the objective uses none.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecordedBaselines {
@@ -86,7 +87,7 @@ struct Versions {
 }
 
 impl Recorded {
-    /// The record of a decision; `catalog` gives the names, as far as it still knows them.
+    /// The record of a decision. Names come from `catalog`, as far as it still knows the endpoints.
     #[must_use]
     pub fn new(decision: &Decision, policy: &RoutingPolicy, catalog: &Catalog) -> Recorded {
         let [time, cost, failed, second] = decision.baselines;
@@ -101,7 +102,7 @@ impl Recorded {
             max_attempts: decision.max_attempts,
             latency_margin: Exact(decision.latency_margin),
             estimate: Estimate { prompt_tokens: decision.prompt_tokens, completion_tokens: decision.completion_tokens },
-            yardsticks: RecordedBaselines {
+            baselines: RecordedBaselines {
                 median_time_s: Exact(time),
                 median_cost_usd: Exact(cost),
                 failed_cost_usd: Exact(failed),
@@ -119,10 +120,10 @@ impl Recorded {
         }
     }
 
-    /// The decision, as far as a replay uses it, and its policy.
+    /// The parts of the decision that a replay uses, and its policy.
     ///
     /// # Errors
-    /// Says which objective this version does not know.
+    /// When this version does not know the objective.
     pub fn decision(&self) -> Result<(Decision, RoutingPolicy), String> {
         let objective: Objective =
             self.objective.parse().map_err(|()| format!("the objective '{}' is not known here", self.objective))?;
@@ -156,23 +157,23 @@ impl Recorded {
             exploration_share: 0.0,
             task_class: None,
             baselines: [
-                self.yardsticks.median_time_s.0,
-                self.yardsticks.median_cost_usd.0,
-                self.yardsticks.failed_cost_usd.0,
-                self.yardsticks.second_time_s.0,
+                self.baselines.median_time_s.0,
+                self.baselines.median_cost_usd.0,
+                self.baselines.failed_cost_usd.0,
+                self.baselines.second_time_s.0,
             ],
         };
         Ok((decision, self.policy.policy()))
     }
 
-    /// The names of a candidate by its id: `acme/small at acme`, or the id where the names are gone.
+    /// The name of a candidate, such as `acme/small at acme`. Its id if the name is unknown.
     #[must_use]
     pub fn name(&self, endpoint: u64) -> String {
         let known = self.candidates.iter().chain(&self.rivals).find(|candidate| candidate.id() == endpoint);
         known.and_then(RecordedCandidate::name).unwrap_or_else(|| endpoint.to_string())
     }
 
-    /// One line about what was decided.
+    /// The decision in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         let candidates = self.candidates.len() + self.rivals.len();

@@ -1,4 +1,4 @@
-//! The constants that scores are made with.
+//! The policy constants that scores depend on.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exact::Exact;
 
-/// Every constant of a policy that a score depends on. Times are whole nanoseconds, as they are inside.
+/// Every policy constant that a score depends on. Times are whole nanoseconds.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordedPolicy {
@@ -26,7 +26,7 @@ pub(super) struct RecordedPolicy {
 
 impl RecordedPolicy {
     pub(super) fn new(policy: &RoutingPolicy) -> RecordedPolicy {
-        // Named one by one, so that a new constant cannot be forgotten here.
+        // Exhaustive pattern: a new constant does not compile until it is listed here.
         let RoutingPolicy {
             version,
             fingerprint: _,
@@ -62,12 +62,12 @@ impl RecordedPolicy {
         }
     }
 
-    /// The policy; what no score depends on is as shipped.
+    /// The policy. Constants that no score depends on have their defaults.
     pub(super) fn policy(&self) -> RoutingPolicy {
-        let shipped = RoutingPolicy::default();
+        let default = RoutingPolicy::default();
         RoutingPolicy {
             version: self.version,
-            stats: StatsPolicy { half_life: Duration::from_nanos(self.half_life_ns), ..shipped.stats },
+            stats: StatsPolicy { half_life: Duration::from_nanos(self.half_life_ns), ..default.stats },
             exploration: self.exploration.0,
             staleness: self.staleness.0,
             hot_inflation: self.hot_inflation.0,
@@ -78,9 +78,9 @@ impl RecordedPolicy {
             clocks: PhaseClocks {
                 first_content: Duration::from_nanos(self.first_content_clock_ns),
                 total: Duration::from_nanos(self.total_clock_ns),
-                ..shipped.clocks
+                ..default.clocks
             },
-            ..shipped
+            ..default
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The guard without a socket, for tests and fuzzing: what it makes of an upstream's bytes.
+//! Runs the guard on given bytes instead of a socket, for tests and fuzzing.
 
 use std::collections::VecDeque;
 
@@ -7,27 +7,27 @@ use futures_util::task::noop_waker_ref;
 use super::{
     ActixStream, AsyncRead, AsyncWrite, Context, Guard, Pin, Poll, Rc, ReadBuf, Ready, Wire, fault::Fault, io,
 };
-use crate::upstream::idle::Keeping;
-use crate::upstream::idle::Place;
+use crate::upstream::idle::KeepAlive;
+use crate::upstream::idle::ManagedSocket;
 
-/// What one exchange came to.
+/// Outcome of one exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Examined {
-    /// What awc would be given: the head, and the body as it is framed.
+pub struct ExaminedExchange {
+    /// Bytes that awc would get: the head, and the body with its framing.
     pub passed: Vec<u8>,
-    /// Why it is no answer, if it is none.
+    /// Why the answer is not regular.
     pub fault: Option<String>,
-    /// Whether the connection would be used for a further exchange.
+    /// Whether the connection would be used again.
     pub reusable: bool,
 }
 
-/// Sends one request over a guarded connection on which `reads` come back, each in one piece, and then its end.
+/// Sends one request over a guarded connection that returns `reads`, one per read, and then ends.
 #[must_use]
-pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> Examined {
+pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> ExaminedExchange {
     let mut cx = Context::from_waker(noop_waker_ref());
     let reads = reads.into_iter().filter(|read| !read.is_empty()).collect();
-    let mut guard = Guard::new(Rc::new(Place::new(Played { reads }, Keeping::LONG)));
-    let mut examined = Examined { passed: Vec::new(), fault: None, reusable: false };
+    let mut guard = Guard::new(Rc::new(ManagedSocket::new(ScriptedSocket { reads }, KeepAlive::LONG)));
+    let mut examined = ExaminedExchange { passed: Vec::new(), fault: None, reusable: false };
     if let Poll::Ready(Err(error)) = Pin::new(&mut guard).poll_write(&mut cx, b"GET / HTTP/1.1\r\n\r\n") {
         examined.fault = Some(error.to_string());
         return examined;
@@ -44,24 +44,24 @@ pub fn examine(reads: impl IntoIterator<Item = Vec<u8>>) -> Examined {
                 return examined;
             }
         }
-        // The exchange is over, every byte was read, and the socket is still there.
+        // Reusable if the exchange is over, every byte was read, and the socket is open.
         let whole = matches!(guard.phase, super::Phase::Idle) && guard.passed.is_empty();
-        examined.reusable = whole && guard.place.socket().as_ref().is_some_and(|wire| wire.reads.is_empty());
+        examined.reusable = whole && guard.socket.stream().as_ref().is_some_and(|wire| wire.reads.is_empty());
     }
 }
 
-/// A socket that reads from a list.
-struct Played {
+/// A socket that returns the reads of a list.
+struct ScriptedSocket {
     reads: VecDeque<Vec<u8>>,
 }
 
-impl Wire for Played {
+impl Wire for ScriptedSocket {
     fn has_unread(&self) -> bool {
         !self.reads.is_empty()
     }
 }
 
-impl AsyncRead for Played {
+impl AsyncRead for ScriptedSocket {
     fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if let Some(mut bytes) = self.reads.pop_front() {
             let later = bytes.split_off(bytes.len().min(buf.remaining()));
@@ -74,7 +74,7 @@ impl AsyncRead for Played {
     }
 }
 
-impl AsyncWrite for Played {
+impl AsyncWrite for ScriptedSocket {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(bytes.len()))
     }
@@ -88,7 +88,7 @@ impl AsyncWrite for Played {
     }
 }
 
-impl ActixStream for Played {
+impl ActixStream for ScriptedSocket {
     fn poll_read_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<Ready>> {
         Poll::Ready(Ok(Ready::READABLE))
     }

@@ -1,7 +1,7 @@
-//! Answers that come while their request is still being written.
+//! Answers that arrive while their request is still being written.
 //!
-//! awc writes the whole request before it reads. An upstream that refuses early and hangs up would so be remembered
-//! for its reset, one that refuses and stops reading for the time it took, and never for what it said.
+//! awc writes the whole request before it reads. Without this module, a provider that rejects a request early and closes the
+//! connection would count as a reset, and one that rejects it and stops reading as a timeout.
 
 use std::{
     io,
@@ -12,29 +12,29 @@ use tokio::io::ReadBuf;
 
 use super::{Guard, Phase, Wire, probe};
 
-/// How much is read at a time.
+/// Bytes per read.
 const EARLY_READ: usize = 2048;
 
-/// What came while a request was still being written.
-enum Early {
-    Nothing,
-    /// The upstream does not want the request: nothing more need be written.
+/// Answer that arrived while the request was still being written.
+enum EarlyAnswer {
+    None,
+    /// A status of 300 or more: the rest of the request need not be written.
     Refusal,
-    /// An answer to half a request. It may wait until the rest is written.
+    /// Another answer. It is held until the request is written.
     Answer,
 }
 
 impl<S: Wire> Guard<S> {
-    /// Looks, while a request is being written, whether its answer is here already.
-    fn look_for_answer(&mut self, cx: &mut Context<'_>) -> io::Result<Early> {
+    /// Reads an answer that arrived while its request is being written.
+    fn read_early_answer(&mut self, cx: &mut Context<'_>) -> io::Result<EarlyAnswer> {
         if !matches!(self.phase, Phase::Head) {
-            return Ok(if self.refused { Early::Refusal } else { Early::Answer });
+            return Ok(if self.refused { EarlyAnswer::Refusal } else { EarlyAnswer::Answer });
         }
         while self.found.is_none() {
             let mut space = [0; EARLY_READ];
             let mut buf = ReadBuf::new(&mut space);
             match self.poll_wire(cx, &mut buf) {
-                Poll::Pending => return Ok(Early::Nothing),
+                Poll::Pending => return Ok(EarlyAnswer::None),
                 Poll::Ready(Ok(0)) => return Err(self.ended_before_head()),
                 Poll::Ready(outcome) => outcome?,
             };
@@ -44,16 +44,16 @@ impl<S: Wire> Guard<S> {
             self.found = self.hold(buf.filled())?;
         }
         match self.found.take_if(|head| head.status >= 300) {
-            None => Ok(Early::Answer),
+            None => Ok(EarlyAnswer::Answer),
             Some(head) => {
                 self.refused = true;
                 self.pass_held(head)?;
-                Ok(Early::Refusal)
+                Ok(EarlyAnswer::Refusal)
             }
         }
     }
 
-    /// What a write comes to that could not be done now, or at all. A refused one counts as done.
+    /// Result of a write or flush. If it failed or is pending, an early rejection makes it count as `done`.
     pub(super) fn settle<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -66,24 +66,24 @@ impl<S: Wire> Guard<S> {
                 self.broken = Some(error);
                 self.poll_broken(cx).map_ok(|()| done)
             }
-            Poll::Pending => match self.look_for_answer(cx) {
-                Ok(Early::Refusal) => Poll::Ready(Ok(done)),
-                Ok(Early::Nothing | Early::Answer) => Poll::Pending,
+            Poll::Pending => match self.read_early_answer(cx) {
+                Ok(EarlyAnswer::Refusal) => Poll::Ready(Ok(done)),
+                Ok(EarlyAnswer::None | EarlyAnswer::Answer) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             },
         }
     }
 
-    /// After a failed write: waits for a refusal as long as there is anything left to read, then gives the error.
+    /// After a failed write: waits for a rejection as long as there are unread bytes, then returns the error.
     pub(super) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.look_for_answer(cx) {
-            Ok(Early::Refusal) => {
+        match self.read_early_answer(cx) {
+            Ok(EarlyAnswer::Refusal) => {
                 self.broken = None;
                 return Poll::Ready(Ok(()));
             }
-            // The kernel has more than the runtime knows of; its next look will wake us.
-            Ok(Early::Nothing) if self.has_unread() => return Poll::Pending,
-            // The first error tells more than what was met while looking.
+            // The runtime wakes this task once it polls the socket.
+            Ok(EarlyAnswer::None) if self.has_unread() => return Poll::Pending,
+            // The error of the write says more than a later one of the read.
             Ok(_) | Err(_) => {}
         }
         let error = self.broken.take().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());

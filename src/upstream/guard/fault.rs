@@ -1,13 +1,13 @@
-//! What can be wrong with a connection or with the answer on it.
+//! Faults of a connection or of the answer on it.
 
 use std::{fmt, io};
 
 use pointsman_actors::domain::FailureKind;
 
-/// Why the guard refuses. Travels through awc inside an [`io::Error`].
+/// Why the guard rejects an answer. Passes through awc inside an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::upstream) enum Fault {
-    /// A kept connection was closed, or had bytes on it, before the request was written.
+    /// A pooled connection was closed, or had unread bytes, before the request was written.
     Stale,
     /// The connection ended before any byte of an answer.
     NoAnswer,
@@ -15,20 +15,20 @@ pub(in crate::upstream) enum Fault {
     HeadCut,
     /// The connection ended before the announced length or the last chunk.
     BodyCut,
-    /// Status 101: nobody asked for another protocol.
+    /// Status 101, though the request did not ask for another protocol.
     SwitchingProtocols,
-    /// More interim heads than anybody needs.
+    /// More than the allowed number of interim heads.
     InterimFlood,
-    /// The head does not end.
+    /// The head exceeds the size limit.
     HeadTooLarge,
-    /// The head breaks a rule of HTTP, or of ours.
+    /// The head breaks a rule of HTTP, or can be read in two ways.
     Head(&'static str),
-    /// The body's chunks break a rule of HTTP.
+    /// The framing of the chunks breaks a rule of HTTP.
     Chunk(&'static str),
 }
 
 impl Fault {
-    /// The fault inside an error, if the guard made it.
+    /// The fault inside an error of the guard; `None` for other errors.
     pub(in crate::upstream) fn of(error: &io::Error) -> Option<Fault> {
         error.get_ref().and_then(|inner| inner.downcast_ref()).copied()
     }
@@ -50,7 +50,7 @@ impl fmt::Display for Fault {
             Fault::NoAnswer => "the connection ended without an answer",
             Fault::HeadCut => "the connection ended inside the head",
             Fault::BodyCut => "the connection ended before the body did",
-            Fault::SwitchingProtocols => "status 101, though nobody asked for another protocol",
+            Fault::SwitchingProtocols => "status 101, though the request named no other protocol",
             Fault::InterimFlood => "too many interim heads",
             Fault::HeadTooLarge => "the head is too large",
             Fault::Head(why) | Fault::Chunk(why) => why,

@@ -1,24 +1,24 @@
-//! Where a response body ends: an announced length, a last chunk, or the end of the connection.
+//! Finds the end of a response body: by length, by the last chunk, or by the end of the connection.
 //!
-//! Pure and incremental. Only counts; the bytes themselves pass by untouched. Stricter than awc's own decoder
-//! wherever the two could disagree about an end.
+//! Pure and incremental. Counts bytes and never changes them. Stricter than awc's decoder wherever the two could disagree
+//! about the end.
 
 use super::fault::Fault;
 
 /// Longest size line of a chunk, extensions included, and longest trailer section.
 const MAX_OVERHEAD: usize = 16 * 1024;
 
-/// More hexadecimal digits than this do not fit a `u64`.
+/// Most hexadecimal digits of a chunk size: more do not fit a `u64`.
 const MAX_SIZE_DIGITS: usize = 16;
 
-/// How far a body has come.
+/// Framing of a body, and the position in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// So many bytes are still to come.
+    /// This many bytes are left.
     Length(u64),
     /// Chunks until an empty one.
     Chunked(Chunks),
-    /// Until the connection ends: nobody can prove that it is whole.
+    /// Until the connection ends. Whether the body is complete cannot be checked.
     UntilClose,
 }
 
@@ -27,7 +27,7 @@ impl Framing {
         Framing::Chunked(Chunks { state: State::Size, remaining: 0, digits: 0, overhead: 0 })
     }
 
-    /// Takes the next bytes of the connection; says how many of them belong to the body.
+    /// Processes the next bytes of the connection. Returns how many of them belong to the body.
     pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
         match self {
             Framing::Length(remaining) => Ok(take(remaining, bytes.len())),
@@ -36,7 +36,7 @@ impl Framing {
         }
     }
 
-    /// Whether the body's last byte has been seen.
+    /// Whether the last byte of the body was processed.
     pub(super) fn is_complete(&self) -> bool {
         match self {
             Framing::Length(remaining) => *remaining == 0,
@@ -46,14 +46,15 @@ impl Framing {
     }
 }
 
-/// Where in a chunked body we are.
+/// Position in a chunked body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chunks {
     state: State,
-    /// Of the size being read, or of the chunk being passed.
+    /// Bytes left of this chunk, or its size as read so far.
     remaining: u64,
+    /// Digits of the size read so far.
     digits: usize,
-    /// Bytes of this size line, or of the trailers.
+    /// Bytes read of this size line, or of the trailers.
     overhead: usize,
 }
 
@@ -151,7 +152,7 @@ impl Chunks {
     }
 }
 
-/// Counts `available` bytes against what remains; says how many of them it covers.
+/// Subtracts up to `available` bytes from `remaining`. Returns how many.
 fn take(remaining: &mut u64, available: usize) -> usize {
     let covered = usize::try_from(*remaining).unwrap_or(usize::MAX).min(available);
     *remaining -= covered as u64;
@@ -164,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Feeds `bytes` and says what was left over, `None` while the body is not complete.
+    /// The bytes of `bytes` after the end of the body; `None` if the body is not complete.
     fn run(mut framing: Framing, bytes: &str) -> Result<Option<&str>, Fault> {
         let used = framing.advance(bytes.as_bytes())?;
         Ok(framing.is_complete().then(|| bytes.split_at(used).1))
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_ends_after_so_many_bytes() {
+    fn a_body_with_a_length_ends_after_that_many_bytes() {
         assert_eq!(run(Framing::Length(5), "hell"), Ok(None));
         assert_eq!(run(Framing::Length(5), "hello"), Ok(Some("")));
         assert_eq!(run(Framing::Length(5), "helloHTTP/1.1"), Ok(Some("HTTP/1.1")));
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_framed_as_http_says_is_an_error() {
+    fn wrong_framing_is_an_error() {
         for bytes in ["\r\n", "x\r\n", "-5\r\nhello", "+5\r\nhello", "0x5\r\nhello", "5,5\r\n", "5 5\r\n", " 5\r\n"] {
             broken(bytes);
         }
@@ -247,7 +248,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic_or_run_past_what_it_was_given(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_bytes_cause_a_panic_or_a_count_beyond_their_length(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(used) = Framing::chunked().advance(&bytes) {
                 prop_assert!(used <= bytes.len());
             }

@@ -1,36 +1,36 @@
-//! Reads the head of an answer far enough to know how its body is framed, and refuses every head that two readers
-//! could understand differently.
+//! Reads the head of an answer as far as the framing of its body needs, and rejects every head that two parsers could
+//! read differently.
 //!
-//! Pure. The full head is read once more by awc; here only status, version and the framing headers count.
+//! Pure. Uses status, version and framing headers only; awc parses the whole head again.
 
 use std::mem::MaybeUninit;
 
 use super::{fault::Fault, framing::Framing};
 
-/// Longest head, interim heads each on their own.
+/// Most bytes of one head; each interim head counts separately.
 pub(super) const MAX_HEAD: usize = 64 * 1024;
 
 /// Most header lines, as in awc.
 const MAX_HEADERS: usize = 96;
 
-/// What stands at the start of some bytes.
+/// Result of parsing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
-    /// Not all of it is there yet.
+    /// The head is incomplete.
     Partial,
-    /// A 1xx head of so many bytes; the answer's own head follows.
+    /// A 1xx head of this many bytes; the answer's own head follows.
     Interim(usize),
     /// The answer's head.
     Final(Head),
 }
 
-/// What the guard needs to know about an answer.
+/// Properties of an answer that the guard uses.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Bytes of the head, up to and with its empty line.
+    /// Bytes of the head, including its empty line.
     pub(super) length: usize,
-    /// Where the `1` of `HTTP/1.1` stands, if the head must be passed on as 1.0: awc reads until the end of the
-    /// connection only then, and would take a 1.1 answer without length for an empty one.
+    /// Position of the minor version, if the head must be passed on as HTTP/1.0. awc reads until the end of the connection
+    /// only for HTTP/1.0, and takes an HTTP/1.1 answer without length for an empty one.
     pub(super) downgrade: Option<usize>,
     pub(super) status: u16,
     pub(super) framing: Framing,
@@ -54,20 +54,20 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Fault> {
         101 => Err(Fault::SwitchingProtocols),
         100..=199 => Ok(Parsed::Interim(length)),
         ..100 => Err(Fault::Head("the status is no HTTP status")),
-        status => judge(bytes, length, status, response.version == Some(1), response.headers).map(Parsed::Final),
+        status => read_head(bytes, length, status, response.version == Some(1), response.headers).map(Parsed::Final),
     }
 }
 
-fn judge(
+fn read_head(
     bytes: &[u8],
     length: usize,
     status: u16,
     modern: bool,
     headers: &[httparse::Header<'_>],
 ) -> Result<Head, Fault> {
-    let facts = Facts::read(headers)?;
-    let framing = match (facts.chunked, facts.length) {
-        // RFC 9110 6.4.1: these have no body, whatever else the head says.
+    let framing_headers = FramingHeaders::read(headers)?;
+    let framing = match (framing_headers.chunked, framing_headers.length) {
+        // RFC 9110 6.4.1: these have no body, whatever the headers say.
         _ if matches!(status, 204 | 304) => Framing::Length(0),
         (true, Some(_)) => return Err(Fault::Head("both content-length and transfer-encoding")),
         (true, None) if !modern => return Err(Fault::Head("transfer-encoding in HTTP/1.0")),
@@ -76,54 +76,54 @@ fn judge(
         (false, None) => Framing::UntilClose,
     };
     let unbounded = framing == Framing::UntilClose;
-    // Redirects and the like are not expected here: a connection that gave one is not trusted with another request.
-    let usual = status == 200 || (400..600).contains(&status);
+    // Other statuses, such as redirects, are not expected from a provider. Their connection is not used again.
+    let is_expected = status == 200 || (400..600).contains(&status);
     Ok(Head {
         length,
         downgrade: if unbounded && modern { minor_version(bytes) } else { None },
         status,
-        reusable: usual && modern && !unbounded && !facts.last,
+        reusable: is_expected && modern && !unbounded && !framing_headers.close,
         framing,
     })
 }
 
-/// Where the minor version of the status line stands; empty lines may come before it.
+/// Position of the minor version in the status line. Empty lines may come before it.
 fn minor_version(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|byte| *byte == b'H').map(|start| start + "HTTP/1.".len())
 }
 
-/// What the headers say about framing.
+/// Headers that describe framing and the connection.
 #[derive(Default)]
-struct Facts {
+struct FramingHeaders {
     length: Option<u64>,
     chunked: bool,
-    /// The connection is not to be used again.
-    last: bool,
+    /// The connection must not be used again.
+    close: bool,
 }
 
-impl Facts {
-    fn read(headers: &[httparse::Header<'_>]) -> Result<Facts, Fault> {
-        let mut facts = Facts::default();
+impl FramingHeaders {
+    fn read(headers: &[httparse::Header<'_>]) -> Result<FramingHeaders, Fault> {
+        let mut found = FramingHeaders::default();
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             if is("content-length") {
                 let length = length(header.value).ok_or(Fault::Head("content-length is not a number"))?;
-                if facts.length.replace(length).is_some() {
+                if found.length.replace(length).is_some() {
                     return Err(Fault::Head("more than one content-length"));
                 }
             } else if is("transfer-encoding") {
-                if facts.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                if found.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                     return Err(Fault::Head("a transfer-encoding other than one 'chunked'"));
                 }
-                facts.chunked = true;
+                found.chunked = true;
             } else if is("connection") {
-                facts.last |= has_token(header.value, b"close") || has_token(header.value, b"upgrade");
+                found.close |= has_token(header.value, b"close") || has_token(header.value, b"upgrade");
             } else if is("upgrade") && has_token(header.value, b"websocket") {
                 // awc would read such an answer as one without a body.
-                return Err(Fault::Head("an upgrade nobody asked for"));
+                return Err(Fault::Head("an upgrade that was not requested"));
             }
         }
-        Ok(facts)
+        Ok(found)
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_two_readers_could_read_differently_are_refused() {
+    fn ambiguous_lengths_are_rejected() {
         for value in ["+5", "-5", "", "5, 5", "5 5", "0x5", "5.0", "99999999999999999999", "five"] {
             refuse(&format!("HTTP/1.1 200 OK\ncontent-length: {value}\n\n"), "content-length is not a number");
         }
@@ -212,19 +212,19 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_are_none_are_refused() {
+    fn bytes_that_are_no_http_1_head_are_rejected() {
         refuse("SSH-2.0-OpenSSH_9.2\n", "the answer is not HTTP/1");
         refuse("HTTP/2 200 OK\n\n", "the answer is not HTTP/1");
         refuse("HTTP/1.1 20 OK\n\n", "the answer is not HTTP/1");
         refuse("HTTP/1.1 200 OK\ncontent-length : 5\n\n", "the answer is not HTTP/1");
         refuse("HTTP/1.1 200 OK\nx: a\n b\n\n", "the answer is not HTTP/1");
         refuse("HTTP/1.1 099 OK\n\n", "the status is no HTTP status");
-        refuse("HTTP/1.1 101 Switching\nupgrade: x\n\n", "status 101, though nobody asked for another protocol");
-        refuse("HTTP/1.1 200 OK\nupgrade: h2c, WebSocket\n\n", "an upgrade nobody asked for");
+        refuse("HTTP/1.1 101 Switching\nupgrade: x\n\n", "status 101, though the request named no other protocol");
+        refuse("HTTP/1.1 200 OK\nupgrade: h2c, WebSocket\n\n", "an upgrade that was not requested");
     }
 
     #[test]
-    fn heads_have_a_largest_size() {
+    fn a_head_has_a_size_limit() {
         let line = |length: usize| format!("x: {}\n", "a".repeat(length));
         refuse(&format!("HTTP/1.1 200 OK\n{}\n", line(MAX_HEAD)), "the head is too large");
         refuse(&format!("HTTP/1.1 200 OK\n{}", line(MAX_HEAD)), "the head is too large");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn interim_heads_and_partial_ones_are_told_apart() {
+    fn interim_and_partial_heads_are_distinguished() {
         assert_eq!(parse(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK"), Ok(Parsed::Interim(25)));
         assert_eq!(parse(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"), Ok(Parsed::Interim(37)));
         assert_eq!(parse(b"HTTP/1.1 200 OK\r\n"), Ok(Parsed::Partial));

@@ -1,4 +1,4 @@
-//! The guard on a socket made of a list.
+//! Runs the guard on a scripted socket.
 
 use std::collections::VecDeque;
 
@@ -6,9 +6,9 @@ use futures_util::task::noop_waker_ref;
 use proptest::prelude::*;
 
 use super::*;
-use crate::upstream::idle::Keeping;
+use crate::upstream::idle::KeepAlive;
 
-/// What the socket does next when asked.
+/// Next behaviour of the socket.
 #[derive(Clone)]
 enum Turn {
     Bytes(Vec<u8>),
@@ -16,7 +16,7 @@ enum Turn {
     Reset,
 }
 
-/// A socket that reads from a list and then reports its end, and whose writes do as told.
+/// A socket that returns the reads of a list and then its end, and whose writes are scripted.
 #[derive(Default)]
 struct List {
     reads: VecDeque<Turn>,
@@ -78,7 +78,7 @@ impl ActixStream for List {
 
 fn guard(reads: impl IntoIterator<Item = Turn>) -> Guard<List> {
     let list = List { reads: reads.into_iter().collect(), ..List::default() };
-    Guard::new(Rc::new(Place::new(list, Keeping::LONG)))
+    Guard::new(Rc::new(ManagedSocket::new(list, KeepAlive::LONG)))
 }
 
 fn bytes(text: &str) -> Turn {
@@ -100,7 +100,7 @@ fn read(guard: &mut Guard<List>, room: usize) -> Poll<io::Result<String>> {
     Pin::new(guard).poll_read(&mut context(), &mut buf).map_ok(|()| String::from_utf8(buf.filled().to_vec()).unwrap())
 }
 
-/// Everything awc would get to see, and how it ends: as the guard said, or because nothing more came.
+/// All bytes that awc would get, and how the answer ends.
 fn drain(guard: &mut Guard<List>, room: usize) -> (String, &'static str) {
     let mut all = String::new();
     loop {
@@ -113,14 +113,14 @@ fn drain(guard: &mut Guard<List>, room: usize) -> (String, &'static str) {
                     None => (all, "io"),
                 };
             }
-            // Between two exchanges silence is what awc wants to see.
+            // Between two exchanges awc expects silence.
             Poll::Pending if matches!(guard.phase, Phase::Idle) => return (all, "open"),
             Poll::Pending => {}
         }
     }
 }
 
-/// An exchange whose answer comes in these pieces; a piece of one blank is a pause.
+/// Checks an exchange whose answer arrives in these pieces. A piece of one space is a pause.
 #[track_caller]
 fn check(pieces: &[&str], expected: &str, end: &'static str) {
     let turns = pieces.iter().map(|piece| if *piece == " " { Turn::Wait } else { bytes(piece) });
@@ -236,7 +236,7 @@ fn a_request_waits_while_the_kernel_holds_bytes_the_runtime_has_not_seen() {
     let mut guard = guard([bytes(&format!("{OK5}hello")), Turn::Wait, Turn::Wait, bytes("stray")]);
     assert!(write(&mut guard).is_ready());
     drain(&mut guard, 8192);
-    guard.place.socket().as_mut().unwrap().unread = true;
+    guard.socket.stream().as_mut().unwrap().unread = true;
 
     assert!(write(&mut guard).is_pending());
     assert!(matches!(write(&mut guard), Poll::Ready(Err(error)) if Fault::of(&error) == Some(Fault::Stale)));
@@ -247,7 +247,7 @@ fn a_refusal_that_comes_while_the_request_is_written_is_kept() {
     let refusal = "HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno";
     for blocked in [Turn::Reset, Turn::Wait] {
         let mut guard = guard([bytes(refusal)]);
-        guard.place.socket().as_mut().unwrap().writes = [bytes(""), blocked].into();
+        guard.socket.stream().as_mut().unwrap().writes = [bytes(""), blocked].into();
         assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))));
         assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))), "the rest is swallowed");
         assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))), "however much there is");
@@ -259,7 +259,7 @@ fn a_refusal_that_comes_while_the_request_is_written_is_kept() {
 fn a_write_that_fails_without_a_refusal_fails() {
     for reads in [vec![], vec![Turn::Wait], vec![bytes(&format!("{OK5}hello"))], vec![bytes("junk\r\n")]] {
         let mut guard = guard(reads);
-        guard.place.socket().as_mut().unwrap().writes = [Turn::Reset].into();
+        guard.socket.stream().as_mut().unwrap().writes = [Turn::Reset].into();
         assert!(matches!(write(&mut guard), Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe));
     }
 }
@@ -267,7 +267,7 @@ fn a_write_that_fails_without_a_refusal_fails() {
 #[test]
 fn a_failed_write_waits_for_the_refusal_the_kernel_already_has() {
     let mut guard = guard([Turn::Wait, bytes("HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")]);
-    if let Some(wire) = guard.place.socket().as_mut() {
+    if let Some(wire) = guard.socket.stream().as_mut() {
         (wire.writes, wire.unread) = ([Turn::Reset].into(), true);
     }
     assert!(write(&mut guard).is_pending());
@@ -279,29 +279,29 @@ fn a_failed_write_waits_for_the_refusal_the_kernel_already_has() {
 fn an_early_answer_that_is_no_refusal_waits_until_the_request_is_written() {
     let whole = format!("{OK5}hello");
     let mut guard = guard([bytes(&whole), Turn::Wait]);
-    guard.place.socket().as_mut().unwrap().writes = [Turn::Wait, bytes("")].into();
+    guard.socket.stream().as_mut().unwrap().writes = [Turn::Wait, bytes("")].into();
     assert!(write(&mut guard).is_pending());
     assert!(matches!(write(&mut guard), Poll::Ready(Ok(4))));
     assert_eq!(drain(&mut guard, 8192), (whole, "open"));
 }
 
 #[test]
-fn an_upstream_that_hangs_up_on_a_request_it_does_not_read_is_noticed() {
+fn an_upstream_that_closes_without_reading_the_request_is_a_failure() {
     let mut guard = guard([]);
-    guard.place.socket().as_mut().unwrap().writes = [Turn::Wait].into();
+    guard.socket.stream().as_mut().unwrap().writes = [Turn::Wait].into();
     assert!(matches!(write(&mut guard), Poll::Ready(Err(error)) if Fault::of(&error) == Some(Fault::NoAnswer)));
 }
 
 #[test]
-fn a_head_that_trickles_in_is_not_read_again_for_each_byte() {
+fn a_head_that_arrives_byte_by_byte_is_not_parsed_for_each_byte() {
     let head = format!("HTTP/1.1 200 OK\r\n{}", format!("x: {}\r\n", "y".repeat(600)).repeat(90));
     let turns = head.bytes().flat_map(|byte| [Turn::Bytes(vec![byte]), Turn::Wait]).collect::<Vec<_>>();
     let mut guard = guard(turns);
     assert!(write(&mut guard).is_ready());
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     assert_eq!(drain(&mut guard, 8192), (String::new(), "reset"));
-    // Read again for each byte, it takes far longer.
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    // Parsing it for each byte takes far longer.
+    assert!(started.elapsed() < std::time::Duration::from_secs(10));
 }
 
 proptest! {
@@ -332,7 +332,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(wire in prop::collection::vec(any::<u8>(), 0..300), cut in 1usize..50) {
+    fn no_bytes_cause_a_panic(wire in prop::collection::vec(any::<u8>(), 0..300), cut in 1usize..50) {
         let mut guard = guard(wire.chunks(cut).map(|piece| Turn::Bytes(piece.to_vec())));
         prop_assert!(write(&mut guard).is_ready());
         drain(&mut guard, 64);

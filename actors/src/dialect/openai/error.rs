@@ -105,29 +105,13 @@ impl Said {
             let word = word.to_ascii_lowercase();
             WORDS.iter().find(|(part, _)| word.contains(part)).map(|(_, kind)| *kind)
         });
-        match (self.status.and_then(kind_of_status), of_words) {
+        match (self.status.and_then(FailureKind::of_status), of_words) {
             // The finer word for a 400 decides whether a larger context may help.
             (Some(FailureKind::BadRequest), Some(FailureKind::ContextLength)) => FailureKind::ContextLength,
             (Some(kind), _) => kind,
             (None, kind) => kind.unwrap_or(FailureKind::Server),
         }
     }
-}
-
-fn kind_of_status(status: u64) -> Option<FailureKind> {
-    Some(match status {
-        401 | 402 => FailureKind::Auth,
-        403 => FailureKind::Forbidden,
-        404 => FailureKind::NotFound,
-        408 | 409 | 425 => FailureKind::Server,
-        413 => FailureKind::TooLarge,
-        422 => FailureKind::Unprocessable,
-        429 => FailureKind::RateLimited,
-        400..=499 => FailureKind::BadRequest,
-        503 | 529 => FailureKind::Overloaded,
-        500..=599 => FailureKind::Server,
-        _ => return None,
-    })
 }
 
 fn text_of(value: Raw<'_>, limit: usize) -> Option<String> {

@@ -1,17 +1,24 @@
-//! What the head of an answer tells of its route.
+//! Response headers that describe the route of a request, with `Server-Timing` for browsers and scripts.
+//!
+//! `Server-Timing` holds provider slugs, statuses and fixed words, no other text of a provider.
 
-use std::sync::Arc;
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use actix_web::{
     HttpResponseBuilder,
     http::header::{self, HeaderName, HeaderValue},
 };
+use pointsman_actors::domain::{AttemptRecord, Tick};
 
 use super::GenerationDraft;
 use crate::{
     access::admission::RateState,
     base::{clock, error::ApiError, events},
-    proxy::dispatch::attempt::millis,
+    proxy::dispatch::attempt::{Attempt, millis},
 };
 
 const GENERATION_ID: HeaderName = HeaderName::from_static("x-generation-id");
@@ -27,36 +34,61 @@ const IGNORED: HeaderName = HeaderName::from_static("x-route-ignored");
 const USAGE: HeaderName = HeaderName::from_static("x-route-usage");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
+/// Most attempts in `Server-Timing`; later ones are omitted.
+const MAX_TIMED_ATTEMPTS: usize = 8;
+/// Longest slug in `Server-Timing`, in bytes; a longer one is cut.
+const MAX_SLUG_BYTES: usize = 48;
+
+/// Durations of an attempt's phases.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AttemptPhases {
+    queue: Duration,
+    connect: Option<Duration>,
+    tls: Option<Duration>,
+    first_token: Option<Tick>,
+}
+
+impl AttemptPhases {
+    pub(super) fn new(attempt: &Attempt) -> AttemptPhases {
+        AttemptPhases {
+            queue: attempt.turn.queue,
+            connect: attempt.phases.connect,
+            tls: attempt.phases.tls,
+            first_token: attempt.first_token,
+        }
+    }
+}
+
 impl GenerationDraft {
-    /// The route headers of a success.
+    /// Writes the headers of a successful response.
     pub fn write_headers(&self, response: &mut HttpResponseBuilder) {
         let record = &*self.record;
-        // A display name may hold anything; a slug is always fit for a header.
-        let readable = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
+        // A display name may hold characters that no header allows; a slug may not.
+        let text_header = |text: &Option<Arc<str>>| text.as_deref().and_then(header_value);
         let attempts = record.attempts.len() + self.running.iter().flatten().count();
         let dropped = Some(&record.dropped_parameters).filter(|names| !names.is_empty());
-        let told = [
+        let headers = [
             (header::CACHE_CONTROL, Some(HeaderValue::from_static("no-store"))),
             (GENERATION_ID, header_value(record.id.as_str())),
-            (MODEL, readable(&record.model)),
-            (PROVIDER, readable(&record.provider_name).or_else(|| readable(&record.provider_slug))),
+            (MODEL, text_header(&record.model)),
+            (PROVIDER, text_header(&record.provider_name).or_else(|| text_header(&record.provider_slug))),
             (ROUTER, header_value(record.decision.router.as_deref().unwrap_or("fixed"))),
             (REASON, Some(HeaderValue::from_static(record.decision_code().as_str()))),
             (ATTEMPTS, Some(HeaderValue::from(attempts.max(1)))),
             (DROPPED_PARAMETERS, dropped.and_then(|names| header_value(&names.join(",")))),
-            (IGNORED, listed(&self.ignored)),
+            (IGNORED, name_list(&self.ignored)),
             (USAGE, record.usage.estimated.then(|| HeaderValue::from_static("estimated"))),
         ];
-        for (name, value) in told.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        for (name, value) in headers.into_iter().filter_map(|(name, value)| Some((name, value?))) {
             response.insert_header((name, value));
         }
-        self.write_times(response);
+        self.write_timing(response);
         for (name, value) in self.rate.into_iter().flat_map(RateState::headers) {
             response.insert_header((name, value));
         }
     }
 
-    fn write_times(&self, response: &mut HttpResponseBuilder) {
+    fn write_timing(&self, response: &mut HttpResponseBuilder) {
         let now = clock::now();
         let elapsed = now - self.accepted;
         response.insert_header((LATENCY, self.record.latency_ms.unwrap_or_else(|| millis(elapsed))));
@@ -69,27 +101,121 @@ impl GenerationDraft {
         }
     }
 
-    /// `error` as the end of this generation: it names it, and says where the time went if anybody was called.
+    /// Adds the generation's id to an error, and `Server-Timing` if a provider was called.
     #[must_use]
-    pub fn told(&self, error: ApiError) -> ApiError {
+    pub fn annotate(&self, error: ApiError) -> ApiError {
         let error = error.of_generation(self.record.id);
         match header_value(&self.server_timing(clock::now())) {
             Some(timing) if !self.record.attempts.is_empty() => error.with_header(SERVER_TIMING, timing),
             _ => error,
         }
     }
+
+    /// The value of `Server-Timing` at `now`. `queue`, `connect` and `tls` are of the attempt that serves. `ttft` and
+    /// `total` count from the time the request was accepted; `total` is omitted while a stream runs.
+    fn server_timing(&self, now: Tick) -> String {
+        let mut list = MetricList(String::with_capacity(192));
+        list.add("route", self.routing);
+        let running = self.running.iter().flatten().map(|running| &running.attempt);
+        let latest = self.latest.or_else(|| running.clone().next().map(AttemptPhases::new));
+        if let Some(latest) = latest {
+            list.add("queue", latest.queue);
+            let ttft = latest.first_token.map(|first| first - self.accepted);
+            for (name, duration) in [("connect", latest.connect), ("tls", latest.tls), ("ttft", ttft)] {
+                if let Some(duration) = duration {
+                    list.add(name, duration);
+                }
+            }
+        }
+        if !self.has_running() {
+            list.add("total", now - self.accepted);
+        }
+        let count = self.record.attempts.len() + running.clone().count();
+        for n in 1..=count.min(MAX_TIMED_ATTEMPTS) as u32 {
+            if let Some(ended) = self.record.attempts.iter().find(|attempt| attempt.n == n) {
+                list.add_attempt(n, &ended.provider_slug, result(ended), Duration::from_millis(ended.duration_ms));
+            } else if let Some(attempt) = running.clone().find(|attempt| attempt.turn.n == n) {
+                list.add_attempt(n, &attempt.names().slug, format_args!("running"), now - attempt.started);
+            }
+        }
+        list.0
+    }
 }
 
-/// Names the client made up, as one header. What no header holds, or is too long for a slip of the finger, is left out:
-/// it must take neither the others nor the answer with it.
-fn listed(names: &[String]) -> Option<HeaderValue> {
+/// Member names of the client's request as one header. Names that are too long or not allowed in a header are omitted.
+fn name_list(names: &[String]) -> Option<HeaderValue> {
     const LONGEST: usize = 100;
     let fits = |name: &&str| name.len() <= LONGEST && header_value(name).is_some();
     let names: Vec<&str> = names.iter().map(String::as_str).filter(fits).collect();
     header_value(&names.join(",")).filter(|value| !value.is_empty())
 }
 
-/// `text` as a header, if it is printable ASCII: other bytes are allowed there, but clients read them differently.
+/// `text` as a header if it is printable ASCII. Clients decode other bytes differently.
 fn header_value(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(text).ok().filter(|value| value.to_str().is_ok())
+}
+
+/// The result of an attempt: its status, or the word for its outcome if it failed after a status below 400.
+fn result(attempt: &AttemptRecord) -> impl fmt::Display {
+    fmt::from_fn(move |f| match attempt.status.filter(|status| *status >= 400 || attempt.error_type.is_none()) {
+        Some(status) => write!(f, "{status}"),
+        None => f.write_str(attempt.outcome()),
+    })
+}
+
+/// Builds the list of metrics. Writing to a string cannot fail.
+struct MetricList(String);
+
+impl MetricList {
+    fn add(&mut self, name: &str, duration: Duration) {
+        self.separate();
+        let _ = write!(self.0, "{name};dur={}", Millis(duration));
+    }
+
+    fn add_attempt(&mut self, n: u32, slug: &str, result: impl fmt::Display, duration: Duration) {
+        self.separate();
+        let slug = slug.get(..MAX_SLUG_BYTES).unwrap_or(slug);
+        let _ = write!(self.0, "attempt-{n};desc=\"{slug} {result}\";dur={}", Millis(duration));
+    }
+
+    fn separate(&mut self) {
+        if !self.0.is_empty() {
+            self.0.push_str(", ");
+        }
+    }
+}
+
+/// Milliseconds with three decimals, or none if they are zero. Written without floats.
+struct Millis(Duration);
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.0.as_micros();
+        match (micros / 1000, micros % 1000) {
+            (whole, 0) => write!(f, "{whole}"),
+            (whole, rest) => write!(f, "{whole}.{rest:03}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_milliseconds_with_decimals() {
+        let mut list = MetricList(String::new());
+        list.add("route", Duration::from_micros(50));
+        list.add("queue", Duration::ZERO);
+        list.add("ttft", Duration::from_micros(120_340));
+        list.add_attempt(1, "swift", 500, Duration::from_millis(40));
+        assert_eq!(list.0, "route;dur=0.050, queue;dur=0, ttft;dur=120.340, attempt-1;desc=\"swift 500\";dur=40");
+    }
+
+    #[test]
+    fn a_long_slug_is_cut() {
+        let mut list = MetricList(String::new());
+        list.add_attempt(12, &"x".repeat(500), "timeout", Duration::ZERO);
+        assert!(list.0.len() < 100 && list.0.ends_with("x timeout\";dur=0"), "{}", list.0);
+    }
 }

@@ -1,4 +1,4 @@
-//! What a replay says: on the page, and in the terminal.
+//! Result of a replay, as JSON and as text for the terminal.
 
 use std::fmt;
 
@@ -10,51 +10,51 @@ use serde::Serialize;
 
 use super::{Recorded, exact::Exact};
 
-/// What a replay found.
+/// Result of a replay.
 #[derive(Debug, Serialize)]
 pub struct ReplayResult {
-    /// Whether everything came out as recorded, bit for bit.
+    /// Whether the replay equals the record, bit for bit.
     pub identical: bool,
-    /// What did not.
-    pub differences: Vec<Differing>,
-    /// Why it could not.
+    /// Differences from the record.
+    pub differences: Vec<ReplayDifference>,
+    /// Inputs that the record lacks.
     pub lost: Vec<String>,
-    /// What came out.
+    /// Outcome of the replay.
     pub recomputed: ReplayedOutcome,
 }
 
-/// One thing that came out otherwise than recorded.
+/// One value that differs from the record.
 #[derive(Debug, Serialize)]
-pub struct Differing {
+pub struct ReplayDifference {
     what: String,
-    /// The candidate it is about.
+    /// Name of the candidate it belongs to.
     candidate: Option<String>,
-    recorded: Value,
-    recomputed: Value,
+    recorded: DifferingValue,
+    recomputed: DifferingValue,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Value {
+enum DifferingValue {
     Number(Exact),
     Name(String),
     Flag(bool),
 }
 
-/// What came out.
+/// Outcome of a replay.
 #[derive(Debug, Serialize)]
 pub struct ReplayedOutcome {
     choice: Option<String>,
-    /// In the order in which they would be tried.
+    /// Candidates in the order of the plan.
     order: Vec<String>,
-    /// Who scored the same as the choice.
+    /// Candidates with the score of the choice.
     tied: Vec<String>,
     explored: bool,
-    candidates: Vec<Scored>,
+    candidates: Vec<ReplayedCandidate>,
 }
 
 #[derive(Debug, Serialize)]
-struct Scored {
+struct ReplayedCandidate {
     candidate: String,
     score: Exact,
     score_terms: Vec<Term>,
@@ -69,11 +69,11 @@ struct Term {
 }
 
 impl ReplayResult {
-    /// What `replay` found about the decision of `recorded`.
+    /// The result of `replay` for the decision of `recorded`.
     #[must_use]
     pub fn new(replay: &Replay, recorded: &Recorded) -> ReplayResult {
         let name = |endpoint: &EndpointId| recorded.name(endpoint.0);
-        let scored = replay.candidates.iter().map(|remade| Scored {
+        let scored = replay.candidates.iter().map(|remade| ReplayedCandidate {
             candidate: name(&remade.endpoint),
             score: Exact(remade.terms.sum()),
             score_terms: remade.terms.iter().map(|term| Term { name: term.name, value: Exact(term.value) }).collect(),
@@ -82,8 +82,8 @@ impl ReplayResult {
         });
         ReplayResult {
             identical: replay.is_identical(),
-            differences: replay.differences.iter().map(|difference| Differing::new(difference, name)).collect(),
-            lost: replay.lost.iter().map(lost).collect(),
+            differences: replay.differences.iter().map(|difference| ReplayDifference::new(difference, name)).collect(),
+            lost: replay.lost.iter().map(missing_input).collect(),
             recomputed: ReplayedOutcome {
                 choice: replay.choice().map(|choice| name(&choice)),
                 order: replay.order.iter().map(name).collect(),
@@ -95,33 +95,33 @@ impl ReplayResult {
     }
 }
 
-impl Differing {
-    fn new(difference: &Difference, name: impl Fn(&EndpointId) -> String) -> Differing {
+impl ReplayDifference {
+    fn new(difference: &Difference, name: impl Fn(&EndpointId) -> String) -> ReplayDifference {
         match difference {
-            Difference::Figure { endpoint, what, recorded, recomputed } => Differing {
+            Difference::Figure { endpoint, what, recorded, recomputed } => ReplayDifference {
                 what: (*what).to_owned(),
                 candidate: Some(name(endpoint)),
-                recorded: Value::Number(Exact(*recorded)),
-                recomputed: Value::Number(Exact(*recomputed)),
+                recorded: DifferingValue::Number(Exact(*recorded)),
+                recomputed: DifferingValue::Number(Exact(*recomputed)),
             },
-            Difference::Place { place, recorded, recomputed } => Differing {
+            Difference::Place { place, recorded, recomputed } => ReplayDifference {
                 what: if *place == 0 { "choice".to_owned() } else { format!("place {}", place + 1) },
                 candidate: None,
-                recorded: Value::Name(name(recorded)),
-                recomputed: Value::Name(name(recomputed)),
+                recorded: DifferingValue::Name(name(recorded)),
+                recomputed: DifferingValue::Name(name(recomputed)),
             },
-            Difference::Explored { recorded, recomputed } => Differing {
+            Difference::Explored { recorded, recomputed } => ReplayDifference {
                 what: "explored".to_owned(),
                 candidate: None,
-                recorded: Value::Flag(*recorded),
-                recomputed: Value::Flag(*recomputed),
+                recorded: DifferingValue::Flag(*recorded),
+                recomputed: DifferingValue::Flag(*recomputed),
             },
         }
     }
 }
 
-fn lost(lost: &MissingInput) -> String {
-    match lost {
+fn missing_input(missing: &MissingInput) -> String {
+    match missing {
         MissingInput::Candidates => "the record holds no candidates".to_owned(),
         MissingInput::Policy { recorded, given } => {
             format!("the decision used policy {recorded}, but only policy {given} is available")
@@ -129,7 +129,7 @@ fn lost(lost: &MissingInput) -> String {
     }
 }
 
-impl fmt::Display for Differing {
+impl fmt::Display for ReplayDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
         if let Some(candidate) = &self.candidate {
@@ -139,12 +139,12 @@ impl fmt::Display for Differing {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for DifferingValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Number(number) => write!(f, "{:?}", number.0),
-            Value::Name(name) => f.write_str(name),
-            Value::Flag(flag) => f.write_str(if *flag { "yes" } else { "no" }),
+            DifferingValue::Number(number) => write!(f, "{:?}", number.0),
+            DifferingValue::Name(name) => f.write_str(name),
+            DifferingValue::Flag(flag) => f.write_str(if *flag { "yes" } else { "no" }),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The walk through a plan: which candidate is tried next, and how long each is waited for. Attempts that are not free, the
-//! one that races a late one and those of last resort, stand in `paid`, what the client is told when none is left in
-//! `give_up`.
+//! Chooses the next candidate of a plan, and the timeouts of each attempt.
+//!
+//! `budgeted` starts the attempts that a budget pays for: the one that races a late attempt, and those of last resort.
+//! `give_up` makes the client's error when no candidate is left.
 
+mod budgeted;
 mod give_up;
-mod paid;
 
 use std::time::{Duration, Instant};
 
@@ -27,32 +28,34 @@ use crate::{
     },
 };
 
-/// A position in a plan, and what went wrong before it.
-pub struct Walk {
+/// A plan, the position in it, and the failures so far.
+pub struct PlanRun {
     worker: Worker,
     /// The plan.
     pub routed: Routed,
-    /// When the request as a whole must have ended.
+    /// End of the time for the whole request.
     pub deadline: Instant,
-    measure: RequestSize,
+    size: RequestSize,
+    /// Position of the next candidate.
     position: usize,
-    /// Candidates beyond the position that were taken out of their turn.
-    taken: Vec<usize>,
+    /// Positions of candidates that were started out of order.
+    out_of_order: Vec<usize>,
+    /// Number of attempts started.
     attempts: u32,
-    /// Whether an attempt of this request may still be raced.
+    /// Whether a second attempt may still race a late one.
     may_race: bool,
-    /// Whether that may be as soon as it is unusually late.
+    /// Whether it may do so as soon as the first is unusually late.
     may_hedge: bool,
-    failures: Vec<Failed>,
-    /// Candidates that were not called, and why.
+    failures: Vec<FailedAttempt>,
+    /// Endpoints that were not called, each with the reason.
     passed_over: Vec<(u32, ExclusionReason)>,
-    /// The refusal of the last endpoint that had no room, in case no larger one can be asked.
+    /// The client's error of the last endpoint whose context was too small, if no endpoint with a larger one is left.
     too_long: Option<ApiError>,
-    /// Only endpoints with a larger context window may still be tried.
+    /// Only endpoints with a context larger than this many tokens may still be tried.
     larger_than: u32,
 }
 
-struct Failed {
+struct FailedAttempt {
     endpoint: u32,
     kind: FailureKind,
     wait: Option<Duration>,
@@ -63,31 +66,31 @@ struct Failed {
 /// Whether a failed attempt ends the request.
 pub enum AfterFailure {
     /// Another candidate may be tried, or still runs.
-    GoOn,
-    /// The client is told this.
+    Continue,
+    /// The request ends with this error.
     Stop(ApiError),
 }
 
-/// How late an attempt is when another one may race it.
+/// Lateness at which a second attempt may race the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Late {
-    /// Later than usual: for the objectives that hedge, out of their budget.
-    Unusually,
-    /// As late as a plain answer never is: for all objectives, out of the budget of retries.
+pub enum Lateness {
+    /// Later than usual. Only for the objectives that hedge; the hedge budget pays.
+    Unusual,
+    /// Later than a plain answer ever is. For all objectives; the retry budget pays.
     Overdue,
 }
 
-/// A place at a provider, if it counts them, and the wait for it.
-type Admission = (Option<Permit>, Duration);
+/// A concurrency permit, if the provider has a limit, and the wait for it.
+type PermitWithWait = (Option<Permit>, Duration);
 
-impl Walk {
-    /// A walk from the top of the plan. It brings its share into the budgets.
-    pub fn new(worker: &Worker, routed: Routed, accepted: Instant, measure: RequestSize) -> Walk {
+impl PlanRun {
+    /// Starts at the top of the plan. Adds the request's share to the retry and hedge budgets.
+    pub fn new(worker: &Worker, routed: Routed, accepted: Instant, size: RequestSize) -> PlanRun {
         let (decision, policy) = (&routed.decision, &routed.policy);
         let budgets = &worker.shared.budgets;
         budgets.retry.earn(policy.retry.budget_ratio);
         budgets.last_resort.earn(policy.retry.budget_ratio);
-        let may_race = measure.may_be_raced
+        let may_race = size.may_be_raced
             && decision.max_attempts > 1
             && decision.candidates.len() > 1
             && decision.parameters.provider.allow_fallbacks;
@@ -96,13 +99,13 @@ impl Walk {
         if may_hedge {
             budgets.hedge.earn(policy.hedge.budget);
         }
-        Walk {
+        PlanRun {
             worker: worker.clone(),
             deadline: accepted + policy.clocks.total,
             routed,
-            measure,
+            size,
             position: 0,
-            taken: Vec::new(),
+            out_of_order: Vec::new(),
             attempts: 0,
             may_race,
             may_hedge,
@@ -113,18 +116,17 @@ impl Walk {
         }
     }
 
-    /// The next candidate, with its place claimed; `None` when the plan, the attempts or the time are used up, or all they
-    /// leave would be of last resort and must not be.
+    /// Starts the next attempt. `None` when plan, attempts or time are used up and no attempt of last resort is allowed.
     pub async fn next(&mut self) -> Option<Attempt> {
         while self.attempts < self.routed.decision.max_attempts && Instant::now() < self.deadline {
             let position = self.position;
             let candidate = self.routed.decision.at(position)?;
             self.position += 1;
-            if self.taken.contains(&position) || !self.has_room(candidate) {
+            if self.out_of_order.contains(&position) || !self.fits(candidate) {
                 continue;
             }
             let index = candidate.index;
-            match self.admitted(position).await {
+            match self.start(position).await {
                 Ok(attempt) => return Some(attempt),
                 Err(reason) => self.passed_over.push((index, reason)),
             }
@@ -132,67 +134,69 @@ impl Walk {
         self.last_resort()
     }
 
-    /// When another candidate may race the attempt at `position`, counted from its start.
+    /// When a second attempt may race the one at `position`, counted from the start of the first.
     #[must_use]
-    pub fn moments(&self, position: usize) -> [Option<(Duration, Late)>; 2] {
-        let (policy, streamed) = (&self.routed.policy, self.measure.streamed);
+    pub fn race_times(&self, position: usize) -> [Option<(Duration, Lateness)>; 2] {
+        let (policy, streamed) = (&self.routed.policy, self.size.streamed);
         let never = !self.may_race || (streamed && !self.may_hedge);
         let candidate = self.routed.decision.at(position);
         let may = |_: &&Candidate| !never && !self.rivals(position).is_empty();
         let Some(candidate) = candidate.filter(may) else { return [None, None] };
         let left = self.deadline.saturating_duration_since(Instant::now());
         let may_hedge = self.may_hedge && self.attempts < self.routed.decision.max_attempts;
-        let may_outrun = !streamed && self.attempts < self.most_attempts();
-        let hedge = may_hedge.then(|| (decide::hedge_after(candidate, streamed, policy), Late::Unusually));
-        let overdue = may_outrun.then(|| (decide::overdue_after(candidate, policy), Late::Overdue));
-        [hedge, overdue].map(|moment| moment.filter(|(after, _)| *after < left))
+        let may_replace = !streamed && self.attempts < self.max_attempts();
+        let hedge = may_hedge.then(|| (decide::hedge_after(candidate, streamed, policy), Lateness::Unusual));
+        let overdue = may_replace.then(|| (decide::overdue_after(candidate, policy), Lateness::Overdue));
+        [hedge, overdue].map(|time| time.filter(|(after, _)| *after < left))
     }
 
-    /// Takes note of a failed attempt; `raced` says that another still runs.
+    /// Records a failed attempt. `raced` means that another attempt still runs.
     pub fn failed(&mut self, position: usize, error: &UpstreamError, raced: bool) -> AfterFailure {
         let kind = error.failure.kind;
-        self.note(position, kind, error.failure.status, error.failure.retry_after);
+        self.record_failure(position, kind, error.failure.status, error.failure.retry_after);
         match kind.next() {
-            Next::AnotherEndpoint => AfterFailure::GoOn,
+            Next::AnotherEndpoint => AfterFailure::Continue,
             Next::LargerContext => {
-                let room = self.context_length(position);
-                self.larger_than = self.larger_than.max(room);
+                self.larger_than = self.larger_than.max(self.context_length(position));
                 let refused = self.refused(error);
-                if !raced && !self.may_go_on() {
+                if !raced && !self.has_next() {
                     return AfterFailure::Stop(refused);
                 }
                 self.too_long = Some(refused);
-                AfterFailure::GoOn
+                AfterFailure::Continue
             }
             Next::Stop => AfterFailure::Stop(self.refused(error)),
         }
     }
 
-    /// When an attempt at a plain answer must have ended: as long as another could take over, it gets half of what is
-    /// left. One that is overdue is raced long before that.
+    /// Deadline of an attempt at a plain answer: half of the time that is left, as long as another candidate can take over.
+    /// A second attempt races an overdue one long before.
     #[must_use]
     pub fn plain_deadline(&self) -> Instant {
-        if !self.may_go_on() {
+        if !self.has_next() {
             return self.deadline;
         }
         let now = Instant::now();
         now + self.deadline.saturating_duration_since(now) / 2
     }
 
-    /// How long a stream of the candidate at `position` may take to its first byte: what it usually takes, several
-    /// times over. Where nothing was measured yet, or nobody could take over, the configured clock alone counts.
+    /// Timeout for the first byte of a stream of the candidate at `position`: a multiple of its usual time. The configured
+    /// timeout if nothing was measured yet, or no other candidate can take over.
     #[must_use]
-    pub fn first_byte_clock(&self, position: usize) -> Duration {
+    pub fn first_byte_timeout(&self, position: usize) -> Duration {
         let (decision, policy) = (&self.routed.decision, &self.routed.policy);
         let candidate = decision.at(position).filter(|candidate| candidate.predicted.measured);
-        match candidate.filter(|_| self.may_go_on()) {
+        match candidate.filter(|_| self.has_next()) {
             Some(candidate) => decide::first_byte_clock(candidate, policy).min(policy.clocks.first_byte),
             None => policy.clocks.first_byte,
         }
     }
 
-    /// The attempt at a candidate whose turn it is, or why there is none.
-    async fn admitted(&mut self, position: usize) -> Result<Attempt, ExclusionReason> {
+    /// Starts the attempt at a candidate in the order of the plan.
+    ///
+    /// # Errors
+    /// The reason why the candidate cannot be called now.
+    async fn start(&mut self, position: usize) -> Result<Attempt, ExclusionReason> {
         let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
         let reason = match self.attempts {
             _ if candidate.panic => AttemptReason::Panic,
@@ -200,58 +204,57 @@ impl Walk {
             0 => AttemptReason::First,
             _ => AttemptReason::Fallback,
         };
-        let place = self.place(candidate).await?;
-        // Nothing is waited for from here on, so no token is lost with a client that leaves.
+        let permit = self.permit(candidate).await?;
+        // No await from here on, so a client that leaves cannot lose a token.
         let budget = &self.worker.shared.budgets.retry;
         let costs_a_token = candidate.is_past_open_circuit();
         if costs_a_token && !budget.take() {
             BudgetSpent::Retry.emit(&self.worker.shared.metrics);
             return Err(ExclusionReason::CircuitOpen);
         }
-        let admitted = self.claimed(position, reason, place);
-        if admitted.is_err() && costs_a_token {
+        let attempt = self.claim(position, reason, permit);
+        if attempt.is_err() && costs_a_token {
             budget.give_back();
         }
-        self.attempts += u32::from(admitted.is_ok());
-        admitted
+        self.attempts += u32::from(attempt.is_ok());
+        attempt
     }
 
-    /// Refused only when the gate shut between the decision and now: the next one, then.
-    fn claimed(
+    /// Claims the endpoint. Fails only if a breaker opened, or a limit was reached, since the decision.
+    fn claim(
         &self,
         position: usize,
         reason: AttemptReason,
-        admission: Admission,
+        (permit, queue): PermitWithWait,
     ) -> Result<Attempt, ExclusionReason> {
         let candidate = self.routed.decision.at(position).ok_or(ExclusionReason::Disabled)?;
         let claim = self.worker.setup.published.live.claim(candidate.index, clock::now(), candidate)?;
-        let (place, queue) = admission;
         let turn = AttemptPosition { n: self.attempts + 1, position, reason, queue };
-        Ok(Attempt::new(&self.worker, &self.routed, turn, self.measure, claim, place))
+        Ok(Attempt::new(&self.worker, &self.routed, turn, self.size, claim, permit))
     }
 
-    /// Position of an endpoint's provider.
+    /// Position of the endpoint's provider in the catalog.
     fn provider(&self, endpoint: u32) -> Option<u32> {
         Some(self.routed.catalog.endpoint(endpoint)?.provider)
     }
 
-    /// A place at the candidate's provider, waited for no longer than configured.
-    async fn place(&self, candidate: &Candidate) -> Result<Admission, ExclusionReason> {
-        let Some(permits) = self.permits(candidate) else { return Ok((None, Duration::ZERO)) };
-        if let Some(place) = permits.places.take_now() {
-            return Ok((Some(place), Duration::ZERO));
+    /// A permit of the candidate's provider. Waits for it at most the configured time.
+    async fn permit(&self, candidate: &Candidate) -> Result<PermitWithWait, ExclusionReason> {
+        let Some(limits) = self.limits(candidate) else { return Ok((None, Duration::ZERO)) };
+        if let Some(permit) = limits.permits.try_acquire() {
+            return Ok((Some(permit), Duration::ZERO));
         }
-        let begun = Instant::now();
-        let place = permits.places.take(permits.wait).await.ok_or(ExclusionReason::Saturated)?;
-        Ok((Some(place), begun.elapsed()))
+        let wait_start = Instant::now();
+        let permit = limits.permits.acquire(limits.wait).await.ok_or(ExclusionReason::Saturated)?;
+        Ok((Some(permit), wait_start.elapsed()))
     }
 
-    /// `None` for a provider whose calls nobody counts.
-    fn permits(&self, candidate: &Candidate) -> Option<&ConcurrencyLimits> {
+    /// `None` for a provider without a concurrency limit.
+    fn limits(&self, candidate: &Candidate) -> Option<&ConcurrencyLimits> {
         self.worker.setup.permits.get(self.provider(candidate.index)? as usize)
     }
 
-    fn note(&mut self, position: usize, kind: FailureKind, status: Option<u16>, wait: Option<Duration>) {
+    fn record_failure(&mut self, position: usize, kind: FailureKind, status: Option<u16>, wait: Option<Duration>) {
         let Some(candidate) = self.routed.decision.at(position) else { return };
         let catalog = &self.routed.catalog;
         let endpoint = catalog.endpoint(candidate.index);
@@ -263,20 +266,21 @@ impl Walk {
             status,
             code: kind.as_str(),
         };
-        self.failures.push(Failed { endpoint: candidate.index, kind, wait, panic: candidate.panic, previous });
+        self.failures.push(FailedAttempt { endpoint: candidate.index, kind, wait, panic: candidate.panic, previous });
     }
 
-    /// Whether another attempt is left, and somebody with enough room for it. Those on standby behind an open circuit
-    /// are no reason to be impatient with anybody.
-    fn may_go_on(&self) -> bool {
+    /// Whether another attempt is allowed and a candidate for it is left. Standby candidates behind an open circuit do not
+    /// count: they are no reason to shorten the timeouts of others.
+    fn has_next(&self) -> bool {
         let decision = &self.routed.decision;
-        let mut open = decision.plan().enumerate().skip(self.position);
-        let is_hope = |at, candidate: &Candidate| at < decision.candidates.len() || !candidate.is_past_open_circuit();
+        let mut rest = decision.plan().enumerate().skip(self.position);
+        let counts = |at, candidate: &Candidate| at < decision.candidates.len() || !candidate.is_past_open_circuit();
         self.attempts < decision.max_attempts
-            && open.any(|(at, next)| !self.taken.contains(&at) && is_hope(at, next) && self.has_room(next))
+            && rest.any(|(at, next)| !self.out_of_order.contains(&at) && counts(at, next) && self.fits(next))
     }
 
-    fn has_room(&self, candidate: &Candidate) -> bool {
+    /// Whether the candidate's context is larger than those that were too small.
+    fn fits(&self, candidate: &Candidate) -> bool {
         let length = self.routed.catalog.endpoint(candidate.index).map(|endpoint| endpoint.limits.context_length);
         length.is_some_and(|length| length > self.larger_than)
     }

@@ -1,10 +1,10 @@
-//! What the client is told when a plan came to nothing, or an upstream refused the request itself.
+//! The client's error when no attempt succeeded, or when a provider rejected the request itself.
 
 use std::time::{Duration, Instant};
 
 use pointsman_actors::domain::{Candidate, ExclusionReason, Failure, FailureKind, Tick};
 
-use super::{Failed, Walk};
+use super::{FailedAttempt, PlanRun};
 use crate::{
     base::{
         clock,
@@ -14,34 +14,33 @@ use crate::{
     upstream::UpstreamError,
 };
 
-/// What a client waits for when no upstream said how long and somebody may be called at once: the least a
-/// `Retry-After` can say, because the next call is judged anew.
+/// `retry-after` when no provider named a wait and an endpoint may be called at once: the least value of the header.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
-impl Walk {
-    /// What the client is told when nothing is left to try.
+impl PlanRun {
+    /// The client's error when no candidate is left.
     #[must_use]
     pub fn give_up(&self) -> ApiError {
         let wait = self.failures.iter().filter_map(|failed| failed.wait).min();
-        let wait = wait.or_else(|| self.all_shut()).unwrap_or(DEFAULT_WAIT);
+        let wait = wait.or_else(|| self.until_first_opens()).unwrap_or(DEFAULT_WAIT);
         let Some(last) = self.failures.last() else { return self.never_called(wait) };
         if let Some(refused) = self.too_long.as_ref().filter(|_| last.kind == FailureKind::ContextLength) {
             return refused.clone();
         }
         let previous = self.failures.iter().map(|failed| failed.previous.clone()).collect();
         if self.failures.iter().all(|failed| failed.panic && failed.kind == FailureKind::Connect) {
-            let wait = self.soonest_gate().unwrap_or(wait);
+            let wait = self.until_first_gate().unwrap_or(wait);
             return self.out_of_capacity(ApiError::overloaded(Overload::CircuitsOpen, wait).after(previous), wait);
         }
-        let how = self.exhausted();
-        let error = ApiError::exhausted(how, wait, previous);
-        match how {
+        let reason = self.exhausted();
+        let error = ApiError::exhausted(reason, wait, previous);
+        match reason {
             Exhausted::RateLimited | Exhausted::Overloaded => self.out_of_capacity(error, wait),
             Exhausted::TimedOut | Exhausted::Deadline | Exhausted::Shortage | Exhausted::Unavailable => error,
         }
     }
 
-    /// What the failures have in common. Candidates that were never called have no say.
+    /// What all failures have in common. Candidates that were never called do not count.
     fn exhausted(&self) -> Exhausted {
         let all = |test: fn(FailureKind) -> bool| self.failures.iter().all(|failed| test(failed.kind));
         if all(|kind| kind == FailureKind::RateLimited) {
@@ -63,34 +62,35 @@ impl Walk {
         if Instant::now() >= self.deadline {
             return ApiError::exhausted(Exhausted::Deadline, wait, Vec::new());
         }
-        // Passed over for want of a token: the soonest gate says when it is worth another try.
+        // No token was left for endpoints behind an open circuit. The first of them to close determines the wait.
         let shut = |(_, reason): &(u32, ExclusionReason)| *reason == ExclusionReason::CircuitOpen;
         if !self.passed_over.is_empty() && self.passed_over.iter().all(shut) {
-            let wait = self.soonest_gate().unwrap_or(wait);
+            let wait = self.until_first_gate().unwrap_or(wait);
             return self.out_of_capacity(ApiError::overloaded(Overload::CircuitsOpen, wait), wait);
         }
         self.out_of_capacity(ApiError::overloaded(Overload::EndpointsBusy, wait), wait)
     }
 
-    /// Where by now, perhaps by these very failures, every gate of the plan is shut: how long until the first opens.
-    fn all_shut(&self) -> Option<Duration> {
+    /// Time until the first endpoint of the plan may be called. `None` if one may be called now; these failures may have
+    /// opened breakers.
+    fn until_first_opens(&self) -> Option<Duration> {
         let (catalog, now) = (&self.routed.catalog, clock::now());
         let live = self.worker.setup.published.live.view(now);
         let opens = |candidate: &Candidate| {
-            let standing = live.standing(catalog, candidate.index);
-            standing.open_until.max(standing.cooldown_until)
+            let state = live.standing(catalog, candidate.index);
+            state.open_until.max(state.cooldown_until)
         };
         let opens: Option<Vec<Tick>> = self.routed.decision.plan().map(opens).collect();
         opens?.into_iter().min().map(|until| (until - now).max(DEFAULT_WAIT))
     }
 
-    /// How long it takes until the first of the shut gates opens.
-    fn soonest_gate(&self) -> Option<Duration> {
+    /// Time until the first breaker or cooldown of the plan ends, as known at the decision.
+    fn until_first_gate(&self) -> Option<Duration> {
         let gates = self.routed.decision.plan().map(|candidate| candidate.inputs.until);
         gates.filter(|until| *until > Tick(0)).min().map(|until| until - clock::now())
     }
 
-    /// The same error, saying who could have served and may again after `wait`.
+    /// Adds to an error which models and providers lack capacity, and that a retry after `wait` may help.
     fn out_of_capacity(&self, error: ApiError, wait: Duration) -> ApiError {
         let decision = &self.routed.decision;
         let catalog = &self.routed.catalog;
@@ -100,7 +100,7 @@ impl Walk {
             None => decision.candidates.iter().filter_map(model).collect(),
         };
         requested.dedup();
-        let called = self.failures.iter().map(|failed| (failed.endpoint, failed.obstacle()));
+        let called = self.failures.iter().map(|failed| (failed.endpoint, failed.exclusion_reason()));
         let (mut endpoints, mut reasons) = (Vec::new(), Vec::new());
         for (endpoint, reason) in called.chain(self.passed_over.iter().copied()) {
             endpoints.push(endpoint);
@@ -122,9 +122,9 @@ impl Walk {
     }
 }
 
-impl Failed {
-    /// What the routing would have called it, had it known: only asked of failures that pass with time.
-    fn obstacle(&self) -> ExclusionReason {
+impl FailedAttempt {
+    /// The exclusion reason that matches the failure. Only for failures that pass with time.
+    fn exclusion_reason(&self) -> ExclusionReason {
         match self.kind {
             FailureKind::RateLimited => ExclusionReason::RateLimited,
             _ if self.panic => ExclusionReason::CircuitOpen,

@@ -1,0 +1,120 @@
+//! Attempts that cost a token of a budget and wait for no permit: the one that races a late attempt, and those of last resort.
+
+use std::time::{Duration, Instant};
+
+use pointsman_actors::{
+    decide,
+    domain::{AttemptReason, Candidate},
+};
+
+use super::{Lateness, PlanRun};
+use crate::{base::events::BudgetSpent, proxy::dispatch::attempt::Attempt};
+
+impl PlanRun {
+    /// Starts the attempt that races the one at `position`. `None` if budget or endpoints do not allow it.
+    pub fn hedge(&mut self, position: usize, lateness: Lateness) -> Option<Attempt> {
+        let budget = match lateness {
+            Lateness::Unusual => BudgetSpent::Hedge,
+            Lateness::Overdue if self.attempts < self.routed.decision.max_attempts => BudgetSpent::Retry,
+            Lateness::Overdue => BudgetSpent::LastResort,
+        };
+        let attempt = self.start_first(budget, AttemptReason::Hedge, self.rivals(position))?;
+        self.may_race = false;
+        Some(self.counted(attempt))
+    }
+
+    /// Starts another attempt after `max_attempts` have failed, at any endpoint that is left. So a client gets no error while
+    /// another endpoint would answer.
+    pub(super) fn last_resort(&mut self) -> Option<Attempt> {
+        let may = (self.routed.decision.max_attempts..self.max_attempts()).contains(&self.attempts);
+        if !may || Instant::now() >= self.deadline || self.spares().is_empty() {
+            return None;
+        }
+        let attempt = self.start_first(BudgetSpent::LastResort, AttemptReason::LastResort, self.spares())?;
+        Some(self.counted(attempt))
+    }
+
+    /// Most attempts of the request, including those of last resort. There are none of last resort if the request allows one
+    /// attempt only, or if the choice has never answered: then the fault is probably not by chance.
+    pub(super) fn max_attempts(&self) -> u32 {
+        let (decision, retry) = (&self.routed.decision, &self.routed.policy.retry);
+        let is_known = decision.candidates.first().is_some_and(|choice| choice.predicted.measured);
+        let further = if is_known && decision.max_attempts > 1 { retry.last_resort } else { 0 };
+        decision.max_attempts + further
+    }
+
+    /// Starts an attempt at the first of `positions` that has a free permit, for one token of the budget.
+    fn start_first(&self, budget: BudgetSpent, reason: AttemptReason, positions: Vec<usize>) -> Option<Attempt> {
+        let budgets = &self.worker.shared.budgets;
+        let tokens = match budget {
+            BudgetSpent::Hedge => &budgets.hedge,
+            BudgetSpent::Retry => &budgets.retry,
+            BudgetSpent::LastResort => &budgets.last_resort,
+        };
+        if !tokens.take() {
+            budget.emit(&self.worker.shared.metrics);
+            return None;
+        }
+        let started = positions.into_iter().find_map(|position| {
+            let permit = match self.limits(self.routed.decision.at(position)?) {
+                Some(limits) => Some(limits.permits.try_acquire()?),
+                None => None,
+            };
+            self.claim(position, reason, (permit, Duration::ZERO)).ok()
+        });
+        if started.is_none() {
+            tokens.give_back();
+        }
+        started
+    }
+
+    /// Counts an attempt that was started out of order.
+    fn counted(&mut self, attempt: Attempt) -> Attempt {
+        self.out_of_order.push(attempt.turn.position);
+        self.attempts += 1;
+        attempt
+    }
+
+    /// Positions that may race the attempt at `position`, best first: the rest of the plan in the same group, without probes
+    /// and candidates behind an open circuit.
+    pub(super) fn rivals(&self, position: usize) -> Vec<usize> {
+        let candidates = &self.routed.decision.candidates;
+        let late = candidates.get(position);
+        let may = |at: usize, rival: &Candidate| {
+            let ranks_with_it = at < candidates.len() && late.is_some_and(|late| late.group == rival.group);
+            ranks_with_it && !rival.probe && !rival.panic
+        };
+        let tried = |rival: &Candidate| late.is_some_and(|late| self.is_same_provider(late.index, rival));
+        self.remaining(may, tried)
+    }
+
+    /// Positions for an attempt of last resort, best first: the rest of the plan that is not behind an open circuit.
+    fn spares(&self) -> Vec<usize> {
+        let may = |_: usize, spare: &Candidate| !spare.is_past_open_circuit();
+        let tried =
+            |spare: &Candidate| self.failures.iter().any(|failed| self.is_same_provider(failed.endpoint, spare));
+        self.remaining(may, tried)
+    }
+
+    fn is_same_provider(&self, endpoint: u32, other: &Candidate) -> bool {
+        self.provider(endpoint) == self.provider(other.index)
+    }
+
+    /// Positions of the rest of the plan, the lowest score first within group and tier. The score at a provider that was tried
+    /// is multiplied by the factor that the plan uses too. Endpoints of the reserve come last, in their order.
+    fn remaining(&self, may: impl Fn(usize, &Candidate) -> bool, tried: impl Fn(&Candidate) -> bool) -> Vec<usize> {
+        let decision = &self.routed.decision;
+        let in_plan = decision.plan().enumerate().skip(self.position);
+        let open = in_plan
+            .filter(|(at, candidate)| !self.out_of_order.contains(at) && self.fits(candidate) && may(*at, candidate));
+        let scored = open.map(|(at, candidate)| {
+            let reserve = at >= decision.candidates.len();
+            let factor = if tried(candidate) { decide::SAME_PROVIDER } else { 1.0 };
+            let score = if reserve { 0.0 } else { candidate.score * factor };
+            (at, (reserve, candidate.group, candidate.inputs.tier), score)
+        });
+        let mut left: Vec<_> = scored.collect();
+        left.sort_by(|(_, class, score), (_, other_class, other)| class.cmp(other_class).then(score.total_cmp(other)));
+        left.into_iter().map(|(at, _, _)| at).collect()
+    }
+}
