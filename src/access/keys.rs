@@ -125,10 +125,10 @@ impl Caller {
 
 impl KeyTable {
     /// The table of the keys of `config`; those that `before` knows go on living. While none of them is an
-    /// administrator's, the one `of_this_start` is in force too.
+    /// administrator's, the one `startup_key` is in force too.
     #[must_use]
-    pub fn new(config: &Config, of_this_start: Option<&Key>, before: Option<&KeyTable>) -> KeyTable {
-        let keys = config.keys.iter().chain(of_this_start.filter(|_| !names_administrator(config)));
+    pub fn new(config: &Config, startup_key: Option<&Key>, before: Option<&KeyTable>) -> KeyTable {
+        let keys = config.keys.iter().chain(startup_key.filter(|_| !names_administrator(config)));
         let callers = keys.enumerate().map(|(position, key)| {
             let known = before.and_then(|before| before.keys.get(&key.sha256));
             let life = known.map_or_else(Arc::default, |known| Arc::clone(&known.life));
@@ -191,9 +191,9 @@ impl KeyTable {
 
 /// A new administrator's key, good until the process ends: its text, to be shown once, and what is kept of it.
 #[must_use]
-pub fn administrator_of_this_start() -> (Secret, Key) {
+pub fn generate_startup_key() -> (Secret, Key) {
     let text = Secret::new(format!("sk-pointsman-v1-{}", to_hex(&rand::random::<[u8; 32]>())));
-    let key = Key::of_this_start(digest_of(text.expose()));
+    let key = Key::startup_key(digest_of(text.expose()));
     (text, key)
 }
 

@@ -51,8 +51,8 @@ pub async fn create(
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let opening = opening(&chat, &request, caller.owner);
-    let (intents, now) = (&worker.shared.intents, clock::tick(accepted));
-    let intent = intents.of(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
+    let (intents, now) = (&worker.shared.preferences, clock::tick(accepted));
+    let intent = intents.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let measure = measure(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.unknown_members);

@@ -117,7 +117,7 @@ struct ConfigBody {
 
 impl ConfigBody {
     fn now(worker: &Worker) -> ConfigBody {
-        let standing = &worker.shared.reloads.standing;
+        let standing = &worker.shared.reloads.status;
         let last = standing.last();
         ConfigBody {
             version: worker.setup.version,

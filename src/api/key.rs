@@ -44,7 +44,7 @@ struct CreditsBody {
 
 /// What was spent since the process started, the answer that just ended included.
 async fn spent(worker: &Worker, owner: Option<u64>) -> Result<Spent, ApiError> {
-    worker.shared.news_room.flush();
+    worker.shared.event_batchers.flush();
     let question = ReadSpending { owner, now_ms: clock::unix_millis() };
     ask(&worker.shared.control.ledger(), question).await
 }

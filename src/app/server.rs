@@ -45,7 +45,7 @@ use crate::{
     },
     state::{
         budgets::Budgets,
-        control::{Control, Keeping},
+        control::{Control, StatsPersistence},
         conversations::PreferenceMemory,
         drain::Drain,
         gateway::{Shared, WorkerHandle},
@@ -127,7 +127,7 @@ impl Gateway {
     }
 
     /// The same, with the administrator's key that this start made.
-    async fn start_with(loaded: LoadedConfig, of_this_start: Option<Key>) -> Result<Gateway, StartError> {
+    async fn start_with(loaded: LoadedConfig, startup_key: Option<Key>) -> Result<Gateway, StartError> {
         clock::start();
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
         let draft = SetupDraft::new(loaded, 1, None)?;
@@ -137,7 +137,7 @@ impl Gateway {
         log::info!("routing seed {seed}, instance {instance}");
         let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
-        let shared = Arc::new(shared(draft, of_this_start, metrics, seeds, &arbiter));
+        let shared = Arc::new(shared(draft, startup_key, metrics, seeds, &arbiter));
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
@@ -213,7 +213,7 @@ impl Gateway {
     /// running requests will be waited for.
     pub fn begin_drain(&self) {
         self.shared.drain.begin();
-        self.shared.news_room.flush();
+        self.shared.event_batchers.flush();
         self.shared.control.health().do_send(SaveNow);
     }
 
@@ -224,7 +224,7 @@ impl Gateway {
 
     /// Hands in the last news and stops the control actors. Call it when no worker serves any more.
     pub async fn close(&self) {
-        self.shared.news_room.flush();
+        self.shared.event_batchers.flush();
         let now_ms = clock::unix_millis();
         // Answers only after every record before; a dead actor has nothing left to lose.
         let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(LAST_NEWS).await;
@@ -241,36 +241,36 @@ impl Gateway {
 /// What all parts share, with the control actors on `arbiter` at work.
 fn shared(
     draft: SetupDraft,
-    of_this_start: Option<Key>,
+    startup_key: Option<Key>,
     metrics: Metrics,
     seeds: RouterSeeds,
     arbiter: &Arbiter,
 ) -> Shared {
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
-    let memory = RoutingMemory::recall(&draft.config.routing.memory, &mut statistics);
+    let memory = RoutingMemory::load(&draft.config.routing.memory, &mut statistics);
     // Replicas with the same seed must not probe in step.
     let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
-    let setup = draft.adopt(Arc::clone(&published), of_this_start.as_ref(), None);
+    let setup = draft.adopt(Arc::clone(&published), startup_key.as_ref(), None);
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let store = MemoryStore::new(ledger.capacity, ledger.max_age);
     let place = memory.clone().map(|memory| memory as Arc<dyn StatsStore>);
-    let keeping = place.map(|place| Keeping { place, interval });
-    let control = Control::start(arbiter, statistics, &published, store, keeping);
+    let persistence = place.map(|store| StatsPersistence { store, interval });
+    let control = Control::start(arbiter, statistics, &published, store, persistence);
     Shared {
         images: ImageFiles::new(images.url_ttl, images.max_bytes),
         setup: ArcSwap::from_pointee(setup),
-        intents: PreferenceMemory::new(rand::random()),
+        preferences: PreferenceMemory::new(rand::random()),
         metrics,
         budgets: Budgets::default(),
         analyses: Analyses::default(),
-        news_room: control.news_room(),
+        event_batchers: control.event_batchers(),
         routers: Routers::default(),
         memory,
         drain: Drain::default(),
         reloads: Reloads::default(),
-        of_this_start,
+        startup_key,
         control,
     }
 }
@@ -295,8 +295,8 @@ impl Server {
         // First, so that an address that is taken leaves nothing behind that runs.
         let loaded = config.into();
         let sockets = Sockets::listen(&loaded.config)?;
-        let (admin_key, of_this_start) = sockets.key_of_this_start(&loaded.config).unzip();
-        let gateway = Gateway::start_with(loaded, of_this_start).await?;
+        let (admin_key, startup_key) = sockets.key_of_this_start(&loaded.config).unzip();
+        let gateway = Gateway::start_with(loaded, startup_key).await?;
         match sockets.serve(&gateway) {
             Ok(server) => Ok(Server { admin_key, ..server }),
             Err(error) => {
@@ -375,7 +375,7 @@ impl Sockets {
     /// A key for whoever started it, where nobody else can administrate and only this machine reaches the listener.
     fn key_of_this_start(&self, config: &Config) -> Option<(Secret, Key)> {
         let wanted = self.admin.is_some() && config.admin.is_loopback() && !keys::names_administrator(config);
-        wanted.then(keys::administrator_of_this_start)
+        wanted.then(keys::generate_startup_key)
     }
 
     fn serve(self, gateway: &Gateway) -> Result<Server, StartError> {

@@ -508,9 +508,9 @@ impl ApiError {
         self.0.status
     }
 
-    /// Whether the request itself was sound, and there was nobody to answer it: 429 and every 5xx.
+    /// Whether the request was valid but could not be served: 429 and every 5xx.
     #[must_use]
-    pub fn is_for_want_of_capacity(&self) -> bool {
+    pub fn is_capacity_error(&self) -> bool {
         self.0.status == StatusCode::TOO_MANY_REQUESTS || self.0.status.is_server_error()
     }
 

@@ -120,7 +120,7 @@ impl Key {
 
     /// The key that a start makes for its administrator, where the configuration names none.
     #[must_use]
-    pub fn of_this_start(sha256: [u8; 32]) -> Key {
+    pub fn startup_key(sha256: [u8; 32]) -> Key {
         Key { name: Arc::from(Key::OF_THIS_START), sha256, scopes: vec![Scope::Admin], ..Key::anonymous() }
     }
 

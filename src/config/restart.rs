@@ -28,12 +28,12 @@ impl fmt::Display for PendingRestart {
 }
 
 impl Config {
-    /// Makes it fit to follow `running` without a restart; gives what has to wait for one.
+    /// Makes it fit to keep_restart_settings `running` without a restart; gives what has to wait for one.
     ///
     /// # Errors
     /// A sentence for each thing that would be safe only after a restart, or that a reload does not do unless it is
     /// told to.
-    pub fn follow(&mut self, running: &Config) -> Result<Vec<PendingRestart>, Vec<String>> {
+    pub fn keep_restart_settings(&mut self, running: &Config) -> Result<Vec<PendingRestart>, Vec<String>> {
         let pending = self.pin(running);
         let mut refused = self.unsafe_where_it_listens();
         refused.extend(self.widening_since(running, Utc::now()));

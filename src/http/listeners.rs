@@ -31,7 +31,7 @@ use crate::{
         pipelining::{InTurn, OnSocket},
         tls,
     },
-    state::{drain::LAST_WORDS, gateway::Shared, setup::Setup},
+    state::{drain::FLUSH_TIMEOUT, gateway::Shared, setup::Setup},
 };
 
 /// Connections the system holds while all workers are busy.
@@ -149,7 +149,7 @@ impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> Entrance<M> {
 
 /// Seconds that connections get to end when the server stops: the grace, and a moment for what is said last.
 fn grace(setup: &Setup) -> u64 {
-    (setup.config.timeouts.drain_grace + LAST_WORDS).as_secs().max(1)
+    (setup.config.timeouts.drain_grace + FLUSH_TIMEOUT).as_secs().max(1)
 }
 
 /// A new connection, as the HTTP server takes it: with the address of its other end.

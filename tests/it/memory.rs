@@ -322,7 +322,7 @@ async fn one_entry_that_cannot_be_true_costs_only_that_endpoint() {
     let restored = memory(&process.gateway()).await["restored"].clone();
     assert_eq!((&restored["endpoints"], &restored["rejected"]), (&1.into(), &1.into()));
     assert_eq!(serves(&process.gateway()).await, "nimble");
-    process.says("acme/small@slow starts cold: a weight is out of range", 1).await;
+    process.says("acme/small@slow is not restored: a weight is out of range", 1).await;
 }
 
 #[actix_web::test]

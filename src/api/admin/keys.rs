@@ -91,7 +91,7 @@ async fn show(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiError
 
 /// What the ledger holds, of what just ended too.
 pub(super) async fn holdings(worker: &Worker) -> Result<LedgerSize, ApiError> {
-    worker.shared.news_room.flush();
+    worker.shared.event_batchers.flush();
     ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await
 }
 

@@ -263,7 +263,7 @@ impl Attempt {
     }
 
     fn tell(&self, event: EndpointEvent) {
-        self.worker.post(self.worker.news.event(event));
+        self.worker.schedule_flush(self.worker.events.event(event));
     }
 
     /// `started_ms` is made relative by the draft, which knows when the request was accepted.

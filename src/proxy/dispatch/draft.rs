@@ -172,7 +172,7 @@ impl GenerationDraft {
 
     /// Makes the record readable while the stream still runs.
     pub fn publish_running(&self) {
-        self.worker.post(self.worker.news.record(Arc::clone(&self.record)));
+        self.worker.schedule_flush(self.worker.events.record(Arc::clone(&self.record)));
     }
 
     /// The whole answer is there: it came of attempt `n`.
@@ -295,10 +295,10 @@ impl GenerationDraft {
         self.admitted = None;
         if let Some(intent) = &self.intent {
             let now = clock::now();
-            intent.ended(&self.worker.shared.intents, &self.record, now - self.accepted, now);
+            intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);
         }
         events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
-        self.worker.post(self.worker.news.record(Arc::clone(&self.record)));
+        self.worker.schedule_flush(self.worker.events.record(Arc::clone(&self.record)));
     }
 
     fn hedge(&self, end: HedgeEnd) {

@@ -117,7 +117,7 @@ impl ImageWork {
             }
         }
         let names = files
-            .keep(bytes, Instant::now())
+            .insert(bytes, Instant::now())
             .ok_or_else(|| AnswerFault::malformed("images larger than images.max_bytes"))?;
         let lifetime = i64::try_from(files.lifetime().as_secs()).unwrap_or(i64::MAX);
         let expires_at = (clock::unix_millis() / 1000).saturating_add(lifetime);
