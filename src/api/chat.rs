@@ -11,7 +11,7 @@ use pointsman_actors::{
 
 use super::route_metadata;
 use crate::{
-    access::load::Share,
+    access::load::KeyBuffer,
     api::auth::Authorized,
     base::{clock, error::ApiError},
     config::Scope,
@@ -45,7 +45,7 @@ pub async fn create(
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
     let limits = worker.setup.body_limits(&caller)?;
-    let share = Arc::clone(&limits.share);
+    let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
     let mut chat = ChatRequest::parse(body, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
@@ -106,7 +106,7 @@ async fn whole(
     work: &Work,
     walk: Walk,
     draft: GenerationDraft,
-    share: &Arc<Share>,
+    share: &Arc<KeyBuffer>,
     told: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
     let Served { answer, held, draft } = plain::answer(worker, work, walk, draft, share).await?;

@@ -1,6 +1,6 @@
 //! Request bodies: declared to be JSON, no larger than the limit, here in time; only then are they read on.
 //!
-//! Every byte is counted in the caller's `Share` before it is kept, so that no number of clients can make the gateway hold more
+//! Every byte is counted in the caller's `KeyBuffer` before it is kept, so that no number of clients can make the gateway hold more
 //! than it may.
 
 use std::time::Instant;
@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
 use crate::{
-    access::{body_limits::BodyLimits, load::Held},
+    access::{body_limits::BodyLimits, load::BufferedBytes},
     base::error::ApiError,
 };
 
@@ -32,8 +32,8 @@ const MOST_AT_ONCE: usize = 1024 * 1024;
 pub async fn read_json(request: &HttpRequest, payload: web::Payload, limits: BodyLimits) -> Result<Bytes, ApiError> {
     check_head(request.headers(), limits.bytes)?;
     let announced = announced_length(request.headers()).unwrap_or_default();
-    limits.share.has_room(announced).map_err(|full| limits.share.refuse(full))?;
-    Reading { payload, begun: Instant::now(), announced, received: 0, count: limits.share.count(), limits }
+    limits.buffer.fits(announced).map_err(|full| limits.buffer.refuse(full))?;
+    Reading { payload, begun: Instant::now(), announced, received: 0, count: limits.buffer.count(), limits }
         .whole()
         .await
 }
@@ -58,7 +58,7 @@ struct Reading {
     /// Bytes the head promises; 0 where it says nothing.
     announced: usize,
     received: usize,
-    count: Held,
+    count: BufferedBytes,
 }
 
 impl Reading {
@@ -87,7 +87,7 @@ impl Reading {
         if self.received > self.limits.bytes {
             return Err(ApiError::body_too_large(self.limits.bytes));
         }
-        self.count.grow_body(piece.len()).map_err(|full| self.limits.share.refuse(full))?;
+        self.count.grow_body(piece.len()).map_err(|full| self.limits.buffer.refuse(full))?;
         Ok(Some(piece))
     }
 }

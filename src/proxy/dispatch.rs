@@ -31,7 +31,7 @@ use self::{
     images::{ImageBounds, ImageWork},
 };
 use crate::{
-    access::load::{Full, Held},
+    access::load::{BufferLimitReached, BufferedBytes},
     base::{clock, error::ApiError},
     proxy::refusal::{self, Asker},
     state::gateway::Worker,
@@ -73,8 +73,8 @@ impl Work {
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,
-        held: &mut Held,
-    ) -> Result<Result<Answer, Full>, UpstreamError> {
+        held: &mut BufferedBytes,
+    ) -> Result<Result<Answer, BufferLimitReached>, UpstreamError> {
         match self {
             Work::Chat(_) => Ok(Ok(rewrite_answer(body, context)?)),
             // Boxed: its waiting would make the future of every chat larger.

@@ -68,7 +68,7 @@ impl Setup {
         Ok(BodyLimits {
             bytes: self.config.limits.max_body_bytes,
             pace: self.config.timeouts.client_body,
-            share: self.admission.share(caller)?,
+            buffer: self.admission.buffer(caller)?,
         })
     }
 

@@ -126,8 +126,8 @@ impl Metrics {
         self.life.places.reset();
         self.life.places_taken.reset();
         for (provider, taken, most) in places {
-            self.life.places.with_label_values(&[provider]).set(super::gauged(most));
-            self.life.places_taken.with_label_values(&[provider]).set(super::gauged(taken));
+            self.life.places.with_label_values(&[provider]).set(super::gauge_value(most));
+            self.life.places_taken.with_label_values(&[provider]).set(super::gauge_value(taken));
         }
     }
 

@@ -16,7 +16,7 @@ use pointsman_actors::dialect::{
 };
 
 use crate::{
-    access::load::{Full, Held},
+    access::load::{BufferLimitReached, BufferedBytes},
     base::clock,
     proxy::dispatch::call::Target,
     state::{
@@ -92,8 +92,8 @@ impl ImageWork {
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,
-        held: &mut Held,
-    ) -> Result<Result<Answer, Full>, UpstreamError> {
+        held: &mut BufferedBytes,
+    ) -> Result<Result<Answer, BufferLimitReached>, UpstreamError> {
         let origin = if target.endpoint.images_through_chat { ImageOrigin::Chat } else { ImageOrigin::Images };
         let mut answer = rewrite_image_answer(body, origin, context)?;
         match self.request.format {
@@ -134,8 +134,8 @@ async fn fetch(
     answer: &mut ImageAnswer,
     from: &Target<'_>,
     bounds: ImageBounds<'_>,
-    held: &mut Held,
-) -> Result<Result<(), Full>, UpstreamError> {
+    held: &mut BufferedBytes,
+) -> Result<Result<(), BufferLimitReached>, UpstreamError> {
     let links = answer.images.iter().filter(|image| matches!(image.source, ImageSource::Url { .. })).count();
     if links > MOST_FETCHED {
         return Err(AnswerFault::malformed("more links to images than can be asked for").into());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pointsman_actors::dialect::Answer;
 
 use crate::{
-    access::load::{Full, Held, Share},
+    access::load::{BufferLimitReached, BufferedBytes, KeyBuffer},
     base::{clock, error::ApiError},
     proxy::dispatch::{
         Work,
@@ -26,7 +26,7 @@ pub struct Served {
     /// The answer.
     pub answer: Answer,
     /// What it counts for until its client has it.
-    pub held: Held,
+    pub held: BufferedBytes,
     /// Its record, which is out.
     pub draft: GenerationDraft,
 }
@@ -41,7 +41,7 @@ pub async fn answer(
     work: &Work,
     mut walk: Walk,
     draft: GenerationDraft,
-    share: &Arc<Share>,
+    share: &Arc<KeyBuffer>,
 ) -> Result<Served, ApiError> {
     let draft = RefCell::new(draft);
     let race = Race { worker, work, draft: &draft, ask: &Whole { worker, work, share } };
@@ -63,12 +63,12 @@ pub async fn answer(
 struct Whole<'a> {
     worker: &'a Worker,
     work: &'a Work,
-    share: &'a Arc<Share>,
+    share: &'a Arc<KeyBuffer>,
 }
 
 impl Ask for Whole<'_> {
     /// That there is no room for an answer is no failure of whoever gave it, and asking another would not help.
-    type Got = Result<(Answer, Held), Full>;
+    type Got = Result<(Answer, BufferedBytes), BufferLimitReached>;
 
     async fn ask(&self, target: &Target<'_>, body: Bytes, lane: Lane<'_>) -> Result<Self::Got, UpstreamError> {
         let call = target.plain_call(self.work, body, lane.deadline);

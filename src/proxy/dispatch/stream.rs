@@ -21,7 +21,7 @@ use pointsman_actors::{
 };
 
 use crate::{
-    access::load::Share,
+    access::load::KeyBuffer,
     base::{clock, error::ApiError},
     proxy::dispatch::{
         Work,
@@ -55,7 +55,7 @@ pub async fn answer(
     walk: Walk,
     draft: GenerationDraft,
     options: StreamOptions,
-    share: &Arc<Share>,
+    share: &Arc<KeyBuffer>,
 ) -> Result<HttpResponse, ApiError> {
     let stream = &worker.setup.config.stream;
     let limits = RelayLimits {
