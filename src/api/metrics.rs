@@ -45,7 +45,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         dropped_records: shared.event_batchers.dropped_records(),
         load: setup.admission.load().read(),
     });
-    shared.metrics.observe_places(setup.provider_concurrency());
+    shared.metrics.observe_concurrency(setup.provider_concurrency());
     let live = setup.published.live.view(clock::now());
     shared.metrics.observe_silence(called(&setup.catalog, &live));
     let mut others = calibration_metrics::read(&worker).await;

@@ -55,9 +55,9 @@ pub async fn frame<B: MessageBody + 'static>(
         request.extensions_mut().insert(worker);
     }
     let answered = if let Some(error) = misdirected {
-        Ok(request.into_response(error.naming(id.as_str()).respond()))
+        Ok(request.into_response(error.with_request_id(id.as_str()).respond()))
     } else if head_bytes(&request) > most {
-        Ok(request.into_response(ApiError::headers_too_large(most).naming(id.as_str()).respond()))
+        Ok(request.into_response(ApiError::headers_too_large(most).with_request_id(id.as_str()).respond()))
     } else {
         pass(request, next, &id, shared.as_ref()).await
     };
@@ -112,15 +112,15 @@ async fn pass<B: MessageBody + 'static>(
         // In this order, so that a call that is answered at once never asks for the time.
         biased;
         answered = AssertUnwindSafe(next.call(request)).catch_unwind() => answered,
-        () = time_up => return Err(ApiError::draining().naming(id.as_str()).into()),
+        () = time_up => return Err(ApiError::draining().with_request_id(id.as_str()).into()),
     };
     let Ok(answered) = answered else {
         if let Some(shared) = shared {
             events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
         }
-        return Err(ApiError::internal().naming(id.as_str()).into());
+        return Err(ApiError::internal().with_request_id(id.as_str()).into());
     };
-    let response = answered.map_err(|error| known(&error).naming(id.as_str()))?;
+    let response = answered.map_err(|error| known(&error).with_request_id(id.as_str()))?;
     let mut response = finish(response.map_into_boxed_body(), id);
     if shared.is_some_and(|shared| shared.is_draining()) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
@@ -160,7 +160,7 @@ fn head_bytes(request: &ServiceRequest) -> usize {
 fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse<BoxBody> {
     let mut response = match response.response().error() {
         Some(error) => {
-            let mut answer = known(error).naming(id.as_str()).respond();
+            let mut answer = known(error).with_request_id(id.as_str()).respond();
             cors::keep(response.headers(), answer.headers_mut());
             ServiceResponse::new(response.into_parts().0, answer)
         }

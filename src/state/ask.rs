@@ -21,7 +21,7 @@ where
     M::Result: Send,
 {
     let answer = actor.send(message).timeout(ASK_TIMEOUT).await;
-    answer.map_err(|_| ApiError::overloaded(Overload::SilentPart, ASK_TIMEOUT))
+    answer.map_err(|_| ApiError::overloaded(Overload::ActorSilent, ASK_TIMEOUT))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ async fn check_all(shared: &Shared, stops: &mut VecDeque<Instant>) {
     for (actor, condition) in [("catalog", catalog), ("health", health), ("ledger", ledger)] {
         match condition {
             Condition::Responsive => {}
-            Condition::Silent => ActorSilent { actor, patience: ANSWER_TIMEOUT }.emit(&shared.metrics),
+            Condition::Silent => ActorSilent { actor, waited: ANSWER_TIMEOUT }.emit(&shared.metrics),
             Condition::Stopped => {
                 replace(shared, actor, stops).await;
                 ActorReplaced { actor }.emit(&shared.metrics);
