@@ -139,7 +139,7 @@ impl SetupDraft {
         for simulated in &self.simulation {
             let changed = before.and_then(|setup| setup.simulated(&simulated.character.slug));
             if changed.is_some_and(|known| known.character != simulated.character) {
-                simulated.running.become_like(simulated.character.clone());
+                simulated.running.set_character(simulated.character.clone());
             }
         }
         let SetupDraft { version, config, written, catalog, policy, providers, simulation } = self;
