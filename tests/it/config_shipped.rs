@@ -100,8 +100,8 @@ fn forcing_the_simulation_keeps_every_real_provider_off() {
     assert_eq!(
         config.start_up_notes(),
         [
-            "Provider 'groq' stays off although GROQ_API_KEY holds its key: POINTSMAN__SIMULATION__MODE lets only \
-             simulated providers serve.",
+            "Provider 'groq' stays off although GROQ_API_KEY holds its key: POINTSMAN__SIMULATION__MODE allows only \
+             simulated providers.",
             "Only simulated providers serve (POINTSMAN__SIMULATION__MODE=on): their answers are made up."
         ]
     );
