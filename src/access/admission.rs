@@ -24,12 +24,12 @@ use pointsman_actors::domain::Tick;
 use crate::{
     access::{
         keys::Caller,
-        load::{Load, Room, Share},
+        load::{BufferLimits, KeyBuffer, Load},
     },
     base::{
         clock,
         error::{ApiError, Limit, Overload},
-        load_reading::Shed,
+        load_reading::ShedReason,
     },
     config::LimitsConfig,
 };
@@ -42,7 +42,7 @@ const CONCURRENCY_WAIT: Duration = Duration::from_secs(1);
 /// The limits in force.
 pub struct Admission {
     global_rate: Option<Arc<Rate<DefaultDirectRateLimiter>>>,
-    global_places: ConcurrencyLimit,
+    global_concurrency: ConcurrencyLimit,
     keys: Vec<KeyLimits>,
     clock: DefaultClock,
     load: Arc<Load>,
@@ -52,8 +52,8 @@ struct KeyLimits {
     /// Owner of the key: [`Caller::owner`].
     owner: u64,
     rate: Option<Arc<Rate<KeyLimiter>>>,
-    places: ConcurrencyLimit,
-    share: Arc<Share>,
+    concurrency: ConcurrencyLimit,
+    buffer: Arc<KeyBuffer>,
 }
 
 /// A limit of requests per minute and its current usage.
@@ -72,7 +72,7 @@ struct ConcurrencyLimit {
 
 /// Permit of one call in flight. Released when dropped.
 pub struct Admitted {
-    places: [Arc<AtomicU32>; 2],
+    concurrency: [Arc<AtomicU32>; 2],
     /// State of the rate limit, for the headers of the answer.
     pub rate: Option<RateState>,
 }
@@ -89,8 +89,8 @@ pub struct RateState {
 }
 
 impl Admission {
-    /// The limits of the configuration, for `callers` in the order of their positions; what was counted under the
-    /// configuration before goes on counting.
+    /// The limits of the configuration, for `callers` in the order of their positions. The counters of the previous
+    /// configuration are kept.
     #[must_use]
     pub fn new<'c>(
         limits: &LimitsConfig,
@@ -99,11 +99,14 @@ impl Admission {
     ) -> Admission {
         let rate = limits.requests_per_minute.and_then(NonZeroU32::new);
         let direct = |rate| RateLimiter::direct(Quota::per_minute(rate));
-        let load = Load::carried(Room::of(limits), before.map(|before| &before.load));
+        let load = Load::carried(BufferLimits::of(limits), before.map(|before| &before.load));
         let known = |owner| before?.keys.iter().find(|limits: &&KeyLimits| limits.owner == owner);
         Admission {
             global_rate: Rate::carried(rate, before.and_then(|before| before.global_rate.as_ref()), direct),
-            global_places: ConcurrencyLimit::carried(limits.concurrency, before.map(|before| &before.global_places)),
+            global_concurrency: ConcurrencyLimit::carried(
+                limits.concurrency,
+                before.map(|before| &before.global_concurrency),
+            ),
             keys: callers.map(|caller| KeyLimits::new(caller, &load, known(caller.owner))).collect(),
             clock: before.map_or_else(DefaultClock::default, |before| before.clock.clone()),
             load,
@@ -119,9 +122,9 @@ impl Admission {
     /// Counter of the buffered bytes of a caller's key.
     ///
     /// # Errors
-    /// For a caller of another configuration: none.
-    pub fn share(&self, caller: &Caller) -> Result<Arc<Share>, ApiError> {
-        self.keys.get(caller.position).map(|key| Arc::clone(&key.share)).ok_or_else(ApiError::internal)
+    /// 500 when the caller belongs to another configuration.
+    pub fn buffer(&self, caller: &Caller) -> Result<Arc<KeyBuffer>, ApiError> {
+        self.keys.get(caller.position).map(|key| Arc::clone(&key.buffer)).ok_or_else(ApiError::internal)
     }
 
     /// Admits a call, or gives the error answer with the time to wait.
@@ -131,12 +134,12 @@ impl Admission {
     pub fn admit(&self, caller: &Caller) -> Result<Admitted, ApiError> {
         let Some(key) = self.keys.get(caller.position) else { return Err(ApiError::internal()) };
         // The concurrency limits come first: a call that is refused below releases them, but spent rate tokens are lost.
-        let mut admitted = self.place(key)?;
+        let mut admitted = self.acquire(key)?;
         admitted.rate = key.check_rate(&self.clock)?;
         if let Some(limiter) = &self.global_rate
             && let Err(until) = limiter.limiter.check()
         {
-            self.load.shed(Shed::RequestRate);
+            self.load.shed(ShedReason::RequestRate);
             return Err(ApiError::overloaded(Overload::RequestRate, until.wait_time_from(self.clock.now())));
         }
         caller.life.called();
@@ -146,30 +149,30 @@ impl Admission {
     /// Calls of the caller in flight.
     #[must_use]
     pub fn in_flight_of(&self, caller: &Caller) -> u32 {
-        self.keys.get(caller.position).map_or(0, |key| key.places.taken.load(Ordering::Relaxed))
+        self.keys.get(caller.position).map_or(0, |key| key.concurrency.taken.load(Ordering::Relaxed))
     }
 
-    fn place(&self, key: &KeyLimits) -> Result<Admitted, ApiError> {
+    fn acquire(&self, key: &KeyLimits) -> Result<Admitted, ApiError> {
         let full = || {
-            self.load.shed(Shed::InFlight);
+            self.load.shed(ShedReason::InFlight);
             ApiError::overloaded(Overload::RequestsInFlight, CONCURRENCY_WAIT)
         };
-        let global = self.global_places.take().ok_or_else(full)?;
-        let Some(own) = key.places.take() else {
-            give_back(&global);
+        let global = self.global_concurrency.take().ok_or_else(full)?;
+        let Some(own) = key.concurrency.take() else {
+            release(&global);
             let error = ApiError::limited(Limit::Concurrency, CONCURRENCY_WAIT);
             return Err(match key.rate_state(clock::now()) {
                 Some(state) => state.on_refusal(error, CONCURRENCY_WAIT),
                 None => error,
             });
         };
-        Ok(Admitted { places: [global, own], rate: None })
+        Ok(Admitted { concurrency: [global, own], rate: None })
     }
 
     /// Calls in flight.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.global_places.taken.load(Ordering::Relaxed)
+        self.global_concurrency.taken.load(Ordering::Relaxed)
     }
 }
 
@@ -180,8 +183,8 @@ impl KeyLimits {
         KeyLimits {
             owner: caller.owner,
             rate: Rate::carried(rate, before.and_then(|before| before.rate.as_ref()), informed),
-            places: ConcurrencyLimit::carried(caller.key.concurrency, before.map(|before| &before.places)),
-            share: before.map_or_else(|| Share::of(load), |before| Arc::clone(&before.share)),
+            concurrency: ConcurrencyLimit::carried(caller.key.concurrency, before.map(|before| &before.concurrency)),
+            buffer: before.map_or_else(|| KeyBuffer::of(load), |before| Arc::clone(&before.buffer)),
         }
     }
 
@@ -240,21 +243,21 @@ impl ConcurrencyLimit {
     fn take(&self) -> Option<Arc<AtomicU32>> {
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         if self.most.is_some_and(|most| taken >= most) {
-            give_back(&self.taken);
+            release(&self.taken);
             return None;
         }
         Some(Arc::clone(&self.taken))
     }
 }
 
-fn give_back(taken: &AtomicU32) {
+fn release(taken: &AtomicU32) {
     taken.fetch_sub(1, Ordering::Relaxed);
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        for places in &self.places {
-            give_back(places);
+        for concurrency in &self.concurrency {
+            release(concurrency);
         }
     }
 }
@@ -270,7 +273,7 @@ impl RateState {
         ]
     }
 
-    /// Adds the headers of the older form to a refusal: limit, remaining, and the reset time in Unix milliseconds.
+    /// Adds all rate-limit headers to a refusal, also the older ones with the reset time in Unix milliseconds.
     fn on_refusal(self, error: ApiError, wait: Duration) -> ApiError {
         let reset = clock::unix_millis().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         let older = [

@@ -23,7 +23,7 @@ use tokio::{
 use crate::base::error::{ApiError, Limit, Overload};
 
 /// Longest wait for a computation to begin. After it the call is refused with `retry-after`.
-const PATIENCE: Duration = Duration::from_secs(2);
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(2);
 /// `retry-after` of a refused call.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ pub struct Analyses {
     /// Callers with computations in progress, by [`Caller::owner`](crate::access::keys::Caller::owner).
     callers: Arc<Mutex<HashMap<u64, InProgress>>>,
     /// Longest wait for a computation to begin.
-    patience: Duration,
+    queue_timeout: Duration,
 }
 
 /// The computations of one caller.
@@ -46,7 +46,7 @@ struct InProgress {
 }
 
 /// Guard of a computation that runs or waits. Subtracts it from the count when dropped.
-struct Counted {
+struct InProgressGuard {
     owner: u64,
     callers: Arc<Mutex<HashMap<u64, InProgress>>>,
 }
@@ -55,7 +55,7 @@ impl Default for Analyses {
     fn default() -> Analyses {
         let processors = available_parallelism().map_or(1, NonZeroUsize::get);
         let running = Arc::new(Semaphore::new((processors / 2).max(1)));
-        Analyses { running, callers: Arc::default(), patience: PATIENCE }
+        Analyses { running, callers: Arc::default(), queue_timeout: QUEUE_TIMEOUT }
     }
 }
 
@@ -72,7 +72,7 @@ impl Analyses {
         compute: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         let (counted, turn) = self.enter(owner, most)?;
-        let permits = timeout(self.patience, self.permits(turn)).await;
+        let permits = timeout(self.queue_timeout, self.permits(turn)).await;
         let permits = permits.ok().flatten().ok_or_else(|| ApiError::overloaded(Overload::Analyses, RETRY_AFTER))?;
         let result = web::block(move || {
             let result = compute();
@@ -82,7 +82,7 @@ impl Analyses {
         result.await.map_err(|_| ApiError::internal())
     }
 
-    fn enter(&self, owner: u64, most: u32) -> Result<(Counted, Arc<Semaphore>), ApiError> {
+    fn enter(&self, owner: u64, most: u32) -> Result<(InProgressGuard, Arc<Semaphore>), ApiError> {
         let mut callers = self.callers.lock();
         let fresh = || InProgress { count: 0, turn: Arc::new(Semaphore::new(1)) };
         let caller = callers.entry(owner).or_insert_with(fresh);
@@ -90,7 +90,7 @@ impl Analyses {
             return Err(ApiError::limited(Limit::Analyses, RETRY_AFTER));
         }
         caller.count += 1;
-        Ok((Counted { owner, callers: Arc::clone(&self.callers) }, Arc::clone(&caller.turn)))
+        Ok((InProgressGuard { owner, callers: Arc::clone(&self.callers) }, Arc::clone(&caller.turn)))
     }
 
     /// Waits for the permit of the caller, then for a permit shared by all callers.
@@ -101,7 +101,7 @@ impl Analyses {
     }
 }
 
-impl Drop for Counted {
+impl Drop for InProgressGuard {
     fn drop(&mut self) {
         if let Entry::Occupied(mut caller) = self.callers.lock().entry(self.owner) {
             caller.get_mut().count -= 1;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn more_than_a_caller_may_have_are_refused_with_the_time_to_come_again() {
+    async fn computations_over_the_limit_of_a_caller_are_refused_with_a_retry_after() {
         let analyses = Arc::new(Analyses::default());
         let (release, held) = mpsc::channel::<()>();
         let (begin, mut begun) = tokio::sync::mpsc::channel(1);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn a_caller_with_many_has_one_in_the_queue_of_all() {
+    async fn a_caller_with_many_computations_has_one_in_the_shared_queue() {
         let analyses = Analyses { running: Arc::new(Semaphore::new(1)), ..Analyses::default() };
         let order = Arc::new(Mutex::new(Vec::new()));
         let note = |owner| {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn whoever_hangs_up_while_waiting_leaves_nothing_behind() {
+    async fn a_caller_that_disconnects_while_waiting_leaves_nothing_behind() {
         let analyses = Analyses { running: Arc::new(Semaphore::new(0)), ..Analyses::default() };
         let waiting = analyses.run(OWNER, 1, || ());
         assert!(timeout(Duration::from_millis(5), waiting).await.is_err());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn a_computation_that_panics_frees_its_places() {
+    async fn a_computation_that_panics_releases_its_permits() {
         let analyses = Analyses::default();
         let failed = analyses.run(OWNER, 1, || panic!("on purpose")).await;
         assert_eq!(failed.map(|(): ()| ()).unwrap_err().status_code(), 500);
@@ -185,10 +185,10 @@ mod tests {
     }
 
     #[actix_web::test]
-    async fn whoever_waits_too_long_is_told_to_come_again() {
+    async fn a_computation_that_waits_too_long_is_refused() {
         let analyses = Analyses {
             running: Arc::new(Semaphore::new(0)),
-            patience: Duration::from_millis(5),
+            queue_timeout: Duration::from_millis(5),
             ..Analyses::default()
         };
         let refused = analyses.run(OWNER, 1, || ()).await.unwrap_err();

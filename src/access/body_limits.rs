@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{access::load::Share, config::BodyPace};
+use crate::{access::load::KeyBuffer, config::BodyPace};
 
 /// Limits for reading one request body.
 #[derive(Debug, Clone)]
@@ -12,5 +12,5 @@ pub struct BodyLimits {
     /// Minimum transfer rate.
     pub pace: BodyPace,
     /// Counter of the buffered bytes of the caller's key.
-    pub share: Arc<Share>,
+    pub buffer: Arc<KeyBuffer>,
 }

@@ -23,7 +23,7 @@ use crate::{
     config::{AuthMode, Config, Key, Scope, digest_of, to_hex},
 };
 
-/// Every key the configuration knows.
+/// All API keys.
 pub struct KeyTable {
     mode: AuthMode,
     keys: HashMap<[u8; 32], Arc<Caller>>,
@@ -33,7 +33,7 @@ pub struct KeyTable {
 /// The holder of an accepted key.
 #[derive(Debug)]
 pub struct Caller {
-    /// Position among the configured keys; the anonymous caller stands behind the last.
+    /// Position among the configured keys; the anonymous caller comes after the last one.
     pub position: usize,
     /// Owner of the records that the caller may read.
     pub owner: u64,
@@ -43,7 +43,7 @@ pub struct Caller {
     pub life: Arc<KeyLife>,
 }
 
-/// State of a key while the process runs. It is kept when a new configuration has the same key.
+/// State of a key while the process runs. It survives a reload if the new configuration has the same key.
 #[derive(Debug, Default)]
 pub struct KeyLife {
     /// 0: as configured; else one of the two below.
@@ -92,8 +92,7 @@ impl KeyLife {
 }
 
 impl Caller {
-    /// Refuses a caller whose key lacks `scope`. An administrator may read everything, but spends no money unless its
-    /// key says so.
+    /// Refuses a caller whose key lacks `scope`. The scope `admin` implies `read`, but not `inference`.
     ///
     /// # Errors
     /// 403.
@@ -104,7 +103,7 @@ impl Caller {
         Err(ApiError::missing_scope(scope.as_str()))
     }
 
-    /// Whether the key is refused, as configured or because an administrator said so.
+    /// Whether the key is disabled, by the configuration or by an administrator.
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         self.life.switched().map_or(self.key.disabled, |on| !on)
@@ -124,11 +123,11 @@ impl Caller {
 }
 
 impl KeyTable {
-    /// The table of the keys of `config`; those that `before` knows go on living. While none of them is an
-    /// administrator's, the one `of_this_start` is in force too.
+    /// The table of the keys of `config`. Keys that `before` has too keep their state. `startup_key` is included while
+    /// no key of `config` has the scope `admin`.
     #[must_use]
-    pub fn new(config: &Config, of_this_start: Option<&Key>, before: Option<&KeyTable>) -> KeyTable {
-        let keys = config.keys.iter().chain(of_this_start.filter(|_| !names_administrator(config)));
+    pub fn new(config: &Config, startup_key: Option<&Key>, before: Option<&KeyTable>) -> KeyTable {
+        let keys = config.keys.iter().chain(startup_key.filter(|_| !names_administrator(config)));
         let callers = keys.enumerate().map(|(position, key)| {
             let known = before.and_then(|before| before.keys.get(&key.sha256));
             let life = known.map_or_else(Arc::default, |known| Arc::clone(&known.life));
@@ -148,7 +147,7 @@ impl KeyTable {
         callers.into_iter().chain([&*self.anonymous])
     }
 
-    /// Whether this is what every caller is where nobody needs a key.
+    /// Whether the caller is the anonymous caller, used when no key is required.
     #[must_use]
     pub fn is_anonymous(&self, caller: &Caller) -> bool {
         caller.position == self.anonymous.position
@@ -189,26 +188,26 @@ impl KeyTable {
     }
 }
 
-/// A new administrator's key, good until the process ends: its text, to be shown once, and what is kept of it.
+/// A new administrator's key, valid until the process ends: its text, to be printed once, and the key to be stored.
 #[must_use]
-pub fn administrator_of_this_start() -> (Secret, Key) {
+pub fn generate_startup_key() -> (Secret, Key) {
     let text = Secret::new(format!("sk-pointsman-v1-{}", to_hex(&rand::random::<[u8; 32]>())));
-    let key = Key::of_this_start(digest_of(text.expose()));
+    let key = Key::startup_key(digest_of(text.expose()));
     (text, key)
 }
 
-/// Whether a key of the configuration has the scope `admin`, also one that is disabled: that was somebody's decision.
+/// Whether a key of the configuration has the scope `admin`. Disabled keys count: no key is generated then.
 #[must_use]
 pub fn names_administrator(config: &Config) -> bool {
     config.keys.iter().any(|key| key.scopes.contains(&Scope::Admin))
 }
 
-/// A name for the owner's records that does not give the digest away.
+/// An id for the owner's records that does not reveal the digest.
 fn owner(digest: &[u8; 32]) -> u64 {
     digest.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head))
 }
 
-/// The key a request carries: `Authorization: Bearer …` or `X-API-Key: …`, once, and the same if both.
+/// The key in a request: `Authorization: Bearer …` or `X-API-Key: …`, each at most once; both must be equal.
 fn presented_key(headers: &HeaderMap) -> Result<&[u8], ApiError> {
     let bearer = single(headers, header::AUTHORIZATION.as_str())?.map(bearer_token).transpose()?;
     let plain = single(headers, "x-api-key")?;

@@ -1,9 +1,9 @@
 //! Load counters: buffered bytes of requests and answers, client connections, refused calls.
 //!
-//! This module only counts; `admission`, `body` and `dispatch` decide which calls are refused. All workers share the
-//! counters. A guard counts up when it is made and down when it is dropped. `share` divides the bytes among keys.
+//! This module only counts; `admission`, `body` and `dispatch` decide which calls are refused. All workers key_buffer the
+//! counters. A guard counts up when it is made and down when it is dropped. `key_buffer` divides the bytes among keys.
 
-mod share;
+mod key_buffer;
 
 use std::{
     sync::{
@@ -15,49 +15,49 @@ use std::{
 
 use pointsman_actors::domain::Tick;
 
-pub use self::share::{Full, Held, Pieces, Room, Share};
+pub use self::key_buffer::{BufferLimitReached, BufferLimits, BufferedBytes, KeyBuffer, Pieces};
 use crate::base::{
     clock,
-    load_reading::{LoadReading, Shed},
+    load_reading::{LoadReading, ShedReason},
 };
 
 /// Time after a refusal in which the gateway reports that it sheds load.
-const SHEDDING: Duration = Duration::from_secs(5);
+const SHEDDING_PERIOD: Duration = Duration::from_secs(5);
 
 /// The counters, one set per process.
 #[derive(Debug)]
 pub struct Load {
-    held_bytes: AtomicUsize,
-    most_bytes: AtomicUsize,
-    /// Bytes that each key may hold while the gateway is below its limit.
-    least_share: AtomicUsize,
+    buffered_bytes: AtomicUsize,
+    max_buffered_bytes: AtomicUsize,
+    /// Bytes that each key may use while the gateway is below its limit.
+    key_minimum: AtomicUsize,
     connections: AtomicUsize,
-    /// Refusals, by [`Shed`].
-    shed: [AtomicU64; Shed::ALL.len()],
+    /// Refusals, by [`ShedReason`].
+    shed: [AtomicU64; ShedReason::ALL.len()],
     /// Time of the last refusal, as a [`Tick`]; 0: never.
     last_shed: AtomicU64,
 }
 
 impl Load {
-    /// Counters at zero, with the byte limits of `room`.
+    /// Counters at zero, with the byte limits of `limits`.
     #[must_use]
-    pub fn new(room: Room) -> Arc<Load> {
+    pub fn new(limits: BufferLimits) -> Arc<Load> {
         Arc::new(Load {
-            held_bytes: AtomicUsize::new(0),
-            most_bytes: AtomicUsize::new(room.most),
-            least_share: AtomicUsize::new(room.least_share),
+            buffered_bytes: AtomicUsize::new(0),
+            max_buffered_bytes: AtomicUsize::new(limits.total),
+            key_minimum: AtomicUsize::new(limits.key_minimum),
             connections: AtomicUsize::new(0),
             shed: Default::default(),
             last_shed: AtomicU64::new(0),
         })
     }
 
-    /// The counters of `before` with the limits of `room`; new counters without `before`.
+    /// The counters of `before` with the limits of `limits`; new counters without `before`.
     #[must_use]
-    pub fn carried(room: Room, before: Option<&Arc<Load>>) -> Arc<Load> {
-        let Some(before) = before else { return Load::new(room) };
-        before.most_bytes.store(room.most, Ordering::Relaxed);
-        before.least_share.store(room.least_share, Ordering::Relaxed);
+    pub fn carried(limits: BufferLimits, before: Option<&Arc<Load>>) -> Arc<Load> {
+        let Some(before) = before else { return Load::new(limits) };
+        before.max_buffered_bytes.store(limits.total, Ordering::Relaxed);
+        before.key_minimum.store(limits.key_minimum, Ordering::Relaxed);
         Arc::clone(before)
     }
 
@@ -69,7 +69,7 @@ impl Load {
     }
 
     /// Counts a refused call.
-    pub fn shed(&self, why: Shed) {
+    pub fn shed(&self, why: ShedReason) {
         if let Some(count) = self.shed.get(why as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -81,11 +81,11 @@ impl Load {
     pub fn read(&self) -> LoadReading {
         let last = self.last_shed.load(Ordering::Relaxed);
         LoadReading {
-            held_bytes: self.held_bytes.load(Ordering::Relaxed),
+            buffered_bytes: self.buffered_bytes.load(Ordering::Relaxed),
             connections: self.connections.load(Ordering::Relaxed),
-            shed: Shed::ALL
+            shed: ShedReason::ALL
                 .map(|why| (why, self.shed.get(why as usize).map_or(0, |count| count.load(Ordering::Relaxed)))),
-            shedding: last > 0 && clock::now().since(Tick(last)) < SHEDDING,
+            shedding: last > 0 && clock::now().since(Tick(last)) < SHEDDING_PERIOD,
         }
     }
 }
@@ -107,11 +107,11 @@ mod tests {
     #[test]
     fn connections_and_refusals_are_counted() {
         clock::start();
-        let load = Load::new(Room { most: 1, least_share: 1 });
+        let load = Load::new(BufferLimits { total: 1, key_minimum: 1 });
         let open = [load.connection(), load.connection()];
         assert_eq!((load.read().connections, load.read().shedding), (2, false));
         drop(open);
-        load.shed(Shed::BufferedBytes);
+        load.shed(ShedReason::BufferedBytes);
         let reading = load.read();
         assert_eq!((reading.connections, reading.shedding), (0, true));
         assert_eq!(reading.shed.map(|(_, count)| count), [0, 0, 1]);

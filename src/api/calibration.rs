@@ -19,7 +19,7 @@ use crate::{
 /// 403 without the scope `read`, 503 when the statistics actor does not answer in time.
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    worker.shared.news_room.flush();
+    worker.shared.event_batchers.flush();
     let calibrations = read(&worker, Duration::ZERO).await?;
     let body = CalibrationsBody::new(&worker.setup.catalog, &calibrations);
     Ok(uncached(&body))

@@ -11,7 +11,7 @@ use pointsman_actors::{
 
 use super::route_metadata;
 use crate::{
-    access::load::Share,
+    access::load::KeyBuffer,
     api::auth::Authorized,
     base::{clock, error::ApiError},
     config::Scope,
@@ -44,14 +44,14 @@ pub async fn create(
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
     let limits = worker.setup.body_limits(&caller)?;
-    let share = Arc::clone(&limits.share);
+    let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
     let mut chat = ChatRequest::parse(body, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let opening = opening(&chat, &request, caller.owner);
-    let (intents, now) = (&worker.shared.intents, clock::tick(accepted));
-    let intent = intents.of(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
+    let (intents, now) = (&worker.shared.preferences, clock::tick(accepted));
+    let intent = intents.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let size = request_size(&chat);
     let streamed = chat.stream.then(|| stream_options(&worker, &chat));
     let ignored = std::mem::take(&mut chat.unknown_members);
@@ -107,7 +107,7 @@ async fn answer_unstreamed(
     work: &RequestedWork,
     plan: PlanRun,
     draft: GenerationDraft,
-    share: &Arc<Share>,
+    share: &Arc<KeyBuffer>,
     metadata: Option<&Routed>,
 ) -> Result<HttpResponse, ApiError> {
     let PlainAnswer { answer, held, draft } = plain::answer(worker, work, plan, draft, share).await?;

@@ -116,7 +116,7 @@ struct ConfigBody {
 
 impl ConfigBody {
     fn now(worker: &Worker) -> ConfigBody {
-        let status = &worker.shared.reloads.standing;
+        let status = &worker.shared.reloads.status;
         let last = status.last();
         ConfigBody {
             version: worker.setup.version,

@@ -39,7 +39,7 @@ pub async fn create(
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
     let limits = worker.setup.body_limits(&caller)?;
-    let share = Arc::clone(&limits.share);
+    let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;

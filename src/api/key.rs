@@ -44,7 +44,7 @@ struct CreditsBody {
 
 /// Spending since the process started, including answers that have just ended.
 async fn spent(worker: &Worker, owner: Option<u64>) -> Result<Spent, ApiError> {
-    worker.shared.news_room.flush();
+    worker.shared.event_batchers.flush();
     let question = ReadSpending { owner, now_ms: clock::unix_millis() };
     ask(&worker.shared.control.ledger(), question).await
 }

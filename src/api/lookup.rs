@@ -71,7 +71,7 @@ pub fn id_in_body(body: &[u8]) -> Result<(Option<String>, Option<String>), ApiEr
 pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Result<Arc<Generation>, ApiError> {
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
-    worker.shared.news_room.flush();
+    worker.shared.event_batchers.flush();
     let found = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
     let is_readable = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
     found.filter(is_readable).ok_or_else(ApiError::unknown_generation)

@@ -14,7 +14,7 @@ use crate::{
     config::Scope,
     state::{
         gateway::Worker,
-        routing_memory::{Recalled, RoutingMemoryStatus},
+        routing_memory::{LoadOutcome, RoutingMemoryStatus},
     },
 };
 
@@ -45,17 +45,17 @@ struct RestoredBody {
 /// 403 without the scope `read`.
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let data = MemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.standing()));
+    let data = MemoryBody::new(worker.shared.memory.as_ref().map(|memory| memory.status()));
     Ok(uncached(&Data { data }))
 }
 
 impl MemoryBody {
     fn new(status: Option<RoutingMemoryStatus>) -> MemoryBody {
         let Some(status) = status else { return MemoryBody { state: "off", ..MemoryBody::default() } };
-        let (restored, not_restored) = match status.recalled {
-            Recalled::Nothing => (None, None),
-            Recalled::Unusable(why) => (None, Some(why)),
-            Recalled::Learned { at_ms, age, restored } => {
+        let (restored, not_restored) = match status.loaded {
+            LoadOutcome::NoFile => (None, None),
+            LoadOutcome::Unusable(why) => (None, Some(why)),
+            LoadOutcome::Loaded { at_ms, age, restored } => {
                 let restored = RestoredBody {
                     learned_at: rfc_3339(at_ms),
                     age_secs: age.as_secs(),
@@ -67,14 +67,14 @@ impl MemoryBody {
             }
         };
         MemoryBody {
-            state: if status.trouble.is_some() { "failing" } else { "ok" },
+            state: if status.write_error.is_some() { "failing" } else { "ok" },
             restored,
             not_restored,
             saved_at: status.saved_at_ms.map(rfc_3339),
             bytes: status.bytes,
             saves: status.saves,
             failures: status.failures,
-            last_error: status.trouble,
+            last_error: status.write_error,
         }
     }
 }
@@ -82,7 +82,7 @@ impl MemoryBody {
 /// The state of the routing memory as gauges; none without a file.
 pub(crate) fn families(worker: &Worker) -> Vec<MetricFamily> {
     let memory = worker.shared.memory.as_ref();
-    memory.and_then(|memory| gauges(&memory.standing()).ok()).unwrap_or_default()
+    memory.and_then(|memory| gauges(&memory.status()).ok()).unwrap_or_default()
 }
 
 fn gauges(status: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
@@ -93,11 +93,11 @@ fn gauges(status: &RoutingMemoryStatus) -> Result<Vec<MetricFamily>, Error> {
         registry.register(Box::new(gauge))
     };
     let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let restored = match &status.recalled {
-        Recalled::Learned { restored, .. } => restored.endpoints,
-        Recalled::Nothing | Recalled::Unusable(_) => 0,
+    let restored = match &status.loaded {
+        LoadOutcome::Loaded { restored, .. } => restored.endpoints,
+        LoadOutcome::NoFile | LoadOutcome::Unusable(_) => 0,
     };
-    set("memory_failing", "1 while the routing memory cannot be written", i64::from(status.trouble.is_some()))?;
+    set("memory_failing", "1 while the routing memory cannot be written", i64::from(status.write_error.is_some()))?;
     set("memory_restored_endpoints", "Endpoints restored at the start", whole(restored as u64))?;
     set("memory_saved_seconds", "Time of the last write, in Unix seconds", status.saved_at_ms.unwrap_or(0) / 1000)?;
     let writes = IntGaugeVec::new(
@@ -127,12 +127,12 @@ mod tests {
     fn a_memory_shows_what_was_restored_and_the_last_error() {
         let restored = Restored { endpoints: 12, unknown: 1, rejected: Vec::new() };
         let status = RoutingMemoryStatus {
-            recalled: Recalled::Learned { at_ms: 1_763_629_500_000, age: Duration::from_millis(35_400), restored },
+            loaded: LoadOutcome::Loaded { at_ms: 1_763_629_500_000, age: Duration::from_millis(35_400), restored },
             saved_at_ms: Some(1_763_629_540_000),
             bytes: 9_216,
             saves: 3,
             failures: 2,
-            trouble: Some("No space left on device (os error 28)".to_owned()),
+            write_error: Some("No space left on device (os error 28)".to_owned()),
         };
         expect![[r#"
             {
@@ -158,9 +158,9 @@ mod tests {
     fn without_a_file_the_memory_is_off_and_an_unusable_file_shows_the_reason() {
         let off: serde_json::Value = serde_json::from_str(&json(None)).unwrap();
         assert_eq!((&off["state"], &off["restored"]), (&"off".into(), &serde_json::Value::Null));
-        let recalled = Recalled::Unusable("it is something else".to_owned());
+        let loaded = LoadOutcome::Unusable("it is something else".to_owned());
         let unusable: serde_json::Value =
-            serde_json::from_str(&json(Some(RoutingMemoryStatus { recalled, ..RoutingMemoryStatus::default() })))
+            serde_json::from_str(&json(Some(RoutingMemoryStatus { loaded, ..RoutingMemoryStatus::default() })))
                 .unwrap();
         assert_eq!((&unusable["state"], &unusable["not_restored"]), (&"ok".into(), &"it is something else".into()));
     }

@@ -33,7 +33,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     if !request.app_data::<Exposure>().is_some_and(|exposure| exposure.loopback) {
         setup.keys.caller(request.headers())?.require(Scope::Read)?;
     }
-    let depths = &shared.news_room.depths;
+    let depths = &shared.event_batchers.depths;
     let question = CountRecords { now_ms: clock::unix_millis() };
     shared.metrics.observe(&GaugeReadings {
         in_flight: setup.admission.in_flight(),
@@ -41,11 +41,11 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         health_depth: depths.health.get(),
         ledger_depth: depths.ledger.get(),
         ledger_records: ask(&shared.control.ledger(), question).await.ok(),
-        dropped_events: shared.news_room.dropped(),
-        dropped_records: shared.news_room.dropped_records(),
+        dropped_events: shared.event_batchers.dropped(),
+        dropped_records: shared.event_batchers.dropped_records(),
         load: setup.admission.load().read(),
     });
-    shared.metrics.observe_places(setup.places_standing());
+    shared.metrics.observe_concurrency(setup.provider_concurrency());
     let live = setup.published.live.view(clock::now());
     shared.metrics.observe_silence(silence_of_used(&setup.catalog, &live));
     let mut others = calibration_metrics::read(&worker).await;

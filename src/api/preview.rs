@@ -48,8 +48,8 @@ pub async fn show(
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, Some(&default_model))?;
     let session_id = chat.session_id.clone().or_else(|| header_text(&request, "x-session-id"));
     // Completes the query with remembered preferences; a preview remembers none.
-    let intents = &worker.shared.intents;
-    let _ = intents.of(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
+    let intents = &worker.shared.preferences;
+    let _ = intents.apply(&worker.setup, &chat, caller.owner, session_id.as_deref(), &mut query, clock::now());
     let requested = chat.model.clone().or_else(|| chat.models.first().cloned()).unwrap_or(default_model);
     let warnings = unknown_fields::warnings(catalog, &chat.unknown_members, &chat.restrictions());
     let at = clock::unix_millis() / 1000;

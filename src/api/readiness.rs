@@ -100,7 +100,7 @@ impl ReadinessBody {
             load: LoadCheck {
                 shedding: checks.load.shedding,
                 in_flight: checks.in_flight,
-                buffered_bytes: checks.load.held_bytes,
+                buffered_bytes: checks.load.buffered_bytes,
                 connections: checks.load.connections,
             },
         };
@@ -122,7 +122,7 @@ impl ReadinessBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::load_reading::Shed;
+    use crate::base::load_reading::ShedReason;
 
     const HEALTHY: Checks = Checks {
         models: Some(12),
@@ -133,9 +133,9 @@ mod tests {
         records: Some(120),
         in_flight: 3,
         load: LoadReading {
-            held_bytes: 96,
+            buffered_bytes: 96,
             connections: 7,
-            shed: [(Shed::InFlight, 1), (Shed::RequestRate, 0), (Shed::BufferedBytes, 0)],
+            shed: [(ShedReason::InFlight, 1), (ShedReason::RequestRate, 0), (ShedReason::BufferedBytes, 0)],
             shedding: true,
         },
     };

@@ -43,7 +43,7 @@ impl Readings {
     /// # Errors
     /// 503 when the statistics actor does not answer in time.
     pub(crate) async fn now(worker: &Worker) -> Result<Readings, ApiError> {
-        worker.shared.news_room.flush();
+        worker.shared.event_batchers.flush();
         Readings::read(worker, Duration::ZERO).await
     }
 

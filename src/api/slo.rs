@@ -23,7 +23,7 @@ use crate::{
 /// 403 without the scope `read`.
 pub(crate) async fn show(Authorized(caller): Authorized, worker: Worker) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Read)?;
-    let mut reports = worker.shared.intents.targets.report(clock::now());
+    let mut reports = worker.shared.preferences.targets.report(clock::now());
     let objective = worker.setup.config.routing.objective;
     let configured = worker.setup.catalog.aliases.iter().flat_map(|alias| configured(alias, objective));
     let unused: Vec<_> = configured.filter(|unused| !reports.iter().any(|report| is_same(unused, report))).collect();

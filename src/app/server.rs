@@ -45,7 +45,7 @@ use crate::{
     },
     state::{
         budgets::Budgets,
-        control::{Control, Keeping},
+        control::{Control, StatsPersistence},
         conversations::PreferenceMemory,
         drain::Drain,
         gateway::{Shared, WorkerHandle},
@@ -211,7 +211,7 @@ impl Gateway {
     /// Sets readiness to `draining`. Saves the statistics now, because the drain may take long or be cut off.
     pub fn begin_drain(&self) {
         self.shared.drain.begin();
-        self.shared.news_room.flush();
+        self.shared.event_batchers.flush();
         self.shared.control.health().do_send(SaveNow);
     }
 
@@ -222,7 +222,7 @@ impl Gateway {
 
     /// Flushes pending events and records, and stops the control actors. Call it after the workers have stopped.
     pub async fn close(&self) {
-        self.shared.news_room.flush();
+        self.shared.event_batchers.flush();
         let now_ms = clock::unix_millis();
         // The ledger answers after it has handled all earlier records. If it is gone, no records are left to save.
         let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(CLOSE_TIMEOUT).await;
@@ -246,7 +246,7 @@ fn shared(
 ) -> Shared {
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let MemoryConfig { save_interval: interval, .. } = draft.config.routing.memory;
-    let memory = RoutingMemory::recall(&draft.config.routing.memory, &mut statistics);
+    let memory = RoutingMemory::load(&draft.config.routing.memory, &mut statistics);
     // Replicas with the same seed must not probe at the same times.
     let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
@@ -254,21 +254,21 @@ fn shared(
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let store = MemoryStore::new(ledger.capacity, ledger.max_age);
     let place = memory.clone().map(|memory| memory as Arc<dyn StatsStore>);
-    let keeping = place.map(|place| Keeping { place, interval });
-    let control = Control::start(arbiter, statistics, &published, store, keeping);
+    let persistence = place.map(|store| StatsPersistence { store, interval });
+    let control = Control::start(arbiter, statistics, &published, store, persistence);
     Shared {
         images: ImageFiles::new(images.url_ttl, images.max_bytes),
         setup: ArcSwap::from_pointee(setup),
-        intents: PreferenceMemory::new(rand::random()),
+        preferences: PreferenceMemory::new(rand::random()),
         metrics,
         budgets: Budgets::default(),
         analyses: Analyses::default(),
-        news_room: control.news_room(),
+        event_batchers: control.event_batchers(),
         routers: Routers::default(),
         memory,
         drain: Drain::default(),
         reloads: Reloads::default(),
-        of_this_start: generated_key,
+        startup_key: generated_key,
         control,
     }
 }
@@ -372,7 +372,7 @@ impl Sockets {
     /// An admin key for this start, if the configuration has none and the admin listener is on loopback.
     fn generate_admin_key(&self, config: &Config) -> Option<(Secret, Key)> {
         let is_needed = self.admin.is_some() && config.admin.is_loopback() && !keys::names_administrator(config);
-        is_needed.then(keys::administrator_of_this_start)
+        is_needed.then(keys::generate_startup_key)
     }
 
     fn serve(self, gateway: &Gateway) -> Result<Server, StartError> {

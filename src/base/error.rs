@@ -1,8 +1,8 @@
 //! Errors that clients receive: status codes, error types, codes and the JSON body. No other file knows status codes.
 //!
-//! Rooms below return typed failures; handlers turn them into [`ApiError`]; the frame middleware
-//! (`frame`) writes it with the request id. Nothing here logs, and no provider's words pass
-//! except the redacted `raw` of a client's own mistake.
+//! Other modules return typed failures, handlers convert them to [`ApiError`], and the middleware `frame` writes the
+//! answer with the request id. This module does not log. Errors contain no text of providers, except the redacted `raw`
+//! of a request that a provider refused.
 
 mod availability;
 mod body;
@@ -90,9 +90,9 @@ pub struct UpstreamDetail {
     pub provider_name: String,
     /// Its status, if it gave one.
     pub status: Option<u16>,
-    /// Its own code for the error: only for a mistake of the client.
+    /// Its own error code; only when it refused the request.
     pub code: Option<String>,
-    /// Its body, redacted and cut: only for a mistake of the client.
+    /// Its body, redacted and truncated; only when it refused the request.
     pub raw: Option<String>,
 }
 
@@ -103,9 +103,9 @@ pub struct PreviousError {
     pub provider: String,
     /// Catalog id of the model.
     pub model: String,
-    /// The status the upstream gave.
+    /// Its status, if it gave one.
     pub status: Option<u16>,
-    /// How it failed.
+    /// Code of the failure.
     pub code: &'static str,
 }
 
@@ -136,24 +136,24 @@ pub enum Limit {
 /// Reason for refusing a call with 503.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overload {
-    /// As many requests are in flight as the gateway takes.
+    /// Limit of requests in flight.
     RequestsInFlight,
-    /// All keys together sent as many requests per minute as the gateway takes.
+    /// Limit of requests per minute, all keys together.
     RequestRate,
-    /// As many bytes of requests and answers are held as the gateway may hold.
+    /// Limit of buffered bytes of the gateway.
     BufferedBytes,
-    /// As many of them belong to this key as may belong to one.
+    /// Limit of buffered bytes of this key.
     BufferedBytesOfKey,
-    /// Previews, explanations and replays wait for each other.
+    /// The queue of previews, explanations and replays does not move.
     Analyses,
     /// The process is shutting down.
     Draining,
-    /// Every endpoint is saturated, or refused the claim.
+    /// Every endpoint is saturated or has no free permit.
     EndpointsBusy,
     /// Every circuit is open.
     CircuitsOpen,
     /// A control actor did not answer.
-    SilentPart,
+    ActorSilent,
 }
 
 impl ApiError {
@@ -201,7 +201,7 @@ impl ApiError {
         ApiError::new(StatusCode::FORBIDDEN, Kind::Permission, "permission_denied", message).because("scope")
     }
 
-    /// 403: a browser asked whether it may call, and may not.
+    /// 403: a CORS preflight request is refused.
     #[must_use]
     pub fn refused_preflight() -> ApiError {
         let message = "Calls of this kind are not allowed from this origin.";
@@ -228,7 +228,7 @@ impl ApiError {
         error
     }
 
-    /// 400: the configuration on disk cannot come into force; `version` goes on.
+    /// 400: the configuration on disk is refused; `version` stays in force.
     #[must_use]
     pub fn refused_configuration(version: u64, faults: &[String]) -> ApiError {
         let first = faults.first().map_or("", String::as_str);
@@ -257,7 +257,7 @@ impl ApiError {
             .with_availability(Availability::model("model_not_found", asked, fallbacks))
     }
 
-    /// 404: the model is gone since `date`.
+    /// 404: the model was retired on `date`.
     #[must_use]
     pub fn retired_model(param: &str, asked: &str, date: chrono::NaiveDate, fallbacks: Vec<String>) -> ApiError {
         ApiError::not_found("model_deprecated", format!("Model '{asked}' was retired on {date}."))
@@ -283,12 +283,12 @@ impl ApiError {
     pub fn unknown_path() -> ApiError {
         ApiError::not_found(
             "unknown_path",
-            "There is nothing at this path. Under /api/v1 there are chat/completions, images/generations, models, route, generation, \
+            "This path does not exist. Under /api/v1 there are chat/completions, images/generations, models, route, generation, \
              health and key; administration has a listener of its own.",
         )
     }
 
-    /// 404: nothing of that name at a path that exists.
+    /// 404: the path exists, and the thing that it names does not.
     #[must_use]
     pub fn no_such(what: &str) -> ApiError {
         ApiError::not_found("not_found", format!("There is no such {what}."))
@@ -347,7 +347,7 @@ impl ApiError {
         ApiError::invalid(Invalid::body(InvalidReason::InvalidJson, "The request body broke off before its end."))
     }
 
-    /// 400: something in front of the handlers refused the request.
+    /// 400: the HTTP library refused the request before a handler was called.
     #[must_use]
     pub fn malformed() -> ApiError {
         ApiError::invalid(Invalid::body(InvalidReason::InvalidValue, "The request is malformed."))
@@ -412,7 +412,7 @@ impl ApiError {
             Overload::CircuitsOpen => {
                 ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
             }
-            Overload::SilentPart => ("overloaded", "A part of the gateway did not answer in time."),
+            Overload::ActorSilent => ("overloaded", "A part of the gateway did not answer in time."),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)
             .because(reason)
@@ -433,16 +433,16 @@ impl ApiError {
             .retry_after(Duration::from_secs(1))
     }
 
-    /// The same error, naming the generation it ended.
+    /// The same error with the id of its generation.
     #[must_use]
     pub fn of_generation(mut self, id: GenerationId) -> ApiError {
         self.0.generation = Some(id);
         self
     }
 
-    /// The same error, naming the call it answers.
+    /// The same error with the id of its request.
     #[must_use]
-    pub fn naming(mut self, request_id: &str) -> ApiError {
+    pub fn with_request_id(mut self, request_id: &str) -> ApiError {
         self.0.request_id = Some(request_id.to_owned());
         self
     }
@@ -464,7 +464,7 @@ impl ApiError {
         self
     }
 
-    /// The same error, saying what could have served.
+    /// The same error with the availability of models and providers.
     #[must_use]
     pub fn with_availability(mut self, availability: Availability) -> ApiError {
         self.0.availability = Some(availability);
@@ -476,69 +476,69 @@ impl ApiError {
         self
     }
 
-    /// The same error, saying how the request was routed.
+    /// The same error with the route of the request.
     #[must_use]
     pub fn with_route(mut self, route: Box<RawValue>) -> ApiError {
         self.0.route = Some(route);
         self
     }
 
-    /// The failed attempts it tells of.
+    /// The failed attempts.
     #[must_use]
     pub fn previous(&self) -> &[PreviousError] {
         &self.0.previous
     }
 
-    /// The same as JSON, for where no error body is written; `None` when it tells of none.
+    /// The failed attempts as JSON, for answers without an error body; `None` when there are none.
     #[must_use]
     pub fn previous_errors(&self) -> Option<Box<str>> {
         let written = serde_json::to_string(&self.0.previous).ok().filter(|_| !self.0.previous.is_empty());
         written.map(String::into_boxed_str)
     }
 
-    /// The provider it speaks of.
+    /// The provider that failed last.
     #[must_use]
     pub fn provider_name(&self) -> Option<&str> {
         self.0.upstream.as_ref().map(|detail| detail.provider_name.as_str())
     }
 
-    /// The status the client sees.
+    /// Status of the answer.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.0.status
     }
 
-    /// Whether the request itself was sound, and there was nobody to answer it: 429 and every 5xx.
+    /// Whether the request was valid but could not be served: 429 and every 5xx.
     #[must_use]
-    pub fn is_for_want_of_capacity(&self) -> bool {
+    pub fn is_capacity_error(&self) -> bool {
         self.0.status == StatusCode::TOO_MANY_REQUESTS || self.0.status.is_server_error()
     }
 
-    /// The sentence the client reads.
+    /// The message for the client.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The word in `error.type`.
+    /// Value of `error.type`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.0.kind.as_str()
     }
 
-    /// The word in `error.metadata.error_type`.
+    /// Value of `error.metadata.error_type`.
     #[must_use]
     pub fn error_type(&self) -> &'static str {
         self.0.error_type
     }
 
-    /// The word in `error.metadata.reason`.
+    /// Value of `error.metadata.reason`.
     #[must_use]
     pub fn reason(&self) -> Option<&'static str> {
         self.0.reason
     }
 
-    /// The answer.
+    /// The HTTP answer.
     #[must_use]
     pub fn respond(&self) -> HttpResponse {
         let problem = &self.0;
@@ -565,7 +565,7 @@ impl ApiError {
     }
 }
 
-/// Seconds a client should wait: rounded up, at least one.
+/// Seconds that a client should wait, rounded up, at least one.
 fn whole_seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }

@@ -1,6 +1,6 @@
 //! Events: each event updates its metrics and, where an operator needs to read it, writes one log line.
-//! Labels come from closed sets: configured slugs and model ids, codes of our
-//! own. No key, no prompt and no provider's words pass through here.
+//! Labels come from closed sets: configured slugs, model ids and the gateway's own codes. Events contain no keys, no
+//! prompts and no text of providers.
 
 mod instruments;
 mod life;
@@ -48,7 +48,7 @@ pub struct Metrics {
     pub(crate) life: LifeMetrics,
 }
 
-/// How things stand.
+/// The gauges.
 struct Gauges {
     circuit: IntGaugeVec,
     silent: IntGaugeVec,
@@ -65,19 +65,23 @@ struct Gauges {
 impl Gauges {
     fn new(make: &Instruments<'_>) -> Result<Gauges, prometheus::Error> {
         let circuit = "1 while the breaker of an endpoint is not closed";
-        let silent = "1 while the unanswered requests of an endpoint say that it answers nobody";
+        let silent = "1 while an endpoint counts as silent because of its unanswered requests";
         let depth = "Batches waiting in the mailbox of a control actor";
-        let shed = "Calls turned away since the start because the gateway was full";
+        let shed = "Calls refused since the start because a limit of the gateway was reached";
         Ok(Gauges {
             circuit: make.gauges("circuit_open", circuit, &["provider", "model"])?,
             silent: make.gauges("endpoint_silent", silent, &["provider", "model"])?,
             in_flight: make.gauge("in_flight_requests", "Inference calls in progress")?,
             mailbox_depth: make.gauges("mailbox_depth", depth, &["actor"])?,
             ledger_records: make.gauge("ledger_records", "Generations in the ledger")?,
-            dropped_events: make.gauge("dropped_events", "Statistics events dropped because a tray was full")?,
-            dropped_records: make.gauge("dropped_records", "Records of generations dropped because a tray was full")?,
-            body_bytes: make
-                .gauge("buffered_body_bytes", "Bytes that request bodies, three times each, and answers count for")?,
+            dropped_events: make
+                .gauge("dropped_events", "Statistics events dropped because an event buffer was full")?,
+            dropped_records: make
+                .gauge("dropped_records", "Records of generations dropped because an event buffer was full")?,
+            body_bytes: make.gauge(
+                "buffered_body_bytes",
+                "Buffered bytes of answers and of request bodies, counted three times each",
+            )?,
             connections: make.gauge("client_connections", "Client connections")?,
             shed: make.gauges("shed_requests", shed, &["reason"])?,
         })
@@ -106,13 +110,13 @@ impl Metrics {
     /// All metrics at zero.
     ///
     /// # Errors
-    /// Never with the names below; the registry's own check is passed on.
+    /// When the registry refuses a name, which a test rules out.
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new_custom(Some(PREFIX.to_owned()), None)?;
         let make = Instruments(&registry);
         let tokens = make.counters("tokens_total", "Tokens billed", &["kind"])?;
-        let first_token = "Dispatch to first content; for plain answers to the head";
-        let late = "Attempts that raced a late one, and what became of them";
+        let first_token = "Time from dispatch to first content, or to the head of a plain answer";
+        let late = "Hedges by phase and result";
         Ok(Metrics {
             requests: make.counters("requests_total", "Answered calls", &["route", "status"])?,
             attempts: make.counters(
@@ -123,7 +127,7 @@ impl Metrics {
             first_token: make.times_of_endpoints("ttft_seconds", first_token, &SECONDS)?,
             duration: make.times_of_endpoints(
                 "generation_seconds",
-                "Dispatch to the last byte of a whole answer",
+                "Time from dispatch to the last byte of a complete answer",
                 &SECONDS,
             )?,
             overhead: make.times("overhead_seconds", "The gateway's own time per answered call", &OVERHEAD)?,
@@ -131,8 +135,12 @@ impl Metrics {
             completion_tokens: tokens.with_label_values(&["completion"]),
             cost: make.dollars("cost_usd_total", "Dollars billed, lost and failed attempts included")?,
             hedges: make.counters("hedges_total", late, &["outcome"])?,
-            hedge_cost: make.dollars("hedge_cost_usd_total", "Dollars of attempts that lost a race")?,
-            budget_spent: make.counters("budget_spent_total", "Attempts not made for want of a token", &["budget"])?,
+            hedge_cost: make.dollars("hedge_cost_usd_total", "Dollars billed for attempts that lost a race")?,
+            budget_spent: make.counters(
+                "budget_spent_total",
+                "Attempts not made because their budget was spent",
+                &["budget"],
+            )?,
             panics: make.counter("panics_total", "Handlers that panicked")?,
             gauges: Gauges::new(&make)?,
             life: LifeMetrics::new(&make)?,
@@ -141,24 +149,24 @@ impl Metrics {
     }
 
     /// Writes the current values into the gauges.
-    pub fn observe(&self, standing: &GaugeReadings) {
-        self.gauges.in_flight.set(i64::from(standing.in_flight));
-        self.gauges.dropped_events.set(i64::try_from(standing.dropped_events).unwrap_or(i64::MAX));
-        self.gauges.dropped_records.set(i64::try_from(standing.dropped_records).unwrap_or(i64::MAX));
-        self.gauges.body_bytes.set(gauged(standing.load.held_bytes));
-        self.gauges.connections.set(gauged(standing.load.connections));
-        for (why, count) in standing.load.shed {
+    pub fn observe(&self, readings: &GaugeReadings) {
+        self.gauges.in_flight.set(i64::from(readings.in_flight));
+        self.gauges.dropped_events.set(i64::try_from(readings.dropped_events).unwrap_or(i64::MAX));
+        self.gauges.dropped_records.set(i64::try_from(readings.dropped_records).unwrap_or(i64::MAX));
+        self.gauges.body_bytes.set(gauge_value(readings.load.buffered_bytes));
+        self.gauges.connections.set(gauge_value(readings.load.connections));
+        for (why, count) in readings.load.shed {
             self.gauges.shed.with_label_values(&[why.as_str()]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-        for (actor, depth) in [("health", standing.health_depth), ("ledger", standing.ledger_depth)] {
-            self.gauges.mailbox_depth.with_label_values(&[actor]).set(gauged(depth));
+        for (actor, depth) in [("health", readings.health_depth), ("ledger", readings.ledger_depth)] {
+            self.gauges.mailbox_depth.with_label_values(&[actor]).set(gauge_value(depth));
         }
-        if let Some(records) = standing.ledger_records {
-            self.gauges.ledger_records.set(gauged(records));
+        if let Some(records) = readings.ledger_records {
+            self.gauges.ledger_records.set(gauge_value(records));
         }
     }
 
-    /// Shows which endpoints are silent now, by their labels; those that are gone are no longer shown.
+    /// Updates the gauge of silent endpoints, by their labels. Endpoints that are not given are removed.
     pub fn observe_silence<'e>(&self, endpoints: impl Iterator<Item = ([&'e str; 2], bool)>) {
         self.gauges.silent.reset();
         for (labels, silent) in endpoints {
@@ -166,7 +174,7 @@ impl Metrics {
         }
     }
 
-    /// The Prometheus text format, version 0.0.4, `others` behind our own.
+    /// All metrics and `others` in the Prometheus text format, version 0.0.4.
     ///
     /// # Errors
     /// When the encoder fails.
@@ -178,7 +186,7 @@ impl Metrics {
     }
 }
 
-fn gauged(count: usize) -> i64 {
+fn gauge_value(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
@@ -193,13 +201,13 @@ pub(crate) fn labels<'c>(catalog: &'c Catalog, endpoint: &Endpoint) -> [&'c str;
 pub struct Answered<'a> {
     /// The pattern of its path; `None` for a path that does not exist.
     pub route: Option<&'a str>,
-    /// The status the client saw.
+    /// Status of the answer.
     pub status: u16,
-    /// From the moment its head was read to the start of the answer.
+    /// Time from reading the request head to the start of the answer.
     pub took: Duration,
     /// Its id.
     pub request_id: &'a str,
-    /// The generation it made, if it made one.
+    /// The generation it created, if any.
     pub generation: Option<&'a str>,
 }
 
@@ -301,7 +309,9 @@ impl AttemptEnded<'_> {
         };
         if failure.kind == FailureKind::Shortage {
             // Only the operator can repair this, and only this log line reports it.
-            log::warn!("{model} at {provider} could not be called, the gateway itself is short{cause}");
+            log::warn!(
+                "{model} at {provider} could not be called, the gateway lacks descriptors, ports or memory{cause}"
+            );
         } else {
             log::info!("{model} at {provider} failed: {kind}{cause}");
         }
@@ -315,7 +325,7 @@ pub struct AnswerBegan {
 }
 
 impl AnswerBegan {
-    /// Counts it.
+    /// Records the overhead.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.overhead.observe(self.overhead.as_secs_f64());
     }
@@ -324,11 +334,11 @@ impl AnswerBegan {
 /// Phases and results of a hedge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HedgeEnd {
-    /// It began; one of the others follows.
+    /// It began. One of the other values follows.
     Started,
-    /// It gave the answer.
+    /// It answered the client.
     Won,
-    /// The attempt it raced was quicker.
+    /// The other attempt was faster.
     Lost,
     /// It failed.
     Failed,
@@ -350,12 +360,12 @@ impl HedgeEnd {
 
 /// A hedge began or ended.
 pub struct Hedged {
-    /// Which of it.
+    /// Its phase or result.
     pub end: HedgeEnd,
 }
 
 impl Hedged {
-    /// Counts it.
+    /// Counts the hedge.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.hedges.with_label_values(&[self.end.as_str()]).inc();
     }
@@ -364,16 +374,16 @@ impl Hedged {
 /// An attempt was not made because its budget was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetSpent {
-    /// An endpoint behind an open circuit, or a second attempt beside an overdue one.
+    /// An attempt at an endpoint with an open circuit, or a second attempt next to an overdue one.
     Retry,
-    /// A second attempt beside a late one.
+    /// A second attempt next to a late one.
     Hedge,
-    /// One more attempt when all that need no budget have failed.
+    /// A further attempt after all attempts that need no budget failed.
     LastResort,
 }
 
 impl BudgetSpent {
-    /// Counts it.
+    /// Counts the attempt that was not made.
     pub fn emit(self, metrics: &Metrics) {
         let budget = match self {
             BudgetSpent::Retry => "retry",
@@ -388,12 +398,13 @@ impl BudgetSpent {
 pub struct BreakerMoved<'a> {
     /// The catalog its position points into.
     pub catalog: &'a Catalog,
-    /// What moved.
+    /// The change.
     pub change: BreakerChange,
 }
 
 impl BreakerMoved<'_> {
-    /// Shows each moved gate in the gauge; logs it at `warn` when it shuts, at `info` otherwise.
+    /// Updates the gauge of each changed gate. Logs an open circuit at `warn`, a configuration fault at `error`, and other
+    /// changes at `info`.
     pub fn emit(&self, metrics: &Metrics) {
         let Some(endpoint) = self.catalog.endpoint(self.change.index) else { return };
         let [provider, model] = labels(self.catalog, endpoint);
@@ -407,22 +418,22 @@ impl BreakerMoved<'_> {
         }
     }
 
-    fn log(&self, whose: &str, gate: GateChange) {
+    fn log(&self, subject: &str, gate: GateChange) {
         let cause = self.change.cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
         match gate.to {
-            Gate::Passing => log::info!("{whose}: in service again"),
-            Gate::HalfOpen { .. } | Gate::Probing { .. } => log::info!("{whose}: probing"),
-            Gate::Cooling { until } => log::info!("{whose}: left alone for {}{cause}", seconds_to(until)),
-            Gate::Open { until } => log::warn!("{whose}: circuit open for {}{cause}", seconds_to(until)),
+            Gate::Passing => log::info!("{subject}: in service again"),
+            Gate::HalfOpen { .. } | Gate::Probing { .. } => log::info!("{subject}: probing"),
+            Gate::Cooling { until } => log::info!("{subject}: cooling down for {}{cause}", seconds_to(until)),
+            Gate::Open { until } => log::warn!("{subject}: circuit open for {}{cause}", seconds_to(until)),
             Gate::ConfigFault { until } => log::error!(
-                "{whose}: our account or model name there is not accepted{cause}; next try in {}",
+                "{subject}: the provider does not accept the configured key or model name{cause}; next attempt in {}",
                 seconds_to(until)
             ),
         }
     }
 }
 
-/// `5.0 s`: how long until then.
+/// Time until `until`, such as `5.0 s`.
 fn seconds_to(until: Tick) -> String {
     format!("{:.1} s", (until - clock::now()).as_secs_f64())
 }

@@ -2,7 +2,7 @@
 
 /// Limit of the whole gateway for which a call was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shed {
+pub enum ShedReason {
     /// Limit of calls in flight.
     InFlight,
     /// Limit of requests per minute, all keys together.
@@ -11,17 +11,17 @@ pub enum Shed {
     BufferedBytes,
 }
 
-impl Shed {
+impl ShedReason {
     /// All reasons.
-    pub const ALL: [Shed; 3] = [Shed::InFlight, Shed::RequestRate, Shed::BufferedBytes];
+    pub const ALL: [ShedReason; 3] = [ShedReason::InFlight, ShedReason::RequestRate, ShedReason::BufferedBytes];
 
     /// Label value in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Shed::InFlight => "in_flight",
-            Shed::RequestRate => "request_rate",
-            Shed::BufferedBytes => "buffered_bytes",
+            ShedReason::InFlight => "in_flight",
+            ShedReason::RequestRate => "request_rate",
+            ShedReason::BufferedBytes => "buffered_bytes",
         }
     }
 }
@@ -30,11 +30,11 @@ impl Shed {
 #[derive(Debug, Clone, Copy)]
 pub struct LoadReading {
     /// Buffered bytes of requests and answers.
-    pub held_bytes: usize,
+    pub buffered_bytes: usize,
     /// Open client connections.
     pub connections: usize,
     /// Calls refused since the start, by reason.
-    pub shed: [(Shed, u64); Shed::ALL.len()],
+    pub shed: [(ShedReason, u64); ShedReason::ALL.len()],
     /// Whether a call was refused in the last few seconds.
     pub shedding: bool,
 }

@@ -1,11 +1,11 @@
-//! The address of a provider: a base URL, checked once.
+//! The base URL of a provider.
 
 use std::fmt;
 
 use actix_web::http::Uri;
 use rustls::pki_types::ServerName;
 
-/// `http` or `https`, a host, and the path that the API's paths are put behind.
+/// A URL with the scheme `http` or `https`, a host, and a path that the API's paths are appended to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl {
     text: String,
@@ -25,13 +25,13 @@ impl fmt::Display for BaseUrlFault {
 }
 
 impl BaseUrl {
-    /// What a base URL looks like, for messages.
+    /// Description of a base URL, for messages.
     pub const SHAPE: &'static str = "a URL such as \"https://api.example.com/v1\"";
 
-    /// Takes a URL apart.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// When it has no scheme, no host, or something that does not belong into a base address.
+    /// When it has no scheme or host, or has a user, a password or a fragment.
     pub fn parse(text: &str) -> Result<BaseUrl, BaseUrlFault> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(BaseUrlFault("needs a scheme, such as https://"));
@@ -47,17 +47,17 @@ impl BaseUrl {
         let uri: Uri = text.parse().map_err(|_| BaseUrlFault("is not a URL"))?;
         let authority = uri.authority().ok_or(BaseUrlFault("has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(BaseUrlFault("holds a user or a password"));
+            return Err(BaseUrlFault("has a user or a password"));
         }
         let host = authority.host();
         if ServerName::try_from(host.trim_start_matches('[').trim_end_matches(']')).is_err() {
-            return Err(BaseUrlFault("names no valid host"));
+            return Err(BaseUrlFault("has no valid host"));
         }
         let shown = authority.as_str();
         let named_port = shown.strip_prefix(host).is_some_and(|rest| !rest.is_empty());
         let port = match authority.port_u16() {
             Some(0) => return Err(BaseUrlFault("has the port 0")),
-            None if named_port => return Err(BaseUrlFault("has a port that is no number from 1 to 65535")),
+            None if named_port => return Err(BaseUrlFault("has a port that is not a number from 1 to 65535")),
             port => port.unwrap_or(if tls { 443 } else { 80 }),
         };
         let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
@@ -65,7 +65,7 @@ impl BaseUrl {
         Ok(BaseUrl { text, tls, host: host.to_owned(), port })
     }
 
-    /// The URL, without a slash at the end of its path. A query in it goes with every call.
+    /// The URL, without a slash at the end of its path. Its query is sent with every call.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -77,19 +77,19 @@ impl BaseUrl {
         self.tls
     }
 
-    /// The host; an IPv6 address stands in brackets.
+    /// The host; an IPv6 address is in brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port, also where the URL named none.
+    /// The port; the default port of the scheme if the URL has none.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether the host is this machine, as far as the name tells.
+    /// Whether the host is `localhost` or a loopback address.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         let bare = self.host.trim_start_matches('[').trim_end_matches(']');
@@ -122,27 +122,27 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_not_named_is_that_of_the_scheme() {
+    fn without_a_port_the_default_port_of_the_scheme_is_used() {
         for (text, port) in [("https://h/v1", 443), ("http://h", 80), ("http://h:8000", 8000), ("http://[::1]", 80)] {
             assert_eq!(BaseUrl::parse(text).map(|url| url.port()), Ok(port), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_base_address_is_refused_with_the_reason() {
+    fn an_invalid_base_url_is_refused_with_the_reason() {
         check("api.example.com/v1", "needs a scheme, such as https://");
         check("ftp://example.com", "has a scheme other than http and https");
-        check("https://me:secret@example.com/v1", "holds a user or a password");
+        check("https://me:secret@example.com/v1", "has a user or a password");
         check("https://example.com/v1#part", "has a fragment");
-        check("https://-._/v1", "names no valid host");
+        check("https://-._/v1", "has no valid host");
         check("https://", "is not a URL");
         check("https://exa mple.com", "is not a URL");
         check("https://example.com:0/v1", "has the port 0");
-        check("https://example.com:99999/v1", "has a port that is no number from 1 to 65535");
+        check("https://example.com:99999/v1", "has a port that is not a number from 1 to 65535");
     }
 
     #[test]
-    fn loopback_is_known_by_name_and_by_number() {
+    fn loopback_is_detected_by_name_and_by_address() {
         for (text, loopback) in [
             ("http://localhost:1/v1", true),
             ("http://[::1]:1/v1", true),

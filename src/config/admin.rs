@@ -1,4 +1,4 @@
-//! Where the gateway is administered: `[admin]`.
+//! The admin listener: `[admin]`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -12,15 +12,15 @@ use super::{
 /// `[admin]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminConfig {
-    /// Address of the listener; `None` means there is none.
+    /// Address of the listener; `None` means that there is no admin listener.
     pub bind: Option<SocketAddr>,
-    /// Hosts that it answers to while it is on loopback, beside those of this machine.
+    /// Hosts accepted on loopback in addition to those of this machine.
     pub hosts: Hosts,
-    /// Whether keys of administrators may travel unencrypted beyond this machine.
+    /// Whether keys of administrators may be sent unencrypted over a network.
     pub allow_plain_http: bool,
 }
 
-/// How a listener speaks to its clients.
+/// Transport of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     Plain,
@@ -55,9 +55,9 @@ impl AdminConfig {
             section.fault("bind", wrong, allowed);
         }
         if !is_loopback(bind) && transport == Transport::Plain && !allow_plain_http {
-            let wrong = format!("keys with the scope admin would travel to {bind} unencrypted");
-            let allowed = "a certificate in [server.tls], a loopback address, or admin.allow_plain_http = true where \
-                           nobody else hears that network";
+            let wrong = format!("keys with the scope admin would be sent to {bind} unencrypted");
+            let allowed = "a certificate in [server.tls], a loopback address, or admin.allow_plain_http = true on a \
+                           trusted network";
             section.fault("bind", wrong, allowed);
         }
         AdminConfig { bind: Some(bind), hosts, allow_plain_http }
@@ -69,7 +69,7 @@ impl AdminConfig {
         self.bind.is_none_or(is_loopback)
     }
 
-    /// Whether it is where nobody chose it to be: then it is no fault if somebody else is there already.
+    /// Whether it has the default address. Then the start does not fail if the address is in use.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.bind == Some(AdminConfig::DEFAULT_BIND)

@@ -1,6 +1,6 @@
-//! Names that stand for a choice: the built-in aliases and `[[aliases]]`.
+//! Aliases: the built-in ones and `[[aliases]]`.
 //!
-//! An entry of the name of a built-in alias restricts that alias; it can never make the free pool cost anything.
+//! An entry with the name of a built-in alias restricts that alias. It cannot add paid models to the free pool.
 
 use pointsman_actors::domain::{Alias, ModelId, ModelPattern, Preference};
 
@@ -9,18 +9,18 @@ use super::{
     section::{Item, Section},
 };
 
-const MOST_ALIASES: usize = 250;
-const MOST_PATTERNS: usize = 1_000;
-/// `auto` and `free`, which come first.
+const MAX_ALIASES: usize = 250;
+const MAX_PATTERNS: usize = 1_000;
+/// Number of built-in aliases, `auto` and `free`. They come first.
 const BUILT_IN: usize = 2;
 
-/// All aliases in the order of the catalog, and their further spellings as (spelling, alias id).
+/// All aliases in the order of the catalog, and their synonyms as (synonym, alias id).
 pub(super) struct Aliases<'t> {
     pub(super) aliases: Vec<Alias>,
     pub(super) synonyms: Vec<(String, String)>,
-    /// Every name of the built-in ones.
+    /// Names and synonyms of the built-in aliases.
     pub(super) built_in: Vec<String>,
-    /// The operator's own names and spellings, with where they stand.
+    /// Names and synonyms chosen by the operator, with their locations.
     pub(super) named: Vec<(String, Item<'t>)>,
 }
 
@@ -41,7 +41,7 @@ impl<'t> Aliases<'t> {
             named: Vec::new(),
         };
         let mut restricted = Vec::new();
-        for (alias, mut named) in root.sections("aliases", MOST_ALIASES, |section| read_alias(section, prefix)) {
+        for (alias, mut named) in root.sections("aliases", MAX_ALIASES, |section| read_alias(section, prefix)) {
             if let Some(built_in) = aliases.aliases.iter_mut().take(BUILT_IN).find(|known| known.id == alias.id) {
                 *built_in = restricted_to(built_in, alias.clone());
                 refuse_second(&alias.id, &named, &mut restricted);
@@ -60,7 +60,7 @@ impl<'t> Aliases<'t> {
     }
 }
 
-/// A built-in alias with what the operator's entry of that name says besides. The free pool stays free.
+/// A built-in alias with the restrictions of the operator's entry. The free pool stays free.
 fn restricted_to(built_in: &Alias, entry: Alias) -> Alias {
     Alias {
         free_only: built_in.free_only || entry.free_only,
@@ -69,7 +69,7 @@ fn restricted_to(built_in: &Alias, entry: Alias) -> Alias {
     }
 }
 
-/// Reports a second entry of the name of one built-in alias.
+/// Reports a second entry for the same built-in alias.
 fn refuse_second(id: &str, named: &[(String, Item<'_>)], restricted: &mut Vec<String>) {
     if restricted.iter().any(|known| known == id)
         && let Some((_, item)) = named.iter().find(|(name, _)| name == id)
@@ -97,7 +97,7 @@ fn built_in(prefix: &str) -> Vec<Alias> {
     ]
 }
 
-/// An alias with all its names and where they stand.
+/// An alias, and its names with their locations.
 fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, Item<'t>)>) {
     let name =
         section.required("name", "a name such as \"cheap\", or a full one such as \"team/cheap\"").unwrap_or("?");
@@ -133,7 +133,7 @@ fn read_alias<'t>(section: &Section<'t>, prefix: &str) -> (Alias, Vec<(String, I
 
 /// A list of model ids and prefixes ending in `*`.
 pub(super) fn patterns(section: &Section<'_>, key: &'static str) -> Vec<ModelPattern> {
-    let items = section.texts(key, MOST_PATTERNS).unwrap_or_default();
+    let items = section.texts(key, MAX_PATTERNS).unwrap_or_default();
     let parsed = items.iter().filter_map(|item| {
         let pattern = item.text.parse().ok();
         if pattern.is_none() {

@@ -1,7 +1,7 @@
-//! Puts what was read together: providers, models, endpoints and aliases become a catalog.
+//! Builds the catalog from providers, models, endpoints and aliases.
 //!
-//! Here are the checks that need more than one table: names that are used twice, endpoints at
-//! providers that do not exist. What was found wrong earlier is left out on the way.
+//! This module has the checks that need more than one table: names that are used twice, endpoints at providers that do
+//! not exist. Entries with faults that were reported before are left out.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,17 +14,17 @@ use super::{
     credential::Credential,
     fault::hint,
     models::{EndpointTable, ModelTable},
-    providers::{Disclosure, EndpointDefaults, MOST_PROVIDERS, ProviderConfig, ProviderTable},
+    providers::{Disclosure, EndpointDefaults, MAX_PROVIDERS, ProviderConfig, ProviderTable},
     section::Section,
     simulation::{SimulatedProvider, SimulationConfig, SimulationTable},
     switches::Switches,
 };
 use crate::simulation::{Character, SimulatedModel};
 
-/// Each endpoint has statistics and live cells of its own.
-const MOST_ENDPOINTS: usize = 10_000;
+/// Limit of endpoints, because each one has its own statistics and live state.
+const MAX_ENDPOINTS: usize = 10_000;
 
-/// What was read, table by table.
+/// The tables as read.
 pub(super) struct Tables<'t> {
     pub(super) providers: Vec<ProviderTable>,
     pub(super) simulation: SimulationTable<'t>,
@@ -32,7 +32,7 @@ pub(super) struct Tables<'t> {
     pub(super) aliases: Aliases<'t>,
 }
 
-/// What the tables come to.
+/// The catalog, and the settings that depend on all tables.
 pub(super) struct Assembly {
     pub(super) catalog: Catalog,
     pub(super) providers: Vec<ProviderConfig>,
@@ -43,7 +43,8 @@ pub(super) struct Assembly {
 pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     let switches = Switches::of(&tables.providers, &tables.simulation);
     check_names(&tables);
-    let habits: Vec<EndpointDefaults> = tables.providers.iter().map(|provider| provider.habits).collect();
+    let endpoint_defaults: Vec<EndpointDefaults> =
+        tables.providers.iter().map(|provider| provider.endpoint_defaults).collect();
     let mut parts = Parts::default();
     let mut connections = Vec::new();
     for (table, state) in tables.providers.into_iter().zip(switches.real) {
@@ -55,11 +56,11 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     }
     parts.check_size(root);
     for table in tables.models {
-        parts.add_model(table, &habits);
+        parts.add_model(table, &endpoint_defaults);
     }
-    if parts.endpoints.len() > MOST_ENDPOINTS {
+    if parts.endpoints.len() > MAX_ENDPOINTS {
         let wrong = format!("there are {} endpoints in all", parts.endpoints.len());
-        root.fault("models", wrong, format!("at most {MOST_ENDPOINTS}"));
+        root.fault("models", wrong, format!("at most {MAX_ENDPOINTS}"));
     }
     for (index, character) in &mut characters {
         character.models = parts.simulated_models(*index);
@@ -73,7 +74,7 @@ pub(super) fn assemble(root: &Section<'_>, tables: Tables<'_>) -> Assembly {
     }
 }
 
-/// Reports every name that stands for two things.
+/// Reports every name that is used twice.
 fn check_names(tables: &Tables<'_>) {
     let built_in = tables.aliases.built_in.iter();
     let mut owners: HashMap<&str, String> =
@@ -97,7 +98,7 @@ fn check_names(tables: &Tables<'_>) {
     }
 }
 
-/// The catalog in the making.
+/// Parts of the catalog while it is built.
 #[derive(Default)]
 struct Parts {
     providers: Vec<Provider>,
@@ -107,7 +108,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// A real provider; gives what its clients are built from when it is on.
+    /// Adds a real provider. Returns its connection settings when it is on.
     fn add_real(&mut self, table: ProviderTable, state: ProviderState) -> Option<ProviderConfig> {
         let slug = table.slug?;
         let on = state == ProviderState::On;
@@ -168,18 +169,18 @@ impl Parts {
     }
 
     fn check_size(&self, root: &Section<'_>) {
-        if self.providers.len() > MOST_PROVIDERS {
+        if self.providers.len() > MAX_PROVIDERS {
             let wrong = format!("there are {} providers, simulated ones included", self.providers.len());
-            root.fault("providers", wrong, format!("at most {MOST_PROVIDERS}"));
+            root.fault("providers", wrong, format!("at most {MAX_PROVIDERS}"));
         }
     }
 
-    fn add_model(&mut self, table: ModelTable<'_>, habits: &[EndpointDefaults]) {
+    fn add_model(&mut self, table: ModelTable<'_>, endpoint_defaults: &[EndpointDefaults]) {
         let Some(id) = table.id else { return };
         let model = position(self.models.len());
         let first = self.endpoints.len();
         for endpoint in table.endpoints {
-            self.add_endpoint(endpoint, model, id.as_str(), first, habits);
+            self.add_endpoint(endpoint, model, id.as_str(), first, endpoint_defaults);
         }
         self.models.push(Model {
             id,
@@ -203,20 +204,20 @@ impl Parts {
         model: u32,
         id: &str,
         first: usize,
-        habits: &[EndpointDefaults],
+        endpoint_defaults: &[EndpointDefaults],
     ) {
         let Some(named) = table.provider else { return };
         let Some(provider) = self.provider_index(named.text) else {
             let known = self.providers.iter().map(|provider| provider.slug.as_str());
             let allowed = match known.clone().collect::<Vec<_>>().join(", ") {
-                none if none.is_empty() => "a provider of this configuration, which has none".to_owned(),
+                names if names.is_empty() => "a provider of this configuration, which has none".to_owned(),
                 names => names,
             };
             named.dangling(format!("there is no such provider{}", hint(named.text, known)), allowed);
             return;
         };
         let id = EndpointId::of(id, named.text, &table.variant);
-        if self.endpoints.get(first..).is_some_and(|twins| twins.iter().any(|twin| twin.id == id)) {
+        if self.endpoints.get(first..).is_some_and(|others| others.iter().any(|other| other.id == id)) {
             named.fault("the model is listed twice at this provider", "a 'variant' that tells the two apart");
         }
         let parameters = self.intern(&table.parameters).unwrap_or_else(|| {
@@ -224,7 +225,7 @@ impl Parts {
             named.fault(wrong, "fewer names in supported_parameters");
             ParameterSet::default()
         });
-        let habits = habits.get(provider as usize).copied().unwrap_or(EndpointDefaults::USUAL);
+        let endpoint_defaults = endpoint_defaults.get(provider as usize).copied().unwrap_or(EndpointDefaults::STANDARD);
         self.endpoints.push(Endpoint {
             id,
             model,
@@ -239,9 +240,9 @@ impl Parts {
             disabled: table.disabled,
             wants_max_completion_tokens: table
                 .wants_max_completion_tokens
-                .unwrap_or(habits.wants_max_completion_tokens),
-            knows_developer_role: table.knows_developer_role.unwrap_or(habits.knows_developer_role),
-            forwards_unknown_fields: table.forwards_unknown_fields.unwrap_or(habits.forwards_unknown_fields),
+                .unwrap_or(endpoint_defaults.wants_max_completion_tokens),
+            knows_developer_role: table.knows_developer_role.unwrap_or(endpoint_defaults.knows_developer_role),
+            forwards_unknown_fields: table.forwards_unknown_fields.unwrap_or(endpoint_defaults.forwards_unknown_fields),
             images_through_chat: table.images_through_chat,
         });
     }
@@ -256,7 +257,7 @@ impl Parts {
         self.providers.iter().position(|provider| provider.slug.as_str() == slug).map(position)
     }
 
-    /// What a simulated provider must be able to play: its endpoints.
+    /// The models that a simulated provider serves.
     fn simulated_models(&self, provider: u32) -> Vec<SimulatedModel> {
         let tools = self.parameters.as_ref().and_then(|names| names.gate("tools")).unwrap_or_default();
         let mut models: Vec<SimulatedModel> = Vec::new();
@@ -282,7 +283,7 @@ impl Parts {
         let Aliases { aliases, synonyms, .. } = aliases;
         Catalog::new(1, self.providers, self.models, self.endpoints, aliases, &synonyms, parameters).unwrap_or_else(
             |fault| {
-                // Twins were reported one by one already, with their places.
+                // Duplicate names were reported before, with their locations.
                 if root.is_clean() {
                     root.fault("models", fault.to_string(), "a name of its own for each model, endpoint and alias");
                 }
@@ -292,14 +293,14 @@ impl Parts {
     }
 }
 
-/// Whether Pointsman plays a provider itself.
+/// Whether a provider is simulated by this process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Real,
     Simulated,
 }
 
-/// Catalog positions are 32 bits wide; the bounds above keep them far below that.
+/// A catalog position. The limits of all tables are far below 32 bits.
 fn position(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }

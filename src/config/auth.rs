@@ -1,24 +1,24 @@
-//! Whether callers must show a key: `[auth]`. The keys themselves are in [`super::keys`].
+//! Authentication of callers: `[auth]`. The keys are in [`super::keys`].
 
 use super::{section::Section, server::ServerConfig};
 
-/// The key that works without any configuration, on loopback only. Everybody knows it: it never administrates.
+/// The key that works without configuration, on loopback only. It is public, so it never has the scope `admin`.
 pub const DEVELOPMENT_KEY: &str = "sk-pointsman-development";
 
-/// Whether callers must show a key.
+/// How callers authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AuthMode {
-    /// They must.
+    /// With an API key.
     #[default]
     Keys,
-    /// Every caller is the owner `anonymous`; on loopback only, and never for administration.
+    /// Without a key: every caller is the owner `anonymous`. On loopback only, and never on the admin listener.
     None,
 }
 
 /// `[auth]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthConfig {
-    /// Whether callers must show a key.
+    /// How callers authenticate.
     pub mode: AuthMode,
     /// Whether the model list is shown without a key.
     pub public_catalog: bool,
@@ -50,7 +50,7 @@ impl AuthConfig {
             section.fault("development_key_enabled", wrong, allowed);
         }
         if auth.mode == AuthMode::None && !server.is_loopback() {
-            let wrong = format!("nobody would need a key, but server.bind is {}", server.bind);
+            let wrong = format!("callers would need no key, but server.bind is {}", server.bind);
             let allowed = "mode = \"keys\" with keys of your own in [[keys]] (make one with 'pointsman keygen'), or a \
                            loopback address in server.bind";
             section.fault("mode", wrong, allowed);

@@ -1,7 +1,7 @@
 //! The built-in catalogue: providers, models and prices that ship with the program, one file per provider.
 //!
-//! It goes below what the operator wrote, entry by entry: of an entry that stands in both, the operator's keys hold,
-//! and the others come from here.
+//! The catalogue is merged into the configuration entry by entry. Keys of the configuration override keys of the
+//! catalogue.
 
 use std::sync::LazyLock;
 
@@ -26,32 +26,32 @@ const FILES: [(&str, &str); 12] = [
     ("catalog/local.toml", include_str!("catalog/local.toml")),
 ];
 
-/// Keys that say one thing in several ways: an entry that names one of a group has none of the others from here.
+/// Alternative keys: an entry that has one key of a group gets no other key of the group from the catalogue.
 const GROUPS: [&[&str]; 2] = [&["pricing", "usd_per_million"], &["api_key_env", "api_key_file"]];
 
-/// Every file in one tree, read once.
+/// All files in one tree.
 static CATALOGUE: LazyLock<Table> = LazyLock::new(|| {
     let mut all = Table::empty(SourceLocation::Default);
     for (name, text) in FILES {
-        // The tests hold that none of them has a fault.
-        below(&mut all, &tree::read(text, &format!("{name} (built in)"), &Faults::default()), &[]);
+        // A test checks that no file has a fault.
+        merge(&mut all, &tree::read(text, &format!("{name} (built in)"), &Faults::default()), &[]);
     }
     all
 });
 
-/// Puts the catalogue below a configuration that wants it: one that says so, or that defines no provider itself.
-pub(super) fn put_below(root: &mut Table) {
+/// Adds the catalogue to a configuration that sets `catalog.builtin`, or that defines no provider of its own.
+pub(super) fn add_to(root: &mut Table) {
     let wanted = match root.at(["catalog", "builtin"]).map(|node| &node.value) {
         Some(Value::Flag(wanted)) => *wanted,
         _ => !defines_a_provider(root),
     };
     if wanted {
-        below(root, &CATALOGUE, &[]);
+        merge(root, &CATALOGUE, &[]);
     }
 }
 
-/// Whether a configuration has a provider of its own: one that the catalogue does not know, or that says where it is.
-/// Everything else corrects an entry of the catalogue.
+/// Whether a configuration defines a provider: one that is not in the catalogue, or that has a `base_url`. Any other
+/// provider entry changes an entry of the catalogue.
 fn defines_a_provider(root: &Table) -> bool {
     let is_own = |path: &[&str], entry: &Entry| {
         let known = CATALOGUE.at(path.iter().copied()).and_then(Node::table);
@@ -61,38 +61,38 @@ fn defines_a_provider(root: &Table) -> bool {
     [["providers"].as_slice(), &["simulation", "providers"]].iter().any(|path| {
         match root.at(path.iter().copied()).map(|node| &node.value) {
             Some(Value::Table(table)) => table.entries.iter().any(|entry| is_own(path, entry)),
-            // Something is said, and it is wrong: that is the fault to tell.
+            // A value of the wrong type is reported as it is, without the catalogue.
             other => other.is_some(),
         }
     })
 }
 
-/// Adds to `above` what `ground` has and it has not. `path` is where both stand.
-fn below(above: &mut Table, ground: &Table, path: &[&str]) {
-    let missing = |above: &Table, key: &str| {
+/// Adds the entries of `base` that `target` does not have. `path` is the path of both.
+fn merge(target: &mut Table, base: &Table, path: &[&str]) {
+    let missing = |target: &Table, key: &str| {
         let group = GROUPS.iter().find(|group| group.contains(&key)).copied();
-        group.map_or_else(|| above.get(key).is_none(), |group| group.iter().all(|key| above.get(key).is_none()))
+        group.map_or_else(|| target.get(key).is_none(), |group| group.iter().all(|key| target.get(key).is_none()))
     };
-    let own_prices = above.get("pricing").is_some();
-    for entry in &ground.entries {
+    let own_prices = target.get("pricing").is_some();
+    for entry in &base.entries {
         let key = entry.key.as_str();
-        // Prices of single things go with those of tokens that they were made with.
-        if missing(above, key) && !(own_prices && key == "usd_each") {
-            above.entries.push(entry.clone());
+        // Prices per request belong to the token prices of the same entry, so they are not mixed with other prices.
+        if missing(target, key) && !(own_prices && key == "usd_each") {
+            target.entries.push(entry.clone());
             continue;
         }
-        let Some(held) = above.entries.iter_mut().find(|held| held.key == key) else { continue };
-        match (&mut held.node.value, &entry.node.value) {
-            (Value::Table(held), Value::Table(ground)) if has_entries(path, key) => {
-                below(held, ground, &[path, &[key]].concat());
+        let Some(own) = target.entries.iter_mut().find(|own| own.key == key) else { continue };
+        match (&mut own.node.value, &entry.node.value) {
+            (Value::Table(own), Value::Table(base)) if has_entries(path, key) => {
+                merge(own, base, &[path, &[key]].concat());
             }
-            (Value::List(held), Value::List(ground)) => list_below(held, ground, &[path, &[key]].concat()),
+            (Value::List(own), Value::List(base)) => merge_list(own, base, &[path, &[key]].concat()),
             _ => {}
         }
     }
 }
 
-/// Tables that consist of entries or are one; any other table is a value, which is replaced as a whole.
+/// Whether the table is merged entry by entry. Any other table is a value, which is replaced as a whole.
 fn has_entries(path: &[&str], key: &str) -> bool {
     match path {
         [] => true,
@@ -102,8 +102,8 @@ fn has_entries(path: &[&str], key: &str) -> bool {
     }
 }
 
-/// Lists of entries grow by the entries that they do not have; any other list is a value.
-fn list_below(held: &mut Vec<Node>, ground: &[Node], path: &[&str]) {
+/// Merges lists of entries. Any other list is a value, which is replaced as a whole.
+fn merge_list(own: &mut Vec<Node>, base: &[Node], path: &[&str]) {
     let name: fn(&Table) -> Option<(String, String)> = match path {
         ["models"] => |model| Some((model.text("id")?.to_owned(), String::new())),
         ["models", "endpoints"] => |endpoint| {
@@ -112,16 +112,16 @@ fn list_below(held: &mut Vec<Node>, ground: &[Node], path: &[&str]) {
         },
         _ => return,
     };
-    let own = held.len();
-    for node in ground {
+    let count = own.len();
+    for node in base {
         let Some(entry) = node.table() else { continue };
-        let twin = held.iter_mut().take(own).find_map(|held| match &mut held.value {
-            Value::Table(held) if name(held) == name(entry) => Some(held),
+        let known = own.iter_mut().take(count).find_map(|own| match &mut own.value {
+            Value::Table(own) if name(own) == name(entry) => Some(own),
             _ => None,
         });
-        match twin {
-            Some(twin) => below(twin, entry, path),
-            None => held.push(node.clone()),
+        match known {
+            Some(known) => merge(known, entry, path),
+            None => own.push(node.clone()),
         }
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_catalogue_is_toml_and_knows_only_providers_and_models() {
+    fn every_file_of_the_catalogue_is_toml_and_has_only_providers_and_models() {
         for (name, text) in FILES {
             let faults = Faults::default();
             let table = tree::read(text, name, &faults);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn no_model_and_no_provider_stands_in_two_files() {
+    fn no_model_and_no_provider_is_in_two_files() {
         let mut seen = std::collections::BTreeSet::new();
         for (name, text) in FILES {
             let table = tree::read(text, name, &Faults::default());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_of_ones_own_drops_the_catalogue_unless_it_is_asked_for() {
+    fn a_configuration_that_defines_a_provider_gets_the_catalogue_only_on_request() {
         assert_eq!(providers(&config(OWN)), ["acme"]);
         assert!(config(OWN).catalog(1).models.is_empty());
         let both = config(&format!("{OWN}[catalog]\nbuiltin = true"));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_of_the_catalogue_that_says_where_it_is_is_one_of_ones_own() {
+    fn a_provider_of_the_catalogue_with_a_base_url_counts_as_a_defined_provider() {
         assert_eq!(providers(&config("[providers.openai]\nbase_url = \"http://h/v1\"")), ["openai"]);
         let corrected = config("[providers.ollama]\nenabled = true\nmax_in_flight = 3");
         assert!(providers(&corrected).contains(&"openai".to_owned()));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_with_the_id_of_a_model_changes_only_the_keys_it_names() {
+    fn an_entry_with_the_id_of_a_model_changes_only_the_keys_it_sets() {
         let changed = config(
             "[[models]]\nid = \"openai/gpt-4o-mini\"\nname = \"Mini\"\n[[models.endpoints]]\nprovider = \"openai\"\n\
              pricing = { prompt = \"1\", completion = \"2\" }\n[[models.endpoints]]\nprovider = \"openrouter\"\n\
@@ -238,10 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_in_an_entry_of_ones_own_bears_its_own_place_and_position() {
+    fn a_fault_in_an_entry_of_the_configuration_has_its_location_and_position() {
         let text = "[[models]]\nid = \"openai/gpt-4o-mini\"\ncreated = \"soon\"";
         let faults = Config::parse(text, "f", Path::new("."), &Environment::default()).unwrap_err();
         assert_eq!(faults.len(), 1, "{faults:?}");
-        assert!(faults[0].to_string().starts_with("f:3:11: models[0].created: is not a moment"), "{}", faults[0]);
+        assert!(faults[0].to_string().starts_with("f:3:11: models[0].created: is not a date or time"), "{}", faults[0]);
     }
 }

@@ -1,5 +1,4 @@
-//! What two configurations say differently, by key: for the log and for administrators. Keys only, never what they are set
-//! to.
+//! The keys whose values differ between two configurations, for the log and for administrators. Values are never shown.
 
 use std::{
     collections::BTreeMap,
@@ -12,37 +11,37 @@ use super::{
     tree::{Node, Table, Value},
 };
 
-/// Changed keys that are told one by one.
-const MOST_TOLD: usize = 20;
+/// Longest list of changed keys.
+const MAX_LISTED: usize = 20;
 
-/// Every key of a configuration with the digest of its value. Of lists of tables, the entries are told apart by what
-/// identifies them, so that a new one in the middle is one change.
+/// Every key of a configuration with the digest of its value. Entries in lists of tables are identified by their name,
+/// so that an entry inserted in the middle does not change the others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WrittenConfig(BTreeMap<String, u64>);
 
 impl WrittenConfig {
-    /// The keys of a configuration as it was read, those of the environment included.
+    /// The keys of a configuration, including those of the environment.
     pub(super) fn of(root: &Table) -> WrittenConfig {
         let mut written = WrittenConfig::default();
         written.table("", root);
         written
     }
 
-    /// The keys that it sets otherwise than `before`, without those that are `waiting` for a restart: at most a few of
-    /// them and a count of the others. To be asked only of configurations that differ: a difference in none of the keys
-    /// is one of order, or lies in a file or a variable that they name.
+    /// The keys whose values differ from `before`, without those that wait for a restart: at most [`MAX_LISTED`], and
+    /// the number of the others. Call it only for configurations that differ: if no key differs, the difference is the
+    /// order of a list, or the content of a file or variable that a key names.
     pub(crate) fn changes_since(&self, before: &WrittenConfig, waiting: &[PendingRestart]) -> Vec<String> {
         let (new, old) = (&self.0, &before.0);
         let changed = new.iter().filter(|(key, digest)| old.get(*key) != Some(*digest)).map(|(key, _)| key);
-        let gone = old.keys().filter(|key| !new.contains_key(*key));
-        let waits = |key: &String| waiting.iter().any(|pending| lies_in(pending.key, key));
-        let mut keys: Vec<String> = changed.chain(gone).filter(|key| !waits(key)).cloned().collect();
+        let removed = old.keys().filter(|key| !new.contains_key(*key));
+        let waits = |key: &String| waiting.iter().any(|pending| is_within(pending.key, key));
+        let mut keys: Vec<String> = changed.chain(removed).filter(|key| !waits(key)).cloned().collect();
         keys.sort_unstable();
         if keys.is_empty() {
-            return vec!["the order of a list, or what a file or a variable that it names holds".to_owned()];
+            return vec!["the order of a list, or the content of a file or variable".to_owned()];
         }
-        let more = keys.len().saturating_sub(MOST_TOLD);
-        keys.truncate(MOST_TOLD);
+        let more = keys.len().saturating_sub(MAX_LISTED);
+        keys.truncate(MAX_LISTED);
         keys.extend((more > 0).then(|| format!("{more} more")));
         keys
     }
@@ -66,15 +65,15 @@ impl WrittenConfig {
             value => {
                 let mut digest = DefaultHasher::new();
                 plain(value).hash(&mut digest);
-                // Twins of one name share a path: what both hold counts.
-                let held = self.0.entry(path.to_owned()).or_default();
-                *held = held.wrapping_mul(31).wrapping_add(digest.finish());
+                // Entries with the same name share a path, so their digests are combined.
+                let combined = self.0.entry(path.to_owned()).or_default();
+                *combined = combined.wrapping_mul(31).wrapping_add(digest.finish());
             }
         }
     }
 }
 
-/// What tells an entry of a list of tables from the others.
+/// The identifying name of an entry in a list of tables.
 fn name(item: &Node) -> Option<&str> {
     let Value::Table(table) = &item.value else { return None };
     ["id", "name", "provider"].iter().find_map(|key| match &table.get(key)?.node.value {
@@ -83,7 +82,7 @@ fn name(item: &Node) -> Option<&str> {
     })
 }
 
-/// A plain value as text, without the places in it.
+/// A value as text, without source locations.
 fn plain(value: &Value) -> String {
     match value {
         Value::Text(text) => format!("{text:?}"),
@@ -101,8 +100,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Whether `key` is `section` or lies in it: `server.tls` holds `server.tls.cert_file`, and not `server.tls_x`.
-fn lies_in(section: &str, key: &str) -> bool {
+/// Whether `key` is `section` or below it: `server.tls.cert_file` is below `server.tls`, and `server.tls_x` is not.
+fn is_within(section: &str, key: &str) -> bool {
     let within = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
     key.strip_prefix(section).is_some_and(within)
 }
@@ -129,25 +128,25 @@ mod tests {
     }
 
     #[test]
-    fn changed_new_and_vanished_keys_are_named_and_nothing_else() {
+    fn changed_added_and_removed_keys_are_listed_and_no_others() {
         check("[limits]\nmax_n = 4\na = 1", "[limits]\nmax_n = 5\na  = 1 # the same", &["limits.max_n"]);
         check("[limits]\nmax_n = 4", "[limits]\nmax_tools = 5", &["limits.max_n", "limits.max_tools"]);
     }
 
     #[test]
-    fn what_no_key_tells_is_told_as_that() {
-        check("a = 1", "a = 1", &["the order of a list, or what a file or a variable that it names holds"]);
+    fn a_difference_outside_of_the_keys_is_reported_as_such() {
+        check("a = 1", "a = 1", &["the order of a list, or the content of a file or variable"]);
     }
 
     #[test]
-    fn a_key_that_waits_for_a_restart_hides_itself_and_no_key_that_begins_as_it_does() {
+    fn a_key_that_waits_for_a_restart_is_left_out_and_keys_with_the_same_prefix_are_not() {
         let before = "[server]\nbind = 1\nbind_x = 1\n[server_x]\na = 1";
         let after = "[server]\nbind = 2\nbind_x = 2\n[server_x]\na = 2";
         check_while_waiting(&["server.bind"], before, after, &["server.bind_x", "server_x.a"]);
     }
 
     #[test]
-    fn a_section_that_waits_for_a_restart_hides_what_it_holds() {
+    fn a_section_that_waits_for_a_restart_is_left_out_with_its_keys() {
         let after = "[server.tls]\ncert_file = 1\n[[server.tls.clients]]\nname = \"a\"\n[server.tls_x]\na = 1";
         check_while_waiting(&["server.tls"], "", after, &["server.tls_x.a"]);
         check_while_waiting(&["server.tls.clients"], "", after, &["server.tls.cert_file", "server.tls_x.a"]);

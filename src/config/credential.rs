@@ -1,7 +1,6 @@
-//! Where a provider's secret comes from: an environment variable, or a file that only its owner reads.
+//! The secret of a provider: read from an environment variable, or from a file that only its owner can read.
 //!
-//! The configuration names the place, never the secret; a secret that stands in the file itself is
-//! a fault whose text does not repeat it.
+//! A secret in the configuration file is a fault. The text of the fault does not contain it.
 
 use std::{
     fs, io,
@@ -11,37 +10,37 @@ use std::{
 use super::{Surroundings, environment::Environment, keys::is_variable_name, section::Section};
 use crate::base::secret::Secret;
 
-/// A key file larger than this is not a key file.
-const LARGEST_KEY_FILE: u64 = 16 * 1024;
-const LARGEST_CA_FILE: u64 = 4 * 1024 * 1024;
+/// Largest accepted key file, in bytes.
+const MAX_KEY_FILE_BYTES: u64 = 16 * 1024;
+const MAX_CA_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What a provider is called with.
+/// The API key for a provider.
 pub(super) enum Credential {
-    /// Nothing: it needs no key.
+    /// The provider needs no key.
     None,
-    /// This key; `from` is the variable or the file it was found in.
+    /// This key; `from` is its variable or file.
     Found { secret: Secret, from: String },
-    /// It needs one, and there is none. `why` is a sentence; `variable` is what would change it.
+    /// The provider needs a key and there is none. `why` is the reason; `variable` is the variable to set.
     Missing { why: String, variable: Option<String> },
 }
 
-/// Reads `api_key_env` and `api_key_file`. Files of providers that are switched off stay untouched.
+/// Reads `api_key_env` and `api_key_file`. Key files of disabled providers are not read.
 pub(super) fn read(section: &Section<'_>, enabled: bool, context: &Surroundings<'_>) -> Credential {
-    const PLACES: &str = "api_key_env = \"NAME_OF_A_VARIABLE\" or api_key_file = \"path\"";
+    const SOURCES: &str = "api_key_env = \"NAME_OF_A_VARIABLE\" or api_key_file = \"path\"";
     for key in ["api_key", "key", "secret", "token", "password"] {
-        section.refuse(key, "a secret must not stand in this file", PLACES);
+        section.refuse(key, "a secret must not be in this file", SOURCES);
     }
     match (section.filled("api_key_env"), section.filled("api_key_file")) {
         (None, None) => Credential::None,
         (Some(variable), None) => from_variable(section, variable, context.environment),
         (None, Some(path)) if enabled => {
             let path = context.directory.join(path);
-            context.files.name(&path);
+            context.files.add(&path);
             from_file(section, &path)
         }
         (None, Some(_)) => missing("its key file is not read".to_owned()),
         (Some(_), Some(_)) => {
-            section.fault("api_key_file", "stands beside api_key_env", format!("one of them: {PLACES}"));
+            section.fault("api_key_file", "is set together with api_key_env", format!("one of them: {SOURCES}"));
             Credential::None
         }
     }
@@ -49,7 +48,7 @@ pub(super) fn read(section: &Section<'_>, enabled: bool, context: &Surroundings<
 
 fn from_variable(section: &Section<'_>, variable: &str, environment: &Environment) -> Credential {
     if !is_variable_name(variable) {
-        let allowed = "letters, digits and underscores, not beginning with a digit; the key itself never stands here";
+        let allowed = "letters, digits and underscores, not beginning with a digit; never the key itself";
         section.fault("api_key_env", "is not the name of an environment variable", allowed);
         return Credential::None;
     }
@@ -72,7 +71,7 @@ const VISIBLE: &str = "a key of visible ASCII characters";
 
 fn found(section: &Section<'_>, key: &'static str, secret: &str, from: String) -> Credential {
     if !secret.bytes().all(|b| b.is_ascii_graphic()) {
-        section.fault(key, format!("the key in {from} holds characters that no header may carry"), VISIBLE);
+        section.fault(key, format!("the key in {from} has characters that are not allowed in a header"), VISIBLE);
         return Credential::None;
     }
     Credential::Found { secret: Secret::new(secret.to_owned()), from }
@@ -91,7 +90,7 @@ fn from_file(section: &Section<'_>, path: &Path) -> Credential {
         Err(error) => return fault(format!("{shown} cannot be read: {error}")),
         Ok(metadata) => metadata,
     };
-    if !metadata.is_file() || metadata.len() > LARGEST_KEY_FILE {
+    if !metadata.is_file() || metadata.len() > MAX_KEY_FILE_BYTES {
         return fault(format!("{shown} is not a key file"));
     }
     if let Some(mode) = open_to_others(&metadata) {
@@ -104,7 +103,7 @@ fn from_file(section: &Section<'_>, path: &Path) -> Credential {
     }
 }
 
-/// The mode of a file that its group or others may use in any way.
+/// The mode of a file with permissions for its group or others.
 #[cfg(unix)]
 pub(super) fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;
@@ -113,24 +112,24 @@ pub(super) fn open_to_others(metadata: &fs::Metadata) -> Option<u32> {
     (mode & 0o077 != 0).then_some(mode)
 }
 
-/// Other systems have no such mode.
+/// Other systems have no file modes.
 #[cfg(not(unix))]
 pub(super) fn open_to_others(_: &fs::Metadata) -> Option<u32> {
     None
 }
 
-/// A file of further certificates to trust. Looked at when the provider is on, so that a wrong path is
-/// found at start and not at the first request.
+/// A file of additional trusted certificates. Checked here when the provider is enabled, so that a wrong path is reported
+/// at start and not at the first request.
 pub(super) fn ca_file(section: &Section<'_>, enabled: bool, context: &Surroundings<'_>) -> Option<PathBuf> {
     let path = context.directory.join(section.filled("ca_file")?);
     if enabled {
         let shown = path.display();
-        context.files.name(&path);
+        context.files.add(&path);
         let wrong = match read_certificates(&path) {
             Err(error) => Some(format!("{shown} cannot be read: {error}")),
-            Ok(None) => Some(format!("{shown} holds no certificate")),
+            Ok(None) => Some(format!("{shown} has no certificate")),
             Ok(Some(content)) => {
-                context.files.hold(&path, &content);
+                context.files.add_with_digest(&path, &content);
                 None
             }
         };
@@ -141,10 +140,10 @@ pub(super) fn ca_file(section: &Section<'_>, enabled: bool, context: &Surroundin
     Some(path)
 }
 
-/// What the file holds, if there is a certificate in it. Devices and endless files are refused before they are read.
+/// The content of a file, or `None` when it has no certificate. Devices and very large files are refused unread.
 fn read_certificates(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let metadata = fs::metadata(path)?;
-    if !metadata.is_file() || metadata.len() > LARGEST_CA_FILE {
+    if !metadata.is_file() || metadata.len() > MAX_CA_FILE_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file of at most 4 MiB"));
     }
     let marker: &[u8] = b"-----BEGIN CERTIFICATE-----";

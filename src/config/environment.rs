@@ -1,8 +1,8 @@
-//! The process's environment: where secrets come from, and overrides of single keys.
+//! The environment of the process: secrets, and overrides of single keys.
 //!
-//! `POINTSMAN__SECTION__KEY` takes the place of `key` under `[section]`; deeper keys have more parts.
-//! Names are compared without case, and `_` also stands for `-` and `.`, which variables cannot hold.
-//! The value is read as TOML, and as plain text when it is not TOML.
+//! `POINTSMAN__SECTION__KEY` overrides `key` in `[section]`; deeper keys have more parts. Names are compared without
+//! case, and `_` also matches `-` and `.`, which variable names cannot contain. The value is parsed as TOML, and used as
+//! plain text when it is not TOML.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,14 +15,14 @@ use super::{
     tree::{self, Entry, Node, Table, Value},
 };
 
-/// Two underscores, because orchestrators put variables such as `POINTSMAN_PORT` into every
-/// container of a service of this name.
+/// Prefix of overrides. It ends in two underscores, because Kubernetes sets variables such as `POINTSMAN_PORT` in
+/// containers of a service of this name.
 const PREFIX: &str = "POINTSMAN__";
 
-/// Tables whose keys are names that the operator chose.
+/// Tables whose keys are names chosen by the operator.
 const NAMED: [&str; 2] = ["providers", "simulation.providers"];
 
-/// The variables a configuration is read with. Printing it shows names, never values.
+/// Environment variables. `Debug` shows names, never values.
 #[derive(Clone, Default, PartialEq)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
@@ -54,7 +54,7 @@ impl Environment {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Whether the variable is set to something that is not UTF-8.
+    /// Whether the value of the variable is not UTF-8.
     pub(super) fn is_unreadable(&self, name: &str) -> bool {
         self.unreadable.contains(name)
     }
@@ -73,18 +73,17 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Which overrides go into the tree.
+/// Kind of an override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Those that define providers and models as a whole, and say whether the built-in catalogue is used: they stand
-    /// beside the file.
+    /// Defines whole providers or models, or says whether the built-in catalogue is used. Applied before the catalogue.
     Definitions,
-    /// All others: they correct single keys, those of the built-in catalogue too.
+    /// Overrides a single key. Applied after the catalogue, so that it can override its keys.
     Corrections,
 }
 
-/// Puts overrides into the tree. Shorter paths go first, so that a single key may correct a
-/// whole section. A key that nothing knows is found later, by whoever reads its section.
+/// Applies overrides to the tree. Shorter paths are applied first, so that a key can override a whole section that was set
+/// before. Unknown keys are reported later, when their section is read.
 pub(super) fn apply(root: &mut Table, environment: &Environment, part: Part, faults: &Faults) {
     if part == Part::Definitions {
         for name in environment.unreadable.iter().filter(|name| name.starts_with(PREFIX)) {
@@ -99,9 +98,9 @@ pub(super) fn apply(root: &mut Table, environment: &Environment, part: Part, fau
     }
 }
 
-/// One variable and the key it speaks of.
+/// One variable and the key that it overrides.
 struct Override<'e> {
-    place: SourceLocation,
+    location: SourceLocation,
     path: Vec<String>,
     text: &'e str,
 }
@@ -109,7 +108,7 @@ struct Override<'e> {
 impl<'e> Override<'e> {
     fn new(name: &str, text: &'e str) -> Option<Override<'e>> {
         let path = name.strip_prefix(PREFIX)?.split("__").map(str::to_ascii_lowercase).collect();
-        Some(Override { place: SourceLocation::Variable(Arc::from(name)), path, text })
+        Some(Override { location: SourceLocation::Variable(Arc::from(name)), path, text })
     }
 
     fn part(&self) -> Part {
@@ -125,7 +124,7 @@ impl<'e> Override<'e> {
         let dotted = self.path.join(".");
         let Some((last, sections)) = self.path.split_last().filter(|_| !self.path.iter().any(String::is_empty)) else {
             let key = if dotted.is_empty() { "?" } else { &dotted };
-            faults.value(&self.place, key, "names no key", "POINTSMAN__SECTION__KEY");
+            faults.value(&self.location, key, "is not the path of a key", "POINTSMAN__SECTION__KEY");
             return;
         };
         let mut table = root;
@@ -138,7 +137,7 @@ impl<'e> Override<'e> {
         self.set(table, last, &dotted, faults);
     }
 
-    /// The table called `section`, made when it is missing.
+    /// The table called `section`, created when it is missing.
     fn enter<'t>(&self, table: &'t mut Table, path: &str, section: &str, faults: &Faults) -> Option<&'t mut Table> {
         let key = self.path.join(".");
         let found = position(table, section).map_err(|both| self.ambiguous(&key, &both, faults)).ok()?;
@@ -146,27 +145,27 @@ impl<'e> Override<'e> {
             let known = table.entries.iter().map(|entry| entry.key.as_str());
             let allowed = known.clone().collect::<Vec<_>>().join(", ");
             let wrong = format!("{path} has no entry '{section}'{}", hint(section, known));
-            faults.absence(&self.place, &key, wrong, format!("one of: {allowed}; or a whole inline table"));
+            faults.absence(&self.location, &key, wrong, format!("one of: {allowed}; or a whole inline table"));
             return None;
         }
         let index = found.unwrap_or_else(|| {
-            let value = Value::Table(Table::empty(self.place.clone()));
-            self.push(table, section, Node { value, place: self.place.clone(), raw: None })
+            let value = Value::Table(Table::empty(self.location.clone()));
+            self.push(table, section, Node { value, location: self.location.clone(), raw: None })
         });
         let node = &mut table.entries.get_mut(index)?.node;
         let kind = node.value.kind();
         let Value::Table(inner) = &mut node.value else {
             let wrong = format!("'{section}' is {kind}, not a table");
-            faults.value(&self.place, &key, wrong, "the path of a key; a list is set as a whole");
+            faults.value(&self.location, &key, wrong, "the path of a key; a list is set as a whole");
             return None;
         };
         Some(inner)
     }
 
     fn set(&self, table: &mut Table, last: &str, dotted: &str, faults: &Faults) {
-        let value = tree::read_value(self.text, &self.place);
+        let value = tree::read_value(self.text, &self.location);
         let value = value.unwrap_or_else(|| Value::Text(self.text.to_owned()));
-        let node = Node { value, place: self.place.clone(), raw: Some(self.text.to_owned()) };
+        let node = Node { value, location: self.location.clone(), raw: Some(self.text.to_owned()) };
         match position(table, last) {
             Err(both) => self.ambiguous(dotted, &both, faults),
             Ok(None) => {
@@ -174,7 +173,7 @@ impl<'e> Override<'e> {
             }
             Ok(Some(index)) => {
                 if let Some(entry) = table.entries.get_mut(index) {
-                    entry.place = self.place.clone();
+                    entry.location = self.location.clone();
                     entry.node = node;
                     entry.written = None;
                 }
@@ -183,19 +182,22 @@ impl<'e> Override<'e> {
     }
 
     fn push(&self, table: &mut Table, key: &str, node: Node) -> usize {
-        let place = self.place.clone();
-        table.entries.push(Entry { key: key.to_owned(), place, node, written: None });
+        let location = self.location.clone();
+        table.entries.push(Entry { key: key.to_owned(), location, node, written: None });
         table.entries.len() - 1
     }
 
     fn ambiguous(&self, key: &str, both: &[String; 2], faults: &Faults) {
         let [one, other] = both;
-        let wrong = format!("stands for '{one}' as well as for '{other}'");
-        faults.value(&self.place, key, wrong, "names that differ by more than '-', '_', '.' and case");
+        let wrong = format!("matches both '{one}' and '{other}'");
+        faults.value(&self.location, key, wrong, "names that differ by more than '-', '_', '.' and case");
     }
 }
 
-/// Where the entry is that a variable's `part` stands for; two of them when it is ambiguous.
+/// Position of the entry that matches a part of a variable's name.
+///
+/// # Errors
+/// The keys of two entries, when it matches more than one.
 fn position(table: &Table, part: &str) -> Result<Option<usize>, [String; 2]> {
     if let Some(exact) = table.entries.iter().position(|entry| entry.key == part) {
         return Ok(Some(exact));

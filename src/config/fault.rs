@@ -1,27 +1,27 @@
-//! What is wrong with a configuration, and where.
+//! Faults of a configuration, with their source locations.
 //!
-//! Every check reports here and carries on, so that one run shows every fault. Nothing here decides
-//! what is a fault; a fault's text never holds the value of a secret.
+//! Every check reports its faults here and continues, so that one run shows all faults. The text of a fault never
+//! contains a secret.
 
 use std::{cell::RefCell, fmt, sync::Arc};
 
 use pointsman_actors::domain::closest_name;
 
-/// Where a value stands.
+/// Where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceLocation {
-    /// In a file: line and column count from 1, columns count characters.
+    /// In a file.
     File {
-        /// The file as it was named.
+        /// File name.
         file: Arc<str>,
-        /// Line.
+        /// Line, from 1.
         line: u32,
-        /// Column.
+        /// Column in characters, from 1.
         column: u32,
     },
-    /// In the value of this environment variable.
+    /// In this environment variable.
     Variable(Arc<str>),
-    /// Nowhere: it is what holds where nothing is said.
+    /// Not set: the default.
     Default,
 }
 
@@ -35,11 +35,11 @@ impl fmt::Display for SourceLocation {
     }
 }
 
-/// One thing that is wrong with a configuration.
+/// One fault of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// Where it stands.
-    pub place: SourceLocation,
+    /// Where it was found.
+    pub location: SourceLocation,
     /// The key with its path, such as `providers.acme.base_url` or `models[3].endpoints[0].pricing`.
     pub key: String,
     /// What is wrong.
@@ -49,86 +49,86 @@ pub struct Fault {
     kind: Kind,
 }
 
-/// What a fault rests on; decides which ones a broken file makes doubtful.
+/// Kind of a fault. Decides which faults a syntax fault may have caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// The text is not TOML.
     Syntax,
-    /// Something that is there is wrong.
+    /// A value is wrong.
     Value,
-    /// Something is not there, or refers to what is not there.
+    /// A value is missing, or refers to something that does not exist.
     Absence,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}; allowed: {}", self.place, self.key, self.wrong, self.allowed)
+        write!(f, "{}: {}: {}; allowed: {}", self.location, self.key, self.wrong, self.allowed)
     }
 }
 
 impl std::error::Error for Fault {}
 
-/// Something in a configuration that still works and should be written otherwise.
+/// A key that works but is deprecated or has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Warning {
-    /// Where it stands.
-    pub place: SourceLocation,
-    /// The key with its path, as it is written.
+    /// Where it was found.
+    pub location: SourceLocation,
+    /// The key with its path, as the operator wrote it.
     pub key: String,
-    /// What to know about it.
+    /// The warning.
     pub text: String,
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.place, self.key, self.text)
+        write!(f, "{}: {}: {}", self.location, self.key, self.text)
     }
 }
 
-/// A key that a reading asked for, and what it takes.
+/// A key that was requested while reading, with its type and allowed values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
-    /// The path of its section, with the names and positions of the configuration that was read.
+pub(super) struct RequestedKey {
+    /// Path of its section, with the names and positions of the configuration that was read.
     pub(super) section: String,
     pub(super) key: &'static str,
     pub(super) kind: &'static str,
     pub(super) allowed: String,
 }
 
-/// Where checks put what they find. Shared by reference among all of them.
+/// Collects faults and warnings. Shared by reference among all checks.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     found: RefCell<Vec<Fault>>,
     warnings: RefCell<Vec<Warning>>,
-    /// `None`: nobody wants to know what was asked for.
-    asked: Option<RefCell<Vec<Asked>>>,
+    /// `None` when requested keys are not recorded.
+    requested: Option<RefCell<Vec<RequestedKey>>>,
 }
 
 impl Faults {
-    /// One that also notes every key that is asked for.
+    /// A collector that also records every requested key.
     pub(super) fn recording() -> Faults {
-        Faults { asked: Some(RefCell::default()), ..Faults::default() }
+        Faults { requested: Some(RefCell::default()), ..Faults::default() }
     }
 
-    /// A key was asked for.
-    pub(super) fn asked(&self, asked: impl FnOnce() -> Asked) {
-        if let Some(all) = &self.asked {
-            all.borrow_mut().push(asked());
+    /// Records a requested key.
+    pub(super) fn requested(&self, key: impl FnOnce() -> RequestedKey) {
+        if let Some(all) = &self.requested {
+            all.borrow_mut().push(key());
         }
     }
 
-    /// Every key that was asked for, in that order.
-    pub(super) fn into_asked(self) -> Vec<Asked> {
-        self.asked.map(RefCell::into_inner).unwrap_or_default()
+    /// All requested keys, in the order of the requests.
+    pub(super) fn into_requested(self) -> Vec<RequestedKey> {
+        self.requested.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// Something that works, and should be written otherwise.
-    pub(super) fn warning(&self, place: &SourceLocation, key: &str, text: impl Into<String>) {
-        let warning = Warning { place: place.clone(), key: key.to_owned(), text: text.into() };
+    /// Reports a key that works but is deprecated or has no effect.
+    pub(super) fn warning(&self, location: &SourceLocation, key: &str, text: impl Into<String>) {
+        let warning = Warning { location: location.clone(), key: key.to_owned(), text: text.into() };
         self.warnings.borrow_mut().push(warning);
     }
 
-    /// Every warning so far, in the order of the file.
+    /// Removes and returns all warnings, in the order of the file.
     pub(super) fn take_warnings(&self) -> Vec<Warning> {
         let mut warnings = self.warnings.take();
         warnings.sort();
@@ -136,37 +136,37 @@ impl Faults {
         warnings
     }
 
-    /// Something that is there is wrong.
+    /// Reports a wrong value.
     pub(super) fn value(
         &self,
-        place: &SourceLocation,
+        location: &SourceLocation,
         key: &str,
         wrong: impl Into<String>,
         allowed: impl Into<String>,
     ) {
-        self.add(place, key, wrong.into(), allowed.into(), Kind::Value);
+        self.add(location, key, wrong.into(), allowed.into(), Kind::Value);
     }
 
-    /// Something that should be there is not.
+    /// Reports a missing value, or a reference to something that does not exist.
     pub(super) fn absence(
         &self,
-        place: &SourceLocation,
+        location: &SourceLocation,
         key: &str,
         wrong: impl Into<String>,
         allowed: impl Into<String>,
     ) {
-        self.add(place, key, wrong.into(), allowed.into(), Kind::Absence);
+        self.add(location, key, wrong.into(), allowed.into(), Kind::Absence);
     }
 
-    /// The text cannot be read at this place.
+    /// Reports text that is not valid TOML.
     pub(super) fn syntax(
         &self,
-        place: &SourceLocation,
+        location: &SourceLocation,
         key: &str,
         wrong: impl Into<String>,
         allowed: impl Into<String>,
     ) {
-        self.add(place, key, wrong.into(), allowed.into(), Kind::Syntax);
+        self.add(location, key, wrong.into(), allowed.into(), Kind::Syntax);
     }
 
     /// Whether there are none.
@@ -174,25 +174,25 @@ impl Faults {
         self.found.borrow().is_empty()
     }
 
-    fn add(&self, place: &SourceLocation, key: &str, wrong: String, allowed: String, kind: Kind) {
-        self.found.borrow_mut().push(Fault { place: place.clone(), key: key.to_owned(), wrong, allowed, kind });
+    fn add(&self, location: &SourceLocation, key: &str, wrong: String, allowed: String, kind: Kind) {
+        self.found.borrow_mut().push(Fault { location: location.clone(), key: key.to_owned(), wrong, allowed, kind });
     }
 
-    /// Every fault, in the order of the file, those of the environment last.
+    /// All faults in the order of the file; those of the environment last.
     ///
-    /// A file that is not TOML is still read as far as possible, but what a syntax fault may have
-    /// caused itself is left out: other faults on its line, and everything said to be missing.
+    /// A file with syntax faults is still read as far as possible. Faults that may follow from a syntax fault are left
+    /// out: other faults on its line, and all missing values.
     pub(super) fn into_sorted(self) -> Vec<Fault> {
         let mut faults = self.found.into_inner();
         let broken: Vec<SourceLocation> =
-            faults.iter().filter(|fault| fault.kind == Kind::Syntax).map(|fault| fault.place.clone()).collect();
+            faults.iter().filter(|fault| fault.kind == Kind::Syntax).map(|fault| fault.location.clone()).collect();
         if !broken.is_empty() {
-            let doubtful = |fault: &Fault| match fault.kind {
+            let may_follow = |fault: &Fault| match fault.kind {
                 Kind::Syntax => false,
-                Kind::Value => broken.iter().any(|place| same_line(place, &fault.place)),
+                Kind::Value => broken.iter().any(|location| same_line(location, &fault.location)),
                 Kind::Absence => true,
             };
-            faults.retain(|fault| !doubtful(fault));
+            faults.retain(|fault| !may_follow(fault));
         }
         faults.sort();
         faults.dedup();
@@ -208,7 +208,7 @@ fn same_line(one: &SourceLocation, other: &SourceLocation) -> bool {
     }
 }
 
-/// "`, did you mean 'x'?`" or nothing.
+/// `, did you mean 'x'?` with the most similar known name, or an empty string.
 pub(super) fn hint<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     closest_name(text, known).map_or_else(String::new, |meant| format!(", did you mean '{meant}'?"))
 }

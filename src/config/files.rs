@@ -1,4 +1,4 @@
-//! The files a configuration names: what they held when it was read, and where to look for changes.
+//! The files that a configuration names, with digests of their content.
 
 use std::{
     cell::RefCell,
@@ -8,21 +8,22 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-/// Collects files while a configuration is read. Shared by reference among all readers.
+/// Collects files while a configuration is read.
 #[derive(Debug, Default)]
 pub(super) struct Files(RefCell<NamedFiles>);
 
-/// Every file that a configuration names, with the digest of what it held where nothing else of the configuration tells.
+/// Every file that a configuration names. The digest is set when the configuration does not hold the file's content, so
+/// that a changed file makes the configuration unequal.
 pub(super) type NamedFiles = BTreeMap<PathBuf, Option<[u8; 32]>>;
 
 impl Files {
-    /// A file whose content is part of the configuration anyway.
-    pub(super) fn name(&self, path: &Path) {
+    /// Adds a file whose content is part of the configuration.
+    pub(super) fn add(&self, path: &Path) {
         self.0.borrow_mut().entry(path.to_owned()).or_insert(None);
     }
 
-    /// A file of which only the path stays in the configuration.
-    pub(super) fn hold(&self, path: &Path, content: &[u8]) {
+    /// Adds a file of which the configuration holds only the path.
+    pub(super) fn add_with_digest(&self, path: &Path, content: &[u8]) {
         self.0.borrow_mut().insert(path.to_owned(), Some(Sha256::digest(content).into()));
     }
 

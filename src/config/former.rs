@@ -1,7 +1,7 @@
-//! Keys under their former names, and keys that have no effect any more: accepted, with a warning.
+//! Former names of keys, and keys without effect: both are accepted with a warning.
 //!
-//! They are moved to where they belong today before anything is read, and keep the path under which they were written,
-//! so that faults and units are those of what the operator sees.
+//! Keys are renamed before the configuration is read. An entry keeps the path that the operator wrote, for faults and
+//! for the unit in a former name.
 
 use super::{
     fault::{Faults, SourceLocation},
@@ -10,7 +10,7 @@ use super::{
     tree::{Entry, Table, Value, descend},
 };
 
-/// Moves every key with a former name to its place of today.
+/// Renames all keys with former names.
 pub(super) fn rename(root: &mut Table, faults: &Faults) {
     rename_as(&REFERENCE, root, faults);
 }
@@ -18,10 +18,10 @@ pub(super) fn rename(root: &mut Table, faults: &Faults) {
 fn rename_as(reference: &Reference, root: &mut Table, faults: &Faults) {
     for section in &reference.sections {
         for key in &section.keys {
-            if let Some(was) = &key.was {
-                let today = format!("{}.{}", section.path, key.name);
-                visit(root, "", was, &today, &mut |base, prefix, was, today| {
-                    Move { reference, prefix, was, today }.apply(base, faults);
+            if let Some(former) = &key.was {
+                let current = format!("{}.{}", section.path, key.name);
+                visit(root, "", former, &current, &mut |base, prefix, former, current| {
+                    Rename { reference, prefix, former, current }.apply(base, faults);
                 });
             }
         }
@@ -29,28 +29,28 @@ fn rename_as(reference: &Reference, root: &mut Table, faults: &Faults) {
     for removed in &reference.removed {
         visit(root, "", &removed.path, &removed.path, &mut |base, prefix, path, _| {
             let Some(entry) = take(reference, base, path) else { return };
-            faults.warning(&entry.place, &full(prefix, path), format!("has no effect any more: {}", removed.why));
+            faults.warning(&entry.location, &full(prefix, path), format!("has no effect: {}", removed.why));
         });
     }
 }
 
-/// Calls `change` at every table that stands for the part of both paths before their last `*`, with what is left of them.
+/// Calls `change` for every table that matches the part of the paths before the last `*`, with the rest of both paths.
 fn visit(
     table: &mut Table,
     prefix: &str,
-    was: &str,
-    today: &str,
+    former: &str,
+    current: &str,
     change: &mut dyn FnMut(&mut Table, &str, &str, &str),
 ) {
-    let (Some((above, was)), Some((_, today))) = (was.split_once(".*."), today.split_once(".*.")) else {
-        change(table, prefix, was, today);
+    let (Some((above, former)), Some((_, current))) = (former.split_once(".*."), current.split_once(".*.")) else {
+        change(table, prefix, former, current);
         return;
     };
     let inner = above.split('.').try_fold(table, |table, key| table.table_mut(key));
     for entry in inner.into_iter().flat_map(|inner| &mut inner.entries) {
         let prefix = full(prefix, &format!("{above}.{}", entry.key));
         if let Value::Table(table) = &mut entry.node.value {
-            visit(table, &prefix, was, today, change);
+            visit(table, &prefix, former, current, change);
         }
     }
 }
@@ -59,48 +59,53 @@ fn full(prefix: &str, path: &str) -> String {
     if prefix.is_empty() { path.to_owned() } else { format!("{prefix}.{path}") }
 }
 
-/// One key and its former name.
-struct Move<'m> {
+/// A key and its former name.
+struct Rename<'m> {
     reference: &'m Reference,
     prefix: &'m str,
-    was: &'m str,
-    today: &'m str,
+    former: &'m str,
+    current: &'m str,
 }
 
-impl Move<'_> {
+impl Rename<'_> {
     fn apply(&self, base: &mut Table, faults: &Faults) {
-        let Some(mut entry) = take(self.reference, base, self.was) else { return };
-        let (was, today) = (full(self.prefix, self.was), full(self.prefix, self.today));
-        let (above, key) = self.today.rsplit_once('.').unwrap_or(("", self.today));
+        let Some(mut entry) = take(self.reference, base, self.former) else { return };
+        let (former, current) = (full(self.prefix, self.former), full(self.prefix, self.current));
+        let (above, key) = self.current.rsplit_once('.').unwrap_or(("", self.current));
         let path: Vec<&str> = above.split('.').filter(|key| !key.is_empty()).collect();
-        let Some(table) = descend(base, &path, &entry.place) else { return };
-        let is_variable = |place: &SourceLocation| matches!(place, SourceLocation::Variable(_));
+        let Some(table) = descend(base, &path, &entry.location) else { return };
+        let is_variable = |location: &SourceLocation| matches!(location, SourceLocation::Variable(_));
         if let Some(other) = table.get(key) {
-            // A variable overrides what the file says, whatever either calls it.
-            if is_variable(&other.place) || !is_variable(&entry.place) {
-                let allowed = format!("one of the two: {today}, as it is called today");
-                faults.value(&entry.place, &was, format!("stands beside {today}, which is the same key"), allowed);
+            // A variable overrides the file, also when only one of them uses the former name.
+            if is_variable(&other.location) || !is_variable(&entry.location) {
+                let allowed = format!("one of the two: {current}, as it is called today");
+                faults.value(
+                    &entry.location,
+                    &former,
+                    format!("is set together with {current}, which is the same key"),
+                    allowed,
+                );
                 return;
             }
             table.entries.retain(|other| other.key != key);
         }
-        faults.warning(&entry.place, &was, self.advice(&today, key, &entry));
+        faults.warning(&entry.location, &former, self.advice(&current, key, &entry));
         key.clone_into(&mut entry.key);
-        entry.written = Some(was);
+        entry.written = Some(former);
         table.entries.push(entry);
     }
 
-    /// What to write today: with the value, where its unit was part of the name.
-    fn advice(&self, today: &str, key: &str, entry: &Entry) -> String {
-        let number = Unit::of_former(self.was).zip(entry.node.number());
+    /// The current name, with the value if the former name ends in a unit.
+    fn advice(&self, current: &str, key: &str, entry: &Entry) -> String {
+        let number = Unit::of_former(self.former).zip(entry.node.number());
         match number.and_then(|(unit, number)| unit.show(number)) {
-            Some(value) => format!("is called {today} today: {key} = \"{value}\""),
-            None => format!("is called {today} today"),
+            Some(value) => format!("is called {current} today: {key} = \"{value}\""),
+            None => format!("is called {current} today"),
         }
     }
 }
 
-/// Takes out the entry at `path`, and its table too where nothing else stands in it and nobody reads it.
+/// Removes the entry at `path`, and its table if that is empty afterwards and not a current section.
 fn take(reference: &Reference, base: &mut Table, path: &str) -> Option<Entry> {
     let (above, key) = path.rsplit_once('.').unwrap_or(("", path));
     let table =
@@ -133,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_former_name_works_and_warns_with_its_place_and_the_new_line() {
+    fn a_former_name_works_and_warns_with_its_location_and_the_new_line() {
         let (config, warnings) = read("[timeouts]\nconnect_secs = 1.5\n[limits]\nmax_body_bytes = 1048576", []);
         let config = config.unwrap();
         assert_eq!((config.timeouts.connect.as_millis(), config.limits.max_body_bytes), (1500, 1 << 20));
@@ -145,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_former_place_works_and_a_section_that_is_empty_without_it_is_no_fault() {
+    fn a_key_of_a_former_section_works_and_the_empty_section_is_no_fault() {
         let (config, warnings) = read("[routing]\nstaleness = 0.5\n[routing.latency_targets]\ngain = 0.3", []);
         let policy = config.unwrap().routing.policy;
         assert_eq!((policy.staleness, policy.targets.gain), (0.5, 0.3));
@@ -157,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_former_name_below_a_name_of_the_operators_works() {
+    fn a_former_name_in_a_named_section_works() {
         let (config, warnings) = read("[providers.a]\nbase_url = \"http://h/v1\"\npermit_wait_ms = 7", []);
         assert_eq!(config.unwrap().providers[0].permit_wait.as_millis(), 7);
         assert_eq!(
@@ -169,13 +174,15 @@ mod tests {
     #[test]
     fn both_names_at_once_are_a_fault() {
         let (config, _) = read("[timeouts]\nconnect = \"1s\"\nconnect_secs = 2", []);
-        let fault = "f:3:1: timeouts.connect_secs: stands beside timeouts.connect, which is the same key; allowed: one of the \
+        let fault = "f:3:1: timeouts.connect_secs: is set together with timeouts.connect, which is the same key; allowed: one of the \
                      two: timeouts.connect, as it is called today";
         assert_eq!(config.unwrap_err(), fault);
         let both = [("POINTSMAN__TIMEOUTS__CONNECT", "1s"), ("POINTSMAN__TIMEOUTS__CONNECT_SECS", "2")];
         let (config, _) = read("", both);
         assert!(
-            config.unwrap_err().starts_with("POINTSMAN__TIMEOUTS__CONNECT_SECS: timeouts.connect_secs: stands beside")
+            config
+                .unwrap_err()
+                .starts_with("POINTSMAN__TIMEOUTS__CONNECT_SECS: timeouts.connect_secs: is set together with")
         );
     }
 
@@ -204,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_key_is_taken_out_and_its_reason_told() {
+    fn a_key_without_effect_is_removed_and_warned_about() {
         let removed = |path: &str| Removed { path: path.to_owned(), why: "it bought nothing".to_owned() };
         let reference = Reference { sections: Vec::new(), removed: vec![removed("a.b"), removed("c.*.d")] };
         let faults = Faults::default();
         let mut root = tree::read("[a]\nb = 1\n[c.x]\nd = 2\ne = 3", "f", &faults);
         rename_as(&reference, &mut root, &faults);
         let warnings: Vec<String> = faults.take_warnings().iter().map(ToString::to_string).collect();
-        let reason = "has no effect any more: it bought nothing";
+        let reason = "has no effect: it bought nothing";
         assert_eq!(warnings, [format!("f:2:1: a.b: {reason}"), format!("f:4:1: c.x.d: {reason}")]);
         assert!(root.get("a").is_none() && root.at(["c", "x", "e"]).is_some() && root.at(["c", "x", "d"]).is_none());
     }

@@ -1,32 +1,31 @@
-//! The names that a listener on loopback answers to: `hosts` in `[server]` and in `[admin]`.
+//! Hosts that a loopback listener accepts: `hosts` in `[server]` and in `[admin]`.
 //!
-//! A web page can have its own name point to 127.0.0.1 and then call what listens there; the browser still sends that
-//! name in `Host`. So a listener on loopback answers to `localhost`, to literal loopback addresses and to the names of
-//! this list, and to no other.
+//! Protection against DNS rebinding: a web page can let its own domain name resolve to 127.0.0.1, but the browser still
+//! sends that name in `Host`. A loopback listener accepts `localhost`, loopback addresses and the hosts of this list.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::section::{Item, Section};
 
-/// More names than this belong into a proxy, not into a file.
-const MOST_HOSTS: usize = 256;
+/// Longest list of hosts.
+const MAX_HOSTS: usize = 256;
 
-/// The hosts of `hosts`, beside those that are always good.
+/// The configured hosts. `localhost` and loopback addresses are always accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hosts(Vec<Host>);
 
 /// A host without its port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Host {
-    /// In its shortest form: `::ffff:127.0.0.1` is `127.0.0.1`.
+    /// In canonical form: `::ffff:127.0.0.1` is `127.0.0.1`.
     Address(IpAddr),
-    /// In lower case, without a dot at its end.
+    /// In lower case, without a final dot.
     Name(String),
 }
 
 impl Hosts {
     pub(super) fn read(section: &Section<'_>) -> Hosts {
-        let items = section.texts("hosts", MOST_HOSTS).unwrap_or_default();
+        let items = section.texts("hosts", MAX_HOSTS).unwrap_or_default();
         Hosts(items.iter().filter_map(listed).collect())
     }
 
@@ -38,7 +37,7 @@ impl Hosts {
     }
 }
 
-/// The host that an item of the list names; a port would suggest that it counts.
+/// The host of an item in the list. A port is a fault, because it would have no effect.
 fn listed(item: &Item<'_>) -> Option<Host> {
     let bare = item.text.parse::<Ipv6Addr>().map(IpAddr::from).ok().map(Host::address);
     let host = bare.or_else(|| Host::parse(item.text));
@@ -50,7 +49,7 @@ fn listed(item: &Item<'_>) -> Option<Host> {
     host
 }
 
-/// What stands before the port, if there is one.
+/// The part before the port. `None` when the port is malformed.
 fn without_port(written: &str) -> Option<&str> {
     let colon = match written.rfind(']') {
         Some(end) => written.get(end..)?.find(':').map(|at| end + at),

@@ -1,7 +1,6 @@
-//! The keys of callers: `[[keys]]`.
+//! API keys of callers: `[[keys]]`.
 //!
-//! Only digests leave this module. Keys given in clear, by the name of an environment variable, are
-//! checked for length and placeholders and then forgotten.
+//! Only digests leave this module. A key in an environment variable is checked for length and placeholders, and hashed.
 
 use std::{cell::RefCell, fmt, sync::Arc};
 
@@ -20,19 +19,19 @@ use super::{
     tree::Value,
 };
 
-/// More keys than this belong into a service, not into a file.
-const MOST_KEYS: usize = 10_000;
-const SHORTEST_KEY: usize = 16;
-const LONGEST_KEY: usize = 512;
+/// Longest list of keys.
+const MAX_KEYS: usize = 10_000;
+const MIN_KEY_LENGTH: usize = 16;
+const MAX_KEY_LENGTH: usize = 512;
 
-/// What a key may be used for.
+/// Permission of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Chat completions, images, route preview.
     Inference,
     /// Explanations, health of providers, metrics.
     Read,
-    /// Everything of every key.
+    /// Administration, and the records of all keys.
     Admin,
 }
 
@@ -51,19 +50,19 @@ impl Scope {
     }
 }
 
-/// The SHA-256 of a key in clear.
+/// The SHA-256 digest of a key.
 #[must_use]
 pub fn digest_of(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-/// A digest as 64 hexadecimal digits, lower case.
+/// Bytes as lower-case hexadecimal digits.
 #[must_use]
 pub fn to_hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The digest that 64 hexadecimal digits stand for.
+/// Parses a digest of 64 hexadecimal digits.
 fn from_hex(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     if text.len() != 2 * digest.len() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -75,34 +74,34 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
     Some(digest)
 }
 
-/// One key that may call. Printing it leaves the digest out.
+/// One API key. `Debug` leaves the digest out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {
     /// Label, for logs and records.
     pub name: Arc<str>,
-    /// What a caller's key must hash to.
+    /// SHA-256 digest of the key.
     pub sha256: [u8; 32],
-    /// What it may be used for.
+    /// Permissions.
     pub scopes: Vec<Scope>,
-    /// From then on it is refused as expired.
+    /// Time of expiry.
     pub expires_at: Option<DateTime<Utc>>,
-    /// Refused as disabled.
+    /// Whether the key is refused as disabled.
     pub disabled: bool,
     /// Models it may use; empty means any.
     pub allowed_models: Vec<ModelPattern>,
     /// Models it may not use.
     pub blocked_models: Vec<ModelPattern>,
-    /// Its own rate; `None` means no limit.
+    /// Limit of requests per minute; `None` means no limit.
     pub requests_per_minute: Option<u32>,
-    /// Its own requests in progress; `None` means no limit.
+    /// Limit of requests in progress; `None` means no limit.
     pub concurrency: Option<u32>,
 }
 
 impl Key {
-    /// The label of the key that a start makes for its administrator.
-    pub const OF_THIS_START: &'static str = "admin-of-this-start";
+    /// Name of the administrator's key that is generated at start.
+    pub const STARTUP_KEY_NAME: &'static str = "admin-of-this-start";
 
-    /// What every caller holds when no key is asked for: never administration.
+    /// The key of all callers when no key is required. It never has the scope `admin`.
     #[must_use]
     pub fn anonymous() -> Key {
         Key {
@@ -118,10 +117,10 @@ impl Key {
         }
     }
 
-    /// The key that a start makes for its administrator, where the configuration names none.
+    /// The administrator's key that is generated at start when the configuration has none.
     #[must_use]
-    pub fn of_this_start(sha256: [u8; 32]) -> Key {
-        Key { name: Arc::from(Key::OF_THIS_START), sha256, scopes: vec![Scope::Admin], ..Key::anonymous() }
+    pub fn startup_key(sha256: [u8; 32]) -> Key {
+        Key { name: Arc::from(Key::STARTUP_KEY_NAME), sha256, scopes: vec![Scope::Admin], ..Key::anonymous() }
     }
 
     /// Whether it is accepted: neither disabled nor expired.
@@ -156,7 +155,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// All keys, and those that are named but cannot be used.
+/// All keys, and notes about keys that cannot be used.
 #[derive(Debug, Default)]
 pub(super) struct KeyTable {
     pub(super) entries: Vec<Key>,
@@ -164,7 +163,7 @@ pub(super) struct KeyTable {
     pub(super) absent: Vec<String>,
 }
 
-/// What a key's table is read with.
+/// Settings that a key's table is checked against.
 pub(super) struct KeyContext<'c> {
     pub(super) environment: &'c Environment,
     pub(super) server: &'c ServerConfig,
@@ -179,10 +178,10 @@ impl KeyTable {
         let development = development.then(|| Key::development(context.limits));
         let seen = development.iter().map(|key| (key.name.to_string(), key.sha256)).collect();
         let seen = RefCell::new(seen);
-        let read = root.sections("keys", MOST_KEYS, |section| {
+        let read = root.sections("keys", MAX_KEYS, |section| {
             let entry = read_key(section, context);
             if let Ok(entry) = &entry {
-                refuse_twins(section, entry, &mut seen.borrow_mut());
+                refuse_duplicates(section, entry, &mut seen.borrow_mut());
             }
             entry
         });
@@ -198,7 +197,10 @@ impl KeyTable {
     }
 }
 
-/// The key of one `[[keys]]` table; else a sentence about why it cannot be used, if that is no fault.
+/// Reads one `[[keys]]` table.
+///
+/// # Errors
+/// A sentence when the variable of the key is not set, which is no fault; `None` when a fault was reported.
 fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Option<String>> {
     let name = section.required("name", "a label for logs and records").unwrap_or("?");
     let digest = digest(section, name, context);
@@ -213,9 +215,9 @@ fn read_key(section: &Section<'_>, context: &KeyContext<'_>) -> Result<Key, Opti
         requests_per_minute: ceiling(section, "requests_per_minute").unwrap_or(context.limits.key_requests_per_minute),
         concurrency: ceiling(section, "concurrency").unwrap_or(context.limits.key_concurrency),
     };
-    let administrates = entry.scopes.contains(&Scope::Admin);
-    if administrates && digest.as_ref().is_ok_and(|digest| *digest == digest_of(DEVELOPMENT_KEY)) {
-        let wrong = "holds admin, but the key is the public development key";
+    let is_admin = entry.scopes.contains(&Scope::Admin);
+    if is_admin && digest.as_ref().is_ok_and(|digest| *digest == digest_of(DEVELOPMENT_KEY)) {
+        let wrong = "has admin, but the key is the public development key";
         section.fault(
             "scopes",
             wrong,
@@ -229,7 +231,7 @@ fn digest(section: &Section<'_>, name: &str, context: &KeyContext<'_>) -> Result
     const ONE_OF: &str = "either sha256 = \"<64 hexadecimal digits>\" (make one with 'pointsman keygen') or \
                           env = \"NAME_OF_A_VARIABLE\" that holds the key";
     for key in ["key", "secret", "token"] {
-        section.refuse(key, "a key must not stand in this file", ONE_OF);
+        section.refuse(key, "a key must not be in this file", ONE_OF);
     }
     match (section.text("sha256"), section.text("env")) {
         (Some(hex), None) => {
@@ -242,7 +244,7 @@ fn digest(section: &Section<'_>, name: &str, context: &KeyContext<'_>) -> Result
         }
         (None, Some(variable)) => digest_of_variable(section, name, variable, context),
         (Some(_), Some(_)) => {
-            section.fault("env", "stands beside sha256", ONE_OF);
+            section.fault("env", "is set together with sha256", ONE_OF);
             Err(None)
         }
         (None, None) if section.has("sha256") || section.has("env") => Err(None),
@@ -260,7 +262,7 @@ fn digest_of_variable(
     context: &KeyContext<'_>,
 ) -> Result<[u8; 32], Option<String>> {
     if !is_variable_name(variable) {
-        let allowed = "letters, digits and underscores, not beginning with a digit; the key itself never stands here";
+        let allowed = "letters, digits and underscores, not beginning with a digit; never the key itself";
         section.fault("env", "is not the name of an environment variable", allowed);
         return Err(None);
     }
@@ -276,7 +278,7 @@ fn digest_of_variable(
     if key == DEVELOPMENT_KEY {
         refuse_development(section, "env", digest, context);
     } else if let Some(wrong) = weakness(key) {
-        let allowed = "16 to 512 visible ASCII characters that nobody can guess; 'pointsman keygen' makes one";
+        let allowed = "16 to 512 visible ASCII characters that cannot be guessed; 'pointsman keygen' makes one";
         section.fault("env", format!("the key in {variable} {wrong}"), allowed);
         return Err(None);
     }
@@ -295,22 +297,22 @@ fn refuse_development(section: &Section<'_>, key: &'static str, digest: [u8; 32]
     }
 }
 
-fn refuse_twins(section: &Section<'_>, entry: &Key, seen: &mut Vec<(String, [u8; 32])>) {
-    if &*entry.name == Key::OF_THIS_START {
-        let wrong = "is the label of the key that a start makes where the configuration names no administrator";
+fn refuse_duplicates(section: &Section<'_>, entry: &Key, seen: &mut Vec<(String, [u8; 32])>) {
+    if &*entry.name == Key::STARTUP_KEY_NAME {
+        let wrong = "is reserved for the administrator's key that is generated at start";
         section.fault("name", wrong, "another name");
     }
     if section.has("name") && seen.iter().any(|(name, _)| **name == *entry.name) {
         section.fault("name", format!("'{}' is used twice", entry.name), "a name of its own for each key");
     }
-    if let Some((twin, _)) = seen.iter().find(|(_, digest)| *digest == entry.sha256) {
+    if let Some((other, _)) = seen.iter().find(|(_, digest)| *digest == entry.sha256) {
         let key = if section.has("sha256") { "sha256" } else { "env" };
-        section.fault(key, format!("is the same key as '{twin}'"), "a key of its own for each name");
+        section.fault(key, format!("is the same key as '{other}'"), "a key of its own for each name");
     }
     seen.push((entry.name.to_string(), entry.sha256));
 }
 
-/// What is wrong with a key in clear, if anything is.
+/// Why a key is too weak, if it is.
 fn weakness(key: &str) -> Option<&'static str> {
     const PLACEHOLDERS: [&str; 10] =
         ["changeme", "change-me", "change_me", "placeholder", "your-", "your_", "example", "xxxx", "replace", "insert"];
@@ -319,10 +321,10 @@ fn weakness(key: &str) -> Option<&'static str> {
     distinct.sort_unstable();
     distinct.dedup();
     if !key.bytes().all(|b| b.is_ascii_graphic()) {
-        Some("holds characters other than visible ASCII")
-    } else if key.len() < SHORTEST_KEY {
+        Some("has characters other than visible ASCII")
+    } else if key.len() < MIN_KEY_LENGTH {
         Some("is shorter than 16 characters")
-    } else if key.len() > LONGEST_KEY {
+    } else if key.len() > MAX_KEY_LENGTH {
         Some("is longer than 512 characters")
     } else if distinct.len() < 6 || PLACEHOLDERS.iter().any(|word| lower.contains(word)) {
         Some("looks like a placeholder")
@@ -358,14 +360,14 @@ fn expiry(section: &Section<'_>) -> Option<DateTime<Utc>> {
         Value::Text(text) => text.clone(),
         _ => String::new(),
     };
-    let moment = DateTime::parse_from_rfc3339(&text).map(|moment| moment.to_utc()).ok();
+    let time = DateTime::parse_from_rfc3339(&text).map(|time| time.to_utc()).ok();
     let midnight = |date: NaiveDate| date.and_time(NaiveTime::MIN).and_utc();
-    let moment = moment.or_else(|| text.parse().ok().map(midnight));
-    if moment.is_none() {
-        let allowed = "a date such as 2027-01-31, or a moment with its offset such as 2027-01-31T12:00:00Z";
-        section.fault("expires_at", "is not a moment", allowed);
+    let time = time.or_else(|| text.parse().ok().map(midnight));
+    if time.is_none() {
+        let allowed = "a date such as 2027-01-31, or a time with its offset such as 2027-01-31T12:00:00Z";
+        section.fault("expires_at", "is not a date or time", allowed);
     }
-    moment
+    time
 }
 
 #[cfg(test)]
@@ -381,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_in_clear_must_be_long_visible_and_no_placeholder() {
+    fn keys_in_variables_must_be_long_visible_and_no_placeholder() {
         let strong = "sk-team-v1-0f3a9c7be2";
         for (key, weak) in [
             (strong, false),

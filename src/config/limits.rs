@@ -1,6 +1,4 @@
-//! Bounds on bytes, counts and seconds: `[limits]`, `[timeouts]` and `[stream]`.
-//!
-//! Values only; each is enforced where the thing it bounds is held.
+//! Limits of sizes, counts and times: `[limits]`, `[timeouts]` and `[stream]`. Other modules enforce them.
 
 use std::time::{Duration, Instant};
 
@@ -15,32 +13,32 @@ const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 const GIB: usize = 1024 * MIB;
 
-/// How often the bytes of a request body count: as they came, as they are sent on, and what was read out of them.
+/// Copies of a request body in memory: the bytes received, the bytes to send, and the parsed content.
 pub const COPIES_OF_A_BODY: usize = 3;
 
 /// `[limits]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitsConfig {
-    /// Largest request body.
+    /// Maximum size of a request body.
     pub max_body_bytes: usize,
-    /// Most bytes of a request's header names and values; above it 431.
+    /// Maximum size of a request's header names and values together. Above it 431.
     pub max_header_bytes: usize,
-    /// What a request body may hold.
+    /// Limits of the content of a request body.
     pub request: RequestLimits,
-    /// Inference requests in progress at once, over all keys; `None` means no limit.
+    /// Inference requests in progress, all keys together; `None` means no limit.
     pub concurrency: Option<u32>,
-    /// Inference requests per minute over all keys; `None` means no limit.
+    /// Inference requests per minute, all keys together; `None` means no limit.
     pub requests_per_minute: Option<u32>,
-    /// Requests per minute of a key that names no limit of its own; `None` means no limit.
+    /// Requests per minute of a key without its own limit; `None` means no limit.
     pub key_requests_per_minute: Option<u32>,
-    /// Requests in progress of a key that names no limit of its own; `None` means no limit.
+    /// Requests in progress of a key without its own limit; `None` means no limit.
     pub key_concurrency: Option<u32>,
-    /// Previews, explanations and replays of one key in progress; one of them runs, the others wait.
+    /// Previews, explanations and replays of one key in progress. One of them runs, the others wait.
     pub key_analyses: u32,
-    /// Most bytes that request bodies, each counted three times, and answers that wait for their readers may take. A key
-    /// may hold as much of it as is still free, and one largest body in any case.
+    /// Maximum of buffered bytes: request bodies, each counted three times, and answers that wait for their clients. One
+    /// key may use as much as is free, and always one body of the maximum size.
     pub buffered_bytes: usize,
-    /// Largest plain answer of a provider.
+    /// Maximum size of a provider's answer that is not streamed.
     pub upstream_body_bytes: usize,
 }
 
@@ -67,7 +65,7 @@ impl LimitsConfig {
         let bytes = |key, most, default| section.bytes(key, KIB..=most).unwrap_or(default);
         let limits = LimitsConfig {
             max_body_bytes: bytes("max_body", GIB, default.max_body_bytes),
-            // 128 KiB is where the HTTP parser itself gives up.
+            // The HTTP parser itself refuses headers from 128 KiB on.
             max_header_bytes: bytes("max_header", 128 * KIB, default.max_header_bytes),
             request: request_limits(section, default.request),
             concurrency: ceiling(section, "concurrency").unwrap_or(default.concurrency),
@@ -82,8 +80,8 @@ impl LimitsConfig {
         let least = limits.max_body_bytes.saturating_mul(COPIES_OF_A_BODY);
         if limits.buffered_bytes < least {
             let key = if section.has("buffered") { "buffered" } else { "max_body" };
-            let wrong = "leaves no room for a single body of limits.max_body";
-            let allowed = format!("limits.buffered of at least {COPIES_OF_A_BODY} times that: {least}");
+            let wrong = "is too small for a single body of limits.max_body";
+            let allowed = format!("limits.buffered of at least {COPIES_OF_A_BODY} times limits.max_body: {least}");
             section.fault(key, wrong, allowed);
         }
         limits
@@ -100,20 +98,19 @@ fn request_limits(section: &Section<'_>, default: RequestLimits) -> RequestLimit
     }
 }
 
-/// A rate or a count of which 0 means "no limit".
+/// A rate or count; 0 means no limit.
 pub(super) fn ceiling(section: &Section<'_>, key: &'static str) -> Option<Option<u32>> {
     section.integer(key, 0..=1_000_000_000_u32).map(|most| (most > 0).then_some(most))
 }
 
-/// `[timeouts]`: each a limit on one phase. Silence between the events of a stream is
-/// [`StreamConfig::idle_timeout`].
+/// `[timeouts]`: one limit per phase. The timeout between the events of a stream is [`StreamConfig::idle_timeout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeoutsConfig {
     /// TCP connection and TLS handshake with a provider.
     pub connect: Duration,
-    /// How long an unused connection to a provider is kept; zero keeps none.
+    /// Time that an idle connection to a provider is kept; zero means that connections are not reused.
     pub provider_idle: Duration,
-    /// From sending a streamed request to the first byte of its answer.
+    /// From sending a streamed request to the first byte of the answer.
     pub first_byte: Duration,
     /// From sending a streamed request to its first content event.
     pub first_content: Duration,
@@ -123,9 +120,9 @@ pub struct TimeoutsConfig {
     pub client_header: Duration,
     /// A client's request body.
     pub client_body: BodyPace,
-    /// How long a client may read nothing of its answer.
+    /// Time after which a client that reads nothing of its answer is disconnected.
     pub client_write_stall: Duration,
-    /// How long running requests may go on after SIGTERM.
+    /// Time that requests in progress have to end after SIGTERM.
     pub drain_grace: Duration,
 }
 
@@ -152,28 +149,28 @@ impl Default for TimeoutsConfig {
 impl TimeoutsConfig {
     pub(super) fn read(section: &Section<'_>) -> TimeoutsConfig {
         let default = TimeoutsConfig::default();
-        let clock = |key, default| section.duration(key, MILLISECOND..=DAY).unwrap_or(default);
+        let timeout = |key, default| section.duration(key, MILLISECOND..=DAY).unwrap_or(default);
         TimeoutsConfig {
-            connect: clock("connect", default.connect),
+            connect: timeout("connect", default.connect),
             provider_idle: section.duration("provider_idle", Duration::ZERO..=HOUR).unwrap_or(default.provider_idle),
-            first_byte: clock("first_byte", default.first_byte),
-            first_content: clock("first_content", default.first_content),
-            total: clock("total", default.total),
-            client_header: clock("client_header", default.client_header),
+            first_byte: timeout("first_byte", default.first_byte),
+            first_content: timeout("first_content", default.first_content),
+            total: timeout("total", default.total),
+            client_header: timeout("client_header", default.client_header),
             client_body: BodyPace {
-                whole: clock("client_body", default.client_body.whole),
+                whole: timeout("client_body", default.client_body.whole),
                 bytes_per_second: section
                     .bytes("client_body_min_rate", 0..=1_000_000_000)
                     .and_then(|rate| u32::try_from(rate).ok())
                     .unwrap_or(default.client_body.bytes_per_second),
-                grace: clock("client_body_grace", default.client_body.grace),
+                grace: timeout("client_body_grace", default.client_body.grace),
             },
-            client_write_stall: clock("client_write_stall", default.client_write_stall),
+            client_write_stall: timeout("client_write_stall", default.client_write_stall),
             drain_grace: section.duration("drain_grace", Duration::ZERO..=DAY).unwrap_or(default.drain_grace),
         }
     }
 
-    /// The clocks of one attempt, for the routing and the dispatch.
+    /// The timeouts of one attempt, for routing and dispatch.
     pub(super) fn phases(&self, stream: &StreamConfig) -> PhaseClocks {
         PhaseClocks {
             connect: self.connect,
@@ -185,19 +182,19 @@ impl TimeoutsConfig {
     }
 }
 
-/// How fast a request body must come.
+/// Minimum transfer rate of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyPace {
-    /// Longest time for the whole body.
+    /// Timeout for the whole body.
     pub whole: Duration,
-    /// Fewest bytes per second on average, once the grace is over; 0: any.
+    /// Minimum average rate after the grace period; 0 means no minimum.
     pub bytes_per_second: u32,
-    /// How long a body may be slower.
+    /// Grace period, in which the body may be slower.
     pub grace: Duration,
 }
 
 impl BodyPace {
-    /// When the next byte of a body must have come that began at `begun` and of which `received` bytes are here.
+    /// Deadline for the next byte of a body that began at `begun` and of which `received` bytes have arrived.
     #[must_use]
     pub fn next_by(&self, begun: Instant, received: usize) -> Instant {
         let whole = begun + self.whole;
@@ -212,15 +209,15 @@ impl BodyPace {
 /// `[stream]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamConfig {
-    /// Silence after which a comment is sent to the client.
+    /// Time without content after which a comment is sent to the client.
     pub keepalive: Duration,
-    /// Silence of the provider between two events after which the stream has failed. Comments do not count.
+    /// Timeout between two events of the provider. Comments do not count as events.
     pub idle_timeout: Duration,
-    /// Whether the error chunk carries the member that makes every client report it.
+    /// Whether the error chunk has the member that makes every client library report it.
     pub error_compat: bool,
-    /// Largest single event of a provider.
+    /// Maximum size of a single event of a provider.
     pub max_event_bytes: usize,
-    /// Bytes held for a slow client before the provider is no longer read.
+    /// Bytes buffered for a slow client before reading from the provider pauses.
     pub buffer_bytes: usize,
 }
 
@@ -239,11 +236,11 @@ impl Default for StreamConfig {
 impl StreamConfig {
     pub(super) fn read(section: &Section<'_>) -> StreamConfig {
         let default = StreamConfig::default();
-        let clock = |key, default| section.duration(key, MILLISECOND..=DAY).unwrap_or(default);
+        let timeout = |key, default| section.duration(key, MILLISECOND..=DAY).unwrap_or(default);
         let bytes = |key, most, default| section.bytes(key, KIB..=most).unwrap_or(default);
         StreamConfig {
-            keepalive: clock("keepalive", default.keepalive),
-            idle_timeout: clock("idle_timeout", default.idle_timeout),
+            keepalive: timeout("keepalive", default.keepalive),
+            idle_timeout: timeout("idle_timeout", default.idle_timeout),
             error_compat: section.flag("error_compat").unwrap_or(default.error_compat),
             max_event_bytes: bytes("max_event", GIB, default.max_event_bytes),
             buffer_bytes: bytes("buffer", 64 * MIB, default.buffer_bytes),
@@ -259,7 +256,7 @@ mod tests {
     use crate::config::{Config, environment::Environment};
 
     #[test]
-    fn there_must_be_room_for_one_largest_body() {
+    fn the_buffer_limit_must_admit_one_body_of_the_maximum_size() {
         let faults = |limits: &str| {
             let text = format!("[simulation]\nmode = \"off\"\n[limits]\n{limits}\n");
             let read = Config::parse(&text, "f", Path::new("."), &Environment::default());
@@ -267,13 +264,13 @@ mod tests {
         };
         assert_eq!(faults("max_body_bytes = 1024\nbuffered_bytes = 3072"), None);
         let little = faults("max_body_bytes = 1024\nbuffered_bytes = 3071").unwrap();
-        assert!(little.starts_with("f:5:18: limits.buffered_bytes: leaves no room"), "{little}");
+        assert!(little.starts_with("f:5:18: limits.buffered_bytes: is too small"), "{little}");
         let large = faults("max_body_bytes = 50000000").unwrap();
         assert!(large.starts_with("f:4:18: limits.max_body_bytes: ") && large.contains("150000000"), "{large}");
     }
 
     #[test]
-    fn the_next_byte_is_due_by_the_pace_and_never_after_the_whole_time() {
+    fn the_next_byte_is_due_by_the_minimum_rate_and_never_after_the_timeout() {
         let pace = BodyPace { whole: Duration::from_secs(30), bytes_per_second: 1_000, grace: Duration::from_secs(5) };
         let begun = Instant::now();
         let due = |pace: BodyPace, received| (pace.next_by(begun, received) - begun).as_millis();

@@ -1,4 +1,4 @@
-//! `[routing.memory]`: where the routing keeps what it learned, for the next process.
+//! `[routing.memory]`: the file that stores the routing statistics for the next process.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,9 +10,9 @@ use super::{quantity::HOUR, section::Section};
 /// `[routing.memory]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryConfig {
-    /// The file; `None` means that every start is a cold one.
+    /// The file; `None` means that statistics are not saved.
     pub path: Option<PathBuf>,
-    /// How often it is written while there is news.
+    /// Time between two saves while there are new observations.
     pub save_interval: Duration,
 }
 
@@ -23,7 +23,7 @@ impl Default for MemoryConfig {
 }
 
 impl MemoryConfig {
-    /// A relative path is relative to `directory`, that of the configuration.
+    /// A relative path is relative to `directory`, the directory of the configuration.
     pub(super) fn read(section: &Section<'_>, directory: &Path) -> MemoryConfig {
         let default = MemoryConfig::default();
         let path = section.text("path").filter(|path| !path.is_empty());

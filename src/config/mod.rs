@@ -1,13 +1,12 @@
-//! The configuration: read once, checked whole, and complaining by name.
+//! The configuration: reading, checking, and reporting faults.
 //!
-//! [`Config::load`] reads TOML and the environment and gives either a [`Config`] in which everything
-//! holds, or every [`Fault`] at once. Nothing here binds, connects or starts anything; the only I/O is
-//! reading the configuration, key files and certificate files.
+//! [`Config::load`] reads TOML and the environment. It returns a valid [`Config`], or every [`Fault`] at once. This
+//! module binds, connects and starts nothing; its only I/O is reading the configuration, key and certificate files.
 //!
-//! In reading order: `tree` is the text with its places, `former` moves keys to their names of today, `catalog` puts
-//! the built-in providers and models below, `environment` overrides all of that, `section` reads one table strictly, one
-//! module per subject gives typed settings, `switches` says which providers are on, `assemble` makes the catalog.
-//! `reference` describes every key: `docs/CONFIG.md` is made from it.
+//! Steps of reading: `tree` parses the text and keeps source locations, `former` renames keys with former names,
+//! `catalog` adds the built-in providers and models, `environment` applies overrides, `section` reads one table
+//! strictly, one module per subject returns typed settings, `switches` decides which providers are on, and `assemble`
+//! builds the catalog. `reference` describes every key; `docs/CONFIG.md` is generated from it.
 
 mod address;
 mod admin;
@@ -85,23 +84,23 @@ use section::Section;
 use simulation::SimulationTable;
 use tree::{Node, Table, Value};
 
-/// The configuration that the program carries within itself; its providers and models are the built-in catalogue.
+/// The built-in configuration. Its providers and models are the built-in catalogue.
 pub const BUILT_IN: &str = include_str!("../../config.toml");
-/// The file that is read when none is named.
+/// The file that is read when the command line names none.
 pub const DEFAULT_FILE: &str = "config.toml";
-/// How faults of the built-in configuration name it.
+/// File name of the built-in configuration in faults.
 const BUILT_IN_NAME: &str = "config.toml (built in)";
-/// A larger file is not a configuration.
-const LARGEST_FILE: u64 = 8 * 1024 * 1024;
+/// Largest accepted configuration file, in bytes.
+const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// A checked configuration. Two are equal when each would do what the other does.
+/// A valid configuration. Two configurations are equal when they have the same effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Where it came from, for messages.
+    /// Name of the source, for messages.
     pub source: String,
     /// `[server]`.
     pub server: ServerConfig,
-    /// `[server.tls]`; `None`: plain HTTP.
+    /// `[server.tls]`; `None` means plain HTTP.
     pub tls: Option<TlsConfig>,
     /// `[admin]`.
     pub admin: AdminConfig,
@@ -109,7 +108,7 @@ pub struct Config {
     pub service: ServiceConfig,
     /// `[auth]`.
     pub auth: AuthConfig,
-    /// Every key that may call; the development key first, if it is enabled.
+    /// All API keys; the development key first, if it is enabled.
     pub keys: Vec<Key>,
     /// `[limits]`.
     pub limits: LimitsConfig,
@@ -117,7 +116,7 @@ pub struct Config {
     pub timeouts: TimeoutsConfig,
     /// `[stream]`.
     pub stream: StreamConfig,
-    /// `[routing]`, with its clocks filled in.
+    /// `[routing]`, with the timeouts of `[timeouts]` and `[stream]`.
     pub routing: RoutingConfig,
     /// `[catalog]`: how the model list is shown.
     pub catalog: CatalogConfig,
@@ -142,7 +141,7 @@ pub struct Config {
     named_files: NamedFiles,
 }
 
-/// What a configuration is warned about. Changes nothing of what it does: any two are equal.
+/// Warnings about a configuration. They do not change its effect, so all values are equal.
 #[derive(Debug, Clone, Default)]
 struct Warnings(Vec<Warning>);
 
@@ -153,25 +152,25 @@ impl PartialEq for Warnings {
 }
 
 impl Config {
-    /// Reads the configuration: the file at `path`; without one `./config.toml` if it exists, else the
-    /// built-in one. Overrides and secrets come from `environment`. Blocks on reading files.
+    /// Reads the configuration from `path`; without a path from `./config.toml` if it exists, else the built-in one.
+    /// Overrides and secrets come from `environment`. Blocks on reading files.
     ///
     /// # Errors
-    /// Every fault that was found, in the order of the file, those of the environment last.
+    /// All faults, in the order of the file; those of the environment last.
     pub fn load(path: Option<&Path>, environment: &Environment) -> Result<LoadedConfig, Vec<Fault>> {
         Origin::new(path, environment).read().config
     }
 
-    /// Reads the configuration from text. `name` is how faults call it; relative paths in it are
-    /// relative to `directory`.
+    /// Reads the configuration from text. `name` is the file name in faults; relative paths are relative to
+    /// `directory`.
     ///
     /// # Errors
-    /// Every fault that was found.
+    /// All faults.
     pub fn parse(text: &str, name: &str, directory: &Path, environment: &Environment) -> Result<Config, Vec<Fault>> {
-        parse(Text { text, name, blank: Blank::Defaults }, directory, environment).0.map(|loaded| loaded.config)
+        parse(Text { text, name, empty: EmptyText::Defaults }, directory, environment).0.map(|loaded| loaded.config)
     }
 
-    /// The models, endpoints, providers and aliases, stamped with `version`.
+    /// The models, endpoints, providers and aliases, with this `version`.
     #[must_use]
     pub fn catalog(&self, version: u64) -> Catalog {
         let mut catalog = self.models.clone();
@@ -179,30 +178,30 @@ impl Config {
         catalog
     }
 
-    /// The constants of the routing, stamped with `version`.
+    /// The constants of the routing, with this `version`.
     #[must_use]
     pub fn routing_policy(&self, version: u64) -> RoutingPolicy {
         self.routing.policy.clone().stamped(version)
     }
 
-    /// What an operator should know at start, one sentence each: every variable that switched a
-    /// provider on or the simulation on or off, keys that cannot be used, doors that stand open.
+    /// Sentences for the operator at start: variables that switched a provider or the simulation on or off, keys that
+    /// cannot be used, unsafe settings.
     #[must_use]
     pub fn start_up_notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What still works and should be written otherwise, in the order of the file.
+    /// Warnings about deprecated keys, in the order of the file.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings.0
     }
 
-    /// Every key as TOML, with its value and where that comes from: the file, a variable, the built-in catalogue or the
-    /// default. Reads as [`Config::load`] does.
+    /// Every key as TOML, with its value and the source of the value: the file, a variable, the built-in catalogue or
+    /// the default. Reads the same sources as [`Config::load`].
     ///
     /// # Errors
-    /// Every fault that was found.
+    /// All faults.
     pub fn show(path: Option<&Path>, environment: &Environment) -> Result<String, Vec<Fault>> {
         let origin = Origin::new(path, environment);
         origin.read().config?;
@@ -210,24 +209,24 @@ impl Config {
         Ok(effective(&text, &name, environment))
     }
 
-    /// The same of an empty configuration: every default, and the built-in catalogue.
+    /// The same for an empty configuration: all defaults, and the built-in catalogue.
     #[must_use]
     pub fn show_defaults() -> String {
         effective("", BUILT_IN_NAME, &Environment::default())
     }
 
-    /// Who may call real providers with what everybody knows or has, in a sentence; `None` where nobody may.
+    /// A warning when real providers can be called without a private key; `None` when a private key is required.
     #[must_use]
     pub fn public_spending(&self) -> Option<String> {
         let real: Vec<&str> = self.providers.iter().map(|provider| provider.slug.as_str()).collect();
-        let who = match self.auth.mode {
-            AuthMode::None => "Nobody needs a key (auth.mode = \"none\")",
+        let reason = match self.auth.mode {
+            AuthMode::None => "No key is required (auth.mode = \"none\")",
             AuthMode::Keys if self.accepts_public_key(Utc::now()) => "The development key is public",
             AuthMode::Keys => return None,
         };
         (!real.is_empty()).then(|| {
             format!(
-                "{who}: whatever runs on this machine may call real providers ({}), with the scopes inference and read, \
+                "{reason}: whatever runs on this machine may call real providers ({}), with the scopes inference and read, \
                  never admin. 'pointsman keygen' makes a key of your own; then set auth.mode = \"keys\" and \
                  auth.development_key_enabled = false.",
                 real.join(", ")
@@ -236,33 +235,38 @@ impl Config {
     }
 }
 
-/// A configuration as it was found.
+/// Text of a configuration.
 struct Text<'t> {
     text: &'t str,
-    /// How faults call it.
+    /// File name in faults.
     name: &'t str,
-    blank: Blank,
+    empty: EmptyText,
 }
 
-/// What a text that sets nothing is.
-enum Blank {
-    /// The configuration in which every key has its default.
+/// Meaning of a text that sets no key.
+enum EmptyText {
+    /// All keys have their defaults.
     Defaults,
-    /// A file that was emptied or cut off: what it held would lapse in silence, keys included.
+    /// A fault: the file may have been emptied or cut off, and its API keys would be lost without notice.
     Fault,
 }
 
-/// The configuration in a text, and every file that it names, also when it is faulty.
+/// The configuration in a text or its faults, and every file that the text names.
 fn parse(
-    Text { text, name, blank }: Text<'_>,
+    Text { text, name, empty }: Text<'_>,
     directory: &Path,
     environment: &Environment,
 ) -> (Result<LoadedConfig, Vec<Fault>>, NamedFiles) {
     let (faults, files) = (Faults::default(), Files::default());
     let tree = tree::read(text, name, &faults);
-    if matches!(blank, Blank::Fault) && faults.is_empty() && sets_nothing(&tree) {
+    if matches!(empty, EmptyText::Fault) && faults.is_empty() && sets_nothing(&tree) {
         let allowed = "at least one key, such as server.bind; without any file the built-in configuration is used";
-        faults.value(&tree.place, "configuration", "is empty: the file sets no key; it may have been cut off", allowed);
+        faults.value(
+            &tree.location,
+            "configuration",
+            "is empty: the file sets no key; it may have been cut off",
+            allowed,
+        );
     }
     let tree = complete(tree, environment, &faults);
     let surroundings = Surroundings { directory, environment, files: &files };
@@ -278,24 +282,24 @@ fn parse(
     (Ok(LoadedConfig { config, written: Some(WrittenConfig::of(&tree)) }), named_files)
 }
 
-/// A text, what the environment says instead, and the built-in catalogue, under the names of today.
+/// Adds overrides of the environment and the built-in catalogue, and renames keys with former names.
 fn complete(mut tree: Table, environment: &Environment, faults: &Faults) -> Table {
     former::rename(&mut tree, faults);
     environment::apply(&mut tree, environment, Part::Definitions, faults);
     former::rename(&mut tree, faults);
-    catalog::put_below(&mut tree);
+    catalog::add_to(&mut tree);
     environment::apply(&mut tree, environment, Part::Corrections, faults);
     former::rename(&mut tree, faults);
     tree
 }
 
-/// A configuration without faults, with every key that it does not say.
+/// A valid configuration as TOML, with the defaults of all keys that it does not set.
 fn effective(text: &str, name: &str, environment: &Environment) -> String {
     let faults = Faults::default();
     let mut tree = complete(tree::read(text, name, &faults), environment, &faults);
     reference::fill_in(&mut tree);
     if let Some(catalog) = tree.table_mut("catalog") {
-        // What is shown is complete: read again, it must not get the catalogue a second time.
+        // The output holds the whole catalogue. When it is read again, the catalogue must not be added a second time.
         catalog.entries.retain(|entry| entry.key != "builtin");
         catalog.add("builtin", Node::new(Value::Flag(false), SourceLocation::Default));
     }
@@ -304,12 +308,11 @@ fn effective(text: &str, name: &str, environment: &Environment) -> String {
     write::toml(&tree)
 }
 
-/// Whether no key in it has a value, however many sections there are.
+/// Whether the table and its sections set no key.
 fn sets_nothing(table: &Table) -> bool {
     table.entries.iter().all(|entry| matches!(&entry.node.value, Value::Table(table) if sets_nothing(table)))
 }
 
-/// What a configuration is read with, beside its text.
 /// Environment and files that a configuration is read with.
 struct Surroundings<'s> {
     /// Directory of the configuration file. Relative paths are relative to it.
@@ -319,7 +322,7 @@ struct Surroundings<'s> {
     files: &'s Files,
 }
 
-/// Reads every section. Asks for all of them even when some are wrong: unknown ones are what is left.
+/// Reads every section, also after a fault: a section that is not requested is reported as unknown.
 fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Config {
     let &Surroundings { directory, environment, .. } = surroundings;
     let (server, tls) = root.section("server", |section| read_server(section, surroundings));
@@ -366,52 +369,55 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     }
 }
 
-/// `[server]`, and `[server.tls]` where it is there: nothing within, where it is faulty.
+/// `[server]` and `[server.tls]`. The outer option is `None` without that section, the inner one when it is faulty.
 fn read_server(section: &Section<'_>, surroundings: &Surroundings<'_>) -> (ServerConfig, Option<Option<TlsConfig>>) {
     let &Surroundings { directory, files, .. } = surroundings;
     let tls = section.optional("tls", |section| TlsConfig::read(section, directory, files));
     (ServerConfig::read(section), tls)
 }
 
-/// Reads every model and who serves it, and puts them together.
+/// Reads aliases, providers and models, and builds the catalog.
 fn read_catalog(root: &Section<'_>, aliases: Aliases, providers: &ProviderContext<'_>) -> Assembly {
     let simulation = root.section("simulation", SimulationTable::read);
     let providers = ProviderTable::read_all(root, providers);
     assemble(root, Tables { aliases, simulation, providers, models: models::read_all(root) })
 }
 
-/// What is allowed, and yet hardly wanted.
+/// Sentences about settings that are valid but probably not intended.
 fn warnings(config: &Config) -> Vec<String> {
-    let taken = config.providers.iter().filter_map(|provider| in_the_way(&config.admin, provider));
+    let conflicts = config.providers.iter().filter_map(|provider| admin_address_conflict(&config.admin, provider));
     let certificate = config.tls.iter().flat_map(|tls| tls.notes(Utc::now()));
-    let empty = config.models.aliases.iter().filter_map(|alias| stands_for_nobody(&config.models, alias));
-    open_doors(config).into_iter().chain(unguarded(config)).chain(taken).chain(certificate).chain(empty).collect()
+    let empty = config.models.aliases.iter().filter_map(|alias| empty_alias(&config.models, alias));
+    let keys = no_usable_key(config).into_iter().chain(unencrypted_admin(config));
+    keys.chain(conflicts).chain(certificate).chain(empty).collect()
 }
 
-/// An alias whose lists leave no model: perhaps misspelt, perhaps ahead of the catalog.
-fn stands_for_nobody(catalog: &Catalog, alias: &Alias) -> Option<String> {
+/// Warns of an alias whose lists leave no model: a name may be misspelt, or its model not yet in the catalog.
+fn empty_alias(catalog: &Catalog, alias: &Alias) -> Option<String> {
     let id = &alias.id;
     let note =
-        || format!("{id} stands for nobody: its allowed_models and blocked_models leave no model of the catalog.");
+        || format!("{id} matches no model: its allowed_models and blocked_models leave no model of the catalog.");
     catalog.is_emptied_by_lists_of(alias).then(note)
 }
 
-/// What lets in nobody.
-fn open_doors(config: &Config) -> Option<String> {
+/// Warns when no caller can authenticate.
+fn no_usable_key(config: &Config) -> Option<String> {
     let Config { auth, keys, .. } = config;
     (auth.mode == AuthMode::Keys && keys.iter().all(|key| key.disabled))
         .then(|| "No key is configured: every call will be refused. 'pointsman keygen' makes one.".to_owned())
 }
 
-/// Where keys of administrators travel in clear.
-fn unguarded(config: &Config) -> Option<String> {
+/// Warns when keys of administrators are sent unencrypted over a network.
+fn unencrypted_admin(config: &Config) -> Option<String> {
     let admin = &config.admin;
     let open = admin.bind.filter(|_| config.tls.is_none() && !admin.is_loopback())?;
-    Some(format!("admin.bind is {open}: keys with the scope admin travel there unencrypted (admin.allow_plain_http)."))
+    Some(format!(
+        "admin.bind is {open}: keys with the scope admin are sent there unencrypted (admin.allow_plain_http)."
+    ))
 }
 
-/// A provider where the listener for administration stands unless it is told otherwise: whoever is there first, stays.
-fn in_the_way(admin: &AdminConfig, provider: &ProviderConfig) -> Option<String> {
+/// Warns of a provider at the default address of the admin listener: only one of the two can bind that port.
+fn admin_address_conflict(admin: &AdminConfig, provider: &ProviderConfig) -> Option<String> {
     let url = &provider.base_url;
     let same = admin.is_default() && url.is_loopback() && url.port() == AdminConfig::DEFAULT_BIND.port();
     same.then(|| {
@@ -422,11 +428,12 @@ fn in_the_way(admin: &AdminConfig, provider: &ProviderConfig) -> Option<String> 
 
 fn read_file(path: &Path, name: &str) -> Result<String, Vec<Fault>> {
     let faults = Faults::default();
-    let refuse =
-        |place: &SourceLocation, wrong: String| faults.value(place, "configuration", wrong, "a TOML file in UTF-8");
+    let refuse = |location: &SourceLocation, wrong: String| {
+        faults.value(location, "configuration", wrong, "a TOML file in UTF-8")
+    };
     let start = SourceLocation::File { file: name.into(), line: 1, column: 1 };
     let size = fs::metadata(path).map_or(0, |metadata| metadata.len());
-    if size > LARGEST_FILE {
+    if size > MAX_FILE_BYTES {
         refuse(&start, format!("has {size} bytes"));
         return Err(faults.into_sorted());
     }

@@ -1,7 +1,7 @@
 //! Models and their endpoints as configured: `[[models]]` and `[[models.endpoints]]`.
 //!
-//! An endpoint inherits from its model what it does not say itself: prices, limits, parameters. What it
-//! says of prices takes the place of all of the model's, because prices of two providers never mix.
+//! An endpoint inherits prices, limits and parameters that it does not set from its model. Prices are replaced as a
+//! whole, because prices of two providers must not be mixed.
 
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use pointsman_actors::domain::{
@@ -14,17 +14,17 @@ use super::{
     tree::Value,
 };
 
-const MOST_MODELS: usize = 5_000;
-const MOST_ENDPOINTS: usize = 255;
-const MOST_PARAMETERS: usize = 128;
-const LONGEST_CONTEXT: u32 = 1_000_000_000;
+const MAX_MODELS: usize = 5_000;
+const MAX_ENDPOINTS: usize = 255;
+const MAX_PARAMETERS: usize = 128;
+const MAX_CONTEXT_LENGTH: u32 = 1_000_000_000;
 
 /// One `[[models]]` as read.
 pub(super) struct ModelTable<'t> {
-    /// `None` when it is wrong, which was reported.
+    /// `None` when it is wrong; the fault is reported then.
     pub(super) id: Option<ModelId>,
     pub(super) canonical_slug: String,
-    /// Where its id and its canonical slug stand.
+    /// Its id and canonical slug, with their locations.
     pub(super) named: Vec<Item<'t>>,
     pub(super) name: String,
     pub(super) created: i64,
@@ -38,7 +38,7 @@ pub(super) struct ModelTable<'t> {
     pub(super) endpoints: Vec<EndpointTable<'t>>,
 }
 
-/// One `[[models.endpoints]]` as read, with what it inherits.
+/// One `[[models.endpoints]]` as read, with inherited values.
 pub(super) struct EndpointTable<'t> {
     pub(super) provider: Option<Item<'t>>,
     pub(super) upstream_model: String,
@@ -49,14 +49,14 @@ pub(super) struct EndpointTable<'t> {
     pub(super) quantization: Option<String>,
     pub(super) is_moderated: bool,
     pub(super) disabled: bool,
-    /// What its provider says holds where these are `None`.
+    /// The default of the provider is used when this or one of the next two is `None`.
     pub(super) wants_max_completion_tokens: Option<bool>,
     pub(super) knows_developer_role: Option<bool>,
     pub(super) forwards_unknown_fields: Option<bool>,
     pub(super) images_through_chat: bool,
 }
 
-/// What a model passes on to its endpoints.
+/// Values that endpoints inherit from their model.
 struct Inherited {
     pricing: Option<Pricing>,
     context_length: Option<u32>,
@@ -67,7 +67,7 @@ struct Inherited {
 }
 
 pub(super) fn read_all<'t>(root: &Section<'t>) -> Vec<ModelTable<'t>> {
-    root.sections("models", MOST_MODELS, read_model)
+    root.sections("models", MAX_MODELS, read_model)
 }
 
 fn read_model<'t>(section: &Section<'t>) -> ModelTable<'t> {
@@ -117,7 +117,7 @@ fn read_endpoints<'t>(section: &Section<'t>, inherited: &Inherited) -> Vec<Endpo
     if !section.has("endpoints") {
         section.absence("endpoints", "is missing", "at least one [[models.endpoints]] below the model");
     }
-    let endpoints = section.sections("endpoints", MOST_ENDPOINTS, |endpoint| read_endpoint(endpoint, inherited));
+    let endpoints = section.sections("endpoints", MAX_ENDPOINTS, |endpoint| read_endpoint(endpoint, inherited));
     if endpoints.is_empty() && section.has("endpoints") {
         section.absence("endpoints", "is empty", "at least one [[models.endpoints]] below the model");
     }
@@ -154,8 +154,8 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
 
 fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Pricing {
     let own = prices::read(section);
-    let says = ["pricing", "usd_per_million", "usd_each"].iter().any(|key| section.has(key));
-    if own.is_none() && inherited.pricing.is_none() && !disabled && !says {
+    let has_prices = ["pricing", "usd_per_million", "usd_each"].iter().any(|key| section.has(key));
+    if own.is_none() && inherited.pricing.is_none() && !disabled && !has_prices {
         let allowed =
             "usd_per_million = { prompt = \"…\", completion = \"…\" } here or at the model, or disabled = true";
         section.absence("pricing", "is missing", allowed);
@@ -181,11 +181,11 @@ fn variant(section: &Section<'_>) -> String {
 }
 
 fn tokens(section: &Section<'_>, key: &'static str) -> Option<u32> {
-    section.integer(key, 1..=LONGEST_CONTEXT)
+    section.integer(key, 1..=MAX_CONTEXT_LENGTH)
 }
 
 fn parameters(section: &Section<'_>) -> Option<Vec<String>> {
-    let items = section.texts("supported_parameters", MOST_PARAMETERS)?;
+    let items = section.texts("supported_parameters", MAX_PARAMETERS)?;
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     for item in
         items.iter().filter(|item| item.text.len() > 64 || item.text.is_empty() || !item.text.bytes().all(plain))
@@ -242,7 +242,7 @@ fn image_sizes(section: &Section<'_>) -> Vec<String> {
     items.iter().map(|item| item.text.to_owned()).collect()
 }
 
-/// The Unix time of `created`, written so or as a date.
+/// The Unix time of `created`, which is a number of seconds or a date.
 fn created(section: &Section<'_>) -> i64 {
     let seconds = match section.any("created") {
         None => Some(0),
@@ -252,14 +252,14 @@ fn created(section: &Section<'_>) -> i64 {
         Some(_) => None,
     };
     if seconds.is_none() {
-        section.fault("created", "is not a moment", "a date such as 2026-11-20, or Unix seconds");
+        section.fault("created", "is not a date or time", "a date such as 2026-11-20, or Unix seconds");
     }
     seconds.unwrap_or_default()
 }
 
 fn seconds_of(text: &str) -> Option<i64> {
-    let moment = DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.timestamp());
-    moment.or_else(|| Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN).and_utc().timestamp()))
+    let time = DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp());
+    time.or_else(|| Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN).and_utc().timestamp()))
 }
 
 fn day(section: &Section<'_>, key: &'static str) -> Option<NaiveDate> {
@@ -268,7 +268,7 @@ fn day(section: &Section<'_>, key: &'static str) -> Option<NaiveDate> {
         Value::Text(text) => text.clone(),
         _ => String::new(),
     };
-    // The year is bounded so that its four digits stay four digits on the wire.
+    // Years have exactly four digits, as in answers.
     let day = text.parse::<NaiveDate>().ok().filter(|_| text.len() == "2026-11-20".len());
     if day.is_none() {
         section.fault(key, "is not a day", "a date such as 2027-01-31");

@@ -1,28 +1,27 @@
-//! Where a configuration came from, so that it can be read again: the same file, the same environment.
+//! The source of a configuration, so that a reload reads the same file and environment.
 
 use std::path::{Path, PathBuf};
 
 use super::{
-    BUILT_IN, BUILT_IN_NAME, Blank, Config, DEFAULT_FILE, Text, changes::WrittenConfig, environment::Environment,
+    BUILT_IN, BUILT_IN_NAME, Config, DEFAULT_FILE, EmptyText, Text, changes::WrittenConfig, environment::Environment,
     fault::Fault, parse, read_file,
 };
 
-/// A place to read a configuration from.
+/// The file and the environment of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Origin {
-    /// `None` is the built-in configuration. Decided once: that a file is missing for a moment must not bring another
-    /// configuration into force.
+    /// `None` means the built-in configuration. Decided once, so that a file that is missing for a moment does not bring
+    /// the built-in configuration into force.
     path: Option<PathBuf>,
     environment: Environment,
 }
 
-/// A configuration, and beside it how it is written: that says nothing about what it does. One that spells out a default
-/// equals one that does not.
+/// A configuration and the keys its text sets. Setting a key to its default changes the second and not the first.
 #[derive(Debug, Clone)]
 pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
-    /// The keys it sets; `None` when only the program that brought it knows.
+    /// The keys it sets; `None` when it was not read from text.
     pub(crate) written: Option<WrittenConfig>,
 }
 
@@ -32,23 +31,23 @@ impl From<Config> for LoadedConfig {
     }
 }
 
-/// What came of reading a configuration again.
+/// Result of reading a configuration again.
 pub struct ReadOutcome {
-    /// The configuration, or every fault.
+    /// The configuration, or all faults.
     pub config: Result<LoadedConfig, Vec<Fault>>,
-    /// Every file that had a part in it, also when it is faulty.
+    /// The configuration file and every file that it names, also after a fault.
     pub files: Vec<PathBuf>,
 }
 
 impl Origin {
-    /// The file at `path`; without one `./config.toml` if it exists now, else what is built in.
+    /// The file at `path`; without a path `./config.toml` if it exists now, else the built-in configuration.
     pub(super) fn new(path: Option<&Path>, environment: &Environment) -> Origin {
         let default = Path::new(DEFAULT_FILE);
         let path = path.or_else(|| default.exists().then_some(default));
         Origin { path: path.map(Path::to_owned), environment: environment.clone() }
     }
 
-    /// Blocks on reading files.
+    /// Reads and checks the configuration. Blocks on reading files.
     pub(super) fn read(&self) -> ReadOutcome {
         let directory = self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
         match self.text() {
@@ -57,7 +56,7 @@ impl Origin {
         }
     }
 
-    /// The text and how faults call it. Blocks on reading a file.
+    /// The text and its file name in faults. Blocks on reading a file.
     pub(super) fn text(&self) -> Result<(String, String), Vec<Fault>> {
         let Some(path) = &self.path else { return Ok((BUILT_IN.to_owned(), BUILT_IN_NAME.to_owned())) };
         let name = path.display().to_string();
@@ -65,7 +64,7 @@ impl Origin {
     }
 
     fn parse(&self, text: &str, name: &str, directory: &Path) -> ReadOutcome {
-        let (config, files) = parse(Text { text, name, blank: Blank::Fault }, directory, &self.environment);
+        let (config, files) = parse(Text { text, name, empty: EmptyText::Fault }, directory, &self.environment);
         let config = config.map(|LoadedConfig { config, written }| {
             let config = Config { origin: Some(self.clone()), ..config };
             LoadedConfig { config, written }
@@ -75,13 +74,13 @@ impl Origin {
 }
 
 impl Config {
-    /// Reads it again from where it came from; `None` when it was given as text. Blocks on reading files.
+    /// Reads the configuration again from its source; `None` when it was passed as text. Blocks on reading files.
     #[must_use]
     pub fn read_again(&self) -> Option<ReadOutcome> {
         self.origin.as_ref().map(Origin::read)
     }
 
-    /// Every file that had a part in it. Empty for a configuration that was given as text.
+    /// The configuration file and every file that it names. Empty for a configuration that was passed as text.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let Some(origin) = &self.origin else { return Vec::new() };
@@ -95,16 +94,16 @@ mod tests {
 
     fn loaded(toml: &str) -> LoadedConfig {
         let text = format!("{toml}\n[simulation]\nmode = \"off\"\n");
-        let text = Text { text: &text, name: "test", blank: Blank::Defaults };
+        let text = Text { text: &text, name: "test", empty: EmptyText::Defaults };
         parse(text, Path::new("."), &Environment::default()).0.unwrap()
     }
 
     #[test]
-    fn a_configuration_that_spells_out_a_default_does_the_same_and_is_written_otherwise() {
-        let silent = loaded("");
-        let outspoken = loaded(&format!("[limits]\nmax_n = {}", silent.config.limits.request.max_n));
-        assert_eq!(silent.config, outspoken.config);
-        let (new, old) = (outspoken.written.unwrap(), silent.written.unwrap());
+    fn a_configuration_that_sets_a_key_to_its_default_is_equal_and_has_a_changed_key() {
+        let implicit = loaded("");
+        let explicit = loaded(&format!("[limits]\nmax_n = {}", implicit.config.limits.request.max_n));
+        assert_eq!(implicit.config, explicit.config);
+        let (new, old) = (explicit.written.unwrap(), implicit.written.unwrap());
         assert_eq!(new.changes_since(&old, &[]), ["limits.max_n"]);
     }
 }

@@ -1,16 +1,16 @@
-//! Prices as configured: decimal numbers of US dollars, never floats on the way to money.
+//! Prices as configured: decimal strings of US dollars, never floats.
 //!
-//! `usd_per_million` and `usd_each` say them as price lists do, `pricing` per token as the interface shows them.
+//! `usd_per_million` and `usd_each` are in the units of price lists; `pricing` is per token, as in the model list.
 
 use pointsman_actors::domain::{Price, Pricing, UsdFault};
 
 use super::section::Section;
 
-/// What a price is for, and how it is written.
+/// Unit of a price.
 struct Measure {
     allowed: &'static str,
     digits: usize,
-    /// Makes it the price of a single thing.
+    /// Converts the text of a price to the price of one token or request.
     of_one: fn(&str) -> String,
 }
 
@@ -25,7 +25,7 @@ const MILLION: Measure = Measure {
     of_one: per_token,
 };
 
-/// The prices that an entry names itself; `None`: it has those of what it belongs to.
+/// The prices that an entry sets itself; `None` when it inherits them.
 pub(super) fn read(section: &Section<'_>) -> Option<Pricing> {
     let per_token = section.optional("pricing", read_pricing);
     let per_million = section.optional("usd_per_million", read_per_million);
@@ -35,18 +35,22 @@ pub(super) fn read(section: &Section<'_>) -> Option<Pricing> {
     });
     if section.has("pricing") {
         for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
-            section.fault(other, "stands beside pricing", "pricing, or usd_per_million with usd_each");
+            section.fault(other, "is set together with pricing", "pricing, or usd_per_million with usd_each");
         }
         return per_token;
     }
     if section.has("usd_each") && !section.has("usd_per_million") {
-        section.fault("usd_each", "stands alone", "usd_per_million = { prompt = \"…\", completion = \"…\" } beside it");
+        section.fault(
+            "usd_each",
+            "is set without usd_per_million",
+            "usd_per_million = { prompt = \"…\", completion = \"…\" } beside it",
+        );
     }
     let [request, image, web_search] = each.unwrap_or_default();
     per_million.map(|tokens| Pricing { request, image, web_search, ..tokens })
 }
 
-/// A `pricing` table. Prompt and completion must be there: a cost is shown with every answer.
+/// A `pricing` table. Prompt and completion are required, because every answer shows its cost.
 fn read_pricing(section: &Section<'_>) -> Pricing {
     let price = |key| price(section, key, &ONE);
     Pricing {
@@ -57,7 +61,7 @@ fn read_pricing(section: &Section<'_>) -> Pricing {
     }
 }
 
-/// A `usd_per_million` table: the prices of tokens, with where they come from.
+/// A `usd_per_million` table: token prices with their source and date.
 fn read_per_million(section: &Section<'_>) -> Pricing {
     section.filled("source");
     if let Some(date) = section.filled("date")
@@ -71,7 +75,7 @@ fn read_per_million(section: &Section<'_>) -> Pricing {
 
 fn of_tokens(section: &Section<'_>, price: &dyn Fn(&'static str) -> Option<Price>, allowed: &str) -> Pricing {
     let explicit_zero = section.flag("explicit_zero").unwrap_or(false);
-    // A price list that writes "0" for what it does not know must not make cached tokens free.
+    // Some price lists contain "0" for unknown prices, which must not make cached tokens free.
     let fallback = |key| price(key).filter(|price| explicit_zero || !price.is_zero());
     let required = |key| {
         let price = price(key);
@@ -103,7 +107,7 @@ fn price(section: &Section<'_>, key: &'static str, measure: &Measure) -> Option<
     price.map_err(|wrong| section.fault(key, wrong, measure.allowed)).ok()
 }
 
-/// A price of a million as that of one: the decimal point six places further left. What is no decimal stays as it is.
+/// Divides a decimal string by a million by moving the decimal point. Other text is returned unchanged.
 fn per_token(text: &str) -> String {
     let (sign, number) = text.strip_prefix('-').map_or(("", text), |number| ("-", number));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

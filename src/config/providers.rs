@@ -1,7 +1,7 @@
-//! Providers as configured: `[providers.<slug>]`. Addresses, credentials, limits and habits.
+//! Providers as configured: `[providers.<slug>]`. Addresses, credentials, limits and endpoint defaults.
 //!
-//! Whether a provider is on is decided in [`super::assemble::assemble`], because it also depends on the
-//! simulation. A secret is read here from its variable or file and never written anywhere.
+//! [`super::switches`] decides whether a provider is on, because that also depends on the simulation. Secrets are read
+//! here from their variables or files, and never written.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::base::secret::Secret;
 
-/// Positions of providers are kept in a byte in a few hot places.
-pub(super) const MOST_PROVIDERS: usize = 255;
-const MOST_HEADERS: usize = 32;
+/// Limit of providers, because the hot path stores their positions in one byte.
+pub(super) const MAX_PROVIDERS: usize = 255;
+const MAX_HEADERS: usize = 32;
 
-/// Headers the transport sets itself, or that would change how a message is framed.
+/// Headers that the transport sets itself, or that change the framing of a message.
 pub const RESERVED_HEADERS: [&str; 14] = [
     "accept",
     "accept-encoding",
@@ -40,7 +40,7 @@ pub const RESERVED_HEADERS: [&str; 14] = [
     "upgrade",
 ];
 
-/// How a provider speaks.
+/// Wire format of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WireDialect {
     /// OpenAI's chat convention.
@@ -48,7 +48,7 @@ pub enum WireDialect {
     OpenAi,
 }
 
-/// A provider that can be called: everything its clients are built from.
+/// Connection settings of a provider that is on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderConfig {
     /// Position in the catalog's providers.
@@ -59,19 +59,19 @@ pub struct ProviderConfig {
     pub name: Arc<str>,
     /// Address.
     pub base_url: BaseUrl,
-    /// What identifies us there; `None` where no key is needed.
+    /// API key; `None` when the provider needs none.
     pub key: Option<Secret>,
-    /// Further headers of every call.
+    /// Additional headers of every call.
     pub headers: Vec<(String, String)>,
-    /// Certificates to trust beside the system's.
+    /// File of trusted certificates in addition to those of the system.
     pub ca_file: Option<PathBuf>,
-    /// How it speaks.
+    /// Wire format.
     pub dialect: WireDialect,
-    /// Calls at a time.
+    /// Concurrency limit.
     pub max_in_flight: usize,
-    /// Longest wait for one of these places.
+    /// Longest wait for a concurrency permit.
     pub permit_wait: Duration,
-    /// Hosts from which made images may be fetched; its own host always may.
+    /// Hosts, in addition to its own, from which generated images may be fetched.
     pub image_hosts: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl ProviderConfig {
     pub(super) const PERMIT_WAIT: Duration = Duration::from_millis(100);
 }
 
-/// What a provider does with prompts, and where to read about it.
+/// Data policy, links and locations of a provider, for the provider list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Disclosure {
     pub(super) collects_data: bool,
@@ -92,7 +92,7 @@ pub(super) struct Disclosure {
     pub(super) datacenters: Vec<String>,
 }
 
-/// EndpointDefaults that its endpoints inherit; each endpoint may say otherwise.
+/// Settings that the endpoints of a provider inherit, unless they set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EndpointDefaults {
     pub(super) wants_max_completion_tokens: bool,
@@ -101,8 +101,8 @@ pub(super) struct EndpointDefaults {
 }
 
 impl EndpointDefaults {
-    /// What is assumed of a provider that says nothing about itself.
-    pub(super) const USUAL: EndpointDefaults = EndpointDefaults {
+    /// The defaults of a provider that sets none.
+    pub(super) const STANDARD: EndpointDefaults = EndpointDefaults {
         wants_max_completion_tokens: false,
         knows_developer_role: false,
         forwards_unknown_fields: true,
@@ -134,7 +134,7 @@ pub(super) struct ProviderTable {
     pub(super) enabled: bool,
     /// The variable that set `enabled`, if one did.
     pub(super) enabled_by: Option<String>,
-    /// The address; `None` when it is wrong, which was reported.
+    /// The address; `None` when it is wrong; the fault is reported then.
     pub(super) base_url: Option<BaseUrl>,
     pub(super) credential: Credential,
     pub(super) headers: Vec<(String, String)>,
@@ -144,7 +144,7 @@ pub(super) struct ProviderTable {
     pub(super) permit_wait: Duration,
     pub(super) image_hosts: Vec<String>,
     pub(super) disclosure: Disclosure,
-    pub(super) habits: EndpointDefaults,
+    pub(super) endpoint_defaults: EndpointDefaults,
 }
 
 impl ProviderTable {
@@ -170,12 +170,12 @@ impl ProviderTable {
                 .unwrap_or(ProviderConfig::PERMIT_WAIT),
             image_hosts: image_hosts(section),
             disclosure: disclosure(section),
-            habits: EndpointDefaults::read(section, EndpointDefaults::USUAL),
+            endpoint_defaults: EndpointDefaults::read(section, EndpointDefaults::STANDARD),
         }
     }
 }
 
-/// The slug a provider's table is named by.
+/// The slug in the name of a provider's table.
 pub(super) fn read_slug(name: &Item<'_>) -> Option<ProviderSlug> {
     let slug = ProviderSlug::new(name.text);
     if slug.is_none() {
@@ -201,10 +201,10 @@ fn base_url(section: &Section<'_>, enabled: bool, context: &ProviderContext<'_>)
 }
 
 fn headers(section: &Section<'_>) -> Vec<(String, String)> {
-    // What identifies us has its own keys.
+    // Credentials have their own configuration keys.
     const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "x-api-key", "api-key"];
     const ALLOWED: &str = "a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file";
-    let pairs = section.pairs("headers", MOST_HEADERS);
+    let pairs = section.pairs("headers", MAX_HEADERS);
     let good = pairs.iter().filter_map(|(name, value)| {
         let name = name.to_ascii_lowercase();
         let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
@@ -213,7 +213,7 @@ fn headers(section: &Section<'_>) -> Vec<(String, String)> {
         } else if name.is_empty() || !name.bytes().all(token) {
             "is not a header name"
         } else if !value.text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
-            "has a value that no header may carry"
+            "has a value that is not allowed in a header"
         } else {
             return Some((name, value.text.to_owned()));
         };

@@ -1,8 +1,8 @@
-//! Times and sizes as they are written: with their unit.
+//! Durations and sizes with their units.
 
 use std::time::Duration;
 
-/// A millisecond: zero would mean "never works", and tests use short times.
+/// Lower limit of most durations.
 pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
@@ -20,17 +20,17 @@ const UNITS: [(&str, usize); 8] = [
     ("B", 1),
 ];
 
-/// `"15s"`, `"250ms"`, `"1h30m"`.
+/// Parses `"15s"`, `"250ms"`, `"1h30m"`.
 pub(super) fn read_duration(text: &str) -> Option<Duration> {
     humantime::parse_duration(text).ok()
 }
 
-/// The same the other way round: without spaces, so that it reads as one word.
+/// Formats a duration without spaces.
 pub(super) fn show_duration(time: Duration) -> String {
     humantime::format_duration(time).to_string().replace(' ', "")
 }
 
-/// `"32MiB"`, `"64 KiB"`, `"1024"`.
+/// Parses `"32MiB"`, `"64 KiB"`, `"1024"`.
 pub(super) fn read_bytes(text: &str) -> Option<usize> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -42,13 +42,13 @@ pub(super) fn read_bytes(text: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(unit)
 }
 
-/// In the largest unit of 1,024 that leaves no rest.
+/// Formats a size in the largest binary unit that divides it.
 pub(super) fn show_bytes(bytes: usize) -> String {
     let fitting = UNITS.iter().take(3).find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     fitting.map_or_else(|| format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
-/// The unit at the end of a key's former name, in which its number is meant.
+/// The unit in the former name of a key, in which its number is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Seconds,
@@ -57,7 +57,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The unit that a former name tells; `None` where it tells none.
+    /// The unit in a former name, if it has one.
     pub(super) fn of_former(name: &str) -> Option<Unit> {
         let key = name.rsplit('.').next().unwrap_or(name);
         let mut words = key.rsplit('_');
@@ -69,7 +69,7 @@ impl Unit {
         })
     }
 
-    /// How many of the unit a time holds.
+    /// A duration as a number of this unit.
     pub(super) fn count(self, time: Duration) -> f64 {
         match self {
             Unit::Millis => time.as_secs_f64() * 1000.0,
@@ -77,7 +77,7 @@ impl Unit {
         }
     }
 
-    /// The time that a number of the unit is.
+    /// A number of this unit as a duration.
     pub(super) fn duration(self, number: f64) -> Option<Duration> {
         let seconds = match self {
             Unit::Millis => number / 1000.0,
@@ -86,7 +86,7 @@ impl Unit {
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// A number of the unit as it is written today.
+    /// A number of this unit in the current notation, such as `"15s"`.
     pub(super) fn show(self, number: f64) -> Option<String> {
         match self {
             Unit::Seconds | Unit::Millis => self.duration(number).map(show_duration),
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_reads_as_it_is_shown() {
+    fn a_formatted_duration_is_parsed_back() {
         for (text, millis) in [("15s", 15_000), ("250ms", 250), ("1h30m", 5_400_000), ("1day", 86_400_000), ("0s", 0)] {
             let time = Duration::from_millis(millis);
             assert_eq!((read_duration(text), show_duration(time).as_str()), (Some(time), text));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_reads_as_it_is_shown() {
+    fn a_formatted_size_is_parsed_back() {
         for (text, bytes) in [("32MiB", 32 << 20), ("64KiB", 65_536), ("1000B", 1000), ("0B", 0), ("2GiB", 2 << 30)] {
             assert_eq!((read_bytes(text), show_bytes(bytes).as_str()), (Some(bytes), text));
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_former_name_tells_its_unit() {
+    fn a_former_name_ends_in_its_unit() {
         assert_eq!(Unit::of_former("timeouts.connect_secs"), Some(Unit::Seconds));
         assert_eq!(Unit::of_former("routing.prior_ms_per_token"), Some(Unit::Millis));
         assert_eq!(Unit::of_former("limits.client_body_min_bytes_per_sec"), Some(Unit::Bytes));

@@ -1,14 +1,14 @@
-//! What every key means: the table in `reference.toml`, with what the reading itself asks for.
+//! Reference of all keys: `reference.toml`, with the types and ranges of the code.
 //!
-//! The table says default, unit, former name and reason. Type and range are those that the reading tells while it
-//! reads a sample in which every section stands, so that what is described is what is checked.
+//! The table has default, unit, former name and description of every key. Types and ranges are recorded while a sample
+//! with every section is read, so that the reference shows what is checked.
 
 use std::{fmt::Write as _, path::Path, sync::LazyLock};
 
 use super::{
     Surroundings,
     environment::Environment,
-    fault::{Asked, Faults, SourceLocation},
+    fault::{Faults, RequestedKey, SourceLocation},
     files::Files,
     section::Section,
     toml_value,
@@ -17,7 +17,7 @@ use super::{
 
 /// One section of the configuration.
 pub(super) struct Described {
-    /// Its path; `*` stands for a name of the operator's, `[]` for each entry of a list.
+    /// Its path; `*` stands for a name chosen by the operator, `[]` for each entry of a list.
     pub(super) path: String,
     about: String,
     pub(super) keys: Vec<Key>,
@@ -26,37 +26,38 @@ pub(super) struct Described {
 /// One key of a section.
 pub(super) struct Key {
     pub(super) name: String,
-    /// `None`: `absent` says what holds.
+    /// `None` when `absent` describes the meaning of an absent key.
     pub(super) default: Option<Value>,
     absent: String,
     unit: String,
-    /// Instead of what the reading tells, where it is not empty.
+    /// Replaces the recorded type, if not empty.
     kind: String,
+    /// Replaces the recorded range, if not empty.
     allowed: String,
     /// Path of the former name.
     pub(super) was: Option<String>,
     about: String,
 }
 
-/// A key that has no effect any more.
+/// A key that has no effect.
 pub(super) struct Removed {
     pub(super) path: String,
     pub(super) why: String,
 }
 
-/// The whole table.
+/// Content of `reference.toml`.
 pub(super) struct Reference {
     pub(super) sections: Vec<Described>,
     pub(super) removed: Vec<Removed>,
 }
 
-/// Read once.
+/// The parsed reference.
 pub(super) static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
-    // The tests hold that it has no fault.
+    // A test checks that the file has no faults.
     Reference::of(&tree::read(include_str!("reference.toml"), "reference.toml", &Faults::default()))
 });
 
-/// A configuration in which every section stands that need not be there.
+/// A configuration with all optional sections.
 const SAMPLE: &str = "[server.tls]\n[routing.balanced]\n[[keys]]\n[[aliases]]\nweights = {}\npreferred_max_latency = {}\n\
                       preferred_min_throughput = {}\n[simulation.providers.acme]\n[providers.acme]\n[[models]]\n\
                       default_parameters = {}\npricing = {}\nusd_per_million = {}\nusd_each = {}\nendpoints = [{}]\n";
@@ -102,25 +103,25 @@ impl Key {
     }
 }
 
-/// Every key that the reading asks for, with its section as in the table.
-fn asked() -> Vec<Asked> {
+/// All keys that the code requests, with their sections as in the reference.
+fn requested_keys() -> Vec<RequestedKey> {
     let (faults, files) = (Faults::recording(), Files::default());
     let root = tree::read(SAMPLE, "sample", &Faults::default());
     let environment = Environment::default();
     let surroundings = Surroundings { directory: Path::new("."), environment: &environment, files: &files };
     Section::root(&root, &faults, |root| super::read(root, "sample", &surroundings));
-    let mut all = faults.into_asked();
-    for asked in &mut all {
-        asked.section = pattern(&asked.section);
+    let mut all = faults.into_requested();
+    for requested in &mut all {
+        requested.section = pattern(&requested.section);
     }
     all
 }
 
-/// The path of a section of the sample, as the table has it.
+/// The path of a section of the sample, as in the reference.
 fn pattern(path: &str) -> String {
     let path = path.replace("[0]", "[]").replace(".acme", ".*");
     match path.strip_prefix("models[].endpoints[].") {
-        // Prices of an endpoint are written as those of a model.
+        // The reference describes the prices of endpoints at their models.
         Some(prices) => format!("models[].{prices}"),
         None => path,
     }
@@ -129,61 +130,61 @@ fn pattern(path: &str) -> String {
 const PREFACE: &str = "\
 # Configuration
 
-Every key, with its default, unit and reason. This page is made from the table that `pointsman check` uses
-(`src/config/reference.toml` and the reading itself): do not edit it. `config.toml` shows what people change;
-`pointsman config show` prints what holds for you and where each value comes from.
+Every key, with its default, unit and purpose. This page is generated from `src/config/reference.toml` and the code that
+reads the configuration: do not edit it. `config.toml` shows the keys that are changed most often; `pointsman config show`
+prints the values in force and their sources.
 
-A configuration is a TOML file: the one named with `--config`, else `./config.toml`, else the shipped one. A key that is
-left out has its default. A key that is unknown is a fault; `pointsman check` reports every fault at once, with file, line
-and column.
+The configuration is a TOML file: the one named with `--config`, else `./config.toml`, else the built-in one. A key that
+is left out has its default. An unknown key is a fault; `pointsman check` reports all faults at once, with file, line and
+column.
 
 Durations are strings with units (`\"15s\"`, `\"250ms\"`, `\"1h30m\"`), sizes are strings (`\"32MiB\"`, `\"64KiB\"`) or whole
 numbers of bytes.
 
 Any key can be set from the environment: `POINTSMAN__SECTION__KEY`, such as `POINTSMAN__SERVER__BIND=127.0.0.1:9000` or
-`POINTSMAN__PROVIDERS__OLLAMA__ENABLED=true`. The value is read as TOML, and as plain text where it is not TOML; `_` also
-stands for `-` and `.`. A list is replaced as a whole. A variable that names no key is a fault.
+`POINTSMAN__PROVIDERS__OLLAMA__ENABLED=true`. The value is parsed as TOML, and used as plain text if it is not TOML; `_`
+also matches `-` and `.`. A list is replaced as a whole. A variable that matches no key is a fault.
 
-Secrets never stand in the file: a provider's key is named by its variable or its file, a caller's key by its SHA-256 or
-its variable.
+The file contains no secrets: it names the variable or file of a provider's key, and the SHA-256 or the variable of a
+caller's key.
 
 ## The built-in catalogue
 
 Providers, models and prices ship with the program (`src/config/catalog/*.toml`, each price with its source and date).
-They are used where the configuration defines no provider of its own, or says `[catalog] builtin = true`; with
-`builtin = false` never. A provider is one's own when the catalogue does not know its name, or when it says `base_url`;
-everything else corrects an entry of the catalogue. An entry with the same name, or of models with the same `id`,
-overrides only the keys it names; so does an endpoint with the same `provider` and `variant`, and others are added.
-`disabled = true` takes an endpoint away, `enabled = false` a provider. Prices in one form take the place of those in
-the other.
+They are used when the configuration defines no provider, or sets `[catalog] builtin = true`; with `builtin = false` they
+are never used. An entry defines a provider when its name is not in the catalogue or when it sets `base_url`; any other
+entry changes a provider of the catalogue. A provider with the same name, a model with the same `id`, and an endpoint with
+the same `provider` and `variant` override only the keys they set; other entries are added. `disabled = true` removes an
+endpoint, `enabled = false` a provider. Prices replace those of the catalogue as a whole, also in the other form.
 ";
 
 /// The text of `docs/CONFIG.md`.
 #[must_use]
 pub fn page() -> String {
-    let asked = asked();
+    let requested = requested_keys();
     let mut page = PREFACE.to_owned();
     // Writing to a `String` cannot fail.
     for section in &REFERENCE.sections {
-        let _ = section.write(&mut page, &asked);
+        let _ = section.write(&mut page, &requested);
     }
     let _ = write_former(&mut page);
     page
 }
 
 impl Described {
-    fn write(&self, page: &mut String, asked: &[Asked]) -> std::fmt::Result {
+    fn write(&self, page: &mut String, requested: &[RequestedKey]) -> std::fmt::Result {
         let shown = match self.path.strip_suffix("[]") {
             Some(list) => format!("[[{}]]", list.replace("[]", "")),
             None => format!("[{}]", self.path.replace("[]", "").replace('*', "<name>")),
         };
         writeln!(page, "\n## `{shown}`\n\n{}\n", self.about)?;
-        writeln!(page, "| Key | Type | Default | Unit | Allowed | What for |\n| --- | --- | --- | --- | --- | --- |")?;
+        writeln!(page, "| Key | Type | Default | Unit | Allowed | Purpose |\n| --- | --- | --- | --- | --- | --- |")?;
         for key in &self.keys {
-            let told = asked.iter().filter(|asked| asked.section == self.path && asked.key == key.name);
-            // A key may be asked for as text first and then as what it is.
-            let told = told.min_by_key(|asked| (asked.kind.is_empty(), asked.kind == "string"));
-            let (kind, range) = told.map_or(("", ""), |asked| (asked.kind, asked.allowed.as_str()));
+            let found =
+                requested.iter().filter(|requested| requested.section == self.path && requested.key == key.name);
+            // A key may be requested as a string before it is requested with its type.
+            let found = found.min_by_key(|requested| (requested.kind.is_empty(), requested.kind == "string"));
+            let (kind, range) = found.map_or(("", ""), |requested| (requested.kind, requested.allowed.as_str()));
             let words = format!("`{}`", range.replace("\", \"", "`, `").replace('"', ""));
             let range = if kind == "word" { &words } else { range };
             let kind = if key.kind.is_empty() { kind } else { &key.kind };
@@ -201,8 +202,9 @@ impl Described {
 fn write_former(page: &mut String) -> std::fmt::Result {
     writeln!(
         page,
-        "\n## Former names\n\nThey are accepted, also from the environment, with a warning that names the new key; a number \
-         is in the unit that the name ends in. Both names at once are a fault.\n\n| Former name | Today |\n| --- | --- |"
+        "\n## Former names\n\nFormer names are accepted, also in the environment, with a warning that shows the current \
+         name. A number is in the unit at the end of the former name. Both names at once are a fault.\n\n\
+         | Former name | Current name |\n| --- | --- |"
     )?;
     for section in &REFERENCE.sections {
         for key in &section.keys {
@@ -212,7 +214,7 @@ fn write_former(page: &mut String) -> std::fmt::Result {
         }
     }
     if !REFERENCE.removed.is_empty() {
-        writeln!(page, "\nKeys that have no effect any more:\n\n| Key | Why |\n| --- | --- |")?;
+        writeln!(page, "\nKeys without effect:\n\n| Key | Reason |\n| --- | --- |")?;
     }
     for removed in &REFERENCE.removed {
         writeln!(page, "| `{}` | {} |", removed.path, removed.why)?;
@@ -220,14 +222,13 @@ fn write_former(page: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Where a section of the root stands among all of them.
+/// The position of a top-level section in the reference.
 pub(super) fn position(key: &str) -> usize {
     let begins = |section: &Described| section.path.split(['.', '[']).next() == Some(key);
     REFERENCE.sections.iter().position(begins).unwrap_or(usize::MAX)
 }
 
-/// Puts the default of every key into a tree that does not say it. Sections whose names or number the operator chooses
-/// are left as they are.
+/// Adds the defaults of all keys that the tree does not set. Named sections and lists of sections are not changed.
 pub(super) fn fill_in(root: &mut Table) {
     for section in REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '['])) {
         for key in &section.keys {
@@ -250,7 +251,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn the_table_is_good_toml_and_every_key_of_it_says_what_it_is_for() {
+    fn the_reference_is_valid_and_describes_every_key() {
         let faults = Faults::default();
         let table = tree::read(include_str!("reference.toml"), "reference.toml", &faults);
         assert!(faults.is_empty(), "{:?}", faults.into_sorted());
@@ -272,26 +273,26 @@ mod tests {
     }
 
     #[test]
-    fn every_key_that_the_reading_asks_for_is_described_and_no_other() {
+    fn exactly_the_keys_that_the_code_requests_are_described() {
         let described: BTreeSet<(String, String)> = REFERENCE
             .sections
             .iter()
             .flat_map(|section| section.keys.iter().map(|key| (section.path.clone(), key.name.clone())))
             .collect();
-        // A table that is described in a line of its own need not be described key by key.
+        // The keys of a table that is described as one key need no descriptions.
         let whole = |section: &str| {
             let (parent, key) = section.rsplit_once('.')?;
             Some((parent.to_owned(), key.to_owned())).filter(|pair| described.contains(pair))
         };
-        let asked: BTreeSet<(String, String)> = asked()
+        let requested: BTreeSet<(String, String)> = requested_keys()
             .into_iter()
-            .map(|asked| whole(&asked.section).unwrap_or((asked.section, asked.key.to_owned())))
+            .map(|requested| whole(&requested.section).unwrap_or((requested.section, requested.key.to_owned())))
             .collect();
-        let missing: Vec<_> = asked.difference(&described).collect();
+        let missing: Vec<_> = requested.difference(&described).collect();
         assert!(missing.is_empty(), "add a line to src/config/reference.toml for {missing:?}");
-        let idle: Vec<_> = described.difference(&asked).collect();
-        assert!(idle.is_empty(), "nobody reads {idle:?}");
-        assert!(asked.len() > 180, "{}", asked.len());
+        let unused: Vec<_> = described.difference(&requested).collect();
+        assert!(unused.is_empty(), "no code reads {unused:?}");
+        assert!(requested.len() > 180, "{}", requested.len());
     }
 
     fn defaults_of(section: &Described, header: &str) -> String {
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_of_the_table_is_that_of_the_code() {
+    fn the_defaults_in_the_reference_equal_those_of_the_code() {
         let plain = REFERENCE.sections.iter().filter(|section| !section.path.contains(['*', '[']));
         let text: String = plain
             .filter(|section| section.path != "server.tls")
@@ -318,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn every_default_of_an_entry_is_that_of_the_code() {
+    fn the_defaults_of_entries_in_the_reference_equal_those_of_the_code() {
         let section = |path: &str| REFERENCE.section(path).unwrap();
         let digest = "a".repeat(64);
         let acme = "base_url = \"http://h/v1\"\n";
         let model = "id = \"a/b\"\ncontext_length = 9\n";
         let endpoint = "provider = \"acme\"\nupstream_model = \"b\"\n";
         let prices = "prompt = \"1\"\ncompletion = \"2\"\n";
-        let outspoken = format!(
+        let explicit = format!(
             "{}{acme}{}{}name = \"x\"\n{}sha256 = \"{digest}\"\nname = \"x\"\n{}{model}{}{endpoint}{}{prices}{}",
             defaults_of(section("providers.*"), "[providers.acme]"),
             defaults_of(section("simulation.providers.*"), "[simulation.providers.sim]"),
@@ -336,11 +337,11 @@ mod tests {
             defaults_of(section("models[].usd_per_million"), "[models.endpoints.usd_per_million]"),
             defaults_of(section("models[].usd_each"), "[models.endpoints.usd_each]"),
         );
-        let silent = format!(
+        let implicit = format!(
             "[providers.acme]\n{acme}[simulation.providers.sim]\n[[aliases]]\nname = \"x\"\n[[keys]]\nname = \"x\"\n\
              sha256 = \"{digest}\"\n[[models]]\n{model}[[models.endpoints]]\n{endpoint}\
              [models.endpoints.usd_per_million]\n{prices}"
         );
-        assert_eq!(config(&outspoken), config(&silent));
+        assert_eq!(config(&explicit), config(&implicit));
     }
 }

@@ -1,4 +1,4 @@
-//! When the configuration is read again: `[reload]`.
+//! Reloads of the configuration: `[reload]`.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::{
 pub struct ReloadConfig {
     /// Whether files are watched.
     pub watch: bool,
-    /// How long they must have been left alone before they are read.
+    /// Time that files must be unchanged before they are read.
     pub debounce: Duration,
-    /// Whether a reload may let everybody in, or leave none of the keys in force.
+    /// Whether a reload may remove authentication, accept the public key, or drop all keys in force.
     pub allow_widening: bool,
 }
 

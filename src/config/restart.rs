@@ -1,7 +1,7 @@
-//! What only a start can change.
+//! Settings that only a restart can change.
 //!
-//! A configuration that is taken over while requests run keeps these settings as they are in force, so that whoever
-//! reads one (is this address loopback?) reads the truth; each difference is told instead.
+//! A reload keeps these settings as they are in force, so that code that reads them sees the actual values. Each
+//! difference is reported as a [`PendingRestart`].
 
 use std::fmt::{self, Debug};
 
@@ -14,9 +14,9 @@ use super::{Config, auth::AuthMode};
 pub struct PendingRestart {
     /// The key with its path.
     pub key: &'static str,
-    /// What is in force.
+    /// The value in force.
     pub in_force: String,
-    /// What the configuration says.
+    /// The value in the new configuration.
     pub wanted: String,
 }
 
@@ -28,21 +28,20 @@ impl fmt::Display for PendingRestart {
 }
 
 impl Config {
-    /// Makes it fit to follow `running` without a restart; gives what has to wait for one.
+    /// Sets all restart-only settings to those of `running`, and returns the settings that wait for a restart.
     ///
     /// # Errors
-    /// A sentence for each thing that would be safe only after a restart, or that a reload does not do unless it is
-    /// told to.
-    pub fn follow(&mut self, running: &Config) -> Result<Vec<PendingRestart>, Vec<String>> {
+    /// One sentence for each change that would be safe only after a restart, or that needs confirmation.
+    pub fn keep_restart_settings(&mut self, running: &Config) -> Result<Vec<PendingRestart>, Vec<String>> {
         let pending = self.pin(running);
-        let mut refused = self.unsafe_where_it_listens();
+        let mut refused = self.unsafe_on_addresses();
         refused.extend(self.widening_since(running, Utc::now()));
         if refused.is_empty() { Ok(pending) } else { Err(refused) }
     }
 
-    /// What its own addresses forbid: to be asked once they are those that are in force.
-    fn unsafe_where_it_listens(&self) -> Vec<String> {
-        const ELSEWHERE: &str = "until it is restarted the gateway listens elsewhere too (server.bind, admin.bind)";
+    /// Settings that are unsafe on the addresses in force. Call it after the addresses are pinned.
+    fn unsafe_on_addresses(&self) -> Vec<String> {
+        const ELSEWHERE: &str = "until a restart the gateway also listens on other addresses (server.bind, admin.bind)";
         let mut refused = Vec::new();
         if !self.server.is_loopback() && self.auth.mode == AuthMode::None {
             refused.push(format!("auth.mode: \"none\" is for loopback only, but {ELSEWHERE}"));
@@ -55,8 +54,9 @@ impl Config {
         refused
     }
 
+    /// Sets all restart-only settings to those of `running`.
     fn pin(&mut self, running: &Config) -> Vec<PendingRestart> {
-        let mut pins = Pins::default();
+        let mut pins = PendingSettings::default();
         let (server, old) = (&mut self.server, &running.server);
         pins.keep("server.bind", &mut server.bind, &old.bind);
         pins.keep("server.workers", &mut server.workers, &old.workers);
@@ -87,9 +87,9 @@ impl Config {
 }
 
 #[derive(Default)]
-struct Pins(Vec<PendingRestart>);
+struct PendingSettings(Vec<PendingRestart>);
 
-impl Pins {
+impl PendingSettings {
     fn keep<T: Clone + PartialEq + Debug>(&mut self, key: &'static str, wanted: &mut T, in_force: &T) {
         if wanted != in_force {
             let shown = |value: &T| format!("{value:?}");

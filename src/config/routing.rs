@@ -1,6 +1,6 @@
-//! `[routing]` and `[service]`: how endpoints are chosen, and the names that stand for a choice.
+//! Routing and the names of aliases: `[routing]` and `[service]`.
 //!
-//! Builds the [`RoutingPolicy`]; what its constants mean is written in the routing itself.
+//! Builds the [`RoutingPolicy`], which documents its constants.
 
 use std::{path::Path, time::Duration};
 
@@ -16,13 +16,13 @@ use super::{
     tree::Value,
 };
 
-/// Spellings of the built-in aliases that are accepted beside `<prefix>/auto` and `<prefix>/free`.
+/// Synonyms of the built-in aliases `<prefix>/auto` and `<prefix>/free`.
 const DEFAULT_SYNONYMS: [&str; 5] = ["auto", "router", "free", "openrouter/auto", "openrouter/free"];
 
 /// `[service]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceConfig {
-    /// The part before the slash of `<prefix>/auto`, `<prefix>/free` and the operator's own aliases.
+    /// The prefix of `<prefix>/auto`, `<prefix>/free` and the operator's aliases.
     pub alias_prefix: String,
 }
 
@@ -46,18 +46,18 @@ impl ServiceConfig {
 /// `[routing]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoutingConfig {
-    /// The constants of the decision. Its clocks come from `[timeouts]` and `[stream]`.
+    /// The constants of routing decisions. Their timeouts come from `[timeouts]` and `[stream]`.
     pub policy: RoutingPolicy,
-    /// Objective when neither the request, the alias nor the key names one.
+    /// Objective when neither the request, the alias nor the key sets one.
     pub objective: Objective,
-    /// Seed of every decision; `None` means one chosen at start and logged.
+    /// Seed of all decisions; `None` means a random one, which is logged at start.
     pub seed: Option<u64>,
-    /// Tells replicas with the same seed apart; `None` means chosen at start.
+    /// Distinguishes replicas with the same seed; `None` means a random one.
     pub instance_id: Option<u64>,
-    /// Where what was learned is kept.
+    /// File of the saved statistics.
     pub memory: MemoryConfig,
-    /// Further spellings of the built-in aliases: those ending in `free` mean the free pool, those
-    /// ending in `auto` or `router` the main one.
+    /// Synonyms of the built-in aliases: those ending in `free` mean `free`, those ending in `auto` or `router` mean
+    /// `auto`.
     pub alias_synonyms: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Default for RoutingConfig {
 }
 
 impl RoutingConfig {
-    /// Relative paths in it are relative to `directory`.
+    /// Relative paths are relative to `directory`.
     pub(super) fn read(section: &Section<'_>, directory: &Path) -> RoutingConfig {
         let default = RoutingConfig::default();
         let seed = |key| section.integer(key, 0..=u64::MAX >> 1);
@@ -111,7 +111,7 @@ fn synonyms(section: &Section<'_>) -> Option<Vec<String>> {
     Some(items.iter().map(|item| item.text.to_owned()).collect())
 }
 
-/// The built-in alias a spelling stands for, `auto` or `free`.
+/// The built-in alias of a synonym, `auto` or `free`.
 pub(super) fn built_in_alias(spelling: &str) -> Option<&'static str> {
     match spelling.rsplit('/').next() {
         Some("auto" | "router") => Some("auto"),
@@ -138,7 +138,7 @@ fn policy(section: &Section<'_>) -> RoutingPolicy {
     }
 }
 
-/// `[routing.expert]`: constants whose defaults were measured, and that nobody needs to know to run a gateway.
+/// `[routing.expert]`: constants whose defaults were measured and rarely need a change.
 fn with_expert_constants(section: &Section<'_>, default: RoutingPolicy) -> RoutingPolicy {
     let number = |key, most, default| section.number(key, 0.0..=most).unwrap_or(default);
     RoutingPolicy {
@@ -165,7 +165,7 @@ fn with_expert_constants(section: &Section<'_>, default: RoutingPolicy) -> Routi
 }
 
 fn stats(section: &Section<'_>, default: StatsPolicy) -> StatsPolicy {
-    // Microseconds: tokens may come faster than one per millisecond.
+    // The lower limit is a microsecond, because some providers send more than one token per millisecond.
     let time = |key, default| section.duration(key, Duration::from_micros(1)..=10 * MINUTE).unwrap_or(default);
     StatsPolicy {
         half_life: section.duration("half_life", MILLISECOND..=WEEK).unwrap_or(default.half_life),
@@ -181,7 +181,7 @@ fn balanced(section: &Section<'_>, default: BalancedPolicy) -> BalancedPolicy {
     BalancedPolicy { latency: weights.latency, cost: weights.cost }
 }
 
-/// A table `{ latency, cost }`; a weight that is not given is the default one.
+/// A table `{ latency, cost }`; an absent weight has its default.
 pub(super) fn weights(section: &Section<'_>, key: &'static str) -> Option<Weights> {
     let default = Weights::default();
     let (latency, cost) = section.optional(key, |weights| {
@@ -239,7 +239,7 @@ fn target_policy(section: &Section<'_>, default: TargetPolicy) -> TargetPolicy {
     }
 }
 
-/// A number, which bounds the median, or a table `{ p50, p75, p90, p95, p99 }`; `check` says what is wrong with it.
+/// A number, which limits the median, or a table `{ p50, p75, p90, p95, p99 }`. `check` returns a contradiction, if any.
 pub(super) fn preference(
     section: &Section<'_>,
     key: &'static str,
@@ -261,7 +261,7 @@ pub(super) fn preference(
         })??,
         Value::Number(_) | Value::Integer(_) => Preference::median(section.number(key, RANGE)?),
         _ => {
-            section.fault(key, "is no bound", "a number (of the median), or a table such as { p95 = 0.8 }");
+            section.fault(key, "is not a target", "a number (of the median), or a table such as { p95 = 0.8 }");
             return None;
         }
     };

@@ -1,13 +1,13 @@
-//! Reading one table: every key is asked for by name and type, and what nobody asked for is a fault.
+//! Strict reading of one table: keys are requested by name and type, and keys that were not requested are faults.
 //!
-//! A getter gives the value, or nothing when it is absent or wrong; wrong ones are reported on the
-//! spot, so that reading always goes on to the end. The closure that reads a section must ask for
-//! every key it knows and must not return early: the unknown keys are the ones it did not ask for.
+//! A getter returns the value, or `None` when it is absent or wrong. A wrong value is reported at once and reading
+//! continues. The closure that reads a section must request every known key and must not return early, because the
+//! remaining keys are reported as unknown.
 
 use std::{cell::RefCell, fmt::Display, ops::RangeInclusive, time::Duration};
 
 use super::{
-    fault::{Asked, Faults, SourceLocation, hint},
+    fault::{Faults, RequestedKey, SourceLocation, hint},
     quantity::{self, Unit},
     tree::{Node, Table, Value},
 };
@@ -15,19 +15,19 @@ use super::{
 /// One table being read.
 pub(super) struct Section<'t> {
     path: String,
-    /// Where the table stands, or where it would stand.
-    place: SourceLocation,
+    /// Where the table is, or where its parent is if it is absent.
+    location: SourceLocation,
     table: Option<&'t Table>,
     faults: &'t Faults,
     known: RefCell<Vec<&'static str>>,
     refused: RefCell<Vec<&'static str>>,
 }
 
-/// A text together with where it stands; what lists consist of.
+/// A string with its location, such as an item of a list.
 #[derive(Clone)]
 pub(super) struct Item<'t> {
     pub(super) text: &'t str,
-    place: &'t SourceLocation,
+    location: &'t SourceLocation,
     path: String,
     faults: &'t Faults,
 }
@@ -35,29 +35,29 @@ pub(super) struct Item<'t> {
 impl Item<'_> {
     /// Reports that this text is wrong.
     pub(super) fn fault(&self, wrong: impl Into<String>, allowed: impl Into<String>) {
-        self.faults.value(self.place, &self.path, wrong, allowed);
+        self.faults.value(self.location, &self.path, wrong, allowed);
     }
 
     /// Reports that this text names something that does not exist.
     pub(super) fn dangling(&self, wrong: impl Into<String>, allowed: impl Into<String>) {
-        self.faults.absence(self.place, &self.path, wrong, allowed);
+        self.faults.absence(self.location, &self.path, wrong, allowed);
     }
 }
 
 impl<'t> Section<'t> {
     /// Reads the whole configuration.
     pub(super) fn root<T>(table: &'t Table, faults: &'t Faults, read: impl FnOnce(&Section<'t>) -> T) -> T {
-        Section::open(String::new(), table.place.clone(), Some(table), faults, read)
+        Section::open(String::new(), table.location.clone(), Some(table), faults, read)
     }
 
     fn open<T>(
         path: String,
-        place: SourceLocation,
+        location: SourceLocation,
         table: Option<&'t Table>,
         faults: &'t Faults,
         read: impl FnOnce(&Section<'t>) -> T,
     ) -> T {
-        let section = Section { path, place, table, faults, known: RefCell::default(), refused: RefCell::default() };
+        let section = Section { path, location, table, faults, known: RefCell::default(), refused: RefCell::default() };
         let value = read(&section);
         section.report_unknown();
         value
@@ -73,16 +73,16 @@ impl<'t> Section<'t> {
             }
             let meant = hint(key, known.iter().copied());
             if self.path.is_empty() {
-                // Doubtful in a broken file: the header above the key may be what is broken.
-                self.faults.absence(&entry.place, key, format!("unknown section{meant}"), known.join(", "));
+                // An absence, because a syntax fault in the header above may have caused it.
+                self.faults.absence(&entry.location, key, format!("unknown section{meant}"), known.join(", "));
             } else {
                 let wrong = format!("unknown key{meant}");
-                self.faults.value(&entry.place, &self.path_of(key), wrong, known.join(", "));
+                self.faults.value(&entry.location, &self.path_of(key), wrong, known.join(", "));
             }
         }
     }
 
-    /// The key with its path, as the operator wrote it.
+    /// The path of the key, as the operator wrote it.
     pub(super) fn path_of(&self, key: &str) -> String {
         if let Some(written) = self.written(key) {
             return written.to_owned();
@@ -90,24 +90,24 @@ impl<'t> Section<'t> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// The former name under which the key is given, if it is.
+    /// The former name that the operator used for the key, if any.
     fn written(&self, key: &str) -> Option<&'t str> {
         self.table?.get(key)?.written.as_deref()
     }
 
-    /// Whether nothing was found wrong so far, here or elsewhere.
+    /// Whether there are no faults so far, here or elsewhere.
     pub(super) fn is_clean(&self) -> bool {
         self.faults.is_empty()
     }
 
-    /// Whether the key is there.
+    /// Whether the key is present.
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.is_some_and(|table| table.get(key).is_some())
     }
 
     /// The environment variable that set the key, if one did.
     pub(super) fn variable(&self, key: &str) -> Option<&'t str> {
-        match &self.table?.get(key)?.place {
+        match &self.table?.get(key)?.location {
             SourceLocation::Variable(name) => Some(name),
             SourceLocation::File { .. } | SourceLocation::Default => None,
         }
@@ -115,17 +115,17 @@ impl<'t> Section<'t> {
 
     /// Reports that the value of `key` is wrong.
     pub(super) fn fault(&self, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
-        let place = self.table.and_then(|table| table.get(key)).map_or(&self.place, |entry| &entry.node.place);
-        self.faults.value(place, &self.path_of(key), wrong, allowed);
+        let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);
+        self.faults.value(location, &self.path_of(key), wrong, allowed);
     }
 
     /// Reports that `key` is missing, or refers to what does not exist.
     pub(super) fn absence(&self, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
-        let place = self.table.and_then(|table| table.get(key)).map_or(&self.place, |entry| &entry.node.place);
-        self.faults.absence(place, &self.path_of(key), wrong, allowed);
+        let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);
+        self.faults.absence(location, &self.path_of(key), wrong, allowed);
     }
 
-    /// Reports `key`, if it is there, with a sentence of its own instead of as unknown.
+    /// Reports `key`, if it is present, with this text instead of as an unknown key.
     pub(super) fn refuse(&self, key: &'static str, wrong: &str, allowed: &str) {
         self.refused.borrow_mut().push(key);
         if self.has(key) {
@@ -133,9 +133,9 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Notes what a key takes, for the page that describes all of them.
-    fn tell(&self, key: &'static str, kind: &'static str, allowed: impl FnOnce() -> String) {
-        self.faults.asked(|| Asked { section: self.path.clone(), key, kind, allowed: allowed() });
+    /// Records type and allowed values of a key, for the reference page.
+    fn record(&self, key: &'static str, kind: &'static str, allowed: impl FnOnce() -> String) {
+        self.faults.requested(|| RequestedKey { section: self.path.clone(), key, kind, allowed: allowed() });
     }
 
     fn node(&self, key: &'static str) -> Option<&'t Node> {
@@ -147,7 +147,7 @@ impl<'t> Section<'t> {
     }
 
     fn mismatch(&self, key: &str, node: &Node, allowed: impl Into<String>) {
-        self.faults.value(&node.place, &self.path_of(key), format!("got {}", node.value.kind()), allowed);
+        self.faults.value(&node.location, &self.path_of(key), format!("got {}", node.value.kind()), allowed);
     }
 
     /// A string.
@@ -155,9 +155,9 @@ impl<'t> Section<'t> {
         self.text_of(key, "a string")
     }
 
-    /// A string of which `allowed` says more.
+    /// A string. `allowed` describes it in faults.
     pub(super) fn text_of(&self, key: &'static str, allowed: &str) -> Option<&'t str> {
-        self.tell(key, "string", String::new);
+        self.record(key, "string", String::new);
         let node = self.node(key)?;
         let text = as_text(node);
         if text.is_none() {
@@ -176,9 +176,9 @@ impl<'t> Section<'t> {
         Some(text)
     }
 
-    /// A string that must be there and not be empty.
+    /// A string that must be present and not empty.
     pub(super) fn required(&self, key: &'static str, allowed: &str) -> Option<&'t str> {
-        self.tell(key, "string", String::new);
+        self.record(key, "string", String::new);
         if self.node(key).is_none() {
             self.absence(key, "is missing", allowed);
             return None;
@@ -186,15 +186,15 @@ impl<'t> Section<'t> {
         self.filled(key)
     }
 
-    /// A string with its place, for checks that come later. Says nothing when it is absent or wrong.
+    /// A string with its location, for later checks. Reports nothing when it is absent or wrong.
     pub(super) fn item(&self, key: &'static str) -> Option<Item<'t>> {
         let node = self.node(key)?;
-        Some(Item { text: as_text(node)?, place: &node.place, path: self.path_of(key), faults: self.faults })
+        Some(Item { text: as_text(node)?, location: &node.location, path: self.path_of(key), faults: self.faults })
     }
 
     /// `true` or `false`.
     pub(super) fn flag(&self, key: &'static str) -> Option<bool> {
-        self.tell(key, "true or false", String::new);
+        self.record(key, "true or false", String::new);
         let node = self.node(key)?;
         if let Value::Flag(flag) = node.value {
             return Some(flag);
@@ -209,7 +209,7 @@ impl<'t> Section<'t> {
         N: Copy + PartialOrd + Display + TryFrom<i64>,
     {
         let allowed = || format!("a whole number from {} to {}", range.start(), range.end());
-        self.tell(key, "whole number", || format!("{} to {}", range.start(), range.end()));
+        self.record(key, "whole number", || format!("{} to {}", range.start(), range.end()));
         let node = self.node(key)?;
         let Value::Integer(number) = node.value else {
             self.mismatch(key, node, allowed());
@@ -222,9 +222,9 @@ impl<'t> Section<'t> {
         fitting
     }
 
-    /// A number within a range, whole or not.
+    /// A number within a range.
     pub(super) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
-        self.tell(key, "number", || format!("{} to {}", range.start(), range.end()));
+        self.record(key, "number", || format!("{} to {}", range.start(), range.end()));
         let node = self.node(key)?;
         self.number_at(key, node, range)
     }
@@ -242,10 +242,10 @@ impl<'t> Section<'t> {
         fitting.then_some(number)
     }
 
-    /// A time with its unit, such as `"15s"`. Under a former name that ended in a unit: a number of that.
+    /// A duration with its unit, such as `"15s"`; a plain number when the former name of the key ends in a unit.
     pub(super) fn duration(&self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
         let shown = |bound: &Duration| quantity::show_duration(*bound);
-        self.tell(key, "duration", || format!("{} to {}", shown(range.start()), shown(range.end())));
+        self.record(key, "duration", || format!("{} to {}", shown(range.start()), shown(range.end())));
         let node = self.node(key)?;
         if let Some(unit) = self.written(key).and_then(Unit::of_former) {
             let [least, most] = [range.start(), range.end()].map(|bound| unit.count(*bound));
@@ -269,7 +269,7 @@ impl<'t> Section<'t> {
     /// A number of bytes, such as `"32MiB"` or `33554432`.
     pub(super) fn bytes(&self, key: &'static str, range: RangeInclusive<usize>) -> Option<usize> {
         let shown = |bound: &usize| quantity::show_bytes(*bound);
-        self.tell(key, "size", || format!("{} to {}", shown(range.start()), shown(range.end())));
+        self.record(key, "size", || format!("{} to {}", shown(range.start()), shown(range.end())));
         let node = self.node(key)?;
         let allowed = || match self.written(key) {
             Some(_) => format!("a whole number from {} to {}", range.start(), range.end()),
@@ -296,11 +296,11 @@ impl<'t> Section<'t> {
         fitting
     }
 
-    /// One of a few words.
+    /// One of the words in `choices`.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
         let words = choices.iter().map(|(word, _)| *word);
         let allowed = || words.clone().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
-        self.tell(key, "word", allowed);
+        self.record(key, "word", allowed);
         let text = self.text(key)?;
         let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if chosen.is_none() {
@@ -309,46 +309,46 @@ impl<'t> Section<'t> {
         chosen
     }
 
-    /// A value of whatever type.
+    /// A value of any type.
     pub(super) fn any(&self, key: &'static str) -> Option<&'t Value> {
-        self.tell(key, "", String::new);
+        self.record(key, "", String::new);
         let node = self.node(key)?;
         Some(&node.value)
     }
 
     /// A list of at most `most` strings.
     pub(super) fn texts(&self, key: &'static str, most: usize) -> Option<Vec<Item<'t>>> {
-        self.tell(key, "list of strings", || format!("at most {most}"));
+        self.record(key, "list of strings", || format!("at most {most}"));
         let node = self.node(key)?;
         let Value::List(nodes) = &node.value else {
             self.mismatch(key, node, "a list of strings");
             return None;
         };
-        let nodes = self.cut(key, nodes, most);
+        let nodes = self.truncate(key, nodes, most);
         let items = nodes.iter().enumerate().filter_map(|(index, node)| {
             let path = format!("{}[{index}]", self.path_of(key));
             let Value::Text(text) = &node.value else {
-                self.faults.value(&node.place, &path, format!("got {}", node.value.kind()), "a string");
+                self.faults.value(&node.location, &path, format!("got {}", node.value.kind()), "a string");
                 return None;
             };
-            Some(Item { text, place: &node.place, path, faults: self.faults })
+            Some(Item { text, location: &node.location, path, faults: self.faults })
         });
         Some(items.collect())
     }
 
-    /// A table below this one; an absent table is read as an empty one.
+    /// A table in this one; an absent table is read as an empty one.
     pub(super) fn section<T>(&self, key: &'static str, read: impl FnOnce(&Section<'t>) -> T) -> T {
         let node = self.node(key);
         let table = node.and_then(|node| self.table_of(&self.path_of(key), node));
-        let place = node.map_or(&self.place, |node| &node.place).clone();
-        Section::open(self.path_of(key), place, table, self.faults, read)
+        let location = node.map_or(&self.location, |node| &node.location).clone();
+        Section::open(self.path_of(key), location, table, self.faults, read)
     }
 
-    /// A table below this one, if it is there.
+    /// A table in this one, if it is present.
     pub(super) fn optional<T>(&self, key: &'static str, read: impl FnOnce(&Section<'t>) -> T) -> Option<T> {
         let node = self.node(key)?;
         let table = self.table_of(&self.path_of(key), node)?;
-        Some(Section::open(self.path_of(key), node.place.clone(), Some(table), self.faults, read))
+        Some(Section::open(self.path_of(key), node.location.clone(), Some(table), self.faults, read))
     }
 
     /// A list of at most `most` tables.
@@ -358,50 +358,51 @@ impl<'t> Section<'t> {
             self.mismatch(key, node, format!("a list of tables, written as [[{}]]", self.path_of(key)));
             return Vec::new();
         };
-        let nodes = self.cut(key, nodes, most);
+        let nodes = self.truncate(key, nodes, most);
         let sections = nodes.iter().enumerate().filter_map(|(index, node)| {
             let path = format!("{}[{index}]", self.path_of(key));
             let table = self.table_of(&path, node)?;
-            Some(Section::open(path, node.place.clone(), Some(table), self.faults, &read))
+            Some(Section::open(path, node.location.clone(), Some(table), self.faults, &read))
         });
         sections.collect()
     }
 
-    /// A table of tables whose keys are names that the operator chose: each is given with its name.
+    /// The entries of a table whose keys are names chosen by the operator.
     pub(super) fn named<T>(&self, key: &'static str, read: impl Fn(&Item<'t>, &Section<'t>) -> T) -> Vec<T> {
         let Some(node) = self.node(key) else { return Vec::new() };
         let Some(table) = self.table_of(&self.path_of(key), node) else { return Vec::new() };
         let sections = table.entries.iter().filter_map(|entry| {
             let path = format!("{}.{}", self.path_of(key), entry.key);
             let inner = self.table_of(&path, &entry.node)?;
-            let name = Item { text: &entry.key, place: &entry.place, path: path.clone(), faults: self.faults };
+            let name = Item { text: &entry.key, location: &entry.location, path: path.clone(), faults: self.faults };
             let read = |section: &Section<'t>| read(&name, section);
-            Some(Section::open(path, entry.place.clone(), Some(inner), self.faults, read))
+            Some(Section::open(path, entry.location.clone(), Some(inner), self.faults, read))
         });
         sections.collect()
     }
 
-    /// A table of strings whose keys are free: each key with its value.
+    /// The keys and values of a table of strings with arbitrary keys.
     pub(super) fn pairs(&self, key: &'static str, most: usize) -> Vec<(&'t str, Item<'t>)> {
-        self.tell(key, "table of strings", || format!("at most {most}"));
+        self.record(key, "table of strings", || format!("at most {most}"));
         let Some(node) = self.node(key) else { return Vec::new() };
         let Some(table) = self.table_of(&self.path_of(key), node) else { return Vec::new() };
-        let entries = self.cut(key, &table.entries, most);
+        let entries = self.truncate(key, &table.entries, most);
         let pairs = entries.iter().filter_map(|entry| {
             let path = format!("{}.{}", self.path_of(key), entry.key);
             let text = as_text(&entry.node).or_else(|| {
                 let wrong = format!("got {}", entry.node.value.kind());
-                self.faults.value(&entry.node.place, &path, wrong, "a string");
+                self.faults.value(&entry.node.location, &path, wrong, "a string");
                 None
             })?;
-            Some((entry.key.as_str(), Item { text, place: &entry.node.place, path, faults: self.faults }))
+            Some((entry.key.as_str(), Item { text, location: &entry.node.location, path, faults: self.faults }))
         });
         pairs.collect()
     }
 
-    fn cut<'a, T>(&self, key: &str, items: &'a [T], most: usize) -> &'a [T] {
+    /// At most `most` items. Reports a longer list.
+    fn truncate<'a, T>(&self, key: &str, items: &'a [T], most: usize) -> &'a [T] {
         if items.len() > most {
-            self.fault(key, format!("holds {} entries", items.len()), format!("at most {most}"));
+            self.fault(key, format!("has {} entries", items.len()), format!("at most {most}"));
         }
         items.get(..most).unwrap_or(items)
     }
@@ -410,12 +411,12 @@ impl<'t> Section<'t> {
         if let Value::Table(table) = &node.value {
             return Some(table);
         }
-        self.faults.value(&node.place, path, format!("got {}", node.value.kind()), "a table");
+        self.faults.value(&node.location, path, format!("got {}", node.value.kind()), "a table");
         None
     }
 }
 
-/// The text of a node. A variable's value that happens to look like a number is still text.
+/// The text of a node. The value of a variable is text even if it looks like a number.
 fn as_text(node: &Node) -> Option<&str> {
     match &node.value {
         Value::Text(text) => Some(text),

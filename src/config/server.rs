@@ -1,6 +1,4 @@
-//! How the server meets its clients: address, workers, mounts, CORS, metrics.
-//!
-//! Values only; binding and draining belong to the server.
+//! The listener and its HTTP settings: `[server]`, `[cors]` and `[metrics]`.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -14,7 +12,7 @@ use super::{
     section::Section,
 };
 
-/// The address when the configuration names none.
+/// The address when the configuration sets none.
 const DEFAULT_BIND: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// `[server]`.
@@ -24,15 +22,15 @@ pub struct ServerConfig {
     pub bind: SocketAddr,
     /// Worker threads; `None` means one per core.
     pub workers: Option<NonZeroUsize>,
-    /// How long an idle client connection is kept.
+    /// Time that an idle client connection is kept.
     pub keep_alive: Duration,
-    /// Client connections per worker; more wait in the system's queue.
+    /// Limit of client connections per worker. More connections wait in the queue of the operating system.
     pub max_connections: usize,
-    /// How long the listener stays open after SIGTERM while readiness already says `draining`.
+    /// Time after SIGTERM in which the listener stays open and readiness answers `draining`.
     pub drain_notice: Duration,
     /// Whether the routes are also mounted at `/v1`.
     pub mount_v1: bool,
-    /// Hosts that it answers to while it is on loopback, beside those of this machine.
+    /// Hosts accepted on loopback in addition to those of this machine.
     pub hosts: Hosts,
 }
 
@@ -71,7 +69,7 @@ impl ServerConfig {
     }
 }
 
-/// The address and port that `key` holds, also with the name `localhost`.
+/// The address and port of `key`, also with the name `localhost`.
 pub(super) fn socket_address(section: &Section<'_>, key: &'static str) -> Option<SocketAddr> {
     let text = section.text(key)?;
     let port_of_localhost = || text.strip_prefix("localhost:")?.parse().ok();
@@ -83,7 +81,7 @@ pub(super) fn socket_address(section: &Section<'_>, key: &'static str) -> Option
     address
 }
 
-/// Whether only this machine can reach what listens there.
+/// Whether only this machine can reach the address.
 pub(super) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
@@ -91,9 +89,9 @@ pub(super) fn is_loopback(address: SocketAddr) -> bool {
 /// `[cors]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsConfig {
-    /// Which origins browsers may call from; `*` alone means any, empty switches CORS off.
+    /// Origins that browsers may call from; `*` alone means any, an empty list switches CORS off.
     pub allowed_origins: Vec<String>,
-    /// How long a browser may remember a preflight answer.
+    /// Time that a browser may cache a preflight answer.
     pub max_age: Duration,
 }
 

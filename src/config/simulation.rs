@@ -1,7 +1,6 @@
 //! Simulated providers as configured: `[simulation]` and `[simulation.providers.<slug>]`.
 //!
-//! Says what they are like; playing them is the simulation's work. They are providers like any other
-//! in the catalog, marked as simulated.
+//! In the catalog they are providers like any other, marked as simulated. [`crate::simulation`] runs them.
 
 use std::time::Duration;
 
@@ -14,20 +13,20 @@ use super::{
 };
 use crate::simulation::Character;
 
-/// When simulated providers serve.
+/// When simulated providers are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SimulationMode {
     /// While no real provider is on.
     #[default]
     Auto,
-    /// Always, and no real provider does.
+    /// Always; real providers are off.
     On,
     /// Never.
     Off,
 }
 
 impl SimulationMode {
-    /// The word in configuration and messages.
+    /// Name in configuration and messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,11 +40,11 @@ impl SimulationMode {
 /// The simulated providers of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimulationConfig {
-    /// When they serve.
+    /// When they are on.
     pub mode: SimulationMode,
-    /// Whether they serve now: what `mode` comes to with the real providers that are on.
+    /// Whether they are on, by `mode` and the real providers.
     pub active: bool,
-    /// What each is like, with its position in the catalog's providers.
+    /// Their behaviour, with their positions among the catalog's providers.
     pub providers: Vec<(u32, Character)>,
 }
 

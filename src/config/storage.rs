@@ -1,6 +1,4 @@
-//! What is kept and how it is shown: `[catalog]`, `[ledger]` and `[images]`.
-//!
-//! Values only. The models themselves are in [`super::models`].
+//! The model list and the stored data: `[catalog]`, `[ledger]` and `[images]`. The models are in [`super::models`].
 
 use std::time::Duration;
 
@@ -11,13 +9,13 @@ use super::{
 
 const MIB: usize = 1024 * 1024;
 
-/// When the model list is wrapped in a page.
+/// Shape of the model list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Envelope {
-    /// Paged for callers that ask for a page and for clients that require one, else bare.
+    /// Paged for requests with page parameters and for client libraries that require it, else bare.
     #[default]
     Auto,
-    /// Always `data` alone.
+    /// Always only `data`.
     Bare,
     /// Always with `total_count` and `links`.
     Paged,
@@ -26,9 +24,9 @@ pub enum Envelope {
 /// `[catalog]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CatalogConfig {
-    /// Whether the built-in providers and models are used; `None`: where the configuration defines no provider.
+    /// Whether the built-in catalogue is used; `None` means when the configuration defines no provider.
     pub builtin: Option<bool>,
-    /// When the model list is wrapped in a page.
+    /// Shape of the model list.
     pub envelope: Envelope,
     /// Whether aliases are listed among the models.
     pub list_aliases: bool,
@@ -49,9 +47,9 @@ impl CatalogConfig {
 /// `[ledger]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerConfig {
-    /// Generations kept; the oldest leave first.
+    /// Maximum number of records; the oldest are removed first.
     pub capacity: usize,
-    /// How long a generation is kept at most.
+    /// Maximum age of a record.
     pub max_age: Duration,
 }
 
@@ -74,11 +72,11 @@ impl LedgerConfig {
 /// `[images]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImagesConfig {
-    /// How long a link to a made image works.
+    /// Time until a link to an image expires.
     pub url_ttl: Duration,
-    /// Memory for images behind links; the least recently used leave first.
+    /// Memory for images; the least recently used are removed first.
     pub max_bytes: usize,
-    /// Largest single image that is fetched from a provider.
+    /// Maximum size of an image that is fetched from a provider.
     pub max_image_bytes: usize,
 }
 

@@ -1,8 +1,7 @@
-//! Which providers are on, and what to say about it at start.
+//! Decides which providers are on, and writes the notes about it for the start.
 //!
-//! A real provider is on when it is enabled, has the key it needs, and the simulation does not force
-//! itself in front. Simulated providers leave by themselves as soon as a real one is on, so that nobody
-//! is answered by a toy unawares.
+//! A real provider is on when it is enabled, has the key it needs, and the simulation mode is not `on`. In mode `auto`
+//! simulated providers are off as soon as a real one is on, so that no client gets a simulated answer unexpectedly.
 
 use pointsman_actors::domain::ProviderState;
 
@@ -12,13 +11,13 @@ use super::{
     simulation::{SimulationMode, SimulationTable},
 };
 
-/// What the switches come to.
+/// The state of all providers.
 pub(super) struct Switches {
-    /// State of each real provider, in their order.
+    /// State of each real provider, in order.
     pub(super) real: Vec<ProviderState>,
     /// State of every simulated provider.
     pub(super) simulated: ProviderState,
-    /// Sentences for the start-up lines.
+    /// Sentences for the log at start.
     pub(super) notes: Vec<String>,
 }
 
@@ -54,8 +53,8 @@ fn real_state(provider: &ProviderTable, simulation: &SimulationTable<'_>) -> Pro
     }
     if simulation.mode == SimulationMode::On {
         return ProviderState::Off(match &simulation.mode_by {
-            Some(variable) => format!("{variable} lets only simulated providers serve"),
-            None => "simulation.mode = \"on\" lets only simulated providers serve".to_owned(),
+            Some(variable) => format!("{variable} allows only simulated providers"),
+            None => "simulation.mode = \"on\" allows only simulated providers".to_owned(),
         });
     }
     ProviderState::On
@@ -65,7 +64,7 @@ fn simulated_state(on: &[&ProviderTable], simulation: &SimulationTable<'_>) -> P
     match (simulation.mode, on.is_empty()) {
         (SimulationMode::On, _) | (SimulationMode::Auto, true) => ProviderState::On,
         (SimulationMode::Auto, false) => {
-            ProviderState::Off(format!("simulated; left because a real provider is on ({})", names(on)))
+            ProviderState::Off(format!("simulated; off because a real provider is on ({})", names(on)))
         }
         (SimulationMode::Off, _) => ProviderState::Off(match &simulation.mode_by {
             Some(variable) => format!("simulated; switched off by {variable}"),
@@ -74,7 +73,7 @@ fn simulated_state(on: &[&ProviderTable], simulation: &SimulationTable<'_>) -> P
     }
 }
 
-/// What the environment did to one real provider.
+/// Notes about the variables that affect one real provider.
 fn provider_notes(provider: &ProviderTable, state: &ProviderState) -> Vec<String> {
     let shown = slug(provider);
     let mut notes = Vec::new();
@@ -96,12 +95,12 @@ fn provider_notes(provider: &ProviderTable, state: &ProviderState) -> Vec<String
     if *state == ProviderState::On
         && let Some(url) = provider.base_url.as_ref().filter(|url| !url.is_tls() && !url.is_loopback())
     {
-        notes.push(format!("The key of provider '{shown}' travels unencrypted to {url}."));
+        notes.push(format!("The key of provider '{shown}' is sent unencrypted to {url}."));
     }
     notes
 }
 
-/// What became of the simulation, and why.
+/// A note whether the simulation is on, and why.
 fn simulation_note(on: &[&ProviderTable], simulation: &SimulationTable<'_>, real: &[ProviderTable]) -> Option<String> {
     if simulation.providers.is_empty() {
         return None;

@@ -1,7 +1,7 @@
 //! The server's certificate: `[server.tls]`.
 //!
-//! Read and matched here, so that a wrong path, a broken file or a key that belongs to another certificate is a fault
-//! like any other: at start, in `pointsman check`, and when the files change while the server runs.
+//! The files are read and checked with the configuration, so that a wrong path, a broken file or a key of another
+//! certificate is a fault: at start, in `pointsman check`, and at a reload.
 
 use std::{
     fmt, fs, io,
@@ -20,34 +20,34 @@ use zeroize::Zeroizing;
 
 use super::{credential::open_to_others, files::Files, section::Section, validity};
 
-/// A larger file is neither a certificate nor a key.
-const LARGEST_FILE: u64 = 1024 * 1024;
-/// A certificate that ends before then should have been renewed.
-const SOON: TimeDelta = TimeDelta::days(7);
+/// Largest accepted certificate or key file, in bytes.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+/// Remaining validity below which a certificate causes a warning.
+const RENEWAL_WARNING: TimeDelta = TimeDelta::days(7);
 const SHAPE: &str = "a PEM file: the server's certificate first, then those between it and its authority";
 const KEY_SHAPE: &str = "a PEM file with the private key of the certificate, readable by its owner only";
 
 /// `[server.tls]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// Where the certificates are.
+    /// File of the certificates.
     pub certificate: PathBuf,
-    /// Where the private key is.
+    /// File of the private key.
     pub key: PathBuf,
-    /// What they hold.
+    /// The certificates and the key.
     pub identity: Identity,
-    /// Whether others than its owner may use the key's file.
+    /// Mode of the key file, if it gives permissions to its group or others.
     pub key_mode: Option<u32>,
-    /// When the first of the certificates ends, if they say so.
+    /// When the first of the certificates expires, if known.
     pub ends: Option<DateTime<Utc>>,
 }
 
-/// Certificates with their key, ready to be shown to clients. Printing it shows nothing of them.
+/// Certificates with their private key. `Debug` shows neither.
 #[derive(Clone)]
 pub struct Identity {
-    /// For the handshake.
+    /// The certificates and key for the handshake.
     pub certified: Arc<CertifiedKey>,
-    /// Of both files.
+    /// Digest of both files.
     digest: [u8; 32],
 }
 
@@ -66,12 +66,12 @@ impl fmt::Debug for Identity {
 }
 
 impl TlsConfig {
-    /// The section, if it is there. Relative paths are relative to the configuration's own directory.
+    /// Reads the section; `None` after a fault. Relative paths are relative to `directory`.
     pub(super) fn read(section: &Section<'_>, directory: &Path, files: &Files) -> Option<TlsConfig> {
         let (certificate, key) = (section.required("certificate", SHAPE), section.required("key", KEY_SHAPE));
         let (certificate, key) = (directory.join(certificate?), directory.join(key?));
-        files.name(&certificate);
-        files.name(&key);
+        files.add(&certificate);
+        files.add(&key);
         let chain = read_file(&certificate).map_err(|wrong| section.fault("certificate", wrong, SHAPE));
         let secret = read_file(&key).map_err(|wrong| section.fault("key", wrong, KEY_SHAPE));
         let identity = identity(section, &chain.ok()?, &secret.ok()?)?;
@@ -80,10 +80,10 @@ impl TlsConfig {
         Some(TlsConfig { certificate, key, identity, key_mode, ends })
     }
 
-    /// What is wrong with it, or soon will be, at `now`.
+    /// Warnings at `now`: an expired or soon expiring certificate, and a key file with too many permissions.
     pub(super) fn notes(&self, now: DateTime<Utc>) -> Vec<String> {
         let (certificate, key) = (self.certificate.display(), self.key.display());
-        let ended = self.ends.filter(|end| *end < now + SOON).map(|end| {
+        let ended = self.ends.filter(|end| *end < now + RENEWAL_WARNING).map(|end| {
             let day = end.format("%Y-%m-%d %H:%M UTC");
             let consequence = if end < now { "ended on" } else { "ends on" };
             format!("server.tls.certificate: {certificate} {consequence} {day}; clients refuse it from then on.")
@@ -97,7 +97,7 @@ fn read_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     let shown = path.display();
     let read = || {
         let metadata = fs::metadata(path)?;
-        if !metadata.is_file() || metadata.len() > LARGEST_FILE {
+        if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file of at most 1 MiB"));
         }
         fs::read(path)
@@ -109,12 +109,12 @@ fn identity(section: &Section<'_>, chain: &[u8], secret: &[u8]) -> Option<Identi
     let certificates: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().unwrap_or_default();
     if certificates.is_empty() {
-        section.fault("certificate", "holds no certificate, or a broken one", SHAPE);
+        section.fault("certificate", "has no certificate, or a broken one", SHAPE);
     }
     let key = PrivateKeyDer::from_pem_slice(secret).ok();
     let key = key.and_then(|key| ring::default_provider().key_provider.load_private_key(key).ok());
     if key.is_none() {
-        section.fault("key", "holds no private key, or a broken one", KEY_SHAPE);
+        section.fault("key", "has no private key, or a broken one", KEY_SHAPE);
     }
     let certified = CertifiedKey::new(certificates, key?);
     if certified.cert.is_empty() {
@@ -127,7 +127,7 @@ fn identity(section: &Section<'_>, chain: &[u8], secret: &[u8]) -> Option<Identi
             return None;
         }
         Err(_) => {
-            section.fault("certificate", "holds a broken certificate", SHAPE);
+            section.fault("certificate", "has a broken certificate", SHAPE);
             return None;
         }
     }

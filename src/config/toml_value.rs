@@ -1,4 +1,4 @@
-//! Keys and values of a configuration as TOML, each on one line.
+//! Writes keys and values as TOML on one line.
 
 use super::tree::Value;
 
@@ -24,7 +24,7 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
-/// A string of several lines on one line. The `toml` crate would write it on several.
+/// A string with line breaks, escaped to one line. The `toml` crate would use several lines.
 fn toml_escaped(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '"' => "\\\"".to_owned(),

@@ -1,7 +1,6 @@
-//! A configuration as written: tables, lists and plain values, each with its place.
+//! The syntax tree of a configuration: tables, lists and values with their source locations.
 //!
-//! TOML text becomes a tree here, with every syntax fault reported and the rest read as far as it
-//! goes. What the keys mean is not known here; see [`super::section`] for the reading.
+//! This module parses TOML text and reports all syntax faults. It does not interpret keys; see [`super::section`].
 
 use std::sync::Arc;
 
@@ -12,14 +11,14 @@ use toml::{
 
 use super::fault::{Faults, SourceLocation};
 
-/// More syntax faults than this are the same fault over and over.
-const SYNTAX_FAULTS: usize = 20;
+/// Reported syntax faults. More usually follow from the first ones.
+const MAX_SYNTAX_FAULTS: usize = 20;
 
 /// A table: its entries in the order of the file.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
-    /// Where its header or its opening brace stands.
-    pub(super) place: SourceLocation,
+    /// Location of its header or opening brace.
+    pub(super) location: SourceLocation,
     pub(super) entries: Vec<Entry>,
 }
 
@@ -27,24 +26,24 @@ pub(super) struct Table {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) key: String,
-    pub(super) place: SourceLocation,
+    pub(super) location: SourceLocation,
     pub(super) node: Node,
-    /// The path that the operator wrote, where it is a former name of this key.
+    /// The path that the operator wrote, if it is a former name of this key.
     pub(super) written: Option<String>,
 }
 
-/// A value and its place.
+/// A value and its location.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) value: Value,
-    pub(super) place: SourceLocation,
-    /// The text of the environment variable this value was read from: `1.10` may be meant as text.
+    pub(super) location: SourceLocation,
+    /// The text of the environment variable that set this value: `1.10` may be a number or a string.
     pub(super) raw: Option<String>,
 }
 
 impl Node {
-    pub(super) fn new(value: Value, place: SourceLocation) -> Node {
-        Node { value, place, raw: None }
+    pub(super) fn new(value: Value, location: SourceLocation) -> Node {
+        Node { value, location, raw: None }
     }
 
     pub(super) fn table(&self) -> Option<&Table> {
@@ -54,7 +53,7 @@ impl Node {
         }
     }
 
-    /// The number it holds, whole or not.
+    /// Its value, if it is a number.
     pub(super) fn number(&self) -> Option<f64> {
         match self.value {
             Value::Number(number) => Some(number),
@@ -64,7 +63,7 @@ impl Node {
     }
 }
 
-/// A value as written.
+/// A value.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(String),
@@ -79,7 +78,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What it is, for a fault that expected something else.
+    /// Its type, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Value::Text(_) => "a string",
@@ -95,8 +94,8 @@ impl Value {
 }
 
 impl Table {
-    pub(super) fn empty(place: SourceLocation) -> Table {
-        Table { place, entries: Vec::new() }
+    pub(super) fn empty(location: SourceLocation) -> Table {
+        Table { location, entries: Vec::new() }
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
@@ -111,7 +110,7 @@ impl Table {
         }
     }
 
-    /// The text that `key` holds, if it holds one.
+    /// The value of `key`, if it is a string.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         match &self.get(key)?.node.value {
             Value::Text(text) => Some(text),
@@ -119,71 +118,71 @@ impl Table {
         }
     }
 
-    /// The value that stands at a path of keys.
+    /// The value at a path of keys.
     pub(super) fn at<'k>(&self, path: impl IntoIterator<Item = &'k str>) -> Option<&Node> {
         let mut path = path.into_iter();
         let first = &self.get(path.next()?)?.node;
         path.try_fold(first, |node, key| Some(&node.table()?.get(key)?.node))
     }
 
-    /// Adds a key that is not there yet.
+    /// Adds a new key.
     pub(super) fn add(&mut self, key: &str, node: Node) {
-        let place = node.place.clone();
-        self.entries.push(Entry { key: key.to_owned(), place, node, written: None });
+        let location = node.location.clone();
+        self.entries.push(Entry { key: key.to_owned(), location, node, written: None });
     }
 }
 
-/// Reads TOML text. Every syntax fault is reported; the tree holds what could be read around them.
+/// Parses TOML text. Reports every syntax fault; the tree holds everything that could be read.
 pub(super) fn read(text: &str, file: &str, faults: &Faults) -> Table {
     let lines = Lines::new(text, file);
     let (root, errors) = DeTable::parse_recoverable(text);
-    for error in errors.iter().take(SYNTAX_FAULTS) {
+    for error in errors.iter().take(MAX_SYNTAX_FAULTS) {
         let offset = error.span().map_or(0, |span| span.start);
         let (wrong, allowed) = match error.message() {
-            "duplicate key" => ("stands here a second time", "each key and each table once"),
+            "duplicate key" => ("is set a second time", "each key and each table once"),
             message => message.split_once(", expected ").unwrap_or((message, "valid TOML")),
         };
-        faults.syntax(&lines.place(offset), &lines.key_at(offset), wrong, allowed);
+        faults.syntax(&lines.location(offset), &lines.key_at(offset), wrong, allowed);
     }
-    let place = |offset: usize| lines.place(offset);
-    table(root.into_inner(), lines.place(0), &place)
+    let location = |offset: usize| lines.location(offset);
+    table(root.into_inner(), lines.location(0), &location)
 }
 
-/// The table at a path below `table`; those that are missing are made, as if they stood at `place`. `None` where something
-/// else than a table is in the way.
-pub(super) fn descend<'t>(table: &'t mut Table, path: &[&str], place: &SourceLocation) -> Option<&'t mut Table> {
+/// The table at a path below `table`. Missing tables are created with `location`. `None` when a value on the path is not
+/// a table.
+pub(super) fn descend<'t>(table: &'t mut Table, path: &[&str], location: &SourceLocation) -> Option<&'t mut Table> {
     path.iter().try_fold(table, |table, key| {
         if table.get(key).is_none() {
-            table.add(key, Node::new(Value::Table(Table::empty(place.clone())), place.clone()));
+            table.add(key, Node::new(Value::Table(Table::empty(location.clone())), location.clone()));
         }
         table.table_mut(key)
     })
 }
 
-/// The place behind the last character of `text`.
+/// The location after the last character of `text`.
 pub(super) fn end_of(text: &str, file: &str) -> SourceLocation {
-    Lines::new(text, file).place(text.len())
+    Lines::new(text, file).location(text.len())
 }
 
-/// Reads one TOML value, all of it at one place.
-pub(super) fn read_value(text: &str, place: &SourceLocation) -> Option<Value> {
+/// Parses one TOML value. All its parts get the same location.
+pub(super) fn read_value(text: &str, location: &SourceLocation) -> Option<Value> {
     let value = DeValue::parse(text).ok()?;
-    Some(convert(value, &|_| place.clone()).value)
+    Some(convert(value, &|_| location.clone()).value)
 }
 
-fn table(entries: DeTable<'_>, place: SourceLocation, place_of: &dyn Fn(usize) -> SourceLocation) -> Table {
+fn table(entries: DeTable<'_>, location: SourceLocation, location_of: &dyn Fn(usize) -> SourceLocation) -> Table {
     let mut entries: Vec<_> = entries.into_iter().collect();
     // The parser sorts by name; order has a meaning here (the first endpoint is the preferred one).
     entries.sort_by_key(|(key, _)| key.span().start);
     let entries = entries.into_iter().map(|(key, value)| {
-        let place = place_of(key.span().start);
-        Entry { place, key: key.into_inner().into_owned(), node: convert(value, place_of), written: None }
+        let location = location_of(key.span().start);
+        Entry { location, key: key.into_inner().into_owned(), node: convert(value, location_of), written: None }
     });
-    Table { place, entries: entries.collect() }
+    Table { location, entries: entries.collect() }
 }
 
-fn convert(value: Spanned<DeValue<'_>>, place_of: &dyn Fn(usize) -> SourceLocation) -> Node {
-    let place = place_of(value.span().start);
+fn convert(value: Spanned<DeValue<'_>>, location_of: &dyn Fn(usize) -> SourceLocation) -> Node {
+    let location = location_of(value.span().start);
     let value = match value.into_inner() {
         DeValue::String(text) => Value::Text(text.into_owned()),
         DeValue::Integer(digits) => {
@@ -192,10 +191,10 @@ fn convert(value: Spanned<DeValue<'_>>, place_of: &dyn Fn(usize) -> SourceLocati
         DeValue::Float(digits) => Value::Number(digits.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(flag) => Value::Flag(flag),
         DeValue::Datetime(date) => Value::Date(date),
-        DeValue::Array(items) => Value::List(items.into_iter().map(|item| convert(item, place_of)).collect()),
-        DeValue::Table(entries) => Value::Table(table(entries, place.clone(), place_of)),
+        DeValue::Array(items) => Value::List(items.into_iter().map(|item| convert(item, location_of)).collect()),
+        DeValue::Table(entries) => Value::Table(table(entries, location.clone(), location_of)),
     };
-    Node { value, place, raw: None }
+    Node { value, location, raw: None }
 }
 
 /// Turns byte offsets into lines and columns.
@@ -211,15 +210,15 @@ impl<'t> Lines<'t> {
         Lines { text, file: file.into(), starts: std::iter::once(0).chain(newlines).collect() }
     }
 
-    fn place(&self, offset: usize) -> SourceLocation {
+    fn location(&self, offset: usize) -> SourceLocation {
         let (line, start) = self.line_at(offset);
         let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         SourceLocation::File { file: self.file.clone(), line: small(line), column: small(column) }
     }
 
-    /// What a line that cannot be read is about: the header above it and the key before its `=`, as far
-    /// as they look like such.
+    /// The path of the key on a line with a syntax fault: the header above the line and the key before `=`, if they look
+    /// valid.
     fn key_at(&self, offset: usize) -> String {
         let (number, start) = self.line_at(offset);
         let line = self.text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Until when a certificate is good.
+//! The end of a certificate's validity.
 //!
-//! Just enough of DER to walk to that one field (RFC 5280, 4.1). Whoever shows a certificate asks its library for
-//! everything else; that library checks the certificates of others, and tells nothing of one's own.
+//! A minimal DER parser that reads only this field (RFC 5280, 4.1), because rustls does not expose it for the server's own
+//! certificate.
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 
@@ -10,12 +10,12 @@ const VERSION: u8 = 0xA0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// When the certificate ends; `None` where it does not say so in a form that is known.
+/// When the certificate expires; `None` when the field is missing or has an unknown format.
 pub(super) fn end(certificate: &[u8]) -> Option<DateTime<Utc>> {
     let signed = sequence(sequence(certificate)?)?;
     let version = element(signed)?;
     let mut rest = if version.tag == VERSION { version.rest } else { signed };
-    // Serial number, algorithm, issuer.
+    // Skip serial number, algorithm and issuer.
     for _ in 0..3 {
         rest = element(rest)?.rest;
     }
@@ -52,7 +52,7 @@ fn time(tag: u8, text: &[u8]) -> Option<DateTime<Utc>> {
     let text = std::str::from_utf8(text).ok()?;
     let whole = match tag {
         GENERALIZED_TIME => text.to_owned(),
-        // Two digits of the year: those from 50 belong to the century before.
+        // Two-digit years from 50 are in the twentieth century.
         UTC_TIME if text.get(..2)? < "50" => format!("20{text}"),
         UTC_TIME => format!("19{text}"),
         _ => return None,
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_anywhere_has_no_end_or_the_right_one() {
+    fn a_truncated_certificate_has_no_end_or_the_right_one() {
         let whole = ending(2030);
         let right = end(&whole);
         for length in 0..whole.len() {

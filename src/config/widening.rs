@@ -1,7 +1,7 @@
-//! What a reload may not do unless it is told to: let everybody in, or lock everybody out.
+//! Changes that a reload refuses without confirmation: removing authentication, and dropping all keys in force.
 //!
-//! Both are what a configuration file that was cut off says. A start takes such a file at its word, because somebody
-//! watches it; a file that changes under a running gateway may have been changed by a full disk.
+//! A truncated configuration file, for example on a full disk, has exactly these effects. A start accepts such a file,
+//! because an operator watches it.
 
 use chrono::{DateTime, Utc};
 
@@ -11,35 +11,35 @@ use super::{
     keys::{Key, digest_of},
 };
 
-/// Keys that are named one by one.
-const MOST_NAMED: usize = 5;
-/// How to have it all the same.
-const IF_MEANT: &str = "set reload.allow_widening = true beside it if that is meant";
+/// Longest list of key names in a message.
+const MAX_NAMED: usize = 5;
+/// How to confirm the change.
+const CONFIRM_HINT: &str = "set reload.allow_widening = true beside it if that is meant";
 
 impl Config {
-    /// What of it a reload may not bring into force in the place of `running`, one sentence each. Nothing, where it
-    /// says itself that it is meant: a file that was cut off does not.
+    /// The changes against `running` that a reload refuses, one sentence each. Empty when the configuration confirms them
+    /// with `reload.allow_widening`.
     pub(super) fn widening_since(&self, running: &Config, now: DateTime<Utc>) -> Vec<String> {
         if self.reload.allow_widening {
             return Vec::new();
         }
         let refused =
-            [self.opens_to_everybody(running), self.takes_public_key(running, now), self.drops_keys(running, now)];
+            [self.removes_authentication(running), self.adds_public_key(running, now), self.drops_keys(running, now)];
         refused.into_iter().flatten().collect()
     }
 
-    fn opens_to_everybody(&self, running: &Config) -> Option<String> {
+    fn removes_authentication(&self, running: &Config) -> Option<String> {
         let opens = self.auth.mode == AuthMode::None && running.auth.mode != AuthMode::None;
-        opens.then(|| format!("auth.mode: nobody would need a key any more; keep \"keys\", or {IF_MEANT}"))
+        opens.then(|| format!("auth.mode: callers would no longer need a key; keep \"keys\", or {CONFIRM_HINT}"))
     }
 
-    /// Where nobody needs a key, accepting one that everybody knows opens nothing.
-    fn takes_public_key(&self, running: &Config, now: DateTime<Utc>) -> Option<String> {
-        let takes = |config: &Config| config.auth.mode == AuthMode::None || config.accepts_public_key(now);
-        (self.accepts_public_key(now) && !takes(running)).then(|| {
+    /// While no key is required, accepting the public key widens nothing.
+    fn adds_public_key(&self, running: &Config, now: DateTime<Utc>) -> Option<String> {
+        let is_open = |config: &Config| config.auth.mode == AuthMode::None || config.accepts_public_key(now);
+        (self.accepts_public_key(now) && !is_open(running)).then(|| {
             format!(
                 "auth.development_key_enabled: the public development key would be accepted, which it is not now; set it \
-                 to false (true is its default) and leave that key out of [[keys]], or {IF_MEANT}"
+                 to false (true is its default) and leave that key out of [[keys]], or {CONFIRM_HINT}"
             )
         })
     }
@@ -50,22 +50,22 @@ impl Config {
         if before.is_empty() || self.own_keys(now).any(|key| stays(&key)) {
             return None;
         }
-        let mut names: Vec<&str> = before.iter().take(MOST_NAMED).map(|key| &*key.name).collect();
-        names.extend((before.len() > MOST_NAMED).then_some("…"));
+        let mut names: Vec<&str> = before.iter().take(MAX_NAMED).map(|key| &*key.name).collect();
+        names.extend((before.len() > MAX_NAMED).then_some("…"));
         let names = names.join(", ");
         Some(format!(
             "keys: none of the keys in force ({names}) would stay in force; keep one until its callers have another, or \
-             {IF_MEANT}"
+             {CONFIRM_HINT}"
         ))
     }
 
-    /// Whether callers are let in with the key that everybody knows.
+    /// Whether the public development key is accepted.
     pub(super) fn accepts_public_key(&self, now: DateTime<Utc>) -> bool {
         let public = digest_of(DEVELOPMENT_KEY);
         self.auth.mode == AuthMode::Keys && self.keys.iter().any(|key| key.sha256 == public && key.is_in_force(now))
     }
 
-    /// The keys in force that not everybody knows.
+    /// The keys in force without the public development key.
     fn own_keys(&self, now: DateTime<Utc>) -> impl Iterator<Item = &Key> {
         let public = digest_of(DEVELOPMENT_KEY);
         self.keys.iter().filter(move |key| key.sha256 != public && key.is_in_force(now))
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_off_is_refused_wherever_the_cut_was() {
+    fn a_truncated_file_is_refused_wherever_it_ends() {
         let whole = format!("{CLOSED}{}{}", key("one", ""), key("two", ""));
         check(&whole, "[limits]\nmax_n = 3", &["auth.development_key_enabled", "keys"]);
         check(&whole, CLOSED, &["keys"]);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_scopes_and_the_end_of_the_development_key_are_ordinary() {
+    fn changes_of_keys_and_scopes_and_disabling_the_development_key_are_allowed() {
         let one = key("one", "");
         check(&format!("{CLOSED}{one}"), &format!("{CLOSED}{one}{}", key("two", "scopes = [\"admin\"]")), &[]);
         check(&format!("{CLOSED}{one}"), &format!("{CLOSED}{}", key("one", "scopes = [\"admin\", \"read\"]")), &[]);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_neither_opens_to_everybody_nor_is_refused_for_closing() {
+    fn a_reload_may_add_authentication_and_not_remove_it() {
         let one = key("one", "");
         check(&one, &format!("{NONE}{one}"), &["auth.mode"]);
         check("", NONE, &["auth.mode"]);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_refused_anyway_neither_count_as_left_nor_as_lost() {
+    fn disabled_and_expired_keys_count_neither_as_kept_nor_as_dropped() {
         let off = key("off", "disabled = true");
         let over = key("over", "expires_at = 2020-01-01");
         check(&format!("{CLOSED}{off}{over}"), CLOSED, &[]);

@@ -1,4 +1,4 @@
-//! A configuration as text: what `pointsman config show` prints.
+//! Writes a configuration as TOML, for `pointsman config show`.
 
 use super::{
     fault::SourceLocation,
@@ -8,22 +8,23 @@ use super::{
     tree::{Entry, Node, Table, Value},
 };
 
-/// Where comments begin, if the line before them is short enough.
-const COLUMN: usize = 48;
+/// Column of the comments, unless a line is longer.
+const COMMENT_COLUMN: usize = 48;
 
-/// The tree as TOML, each key with a comment that says where it comes from.
+/// The tree as TOML. A comment after each key shows the source of its value.
 pub(super) fn toml(root: &Table) -> String {
     let mut text = String::new();
     table(&mut text, root, "", "");
     text
 }
 
-/// Plain keys first, then sections, as TOML wants it. `pattern` is the path with `*` and `[]`, as the reference has it.
+/// Writes plain keys before sections, as TOML requires. `pattern` is the path of the table in the reference, with `*` and
+/// `[]`.
 fn table(text: &mut String, table: &Table, path: &str, pattern: &str) {
     let below = |entry: &Entry| is_section(&entry.node, &join(pattern, &entry.key));
     for entry in table.entries.iter().filter(|entry| !below(entry)) {
-        let line = format!("{} = {}", key(&entry.key), today(entry));
-        text.push_str(&format!("{line:<COLUMN$}  # {}\n", place(&entry.place)));
+        let line = format!("{} = {}", key(&entry.key), current_value(entry));
+        text.push_str(&format!("{line:<COMMENT_COLUMN$}  # {}\n", location(&entry.location)));
     }
     for entry in table.entries.iter().filter(|entry| below(entry)) {
         let inner = join(path, &key(&entry.key));
@@ -52,14 +53,14 @@ fn table(text: &mut String, table: &Table, path: &str, pattern: &str) {
     }
 }
 
-/// The value of an entry; a number whose former name told its unit gets it.
-fn today(entry: &Entry) -> String {
+/// The value of an entry. A number under a former name with a unit gets that unit.
+fn current_value(entry: &Entry) -> String {
     let unit = entry.written.as_deref().and_then(Unit::of_former);
     let shown = unit.zip(entry.node.number()).and_then(|(unit, number)| unit.show(number));
     shown.map_or_else(|| value(&entry.node.value), |shown| quoted(&shown))
 }
 
-/// Whether what stands at `pattern` is written below a header of its own, rather than in one line.
+/// Whether the value at `pattern` is written as a section, not inline.
 fn is_section(node: &Node, pattern: &str) -> bool {
     match &node.value {
         Value::Table(_) => {
@@ -76,6 +77,6 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn place(place: &SourceLocation) -> String {
-    place.to_string().chars().filter(|c| !c.is_control()).collect()
+fn location(location: &SourceLocation) -> String {
+    location.to_string().chars().filter(|c| !c.is_control()).collect()
 }

@@ -40,7 +40,7 @@ impl ContinueCheck {
     fn refuse(&self, request: &Request, error: ApiError) -> Response<BoxBody> {
         let started = Instant::now();
         let id = RequestId::chosen_by(request.headers());
-        let mut answer = error.naming(id.as_str()).respond();
+        let mut answer = error.with_request_id(id.as_str()).respond();
         answer.head_mut().set_connection_type(ConnectionType::Close);
         let status = answer.status().as_u16();
         events::Answered { route: None, status, took: started.elapsed(), request_id: id.as_str(), generation: None }

@@ -31,7 +31,7 @@ use crate::{
         pipelining::{SerialConnection, TcpConnection},
         tls,
     },
-    state::{drain::LAST_WORDS, gateway::Shared, setup::Setup},
+    state::{drain::FLUSH_TIMEOUT, gateway::Shared, setup::Setup},
 };
 
 /// Connections that the system queues while all workers are busy.
@@ -150,7 +150,7 @@ impl<M: Fn(&mut ServiceConfig) + Clone + Send + 'static> ServiceBuilder<M> {
 
 /// Seconds that connections have to end when the server stops: the grace period and the time for the last bytes.
 fn shutdown_timeout(setup: &Setup) -> u64 {
-    (setup.config.timeouts.drain_grace + LAST_WORDS).as_secs().max(1)
+    (setup.config.timeouts.drain_grace + FLUSH_TIMEOUT).as_secs().max(1)
 }
 
 /// Wraps a new connection, and adds the address of its peer as the HTTP server expects it.

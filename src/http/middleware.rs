@@ -55,9 +55,9 @@ pub async fn frame<B: MessageBody + 'static>(
         request.extensions_mut().insert(worker);
     }
     let result = if let Some(error) = misdirected {
-        Ok(request.into_response(error.naming(id.as_str()).respond()))
+        Ok(request.into_response(error.with_request_id(id.as_str()).respond()))
     } else if head_bytes(&request) > max_head_bytes {
-        Ok(request.into_response(ApiError::headers_too_large(max_head_bytes).naming(id.as_str()).respond()))
+        Ok(request.into_response(ApiError::headers_too_large(max_head_bytes).with_request_id(id.as_str()).respond()))
     } else {
         call_inner(request, next, &id, shared.as_ref()).await
     };
@@ -113,15 +113,15 @@ async fn call_inner<B: MessageBody + 'static>(
         // In this order, so that a call that is answered at once does not poll `drain_over`.
         biased;
         result = AssertUnwindSafe(next.call(request)).catch_unwind() => result,
-        () = drain_over => return Err(ApiError::draining().naming(id.as_str()).into()),
+        () = drain_over => return Err(ApiError::draining().with_request_id(id.as_str()).into()),
     };
     let Ok(result) = result else {
         if let Some(shared) = shared {
             events::Panicked { request_id: id.as_str() }.emit(&shared.metrics);
         }
-        return Err(ApiError::internal().naming(id.as_str()).into());
+        return Err(ApiError::internal().with_request_id(id.as_str()).into());
     };
-    let response = result.map_err(|error| api_error(&error).naming(id.as_str()))?;
+    let response = result.map_err(|error| api_error(&error).with_request_id(id.as_str()))?;
     let mut response = finish(response.map_into_boxed_body(), id);
     if shared.is_some_and(|shared| shared.is_draining()) {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
@@ -161,7 +161,7 @@ fn head_bytes(request: &ServiceRequest) -> usize {
 fn finish(response: ServiceResponse<BoxBody>, id: &RequestId) -> ServiceResponse<BoxBody> {
     let mut response = match response.response().error() {
         Some(error) => {
-            let mut answer = api_error(error).naming(id.as_str()).respond();
+            let mut answer = api_error(error).with_request_id(id.as_str()).respond();
             cors::copy_headers(response.headers(), answer.headers_mut());
             ServiceResponse::new(response.into_parts().0, answer)
         }

@@ -1,6 +1,6 @@
 //! Reads request bodies: JSON only, with limits on size, time and pace.
 //!
-//! Every byte is counted in the caller's `Share` before it is buffered, so the memory for all bodies together is bounded.
+//! Every byte is counted in the caller's `KeyBuffer` before it is buffered, so the memory for all bodies together is bounded.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
 use crate::{
-    access::{body_limits::BodyLimits, load::Held},
+    access::{body_limits::BodyLimits, load::BufferedBytes},
     base::error::ApiError,
 };
 
@@ -30,8 +30,8 @@ const MAX_PREALLOCATED: usize = 1024 * 1024;
 pub async fn read_json(request: &HttpRequest, payload: web::Payload, limits: BodyLimits) -> Result<Bytes, ApiError> {
     check_head(request.headers(), limits.bytes)?;
     let announced = announced_length(request.headers()).unwrap_or_default();
-    limits.share.has_room(announced).map_err(|full| limits.share.refuse(full))?;
-    BodyReader { payload, started: Instant::now(), announced, received: 0, count: limits.share.count(), limits }
+    limits.buffer.fits(announced).map_err(|full| limits.buffer.refuse(full))?;
+    BodyReader { payload, started: Instant::now(), announced, received: 0, count: limits.buffer.count(), limits }
         .read_all()
         .await
 }
@@ -56,7 +56,7 @@ struct BodyReader {
     /// `content-length` in bytes; 0 without one.
     announced: usize,
     received: usize,
-    count: Held,
+    count: BufferedBytes,
 }
 
 impl BodyReader {
@@ -85,7 +85,7 @@ impl BodyReader {
         if self.received > self.limits.bytes {
             return Err(ApiError::body_too_large(self.limits.bytes));
         }
-        self.count.grow_body(piece.len()).map_err(|full| self.limits.share.refuse(full))?;
+        self.count.grow_body(piece.len()).map_err(|full| self.limits.buffer.refuse(full))?;
         Ok(Some(piece))
     }
 }

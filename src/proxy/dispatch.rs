@@ -29,7 +29,7 @@ use self::{
     race::Target,
 };
 use crate::{
-    access::load::{Full, Held},
+    access::load::{BufferLimitReached, BufferedBytes},
     base::{clock, error::ApiError},
     proxy::refusal::{self, RequestRestrictions},
     state::gateway::Worker,
@@ -71,8 +71,8 @@ impl RequestedWork {
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,
-        held: &mut Held,
-    ) -> Result<Result<Answer, Full>, UpstreamError> {
+        held: &mut BufferedBytes,
+    ) -> Result<Result<Answer, BufferLimitReached>, UpstreamError> {
         match self {
             RequestedWork::Chat(_) => Ok(Ok(rewrite_answer(body, context)?)),
             // Boxed, so that this future does not enlarge that of every chat.

@@ -1,27 +1,26 @@
-//! What a simulated model answers: words, JSON, tool calls or pictures, cut where the request says.
+//! Generates the answer of a simulated model: text, JSON, tool calls or images, within the limits of the request.
 //!
-//! Pure: from a request, a model and dice to an [`Answer`]. How it is told, at once or in chunks, is for
-//! `chat` and `stream`.
+//! Pure functions from a request, a model and a random number generator to an [`Answer`]. `chat` and `stream` send it.
 
 use pointsman_actors::domain::{FinishReason, Modality};
 use rand::SeedableRng;
 use serde_json::{Value, json};
 
 use super::{
-    Dice,
+    Rng,
     character::{Character, SimulatedModel},
     drawing::{self, IMAGE_TOKENS},
     mentions::Mentions,
     request::ChatBody,
     schema,
     tools::{self, ToolCall, random_name},
-    words::{self, Speech},
+    words::{self, TextAnswer},
 };
 
-/// Edge of a picture drawn in a chat, in pixels.
+/// Edge length of an image in a chat, in pixels.
 const CHAT_IMAGE_EDGE: u32 = 256;
 
-/// A whole answer, before it is told.
+/// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
     pub(super) id: String,
@@ -31,29 +30,29 @@ pub(super) struct Answer {
     pub(super) choices: Vec<Choice>,
 }
 
-/// One of the alternatives that a request asked for.
+/// One choice of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Choice {
     pub(super) content: Option<String>,
     pub(super) calls: Vec<ToolCall>,
-    /// Pictures as data URLs.
+    /// Images as data URLs.
     pub(super) images: Vec<String>,
     pub(super) finish: FinishReason,
 }
 
 impl Answer {
-    /// Makes up the answer of `model` to `body`. With a `seed` in the body the words depend on that seed
-    /// and the request alone.
-    pub(super) fn make_up(body: &ChatBody, model: &SimulatedModel, character: &Character, dice: &mut Dice) -> Answer {
-        let id = format!("chatcmpl-{}", random_name(dice, 29));
-        let mut seeded = body.seed.map(|seed| Dice::seed_from_u64(seed.to_bits()));
-        let words = seeded.as_mut().unwrap_or(dice);
+    /// Generates the answer of `model` to `body`. With a `seed` in the body the text depends only on the seed and the
+    /// request.
+    pub(super) fn generate(body: &ChatBody, model: &SimulatedModel, character: &Character, rng: &mut Rng) -> Answer {
+        let id = format!("chatcmpl-{}", random_name(rng, 29));
+        let mut seeded = body.seed.map(|seed| Rng::seed_from_u64(seed.to_bits()));
+        let words = seeded.as_mut().unwrap_or(rng);
         Answer {
             id,
             model: model.id.clone(),
             fingerprint: format!("fp_simulated_{}", character.slug),
             prompt_tokens: body.prompt_tokens(),
-            choices: (0..body.choices()).map(|_| Choice::make_up(body, model, character, words)).collect(),
+            choices: (0..body.choices()).map(|_| Choice::generate(body, model, character, words)).collect(),
         }
     }
 
@@ -76,31 +75,31 @@ impl Answer {
 }
 
 impl Choice {
-    fn make_up(body: &ChatBody, model: &SimulatedModel, character: &Character, dice: &mut Dice) -> Choice {
-        let choice = if draws(body, model) {
-            Choice::drawn(body, model)
+    fn generate(body: &ChatBody, model: &SimulatedModel, character: &Character, rng: &mut Rng) -> Choice {
+        let choice = if generates_image(body, model) {
+            Choice::image(body, model)
         } else {
-            let calls = tools::calls(body, dice);
+            let calls = tools::calls(body, rng);
             match body.response_format.as_ref().filter(|format| format.kind.starts_with("json")) {
                 _ if !calls.is_empty() => {
                     Choice { content: None, calls, images: Vec::new(), finish: FinishReason::ToolCalls }
                 }
-                Some(format) => Choice::said(structured(body, format.schema(), model, character, dice)),
+                Some(format) => Choice::text(structured(body, format.schema(), model, character, rng)),
                 None => {
-                    let text = speak(body, model, character, dice);
-                    Choice::said(words::before_stop(&text, body.stops()).to_owned())
+                    let text = compose_text(body, model, character, rng);
+                    Choice::text(words::before_stop(&text, body.stops()).to_owned())
                 }
             }
         };
         let limit = [body.max_tokens(), model.max_output_tokens].into_iter().flatten().min();
-        limit.map_or(choice.clone(), |limit| choice.cut(limit))
+        limit.map_or(choice.clone(), |limit| choice.truncated(limit))
     }
 
-    fn said(text: String) -> Choice {
+    fn text(text: String) -> Choice {
         Choice { content: Some(text), calls: Vec::new(), images: Vec::new(), finish: FinishReason::Stop }
     }
 
-    fn drawn(body: &ChatBody, model: &SimulatedModel) -> Choice {
+    fn image(body: &ChatBody, model: &SimulatedModel) -> Choice {
         let prompt = body.question();
         let png = drawing::draw(&prompt, 0, CHAT_IMAGE_EDGE, CHAT_IMAGE_EDGE);
         let text = if model.outputs.contains(Modality::Text) {
@@ -108,7 +107,7 @@ impl Choice {
         } else {
             String::new()
         };
-        Choice { images: vec![format!("data:image/png;base64,{png}")], ..Choice::said(text) }
+        Choice { images: vec![format!("data:image/png;base64,{png}")], ..Choice::text(text) }
     }
 
     /// Its output tokens.
@@ -118,9 +117,8 @@ impl Choice {
         content + calls.sum::<u32>() + self.images.len() as u32 * IMAGE_TOKENS
     }
 
-    /// The choice with at most `limit` tokens. What is too long ends in the middle, arguments too, as it
-    /// does with real models; a picture is never cut.
-    fn cut(mut self, limit: u32) -> Choice {
+    /// The choice with at most `limit` tokens. Text and arguments are truncated, as with real models; images are not.
+    fn truncated(mut self, limit: u32) -> Choice {
         if self.tokens() <= limit || !self.images.is_empty() {
             return self;
         }
@@ -145,27 +143,28 @@ impl Choice {
     }
 }
 
-/// Whether a picture is due: one was asked for and the model can, or it can do nothing else.
-fn draws(body: &ChatBody, model: &SimulatedModel) -> bool {
+/// Whether the answer is an image: the request asks for one and the model supports it, or the model has no text output.
+fn generates_image(body: &ChatBody, model: &SimulatedModel) -> bool {
     model.outputs.contains(Modality::Image) && (body.wants_image() || !model.outputs.contains(Modality::Text))
 }
 
-fn speak(body: &ChatBody, model: &SimulatedModel, character: &Character, dice: &mut Dice) -> String {
+fn compose_text(body: &ChatBody, model: &SimulatedModel, character: &Character, rng: &mut Rng) -> String {
     let (question, results) = (body.question(), body.tool_results());
     let images = body.messages().iter().map(|message| message.images()).sum();
-    let speech = Speech { model: &model.id, provider: &character.name, question: &question, images, results: &results };
-    speech.compose(dice)
+    let speech =
+        TextAnswer { model: &model.id, provider: &character.name, question: &question, images, results: &results };
+    speech.compose(rng)
 }
 
-/// An answer in JSON: what the schema asks for, or an object around the usual words.
+/// An answer in JSON that fits the schema; without a schema an object with the usual text.
 fn structured(
     body: &ChatBody,
     schema: Option<&Value>,
     model: &SimulatedModel,
     character: &Character,
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) -> String {
-    let free = || json!({ "simulated": true, "answer": speak(body, model, character, dice) });
+    let free = || json!({ "simulated": true, "answer": compose_text(body, model, character, rng) });
     schema.map_or_else(free, |schema| schema::fit(schema, &Mentions::of(&body.question()))).to_string()
 }
 
@@ -182,7 +181,7 @@ mod tests {
             outputs: SimulatedModel::image("").outputs.with(Modality::Text),
             ..SimulatedModel::text("hare-1")
         };
-        Answer::make_up(&body, &both, &character, &mut character.dice(3))
+        Answer::generate(&body, &both, &character, &mut character.rng(3))
     }
 
     fn only(body: Value) -> Choice {
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_call_has_no_words_and_a_tight_limit_cuts_its_arguments() {
+    fn a_tool_call_has_no_text_and_a_small_limit_truncates_its_arguments() {
         let whole = only(json!({ "tools": tools() }));
         assert_eq!((whole.content, whole.finish), (None, FinishReason::ToolCalls));
         assert_eq!(whole.calls[0].arguments, r#"{"city":"Oslo"}"#);
@@ -242,9 +241,9 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_drawn_when_asked_for_and_possible() {
-        let drawn = only(json!({ "modalities": ["image", "text"] }));
-        assert!(drawn.images[0].starts_with("data:image/png;base64,"));
+    fn an_image_is_generated_when_requested_and_supported() {
+        let image = only(json!({ "modalities": ["image", "text"] }));
+        assert!(image.images[0].starts_with("data:image/png;base64,"));
         assert!(only(json!({})).images.is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! POST /v1/chat/completions, answered whole or as a stream.
+//! POST /v1/chat/completions, streamed or not.
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -16,26 +16,26 @@ use super::{
     tools::ToolCall,
 };
 
-/// Answers a chat request, whole or in chunks.
+/// Answers a chat request, streamed or not.
 pub(super) async fn create(
     provider: Data<Provider>,
     request: HttpRequest,
     body: Bytes,
 ) -> Result<HttpResponse, Refusal> {
-    provider.saw(&request, &body);
+    provider.record_request(&request, &body);
     let body = ChatBody::parse(&body)?;
     let character = provider.character();
     let model = body.check(&character)?;
-    let mut turn = provider.admit(&character, &model.id)?;
-    let answer = Answer::make_up(&body, model, &character, &mut turn.dice);
-    // Choices are generated side by side: several take no longer than one.
-    turn.draw.per_token /= body.choices().max(1);
+    let mut active = provider.admit(&character, &model.id)?;
+    let answer = Answer::generate(&body, model, &character, &mut active.rng);
+    // Choices are generated in parallel: several take no longer than one.
+    active.draw.per_token /= body.choices().max(1);
     if body.stream == Some(true) {
         let asked = body.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
-        return stream::tell(turn, &answer, asked && character.reports_usage).await;
+        return stream::respond(active, &answer, asked && character.reports_usage).await;
     }
     let tokens = answer.completion_tokens();
-    send_json(turn, tokens, whole(&answer, character.reports_usage).to_string()).await
+    send_json(active, tokens, whole(&answer, character.reports_usage).to_string()).await
 }
 
 fn whole(answer: &Answer, with_usage: bool) -> Value {

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a chat request, in the order a provider looks.
+//! Checks of a chat request, in the order of a real provider.
 
 use pointsman_actors::domain::Modality;
 
@@ -8,11 +8,11 @@ use super::{
     request::{ChatBody, Message, ToolChoice},
 };
 
-/// The most choices one request may ask for.
-const MOST_CHOICES: u32 = 128;
+/// Maximum number of choices.
+const MAX_CHOICES: u32 = 128;
 
 impl ChatBody {
-    /// Checks everything that can be wrong and names the model that will answer.
+    /// Checks the request and returns its model.
     pub(super) fn check<'a>(&self, character: &'a Character) -> Result<&'a SimulatedModel, Refusal> {
         let id = self.model.as_deref().ok_or(Refusal::Missing("model"))?;
         let model = character.model(id).ok_or_else(|| Refusal::UnknownModel(id.to_owned()))?;
@@ -68,8 +68,8 @@ impl ChatBody {
         if let Some((name, _)) = low {
             return Err(invalid(name, &format!("Invalid '{name}': expected a value >= 1.")));
         }
-        if self.choices() > MOST_CHOICES {
-            return Err(invalid("n", &format!("Invalid 'n': expected a value <= {MOST_CHOICES}.")));
+        if self.choices() > MAX_CHOICES {
+            return Err(invalid("n", &format!("Invalid 'n': expected a value <= {MAX_CHOICES}.")));
         }
         Ok(())
     }
@@ -84,11 +84,11 @@ impl ChatBody {
     }
 }
 
-/// Whether a message with that role may stand here, after an answer that made the calls `asked`.
+/// Whether a message with this role is allowed after an answer with the tool calls `asked`.
 fn check_role(message: &Message, asked: &[&str]) -> Result<(), String> {
     match message.role.as_str() {
         "system" | "developer" | "user" | "assistant" | "function" => Ok(()),
-        // An answer to a call nobody made means that somebody on the way lost or changed an id.
+        // A result without a call means that an id was lost or changed on the way.
         "tool" if message.tool_call_id.as_deref().is_some_and(|id| asked.contains(&id)) => Ok(()),
         "tool" => {
             Err("messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.".to_owned())
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_accepts_and_refuses() {
+    fn valid_requests_are_accepted_and_invalid_ones_refused() {
         let picture =
             json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": { "url": "data:" } }] }]);
         let tools = json!([{ "type": "function", "function": { "name": "add" } }]);

@@ -1,4 +1,4 @@
-//! What a simulated provider has seen: for tests, rehearsals and the curious.
+//! Counters of a simulated provider, for tests and demonstrations.
 
 use std::sync::{
     Arc,
@@ -11,7 +11,7 @@ use std::sync::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Figures of one simulated provider since it started. Reading them never blocks a request for long.
+/// Counters of one simulated provider since its start.
 #[derive(Debug, Default)]
 pub struct Counters {
     requests: AtomicU64,
@@ -25,7 +25,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Posts to chat and images that arrived, refused ones included.
+    /// Requests for chat and images, including refused ones.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Relaxed)
@@ -37,25 +37,25 @@ impl Counters {
         self.in_flight.load(Relaxed)
     }
 
-    /// Answers given in full.
+    /// Complete answers.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.completed.load(Acquire)
     }
 
-    /// Requests whose client left before the end. Those that fell silent end here too.
+    /// Requests whose client disconnected before the end, including those that hang.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.cancelled.load(Acquire)
     }
 
-    /// Requests answered with a 500 on purpose.
+    /// Requests answered with a simulated 500.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.failed.load(Acquire)
     }
 
-    /// Answers cut off on purpose.
+    /// Answers that were truncated.
     #[must_use]
     pub fn truncated(&self) -> u64 {
         self.truncated.load(Acquire)
@@ -67,18 +67,18 @@ impl Counters {
         self.rate_limited.load(Relaxed)
     }
 
-    /// The last request exactly as it arrived.
+    /// The last request.
     #[must_use]
     pub fn last_request(&self) -> Option<SeenRequest> {
         self.last.lock().clone()
     }
 
-    pub(super) fn saw(&self, request: SeenRequest) {
+    pub(super) fn record_request(&self, request: SeenRequest) {
         self.requests.fetch_add(1, Relaxed);
         *self.last.lock() = Some(request);
     }
 
-    pub(super) fn refused_for_rate(&self) {
+    pub(super) fn record_rate_limited(&self) {
         self.rate_limited.fetch_add(1, Relaxed);
     }
 }
@@ -117,7 +117,7 @@ pub(super) enum End {
     Cancelled,
 }
 
-/// One request in flight. Counts its end when dropped: as cancelled, unless told otherwise before.
+/// One request in flight. Counts its end when dropped: as cancelled, unless another end was set before.
 #[derive(Debug)]
 pub(super) struct InFlight {
     counters: Arc<Counters>,
@@ -130,13 +130,13 @@ impl InFlight {
         InFlight { counters: Arc::clone(counters), end: End::Cancelled }
     }
 
-    /// Says how it ends, as soon as that is certain.
+    /// Sets how the request ends, as soon as that is certain.
     pub(super) fn ends(&mut self, end: End) {
         self.end = end;
     }
 
     /// Requests in flight at this provider, this one included.
-    pub(super) fn company(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.counters.in_flight()
     }
 }
@@ -149,7 +149,7 @@ impl Drop for InFlight {
             End::Truncated => &self.counters.truncated,
             End::Cancelled => &self.counters.cancelled,
         };
-        // In this order: whoever sees the end counted also sees the request gone.
+        // In this order, so that a reader that sees the end also sees the smaller number in flight.
         self.counters.in_flight.fetch_sub(1, Relaxed);
         ended.fetch_add(1, Release);
     }

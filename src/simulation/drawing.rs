@@ -12,7 +12,7 @@ pub(super) const IMAGE_TOKENS: u32 = 256;
 /// Cells along the edge of a pattern.
 const CELLS: u32 = 8;
 
-/// A PNG in base64 whose pattern and colours depend on the prompt and the picture's position.
+/// A PNG in base64. Its pattern and colours depend on the prompt and the position of the image.
 pub(super) fn draw(prompt: &str, position: u32, width: u32, height: u32) -> String {
     BASE64.encode(pattern(prompt, position, width, height).unwrap_or_default())
 }
@@ -24,7 +24,7 @@ fn pattern(prompt: &str, position: u32, width: u32, height: u32) -> io::Result<V
     let colour: Colour = [red / 2 + 32, green / 2 + 32, blue / 2 + 32];
     let palette = [[255; 3], colour, colour.map(|part| 255 - part / 2)];
     let cell = |column: u32, row: u32| {
-        // The right half mirrors the left: the eye takes symmetry for a figure.
+        // The right half mirrors the left half.
         let bit = row * CELLS / 2 + column.min(CELLS - 1 - column);
         match hash >> (bit + 16) & 3 {
             3 => 2,
@@ -32,7 +32,7 @@ fn pattern(prompt: &str, position: u32, width: u32, height: u32) -> io::Result<V
             _ => 0,
         }
     };
-    // Edges need not be multiples of the cells: a cell ends where its share of the edge ends.
+    // The edge need not be a multiple of the cells, so the sizes of cells may differ by a pixel.
     let bands = (0..CELLS).map(|row| Band {
         height: height * (row + 1) / CELLS - height * row / CELLS,
         row: (0..width).map(|x| cell(x * CELLS / width.max(1), row)).collect(),
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_depends_on_prompt_position_and_size_alone() {
+    fn an_image_depends_only_on_prompt_position_and_size() {
         assert_eq!(draw("a fox", 0, 64, 64), draw("a fox", 0, 64, 64));
         assert_ne!(draw("a fox", 0, 64, 64), draw("a fox", 1, 64, 64));
         assert_ne!(draw("a fox", 0, 64, 64), draw("a crow", 0, 64, 64));

@@ -16,14 +16,14 @@ use super::{
     words,
 };
 
-/// Edge of a picture when no size is asked for, in pixels.
-const USUAL_EDGE: u32 = 256;
+/// Default edge length of an image, in pixels.
+const DEFAULT_EDGE: u32 = 256;
 
-/// The longest edge it draws. A picture of this size takes a few milliseconds.
-const LONGEST_EDGE: u32 = 2048;
+/// Maximum edge length, in pixels. An image of this size takes a few milliseconds.
+const MAX_EDGE: u32 = 2048;
 
-/// The most pictures of one request.
-const MOST_IMAGES: f64 = 10.0;
+/// Maximum number of images per request.
+const MAX_IMAGES: f64 = 10.0;
 
 #[derive(Debug, Deserialize)]
 struct ImageBody {
@@ -40,37 +40,36 @@ impl ImageBody {
 
     fn size(&self) -> Result<(u32, u32), Refusal> {
         let Some(size) = self.size.as_deref().filter(|size| *size != "auto") else {
-            return Ok((USUAL_EDGE, USUAL_EDGE));
+            return Ok((DEFAULT_EDGE, DEFAULT_EDGE));
         };
         let tier = [("1K", 1024), ("2K", 2048), ("4K", 4096)].into_iter().find(|(name, _)| *name == size);
         if let Some((_, edge)) = tier {
-            return Ok((edge.min(LONGEST_EDGE), edge.min(LONGEST_EDGE)));
+            return Ok((edge.min(MAX_EDGE), edge.min(MAX_EDGE)));
         }
         let edges = size.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
-        let drawable = |(width, height): &(u32, u32)| [width, height].iter().all(|e| (1..=LONGEST_EDGE).contains(*e));
+        let drawable = |(width, height): &(u32, u32)| [width, height].iter().all(|e| (1..=MAX_EDGE).contains(*e));
         edges.filter(drawable).ok_or_else(|| Refusal::Invalid {
             param: Some("size".to_owned()),
-            message: format!("Invalid size '{size}': expected <width>x<height>, each at most {LONGEST_EDGE}."),
+            message: format!("Invalid size '{size}': expected <width>x<height>, each at most {MAX_EDGE}."),
         })
     }
 
     fn count(&self) -> Result<u32, Refusal> {
         let count = self.n.unwrap_or(1.0);
-        if (1.0..=MOST_IMAGES).contains(&count) {
+        if (1.0..=MAX_IMAGES).contains(&count) {
             return Ok(count as u32);
         }
         Err(Refusal::Invalid { param: Some("n".to_owned()), message: "Invalid 'n': expected 1 to 10.".to_owned() })
     }
 }
 
-/// Draws what a prompt asks for. Always answers with `b64_json`: the addresses that real providers give
-/// for a while are a burden here, and whoever promises one must make it from bytes.
+/// Generates images for a prompt. Always answers with `b64_json`, never with links.
 pub(super) async fn create(
     provider: Data<Provider>,
     request: HttpRequest,
     body: Bytes,
 ) -> Result<HttpResponse, Refusal> {
-    provider.saw(&request, &body);
+    provider.record_request(&request, &body);
     let body = ImageBody::parse(&body)?;
     let id = body.model.as_deref().ok_or(Refusal::Missing("model"))?;
     let prompt = body.prompt.as_deref().filter(|prompt| !prompt.is_empty()).ok_or(Refusal::Missing("prompt"))?;
@@ -81,9 +80,9 @@ pub(super) async fn create(
         return Err(Refusal::Invalid { param: Some("model".to_owned()), message });
     }
     let (count, size) = (body.count()?, body.size()?);
-    let turn = provider.admit(&character, id)?;
+    let active = provider.admit(&character, id)?;
     let tokens = count.saturating_mul(IMAGE_TOKENS);
-    send_json(turn, tokens, answer(prompt, count, size).to_string()).await
+    send_json(active, tokens, answer(prompt, count, size).to_string()).await
 }
 
 fn answer(prompt: &str, count: u32, (width, height): (u32, u32)) -> Value {

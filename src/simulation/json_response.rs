@@ -9,39 +9,39 @@ use actix_web::{HttpResponse, body::SizedStream, http::header::ContentType, web:
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::{counters::End, load::Fate, provider::Turn, refusal::Refusal};
+use super::{counters::End, load::Outcome, provider::ActiveRequest, refusal::Refusal};
 
 /// Sends a JSON body of `tokens` output tokens in one piece, at the time when its last token would be generated.
-pub(super) async fn send_json(mut turn: Turn, tokens: u32, body: String) -> Result<HttpResponse, Refusal> {
-    match turn.draw.fate {
-        Fate::Fails => return Err(turn.fail().await),
-        Fate::Hangs { .. } => turn.hang().await,
-        Fate::Answers | Fate::IsCut { .. } => {}
+pub(super) async fn send_json(mut active: ActiveRequest, tokens: u32, body: String) -> Result<HttpResponse, Refusal> {
+    match active.draw.outcome {
+        Outcome::Fails => return Err(active.fail().await),
+        Outcome::Hangs { .. } => active.hang().await,
+        Outcome::Completes | Outcome::Truncated { .. } => {}
     }
-    turn.pass(turn.draw.first_token + turn.telling(tokens)).await;
-    let mut response = turn.accepted();
+    active.pass(active.draw.first_token + active.generation_time(tokens)).await;
+    let mut response = active.accepted();
     response.insert_header(ContentType::json());
-    if let Fate::IsCut { after } = turn.draw.fate {
-        return Ok(response.body(cut_body(turn, body.into(), after)));
+    if let Outcome::Truncated { after } = active.draw.outcome {
+        return Ok(response.body(cut_body(active, body.into(), after)));
     }
-    turn.ends(End::Completed);
+    active.ends(End::Completed);
     Ok(response.body(body))
 }
 
-/// A body that announces its whole length and ends after the share `after` of it.
+/// A body that announces its full length and ends after the share `after` of it.
 fn cut_body(
-    mut turn: Turn,
+    mut active: ActiveRequest,
     body: Bytes,
     after: f64,
 ) -> SizedStream<impl futures_util::Stream<Item = io::Result<Bytes>> + 'static> {
-    turn.ends(End::Truncated);
+    active.ends(End::Truncated);
     let length = body.len();
     let kept = ((length as f64 * after) as usize).min(length.saturating_sub(1));
     let start = stream::iter([Ok(body.slice(..kept))]);
     let end = stream::once(async move {
-        // Suspending once lets the first part leave; the server drops what is unsent when a body fails.
+        // Yielding lets the server send the first part; it drops unsent bytes when a body fails.
         tokio::task::yield_now().await;
-        drop(turn);
+        drop(active);
         Err(io::Error::other("cut off on purpose"))
     });
     SizedStream::new(length as u64, start.chain(Box::pin(end)))

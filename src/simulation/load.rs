@@ -1,109 +1,108 @@
-//! How long a request takes and whether it ends well, drawn from a character.
+//! Draws the duration and the outcome of a request from a character.
 //!
-//! Pure: chance comes in as an argument, time goes out as durations, and load is a number. Who sleeps
-//! is `provider`'s business.
+//! Pure functions: the random number generator and the load are arguments, and times are returned as durations.
+//! `provider` does the waiting.
 
 use std::{f64::consts::TAU, time::Duration};
 
 use rand::{RngExt, SeedableRng};
 
-use super::{Dice, character::Character};
+use super::{Rng, character::Character};
 
-/// The longest single wait. A hanging provider is simulated by never answering, not by a huge number.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// Longest single wait. A provider that hangs is simulated by never answering, not by a long wait.
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-/// Standard deviations beyond which a draw is cut, so that one freak value does not stall a demonstration.
-const FARTHEST_DRAW: f64 = 4.0;
+/// Draws are limited to this number of standard deviations, so that an outlier does not stall a demonstration.
+const MAX_DEVIATIONS: f64 = 4.0;
 
-/// What one request will go through, drawn when it is admitted.
+/// Random values of one request, drawn when it is admitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Draw {
     /// Time to the first token on an idle provider.
     pub(super) first_token: Duration,
     /// Time per output token on an idle provider.
     pub(super) per_token: Duration,
-    pub(super) fate: Fate,
+    pub(super) outcome: Outcome,
 }
 
 /// How a request ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Fate {
-    /// With a whole answer.
-    Answers,
+pub(super) enum Outcome {
+    /// With a complete answer.
+    Completes,
     /// With a 500 before any content.
     Fails,
-    /// Never: silence after this share of the answer. Below [`Fate::SILENT_HEAD`] there is not even a head.
+    /// Never: nothing is sent after this share of the answer. Below [`Outcome::SILENT_HEAD`] no head is sent.
     Hangs { after: f64 },
     /// With the connection closed after this share of the answer.
-    IsCut { after: f64 },
+    Truncated { after: f64 },
 }
 
-impl Fate {
+impl Outcome {
     /// The share of an answer below which a hang comes before the head.
     pub(super) const SILENT_HEAD: f64 = 0.4;
 }
 
-/// How much longer everything takes with `in_flight` requests, the asking one included.
-///
-/// 1 up to the capacity, then `(in_flight / capacity) ^ power`.
+/// Factor of all times with `in_flight` requests, including the current one: 1 up to the capacity, then
+/// `(in_flight / capacity) ^ power`.
 #[must_use]
 pub fn slowdown(in_flight: u32, capacity: u32, power: f64) -> f64 {
-    let crowding = f64::from(in_flight) / f64::from(capacity.max(1));
-    if crowding <= 1.0 || !power.is_finite() { 1.0 } else { crowding.powf(power.max(0.0)) }
+    let utilization = f64::from(in_flight) / f64::from(capacity.max(1));
+    if utilization <= 1.0 || !power.is_finite() { 1.0 } else { utilization.powf(power.max(0.0)) }
 }
 
 impl Character {
-    /// How much longer everything takes with `in_flight` requests, the asking one included.
+    /// Factor of all times with `in_flight` requests, including the current one.
     #[must_use]
     pub fn slowdown(&self, in_flight: u32) -> f64 {
         slowdown(in_flight, self.capacity, self.slowdown_power)
     }
 
-    /// The dice of the request that arrived `position`-th. Each has its own, so that what one request
-    /// draws never shifts what the next one gets.
-    pub(super) fn dice(&self, position: u64) -> Dice {
-        Dice::seed_from_u64(self.seed ^ position.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    /// The generator of the request with this position. Each request has its own, so that the draws of one request do not
+    /// change those of the next.
+    pub(super) fn rng(&self, position: u64) -> Rng {
+        Rng::seed_from_u64(self.seed ^ position.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Draws one request. Takes the same number of throws whatever the rates are, so that changing a
-    /// rate changes no latency.
-    pub(super) fn draw(&self, dice: &mut Dice) -> Draw {
-        let first = log_normal(dice, self.first_token_spread);
-        let speed = self.tokens_per_second.max(0.01) * log_normal(dice, self.tokens_per_second_spread);
-        let (die, after) = (dice.random::<f64>(), dice.random::<f64>());
+    /// Draws the values of one request. The number of draws does not depend on the rates, so that a changed rate does not
+    /// change latencies.
+    pub(super) fn draw(&self, rng: &mut Rng) -> Draw {
+        let first = log_normal(rng, self.first_token_spread);
+        let speed = self.tokens_per_second.max(0.01) * log_normal(rng, self.tokens_per_second_spread);
+        let (draw, after) = (rng.random::<f64>(), rng.random::<f64>());
         Draw {
             first_token: scaled(self.first_token, first),
-            per_token: Duration::try_from_secs_f64(speed.recip()).unwrap_or(LONGEST_WAIT),
-            fate: self.fate(die, after),
+            per_token: Duration::try_from_secs_f64(speed.recip()).unwrap_or(MAX_WAIT),
+            outcome: self.outcome(draw, after),
         }
     }
 
-    fn fate(&self, die: f64, after: f64) -> Fate {
+    fn outcome(&self, draw: f64, after: f64) -> Outcome {
         let mut bound = self.error_rate;
-        if die < bound {
-            return Fate::Fails;
+        if draw < bound {
+            return Outcome::Fails;
         }
         bound += self.hang_rate;
-        if die < bound {
-            return Fate::Hangs { after };
+        if draw < bound {
+            return Outcome::Hangs { after };
         }
         bound += self.truncate_rate;
-        if die < bound { Fate::IsCut { after } } else { Fate::Answers }
+        if draw < bound { Outcome::Truncated { after } } else { Outcome::Completes }
     }
 }
 
-/// `duration` times `factor`, at most [`LONGEST_WAIT`].
+/// `duration` times `factor`, at most [`MAX_WAIT`].
 pub(super) fn scaled(duration: Duration, factor: f64) -> Duration {
     let seconds = duration.as_secs_f64() * factor;
-    Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
+    Duration::try_from_secs_f64(seconds).unwrap_or(MAX_WAIT).min(MAX_WAIT)
 }
 
 /// A factor with median 1 whose logarithm has the standard deviation `spread` (Box and Muller's method).
-fn log_normal(dice: &mut Dice, spread: f64) -> f64 {
-    let (radius, angle) = (1.0 - dice.random::<f64>(), dice.random::<f64>());
+fn log_normal(rng: &mut Rng, spread: f64) -> f64 {
+    let (radius, angle) = (1.0 - rng.random::<f64>(), rng.random::<f64>());
     let normal = (-2.0 * radius.ln()).sqrt() * (TAU * angle).cos();
     let spread = if spread.is_finite() { spread.max(0.0) } else { 0.0 };
-    (spread * normal.clamp(-FARTHEST_DRAW, FARTHEST_DRAW)).exp()
+    (spread * normal.clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS)).exp()
 }
 
 #[cfg(test)]
@@ -111,7 +110,7 @@ mod tests {
     use super::*;
 
     fn draws(character: &Character, count: u64) -> Vec<Draw> {
-        (0..count).map(|position| character.draw(&mut character.dice(position))).collect()
+        (0..count).map(|position| character.draw(&mut character.rng(position))).collect()
     }
 
     #[test]
@@ -133,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn fates_come_in_the_configured_shares() {
+    fn outcomes_have_the_configured_shares() {
         let character = Character { error_rate: 0.2, hang_rate: 0.1, truncate_rate: 0.3, ..Character::default() };
         let draws = draws(&character, 4000);
-        let share = |wanted: fn(&Fate) -> bool| draws.iter().filter(|d| wanted(&d.fate)).count() as f64 / 4000.0;
-        assert!((share(|f| matches!(f, Fate::Fails)) - 0.2).abs() < 0.03);
-        assert!((share(|f| matches!(f, Fate::Hangs { .. })) - 0.1).abs() < 0.03);
-        assert!((share(|f| matches!(f, Fate::IsCut { .. })) - 0.3).abs() < 0.03);
-        assert!((share(|f| matches!(f, Fate::Answers)) - 0.4).abs() < 0.03);
+        let share = |wanted: fn(&Outcome) -> bool| draws.iter().filter(|d| wanted(&d.outcome)).count() as f64 / 4000.0;
+        assert!((share(|f| matches!(f, Outcome::Fails)) - 0.2).abs() < 0.03);
+        assert!((share(|f| matches!(f, Outcome::Hangs { .. })) - 0.1).abs() < 0.03);
+        assert!((share(|f| matches!(f, Outcome::Truncated { .. })) - 0.3).abs() < 0.03);
+        assert!((share(|f| matches!(f, Outcome::Completes)) - 0.4).abs() < 0.03);
     }
 
     #[test]
@@ -154,12 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn senseless_figures_give_finite_times() {
+    fn values_out_of_range_give_finite_times() {
         for bad in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
             let spread = Character { first_token_spread: bad, tokens_per_second_spread: bad, ..Character::default() };
             let speed = Character { tokens_per_second: bad, slowdown_power: bad, ..Character::default() };
             for draw in draws(&spread, 3).into_iter().chain(draws(&speed, 3)) {
-                assert!(draw.first_token <= LONGEST_WAIT && draw.per_token <= LONGEST_WAIT, "{bad}: {draw:?}");
+                assert!(draw.first_token <= MAX_WAIT && draw.per_token <= MAX_WAIT, "{bad}: {draw:?}");
             }
             assert!(speed.slowdown(1000).is_finite(), "{bad}");
         }

@@ -1,7 +1,6 @@
-//! What a user's text mentions: numbers, places, quoted words, dates, addresses.
+//! Finds numbers, places, quoted words, dates and addresses in a user's text, for the arguments of tool calls.
 //!
-//! Enough of reading to fill a tool's arguments so that a demonstration makes sense. Not a language
-//! parser: it looks for capital letters after prepositions, and for shapes.
+//! A simple heuristic: places are capitalised words after prepositions, other values are recognised by their format.
 
 /// Values found in a text, each kind in the order of the text.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,14 +15,14 @@ pub(super) struct Mentions {
     pub(super) urls: Vec<String>,
 }
 
-/// Words that a place may follow.
+/// Prepositions before places.
 const PREPOSITIONS: [&str; 8] = ["in", "at", "near", "from", "to", "for", "of", "between"];
 
-/// Of these, the ones that a place in small letters may follow ("in paris").
+/// Prepositions before places in small letters ("in paris").
 const STRONG_PREPOSITIONS: [&str; 2] = ["in", "near"];
 
-/// Words after a preposition that are no place.
-const NO_PLACES: [&str; 20] = [
+/// Words after a preposition that are not places.
+const NOT_PLACES: [&str; 20] = [
     "a", "an", "the", "my", "your", "our", "his", "her", "their", "this", "that", "these", "those", "it", "general",
     "english", "json", "order", "which", "what",
 ];
@@ -45,7 +44,7 @@ impl Mentions {
         }
     }
 
-    /// Whether `phrase` stands in the text as whole words, whatever the case.
+    /// Whether the text has `phrase` as whole words, in any case.
     pub(super) fn names(&self, phrase: &str) -> bool {
         let text = self.text.to_lowercase();
         let phrase = phrase.to_lowercase();
@@ -86,7 +85,7 @@ fn is_url(word: &str) -> bool {
     word.starts_with("https://") || word.starts_with("http://")
 }
 
-/// What stands between quotation marks. An apostrophe inside a word opens nothing.
+/// Texts between quotation marks. An apostrophe inside a word is not a quotation mark.
 fn quoted(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: Option<(char, String)> = None;
@@ -116,7 +115,7 @@ fn closing(opening: char) -> Option<char> {
     }
 }
 
-/// Runs of capitalised words after a preposition; "and" and commas go on to the next place.
+/// Runs of capitalised words after a preposition. "and" and commas separate places.
 fn places(words: &[&str]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut rest = words;
@@ -134,7 +133,7 @@ fn places(words: &[&str]) -> Vec<String> {
     found
 }
 
-/// The places that `words` begins with, and how many words they take.
+/// The places at the start of `words`, and the number of their words.
 fn place_run(words: &[&str]) -> (Vec<String>, usize) {
     let mut found: Vec<String> = Vec::new();
     let mut place: Vec<&str> = Vec::new();
@@ -173,16 +172,16 @@ fn finished(place: &mut Vec<&str>) -> Option<String> {
 }
 
 fn is_name(word: &str) -> bool {
-    let known = NO_PLACES.contains(&word.to_lowercase().as_str()) || word == "I";
+    let known = NOT_PLACES.contains(&word.to_lowercase().as_str()) || word == "I";
     !known && word.starts_with(|c: char| c.is_alphabetic() && !c.is_lowercase())
 }
 
-/// A place written in small letters, one word, only where nothing else is likely.
+/// A place of one word in small letters, only after a strong preposition.
 fn small_place(preposition: &str, after: &[&str]) -> Option<String> {
     let word = after.first()?.trim_matches(is_punctuation);
     let likely = STRONG_PREPOSITIONS.contains(&preposition.to_lowercase().as_str());
     let wordlike = word.chars().count() > 2 && word.chars().all(|c| c.is_alphabetic() || c == '-');
-    (likely && wordlike && !NO_PLACES.contains(&word)).then(|| word.to_owned())
+    (likely && wordlike && !NOT_PLACES.contains(&word)).then(|| word.to_owned())
 }
 
 #[cfg(test)]

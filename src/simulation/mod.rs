@@ -1,13 +1,13 @@
-//! Simulated providers: real HTTP servers in OpenAI's dialect, each with a character of its own.
+//! Simulated providers: HTTP servers with OpenAI's API on loopback ports, each with its own [`Character`].
 //!
-//! They are what a first try runs on, what the tests route between, and what chaos is rehearsed with.
-//! Requests to them travel the whole path, sockets included; only the words are made up, and say so.
-//! Nothing here knows the router: a simulated provider is a stranger on a loopback port.
+//! They are used for first trials, tests and fault injection. Requests to them use the same path as those to real
+//! providers, sockets included; only the answers are generated text. This module does not depend on the router.
 //!
-//! [`start`] gives each [`Character`] a port of its own and returns one [`Running`] per provider. All of
-//! them share one thread. Chance is seeded: the same character answers the same sequence of requests in
-//! the same way. Where to go next: `character` says what can be simulated, `load` how long things take,
-//! `answer` what is said, `stream` how it is told, `server` how it is served.
+//! [`start`] gives each character a port and returns one [`Running`] per provider. All providers share one thread. Random
+//! numbers are seeded: a character gives the same answers to the same sequence of requests.
+//!
+//! `character` has the settings, `load` draws times and outcomes, `answer` generates content, `stream` sends it in chunks,
+//! `server` accepts connections.
 
 mod answer;
 mod character;
@@ -36,6 +36,5 @@ pub use counters::{Counters, SeenRequest};
 pub use load::slowdown;
 pub use server::{Running, serve, start};
 
-/// The generator behind everything random here. Portable by definition: the same seed gives the same
-/// run on every machine and with every later version.
-type Dice = rand::rngs::Xoshiro256PlusPlus;
+/// The random number generator. It is portable: a seed gives the same values on every machine and in later versions.
+type Rng = rand::rngs::Xoshiro256PlusPlus;

@@ -1,4 +1,4 @@
-//! A small PNG encoder: pictures of a few colours, and nothing else.
+//! A small PNG encoder for images with a palette.
 
 use std::io::{self, Write};
 
@@ -9,14 +9,14 @@ pub(super) type Colour = [u8; 3];
 
 const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// Some equal rows, one above the other.
+/// Consecutive equal rows.
 pub(super) struct Band {
     pub(super) height: u32,
     /// One row: the position in the palette of each pixel.
     pub(super) row: Vec<u8>,
 }
 
-/// Encodes a picture `width` pixels wide, whose rows are as long. At most 256 colours.
+/// Encodes an image. Each row has `width` pixels, the palette at most 256 colours.
 pub(super) fn encode(width: u32, palette: &[Colour], bands: &[Band]) -> io::Result<Vec<u8>> {
     let height: u32 = bands.iter().map(|band| band.height).sum();
     // Bit depth 8, colour type 3 (palette), standard compression and filters, no interlacing.
@@ -24,7 +24,7 @@ pub(super) fn encode(width: u32, palette: &[Colour], bands: &[Band]) -> io::Resu
     let same = vec![0; width as usize];
     let mut data = ZlibEncoder::new(Vec::new(), Compression::fast());
     for band in bands.iter().filter(|band| band.height > 0) {
-        // Each row begins with its filter: none, then "difference to the row above", which is nothing.
+        // Each row begins with its filter: 0 (none), then 2 (difference to the row above, which is zero).
         data.write_all(&[0])?;
         data.write_all(&band.row)?;
         for _ in 1..band.height {

@@ -1,6 +1,6 @@
-//! One simulated provider at work: its character, its counters, and the turns it gives.
+//! State of one simulated provider: its character, its counters and its active requests.
 //!
-//! The only place that looks at the clock, and the only one that sleeps.
+//! Together with `stream` the only module that reads the clock and waits.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use super::{
-    Dice,
+    Rng,
     character::Character,
     counters::{Counters, End, InFlight, SeenRequest},
     load::{self, Draw},
@@ -23,16 +23,16 @@ use super::{
     refusal::Refusal,
 };
 
-/// How much of the time to the first token passes before the head of an answer. In a stream the head and
-/// the role leave then; the first word follows when the rest has passed, as many real servers do it.
+/// Share of the time to first token that passes before the head of an answer. A stream sends the head and the role then,
+/// and the first word after the rest of the time, as many real servers do.
 const HEAD_SHARE: f64 = 0.75;
 
-/// What the handlers of one provider share.
+/// State shared by the handlers of one provider.
 #[derive(Debug)]
 pub(super) struct Provider {
     character: ArcSwap<Character>,
     counters: Arc<Counters>,
-    /// Requests admitted so far: the position of a request picks its dice.
+    /// Requests admitted so far. The position of a request selects its random numbers.
     admitted: AtomicU64,
     quota: Mutex<Quota>,
 }
@@ -51,8 +51,8 @@ impl Provider {
         self.character.load_full()
     }
 
-    /// From the next request on it is like that.
-    pub(super) fn become_like(&self, character: Character) {
+    /// Replaces the character, from the next request on.
+    pub(super) fn set_character(&self, character: Character) {
         self.character.store(Arc::new(character));
     }
 
@@ -60,54 +60,54 @@ impl Provider {
         Arc::clone(&self.counters)
     }
 
-    /// Notes a request that arrived, before anything can be wrong with it.
-    pub(super) fn saw(&self, request: &HttpRequest, body: &Bytes) {
+    /// Records a request before it is checked.
+    pub(super) fn record_request(&self, request: &HttpRequest, body: &Bytes) {
         let text = |value: &actix_web::http::header::HeaderValue| value.to_str().ok().map(str::to_owned);
         let headers = request.headers().iter().filter_map(|(name, value)| Some((name.to_string(), text(value)?)));
-        self.counters.saw(SeenRequest {
+        self.counters.record_request(SeenRequest {
             path: request.path().to_owned(),
             headers: headers.collect(),
             body: body.clone(),
         });
     }
 
-    /// Admits a checked request for `model`, or says that the minute is used up.
-    pub(super) fn admit(&self, character: &Arc<Character>, model: &str) -> Result<Turn, Refusal> {
-        let mut places = None;
+    /// Admits a valid request for `model`, or refuses it because of the rate limit.
+    pub(super) fn admit(&self, character: &Arc<Character>, model: &str) -> Result<ActiveRequest, Refusal> {
+        let mut rate_limit = None;
         if let Some(limit) = character.rate_limit_per_minute {
             let admitted = self.quota.lock().admit(Instant::now(), limit);
             let left = admitted.map_err(|wait| {
-                self.counters.refused_for_rate();
+                self.counters.record_rate_limited();
                 Refusal::RateLimited { model: model.to_owned(), limit, wait }
             })?;
-            places = Some((limit, left));
+            rate_limit = Some((limit, left));
         }
-        let mut dice = character.dice(self.admitted.fetch_add(1, Relaxed));
-        Ok(Turn {
+        let mut rng = character.rng(self.admitted.fetch_add(1, Relaxed));
+        Ok(ActiveRequest {
             character: Arc::clone(character),
-            draw: character.draw(&mut dice),
-            dice,
+            draw: character.draw(&mut rng),
+            rng,
             in_flight: InFlight::begin(&self.counters),
-            places,
+            rate_limit,
         })
     }
 }
 
-/// One admitted request, to its end. Dropped early, it counts as cancelled.
+/// One admitted request. It counts as cancelled if it is dropped before its end.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct ActiveRequest {
     pub(super) character: Arc<Character>,
     pub(super) draw: Draw,
-    pub(super) dice: Dice,
+    pub(super) rng: Rng,
     in_flight: InFlight,
     /// Requests allowed in a minute, and how many of them are left.
-    places: Option<(u32, u32)>,
+    rate_limit: Option<(u32, u32)>,
 }
 
-impl Turn {
-    /// `time` under the load of this moment.
+impl ActiveRequest {
+    /// `time` under the current load.
     pub(super) fn loaded(&self, time: Duration) -> Duration {
-        load::scaled(time, self.character.slowdown(self.in_flight.company()))
+        load::scaled(time, self.character.slowdown(self.in_flight.count()))
     }
 
     /// The part of the time to the first token that passes before the head, and the rest.
@@ -117,11 +117,11 @@ impl Turn {
     }
 
     /// The time between the first and the last of `tokens` tokens.
-    pub(super) fn telling(&self, tokens: u32) -> Duration {
+    pub(super) fn generation_time(&self, tokens: u32) -> Duration {
         self.draw.per_token.saturating_mul(tokens.saturating_sub(1))
     }
 
-    /// Lets `time` pass, under the load of this moment.
+    /// Waits for `time` under the current load.
     pub(super) async fn pass(&self, time: Duration) {
         let time = self.loaded(time);
         if !time.is_zero() {
@@ -129,27 +129,27 @@ impl Turn {
         }
     }
 
-    /// Fails on purpose, when the head would have been due.
+    /// Fails at the time when the head would be due.
     pub(super) async fn fail(mut self) -> Refusal {
         self.pass(self.head_and_rest().0).await;
         self.ends(End::Failed);
         Refusal::Failed { provider: self.character.name.clone() }
     }
 
-    /// Falls silent: holds the connection until the client gives up.
+    /// Hangs: keeps the connection open until the client closes it.
     pub(super) async fn hang(&self) {
         std::future::pending().await
     }
 
-    /// Says how it ends, as soon as that is certain.
+    /// Sets how the request ends, as soon as that is certain.
     pub(super) fn ends(&mut self, end: End) {
         self.in_flight.ends(end);
     }
 
-    /// The start of a good answer.
+    /// The head of a successful answer.
     pub(super) fn accepted(&self) -> HttpResponseBuilder {
         let mut response = HttpResponse::Ok();
-        if let Some((limit, left)) = self.places {
+        if let Some((limit, left)) = self.rate_limit {
             response
                 .insert_header(("x-ratelimit-limit-requests", limit.to_string()))
                 .insert_header(("x-ratelimit-remaining-requests", left.to_string()));

@@ -1,23 +1,24 @@
-//! How many requests a provider admits in any sixty seconds.
-//!
-//! A sliding window over arrival times. The clock is an argument.
+//! The rate limit of a provider: a sliding window of sixty seconds over arrival times. The time is an argument.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-/// The span the limit counts over.
+/// Length of the window.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The arrivals of the last sixty seconds; never holds more of them than the limit.
+/// Arrival times of admitted requests in the window.
 #[derive(Debug, Default)]
 pub(super) struct Quota {
     admitted: VecDeque<Instant>,
 }
 
 impl Quota {
-    /// Admits a request at `now` and says how many more would be, or how long to wait for a place.
+    /// Admits a request at `now` and returns how many more would be admitted.
+    ///
+    /// # Errors
+    /// The time to wait, when the limit is reached.
     pub(super) fn admit(&mut self, now: Instant, limit: u32) -> Result<u32, Duration> {
         while self.admitted.front().is_some_and(|oldest| now.saturating_duration_since(*oldest) >= WINDOW) {
             self.admitted.pop_front();
@@ -27,7 +28,7 @@ impl Quota {
             self.admitted.push_back(now);
             return Ok((limit - self.admitted.len()) as u32);
         }
-        // A limit lowered while running leaves more arrivals than places: wait for enough of them to leave.
+        // After the limit was lowered, several arrivals have to leave the window first.
         let leaves = self.admitted.get(self.admitted.len() - limit.max(1).min(self.admitted.len()));
         let waited = leaves.map_or(Duration::ZERO, |arrival| now.saturating_duration_since(*arrival));
         Err(WINDOW.saturating_sub(waited))

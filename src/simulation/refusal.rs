@@ -1,11 +1,11 @@
-//! Every way a simulated provider says no, in OpenAI's shape and wording. The only status codes here.
+//! Error answers of simulated providers, in OpenAI's format and wording. The only status codes of the simulation.
 
 use std::{fmt, time::Duration};
 
 use actix_web::{HttpResponse, ResponseError, http::StatusCode};
 use serde_json::json;
 
-/// Why a request gets no answer.
+/// Why a request is refused.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Refusal {
     /// The body is not JSON.
@@ -14,24 +14,24 @@ pub(super) enum Refusal {
     Missing(&'static str),
     /// A field has a wrong type or value.
     Invalid { param: Option<String>, message: String },
-    /// The model cannot do what a field asks for.
+    /// The model does not support the field.
     Unsupported { param: &'static str, message: String },
-    /// It serves no model of that name.
+    /// The model does not exist.
     UnknownModel(String),
-    /// Prompt and answer do not fit.
+    /// Prompt and answer exceed the context length.
     TooLong { limit: u32, prompt: u32, completion: u32 },
-    /// The minute is used up.
+    /// The rate limit is reached.
     RateLimited { model: String, limit: u32, wait: Duration },
-    /// The dice said so.
+    /// A simulated failure.
     Failed { provider: String },
-    /// Nothing lives at that path.
+    /// The path does not exist.
     UnknownPath { method: String, path: String },
-    /// Something lives there, but not for that method.
+    /// The path does not support the method.
     WrongMethod { method: String, path: String },
 }
 
 impl Refusal {
-    /// The fields of the error object but its message: status, type, param and code.
+    /// Status, type, param and code of the error.
     fn parts(&self) -> (StatusCode, &'static str, Option<&str>, Option<&'static str>) {
         const INVALID: &str = "invalid_request_error";
         match self {
@@ -117,7 +117,7 @@ impl ResponseError for Refusal {
     }
 }
 
-/// A wait in seconds, rounded up, at least 1: what `Retry-After` can say.
+/// A wait in whole seconds for `Retry-After`, rounded up, at least 1.
 fn whole_seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }

@@ -1,16 +1,14 @@
-//! A chat request as a provider reads it: parsed and counted. What can be wrong with it is in `check`.
-//!
-//! Reads only the fields that make a difference here and ignores all others, as real servers do.
+//! Parses chat requests and counts their tokens. `check` checks them. Unknown fields are ignored, as in real servers.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{refusal::Refusal, words};
 
-/// Tokens that an image in a message counts for.
+/// Tokens of an image in a message.
 const IMAGE_TOKENS: u32 = 765;
 
-/// Tokens that the frame of a message counts for.
+/// Tokens of a message in addition to its content.
 const MESSAGE_TOKENS: u32 = 4;
 
 /// The body of a chat request. Numbers are read as floats, because some clients write `100.0`.
@@ -59,7 +57,7 @@ struct Part {
     text: Option<String>,
 }
 
-/// A call that an earlier answer made.
+/// A tool call of an earlier answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct PastCall {
     pub(super) id: String,
@@ -112,7 +110,7 @@ pub(super) struct ResponseFormat {
     #[serde(rename = "type")]
     pub(super) kind: String,
     json_schema: Option<NamedSchema>,
-    /// Where some local servers expect the schema, beside `json_object`.
+    /// Where some local servers expect the schema, with `json_object`.
     schema: Option<Value>,
 }
 
@@ -140,7 +138,7 @@ impl Message {
         }
     }
 
-    /// How many images it holds.
+    /// Number of its images.
     pub(super) fn images(&self) -> u32 {
         match &self.content {
             Some(Content::Parts(parts)) => parts.iter().filter(|part| part.kind == "image_url").count() as u32,
@@ -182,12 +180,12 @@ impl ChatBody {
         self.tools.as_deref().unwrap_or_default()
     }
 
-    /// How many choices to give.
+    /// Number of choices.
     pub(super) fn choices(&self) -> u32 {
         self.n.map_or(1, |n| n as u32)
     }
 
-    /// The longest answer asked for; the newer name wins.
+    /// Limit of the answer; the newer name takes precedence.
     pub(super) fn max_tokens(&self) -> Option<u32> {
         self.max_completion_tokens.or(self.max_tokens).map(|limit| limit as u32)
     }
@@ -200,17 +198,17 @@ impl ChatBody {
         }
     }
 
-    /// Whether a picture is wanted.
+    /// Whether the request asks for an image.
     pub(super) fn wants_image(&self) -> bool {
         self.modalities.iter().flatten().any(|modality| modality == "image")
     }
 
-    /// What the user wrote last.
+    /// The last message of the user.
     pub(super) fn question(&self) -> String {
         self.messages().iter().rev().find(|message| message.role == "user").map(Message::text).unwrap_or_default()
     }
 
-    /// What tools answered since the last assistant message: name and result, in order.
+    /// Names and results of tools after the last assistant message, in order.
     pub(super) fn tool_results(&self) -> Vec<(String, String)> {
         let results = self.messages().iter().rev().take_while(|message| message.role == "tool").count();
         let (before, results) = self.messages().split_at(self.messages().len() - results);
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_json_is_told_from_a_wrong_type() {
+    fn broken_json_is_distinguished_from_a_wrong_type() {
         assert_eq!(ChatBody::parse(b"{\"model\"").unwrap_err(), Refusal::BrokenJson);
         assert!(matches!(ChatBody::parse(b"{\"model\": 3}"), Err(Refusal::Invalid { .. })));
     }

@@ -1,4 +1,4 @@
-//! The paths of a simulated provider, and the small answers.
+//! The routes of a simulated provider, and its short answers.
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::{character::SimulatedModel, chat, images, provider::Provider, refusal::Refusal};
 
-/// When the simulated models were made: 2025-01-01, for ever.
+/// Creation time of all simulated models: 2025-01-01.
 const CREATED: u64 = 1_735_689_600;
 
-/// Every path it answers.
+/// Registers all routes.
 pub(super) fn routes(config: &mut ServiceConfig) {
     let only = |path: &str| resource(path).default_service(to(wrong_method));
     config
@@ -21,7 +21,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(only("/v1/models/{id:.+}").route(get().to(one_model)));
 }
 
-/// The answer for every path that is none of these.
+/// Answers all other paths.
 pub(super) async fn unknown_path(request: HttpRequest) -> Result<HttpResponse, Refusal> {
     Err(Refusal::UnknownPath { method: request.method().to_string(), path: request.path().to_owned() })
 }

@@ -1,22 +1,22 @@
-//! JSON made to fit a JSON Schema, with values from the user's text where their types fit.
+//! Generates JSON that fits a JSON Schema, with values from the user's text where their types fit.
 //!
-//! Knows what tool parameters and structured outputs are made of: types, enums, required properties,
-//! arrays, bounds, local references, alternatives. Ignores the rest, `pattern` above all.
+//! Supports types, enums, required properties, arrays, bounds, local references and alternatives. Ignores all other
+//! keywords, such as `pattern`.
 
 use serde_json::{Number, Value, json};
 
 use super::{mentions::Mentions, words};
 
-/// How deep a value may nest. A schema that refers to itself ends here with nulls.
-const DEEPEST: u32 = 12;
+/// Maximum nesting depth. A schema that refers to itself ends here with null.
+const MAX_DEPTH: u32 = 12;
 
-/// The most elements that an array gets.
-const MOST_ELEMENTS: u64 = 8;
+/// Maximum number of elements of an array.
+const MAX_ELEMENTS: u64 = 8;
 
-/// The longest text made up to meet a `minLength`.
-const LONGEST_TEXT: u64 = 4096;
+/// Longest text for a `minLength`.
+const MAX_TEXT: u64 = 4096;
 
-/// The parts of property names that ask for a place.
+/// Parts of the names of properties for places.
 const PLACE_NAMES: [&str; 11] =
     ["city", "location", "place", "town", "country", "region", "destination", "origin", "area", "where", "address"];
 
@@ -26,13 +26,13 @@ pub(super) fn fit(schema: &Value, mentions: &Mentions) -> Value {
     writer.value(schema, "", 0)
 }
 
-/// Whether a property of that name asks for a place.
+/// Whether a property with this name is for a place.
 pub(super) fn asks_for_a_place(name: &str) -> bool {
     let name = name.to_lowercase();
     PLACE_NAMES.iter().any(|part| name.contains(part)) || matches!(name.as_str(), "from" | "to")
 }
 
-/// Walks a schema; every number, quotation and place of the text is used once.
+/// Walks a schema. Every number, quotation and place of the text is used once.
 struct Writer<'a> {
     root: &'a Value,
     mentions: &'a Mentions,
@@ -43,7 +43,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn value(&mut self, schema: &'a Value, name: &str, depth: u32) -> Value {
-        if depth >= DEEPEST {
+        if depth >= MAX_DEPTH {
             return Value::Null;
         }
         let field = |key: &str| schema.get(key);
@@ -77,12 +77,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The required properties, and of the others those whose value the text names. Without any required
-    /// ones all are filled, because an empty object shows nothing.
+    /// The required properties, and optional ones whose value is in the text. Without required properties all are filled,
+    /// so that the object is not empty.
     fn object(&mut self, schema: &'a Value, depth: u32) -> Value {
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return json!({}) };
         let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        // Required ones first and in their own order: it is the author's, a JSON object's order is nobody's.
+        // Required properties first, in the order of the list, because JSON objects have no order.
         let first = required.iter().filter_map(|name| properties.get_key_value(name.as_str()?));
         let wanted = |property| required.is_empty() || self.names_one_of(property);
         let others = properties
@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
 
     fn array(&mut self, schema: &'a Value, name: &str, depth: u32) -> Value {
         let bound = |key: &str| schema.get(key).and_then(Value::as_u64);
-        let most = bound("maxItems").unwrap_or(MOST_ELEMENTS).min(MOST_ELEMENTS);
+        let most = bound("maxItems").unwrap_or(MAX_ELEMENTS).min(MAX_ELEMENTS);
         let Some(items) = schema.get("items").filter(|items| items.is_object()) else { return json!([]) };
         let offered = match kind(items) {
             Some("integer" | "number") => self.mentions.numbers.len().saturating_sub(self.numbers),
@@ -134,7 +134,7 @@ impl<'a> Writer<'a> {
         Value::String(sized(text, schema))
     }
 
-    /// A text whose shape the format or the property's name prescribes.
+    /// A text for the format, or for the name of the property.
     fn by_shape(&self, format: &str, name: &str) -> Option<String> {
         let name = name.to_lowercase();
         let first = |found: &[String], otherwise: &str| found.first().map_or(otherwise, String::as_str).to_owned();
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
         Some(quoted.clone())
     }
 
-    /// The user's own words, shortened.
+    /// The user's text, shortened.
     fn anything(&self) -> String {
         let hint = words::hint(&self.mentions.text);
         if hint.is_empty() { "simulated".to_owned() } else { hint }
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The type of a schema; of several, the first that is not null.
+/// The type of a schema; of several types the first that is not null.
 fn kind(schema: &Value) -> Option<&str> {
     match schema.get("type")? {
         Value::String(kind) => Some(kind),
@@ -192,11 +192,11 @@ fn kind(schema: &Value) -> Option<&str> {
     }
 }
 
-/// `text` cut or padded to the lengths that the schema allows.
+/// `text`, truncated or padded to the allowed length.
 fn sized(text: String, schema: &Value) -> String {
     let bound = |key: &str| schema.get(key).and_then(Value::as_u64);
     let most = bound("maxLength").map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
-    let least = bound("minLength").unwrap_or(0).min(LONGEST_TEXT) as usize;
+    let least = bound("minLength").unwrap_or(0).min(MAX_TEXT) as usize;
     let missing = least.saturating_sub(text.chars().count());
     text.chars().chain(std::iter::repeat_n('.', missing)).take(most).collect()
 }

@@ -1,8 +1,7 @@
 //! Starting and stopping simulated providers.
 //!
-//! All providers of one call share a thread with its own runtime, whatever the caller runs on: idle ones
-//! cost a socket each. It is not `HttpServer`, which brings at least two threads and can only stop as a
-//! whole: here each provider accepts for itself, so that one can go down while its neighbours serve.
+//! All providers of one call share a thread with its own runtime. `HttpServer` is not used, because it needs at least two
+//! threads and stops as a whole; here each provider accepts its own connections, so that one can stop while others serve.
 
 use std::{
     io,
@@ -30,103 +29,102 @@ use tokio::{
 
 use super::{character::Character, counters::Counters, provider::Provider, routes};
 
-/// The largest body a provider reads: twice what the gateway lets through by default.
-const LARGEST_BODY: usize = 64 << 20;
+/// Largest request body of a provider: twice the default limit of the gateway.
+const MAX_BODY_BYTES: usize = 64 << 20;
 
-/// How long an idle connection stays open. Longer than the gateway keeps one, so that the gateway closes.
+/// Time that an idle connection is kept. Longer than in the gateway, so that the gateway closes it first.
 const KEEP_ALIVE: Duration = Duration::from_secs(120);
 
-/// How long a request's head may take.
+/// Timeout of a request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause after a failed accept, most likely for want of file descriptors.
+/// Pause after a failed accept, which is usually caused by a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long [`Running::stop`] waits for the connections to be gone.
+/// Longest wait of [`Running::stop`] for open connections.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
-/// A provider that serves. Dropping it stops it.
+/// A running provider. Dropping it stops it.
 #[derive(Debug)]
 pub struct Running {
     /// The slug of its character.
     pub slug: String,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
     provider: Arc<Provider>,
     stop: Mutex<Option<oneshot::Sender<mpsc::Sender<()>>>>,
 }
 
 impl Running {
-    /// The base address that clients are configured with.
+    /// The base URL for clients.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// What it has seen so far; keeps counting after this value is gone.
+    /// Its counters. They stay valid after this value is dropped.
     #[must_use]
     pub fn counters(&self) -> Arc<Counters> {
         self.provider.counters()
     }
 
-    /// Gives it another character from the next request on: an outage, a recovery, a new speed. Slug,
-    /// port and counters stay.
-    pub fn become_like(&self, character: Character) {
-        self.provider.become_like(character);
+    /// Replaces its character from the next request on, for example to simulate an outage. Slug, port and counters stay.
+    pub fn set_character(&self, character: Character) {
+        self.provider.set_character(character);
     }
 
-    /// Stops it as a crash would: the port refuses, connections break. Returns when that is done (blocks
-    /// the calling thread for some microseconds); does nothing the second time.
+    /// Stops it as a crash would: the port refuses connections, and open connections break. Blocks until it has stopped,
+    /// usually for some microseconds. Does nothing the second time.
     pub fn stop(&self) {
         let Some(stop) = self.stop.lock().take() else { return };
         let (done, wait) = mpsc::channel();
         if stop.send(done).is_ok() {
-            // An error says that the sender is gone, and with it the provider.
+            // An error means that the provider has stopped.
             let _ = wait.recv_timeout(STOP_WAIT);
         }
     }
 }
 
-/// Starts each character on a free loopback port, in the order given. Works from any thread, inside a
-/// runtime or without one; blocks until all listen.
+/// Starts each character on a free loopback port, in the given order. Works on any thread, with or without a runtime.
+/// Blocks until all listen.
 ///
 /// # Errors
-/// When a port, the thread or its runtime cannot be had.
+/// When a port, the thread or its runtime cannot be created.
 pub fn start(characters: Vec<Character>) -> io::Result<Vec<Running>> {
     let bound = |character| Ok((TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, character));
     serve(characters.into_iter().map(bound).collect::<io::Result<_>>()?)
 }
 
-/// Like [`start`], on listeners that the caller has bound: for fixed ports.
+/// Like [`start`], on bound listeners, for fixed ports.
 ///
 /// # Errors
-/// When a listener cannot be used, or the thread or its runtime cannot be had.
+/// When a listener cannot be used, or the thread or its runtime cannot be created.
 pub fn serve(bound: Vec<(TcpListener, Character)>) -> io::Result<Vec<Running>> {
     let mut running = Vec::with_capacity(bound.len());
-    let mut seats = Vec::with_capacity(bound.len());
+    let mut providers = Vec::with_capacity(bound.len());
     for (listener, character) in bound {
         listener.set_nonblocking(true)?;
         let (address, slug) = (listener.local_addr()?, character.slug.clone());
         let provider = Arc::new(Provider::new(character));
         let (stop, stopped) = oneshot::channel();
-        seats.push(Seat { listener, provider: Arc::clone(&provider), stopped });
+        providers.push(BoundProvider { listener, provider: Arc::clone(&provider), stopped });
         running.push(Running { slug, address, provider, stop: Mutex::new(Some(stop)) });
     }
     let (ready, started) = mpsc::channel();
-    thread::Builder::new().name("simulation".to_owned()).spawn(move || run(seats, &ready))?;
+    thread::Builder::new().name("simulation".to_owned()).spawn(move || run(providers, &ready))?;
     started.recv().map_err(|_| io::Error::other("the simulation's thread died"))??;
     Ok(running)
 }
 
-/// One provider before it serves.
-struct Seat {
+/// A provider with a bound listener, before it accepts connections.
+struct BoundProvider {
     listener: TcpListener,
     provider: Arc<Provider>,
     stopped: oneshot::Receiver<mpsc::Sender<()>>,
 }
 
-/// The thread: serves all seats until the last one is stopped.
-fn run(seats: Vec<Seat>, ready: &mpsc::Sender<io::Result<()>>) {
+/// The thread: serves all providers until the last one is stopped.
+fn run(providers: Vec<BoundProvider>, ready: &mpsc::Sender<io::Result<()>>) {
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(fault) => {
@@ -135,20 +133,26 @@ fn run(seats: Vec<Seat>, ready: &mpsc::Sender<io::Result<()>>) {
         }
     };
     LocalSet::new().block_on(&runtime, async {
-        let listening: io::Result<Vec<_>> = seats
+        let listening: io::Result<Vec<_>> = providers
             .into_iter()
-            .map(|seat| Ok((AsyncListener::from_std(seat.listener)?, seat.provider, seat.stopped)))
+            .map(|bound| Ok((AsyncListener::from_std(bound.listener)?, bound.provider, bound.stopped)))
             .collect();
-        let (outcome, listening) = listening.map_or_else(|fault| (Err(fault), Vec::new()), |seats| (Ok(()), seats));
-        // Nobody waits any more if the caller is gone; its dropped handles stop the seats at once.
+        let (outcome, listening) =
+            listening.map_or_else(|fault| (Err(fault), Vec::new()), |providers| (Ok(()), providers));
+        // An error means that the caller is gone; then its dropped handles stop all providers.
         let _ = ready.send(outcome);
-        let seats = listening.into_iter().map(|(listener, provider, stopped)| sit(listener, provider, stopped));
-        join_all(seats).await;
+        let providers =
+            listening.into_iter().map(|(listener, provider, stopped)| serve_until_stopped(listener, provider, stopped));
+        join_all(providers).await;
     });
 }
 
 /// Serves one provider until it is stopped or its handle is dropped.
-async fn sit(listener: AsyncListener, provider: Arc<Provider>, stopped: oneshot::Receiver<mpsc::Sender<()>>) {
+async fn serve_until_stopped(
+    listener: AsyncListener,
+    provider: Arc<Provider>,
+    stopped: oneshot::Receiver<mpsc::Sender<()>>,
+) {
     let mut connections = JoinSet::new();
     let stop = tokio::select! {
         stop = stopped => stop,
@@ -160,7 +164,7 @@ async fn sit(listener: AsyncListener, provider: Arc<Provider>, stopped: oneshot:
     }
 }
 
-/// Accepts for ever, each connection as a task of its own.
+/// Accepts connections forever, each in its own task.
 async fn accept(listener: AsyncListener, provider: Arc<Provider>, connections: &mut JoinSet<()>) {
     let Ok(service) = http(provider).new_service(()).await else {
         log::error!("a simulated provider could not start its service");
@@ -171,7 +175,7 @@ async fn accept(listener: AsyncListener, provider: Arc<Provider>, connections: &
             accepted = listener.accept() => match accepted {
                 Ok((connection, _)) => {
                     let served = service.call(connection);
-                    // How a connection ends is the client's affair, or was arranged here.
+                    // Errors of a connection come from the client or are simulated.
                     connections.spawn_local(async { drop(served.await) });
                 }
                 Err(fault) => {
@@ -188,13 +192,13 @@ async fn accept(listener: AsyncListener, provider: Arc<Provider>, connections: &
 fn http(provider: Arc<Provider>) -> impl ServiceFactory<TcpStream, Config = (), Response = (), InitError = ()> {
     let app = App::new()
         .app_data(Data::from(provider))
-        .app_data(PayloadConfig::new(LARGEST_BODY))
+        .app_data(PayloadConfig::new(MAX_BODY_BYTES))
         .configure(routes::routes)
         .default_service(to(routes::unknown_path));
     HttpService::build()
         .keep_alive(KEEP_ALIVE)
         .client_request_timeout(HEAD_TIMEOUT)
-        // Without this a client that left is noticed only when something is written to it.
+        // Otherwise a disconnected client is detected only at the next write.
         .h1_allow_half_closed(false)
         .tcp_nodelay(true)
         .h1(map_config(app.into_factory(), |()| AppConfig::default()))

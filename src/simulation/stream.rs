@@ -1,7 +1,7 @@
-//! A chat answer told in chunks: what each event says, when it leaves, and in which writes.
+//! Streamed chat answers: the events, their times and their framing.
 //!
-//! [`events`] is pure and says everything that will be sent. [`Telling`] adds time, faults and framing:
-//! it is the body of the response, so it ends when the client leaves.
+//! [`events`] is pure and returns all events of an answer. [`EventStream`] adds time, faults and framing. It is the body of
+//! the response, so it ends when the client disconnects.
 
 use std::{io, time::Duration};
 
@@ -20,61 +20,62 @@ use super::{
     answer::{Answer, Choice},
     counters::End,
     json_response,
-    load::Fate,
-    provider::Turn,
+    load::Outcome,
+    provider::ActiveRequest,
     refusal::Refusal,
     words,
 };
 
 /// Starts a streamed answer.
-pub(super) async fn tell(turn: Turn, answer: &Answer, with_usage: bool) -> Result<HttpResponse, Refusal> {
-    match turn.draw.fate {
-        Fate::Fails => return Err(turn.fail().await),
-        Fate::Hangs { after } if after < Fate::SILENT_HEAD => turn.hang().await,
+pub(super) async fn respond(active: ActiveRequest, answer: &Answer, with_usage: bool) -> Result<HttpResponse, Refusal> {
+    match active.draw.outcome {
+        Outcome::Fails => return Err(active.fail().await),
+        Outcome::Hangs { after } if after < Outcome::SILENT_HEAD => active.hang().await,
         _ => {}
     }
-    turn.pass(turn.head_and_rest().0).await;
-    let mut response = turn.accepted();
+    active.pass(active.head_and_rest().0).await;
+    let mut response = active.accepted();
     response.insert_header((CONTENT_TYPE, "text/event-stream; charset=utf-8"));
     response.insert_header((CACHE_CONTROL, "no-cache"));
-    Ok(response.streaming(Telling::begin(turn, answer, with_usage).writes()))
+    Ok(response.streaming(EventStream::begin(active, answer, with_usage).writes()))
 }
 
-/// One event, before it is written out.
+/// One event before serialization.
 #[derive(Debug, PartialEq)]
 struct Event {
-    /// Output tokens it brings.
+    /// Its output tokens.
     tokens: u32,
-    says: Says,
+    content: EventContent,
 }
 
 #[derive(Debug, PartialEq)]
-enum Says {
+enum EventContent {
     Delta { choice: usize, delta: Value, finish: Option<FinishReason> },
     Usage(Value),
     Done,
 }
 
-/// Everything that is sent for `answer`. Choices take turns, as they do with real servers.
+/// All events of `answer`. Choices are interleaved, as in real servers.
 fn events(answer: &Answer, tokens_per_chunk: u32, with_usage: bool) -> Vec<Event> {
     let mut waiting: Vec<_> = answer.choices.iter().map(|c| deltas(c, tokens_per_chunk).into_iter()).collect();
     let mut events = Vec::new();
-    let mut told = usize::MAX;
-    while told != events.len() {
-        told = events.len();
+    let mut sent = usize::MAX;
+    while sent != events.len() {
+        sent = events.len();
         for (choice, deltas) in waiting.iter_mut().enumerate() {
-            let event = |(tokens, delta, finish)| Event { tokens, says: Says::Delta { choice, delta, finish } };
+            let event =
+                |(tokens, delta, finish)| Event { tokens, content: EventContent::Delta { choice, delta, finish } };
             events.extend(deltas.next().map(event));
         }
     }
-    events.extend(with_usage.then(|| Event { tokens: 0, says: Says::Usage(answer.usage()) }));
-    events.push(Event { tokens: 0, says: Says::Done });
+    events.extend(with_usage.then(|| Event { tokens: 0, content: EventContent::Usage(answer.usage()) }));
+    events.push(Event { tokens: 0, content: EventContent::Done });
     events
 }
 
-/// The deltas of one choice: role, words, calls with their arguments in fragments, pictures, finish.
+/// The deltas of one choice: role, text, calls with their arguments in fragments, images, finish.
 fn deltas(choice: &Choice, tokens_per_chunk: u32) -> Vec<(u32, Value, Option<FinishReason>)> {
-    // With calls there is no text: OpenAI says null then, else an empty text.
+    // Without text OpenAI sends null, else an empty string.
     let opening = choice.content.as_ref().map(|_| "");
     let mut deltas = vec![(0, json!({ "role": "assistant", "content": opening, "refusal": null }), None)];
     for piece in words::pieces(choice.content.as_deref().unwrap_or_default(), tokens_per_chunk) {
@@ -98,11 +99,11 @@ fn deltas(choice: &Choice, tokens_per_chunk: u32) -> Vec<(u32, Value, Option<Fin
     deltas
 }
 
-/// What all chunks of a stream begin with.
+/// The members that all chunks of a stream have.
 #[derive(Debug)]
 struct Envelope {
     opening: String,
-    /// Whether chunks say `"usage":null`, as OpenAI's do once usage was asked for.
+    /// Whether chunks have `"usage":null`, as OpenAI's have when usage was requested.
     with_usage: bool,
 }
 
@@ -116,10 +117,10 @@ impl Envelope {
         Envelope { opening, with_usage }
     }
 
-    /// The event as it goes over the wire.
-    fn write(&self, says: &Says) -> String {
-        match says {
-            Says::Delta { choice, delta, finish } => {
+    /// Serializes an event.
+    fn write(&self, content: &EventContent) -> String {
+        match content {
+            EventContent::Delta { choice, delta, finish } => {
                 let finish = json!(finish.map(FinishReason::as_str));
                 let usage = if self.with_usage { ",\"usage\":null" } else { "" };
                 format!(
@@ -127,57 +128,57 @@ impl Envelope {
                     self.opening
                 )
             }
-            Says::Usage(usage) => format!("{}],\"usage\":{usage}}}\n\n", self.opening),
-            Says::Done => "data: [DONE]\n\n".to_owned(),
+            EventContent::Usage(usage) => format!("{}],\"usage\":{usage}}}\n\n", self.opening),
+            EventContent::Done => "data: [DONE]\n\n".to_owned(),
         }
     }
 }
 
-/// A stream on its way.
-struct Telling {
-    turn: Turn,
+/// State of a stream.
+struct EventStream {
+    active: ActiveRequest,
     envelope: Envelope,
     events: std::vec::IntoIter<Event>,
-    /// Events until it falls silent or breaks off, if it does.
+    /// Events until the stream hangs or breaks, if it does.
     stops_in: Option<usize>,
     /// When the next event is due.
     due: Instant,
-    /// The time until the first token, until that is out.
+    /// Time until the first token; zero after it was sent.
     before_first: Duration,
     /// The second part of an event that was split.
     rest: Option<Bytes>,
 }
 
-impl Telling {
-    fn begin(turn: Turn, answer: &Answer, with_usage: bool) -> Telling {
-        let events = events(answer, turn.character.tokens_per_chunk, with_usage);
-        let stops_in = match turn.draw.fate {
-            Fate::IsCut { after } | Fate::Hangs { after } => Some(stop(&events, after)),
-            Fate::Answers | Fate::Fails => None,
+impl EventStream {
+    fn begin(active: ActiveRequest, answer: &Answer, with_usage: bool) -> EventStream {
+        let events = events(answer, active.character.tokens_per_chunk, with_usage);
+        let stops_in = match active.draw.outcome {
+            Outcome::Truncated { after } | Outcome::Hangs { after } => Some(stop(&events, after)),
+            Outcome::Completes | Outcome::Fails => None,
         };
-        Telling {
+        EventStream {
             envelope: Envelope::new(answer, json_response::unix_seconds(), with_usage),
             events: events.into_iter(),
             stops_in,
             due: Instant::now(),
-            before_first: turn.head_and_rest().1,
+            before_first: active.head_and_rest().1,
             rest: None,
-            turn,
+            active,
         }
     }
 
     /// The writes, one by one.
     fn writes(self) -> impl Stream<Item = io::Result<Bytes>> {
-        stream::unfold(self, |mut telling| async move {
-            let write = telling.next_write().await?;
-            Some((write, telling))
+        stream::unfold(self, |mut stream_state| async move {
+            let write = stream_state.next_write().await?;
+            Some((write, stream_state))
         })
     }
 
-    /// What leaves next: an event, two of them, or one part of one.
+    /// The next write: an event, two events, or a part of an event.
     async fn next_write(&mut self) -> Option<io::Result<Bytes>> {
         if let Some(rest) = self.rest.take() {
-            // Suspending once makes the server send the first part in a write of its own.
+            // Yielding makes the server send the first part in its own write.
             tokio::task::yield_now().await;
             return Some(Ok(rest));
         }
@@ -188,19 +189,19 @@ impl Telling {
         if !self.is_odd() {
             return Some(Ok(text.into()));
         }
-        if self.turn.dice.random::<bool>() && self.stops_in != Some(0) {
+        if self.active.rng.random::<bool>() && self.stops_in != Some(0) {
             if let Some(Ok(second)) = self.next_event().await {
                 text.push_str(&second);
             }
             return Some(Ok(text.into()));
         }
         let mut bytes = Bytes::from(text);
-        let at = self.turn.dice.random_range(1..bytes.len().max(2));
+        let at = self.active.rng.random_range(1..bytes.len().max(2));
         self.rest = Some(bytes.split_off(at.min(bytes.len())));
         Some(Ok(bytes))
     }
 
-    /// The text of the next event, when it is due. An error breaks the connection off.
+    /// The text of the next event, when it is due. An error breaks the connection.
     async fn next_event(&mut self) -> Option<io::Result<String>> {
         if self.stops_in == Some(0) {
             return Some(Err(self.break_off().await));
@@ -208,46 +209,49 @@ impl Telling {
         self.stops_in = self.stops_in.map(|events| events - 1);
         let event = self.events.next()?;
         self.wait_for(event.tokens).await;
-        if event.says == Says::Done {
-            self.turn.ends(End::Completed);
+        if event.content == EventContent::Done {
+            self.active.ends(End::Completed);
         }
-        Some(Ok(self.envelope.write(&event.says)))
+        Some(Ok(self.envelope.write(&event.content)))
     }
 
-    /// Waits until `tokens` more tokens are ready. Times add up from the start, so that late timers do
-    /// not slow the whole stream down.
+    /// Waits until `tokens` more tokens are due. Times are added up from the start, so that late timers do not slow the
+    /// stream down.
     async fn wait_for(&mut self, tokens: u32) {
         if tokens == 0 {
             return;
         }
         let first = std::mem::take(&mut self.before_first);
-        let ready = if first.is_zero() { self.turn.draw.per_token * tokens } else { first + self.turn.telling(tokens) };
-        self.due += self.turn.loaded(ready);
+        let ready = if first.is_zero() {
+            self.active.draw.per_token * tokens
+        } else {
+            first + self.active.generation_time(tokens)
+        };
+        self.due += self.active.loaded(ready);
         if self.due > Instant::now() {
             tokio::time::sleep_until(self.due).await;
         }
     }
 
-    /// Ends early, as its fate wants: with silence, or with an error.
+    /// Ends the stream early, as its outcome requires: hangs, or returns an error.
     async fn break_off(&mut self) -> io::Error {
-        if matches!(self.turn.draw.fate, Fate::Hangs { .. }) {
-            self.turn.hang().await;
+        if matches!(self.active.draw.outcome, Outcome::Hangs { .. }) {
+            self.active.hang().await;
         }
-        // Suspending once lets what was told so far leave first.
+        // Yielding lets the server send the previous events first.
         tokio::task::yield_now().await;
-        self.turn.ends(End::Truncated);
+        self.active.ends(End::Truncated);
         io::Error::other("cut off on purpose")
     }
 
     fn is_odd(&mut self) -> bool {
-        self.turn.dice.random::<f64>() < self.turn.character.odd_framing_rate
+        self.active.rng.random::<f64>() < self.active.character.odd_framing_rate
     }
 }
 
-/// After how many events a stream stops that stops after a share of its content: there is some content
-/// before, and the finish is never told.
+/// Number of events of a stream that stops after a share of its content. It has some content, and never the finish.
 fn stop(events: &[Event], after: f64) -> usize {
-    let finish = |event: &Event| matches!(event.says, Says::Delta { finish: Some(_), .. });
+    let finish = |event: &Event| matches!(event.content, EventContent::Delta { finish: Some(_), .. });
     let before_finish = events.iter().position(finish).unwrap_or(events.len());
     let with_content = events.iter().position(|event| event.tokens > 0).map_or(before_finish, |first| first + 1);
     ((before_finish as f64 * after) as usize).clamp(with_content.min(before_finish), before_finish)
@@ -270,12 +274,12 @@ mod tests {
     fn written(answer: &Answer, with_usage: bool) -> String {
         let envelope = Envelope::new(answer, 1_763_629_500, with_usage);
         let events = events(answer, 2, with_usage);
-        let short = |event: &Event| envelope.write(&event.says).replace(&envelope.opening, "…");
+        let short = |event: &Event| envelope.write(&event.content).replace(&envelope.opening, "…");
         events.iter().map(short).collect()
     }
 
     #[test]
-    fn words_come_after_the_role_and_before_finish_usage_and_done() {
+    fn text_comes_after_the_role_and_before_finish_usage_and_done() {
         expect_test::expect![[r#"
             …{"index":0,"delta":{"content":"","refusal":null,"role":"assistant"},"logprobs":null,"finish_reason":null}],"usage":null}
 
@@ -316,12 +320,12 @@ mod tests {
     }
 
     #[test]
-    fn choices_take_turns() {
+    fn choices_are_interleaved() {
         let events = events(&answer(vec![said("abcdefgh"), said("abcd")]), 1, false);
         let order: Vec<usize> = events
             .iter()
-            .filter_map(|event| match &event.says {
-                Says::Delta { choice, .. } => Some(*choice),
+            .filter_map(|event| match &event.content {
+                EventContent::Delta { choice, .. } => Some(*choice),
                 _ => None,
             })
             .collect();
@@ -331,12 +335,12 @@ mod tests {
     #[test]
     fn the_tokens_of_all_events_are_those_of_the_answer() {
         let answer = answer(vec![said("Naïve façades hide gears."), said("abc")]);
-        let told: u32 = events(&answer, 3, true).iter().map(|event| event.tokens).sum();
-        assert_eq!(told, answer.completion_tokens());
+        let sent: u32 = events(&answer, 3, true).iter().map(|event| event.tokens).sum();
+        assert_eq!(sent, answer.completion_tokens());
     }
 
     #[test]
-    fn a_stream_that_stops_has_told_something_but_not_its_finish() {
+    fn a_stream_that_stops_has_content_and_no_finish() {
         let many = events(&answer(vec![said(&"abcd".repeat(10))]), 1, true);
         assert_eq!([0.0, 0.5, 0.99, 1.0].map(|after| stop(&many, after)), [2, 5, 10, 11]);
         let few = events(&answer(vec![said("")]), 1, false);

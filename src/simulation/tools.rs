@@ -1,13 +1,13 @@
-//! Which tools a simulated model calls, and with what.
+//! Chooses the tools that a simulated model calls, and their arguments.
 //!
-//! * `tool_choice: "none"`, no tools, or a tool's result as the last message: none, it answers in words.
-//!   The last holds even for a forced choice, so that every round trip comes to an end.
-//! * A named function: that one.
-//! * `required`: the tool that shares most words with the user's last message, else the first.
-//! * `auto`: the tool that shares most words; none shares any: the only tool if there is just one, else words.
+//! * `tool_choice: "none"`, no tools, or a tool result as the last message: no call, the answer is text. A tool result
+//!   overrides a forced choice, so that a conversation ends.
+//! * A named function: that function.
+//! * `required`: the tool with the most words of the user's last message, else the first tool.
+//! * `auto`: the tool with the most words of that message. If no tool has any, a single tool is called, else the answer is
+//!   text.
 //!
-//! A text with several places ("in Paris and Tokyo") makes one call per place, unless
-//! `parallel_tool_calls` is false.
+//! A text with several places ("in Paris and Tokyo") causes one call per place, unless `parallel_tool_calls` is false.
 
 use std::collections::HashSet;
 
@@ -15,20 +15,20 @@ use rand::RngExt;
 use serde_json::Value;
 
 use super::{
-    Dice,
+    Rng,
     mentions::Mentions,
     request::{ChatBody, Function, ToolChoice},
     schema,
 };
 
-/// The most calls one answer makes.
-const MOST_CALLS: usize = 4;
+/// Maximum number of calls in an answer.
+const MAX_CALLS: usize = 4;
 
 /// Characters of a call id after its prefix.
 const ID_CHARS: usize = 24;
 
-/// Words too common to say anything about a tool.
-const COMMON: [&str; 32] = [
+/// Common words that do not identify a tool.
+const STOP_WORDS: [&str; 32] = [
     "the", "and", "for", "with", "from", "that", "this", "what", "which", "who", "how", "are", "was", "were", "you",
     "your", "can", "could", "would", "will", "please", "get", "give", "tell", "use", "using", "given", "any", "all",
     "its", "into", "about",
@@ -39,18 +39,18 @@ const COMMON: [&str; 32] = [
 pub(super) struct ToolCall {
     pub(super) id: String,
     pub(super) name: String,
-    /// JSON text, as the wire carries it.
+    /// JSON text.
     pub(super) arguments: String,
 }
 
-/// The calls that answer `body`; empty when it is answered in words.
-pub(super) fn calls(body: &ChatBody, dice: &mut Dice) -> Vec<ToolCall> {
+/// The tool calls for `body`; empty when the answer is text.
+pub(super) fn calls(body: &ChatBody, rng: &mut Rng) -> Vec<ToolCall> {
     let question = body.question();
     let Some(function) = choose(body, &question) else { return Vec::new() };
     let mentions = Mentions::of(&question);
     let parallel = body.parallel_tool_calls.unwrap_or(true);
-    let readings = if parallel { readings(function, mentions) } else { vec![mentions] };
-    readings.iter().map(|mentions| call(function, mentions, dice)).collect()
+    let per_place = if parallel { per_place(function, mentions) } else { vec![mentions] };
+    per_place.iter().map(|mentions| call(function, mentions, rng)).collect()
 }
 
 /// The function to call, if any.
@@ -60,9 +60,9 @@ fn choose<'a>(body: &'a ChatBody, question: &str) -> Option<&'a Function> {
         return None;
     }
     let fitting = || {
-        let asked = telling_words(question);
+        let asked = keywords(question);
         let scored = functions().map(|function| (shared(function, &asked), function)).filter(|(score, _)| *score > 0);
-        // The first of equals: clients list the tool they mean most first.
+        // The first of equal scores: clients list the preferred tool first.
         scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, function)| function)
     };
     match &body.tool_choice {
@@ -73,40 +73,40 @@ fn choose<'a>(body: &'a ChatBody, question: &str) -> Option<&'a Function> {
     }
 }
 
-/// How many words of the question stand in the function's name or description; a name counts double.
+/// Number of words of the question in the function's name or description. Words in the name count double.
 fn shared(function: &Function, asked: &HashSet<String>) -> usize {
-    let name = telling_words(&function.name);
-    let description = telling_words(function.description.as_deref().unwrap_or_default());
+    let name = keywords(&function.name);
+    let description = keywords(function.description.as_deref().unwrap_or_default());
     2 * asked.intersection(&name).count() + asked.intersection(&description).count()
 }
 
-/// The words of a text that tell it from others, in small letters. `get_weather` has two words, one tells.
-fn telling_words(text: &str) -> HashSet<String> {
+/// The words of a text without stop words, in small letters. `get_weather` has the keyword `weather`.
+fn keywords(text: &str) -> HashSet<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().count() > 2);
-    words.map(str::to_lowercase).filter(|word| !COMMON.contains(&word.as_str())).collect()
+    words.map(str::to_lowercase).filter(|word| !STOP_WORDS.contains(&word.as_str())).collect()
 }
 
-/// The mentions once for each place, if the function takes exactly one; else as they are.
-fn readings(function: &Function, mentions: Mentions) -> Vec<Mentions> {
+/// The mentions once per place, if the function has exactly one parameter for a place; else unchanged.
+fn per_place(function: &Function, mentions: Mentions) -> Vec<Mentions> {
     let properties = function.parameters.as_ref().and_then(|schema| schema.get("properties")?.as_object());
     let text = |property: &Value| property.get("type").and_then(Value::as_str) == Some("string");
     let takes = properties.into_iter().flatten().filter(|(name, p)| schema::asks_for_a_place(name) && text(p)).count();
     if takes != 1 || mentions.places.len() < 2 {
         return vec![mentions];
     }
-    let places = mentions.places.iter().take(MOST_CALLS);
+    let places = mentions.places.iter().take(MAX_CALLS);
     places.map(|place| Mentions { places: vec![place.clone()], ..mentions.clone() }).collect()
 }
 
-fn call(function: &Function, mentions: &Mentions, dice: &mut Dice) -> ToolCall {
+fn call(function: &Function, mentions: &Mentions, rng: &mut Rng) -> ToolCall {
     let arguments = function.parameters.as_ref().map(|parameters| schema::fit(parameters, mentions));
     let arguments = arguments.filter(Value::is_object).map_or_else(|| "{}".to_owned(), |value| value.to_string());
-    ToolCall { id: format!("call_{}", random_name(dice, ID_CHARS)), name: function.name.clone(), arguments }
+    ToolCall { id: format!("call_{}", random_name(rng, ID_CHARS)), name: function.name.clone(), arguments }
 }
 
 /// `length` random letters and digits.
-pub(super) fn random_name(dice: &mut Dice, length: usize) -> String {
-    dice.sample_iter(rand::distr::Alphanumeric).take(length).map(char::from).collect()
+pub(super) fn random_name(rng: &mut Rng, length: usize) -> String {
+    rng.sample_iter(rand::distr::Alphanumeric).take(length).map(char::from).collect()
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
         });
         body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
         let body: ChatBody = serde_json::from_value(body).unwrap();
-        let calls = calls(&body, &mut Dice::seed_from_u64(1));
+        let calls = calls(&body, &mut Rng::seed_from_u64(1));
         calls.iter().map(|call| format!("{}{}", call.name, call.arguments)).collect::<Vec<_>>().join(" ")
     }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_answered_in_words_even_when_a_tool_is_forced() {
+    fn a_tool_result_is_answered_with_text_even_when_a_tool_is_forced() {
         let more = json!({ "tool_choice": "required", "messages": [
             { "role": "user", "content": "Weather in Oslo?" },
             { "role": "tool", "tool_call_id": "call_1", "content": "rain" },

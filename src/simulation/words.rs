@@ -1,12 +1,11 @@
-//! Text: counting it, cutting it, and making it up.
+//! Counts, splits and generates text.
 //!
-//! A token is a run of four characters. That is the rule of thumb for English, it makes usage exact
-//! arithmetic, and it cuts words in the middle as real tokenizers do. The text says what it is: nobody
-//! may take a toy's answer for a model's.
+//! A token has four characters. This is the rule of thumb for English, makes usage exact, and splits words as real
+//! tokenizers do. Generated text says that it is simulated.
 
 use rand::RngExt;
 
-use super::Dice;
+use super::Rng;
 
 /// Characters in one token.
 const TOKEN_CHARS: usize = 4;
@@ -17,13 +16,12 @@ const HINT_CHARS: usize = 80;
 /// Characters of a tool's result that an answer repeats.
 const QUOTE_CHARS: usize = 400;
 
-/// The fewest and the most words that a request can ask for by number. Fewer would not hold the
-/// sentence that says who is speaking.
-const FEWEST_WORDS: usize = 12;
-const MOST_WORDS: usize = 4000;
+/// Limits of the number of words in a request. The minimum leaves space for the sentence that names the model.
+const MIN_WORDS: usize = 12;
+const MAX_WORDS: usize = 4000;
 
-/// What answers are filled with. Some hold characters of two, three and four bytes on purpose.
-const FILLING: [&str; 16] = [
+/// Sentences of answers. Some contain characters of two, three and four bytes, as test data.
+const SENTENCES: [&str; 16] = [
     "Every word of it comes from a small text generator.",
     "Its pace, its faults and its prices are set in the configuration.",
     "The request itself travelled the whole path over real sockets.",
@@ -47,7 +45,7 @@ pub(super) fn tokens(text: &str) -> u32 {
     u32::try_from(text.chars().count().div_ceil(TOKEN_CHARS)).unwrap_or(u32::MAX)
 }
 
-/// `text` cut into pieces of `count` tokens; the last may be shorter.
+/// `text` in pieces of `count` tokens; the last may be shorter.
 pub(super) fn pieces(text: &str, count: u32) -> Vec<&str> {
     let size = TOKEN_CHARS.saturating_mul(count.max(1) as usize);
     let starts = text.char_indices().map(|(at, _)| at).step_by(size);
@@ -66,26 +64,26 @@ pub(super) fn before_stop<'a>(text: &'a str, stops: &[String]) -> &'a str {
     found.and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
-/// A short form of `text` on one line, for repeating a question.
+/// `text` on one line, shortened, to repeat a question.
 pub(super) fn hint(text: &str) -> String {
     shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), HINT_CHARS)
 }
 
-/// Who is speaking, and what about.
-pub(super) struct Speech<'a> {
+/// Content of a text answer.
+pub(super) struct TextAnswer<'a> {
     pub(super) model: &'a str,
     pub(super) provider: &'a str,
-    /// What the user wrote last.
+    /// The last message of the user.
     pub(super) question: &'a str,
-    /// Images that came with it.
+    /// Images in the messages.
     pub(super) images: u32,
-    /// What tools answered, newest turn only: name and result.
+    /// Names and results of tools after the last assistant message.
     pub(super) results: &'a [(String, String)],
 }
 
-impl Speech<'_> {
-    /// An answer in words.
-    pub(super) fn compose(&self, dice: &mut Dice) -> String {
+impl TextAnswer<'_> {
+    /// The text of the answer.
+    pub(super) fn compose(&self, rng: &mut Rng) -> String {
         let mut text = format!("I am a simulated model, {} at {}. ", self.model, self.provider);
         for (name, result) in self.results {
             text += &format!("The tool {name} answered: {}. ", shortened(result.trim(), QUOTE_CHARS));
@@ -98,21 +96,21 @@ impl Speech<'_> {
         if self.results.is_empty() && !self.question.trim().is_empty() {
             text += &format!("You wrote: “{}”. ", hint(self.question));
         }
-        fill(&mut text, wanted_words(self.question), dice);
+        fill(&mut text, wanted_words(self.question), rng);
         text
     }
 }
 
-/// Adds two to five sentences, or as many as it takes to reach `wanted` words, and then no word more.
-fn fill(text: &mut String, wanted: Option<usize>, dice: &mut Dice) {
-    let sentences = dice.random_range(2..=5_usize);
-    // An odd step through sixteen sentences meets each of them once before it meets one again.
-    let (mut at, step) = (dice.random_range(0..FILLING.len()), 2 * dice.random_range(0..FILLING.len() / 2) + 1);
+/// Adds two to five sentences; with `wanted` exactly as many words as needed.
+fn fill(text: &mut String, wanted: Option<usize>, rng: &mut Rng) {
+    let sentences = rng.random_range(2..=5_usize);
+    // An odd step visits all sixteen sentences before it repeats one.
+    let (mut at, step) = (rng.random_range(0..SENTENCES.len()), 2 * rng.random_range(0..SENTENCES.len() / 2) + 1);
     let mut words = text.split_whitespace().count();
     let mut added = 0;
     while wanted.map_or(added < sentences, |wanted| words < wanted) {
-        at = (at + step) % FILLING.len();
-        let sentence = FILLING.get(at).copied().unwrap_or_default();
+        at = (at + step) % SENTENCES.len();
+        let sentence = SENTENCES.get(at).copied().unwrap_or_default();
         text.push_str(sentence);
         text.push(' ');
         words += sentence.split_whitespace().count();
@@ -124,13 +122,13 @@ fn fill(text: &mut String, wanted: Option<usize>, dice: &mut Dice) {
     }
 }
 
-/// The length asked for, as in "write 300 words".
+/// The requested length, as in "write 300 words".
 fn wanted_words(question: &str) -> Option<usize> {
     let mut words = question.split_whitespace().peekable();
     while let Some(word) = words.next() {
         let counts_words = words.peek().is_some_and(|noun| noun.starts_with("word"));
         if let (true, Ok(count)) = (counts_words, word.parse::<usize>()) {
-            return Some(count.clamp(FEWEST_WORDS, MOST_WORDS));
+            return Some(count.clamp(MIN_WORDS, MAX_WORDS));
         }
     }
     None
@@ -152,13 +150,13 @@ mod tests {
     use super::*;
 
     fn speak(question: &str, seed: u64) -> String {
-        let speech = Speech { model: "hare-1", provider: "Hare", question, images: 0, results: &[] };
-        speech.compose(&mut Dice::seed_from_u64(seed))
+        let speech = TextAnswer { model: "hare-1", provider: "Hare", question, images: 0, results: &[] };
+        speech.compose(&mut Rng::seed_from_u64(seed))
     }
 
     #[test]
     fn pieces_join_to_the_whole_and_count_as_its_tokens() {
-        for text in ["", "a", "abcd", "abcde", "crème brûlée → 東京 🚂!", FILLING[10]] {
+        for text in ["", "a", "abcd", "abcde", "crème brûlée → 東京 🚂!", SENTENCES[10]] {
             for count in [0, 1, 3] {
                 let pieces = pieces(text, count);
                 assert_eq!(pieces.concat(), text);
@@ -177,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_it_is_and_repeats_the_question() {
+    fn an_answer_says_that_it_is_simulated_and_repeats_the_question() {
         let text = speak("Why is\n the sky   blue?", 7);
         assert!(
             text.starts_with("I am a simulated model, hare-1 at Hare. You wrote: “Why is the sky blue?”. "),
@@ -188,10 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn no_sentence_is_said_twice_in_a_short_answer() {
+    fn no_sentence_is_repeated_in_a_short_answer() {
         for seed in 0..50 {
             let text = speak("", seed);
-            assert!(FILLING.iter().all(|sentence| text.matches(sentence).count() <= 1), "{text}");
+            assert!(SENTENCES.iter().all(|sentence| text.matches(sentence).count() <= 1), "{text}");
         }
     }
 
@@ -213,8 +211,8 @@ mod tests {
     #[test]
     fn the_result_of_a_tool_is_quoted() {
         let results = [("get_weather".to_owned(), "{\"celsius\": 21}".to_owned())];
-        let speech = Speech { model: "m", provider: "P", question: "weather?", images: 2, results: &results };
-        let text = speech.compose(&mut Dice::seed_from_u64(1));
+        let speech = TextAnswer { model: "m", provider: "P", question: "weather?", images: 2, results: &results };
+        let text = speech.compose(&mut Rng::seed_from_u64(1));
         assert!(text.contains("The tool get_weather answered: {\"celsius\": 21}."), "{text}");
         assert!(text.contains("You sent 2 images"), "{text}");
     }

@@ -1,4 +1,4 @@
-//! Questions to the control actors, which live on another thread and may be slow or gone.
+//! Requests to the control actors, which run on another thread and may be slow or stopped.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use actix::{Actor, Addr, Handler, Message, dev::ToEnvelope};
 
 use crate::base::error::{ApiError, Overload};
 
-/// How long a control actor may take to answer a question.
+/// Longest wait for the answer of a control actor.
 const ASK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Asks an actor, and waits no longer than half a second.
+/// Sends a message to an actor and waits for its answer, at most half a second.
 ///
 /// # Errors
-/// 503 when it does not answer in time, or is gone.
-pub async fn ask<A, Q>(actor: &Addr<A>, question: Q) -> Result<Q::Result, ApiError>
+/// 503 when the actor does not answer in time or has stopped.
+pub async fn ask<A, M>(actor: &Addr<A>, message: M) -> Result<M::Result, ApiError>
 where
-    A: Actor + Handler<Q>,
-    A::Context: ToEnvelope<A, Q>,
-    Q: Message + Send + 'static,
-    Q::Result: Send,
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message + Send + 'static,
+    M::Result: Send,
 {
-    let answer = actor.send(question).timeout(ASK_TIMEOUT).await;
-    answer.map_err(|_| ApiError::overloaded(Overload::SilentPart, ASK_TIMEOUT))
+    let answer = actor.send(message).timeout(ASK_TIMEOUT).await;
+    answer.map_err(|_| ApiError::overloaded(Overload::ActorSilent, ASK_TIMEOUT))
 }
 
 #[cfg(test)]
@@ -32,34 +32,34 @@ mod tests {
 
     #[derive(Message)]
     #[rtype(result = "()")]
-    struct Hello;
+    struct TestMessage;
 
-    enum Deaf {
+    enum TestActor {
         Busy,
-        Gone,
+        Stopped,
     }
 
-    impl Actor for Deaf {
-        type Context = Context<Deaf>;
+    impl Actor for TestActor {
+        type Context = Context<TestActor>;
 
-        fn started(&mut self, ctx: &mut Context<Deaf>) {
+        fn started(&mut self, ctx: &mut Context<TestActor>) {
             match self {
-                Deaf::Busy => ctx.wait(std::future::pending::<()>().into_actor(self)),
-                Deaf::Gone => ctx.stop(),
+                TestActor::Busy => ctx.wait(std::future::pending::<()>().into_actor(self)),
+                TestActor::Stopped => ctx.stop(),
             }
         }
     }
 
-    impl Handler<Hello> for Deaf {
+    impl Handler<TestMessage> for TestActor {
         type Result = ();
 
-        fn handle(&mut self, _: Hello, _: &mut Context<Deaf>) {}
+        fn handle(&mut self, _: TestMessage, _: &mut Context<TestActor>) {}
     }
 
     #[actix_web::test]
     async fn an_actor_that_is_silent_or_gone_is_a_503() {
-        for actor in [Deaf::Busy, Deaf::Gone] {
-            let error = ask(&actor.start(), Hello).await.unwrap_err();
+        for actor in [TestActor::Busy, TestActor::Stopped] {
+            let error = ask(&actor.start(), TestMessage).await.unwrap_err();
             assert_eq!((error.status().as_u16(), error.reason()), (503, Some("overloaded")));
             assert_eq!(error.message(), "A part of the gateway did not answer in time.");
         }

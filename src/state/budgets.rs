@@ -1,71 +1,74 @@
-//! What attempts beyond the ordinary ones may cost: token buckets that all workers of the process share.
+//! Token buckets for additional attempts, shared by all workers of the process.
 //!
-//! A plan may name three endpoints behind open circuits, every late attempt may be raced, and further ones may follow those
-//! that failed; the buckets see to it that nothing of it multiplies the traffic. How much a request brings in is policy and comes as an argument.
+//! Attempts at endpoints with open circuits, hedges and attempts of last resort each cost a token, so that they cannot
+//! multiply the traffic. The tokens that a request adds are set by the routing policy and passed as an argument.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Attempts past open circuits that may be saved up, and so many of last resort: a short outage is tried through.
-const RETRIES_SAVED: i64 = 20;
-/// Hedges that may be saved up: few, because an upstream that slows down is late for everybody at once.
-const HEDGES_SAVED: i64 = 5;
-/// Hedges there are at the start.
-const HEDGES_AT_FIRST: i64 = 1;
+/// Capacity of the retry bucket and of the last-resort bucket, in tokens: enough for the requests of a short outage.
+const RETRY_CAPACITY: i64 = 20;
+/// Capacity of the hedge bucket, in tokens. Small, because a slow upstream delays all its requests at once.
+const HEDGE_CAPACITY: i64 = 5;
+/// Tokens in the hedge bucket at the start.
+const INITIAL_HEDGES: i64 = 1;
 
-/// A millionth of a token is the smallest share a request may bring in.
+/// Units per token: a request may add as little as a millionth of a token.
 const TOKEN: i64 = 1_000_000;
 
 /// The buckets of a process.
 #[derive(Debug)]
 pub struct Budgets {
-    /// For attempts at endpoints whose circuit is open, and beside overdue ones.
+    /// For attempts at endpoints whose circuit is open, and for second attempts next to overdue ones.
     pub retry: Budget,
-    /// For those of last resort: apart, so that a request which nobody can answer takes nothing from others.
+    /// For attempts of last resort. Separate, so that a request which no endpoint can serve uses no tokens of others.
     pub last_resort: Budget,
-    /// For attempts that race another.
+    /// For hedges.
     pub hedge: Budget,
 }
 
 impl Default for Budgets {
     fn default() -> Budgets {
-        let full = || Budget::new(RETRIES_SAVED, RETRIES_SAVED);
-        Budgets { retry: full(), last_resort: full(), hedge: Budget::new(HEDGES_AT_FIRST, HEDGES_SAVED) }
+        let full = || Budget::new(RETRY_CAPACITY, RETRY_CAPACITY);
+        Budgets { retry: full(), last_resort: full(), hedge: Budget::new(INITIAL_HEDGES, HEDGE_CAPACITY) }
     }
 }
 
-/// One bucket. Nothing in it blocks.
+/// One token bucket, without locks.
 #[derive(Debug)]
 pub struct Budget {
-    /// Millionths of a token.
-    saved: AtomicI64,
-    most: i64,
+    /// In millionths of a token.
+    available: AtomicI64,
+    /// In millionths of a token.
+    capacity: i64,
 }
 
 impl Budget {
-    fn new(tokens: i64, most: i64) -> Budget {
-        Budget { saved: AtomicI64::new(tokens * TOKEN), most: most * TOKEN }
+    fn new(tokens: i64, capacity: i64) -> Budget {
+        Budget { available: AtomicI64::new(tokens * TOKEN), capacity: capacity * TOKEN }
     }
 
-    /// A request came: so many tokens more, usually a fraction of one.
+    /// Adds the tokens of one request, usually a fraction of one.
     pub fn earn(&self, tokens: f64) {
         self.add((tokens * TOKEN as f64) as i64);
     }
 
-    /// Takes a token, if one is there.
+    /// Takes a token. `false` when there is none.
     #[must_use]
     pub fn take(&self) -> bool {
-        self.saved.fetch_update(Relaxed, Relaxed, |saved| (saved >= TOKEN).then(|| saved - TOKEN)).is_ok()
+        let take_one = |available: i64| (available >= TOKEN).then(|| available - TOKEN);
+        self.available.fetch_update(Relaxed, Relaxed, take_one).is_ok()
     }
 
-    /// Puts back a token that was not used.
+    /// Returns an unused token.
     pub fn give_back(&self) {
         self.add(TOKEN);
     }
 
     fn add(&self, tokens: i64) {
-        // Full most of the time: then looking is all there is to do.
-        let more = |saved: i64| (saved < self.most).then(|| self.most.min(saved.saturating_add(tokens)));
-        _ = self.saved.fetch_update(Relaxed, Relaxed, more);
+        // A full bucket is not written, to avoid contention between workers.
+        let add =
+            |available: i64| (available < self.capacity).then(|| self.capacity.min(available.saturating_add(tokens)));
+        _ = self.available.fetch_update(Relaxed, Relaxed, add);
     }
 }
 
@@ -84,18 +87,18 @@ mod tests {
     }
 
     #[test]
-    fn requests_bring_in_their_share_up_to_the_most() {
+    fn requests_add_their_fraction_of_a_token_up_to_the_capacity() {
         let budget = Budget::new(0, 5);
         (0..14).for_each(|_| budget.earn(0.2));
         assert_eq!(taken(&budget), 2);
         (0..1000).for_each(|_| budget.earn(0.2));
         assert_eq!(taken(&budget), 5);
         (0..50).for_each(|_| budget.earn(0.02));
-        assert_eq!(taken(&budget), 1, "no share is lost to rounding");
+        assert_eq!(taken(&budget), 1, "no fraction is lost to rounding");
     }
 
     #[test]
-    fn a_token_that_was_not_used_is_put_back() {
+    fn an_unused_token_is_returned() {
         let budget = Budget::new(1, 5);
         assert!(budget.take());
         budget.give_back();

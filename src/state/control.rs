@@ -1,7 +1,7 @@
-//! The control actors: where they are, and putting others in their place.
+//! The control actors: their addresses, and how a stopped one is replaced.
 //!
-//! An actor whose handler panics is gone for good; what it knew is not, because it is kept here: books and statistics
-//! outlive the actors that work with them. [`crate::state::watchdog`] notices that one is gone and has it replaced.
+//! An actor whose handler panics does not come back. Its data survives, because [`Control`] owns the statistics and the
+//! state of the ledger. [`crate::state::watchdog`] detects a stopped actor and calls the `replace_…` functions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,27 +23,27 @@ use pointsman_actors::{
 
 use crate::state::setup::Setup;
 
-/// Actors are looked after this often, here and on the workers: how long a dead one goes unnoticed at most.
-pub const ROUND: Duration = Duration::from_millis(500);
+/// Time between two checks of the actors: a stopped one is detected within this time.
+pub const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The addresses of the control actors, and what they know. They live on an arbiter of their own.
+/// The addresses of the control actors, and their data. The actors run on an arbiter of their own.
 pub struct Control {
     arbiter: ArbiterHandle,
     catalog: ArcSwap<Addr<CatalogActor>>,
     health: ArcSwap<Addr<ProviderHealth>>,
     ledger: ArcSwap<Addr<Ledger<MemoryStore>>>,
     statistics: Arc<Mutex<Statistics>>,
-    books: Arc<LedgerState<MemoryStore>>,
+    ledger_state: Arc<LedgerState<MemoryStore>>,
     undelivered: Undelivered,
-    keeping: Option<Keeping>,
+    persistence: Option<StatsPersistence>,
 }
 
-/// Where the statistics are written down, and how often.
+/// Where and how often the statistics are saved.
 #[derive(Clone)]
-pub struct Keeping {
-    /// The place.
-    pub place: Arc<dyn StatsStore>,
-    /// How often.
+pub struct StatsPersistence {
+    /// The store.
+    pub store: Arc<dyn StatsStore>,
+    /// Time between two saves.
     pub interval: Duration,
 }
 
@@ -55,106 +55,106 @@ impl Control {
         statistics: Statistics,
         published: &Arc<PublishedState>,
         store: MemoryStore,
-        keeping: Option<Keeping>,
+        persistence: Option<StatsPersistence>,
     ) -> Control {
         let (arbiter, undelivered) = (arbiter.handle(), Undelivered::default());
         let statistics = Arc::new(Mutex::new(statistics));
-        let books = Arc::new(LedgerState::new(store, undelivered.clone()));
+        let ledger_state = Arc::new(LedgerState::new(store, undelivered.clone()));
         let catalog = CatalogActor::new(Arc::clone(&published.snapshot().catalog));
         Control {
             catalog: ArcSwap::from_pointee(CatalogActor::start_in_arbiter(&arbiter, move |_| catalog)),
-            health: ArcSwap::from_pointee(employ(&arbiter, &statistics, published, keeping.clone())),
-            ledger: ArcSwap::from_pointee(open(&arbiter, &books)),
+            health: ArcSwap::from_pointee(start_health(&arbiter, &statistics, published, persistence.clone())),
+            ledger: ArcSwap::from_pointee(start_ledger(&arbiter, &ledger_state)),
             arbiter,
             statistics,
-            books,
+            ledger_state,
             undelivered,
-            keeping,
+            persistence,
         }
     }
 
-    /// Where workers put what is for these actors.
+    /// The event batchers that send to these actors.
     #[must_use]
-    pub fn news_room(&self) -> EventBatchers {
+    pub fn event_batchers(&self) -> EventBatchers {
         let (health, ledger) = (self.health().as_ref().clone(), self.ledger().as_ref().clone());
         EventBatchers::new(health.recipient(), ledger.recipient(), self.undelivered.clone())
     }
 
-    /// Owns model metadata.
+    /// The actor that owns the model metadata.
     #[must_use]
     pub fn catalog(&self) -> Arc<Addr<CatalogActor>> {
         self.catalog.load_full()
     }
 
-    /// Owns the statistics.
+    /// The actor that owns the statistics.
     #[must_use]
     pub fn health(&self) -> Arc<Addr<ProviderHealth>> {
         self.health.load_full()
     }
 
-    /// Owns the records.
+    /// The actor that owns the records.
     #[must_use]
     pub fn ledger(&self) -> Arc<Addr<Ledger<MemoryStore>>> {
         self.ledger.load_full()
     }
 
-    /// Another owner of the catalog of `setup`.
+    /// Starts a new catalog actor with the catalog of `setup`.
     pub fn replace_catalog(&self, setup: &Setup) {
         let catalog = CatalogActor::new(Arc::clone(&setup.catalog));
         self.catalog.store(Arc::new(CatalogActor::start_in_arbiter(&self.arbiter, move |_| catalog)));
     }
 
-    /// Another owner of the statistics, which goes on from what is known, unless it is to `forget`. It takes the side of
-    /// `setup`: the one before it may have died between two.
-    pub fn replace_health(&self, setup: &Setup, forget: Forget, news: &EventBatchers) {
+    /// Starts a new health actor. It uses the catalog and policy of `setup`, because its predecessor may have panicked
+    /// while it switched to them.
+    pub fn replace_health(&self, setup: &Setup, restart: HealthRestart, events: &EventBatchers) {
         let (catalog, policy) = (Arc::clone(&setup.catalog), Arc::clone(&setup.policy));
         let mut statistics = self.statistics.lock();
-        match forget {
-            Forget::Nothing => {
+        match restart {
+            HealthRestart::KeepStatistics => {
                 statistics.replace_catalog(catalog);
                 statistics.replace_policy(policy);
             }
-            Forget::Everything => *statistics = Statistics::new(catalog, policy),
+            HealthRestart::ResetStatistics => *statistics = Statistics::new(catalog, policy),
         }
         drop(statistics);
-        let health = employ(&self.arbiter, &self.statistics, &setup.published, self.keeping.clone());
-        news.redirect_events(health.clone().recipient());
+        let health = start_health(&self.arbiter, &self.statistics, &setup.published, self.persistence.clone());
+        events.redirect_events(health.clone().recipient());
         self.health.store(Arc::new(health));
     }
 
-    /// Another ledger with the same books, under the bounds of `setup`.
-    pub fn replace_ledger(&self, setup: &Setup, news: &EventBatchers) {
-        let ledger = open(&self.arbiter, &self.books);
+    /// Starts a new ledger with the same records, under the bounds of `setup`.
+    pub fn replace_ledger(&self, setup: &Setup, events: &EventBatchers) {
+        let ledger = start_ledger(&self.arbiter, &self.ledger_state);
         let bounds = &setup.config.ledger;
         ledger.do_send(SetBounds { capacity: bounds.capacity, max_age: bounds.max_age });
-        news.redirect_records(ledger.clone().recipient());
+        events.redirect_records(ledger.clone().recipient());
         self.ledger.store(Arc::new(ledger));
     }
 }
 
-/// What a new owner of the statistics begins with.
+/// The statistics that a replaced health actor starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forget {
-    /// What is known.
-    Nothing,
-    /// Nothing: what is known may be what kills it.
-    Everything,
+pub enum HealthRestart {
+    /// Those of its predecessor.
+    KeepStatistics,
+    /// Empty ones: the statistics may be what makes the actor panic.
+    ResetStatistics,
 }
 
-fn employ(
+fn start_health(
     arbiter: &ArbiterHandle,
     statistics: &Arc<Mutex<Statistics>>,
     published: &Arc<PublishedState>,
-    keeping: Option<Keeping>,
+    persistence: Option<StatsPersistence>,
 ) -> Addr<ProviderHealth> {
     let mut health = ProviderHealth::of(Arc::clone(statistics), Arc::clone(published));
-    if let Some(Keeping { place, interval }) = keeping {
-        health = health.with_persistence(place, interval);
+    if let Some(StatsPersistence { store, interval }) = persistence {
+        health = health.with_persistence(store, interval);
     }
     ProviderHealth::start_in_arbiter(arbiter, move |_| health)
 }
 
-fn open(arbiter: &ArbiterHandle, books: &Arc<LedgerState<MemoryStore>>) -> Addr<Ledger<MemoryStore>> {
-    let ledger = Ledger::of(Arc::clone(books));
+fn start_ledger(arbiter: &ArbiterHandle, ledger_state: &Arc<LedgerState<MemoryStore>>) -> Addr<Ledger<MemoryStore>> {
+    let ledger = Ledger::of(Arc::clone(ledger_state));
     Ledger::start_in_arbiter(arbiter, move |_| ledger)
 }

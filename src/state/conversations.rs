@@ -1,7 +1,8 @@
-//! What a request wants beyond its answer: to find its conversation's cached prompt, and its first token in time.
+//! Sticky conversations and latency targets: the state of the process, and the part of one request.
 //!
-//! [`PreferenceMemory`] is what the process remembers for that; [`RequestPreferences`] goes with one request from its question, which it
-//! completes, to its end, which it takes note of. A preview completes its question alike and ends without a note.
+//! [`PreferenceMemory`] holds the state. At the start of a request it adds the sticky endpoint and the latency margin to
+//! the query and returns [`RequestPreferences`], which record the result when the request ends. A preview uses only the
+//! first half, so it records nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,24 +17,24 @@ use pointsman_actors::{
 
 use crate::{base::error::ApiError, state::setup::Setup};
 
-/// What is remembered of conversations and latency targets. One per process; survives a change of configuration.
+/// State of conversations and latency targets. One per process; it survives a reload of the configuration.
 pub struct PreferenceMemory {
     sessions: Sessions,
-    /// Whether latency targets were met.
+    /// How often latency targets were met.
     pub targets: LatencyTargets,
 }
 
 impl PreferenceMemory {
-    /// Nothing is remembered yet. Names of conversations are made with this secret.
+    /// An empty memory. Ids of conversations are hashed with `secret`.
     #[must_use]
     pub fn new(secret: [u64; 4]) -> PreferenceMemory {
         PreferenceMemory { sessions: Sessions::new(secret), targets: LatencyTargets::default() }
     }
 
-    /// The intent of a chat request of `owner`, in that conversation if it names one; completes the question with what
-    /// is remembered. Changes nothing that is remembered.
+    /// Sets the sticky endpoint and the latency margin in the query of a chat request, and returns what is needed to
+    /// record its result. `owner` is the owner of the key. Does not change the memory.
     #[must_use]
-    pub fn of(
+    pub fn apply(
         &self,
         setup: &Setup,
         chat: &ChatRequest,
@@ -43,87 +44,88 @@ impl PreferenceMemory {
         now: Tick,
     ) -> RequestPreferences {
         let policy = &setup.policy;
-        let name = first_name(&setup.catalog, query);
-        let speaker = ConversationStart {
+        let name = target_name(&setup.catalog, query);
+        let start = ConversationStart {
             owner,
             target: name,
             session_id: session_id.filter(|id| !id.is_empty()),
             opening: chat.opening,
             prompt_tokens: chat.prompt_tokens,
         };
-        let turn = self.sessions.turn(&policy.sticky, &speaker);
+        let turn = self.sessions.turn(&policy.sticky, &start);
         query.sticky = turn.as_ref().and_then(|turn| self.sessions.sticky(&policy.sticky, turn, now));
-        let aim = Aim::of(query, name);
-        query.latency_margin = aim.as_ref().map_or(1.0, |aim| self.targets.margin(&aim.wish(), now));
-        RequestPreferences { policy: Arc::clone(policy), turn, aim }
+        let latency_target = StreamLatencyTarget::of(query, name);
+        query.latency_margin =
+            latency_target.as_ref().map_or(1.0, |target| self.targets.margin(&target.requested(), now));
+        RequestPreferences { policy: Arc::clone(policy), turn, latency_target }
     }
 }
 
-/// What one chat request wants.
+/// The conversation turn and the latency target of one chat request.
 pub struct RequestPreferences {
     policy: Arc<RoutingPolicy>,
     turn: Option<ConversationTurn>,
-    aim: Option<Aim>,
+    latency_target: Option<StreamLatencyTarget>,
 }
 
-/// A latency target of a stream. A plain answer shows no first token, so it is not counted.
-struct Aim {
+/// The latency target of a streamed request. Plain answers show no first token, so they have no target.
+struct StreamLatencyTarget {
     name: Box<str>,
     objective: Objective,
     preference: Sourced<Preference>,
 }
 
-impl Aim {
-    fn of(query: &Query, name: &str) -> Option<Aim> {
+impl StreamLatencyTarget {
+    fn of(query: &Query, name: &str) -> Option<StreamLatencyTarget> {
         let preference = query.routing.preferred_max_latency.filter(|_| query.streamed)?;
-        Some(Aim { name: name.into(), objective: query.objective.value, preference })
+        Some(StreamLatencyTarget { name: name.into(), objective: query.objective.value, preference })
     }
 
-    fn wish(&self) -> RequestedTarget<'_> {
+    fn requested(&self) -> RequestedTarget<'_> {
         RequestedTarget { name: &self.name, objective: self.objective, preference: self.preference }
     }
 }
 
 impl RequestPreferences {
-    /// The request was refused before anybody was asked: a miss if that was for lack of capacity.
-    pub fn refused(&self, intents: &PreferenceMemory, error: &ApiError, now: Tick) {
-        if error.is_for_want_of_capacity() {
-            self.waited(intents, FirstTokenWait::Failed(Duration::ZERO), now);
+    /// Records a request that was refused before its first attempt: a missed target if capacity was lacking.
+    pub fn refused(&self, memory: &PreferenceMemory, error: &ApiError, now: Tick) {
+        if error.is_capacity_error() {
+            self.record_wait(memory, FirstTokenWait::Failed(Duration::ZERO), now);
         }
     }
 
-    /// The request ended as recorded, `elapsed` after it was accepted.
-    pub fn ended(&self, intents: &PreferenceMemory, record: &Generation, elapsed: Duration, now: Tick) {
+    /// Records the end of the request, `elapsed` after it was accepted.
+    pub fn ended(&self, memory: &PreferenceMemory, record: &Generation, elapsed: Duration, now: Tick) {
         let first_token = record.latency_ms.map(Duration::from_millis);
         match record.status {
             GenerationStatus::Completed => {
-                self.waited(intents, FirstTokenWait::FirstToken(first_token.unwrap_or(elapsed)), now);
-                self.served(intents, record, now);
+                self.record_wait(memory, FirstTokenWait::FirstToken(first_token.unwrap_or(elapsed)), now);
+                self.record_served(memory, record, now);
             }
             GenerationStatus::Failed | GenerationStatus::Truncated if is_clients_mistake(record) => {}
             GenerationStatus::Failed | GenerationStatus::Truncated => {
-                self.waited(intents, FirstTokenWait::Failed(first_token.unwrap_or(elapsed)), now)
+                self.record_wait(memory, FirstTokenWait::Failed(first_token.unwrap_or(elapsed)), now)
             }
             GenerationStatus::Cancelled => {
-                self.waited(
-                    intents,
+                self.record_wait(
+                    memory,
                     first_token.map_or(FirstTokenWait::Left(elapsed), FirstTokenWait::FirstToken),
                     now,
                 );
-                // Whoever sent content has read the prompt.
-                self.served(intents, record, now);
+                // A provider that sent content has cached the prompt.
+                self.record_served(memory, record, now);
             }
             GenerationStatus::Running => {}
         }
     }
 
-    fn waited(&self, intents: &PreferenceMemory, waited: FirstTokenWait, now: Tick) {
-        if let Some(aim) = &self.aim {
-            intents.targets.observe(&aim.wish(), waited, &self.policy.targets, now);
+    fn record_wait(&self, memory: &PreferenceMemory, wait: FirstTokenWait, now: Tick) {
+        if let Some(target) = &self.latency_target {
+            memory.targets.observe(&target.requested(), wait, &self.policy.targets, now);
         }
     }
 
-    fn served(&self, intents: &PreferenceMemory, record: &Generation, now: Tick) {
+    fn record_served(&self, memory: &PreferenceMemory, record: &Generation, now: Tick) {
         let Some(turn) = &self.turn else { return };
         let served = record.attempts.iter().rfind(|attempt| attempt.served);
         let endpoint = served.and_then(|served| {
@@ -131,13 +133,13 @@ impl RequestPreferences {
             plan.find(|candidate| candidate.index == served.endpoint).map(|candidate| candidate.endpoint)
         });
         if let Some(endpoint) = endpoint {
-            intents.sessions.served(&self.policy.sticky, turn, endpoint, &record.usage, now);
+            memory.sessions.served(&self.policy.sticky, turn, endpoint, &record.usage, now);
         }
     }
 }
 
-/// The alias or model that was asked for first, by its canonical name.
-fn first_name<'c>(catalog: &'c Catalog, query: &Query) -> &'c str {
+/// The canonical name of the first alias or model in the query.
+fn target_name<'c>(catalog: &'c Catalog, query: &Query) -> &'c str {
     let name = query.targets.first().and_then(|target| match *target {
         Target::Alias(position) => catalog.alias(position).map(|alias| alias.id.as_str()),
         Target::Model(position) => catalog.model(position).map(|model| model.id.as_str()),
@@ -145,11 +147,12 @@ fn first_name<'c>(catalog: &'c Catalog, query: &Query) -> &'c str {
     name.unwrap_or_default()
 }
 
-/// Whether it failed because of what the client sent: no endpoint could have kept a target.
+/// Whether the request failed because of its content, so that no endpoint could have met the target.
 fn is_clients_mistake(record: &Generation) -> bool {
     use FailureKind::{BadRequest, ContextLength, TooLarge, Unprocessable};
-    let told = record.attempts.iter().rfind(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE));
-    let last = told.and_then(|attempt| attempt.error_type.as_deref());
+    let decisive =
+        record.attempts.iter().rfind(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE));
+    let last = decisive.and_then(|attempt| attempt.error_type.as_deref());
     last.is_some_and(|error| {
         [BadRequest, ContextLength, TooLarge, Unprocessable].iter().any(|kind| kind.as_str() == error)
     })

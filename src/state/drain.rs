@@ -1,6 +1,6 @@
-//! How the process leaves: from one moment on nobody new is invited, from another on whatever still runs must end.
+//! Shutdown in two steps: first no new calls are accepted, later the calls still in progress are ended.
 //!
-//! Only the two moments; `serve` decides when they come, `frame` and the relays do what follows from them.
+//! This module only holds the two flags. `serve` sets them; `frame` and the relays act on them.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -9,10 +9,10 @@ use std::{
 
 use tokio::sync::watch;
 
-/// How long, behind the second moment, connections may still take to carry what was said last.
-pub const LAST_WORDS: Duration = Duration::from_secs(3);
+/// Time that connections get after the grace period to send their last bytes.
+pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The two moments, for everybody who waits for them.
+/// The state of the shutdown.
 #[derive(Debug)]
 pub struct Drain {
     begun: AtomicBool,
@@ -26,7 +26,7 @@ impl Default for Drain {
 }
 
 impl Drain {
-    /// The process was asked to stop: answers say so, running ones go on.
+    /// Begins the shutdown: new calls are refused, calls in progress continue.
     pub fn begin(&self) {
         self.begun.store(true, Ordering::Relaxed);
     }
@@ -37,23 +37,23 @@ impl Drain {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// The time is over: calls without an answer are refused, streams end with an error chunk.
+    /// Ends the grace period: calls without an answer are refused, streams end with an error chunk.
     pub fn finish(&self) {
         self.begin();
         self.over.send_replace(true);
     }
 
-    /// Whether the time is over.
+    /// Whether the grace period is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         *self.over.borrow()
     }
 
-    /// Ends when the time is over.
+    /// Completes when the grace period is over.
     pub fn over(&self) -> impl Future<Output = ()> + use<> {
         let mut over = self.over.subscribe();
         async move {
-            // An error means that the gateway is gone altogether.
+            // An error means that the gateway was dropped.
             let _ = over.wait_for(|over| *over).await;
         }
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_is_told_and_who_comes_late_too() {
+    fn early_and_late_waiters_are_woken_when_the_grace_period_is_over() {
         let drain = Drain::default();
         drain.begin();
         let mut early = drain.over().boxed();

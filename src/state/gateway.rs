@@ -1,8 +1,8 @@
-//! What the parts of a running gateway share: for the life of the process, for one configuration, on one thread.
+//! State of a running gateway, per process, per configuration and per thread.
 //!
-//! [`Shared`] is one per process and never replaced; what one configuration brings is its [`Setup`], and the one in
-//! force is behind one pointer in it. A [`WorkerHandle`] is what a worker thread has: HTTP clients stay on the thread that made
-//! them. A [`Worker`] is a setup at work on one thread; each request takes one when it comes, and keeps it to its end.
+//! [`Shared`] exists once per process and is never replaced. It points to the [`Setup`] of the configuration in force.
+//! Each worker thread has a [`WorkerHandle`], because HTTP clients cannot leave the thread that made them. A [`Worker`]
+//! is one setup on one thread; each request takes the current one at its start and keeps it to its end.
 
 use std::{
     cell::{Cell, RefCell},
@@ -43,33 +43,33 @@ use crate::{
     upstream::UpstreamClient,
 };
 
-/// One per process.
+/// State of the process. Shared by all threads.
 pub struct Shared {
-    /// What the configuration in force brought.
+    /// The setup in force.
     pub setup: ArcSwap<Setup>,
     /// The control actors.
     pub control: Control,
-    /// The trays of all workers.
-    pub news_room: EventBatchers,
+    /// The event batchers of all workers.
+    pub event_batchers: EventBatchers,
     /// The routers of all workers.
     pub routers: Routers,
     /// Counters and histograms.
     pub metrics: Metrics,
-    /// What attempts beyond the ordinary ones may cost.
+    /// Token buckets for hedges and retries.
     pub budgets: Budgets,
     /// Images served by link.
     pub images: ImageFiles,
-    /// What is remembered of conversations and latency targets.
-    pub intents: PreferenceMemory,
+    /// State of conversations and latency targets.
+    pub preferences: PreferenceMemory,
     /// Previews, explanations and replays in progress.
     pub analyses: Analyses,
-    /// Changing the configuration.
+    /// Reloads of the configuration.
     pub reloads: Reloads,
-    /// The file that the statistics are kept in, if they are.
+    /// The file that stores the statistics; `None` when persistence is off.
     pub memory: Option<Arc<RoutingMemory>>,
-    /// The administrator's key that this start made; its text is known to whoever read the greeting.
-    pub of_this_start: Option<Key>,
-    /// When the process leaves.
+    /// The administrator's key generated at this start. Its text was printed once, in the greeting.
+    pub startup_key: Option<Key>,
+    /// State of the shutdown.
     pub drain: Drain,
 }
 
@@ -81,58 +81,58 @@ impl Shared {
     }
 }
 
-/// A setup at work on one thread. Cloning shares it; it cannot leave its thread.
+/// A setup on one thread. Clones share their state; it cannot leave its thread.
 #[derive(Clone)]
-pub struct Worker(Rc<AtWork>);
+pub struct Worker(Rc<WorkerState>);
 
-/// What a [`Worker`] holds.
-pub struct AtWork {
-    /// What lives as long as the process.
+/// State of a [`Worker`].
+pub struct WorkerState {
+    /// State of the process.
     pub shared: Arc<Shared>,
-    /// The configuration of the requests that hold this.
+    /// The setup of the requests that hold this worker.
     pub setup: Arc<Setup>,
     /// This thread's router.
     pub router: Arc<Addr<Router>>,
-    /// One client per provider that is on, by position in the catalog.
+    /// One client per enabled provider, by position in the catalog.
     pub clients: Vec<Option<UpstreamClient>>,
-    /// This thread's tray.
-    pub news: Arc<EventBatcher>,
+    /// This thread's event batcher.
+    pub events: Arc<EventBatcher>,
 }
 
 impl Deref for Worker {
-    type Target = AtWork;
+    type Target = WorkerState;
 
-    fn deref(&self) -> &AtWork {
+    fn deref(&self) -> &WorkerState {
         &self.0
     }
 }
 
 impl Worker {
-    /// The setup in force, at work on the thread of `desk`. Clients, and with them open connections, are kept where
-    /// `before` calls the same address in the same way.
+    /// A worker for the setup in force. It takes over the clients of `before`, with their open connections, for
+    /// providers whose connection settings are unchanged.
     fn new(
         shared: &Arc<Shared>,
         router: &Arc<Addr<Router>>,
-        news: &Arc<EventBatcher>,
+        events: &Arc<EventBatcher>,
         before: Option<&Worker>,
     ) -> Worker {
         let setup = shared.setup.load_full();
-        Worker(Rc::new(AtWork {
+        Worker(Rc::new(WorkerState {
             clients: setup.providers.clients(before.map(|worker| (&worker.setup.providers, &*worker.clients))),
             setup,
             shared: Arc::clone(shared),
             router: Arc::clone(router),
-            news: Arc::clone(news),
+            events: Arc::clone(events),
         }))
     }
 
-    /// The worker that the frame gave to a request; `None` outside of the frame.
+    /// The worker that the frame middleware attached to a request; `None` without that middleware.
     #[must_use]
     pub fn of(request: &HttpRequest) -> Option<Worker> {
         request.extensions().get::<Worker>().cloned()
     }
 
-    /// Runs a computation about decisions for a caller, off this thread.
+    /// Runs a computation about decisions for a caller, on another thread.
     ///
     /// # Errors
     /// As [`Analyses::run`].
@@ -144,15 +144,15 @@ impl Worker {
         self.shared.analyses.run(caller.owner, self.setup.config.limits.key_analyses, compute).await
     }
 
-    /// Sees to it that fresh news leave within [`EventBatcher::MAX_AGE`].
-    pub fn post(&self, timer: FlushTimer) {
+    /// Starts the flush timer if `timer` needs one, so that new events leave within [`EventBatcher::MAX_AGE`].
+    pub fn schedule_flush(&self, timer: FlushTimer) {
         if timer == FlushTimer::Needed {
-            let news = Arc::clone(&self.news);
+            let events = Arc::clone(&self.events);
             actix_rt::spawn(async move {
                 let mut timer = timer;
                 while timer == FlushTimer::Needed {
                     actix_rt::time::sleep(EventBatcher::MAX_AGE).await;
-                    timer = news.flush_when_due();
+                    timer = events.flush_when_due();
                 }
             });
         }
@@ -168,37 +168,37 @@ impl FromRequest for Worker {
     }
 }
 
-/// One per worker thread: gives every request the worker of the setup in force. Cloning shares it.
+/// One per worker thread: provides the worker of the setup in force. Clones share their state.
 #[derive(Clone)]
 pub struct WorkerHandle(Rc<HandleState>);
 
 struct HandleState {
     shared: Arc<Shared>,
     seeds: RouterSeeds,
-    /// Routers this thread has had.
-    lives: Cell<u64>,
+    /// Routers of this thread that were replaced.
+    replaced_routers: Cell<u64>,
     current: RefCell<Worker>,
 }
 
 impl WorkerHandle {
-    /// The desk of the calling thread, with a router of its own. To be made where actors can be started.
+    /// The handle of the calling thread, with a router of its own. The thread must run an actix system.
     #[must_use]
     pub fn new(shared: Arc<Shared>, seeds: RouterSeeds) -> WorkerHandle {
         let router = shared.routers.join(Router::new(seeds).start());
-        let current = RefCell::new(Worker::new(&shared, &router, &shared.news_room.join(), None));
-        let desk = Rc::new(HandleState { shared, seeds, lives: Cell::new(0), current });
-        actix_rt::spawn(look_after(Rc::downgrade(&desk)));
-        WorkerHandle(desk)
+        let current = RefCell::new(Worker::new(&shared, &router, &shared.event_batchers.join(), None));
+        let state = Rc::new(HandleState { shared, seeds, replaced_routers: Cell::new(0), current });
+        actix_rt::spawn(watch_router(Rc::downgrade(&state)));
+        WorkerHandle(state)
     }
 
-    /// What all workers share.
+    /// State of the process.
     #[must_use]
     pub fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
     }
 
-    /// The setup in force, at work on this thread. Made anew when the setup has changed since the last request; that
-    /// costs some microseconds per provider, and nothing else does.
+    /// The worker of the setup in force. It is rebuilt when the setup or the router has changed since the last call,
+    /// which costs some microseconds per provider.
     #[must_use]
     pub fn worker(&self) -> Worker {
         self.0.worker()
@@ -208,31 +208,31 @@ impl WorkerHandle {
 impl HandleState {
     fn worker(&self) -> Worker {
         let mut current = self.current.borrow_mut();
-        let router = if current.router.connected() { Arc::clone(&current.router) } else { self.another_router() };
+        let router = if current.router.connected() { Arc::clone(&current.router) } else { self.replace_router() };
         let same = Arc::ptr_eq(&router, &current.router) && Arc::ptr_eq(&self.shared.setup.load(), &current.setup);
         if !same {
-            *current = Worker::new(&self.shared, &router, &current.news, Some(&current));
+            *current = Worker::new(&self.shared, &router, &current.events, Some(&current));
         }
         current.clone()
     }
 
-    /// A router in the place of one that panicked. It draws other numbers: those of its predecessor are spent.
-    fn another_router(&self) -> Arc<Addr<Router>> {
-        let lives = self.lives.get() + 1;
-        self.lives.set(lives);
-        let seeds = RouterSeeds { seed: splitmix64(self.seeds.seed ^ lives), ..self.seeds };
+    /// Starts a router in place of one that panicked. Its seed differs, so that it does not draw the same numbers again.
+    fn replace_router(&self) -> Arc<Addr<Router>> {
+        let replaced = self.replaced_routers.get() + 1;
+        self.replaced_routers.set(replaced);
+        let seeds = RouterSeeds { seed: splitmix64(self.seeds.seed ^ replaced), ..self.seeds };
         ActorReplaced { actor: "router" }.emit(&self.shared.metrics);
         self.shared.routers.join(Router::new(seeds).start())
     }
 }
 
-/// Sees to it that a thread to which no request comes has a router too: readiness asks every one of them.
-async fn look_after(desk: Weak<HandleState>) {
+/// Replaces a stopped router even on a thread without requests, because readiness checks the routers of all threads.
+async fn watch_router(state: Weak<HandleState>) {
     loop {
-        actix_rt::time::sleep(control::ROUND).await;
-        let Some(desk) = desk.upgrade() else { return };
-        if !desk.current.borrow().router.connected() {
-            let _ = desk.worker();
+        actix_rt::time::sleep(control::CHECK_INTERVAL).await;
+        let Some(state) = state.upgrade() else { return };
+        if !state.current.borrow().router.connected() {
+            let _ = state.worker();
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Images served by link: bytes of answers whose client asked for a `url` and whose provider gave none.
+//! Images served by link, for clients that request a `url` from a provider that only returns bytes.
 //!
-//! A link is a capability: whoever knows its 128 random bits may read it until it expires. Memory is
-//! bounded; the images that were not looked at for longest go first.
+//! A link needs no key: its name has 128 random bits, and it works until it expires. Memory is bounded; the least
+//! recently used images are removed first.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,115 +11,115 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Memory for the name of an image and its places in the lists, so that tiny images are counted too.
-const BOOKKEEPING: usize = 256;
+/// Bytes counted per image for its name and index entries, so that many tiny images cannot exceed the limit.
+const OVERHEAD_BYTES: usize = 256;
 
-/// The images held.
+/// The stored images.
 pub struct ImageFiles {
     lifetime: Duration,
-    most_bytes: usize,
-    held: Mutex<Held>,
+    max_bytes: usize,
+    store: Mutex<ImageStore>,
 }
 
 #[derive(Default)]
-struct Held {
+struct ImageStore {
     files: HashMap<String, Entry>,
-    /// Names in the order they came, which is also the order they expire in.
-    by_age: BTreeMap<Turn, String>,
+    /// Names in the order of creation, which is also the order of expiry.
+    by_age: BTreeMap<Sequence, String>,
     /// Names in the order of their last use.
-    by_use: BTreeMap<Turn, String>,
+    by_use: BTreeMap<Sequence, String>,
     bytes: usize,
-    turn: Turn,
+    sequence: Sequence,
 }
 
-/// Counts uses.
-type Turn = u64;
+/// Number of a creation or use.
+type Sequence = u64;
 
 struct Entry {
     file: ImageFile,
-    came: Turn,
-    used: Turn,
+    created: Sequence,
+    used: Sequence,
 }
 
 /// One image.
 #[derive(Debug, Clone)]
 pub struct ImageFile {
-    /// Its bytes.
+    /// Encoded image.
     pub bytes: Bytes,
-    /// Its media type, such as `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: &'static str,
     expires: Instant,
 }
 
 impl ImageFiles {
-    /// Nothing yet, and these bounds.
+    /// An empty store with these bounds.
     #[must_use]
-    pub fn new(lifetime: Duration, most_bytes: usize) -> ImageFiles {
-        ImageFiles { lifetime, most_bytes, held: Mutex::default() }
+    pub fn new(lifetime: Duration, max_bytes: usize) -> ImageFiles {
+        ImageFiles { lifetime, max_bytes, store: Mutex::default() }
     }
 
-    /// Keeps the images of one answer and gives their file names; `None` when together they are over the bound.
+    /// Stores the images of one answer and returns their file names; `None` when together they exceed the bound.
     #[must_use]
-    pub fn keep(&self, images: Vec<Bytes>, now: Instant) -> Option<Vec<String>> {
-        let room = images.iter().map(cost).sum::<usize>();
-        if room > self.most_bytes {
+    pub fn insert(&self, images: Vec<Bytes>, now: Instant) -> Option<Vec<String>> {
+        let size = images.iter().map(cost).sum::<usize>();
+        if size > self.max_bytes {
             return None;
         }
-        let mut held = self.held.lock();
-        held.make_room(now, self.most_bytes - room);
-        Some(images.into_iter().map(|bytes| held.add(bytes, now + self.lifetime)).collect())
+        let mut store = self.store.lock();
+        store.evict(now, self.max_bytes - size);
+        Some(images.into_iter().map(|bytes| store.add(bytes, now + self.lifetime)).collect())
     }
 
-    /// The image of that name, if it has not expired.
+    /// The image with this file name, if it has not expired.
     #[must_use]
     pub fn find(&self, name: &str, now: Instant) -> Option<ImageFile> {
-        let mut held = self.held.lock();
-        let Held { files, by_use, turn, .. } = &mut *held;
+        let mut store = self.store.lock();
+        let ImageStore { files, by_use, sequence, .. } = &mut *store;
         let entry = files.get_mut(name).filter(|entry| now < entry.file.expires)?;
-        *turn += 1;
+        *sequence += 1;
         if let Some(name) = by_use.remove(&entry.used) {
-            by_use.insert(*turn, name);
+            by_use.insert(*sequence, name);
         }
-        entry.used = *turn;
+        entry.used = *sequence;
         Some(entry.file.clone())
     }
 
-    /// How long a link is good for.
+    /// Time until a new link expires.
     #[must_use]
     pub fn lifetime(&self) -> Duration {
         self.lifetime
     }
 }
 
-impl Held {
+impl ImageStore {
     fn add(&mut self, bytes: Bytes, expires: Instant) -> String {
         let (extension, media_type) = kind(&bytes).unwrap_or(("bin", "application/octet-stream"));
         let name = format!("{:032x}.{extension}", rand::random::<u128>());
-        self.turn += 1;
+        self.sequence += 1;
         self.bytes += cost(&bytes);
         let file = ImageFile { bytes, media_type, expires };
-        self.files.insert(name.clone(), Entry { file, came: self.turn, used: self.turn });
-        self.by_age.insert(self.turn, name.clone());
-        self.by_use.insert(self.turn, name.clone());
+        self.files.insert(name.clone(), Entry { file, created: self.sequence, used: self.sequence });
+        self.by_age.insert(self.sequence, name.clone());
+        self.by_use.insert(self.sequence, name.clone());
         name
     }
 
-    /// Forgets what has expired, then the least recently used, until no more than `most` bytes are held.
-    fn make_room(&mut self, now: Instant, most: usize) {
-        let is_gone = |name: &String| self.files.get(name).is_none_or(|entry| now >= entry.file.expires);
-        let expired: Vec<String> = self.by_age.values().take_while(|name| is_gone(name)).cloned().collect();
+    /// Removes expired images, then the least recently used ones, until at most `limit` bytes are stored.
+    fn evict(&mut self, now: Instant, limit: usize) {
+        let is_expired = |name: &String| self.files.get(name).is_none_or(|entry| now >= entry.file.expires);
+        let expired: Vec<String> = self.by_age.values().take_while(|name| is_expired(name)).cloned().collect();
         for name in expired {
-            self.forget(&name);
+            self.remove(&name);
         }
-        while self.bytes > most {
+        while self.bytes > limit {
             let Some((_, name)) = self.by_use.pop_first() else { return };
-            self.forget(&name);
+            self.remove(&name);
         }
     }
 
-    fn forget(&mut self, name: &str) {
+    fn remove(&mut self, name: &str) {
         if let Some(entry) = self.files.remove(name) {
-            self.by_age.remove(&entry.came);
+            self.by_age.remove(&entry.created);
             self.by_use.remove(&entry.used);
             self.bytes -= cost(&entry.file.bytes);
         }
@@ -127,10 +127,10 @@ impl Held {
 }
 
 fn cost(bytes: &Bytes) -> usize {
-    bytes.len() + BOOKKEEPING
+    bytes.len() + OVERHEAD_BYTES
 }
 
-/// The media type of an image, by its first bytes; `None` for what is no image that browsers show.
+/// The media type of an image by its first bytes; `None` when they are not an image format that browsers show.
 #[must_use]
 pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     kind(bytes).map(|(_, media_type)| media_type)
@@ -153,56 +153,56 @@ mod tests {
     use super::*;
 
     const PNG: &[u8] = &[0x89, b'P', b'N', b'G', 1, 2, 3, 4];
-    const COST: usize = PNG.len() + BOOKKEEPING;
+    const COST: usize = PNG.len() + OVERHEAD_BYTES;
 
-    fn keep(files: &ImageFiles, now: Instant) -> String {
-        files.keep(vec![Bytes::from_static(PNG)], now).unwrap().remove(0)
+    fn insert(files: &ImageFiles, now: Instant) -> String {
+        files.insert(vec![Bytes::from_static(PNG)], now).unwrap().remove(0)
     }
 
     #[test]
     fn an_image_is_served_until_it_expires() {
         let files = ImageFiles::new(Duration::from_secs(60), 1 << 20);
         let start = Instant::now();
-        let name = keep(&files, start);
+        let name = insert(&files, start);
         assert!(name.ends_with(".png"));
         assert_eq!(files.find(&name, start + Duration::from_secs(59)).unwrap().bytes, PNG);
         assert!(files.find(&name, start + Duration::from_secs(60)).is_none());
     }
 
     #[test]
-    fn the_image_nobody_looked_at_makes_room_for_the_newest() {
+    fn the_least_recently_used_image_is_removed_for_a_new_one() {
         let files = ImageFiles::new(Duration::from_secs(60), 2 * COST);
         let now = Instant::now();
-        let (first, second) = (keep(&files, now), keep(&files, now));
+        let (first, second) = (insert(&files, now), insert(&files, now));
         assert!(files.find(&first, now).is_some());
-        let third = keep(&files, now);
+        let third = insert(&files, now);
         assert!(files.find(&second, now).is_none());
         assert!(files.find(&first, now).is_some());
         assert!(files.find(&third, now).is_some());
     }
 
     #[test]
-    fn the_images_of_one_answer_are_all_kept_or_none() {
+    fn the_images_of_one_answer_are_stored_all_or_none() {
         let files = ImageFiles::new(Duration::from_secs(60), 2 * COST);
         let (now, images) = (Instant::now(), |count| vec![Bytes::from_static(PNG); count]);
-        let before = keep(&files, now);
-        assert!(files.keep(images(3), now).is_none());
+        let before = insert(&files, now);
+        assert!(files.insert(images(3), now).is_none());
         assert!(files.find(&before, now).is_some());
-        let names = files.keep(images(2), now).unwrap();
+        let names = files.insert(images(2), now).unwrap();
         assert!(names.iter().all(|name| files.find(name, now).is_some()));
     }
 
     #[test]
-    fn expired_images_leave_first_and_leave_nothing_behind() {
+    fn expired_images_are_removed_first_and_completely() {
         let files = ImageFiles::new(Duration::from_secs(60), 2 * COST);
         let start = Instant::now();
-        let old = keep(&files, start);
-        let young = keep(&files, start + Duration::from_secs(30));
+        let old = insert(&files, start);
+        let young = insert(&files, start + Duration::from_secs(30));
         assert!(files.find(&old, start + Duration::from_secs(59)).is_some());
-        keep(&files, start + Duration::from_secs(61));
+        insert(&files, start + Duration::from_secs(61));
         assert!(files.find(&young, start + Duration::from_secs(61)).is_some());
-        keep(&files, start + Duration::from_secs(1000));
-        let held = files.held.lock();
-        assert_eq!((held.files.len(), held.by_use.len(), held.by_age.len(), held.bytes), (1, 1, 1, COST));
+        insert(&files, start + Duration::from_secs(1000));
+        let store = files.store.lock();
+        assert_eq!((store.files.len(), store.by_use.len(), store.by_age.len(), store.bytes), (1, 1, 1, COST));
     }
 }

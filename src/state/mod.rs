@@ -1,4 +1,4 @@
-//! What lives as long as the process: the gateway, its actors, reload, and what is kept between requests.
+//! State that lives as long as the process: the gateway, its actors, reload, and data kept between requests.
 
 pub mod ask;
 pub mod budgets;

@@ -1,10 +1,10 @@
-//! Going over from one configuration to another while requests run.
+//! Replaces the configuration while requests run.
 //!
-//! Everything that can go wrong is tried out beside what runs; then one pointer is swapped. Requests that came before
-//! end under the setup they began with, requests that come after begin under the new one, and none sees two. `watch`
-//! notices that files changed, `quiet` waits until they are whole, `standing` is what pages tell about it.
+//! The new setup is prepared next to the one in force; then one pointer is swapped. Each request uses one setup from its
+//! start to its end. `watch` detects changed files, `stable_files` waits until they are completely written, and
+//! [`crate::state::reload_status`] holds the result.
 
-mod quiet;
+mod stable_files;
 pub(crate) mod watch;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
@@ -26,27 +26,28 @@ use crate::{
 
 use crate::state::reload_status::ConfigReloaded;
 pub use crate::state::reload_status::{Reload, ReloadOutcome, ReloadTrigger};
+use stable_files::{MAX_PAUSE, StabilityCheck};
 
-/// How long the owner of the statistics may take to go over to another catalog.
+/// Longest wait for the health actor to switch to another catalog.
 const ADOPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Times that files which change while they are read are read again.
-const MOST_READINGS: u32 = 5;
+/// Reads before files that change while they are read are given up.
+const MAX_READS: u32 = 5;
 
-/// What is told where our own work panicked: the message itself went to the log.
+/// Fault of a reload that panicked. The panic message is only in the log.
 const PANICKED: &str = "the gateway failed to prepare it; its panic is in the log before this";
 
-/// Why another configuration was not taken over. The one in force goes on.
+/// Why a configuration was not adopted. The one in force stays.
 #[derive(Debug)]
 pub enum AdoptError {
-    /// It cannot be put to work.
+    /// It cannot become a setup.
     Impossible(SetupError),
-    /// It would be safe only after a restart, or lets in everybody or nobody without saying that this is meant.
+    /// It would be safe only after a restart, or it widens or removes all access without confirming that.
     Unsafe(Vec<String>),
-    /// The owner of the statistics did not answer.
+    /// The health actor did not answer.
     Silent,
-    /// Preparing it panicked.
-    Broke,
+    /// Its preparation panicked.
+    Panicked,
 }
 
 impl fmt::Display for AdoptError {
@@ -54,27 +55,26 @@ impl fmt::Display for AdoptError {
         match self {
             AdoptError::Impossible(error) => error.fmt(f),
             AdoptError::Unsafe(why) => f.write_str(&why.join("; ")),
-            AdoptError::Silent => f.write_str("the owner of the statistics did not answer; try again"),
-            AdoptError::Broke => f.write_str(PANICKED),
+            AdoptError::Silent => f.write_str("the actor that owns the statistics did not answer; try again"),
+            AdoptError::Panicked => f.write_str(PANICKED),
         }
     }
 }
 
 impl std::error::Error for AdoptError {}
 
-/// Reads the configuration again from where it came from, and takes it over if it is whole and says anything new. Tells
-/// how that ended, and which files had a part in it. Not to be left unfinished: whoever may be cancelled has it done
-/// by a task of its own.
+/// Reads the configuration again from its source and adopts it if it is valid and different. Returns the result and the
+/// files that were read. Must not be cancelled: a caller that may be cancelled spawns a task for it.
 pub(crate) async fn reload(shared: &Shared, cause: ReloadTrigger) -> (Reload, Vec<PathBuf>) {
-    let _alone = shared.reloads.alone().await;
+    let _guard = shared.reloads.lock().await;
     let running = shared.setup.load_full();
-    let (read, files) = read_when_quiet(&running).await;
-    let (outcome, changes, pending) = match read.and_then(|loaded| follow(loaded, &running.config)) {
+    let (read, files) = read_when_stable(&running).await;
+    let (outcome, changes, pending) = match read.and_then(|loaded| check_reloadable(loaded, &running.config)) {
         Err(faults) => (ReloadOutcome::Refused(faults), Vec::new(), Vec::new()),
         Ok((loaded, pending)) if loaded.config == running.config => (ReloadOutcome::Unchanged, Vec::new(), pending),
         Ok((loaded, pending)) => {
             let changes = changes(&loaded, &running, &pending);
-            match adopt_alone(shared, loaded).await {
+            match adopt_locked(shared, loaded).await {
                 Ok(_) => (ReloadOutcome::Changed, changes, pending),
                 Err(error) => (ReloadOutcome::Refused(vec![error.to_string()]), Vec::new(), pending),
             }
@@ -82,100 +82,103 @@ pub(crate) async fn reload(shared: &Shared, cause: ReloadTrigger) -> (Reload, Ve
     };
     let version = shared.setup.load().version;
     let reload = Reload { cause, outcome, version, at_ms: clock::unix_millis(), changes, pending };
-    ConfigReloaded { reload: &reload, before: shared.reloads.standing.last().as_ref() }.emit(&shared.metrics);
-    shared.reloads.standing.note(reload.clone());
+    ConfigReloaded { reload: &reload, before: shared.reloads.status.last().as_ref() }.emit(&shared.metrics);
+    shared.reloads.status.set_last(reload.clone());
     (reload, files)
 }
 
-/// Reads it once its files are left alone, and again where one of them changed meanwhile.
-async fn read_when_quiet(running: &Arc<Setup>) -> (Result<LoadedConfig, Vec<String>>, Vec<PathBuf>) {
+/// Reads the configuration when its files are stable. Reads it again if one of them changed meanwhile.
+async fn read_when_stable(running: &Arc<Setup>) -> (Result<LoadedConfig, Vec<String>>, Vec<PathBuf>) {
     let mut files = running.config.files();
-    let pause = running.config.reload.debounce.min(quiet::LONGEST_PAUSE);
-    let mut watched = quiet::Quiet::new(pause);
-    for _ in 0..MOST_READINGS {
-        if !watched.wait(&files).await {
+    let pause = running.config.reload.debounce.min(MAX_PAUSE);
+    let mut stability = StabilityCheck::new(pause);
+    for _ in 0..MAX_READS {
+        if !stability.wait(&files).await {
             break;
         }
         let (read, named) = read(Arc::clone(running)).await;
         let known = named.iter().all(|file| files.contains(file));
-        if watched.is_still(&files).await && known {
+        if stability.is_unchanged(&files).await && known {
             return (read, named);
         }
         files = named;
     }
     let busy = format!(
-        "its files are still being written; they are read once they have been left alone for {} ms",
+        "its files are still being written; they are read when they have not changed for {} ms",
         pause.as_millis()
     );
     (Err(vec![busy]), files)
 }
 
-/// Reads it on a thread that may wait for files: the configuration or its faults, and the files.
+/// Reads the configuration on a blocking thread. Returns the configuration or its faults, and the files.
 async fn read(running: Arc<Setup>) -> (Result<LoadedConfig, Vec<String>>, Vec<PathBuf>) {
-    let given = "it was given to this gateway as text, and can only be replaced by its program";
+    let no_file = "it was passed to this gateway as text and can only be replaced by the program that embeds it";
     match actix_rt::task::spawn_blocking(move || running.config.read_again()).await {
         Ok(Some(ReadOutcome { config, files })) => {
             (config.map_err(|faults| faults.iter().map(ToString::to_string).collect()), files)
         }
-        Ok(None) => (Err(vec![given.to_owned()]), Vec::new()),
+        Ok(None) => (Err(vec![no_file.to_owned()]), Vec::new()),
         Err(_) => (Err(vec![PANICKED.to_owned()]), Vec::new()),
     }
 }
 
-/// The configuration as it can follow the one that runs, and what it has to leave to a restart.
-fn follow(mut loaded: LoadedConfig, running: &Config) -> Result<(LoadedConfig, Vec<PendingRestart>), Vec<String>> {
-    let pending = loaded.config.follow(running)?;
+/// The configuration with all restart-only settings as they are in force, and the settings that wait for a restart.
+fn check_reloadable(
+    mut loaded: LoadedConfig,
+    running: &Config,
+) -> Result<(LoadedConfig, Vec<PendingRestart>), Vec<String>> {
+    let pending = loaded.config.keep_restart_settings(running)?;
     Ok((loaded, pending))
 }
 
-/// The keys it changes of what is in force; none where either was given by the program and not read.
+/// The keys whose values change; empty when either configuration was not read from text.
 fn changes(loaded: &LoadedConfig, running: &Setup, pending: &[PendingRestart]) -> Vec<String> {
     let both = loaded.written.as_ref().zip(running.written.as_ref());
     both.map(|(new, old)| new.changes_since(old, pending)).unwrap_or_default()
 }
 
-/// Takes over a configuration, and gives the version it is in force under.
+/// Puts a configuration into force and returns its version.
 ///
 /// # Errors
-/// See [`AdoptError`]; nothing has changed then.
+/// See [`AdoptError`]. After an error nothing has changed.
 pub(crate) async fn adopt(shared: &Shared, mut loaded: LoadedConfig) -> Result<u64, AdoptError> {
-    let _alone = shared.reloads.alone().await;
+    let _guard = shared.reloads.lock().await;
     let running = shared.setup.load_full();
-    for pending in loaded.config.follow(&running.config).map_err(AdoptError::Unsafe)? {
+    for pending in loaded.config.keep_restart_settings(&running.config).map_err(AdoptError::Unsafe)? {
         log::warn!("{pending}");
     }
-    adopt_alone(shared, loaded).await
+    adopt_locked(shared, loaded).await
 }
 
-/// Notes the configuration that the gateway begins with.
+/// Records and logs the configuration of the start.
 pub(crate) fn begin(shared: &Shared) {
-    in_force(shared, 1);
+    announce(shared, 1);
 }
 
-fn in_force(shared: &Shared, version: u64) {
+fn announce(shared: &Shared, version: u64) {
     let at_ms = clock::unix_millis();
-    shared.reloads.standing.loaded(at_ms);
+    shared.reloads.status.set_loaded(at_ms);
     for warning in shared.setup.load().config.warnings() {
         log::warn!("{warning}");
     }
     events::ConfigInForce { version, at_ms }.emit(&shared.metrics);
 }
 
-async fn adopt_alone(shared: &Shared, loaded: LoadedConfig) -> Result<u64, AdoptError> {
+async fn adopt_locked(shared: &Shared, loaded: LoadedConfig) -> Result<u64, AdoptError> {
     let before = shared.setup.load_full();
     let version = before.version + 1;
-    let beside = Arc::clone(&before);
-    // Reads certificates and starts simulated providers: not on a thread that serves.
-    let drafted = actix_rt::task::spawn_blocking(move || SetupDraft::new(loaded, version, Some(&beside))).await;
-    let draft = drafted.map_err(|_| AdoptError::Broke)?.map_err(AdoptError::Impossible)?;
+    let running = Arc::clone(&before);
+    // Not on a worker thread, because it reads certificates and starts simulated providers.
+    let draft = actix_rt::task::spawn_blocking(move || SetupDraft::new(loaded, version, Some(&running))).await;
+    let draft = draft.map_err(|_| AdoptError::Panicked)?.map_err(AdoptError::Impossible)?;
     let (catalog, policy) = (Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
     let (health, live) = (shared.control.health(), draft.live(&before));
     let published = provider_health::adopt(&health, Arc::clone(&catalog), policy, live, ADOPT_TIMEOUT).await;
     let published = published.map_err(|AdoptionRefused| AdoptError::Silent)?;
     let ledger = draft.config.ledger.clone();
-    shared.setup.store(Arc::new(draft.adopt(published, shared.of_this_start.as_ref(), Some(&before))));
+    shared.setup.store(Arc::new(draft.adopt(published, shared.startup_key.as_ref(), Some(&before))));
     shared.control.catalog().do_send(ReplaceCatalog(catalog));
     shared.control.ledger().do_send(SetBounds { capacity: ledger.capacity, max_age: ledger.max_age });
-    in_force(shared, version);
+    announce(shared, version);
     Ok(version)
 }

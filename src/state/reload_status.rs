@@ -1,6 +1,6 @@
-//! How the configuration stands: what is in force, how the last reload ended, what waits for a restart.
+//! Status of the configuration: the version in force, the result of the last reload, settings that wait for a restart.
 //!
-//! Only what is known, and the right to change it; what a reload does is the work of [`crate::state::reload`].
+//! This module holds the status and the lock for reloads. [`crate::state::reload`] performs them.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use tokio::sync::MutexGuard;
 
 use crate::{base::events::Metrics, config::PendingRestart};
 
-/// Changing the configuration of a running gateway: one at a time.
+/// Lock and status of reloads. Only one reload runs at a time.
 #[derive(Debug, Default)]
 pub struct Reloads {
-    alone: tokio::sync::Mutex<()>,
-    /// What came of it.
-    pub standing: ReloadStatus,
+    lock: tokio::sync::Mutex<()>,
+    /// Result of the last reload.
+    pub status: ReloadStatus,
 }
 
 impl Reloads {
-    /// Nothing is changed while what comes back is held.
-    pub async fn alone(&self) -> MutexGuard<'_, ()> {
-        self.alone.lock().await
+    /// Waits for other reloads. No other reload runs while the guard is held.
+    pub async fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().await
     }
 }
 
-/// Who asked for the configuration to be read again.
+/// Cause of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReloadTrigger {
     /// A file changed.
@@ -36,7 +36,7 @@ pub enum ReloadTrigger {
 }
 
 impl ReloadTrigger {
-    /// The word in log and answers.
+    /// Name in the log and in answers.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,19 +47,19 @@ impl ReloadTrigger {
     }
 }
 
-/// How a reload ended.
+/// Result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReloadOutcome {
-    /// Another configuration is in force.
+    /// The new configuration is in force.
     Changed,
-    /// It says what is in force already.
+    /// The new configuration equals the one in force.
     Unchanged,
-    /// It is faulty or impossible, and the one in force goes on: a sentence for each fault.
+    /// The new configuration has faults, and the one in force stays: one sentence per fault.
     Refused(Vec<String>),
 }
 
 impl ReloadOutcome {
-    /// The word in metrics and answers.
+    /// Name in metrics and answers.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl ReloadOutcome {
         }
     }
 
-    /// The faults, if it was refused.
+    /// The faults of a refused configuration; empty for other results.
     #[must_use]
     pub fn faults(&self) -> &[String] {
         match self {
@@ -79,20 +79,20 @@ impl ReloadOutcome {
     }
 }
 
-/// One time that the configuration was read again.
+/// One reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reload {
-    /// Who asked for it.
+    /// What started it.
     pub cause: ReloadTrigger,
-    /// How it ended.
+    /// Its result.
     pub outcome: ReloadOutcome,
     /// The version in force afterwards.
     pub version: u64,
-    /// When it ended, Unix milliseconds.
+    /// Its end, in Unix milliseconds.
     pub at_ms: i64,
-    /// The keys that changed, where another configuration is in force.
+    /// The keys that changed; empty unless the result is [`ReloadOutcome::Changed`].
     pub changes: Vec<String>,
-    /// What it asks for and only a restart can bring.
+    /// Changed settings that only a restart can apply.
     pub pending: Vec<PendingRestart>,
 }
 
@@ -114,16 +114,17 @@ impl fmt::Display for Reload {
     }
 }
 
-/// The configuration was read again.
+/// Event: a reload ended.
 pub struct ConfigReloaded<'a> {
-    /// How it went.
+    /// The reload.
     pub reload: &'a Reload,
-    /// How the one before went.
+    /// The reload before it.
     pub before: Option<&'a Reload>,
 }
 
 impl ConfigReloaded<'_> {
-    /// Counts it; logs a refusal as an error, with every fault, and what waits for a restart, once, at `warn`.
+    /// Counts the reload. Logs a refusal with all its faults at `error`, and each setting that newly waits for a restart
+    /// at `warn`.
     pub fn emit(&self, metrics: &Metrics) {
         let ConfigReloaded { reload, before } = self;
         let life = &metrics.life;
@@ -142,34 +143,34 @@ impl ConfigReloaded<'_> {
     }
 }
 
-/// What is known about the configuration of a running gateway.
+/// When the configuration in force was loaded, and the last reload.
 #[derive(Debug, Default)]
-pub struct ReloadStatus(Mutex<Known>);
+pub struct ReloadStatus(Mutex<StatusState>);
 
 #[derive(Debug, Default, Clone)]
-struct Known {
+struct StatusState {
     loaded_ms: i64,
     last: Option<Reload>,
 }
 
 impl ReloadStatus {
-    /// A configuration came into force.
-    pub fn loaded(&self, at_ms: i64) {
+    /// Records that a configuration came into force.
+    pub fn set_loaded(&self, at_ms: i64) {
         self.0.lock().loaded_ms = at_ms;
     }
 
-    /// A reload ended.
-    pub fn note(&self, reload: Reload) {
+    /// Records the last reload.
+    pub fn set_last(&self, reload: Reload) {
         self.0.lock().last = Some(reload);
     }
 
-    /// When the configuration in force was taken over, Unix milliseconds.
+    /// When the configuration in force was loaded, in Unix milliseconds.
     #[must_use]
     pub fn loaded_ms(&self) -> i64 {
         self.0.lock().loaded_ms
     }
 
-    /// The last reload; `None` when there was none since the start.
+    /// The last reload since the start.
     #[must_use]
     pub fn last(&self) -> Option<Reload> {
         self.0.lock().last.clone()

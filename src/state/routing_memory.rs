@@ -1,8 +1,9 @@
-//! The routing's memory: what the statistics know, in a file that the next process begins with.
+//! Routing memory: the statistics, saved in a file that the next process loads.
 //!
-//! Nothing here ever stops a start or a request. A file that cannot be read is a cold start, one that cannot be
-//! written is tried again; both are said once in the log, and shown at `/health/memory` and in metrics. What the file
-//! says is for [`SavedState`] to know; when it is written, for [`pointsman_actors::actors::persistence`].
+//! A failure here never prevents a start or fails a request. If the file cannot be read, the process starts without
+//! statistics; if it cannot be written, the next save tries again. Both are logged once and shown at `/health/memory`
+//! and in metrics. [`SavedState`] defines the format of the file, [`pointsman_actors::actors::persistence`] the times
+//! of saving.
 
 pub mod file;
 
@@ -22,77 +23,77 @@ use pointsman_actors::{
 use self::file::Lock;
 use crate::{base::clock, config::MemoryConfig};
 
-/// Entries that were not believed are named in the log up to this many.
-const MOST_NAMED: usize = 10;
+/// Longest list of rejected entries in the log.
+const MAX_LOGGED: usize = 10;
 
-/// The file, and how it fares.
+/// The file and its status.
 #[derive(Debug)]
 pub struct RoutingMemory {
     path: PathBuf,
     lock: Mutex<Option<Lock>>,
-    standing: Mutex<RoutingMemoryStatus>,
+    status: Mutex<RoutingMemoryStatus>,
 }
 
-/// How the memory fares.
+/// Status of the routing memory.
 #[derive(Debug, Clone, Default)]
 pub struct RoutingMemoryStatus {
-    /// What the process began with.
-    pub recalled: Recalled,
-    /// When it was last written, in milliseconds since 1970.
+    /// Result of loading the file at the start.
+    pub loaded: LoadOutcome,
+    /// Time of the last save, in milliseconds since 1970.
     pub saved_at_ms: Option<i64>,
-    /// How large it was then.
+    /// Size of the file at the last save.
     pub bytes: u64,
-    /// How often it was written.
+    /// Number of successful saves.
     pub saves: u64,
-    /// How often it could not be written.
+    /// Number of failed saves.
     pub failures: u64,
-    /// Why it cannot be written now.
-    pub trouble: Option<String>,
+    /// Error of the last save, if it failed.
+    pub write_error: Option<String>,
 }
 
-/// What a process began with.
+/// Result of loading the file at the start.
 #[derive(Debug, Clone, Default)]
-pub enum Recalled {
+pub enum LoadOutcome {
     /// There was no file.
     #[default]
-    Nothing,
-    /// There was one that could not be used, for this reason.
+    NoFile,
+    /// The file could not be used, for this reason.
     Unusable(String),
-    /// What was learned before.
-    Learned {
-        /// When the newest of it was learned, in milliseconds since 1970.
+    /// The statistics were loaded.
+    Loaded {
+        /// Time of the newest observation, in milliseconds since 1970.
         at_ms: i64,
-        /// How long ago that was at the start.
+        /// Age of the newest observation at the start.
         age: Duration,
-        /// What became of it.
+        /// Number of entries that were used, unknown or rejected.
         restored: Restored,
     },
 }
 
 impl RoutingMemory {
-    /// Teaches `statistics` what the file knows. `None` when there is to be no memory. Blocks on reading the file.
+    /// Loads the file into `statistics`. `None` when no file is configured. Blocks.
     #[must_use]
-    pub fn recall(config: &MemoryConfig, statistics: &mut Statistics) -> Option<Arc<RoutingMemory>> {
+    pub fn load(config: &MemoryConfig, statistics: &mut Statistics) -> Option<Arc<RoutingMemory>> {
         let path = config.path.clone()?;
-        let recalled = recalled(&path, statistics);
-        recalled.log(&path);
-        let standing = Mutex::new(RoutingMemoryStatus { recalled, ..RoutingMemoryStatus::default() });
-        let memory = RoutingMemory { path, lock: Mutex::default(), standing };
-        // Now rather than after the first answers: who starts a gateway is still looking.
-        let locked = memory.locked(|_| Ok(()));
-        memory.note(locked.map(|()| None));
+        let loaded = load_file(&path, statistics);
+        loaded.log(&path);
+        let status = Mutex::new(RoutingMemoryStatus { loaded, ..RoutingMemoryStatus::default() });
+        let memory = RoutingMemory { path, lock: Mutex::default(), status };
+        // Locking now shows an unwritable file at the start, not at the first save.
+        let locked = memory.with_lock(|_| Ok(()));
+        memory.record(locked.map(|()| None));
         Some(Arc::new(memory))
     }
 
-    /// How it fares.
+    /// Current status.
     #[must_use]
-    pub fn standing(&self) -> RoutingMemoryStatus {
-        self.standing.lock().clone()
+    pub fn status(&self) -> RoutingMemoryStatus {
+        self.status.lock().clone()
     }
 
-    /// Does something that needs the right to write. The right is kept; the process before this one may take a
-    /// while to give it back.
-    fn locked(&self, write: impl FnOnce(&Lock) -> io::Result<()>) -> io::Result<()> {
+    /// Runs `write` under the lock of the file. The lock is kept once it is taken; a previous process may still hold it
+    /// at the start.
+    fn with_lock(&self, write: impl FnOnce(&Lock) -> io::Result<()>) -> io::Result<()> {
         let mut held = self.lock.lock();
         let lock = match held.take() {
             Some(lock) => lock,
@@ -101,26 +102,26 @@ impl RoutingMemory {
         write(held.insert(lock))
     }
 
-    /// Takes down how writing went, `None` for nothing written yet; says so when that is news.
-    fn note(&self, written: io::Result<Option<u64>>) {
-        let mut standing = self.standing.lock();
+    /// Records the result of a save: its bytes, or `None` when only the lock was taken. Logs when the result changes.
+    fn record(&self, written: io::Result<Option<u64>>) {
+        let mut status = self.status.lock();
         match written {
             Ok(bytes) => {
-                if standing.trouble.take().is_some() {
-                    log::info!("routing memory {} is written again", self.path.display());
+                if status.write_error.take().is_some() {
+                    log::info!("routing memory {} can be written again", self.path.display());
                 }
                 if let Some(bytes) = bytes {
-                    standing.saves += 1;
-                    standing.bytes = bytes;
-                    standing.saved_at_ms = Some(clock::unix_millis());
+                    status.saves += 1;
+                    status.bytes = bytes;
+                    status.saved_at_ms = Some(clock::unix_millis());
                 }
             }
             Err(error) => {
-                standing.failures += 1;
-                let trouble = error.to_string();
-                if standing.trouble.as_ref() != Some(&trouble) {
-                    log::warn!("routing memory {} cannot be written: {trouble}", self.path.display());
-                    standing.trouble = Some(trouble);
+                status.failures += 1;
+                let write_error = error.to_string();
+                if status.write_error.as_ref() != Some(&write_error) {
+                    log::warn!("routing memory {} cannot be written: {write_error}", self.path.display());
+                    status.write_error = Some(write_error);
                 }
             }
         }
@@ -130,45 +131,45 @@ impl RoutingMemory {
 impl StatsStore for RoutingMemory {
     fn save(&self, state: &SavedState) -> bool {
         let text = state.to_json();
-        let written = self.locked(|lock| file::replace(&self.path, &text, lock));
-        let kept = written.is_ok();
-        self.note(written.map(|()| Some(text.len() as u64)));
-        kept
+        let written = self.with_lock(|lock| file::replace(&self.path, &text, lock));
+        let saved = written.is_ok();
+        self.record(written.map(|()| Some(text.len() as u64)));
+        saved
     }
 }
 
-fn recalled(path: &Path, statistics: &mut Statistics) -> Recalled {
+fn load_file(path: &Path, statistics: &mut Statistics) -> LoadOutcome {
     let text = match file::read(path) {
         Ok(Some(text)) => text,
-        Ok(None) => return Recalled::Nothing,
-        Err(error) => return Recalled::Unusable(error.to_string()),
+        Ok(None) => return LoadOutcome::NoFile,
+        Err(error) => return LoadOutcome::Unusable(error.to_string()),
     };
     match SavedState::parse(&text) {
         Ok(state) => {
             let at_ms = state.learned_at_ms;
-            // The wall's clock may have been set back meanwhile.
+            // The wall clock may have been set back.
             let age = Duration::from_millis(u64::try_from(clock::unix_millis().saturating_sub(at_ms)).unwrap_or(0));
             let restored = statistics.import(&state, clock::now(), age);
-            Recalled::Learned { at_ms, age, restored }
+            LoadOutcome::Loaded { at_ms, age, restored }
         }
-        Err(fault) => Recalled::Unusable(fault.to_string()),
+        Err(fault) => LoadOutcome::Unusable(fault.to_string()),
     }
 }
 
-impl Recalled {
+impl LoadOutcome {
     fn log(&self, path: &Path) {
         let path = path.display();
         match self {
-            Recalled::Nothing => log::info!("routing memory {path}: nothing there yet"),
-            Recalled::Unusable(why) => log::warn!("routing memory {path} is not used: {why}; starting cold"),
-            Recalled::Learned { age, restored: Restored { endpoints, unknown, rejected }, .. } => {
+            LoadOutcome::NoFile => log::info!("routing memory {path}: the file does not exist yet"),
+            LoadOutcome::Unusable(why) => log::warn!("routing memory {path} is not used: {why}; starting without it"),
+            LoadOutcome::Loaded { age, restored: Restored { endpoints, unknown, rejected }, .. } => {
                 let age = age.as_secs();
                 log::info!("routing memory {path}: {endpoints} endpoints as of {age} s ago, {unknown} unknown");
-                for rejected in rejected.iter().take(MOST_NAMED) {
-                    log::warn!("routing memory: {} starts cold: {}", rejected.whose, rejected.why);
+                for rejected in rejected.iter().take(MAX_LOGGED) {
+                    log::warn!("routing memory: {} is not restored: {}", rejected.whose, rejected.why);
                 }
-                if rejected.len() > MOST_NAMED {
-                    log::warn!("routing memory: so do {} more", rejected.len() - MOST_NAMED);
+                if rejected.len() > MAX_LOGGED {
+                    log::warn!("routing memory: {} more are not restored", rejected.len() - MAX_LOGGED);
                 }
             }
         }

@@ -1,9 +1,9 @@
-//! What belongs to one configuration: who may call, how much, whom we call and how, what is known about them.
+//! State of one configuration: keys, limits, providers, catalog and published statistics.
 //!
-//! A [`Setup`] never changes. A request works under the one that was in force when it came, to its end; another
-//! configuration is another setup, made in two steps. A [`SetupDraft`] holds everything that can go wrong and touches
-//! nothing that runs; [`SetupDraft::adopt`] cannot fail any more and takes over from the setup before it what must survive:
-//! limiters and calls in progress, places at providers, breakers and statistics, simulated providers.
+//! A [`Setup`] never changes. A request uses the setup that was in force when it arrived, until it ends. A new
+//! configuration becomes a setup in two steps. [`SetupDraft::new`] may fail and changes nothing that is in use.
+//! [`SetupDraft::adopt`] cannot fail and takes over the state of the previous setup: rate limiters and calls in
+//! progress, provider permits, breakers and statistics, simulated providers.
 
 use std::{fmt, io, sync::Arc};
 
@@ -28,57 +28,57 @@ use crate::{
     },
 };
 
-/// One per configuration; shared by all workers.
+/// State of one configuration. Shared by all workers.
 pub struct Setup {
-    /// Counted up from 1 with every configuration that was taken over.
+    /// 1 at the start; one more with every configuration that came into force.
     pub version: u64,
     /// The configuration itself.
     pub config: Config,
-    /// The keys it sets, where that is known.
+    /// The keys that the file sets; `None` when the configuration was not read from text.
     pub(crate) written: Option<WrittenConfig>,
-    /// The models and who serves them: all positions refer to it.
+    /// Models, providers and endpoints. All positions refer to it.
     pub catalog: Arc<Catalog>,
-    /// The constants decisions are made with.
+    /// The constants of routing decisions.
     pub policy: Arc<RoutingPolicy>,
-    /// Who may call.
+    /// The API keys.
     pub keys: KeyTable,
-    /// How much they may call.
+    /// The rate and concurrency limits of the keys.
     pub admission: Admission,
     /// Addresses, credentials and limits of every provider, by position in the catalog.
     pub providers: Providers,
-    /// ConcurrencyLimits per provider, by position in the catalog.
+    /// Concurrency limits of every provider, by position in the catalog.
     pub permits: Vec<ConcurrencyLimits>,
-    /// What routers read.
+    /// The state that routers read.
     pub published: Arc<PublishedState>,
     simulation: Vec<Simulated>,
 }
 
-/// A simulated provider that serves. It stops with the last setup that names it.
+/// A running simulated provider. It stops when the last setup that has it is dropped.
 struct Simulated {
     running: Arc<SimulatedProvider>,
     character: Character,
 }
 
 impl Setup {
-    /// The bounds request bodies are read under.
+    /// The limits for reading the caller's request bodies.
     ///
     /// # Errors
-    /// For a caller of another configuration: none.
+    /// 500 when the caller belongs to another configuration.
     pub fn body_limits(&self, caller: &Caller) -> Result<BodyLimits, ApiError> {
         Ok(BodyLimits {
             bytes: self.config.limits.max_body_bytes,
             pace: self.config.timeouts.client_body,
-            share: self.admission.share(caller)?,
+            buffer: self.admission.buffer(caller)?,
         })
     }
 
-    /// The simulated providers it plays.
+    /// The running simulated providers.
     pub fn simulation(&self) -> impl Iterator<Item = &Arc<SimulatedProvider>> {
         self.simulation.iter().map(|simulated| &simulated.running)
     }
 }
 
-/// Why a configuration cannot be put to work.
+/// Why a configuration cannot become a setup.
 #[derive(Debug)]
 pub enum SetupError {
     /// A provider cannot be called as configured.
@@ -98,55 +98,52 @@ impl fmt::Display for SetupError {
 
 impl std::error::Error for SetupError {}
 
-/// A setup that may still turn out to be impossible.
+/// A setup that is prepared and not yet in force.
 pub struct SetupDraft {
     version: u64,
     /// The configuration.
     pub config: Config,
     written: Option<WrittenConfig>,
-    /// The catalog it would bring.
+    /// The catalog of the new setup.
     pub catalog: Arc<Catalog>,
-    /// The constants it would bring.
+    /// The routing constants of the new setup.
     pub policy: Arc<RoutingPolicy>,
     providers: Providers,
     simulation: Vec<Simulated>,
 }
 
 impl SetupDraft {
-    /// Prepares what a configuration needs, beside the setup that is in force. Blocks: certificates are read, simulated
-    /// providers started.
+    /// Prepares a setup without touching the one in force. Blocks: it reads certificates and starts simulated providers.
     ///
     /// # Errors
     /// When a provider's TLS settings or the simulation fail.
     pub fn new(loaded: LoadedConfig, version: u64, before: Option<&Setup>) -> Result<SetupDraft, SetupError> {
         let LoadedConfig { config, written } = loaded;
         let (catalog, policy) = (Arc::new(config.catalog(version)), Arc::new(config.routing_policy(version)));
-        let simulation = play(&config, before).map_err(SetupError::Simulation)?;
+        let simulation = start_simulation(&config, before).map_err(SetupError::Simulation)?;
         let running: Vec<_> = simulation.iter().map(|simulated| &*simulated.running).collect();
         let providers = Providers::new(&config, &catalog, &running, before.map(|setup| &setup.providers));
         let providers = providers.map_err(SetupError::Provider)?;
         Ok(SetupDraft { version, config, written, catalog, policy, providers, simulation })
     }
 
-    /// The fast cells over its catalog; those that `before` knows are carried over.
+    /// The live state for the new catalog, with the state of endpoints that `before` has too.
     #[must_use]
     pub fn live(&self, before: &Setup) -> LiveBoard {
         before.published.live.carried(&self.catalog)
     }
 
-    /// Puts it together with what was published for it.
+    /// The finished setup. `startup_key` is the administrator's key generated at the start, if there is one.
     #[must_use]
-    ///
-    /// `of_this_start` is the administrator's key that the start made, if it made one.
-    pub fn adopt(self, published: Arc<PublishedState>, of_this_start: Option<&Key>, before: Option<&Setup>) -> Setup {
+    pub fn adopt(self, published: Arc<PublishedState>, startup_key: Option<&Key>, before: Option<&Setup>) -> Setup {
         for simulated in &self.simulation {
             let changed = before.and_then(|setup| setup.simulated(&simulated.character.slug));
             if changed.is_some_and(|known| known.character != simulated.character) {
-                simulated.running.become_like(simulated.character.clone());
+                simulated.running.set_character(simulated.character.clone());
             }
         }
         let SetupDraft { version, config, written, catalog, policy, providers, simulation } = self;
-        let keys = KeyTable::new(&config, of_this_start, before.map(|setup| &setup.keys));
+        let keys = KeyTable::new(&config, startup_key, before.map(|setup| &setup.keys));
         Setup {
             admission: Admission::new(&config.limits, keys.callers(), before.map(|setup| &setup.admission)),
             keys,
@@ -168,44 +165,44 @@ impl Setup {
         self.simulation.iter().find(|simulated| simulated.character.slug == slug)
     }
 
-    /// Every provider that is on: its slug, the places taken there, and all of them.
-    pub fn places_standing(&self) -> impl Iterator<Item = (&str, usize, usize)> {
-        let on = self.catalog.providers.iter().zip(&self.permits).filter(|(provider, _)| provider.is_on());
-        on.map(|(provider, permits)| {
-            let (taken, most) = permits.permits.usage();
-            (provider.slug.as_str(), taken, most)
+    /// Slug, permits in use and concurrency limit of every enabled provider.
+    pub fn provider_concurrency(&self) -> impl Iterator<Item = (&str, usize, usize)> {
+        let enabled = self.catalog.providers.iter().zip(&self.permits).filter(|(provider, _)| provider.is_on());
+        enabled.map(|(provider, permits)| {
+            let (in_use, limit) = permits.permits.usage();
+            (provider.slug.as_str(), in_use, limit)
         })
     }
 
-    fn places(&self, slug: &str) -> Option<&Arc<ProviderConcurrency>> {
+    fn permits_of(&self, slug: &str) -> Option<&Arc<ProviderConcurrency>> {
         let position = self.catalog.providers.iter().position(|provider| provider.slug.as_str() == slug)?;
         self.permits.get(position).map(|permits| &permits.permits)
     }
 }
 
-/// The permits of every provider; places that are taken stay taken.
+/// The concurrency limits of every provider. Permits in use under `before` stay in use.
 fn permits(providers: &Providers, before: Option<&Setup>) -> Vec<ConcurrencyLimits> {
     let of = |provider: &ProviderClient| {
-        let most = provider.max_in_flight;
-        let places = match before.and_then(|setup| setup.places(provider.slug.as_str())) {
-            Some(places) => {
-                places.resize(most);
-                Arc::clone(places)
+        let limit = provider.max_in_flight;
+        let places = match before.and_then(|setup| setup.permits_of(provider.slug.as_str())) {
+            Some(permits) => {
+                permits.resize(limit);
+                Arc::clone(permits)
             }
-            None => ProviderConcurrency::new(most),
+            None => ProviderConcurrency::new(limit),
         };
         ConcurrencyLimits { permits: places, wait: provider.permit_wait }
     };
     providers.iter().map(of).collect()
 }
 
-/// The simulated providers that are to serve: those that run already, and new ones for the rest.
-fn play(config: &Config, before: Option<&Setup>) -> io::Result<Vec<Simulated>> {
+/// The configured simulated providers: those that `before` runs already, and newly started ones for the rest.
+fn start_simulation(config: &Config, before: Option<&Setup>) -> io::Result<Vec<Simulated>> {
     let wanted = config.simulation.providers.iter().filter(|_| config.simulation.active);
     let wanted: Vec<&Character> = wanted.map(|(_, character)| character).collect();
     let known = |character: &Character| before.and_then(|setup| setup.simulated(&character.slug));
-    let strangers: Vec<_> = wanted.iter().filter(|it| known(it).is_none()).map(|it| (*it).clone()).collect();
-    let mut started = if strangers.is_empty() { Vec::new() } else { simulation::start(strangers)? }.into_iter();
+    let new: Vec<_> = wanted.iter().filter(|it| known(it).is_none()).map(|it| (*it).clone()).collect();
+    let mut started = if new.is_empty() { Vec::new() } else { simulation::start(new)? }.into_iter();
     let running = |character: &&Character| match known(character) {
         Some(simulated) => Some(Arc::clone(&simulated.running)),
         None => started.next().map(Arc::new),

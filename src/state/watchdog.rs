@@ -1,9 +1,9 @@
-//! Noticing that a control actor is gone, and having it replaced.
+//! Detects stopped control actors and replaces them.
 //!
-//! An actor that panicked does not come back by itself, whatever supervises it. So each is asked for a sign of life
-//! again and again; one that is gone is replaced, with what it knew. One that is there and silent cannot be helped from
-//! here: readiness says so, and so does the log. Routers are looked after by the [`crate::state::gateway::WorkerHandle`] of their own
-//! thread, because nobody else can start an actor there.
+//! An actor that panicked is not restarted by actix, so the watchdog sends a message to each actor at regular intervals.
+//! A stopped actor is replaced and keeps its data. An actor that runs but does not answer cannot be replaced: it is
+//! reported by readiness and in the log. Routers are checked by the [`crate::state::gateway::WorkerHandle`] of their
+//! own thread, because an actor can only be started on the thread it runs on.
 
 use std::{
     collections::VecDeque,
@@ -21,40 +21,40 @@ use crate::{
         events::{ActorReplaced, ActorSilent},
     },
     state::{
-        control::{Forget, ROUND},
+        control::{CHECK_INTERVAL, HealthRestart},
         gateway::Shared,
     },
 };
 
-/// An actor that takes longer to answer is stuck: the slowest of its messages takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// An owner of the statistics that died this often within [`HABIT_WINDOW`] dies of what it knows.
-const HABIT: usize = 3;
-const HABIT_WINDOW: Duration = Duration::from_secs(60);
+/// Longest wait for an answer. An actor that takes longer is stuck: its slowest message takes milliseconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// After this many stops of the health actor within [`STOP_WINDOW`] its statistics are assumed to be the cause.
+const MAX_STOPS: usize = 3;
+const STOP_WINDOW: Duration = Duration::from_secs(60);
 
-/// Watches the control actors until aborted or the gateway is gone.
+/// Watches the control actors until the task is aborted or the gateway is dropped.
 pub(crate) fn start(shared: &Arc<Shared>) -> JoinHandle<()> {
     actix_rt::spawn(watch(Arc::downgrade(shared)))
 }
 
 async fn watch(shared: Weak<Shared>) {
-    let mut deaths = VecDeque::new();
+    let mut stops = VecDeque::new();
     loop {
-        actix_rt::time::sleep(ROUND).await;
+        actix_rt::time::sleep(CHECK_INTERVAL).await;
         let Some(shared) = shared.upgrade() else { return };
-        look_after_all(&shared, &mut deaths).await;
+        check_all(&shared, &mut stops).await;
     }
 }
 
-/// How an actor is.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
-    Well,
+    Responsive,
     Silent,
-    Gone,
+    Stopped,
 }
 
-async fn look_after_all(shared: &Shared, deaths: &mut VecDeque<Instant>) {
+async fn check_all(shared: &Shared, stops: &mut VecDeque<Instant>) {
     let control = &shared.control;
     let (catalog, health, ledger) = (control.catalog(), control.health(), control.ledger());
     let now_ms = clock::unix_millis();
@@ -65,52 +65,52 @@ async fn look_after_all(shared: &Shared, deaths: &mut VecDeque<Instant>) {
     );
     for (actor, condition) in [("catalog", catalog), ("health", health), ("ledger", ledger)] {
         match condition {
-            Condition::Well => {}
-            Condition::Silent => ActorSilent { actor, patience: PATIENCE }.emit(&shared.metrics),
-            Condition::Gone => {
-                replace(shared, actor, deaths).await;
+            Condition::Responsive => {}
+            Condition::Silent => ActorSilent { actor, waited: ANSWER_TIMEOUT }.emit(&shared.metrics),
+            Condition::Stopped => {
+                replace(shared, actor, stops).await;
                 ActorReplaced { actor }.emit(&shared.metrics);
             }
         }
     }
 }
 
-async fn condition<A, Q>(actor: &Addr<A>, question: Q) -> Condition
+async fn condition<A, M>(actor: &Addr<A>, message: M) -> Condition
 where
-    A: Actor + Handler<Q>,
-    A::Context: ToEnvelope<A, Q>,
-    Q: Message + Send + 'static,
-    Q::Result: Send,
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message + Send + 'static,
+    M::Result: Send,
 {
-    match actor.send(question).timeout(PATIENCE).await {
-        Ok(_) => Condition::Well,
+    match actor.send(message).timeout(ANSWER_TIMEOUT).await {
+        Ok(_) => Condition::Responsive,
         Err(MailboxError::Timeout) => Condition::Silent,
-        Err(MailboxError::Closed) => Condition::Gone,
+        Err(MailboxError::Closed) => Condition::Stopped,
     }
 }
 
-async fn replace(shared: &Shared, actor: &str, deaths: &mut VecDeque<Instant>) {
-    // Not while another configuration is taken over: catalog and statistics change sides together.
-    let _alone = shared.reloads.alone().await;
+async fn replace(shared: &Shared, actor: &str, stops: &mut VecDeque<Instant>) {
+    // No reload may run meanwhile: it replaces the catalogs of all actors together.
+    let _guard = shared.reloads.lock().await;
     let setup = shared.setup.load_full();
     match actor {
         "catalog" => shared.control.replace_catalog(&setup),
-        "health" => shared.control.replace_health(&setup, habit(deaths, Instant::now()), &shared.news_room),
-        _ => shared.control.replace_ledger(&setup, &shared.news_room),
+        "health" => shared.control.replace_health(&setup, restart_mode(stops, Instant::now()), &shared.event_batchers),
+        _ => shared.control.replace_ledger(&setup, &shared.event_batchers),
     }
 }
 
-/// Enters a death at `now`; whether the next one had better begin from nothing.
-fn habit(deaths: &mut VecDeque<Instant>, now: Instant) -> Forget {
-    deaths.push_back(now);
-    while deaths.front().is_some_and(|death| now.duration_since(*death) > HABIT_WINDOW) {
-        deaths.pop_front();
+/// Records a stop of the health actor at `now`, and decides which statistics its successor starts with.
+fn restart_mode(stops: &mut VecDeque<Instant>, now: Instant) -> HealthRestart {
+    stops.push_back(now);
+    while stops.front().is_some_and(|stop| now.duration_since(*stop) > STOP_WINDOW) {
+        stops.pop_front();
     }
-    if deaths.len() < HABIT {
-        return Forget::Nothing;
+    if stops.len() < MAX_STOPS {
+        return HealthRestart::KeepStatistics;
     }
-    deaths.clear();
-    Forget::Everything
+    stops.clear();
+    HealthRestart::ResetStatistics
 }
 
 #[cfg(test)]
@@ -118,12 +118,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_is_given_up_at_the_third_death_within_a_minute() {
+    fn the_statistics_are_reset_at_the_third_stop_within_a_minute() {
         let start = Instant::now();
-        let mut deaths = VecDeque::new();
-        let mut at = |seconds| habit(&mut deaths, start + Duration::from_secs(seconds));
-        assert_eq!([at(0), at(50), at(100)], [Forget::Nothing; 3], "never three within a minute");
-        assert_eq!(at(105), Forget::Everything);
-        assert_eq!(at(106), Forget::Nothing, "counted anew");
+        let mut stops = VecDeque::new();
+        let mut at = |seconds| restart_mode(&mut stops, start + Duration::from_secs(seconds));
+        assert_eq!([at(0), at(50), at(100)], [HealthRestart::KeepStatistics; 3], "never three within a minute");
+        assert_eq!(at(105), HealthRestart::ResetStatistics);
+        assert_eq!(at(106), HealthRestart::KeepStatistics, "the count starts again");
     }
 }

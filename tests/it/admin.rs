@@ -259,11 +259,11 @@ fn a_public_address_for_administration_needs_encryption_and_no_development_key()
     let refused = run(&["check"], &[open, closed]);
     let text = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{text}");
-    assert!(text.contains("admin.bind: keys with the scope admin would travel to 0.0.0.0:0 unencrypted"), "{text}");
+    assert!(text.contains("admin.bind: keys with the scope admin would be sent to 0.0.0.0:0 unencrypted"), "{text}");
 
     let noted = run(&["check"], &[open, closed, ("POINTSMAN__ADMIN__ALLOW_PLAIN_HTTP", "true")]);
     let text = String::from_utf8_lossy(&noted.stdout);
-    assert!(text.contains("admin.bind is 0.0.0.0:0: keys with the scope admin travel there unencrypted"), "{text}");
+    assert!(text.contains("admin.bind is 0.0.0.0:0: keys with the scope admin are sent there unencrypted"), "{text}");
 }
 
 #[actix_web::test]

@@ -107,8 +107,8 @@ allowed_models = ["zzz/*", "acme/s*"]
     );
     let page = summary(&config);
     let (_, notes) = page.split_once("Notes\n").unwrap();
-    let told = ["empty", "shut"]
-        .map(|name| format!("service/{name} stands for nobody: its allowed_models and blocked_models"));
+    let told =
+        ["empty", "shut"].map(|name| format!("service/{name} matches no model: its allowed_models and blocked_models"));
     assert!(told.iter().all(|note| notes.contains(note)), "{notes}");
     assert!(!notes.contains("service/fine"), "{notes}");
 }

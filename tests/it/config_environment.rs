@@ -125,8 +125,8 @@ fn a_variable_that_names_no_key_is_a_fault_that_names_it() {
         "",
         [("POINTSMAN__", "1"), ("POINTSMAN__SERVER____BIND", "1")],
         expect![[r#"
-            POINTSMAN__: ?: names no key; allowed: POINTSMAN__SECTION__KEY
-            POINTSMAN__SERVER____BIND: server..bind: names no key; allowed: POINTSMAN__SECTION__KEY
+            POINTSMAN__: ?: is not the path of a key; allowed: POINTSMAN__SECTION__KEY
+            POINTSMAN__SERVER____BIND: server..bind: is not the path of a key; allowed: POINTSMAN__SECTION__KEY
         "#]],
     );
     check(
@@ -155,7 +155,7 @@ fn a_variable_that_names_no_key_is_a_fault_that_names_it() {
         "[providers.a-b]\nbase_url = 'http://h'\n[providers.'a.b']\nbase_url = 'http://h'",
         [("POINTSMAN__PROVIDERS__A_B__ENABLED", "false")],
         expect![[r#"
-            POINTSMAN__PROVIDERS__A_B__ENABLED: providers.a_b.enabled: stands for 'a-b' as well as for 'a.b'; allowed: names that differ by more than '-', '_', '.' and case
+            POINTSMAN__PROVIDERS__A_B__ENABLED: providers.a_b.enabled: matches both 'a-b' and 'a.b'; allowed: names that differ by more than '-', '_', '.' and case
         "#]],
     );
 }

@@ -156,8 +156,8 @@ fn a_file_that_is_not_toml_is_still_checked_around_the_broken_lines() {
         "[limits]\nmax_n = eight\nmax_n = 3\n[limits]\n",
         expect![[r#"
             f:2:9: limits.max_n: string values must be quoted; allowed: literal string
-            f:3:1: limits.max_n: stands here a second time; allowed: each key and each table once
-            f:4:2: syntax: stands here a second time; allowed: each key and each table once
+            f:3:1: limits.max_n: is set a second time; allowed: each key and each table once
+            f:4:2: syntax: is set a second time; allowed: each key and each table once
         "#]],
     );
     check(
@@ -207,7 +207,7 @@ enabled = false
             f:1:12: providers.a.base_url: is missing; allowed: a URL such as "https://api.example.com/v1"
             f:3:12: providers.b.base_url: needs a scheme, such as https://; allowed: a URL such as "https://api.example.com/v1"
             f:5:12: providers.c.base_url: has a scheme other than http and https; allowed: a URL such as "https://api.example.com/v1"
-            f:7:12: providers.d.base_url: holds a user or a password; allowed: a URL such as "https://api.example.com/v1"
+            f:7:12: providers.d.base_url: has a user or a password; allowed: a URL such as "https://api.example.com/v1"
             f:9:12: providers.e.base_url: is the address of this gateway itself (server.bind): its calls would go round in circles; allowed: another port, here or in server.bind
         "#]],
     );
@@ -250,14 +250,14 @@ name = "team"
 key = "sk-this-is-secret"
 "#,
         expect![[r#"
-            f:3:11: providers.acme.api_key: a secret must not stand in this file; allowed: api_key_env = "NAME_OF_A_VARIABLE" or api_key_file = "path"
-            f:6:15: providers.bolt.api_key_env: is not the name of an environment variable; allowed: letters, digits and underscores, not beginning with a digit; the key itself never stands here
+            f:3:11: providers.acme.api_key: a secret must not be in this file; allowed: api_key_env = "NAME_OF_A_VARIABLE" or api_key_file = "path"
+            f:6:15: providers.bolt.api_key_env: is not the name of an environment variable; allowed: letters, digits and underscores, not beginning with a digit; never the key itself
             f:9:29: providers.cove.headers.Authorization: is set by the gateway itself; allowed: a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file
             f:9:65: providers.cove.headers.x y: is not a header name; allowed: a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file
-            f:9:76: providers.cove.headers.x-a: has a value that no header may carry; allowed: a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file
-            f:13:16: providers.dell.api_key_file: stands beside api_key_env; allowed: one of them: api_key_env = "NAME_OF_A_VARIABLE" or api_key_file = "path"
+            f:9:76: providers.cove.headers.x-a: has a value that is not allowed in a header; allowed: a header name and a value of visible ASCII; secrets go into api_key_env or api_key_file
+            f:13:16: providers.dell.api_key_file: is set together with api_key_env; allowed: one of them: api_key_env = "NAME_OF_A_VARIABLE" or api_key_file = "path"
             f:14:1: keys[0].sha256: is missing; allowed: either sha256 = "<64 hexadecimal digits>" (make one with 'pointsman keygen') or env = "NAME_OF_A_VARIABLE" that holds the key
-            f:16:7: keys[0].key: a key must not stand in this file; allowed: either sha256 = "<64 hexadecimal digits>" (make one with 'pointsman keygen') or env = "NAME_OF_A_VARIABLE" that holds the key
+            f:16:7: keys[0].key: a key must not be in this file; allowed: either sha256 = "<64 hexadecimal digits>" (make one with 'pointsman keygen') or env = "NAME_OF_A_VARIABLE" that holds the key
         "#]],
     );
 }
@@ -290,16 +290,16 @@ env = "1KEY"
         expect![[r#"
             f:1:1: keys[0].name: is missing; allowed: a label for logs and records
             f:2:10: keys[0].sha256: is not a SHA-256; allowed: 64 hexadecimal digits, as keygen prints them
-            f:6:7: keys[1].env: stands beside sha256; allowed: either sha256 = "<64 hexadecimal digits>" (make one with 'pointsman keygen') or env = "NAME_OF_A_VARIABLE" that holds the key
+            f:6:7: keys[1].env: is set together with sha256; allowed: either sha256 = "<64 hexadecimal digits>" (make one with 'pointsman keygen') or env = "NAME_OF_A_VARIABLE" that holds the key
             f:10:24: keys[2].scopes[1]: is not a scope; allowed: inference, read, admin
-            f:11:14: keys[2].expires_at: is not a moment; allowed: a date such as 2027-01-31, or a moment with its offset such as 2027-01-31T12:00:00Z
+            f:11:14: keys[2].expires_at: is not a date or time; allowed: a date such as 2027-01-31, or a time with its offset such as 2027-01-31T12:00:00Z
             f:12:29: keys[2].allowed_models[1]: is not a pattern; allowed: a model id, or a prefix that ends in one '*' such as "acme/*"
             f:12:40: keys[2].allowed_models[2]: is not a pattern; allowed: a model id, or a prefix that ends in one '*' such as "acme/*"
             f:13:23: keys[2].requests_per_minute: -1 is out of range; allowed: a whole number from 0 to 1000000000
             f:15:8: keys[3].name: 'twin' is used twice; allowed: a name of its own for each key
             f:16:10: keys[3].sha256: is the same key as 'twin'; allowed: a key of its own for each name
             f:17:10: keys[3].scopes: is empty; allowed: at least one of inference, read, admin
-            f:20:7: keys[4].env: is not the name of an environment variable; allowed: letters, digits and underscores, not beginning with a digit; the key itself never stands here
+            f:20:7: keys[4].env: is not the name of an environment variable; allowed: letters, digits and underscores, not beginning with a digit; never the key itself
         "#]],
     );
 }
@@ -325,8 +325,8 @@ name = "d"
 env = "UNSET"
 "#;
     expect![[r#"
-        f:4:7: keys[0].env: the key in SHORT is shorter than 16 characters; allowed: 16 to 512 visible ASCII characters that nobody can guess; 'pointsman keygen' makes one
-        f:7:7: keys[1].env: the key in PLACEHOLDER looks like a placeholder; allowed: 16 to 512 visible ASCII characters that nobody can guess; 'pointsman keygen' makes one
+        f:4:7: keys[0].env: the key in SHORT is shorter than 16 characters; allowed: 16 to 512 visible ASCII characters that cannot be guessed; 'pointsman keygen' makes one
+        f:7:7: keys[1].env: the key in PLACEHOLDER looks like a placeholder; allowed: 16 to 512 visible ASCII characters that cannot be guessed; 'pointsman keygen' makes one
     "#]].assert_eq(&faults(toml, &environment));
 }
 
@@ -384,7 +384,7 @@ fn nobody_is_let_in_without_a_key_beyond_loopback() {
     check(
         "[server]\nbind = \"0.0.0.0:8080\"\n[auth]\nmode = \"none\"",
         expect![[r#"
-            f:4:8: auth.mode: nobody would need a key, but server.bind is 0.0.0.0:8080; allowed: mode = "keys" with keys of your own in [[keys]] (make one with 'pointsman keygen'), or a loopback address in server.bind
+            f:4:8: auth.mode: callers would need no key, but server.bind is 0.0.0.0:8080; allowed: mode = "keys" with keys of your own in [[keys]] (make one with 'pointsman keygen'), or a loopback address in server.bind
         "#]],
     );
     check(
@@ -401,7 +401,7 @@ fn administration_beyond_loopback_is_encrypted_or_said_to_need_no_encryption() {
     check(
         closed,
         expect![[r#"
-            f:4:8: admin.bind: keys with the scope admin would travel to 0.0.0.0:8081 unencrypted; allowed: a certificate in [server.tls], a loopback address, or admin.allow_plain_http = true where nobody else hears that network
+            f:4:8: admin.bind: keys with the scope admin would be sent to 0.0.0.0:8081 unencrypted; allowed: a certificate in [server.tls], a loopback address, or admin.allow_plain_http = true on a trusted network
         "#]],
     );
     check(
@@ -421,7 +421,7 @@ fn the_development_key_never_administrates_under_any_name() {
     check(
         &format!("{}scopes = [\"read\", \"admin\"]", sly("")),
         expect![[r#"
-            f:6:10: keys[0].scopes: holds admin, but the key is the public development key; allowed: inference and read; a key of your own for admin ('pointsman keygen' makes one)
+            f:6:10: keys[0].scopes: has admin, but the key is the public development key; allowed: inference and read; a key of your own for admin ('pointsman keygen' makes one)
         "#]],
     );
     check(
@@ -585,7 +585,7 @@ endpoints = [{ provider = "acme", upstream_model = "a", unknown_fields = "keep" 
         expect![[r#"
             f:4:6: models[0].id: is not a model id; allowed: "<namespace>/<name>" with exactly one slash, such as "acme/small"
             f:5:18: models[0].canonical_slug: is not a model id; allowed: "<namespace>/<name>", such as "acme/small-2026-01"
-            f:6:11: models[0].created: is not a moment; allowed: a date such as 2026-11-20, or Unix seconds
+            f:6:11: models[0].created: is not a date or time; allowed: a date such as 2026-11-20, or Unix seconds
             f:7:19: models.expiration_date: invalid date; allowed: month between 01 and 12
             f:8:20: models[0].knowledge_cutoff: is not a day; allowed: a date such as 2027-01-31
             f:9:29: models[0].input_modalities[1]: is not a modality; allowed: text, image, audio, file, video, embeddings
@@ -681,7 +681,7 @@ fn lists_and_tables_have_bounds() {
     check(
         &format!("[providers.acme]\nbase_url = \"http://h\"\n[providers.acme.headers]\n{headers}"),
         expect![[r#"
-            f:3:1: providers.acme.headers: holds 40 entries; allowed: at most 32
+            f:3:1: providers.acme.headers: has 40 entries; allowed: at most 32
         "#]],
     );
     let providers: String = (0..300).map(|n| format!("[providers.p{n}]\nbase_url = \"http://h\"\n")).collect();

@@ -94,7 +94,7 @@ fn what_is_no_key_is_refused_without_being_shown() {
     let scratch = Scratch::new();
     scratch.write("acme.key", "sk-one\nsk-two", 0o600);
     let fault = single_fault(scratch.load(KEY_FILE, &Environment::default()));
-    assert!(fault.contains("holds characters that no header may carry") && !fault.contains("sk-"), "{fault}");
+    assert!(fault.contains("has characters that are not allowed in a header") && !fault.contains("sk-"), "{fault}");
     scratch.write("acme.key", vec![b'k'; 20_000], 0o600);
     let fault = single_fault(scratch.load(KEY_FILE, &Environment::default()));
     assert!(fault.contains("is not a key file"), "{fault}");
@@ -110,7 +110,7 @@ fn a_certificate_file_must_hold_certificates() {
     let toml = "[providers.acme]\nbase_url = \"https://h/v1\"\nca_file = \"ca.pem\"\n";
     assert!(single_fault(scratch.load(toml, &Environment::default())).contains("ca.pem cannot be read"));
     scratch.write("ca.pem", "hello", 0o644);
-    assert!(single_fault(scratch.load(toml, &Environment::default())).contains("ca.pem holds no certificate"));
+    assert!(single_fault(scratch.load(toml, &Environment::default())).contains("ca.pem has no certificate"));
     scratch.write("ca.pem", "-----BEGIN CERTIFICATE-----\n…", 0o644);
     let config = scratch.load(toml, &Environment::default()).unwrap();
     assert_eq!(config.providers[0].ca_file, Some(scratch.0.at("ca.pem")));
@@ -134,7 +134,7 @@ fn no_secret_is_in_any_debug_output_summary_or_note() {
         assert!(!shown.contains(secret), "{secret}");
     }
     assert!(shown.contains("***"), "the key is there, but hidden");
-    assert!(shown.contains("travels unencrypted to http://10.0.0.1/v1"), "{shown}");
+    assert!(shown.contains("is sent unencrypted to http://10.0.0.1/v1"), "{shown}");
     let broken = Config::parse(&format!("{toml}oops = 1"), "f", Path::new("."), &environment).unwrap_err();
     assert!(!format!("{broken:?}").contains(PROVIDER));
 }

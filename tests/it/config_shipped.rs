@@ -77,7 +77,7 @@ fn setting_a_variable_switches_its_provider_on_and_the_simulation_off() {
     let config = shipped([("GROQ_API_KEY", "gsk-0123456789"), ("XAI_API_KEY", "")]);
     assert_eq!(on(&config), ["groq"]);
     assert_eq!(state(&config, "xai"), off("XAI_API_KEY is empty"));
-    assert_eq!(state(&config, "sim-swift"), off("simulated; left because a real provider is on (groq (GROQ_API_KEY))"));
+    assert_eq!(state(&config, "sim-swift"), off("simulated; off because a real provider is on (groq (GROQ_API_KEY))"));
     assert!(!config.simulation.active);
     let groq = &config.providers[0];
     assert_eq!(groq.base_url.to_string(), "https://api.groq.com/openai/v1");
@@ -100,8 +100,8 @@ fn forcing_the_simulation_keeps_every_real_provider_off() {
     assert_eq!(
         config.start_up_notes(),
         [
-            "Provider 'groq' stays off although GROQ_API_KEY holds its key: POINTSMAN__SIMULATION__MODE lets only \
-             simulated providers serve.",
+            "Provider 'groq' stays off although GROQ_API_KEY holds its key: POINTSMAN__SIMULATION__MODE allows only \
+             simulated providers.",
             "Only simulated providers serve (POINTSMAN__SIMULATION__MODE=on): their answers are made up."
         ]
     );

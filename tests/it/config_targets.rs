@@ -55,7 +55,7 @@ preferred_max_latency = { p97 = 0.8 }
 "#,
         expect![[r#"
             f:3:25: aliases[0].preferred_max_latency: p50 must be above 0; allowed: numbers above 0 that do not contradict each other
-            f:4:28: aliases[0].preferred_min_throughput: is no bound; allowed: a number (of the median), or a table such as { p95 = 0.8 }
+            f:4:28: aliases[0].preferred_min_throughput: is not a target; allowed: a number (of the median), or a table such as { p95 = 0.8 }
             f:7:33: aliases[1].preferred_max_latency.p95: -0.8 is out of range; allowed: a number from 0 to 1000000
             f:8:28: aliases[1].preferred_min_throughput: names none of p50, p75, p90, p95, p99; allowed: numbers above 0 that do not contradict each other
             f:11:25: aliases[2].preferred_max_latency: p50 may not be above p95; allowed: numbers above 0 that do not contradict each other

@@ -306,7 +306,7 @@ async fn an_open_circuit_is_a_503_that_says_when_to_come_back() {
 /// Statement 51.
 #[actix_web::test]
 async fn an_internal_error_says_nothing_about_its_cause() {
-    let response = ApiError::internal().naming("req-1").respond();
+    let response = ApiError::internal().with_request_id("req-1").respond();
     assert_eq!(response.status(), 500);
     assert!(response.headers().get("retry-after").is_some());
     let body = actix_web::body::to_bytes(response.into_body()).await.unwrap();

@@ -222,8 +222,8 @@ async fn a_broken_certificate_changes_nothing() {
     let other = pair();
     let Encrypted { gateway, pair: good, files } = Encrypted::new(world(&upstream)).await;
     for (certificate, key, fault) in [
-        ("no certificate", good.key.as_str(), "server.tls.certificate: holds no certificate"),
-        (&good.pem, "no key", "server.tls.key: holds no private key"),
+        ("no certificate", good.key.as_str(), "server.tls.certificate: has no certificate"),
+        (&good.pem, "no key", "server.tls.key: has no private key"),
         (&good.pem, &other.key, "server.tls.key: belongs to another certificate"),
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &good.key, "server.tls."),
     ] {

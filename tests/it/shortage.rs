@@ -76,7 +76,7 @@ async fn a_shortage_of_our_own_descriptors_is_a_clear_503_and_no_fault_of_the_pr
             assert_eq!(metadata["previous_errors"][0]["code"], "shortage", "{body}");
         }
     }
-    process.says("the gateway itself is short", 6).await;
+    process.says("the gateway lacks descriptors", 6).await;
     for provider in ["address", "name"] {
         let path = format!("/api/v1/health/providers/{provider}");
         let health = async || call(&mut inside, "GET", &path, "").await.1["data"][0].take();

@@ -391,9 +391,9 @@ fn a_provider_ends_with_its_handle() {
 #[test]
 fn a_provider_can_fall_ill_and_recover_while_it_runs() {
     let hare = run(quick());
-    hare.become_like(Character { error_rate: 1.0, ..quick() });
+    hare.set_character(Character { error_rate: 1.0, ..quick() });
     assert_eq!(chat(&hare, json!({})).status, 500);
-    hare.become_like(quick());
+    hare.set_character(quick());
     assert_eq!(chat(&hare, json!({})).status, 200);
 }
 

@@ -87,7 +87,7 @@ async fn a_ledger_that_panics_loses_no_record_not_even_those_that_were_on_their_
     kill(&gateway.inner().shared().control.ledger()).await;
     let between = gateway.chat(&ask("acme/small")).await.expect(200);
     // Sent to the dead one.
-    gateway.inner().shared().news_room.flush();
+    gateway.inner().shared().event_batchers.flush();
     recovers(&gateway, "ledger").await;
 
     let after = gateway.chat(&ask("acme/small")).await.expect(200);

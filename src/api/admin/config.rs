@@ -82,7 +82,7 @@ pub(super) struct ConfigBody {
 
 impl ConfigBody {
     pub(super) fn now(worker: &Worker) -> ConfigBody {
-        let status = &worker.shared.reloads.standing;
+        let status = &worker.shared.reloads.status;
         ConfigBody {
             version: worker.setup.version,
             source: worker.setup.config.source.clone(),

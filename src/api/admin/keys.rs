@@ -91,7 +91,7 @@ async fn respond(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiEr
 
 /// Size of the ledger, including records that have just ended.
 pub(super) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError> {
-    worker.shared.news_room.flush();
+    worker.shared.event_batchers.flush();
     ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await
 }
 

@@ -45,7 +45,7 @@ pub(crate) async fn delete(
     let now_ms = clock::unix_millis();
     let before = |secs: u32| now_ms.saturating_sub(i64::from(secs).saturating_mul(1000)).saturating_add(1);
     let question = DeleteRecords { before_ms: selection.older_than_secs.map(before), owner };
-    worker.shared.news_room.flush();
+    worker.shared.event_batchers.flush();
     let deleted = ask(&worker.shared.control.ledger(), question).await?;
     events::Administered { by: &caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
     Ok(uncached(&DeletedBody { deleted }))

@@ -30,8 +30,8 @@ pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpRespons
         actors: actors(&worker).await,
         in_flight: worker.setup.admission.in_flight(),
         concurrency: worker.setup.config.limits.concurrency,
-        dropped_events: worker.shared.news_room.dropped(),
-        dropped_records: worker.shared.news_room.dropped_records(),
+        dropped_events: worker.shared.event_batchers.dropped(),
+        dropped_records: worker.shared.event_batchers.dropped_records(),
         providers: providers(&worker),
     };
     Ok(uncached(&Data { data: body }))
@@ -75,7 +75,7 @@ struct ProviderBody<'a> {
 }
 
 async fn actors(worker: &Worker) -> Vec<ActorBody> {
-    let (control, depths) = (&worker.shared.control, &worker.shared.news_room.depths);
+    let (control, depths) = (&worker.shared.control, &worker.shared.event_batchers.depths);
     let (health_waits, ledger_waits) = (depths.health.get(), depths.ledger.get());
     let routers = worker.shared.routers.all();
     let routers = join_all(routers.iter().map(|router| timed(router, router::Ping)));
@@ -118,6 +118,6 @@ fn providers(worker: &Worker) -> Vec<ProviderBody<'_>> {
         let url = &configured.iter().find(|provider| provider.slug.as_str() == slug)?.base_url;
         Some(format!("{}:{}", url.host(), url.port()))
     };
-    let places = worker.setup.places_standing();
+    let places = worker.setup.provider_concurrency();
     places.map(|(slug, taken, most)| ProviderBody { slug, address: address(slug), taken, most }).collect()
 }

@@ -1,65 +1,65 @@
-//! `error.availability`: what could have served, and what stood in the way.
+//! `error.availability`: models and providers that could serve the request, and the reasons that excluded them.
 
 use std::{borrow::Cow, time::Duration};
 
 use serde::Serialize;
 
-/// What a client can do about a request that nothing could serve, or nothing could serve now.
+/// Help for the client of a request that no endpoint could serve, or could serve now.
 #[derive(Debug, Clone, Serialize)]
 pub struct Availability {
     /// `model_not_found`, `model_deprecated`, `constraint_filtered` or `no_endpoints`.
     pub code: &'static str,
-    /// Whether waiting helps.
+    /// Whether a later retry may succeed.
     pub retryable: bool,
-    /// Seconds until it may.
+    /// Seconds to wait before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
-    /// What was asked for.
+    /// The models in the request.
     pub requested_models: Vec<String>,
-    /// Slugs of the providers that would have served otherwise.
+    /// Slugs of the providers that were excluded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub affected_providers: Vec<String>,
-    /// Every reason that excluded something, the most frequent first.
+    /// Reasons of exclusion, the most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excluded_by: Vec<&'static str>,
-    /// Models that exist and could be asked for instead.
+    /// Alternative models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback_models: Vec<String>,
-    /// The entry of a restriction that names nobody, or else the one constraint there is.
+    /// A restriction that matches nothing, or the only constraint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraint: Option<Constraint>,
-    /// What would have to give for something to be left.
+    /// The smallest set of constraints to drop so that an endpoint is left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest_relaxation: Option<NearestRelaxation>,
 }
 
-/// The endpoint that the fewest constraints of the request stand against, and all of these.
+/// The endpoint that the fewest constraints exclude, and these constraints.
 #[derive(Debug, Clone, Serialize)]
 pub struct NearestRelaxation {
     /// Its model.
     pub model: String,
     /// Its provider.
     pub provider_name: String,
-    /// Everything against it.
+    /// All constraints that exclude it.
     pub without: Vec<Constraint>,
-    /// The same as a sentence.
+    /// The constraints as a sentence.
     pub sentence: String,
 }
 
-/// A constraint and the figure that decided.
+/// A constraint of the request and its deciding value.
 #[derive(Debug, Clone, Serialize)]
 pub struct Constraint {
-    /// Where it stands in the request, such as `provider.only[0]`; its reason code where that is not known.
+    /// Its path in the request, such as `provider.only[0]`; its reason code if the path is not known.
     pub field: Cow<'static, str>,
-    /// Its reason code, where `field` is a path.
+    /// Its reason code, if `field` is a path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// The figure, the pattern, or what is wrong with the entry.
+    /// The value, the pattern, or the fault of the entry.
     pub detail: String,
 }
 
 impl Availability {
-    /// About one model that is not there.
+    /// For one model that does not exist.
     pub(super) fn model(code: &'static str, asked: &str, fallback_models: Vec<String>) -> Availability {
         Availability {
             code,
@@ -74,7 +74,7 @@ impl Availability {
         }
     }
 
-    /// About what could serve later: `excluded_by` keeps it from serving now.
+    /// For providers that may serve the request later; `excluded_by` excludes them now.
     #[must_use]
     pub fn capacity(
         requested_models: Vec<String>,
@@ -94,7 +94,7 @@ impl Availability {
         }
     }
 
-    /// The same, worth a retry after `wait`.
+    /// The same with a retry after `wait`.
     #[must_use]
     pub fn retryable_after(mut self, wait: Duration) -> Availability {
         self.retryable = true;

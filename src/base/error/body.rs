@@ -1,4 +1,4 @@
-//! The JSON of an error: one shape for every status.
+//! The JSON body of an error, the same for every status.
 
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! What a client hears when upstreams failed: all of them, one in mid-stream, or because of the request itself.
+//! Errors for clients after upstream failures: all attempts failed, a stream broke, or a provider refused the request.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use pointsman_actors::domain::FailureKind;
 
 use super::{ApiError, Kind, PreviousError, UpstreamDetail};
 
-/// What a client reads when the limit on the whole request struck.
+/// Message when the deadline of the whole request has passed.
 const DEADLINE_MESSAGE: &str = "The request took longer than this gateway allows.";
 
-/// What a client reads when no connection could be opened for want of something of ours.
+/// Message when the gateway lacks resources for a connection.
 const SHORTAGE_MESSAGE: &str =
     "The gateway is short of descriptors, ports or memory for its own connections. No provider is to blame.";
 
-/// How a route failed when every attempt did.
+/// Why all attempts of a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exhausted {
-    /// Every candidate said 429.
+    /// Every candidate answered 429.
     RateLimited,
-    /// Every candidate ran out of time.
+    /// Every candidate timed out.
     TimedOut,
-    /// The time this gateway allows a request was over.
+    /// The deadline of the whole request passed.
     Deadline,
     /// Every candidate was overloaded.
     Overloaded,
-    /// The gateway itself lacked what a connection takes, whoever it tried.
+    /// The gateway lacked resources for connections.
     Shortage,
     /// Anything else.
     Unavailable,
@@ -91,7 +91,7 @@ impl ApiError {
         self
     }
 
-    /// What ends a stream that failed after its first content.
+    /// The error at the end of a stream that failed after its first content.
     #[must_use]
     pub fn broken_stream(kind: FailureKind) -> ApiError {
         match kind {
@@ -116,8 +116,8 @@ impl ApiError {
         }
     }
 
-    /// An upstream refused the request itself, as `kind` says: 400, 413 or 422, with its own words. The status is not the
-    /// upstream's: a refusal may also come inside a 200.
+    /// An upstream refused the request itself: 400, 413 or 422, depending on `kind`, with the text of the upstream. The
+    /// status is not the upstream's, because a refusal may also come with a 200.
     #[must_use]
     pub fn refused(kind: FailureKind, detail: UpstreamDetail, previous: Vec<PreviousError>) -> ApiError {
         let (status, error_type, reason, message) = match kind {

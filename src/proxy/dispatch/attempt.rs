@@ -263,7 +263,7 @@ impl Attempt {
     }
 
     fn post_event(&self, event: EndpointEvent) {
-        self.worker.post(self.worker.news.event(event));
+        self.worker.schedule_flush(self.worker.events.event(event));
     }
 
     /// The record of the attempt. The draft makes `started_ms` relative to the time when the request was accepted.

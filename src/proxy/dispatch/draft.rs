@@ -245,7 +245,7 @@ impl GenerationDraft {
 
     /// Posts the record of a stream that still runs, so that clients can read it.
     pub fn publish_running(&self) {
-        self.worker.post(self.worker.news.record(Arc::clone(&self.record)));
+        self.worker.schedule_flush(self.worker.events.record(Arc::clone(&self.record)));
     }
 
     /// Posts the record: attempt `n` gave the complete answer.
@@ -368,10 +368,10 @@ impl GenerationDraft {
         self.admitted = None;
         if let Some(intent) = &self.intent {
             let now = clock::now();
-            intent.ended(&self.worker.shared.intents, &self.record, now - self.accepted, now);
+            intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);
         }
         events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
-        self.worker.post(self.worker.news.record(Arc::clone(&self.record)));
+        self.worker.schedule_flush(self.worker.events.record(Arc::clone(&self.record)));
     }
 
     fn hedge(&self, end: HedgeEnd) {

@@ -16,7 +16,7 @@ use pointsman_actors::dialect::{
 };
 
 use crate::{
-    access::load::{Full, Held},
+    access::load::{BufferLimitReached, BufferedBytes},
     base::clock,
     proxy::dispatch::race::Target,
     state::{
@@ -94,8 +94,8 @@ impl ImageWork {
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,
-        held: &mut Held,
-    ) -> Result<Result<Answer, Full>, UpstreamError> {
+        held: &mut BufferedBytes,
+    ) -> Result<Result<Answer, BufferLimitReached>, UpstreamError> {
         let origin = if target.endpoint.images_through_chat { ImageOrigin::Chat } else { ImageOrigin::Images };
         let mut answer = rewrite_image_answer(body, origin, context)?;
         match self.request.format {
@@ -119,7 +119,7 @@ impl ImageWork {
             }
         }
         let names = files
-            .keep(bytes, Instant::now())
+            .insert(bytes, Instant::now())
             .ok_or_else(|| AnswerFault::malformed("images larger than images.max_bytes"))?;
         let lifetime = i64::try_from(files.lifetime().as_secs()).unwrap_or(i64::MAX);
         let expires_at = (clock::unix_millis() / 1000).saturating_add(lifetime);
@@ -136,8 +136,8 @@ async fn fetch(
     answer: &mut ImageAnswer,
     from: &Target<'_>,
     bounds: ImageBounds<'_>,
-    held: &mut Held,
-) -> Result<Result<(), Full>, UpstreamError> {
+    held: &mut BufferedBytes,
+) -> Result<Result<(), BufferLimitReached>, UpstreamError> {
     let links = answer.images.iter().filter(|image| matches!(image.source, ImageSource::Url { .. })).count();
     if links > MAX_FETCHED {
         return Err(AnswerFault::malformed("more links to images than can be asked for").into());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pointsman_actors::dialect::Answer;
 
 use crate::{
-    access::load::{Full, Held, Share},
+    access::load::{BufferLimitReached, BufferedBytes, KeyBuffer},
     base::{clock, error::ApiError},
     proxy::dispatch::{
         RequestedWork,
@@ -24,7 +24,7 @@ pub struct PlainAnswer {
     /// The answer.
     pub answer: Answer,
     /// Its bytes in the caller's share, until the client has them.
-    pub held: Held,
+    pub held: BufferedBytes,
     /// Its record, already posted.
     pub draft: GenerationDraft,
 }
@@ -39,7 +39,7 @@ pub async fn answer(
     work: &RequestedWork,
     mut plan: PlanRun,
     draft: GenerationDraft,
-    share: &Arc<Share>,
+    share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
     let draft = RefCell::new(draft);
     let race = Race { worker, work, draft: &draft, runner: &PlainRunner { worker, work, share } };
@@ -61,12 +61,12 @@ pub async fn answer(
 struct PlainRunner<'a> {
     worker: &'a Worker,
     work: &'a RequestedWork,
-    share: &'a Arc<Share>,
+    share: &'a Arc<KeyBuffer>,
 }
 
 impl AttemptRunner for PlainRunner<'_> {
     /// A missing room for the answer is not the endpoint's failure, and another endpoint would not help. So it ends the race.
-    type Output = Result<(Answer, Held), Full>;
+    type Output = Result<(Answer, BufferedBytes), BufferLimitReached>;
 
     async fn run(
         &self,

@@ -21,7 +21,7 @@ use pointsman_actors::{
 };
 
 use crate::{
-    access::load::Share,
+    access::load::KeyBuffer,
     base::{clock, error::ApiError},
     proxy::dispatch::{
         RequestedWork,
@@ -53,7 +53,7 @@ pub async fn answer(
     plan: PlanRun,
     draft: GenerationDraft,
     options: StreamOptions,
-    share: &Arc<Share>,
+    share: &Arc<KeyBuffer>,
 ) -> Result<HttpResponse, ApiError> {
     let stream = &worker.setup.config.stream;
     let limits = RelayLimits {

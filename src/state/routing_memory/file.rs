@@ -1,8 +1,7 @@
-//! One file that is replaced whole or not at all, readable by its owner alone.
+//! Atomic replacement of one file that only its owner can read.
 //!
-//! A reader finds either what was there before or what is there now, also after a crash in between: the new text is
-//! written beside, brought to the disk, and then put in the place of the old. One process at a time may write; who
-//! may is settled by a lock that the system takes back when its holder dies.
+//! A reader sees the old or the new content, also after a crash: the new content is written to a temporary file, synced
+//! to disk and renamed. A file lock allows one process to write; the system releases it when that process ends.
 
 use std::{
     ffi::OsString,
@@ -12,18 +11,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A larger file is none of ours. A hundred thousand endpoints fit.
-const LARGEST: u64 = 128 * 1024 * 1024;
-/// For its owner alone: it tells who is called how often.
+/// Largest accepted file, in bytes. A hundred thousand endpoints fit.
+const MAX_BYTES: u64 = 128 * 1024 * 1024;
+/// Owner only: the file shows which providers are called and how often.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// The right to write a file, held until dropped.
+/// Lock for writing a file. Released when dropped.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "the system unlocks it when it is closed")] File);
 
 impl Lock {
-    /// Takes the right to write `path`; makes the directories it lies in. Blocks, but not for the lock.
+    /// Takes the lock for `path` and creates its directories. Does file I/O, but does not wait for the lock.
     ///
     /// # Errors
     /// When another process holds it, or the directory cannot be written.
@@ -31,11 +30,15 @@ impl Lock {
         if let Some(directory) = directory_of(path) {
             DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
         }
-        let file =
-            OpenOptions::new().create(true).truncate(false).write(true).mode(FILE_MODE).open(beside(path, ".lock"))?;
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(FILE_MODE)
+            .open(with_suffix(path, ".lock"))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(io::Error::other("another process writes it")),
-            // Some file systems know no locks; then nobody is kept out.
+            // Some file systems do not support locks. Then several processes may write.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock(file)),
         }
     }
@@ -44,45 +47,45 @@ impl Lock {
 /// Reads the file; `None` when there is none. Blocks.
 ///
 /// # Errors
-/// When it is no ordinary file, is too large, or cannot be read.
+/// When it is not a regular file, is too large, or cannot be read.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         metadata => metadata?,
     };
-    // A pipe would be waited for, for ever.
+    // Reading a pipe would block forever.
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
     let mut text = Vec::new();
-    File::open(path)?.take(LARGEST + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("it is larger than {MAX_BYTES} bytes")));
     }
     Ok(Some(text))
 }
 
-/// Replaces the file; on the disk when this returns. Blocks.
+/// Replaces the file. The new content is on disk when this returns. Blocks.
 ///
 /// # Errors
-/// When that is not possible. What was there before is still there then.
+/// When the file cannot be written. The old content is unchanged then.
 pub fn replace(path: &Path, text: &[u8], _lock: &Lock) -> io::Result<()> {
-    if text.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!("it would be larger than {LARGEST} bytes")));
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("it would be larger than {MAX_BYTES} bytes")));
     }
-    let fresh = beside(path, ".tmp");
-    let written = write(&fresh, text).and_then(|()| fs::rename(&fresh, path));
+    let temporary = with_suffix(path, ".tmp");
+    let written = write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // Half a file is of no use to anybody, and the disk may be full.
-        let _ = fs::remove_file(&fresh);
+        // Free the space of the incomplete file: the disk may be full.
+        let _ = fs::remove_file(&temporary);
         return written;
     }
-    // The rename itself has to reach the disk, too.
+    // Sync the rename itself to disk.
     directory_of(path).map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    // Left over from a crash, or laid there by somebody else to be written through: neither is wanted.
+    // The file may be left from a crash, or be a link that someone else created to redirect the write.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -92,14 +95,14 @@ fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The same path with something behind its name.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// The path with `suffix` appended to the file name.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path.as_os_str());
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// The directory a file lies in.
+/// The directory of a file.
 fn directory_of(path: &Path) -> Option<&Path> {
     let parent = path.parent()?;
     Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
@@ -109,7 +112,7 @@ fn directory_of(path: &Path) -> Option<&Path> {
 mod tests {
     use super::*;
 
-    /// A directory that goes with the test.
+    /// A temporary directory, removed when dropped.
     struct Directory(PathBuf);
 
     impl Directory {
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_directories_are_made() {
+    fn written_content_is_read_back_and_directories_are_created() {
         let directory = Directory::new("written");
         let path = directory.0.join("a/b/state");
         assert_eq!(read(&path).unwrap(), None);
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn one_may_write_at_a_time() {
+    fn only_one_holder_of_the_lock_may_write() {
         let directory = Directory::new("lock");
         let path = directory.0.join("state");
         let held = Lock::take(&path).unwrap();
@@ -149,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_that_fails_leaves_what_was_there_and_no_litter() {
+    fn a_failed_replacement_keeps_the_old_content_and_leaves_no_temporary_file() {
         let directory = Directory::new("fails");
         let path = directory.0.join("state");
         let lock = Lock::take(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(replace(&path, b"text", &lock).is_err());
-        assert!(path.is_dir() && !beside(&path, ".tmp").exists());
+        assert!(path.is_dir() && !with_suffix(&path, ".tmp").exists());
         assert_eq!(read(&path).unwrap_err().to_string(), "it is not a file");
     }
 }
