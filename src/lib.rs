@@ -13,4 +13,5 @@ pub mod http;
 pub mod proxy;
 pub mod simulation;
 pub mod state;
+pub mod store;
 pub mod upstream;

@@ -48,9 +48,10 @@ mod tidy {
         ("actors", &["domain", "dialect", "stats", "decide", "explain"]),
     ];
     /// The rooms of `src`, and the rooms each may use.
-    const SERVER_ROOMS: [(&str, &[&str]); 10] = [
+    const SERVER_ROOMS: [(&str, &[&str]); 11] = [
         ("base", &[]),
         ("simulation", &["base"]),
+        ("store", &["base"]),
         ("config", &["base", "simulation"]),
         ("access", &["base", "config"]),
         ("upstream", &["base", "config", "simulation"]),
