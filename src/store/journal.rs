@@ -12,21 +12,20 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
-    time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use crate::store::{
-    directory::JOURNAL,
+    directory::{self, JOURNAL},
     disk::{Disk, DiskFile},
     entry::Entry,
 };
 use frame::Kind;
 
 /// Wait after a failed write before the disk is tried again, so that a full disk costs a request nothing.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER_MS: i64 = 1_000;
 
 /// A journal file, shared by its writer, the syncing thread and the engine. Counters are bytes from the beginning.
 #[derive(Debug)]
@@ -47,6 +46,8 @@ pub struct Segment {
     pub committed: AtomicU64,
     /// No more frames will be written.
     sealed: AtomicBool,
+    /// Holds bytes that are no frames and not just a torn end: the file is set aside instead of deleted.
+    damaged: bool,
     /// Entries whose beginning is recorded here, and which are still running.
     running: AtomicUsize,
 }
@@ -54,7 +55,7 @@ pub struct Segment {
 impl Segment {
     /// A segment that an earlier process left, of which the database holds everything before `committed`.
     #[must_use]
-    pub fn left_over(name: String, needed: u64, committed: u64) -> Segment {
+    pub fn left_over(name: String, needed: u64, committed: u64, damaged: bool) -> Segment {
         Segment {
             name,
             file: None,
@@ -64,12 +65,13 @@ impl Segment {
             queued: AtomicU64::new(committed),
             committed: AtomicU64::new(committed),
             sealed: AtomicBool::new(true),
+            damaged,
             running: AtomicUsize::new(0),
         }
     }
 
     fn fresh(name: String, file: Box<dyn DiskFile>) -> Segment {
-        let segment = Segment { file: Some(file), ..Segment::left_over(name, 0, 0) };
+        let segment = Segment { file: Some(file), ..Segment::left_over(name, 0, 0, false) };
         segment.sealed.store(false, SeqCst);
         segment
     }
@@ -84,6 +86,12 @@ impl Segment {
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.queued.load(SeqCst) < self.needed.load(SeqCst)
+    }
+
+    /// End of the last frame that has to reach the database.
+    #[must_use]
+    pub fn needed(&self) -> u64 {
+        self.needed.load(SeqCst)
     }
 
     /// End of the last frame that the kernel has.
@@ -153,19 +161,21 @@ pub struct Trouble {
 pub struct Journal {
     disk: Arc<dyn Disk>,
     /// Begins the names of segments: tells processes apart.
-    start_ms: i64,
+    prefix: String,
     segment_bytes: u64,
     segments: Mutex<Vec<Arc<Segment>>>,
     next: AtomicU64,
     trouble: ArcSwapOption<Trouble>,
+    sync_failed: AtomicBool,
 }
 
 impl Journal {
-    /// A journal without segments. `start_ms` must differ from that of every earlier journal with segments left.
+    /// A journal without segments. `run` must differ from that of every earlier journal with segments left.
     #[must_use]
-    pub fn new(disk: Arc<dyn Disk>, start_ms: i64, segment_bytes: u64) -> Journal {
+    pub fn new(disk: Arc<dyn Disk>, start_ms: i64, run: u64, segment_bytes: u64) -> Journal {
+        let prefix = format!("{:014}-{run:016x}", start_ms.max(0));
         let segments = Mutex::new(Vec::new());
-        Journal { disk, start_ms, segment_bytes, segments, next: AtomicU64::new(0), trouble: ArcSwapOption::empty() }
+        Journal { disk, prefix, segment_bytes, segments, next: AtomicU64::new(0), trouble: ArcSwapOption::empty(), sync_failed: AtomicBool::new(false) }
     }
 
     /// A writer for one thread.
@@ -175,13 +185,28 @@ impl Journal {
         Writer { journal, worker, segment: None, end: 0, from: 0, buffer: Vec::new(), failed: None }
     }
 
+    /// Whether this journal writes, or wrote, the segment of this name.
+    #[must_use]
+    pub fn is_own(&self, name: &str) -> bool {
+        name.starts_with(&self.prefix)
+    }
+
     /// Makes everything written so far durable.
     ///
     /// # Errors
     /// The disk refused for one segment; the others are durable.
-    pub fn sync(&self) -> io::Result<()> {
-        let segments = self.segments.lock().clone();
-        segments.iter().fold(Ok(()), |result, segment| result.and(segment.sync()))
+    pub fn sync(&self, now_ms: i64) -> io::Result<()> {
+        let result = self.segments().iter().fold(Ok(()), |result, segment| result.and(segment.sync()));
+        match &result {
+            Ok(()) if self.sync_failed.swap(false, SeqCst) => self.trouble.store(None),
+            Err(error) if !self.sync_failed.swap(true, SeqCst) => {
+                log::error!("the ledger's journal cannot be made durable ({error}); it is tried again");
+                let reason = format!("the journal cannot be made durable: {error}");
+                self.trouble.store(Some(Arc::new(Trouble { since_ms: now_ms, reason })));
+            }
+            _ => {}
+        }
+        result
     }
 
     /// Whether something written is not durable yet.
@@ -202,15 +227,24 @@ impl Journal {
     }
 
     /// Deletes the files that nobody needs, and gives their names. A file that cannot be deleted is tried again later.
-    pub fn delete_done(&self) -> Vec<String> {
+    pub fn delete_done(&self, now_ms: i64) -> Vec<String> {
         let done: Vec<Arc<Segment>> = self.segments().into_iter().filter(|segment| segment.is_done()).collect();
-        let gone = |segment: &&Arc<Segment>| match self.disk.remove(&segment.path()) {
+        let gone = |segment: &&Arc<Segment>| match self.discard(segment, now_ms) {
             Ok(()) => true,
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         let gone: Vec<String> = done.iter().filter(gone).map(|segment| segment.name.clone()).collect();
         self.segments.lock().retain(|segment| !gone.contains(&segment.name));
         gone
+    }
+
+    fn discard(&self, segment: &Segment, now_ms: i64) -> io::Result<()> {
+        if !segment.damaged {
+            return self.disk.remove(&segment.path());
+        }
+        let folder = directory::set_aside(&*self.disk, &segment.path(), now_ms)?;
+        log::warn!("a damaged segment of the ledger's journal was moved to {folder}");
+        Ok(())
     }
 
     /// Why entries are not journaled at present.
@@ -230,7 +264,7 @@ pub struct Writer {
     /// End of the last frame that has to reach the database.
     from: u64,
     buffer: Vec<u8>,
-    failed: Option<(Instant, io::ErrorKind)>,
+    failed: Option<(i64, io::ErrorKind)>,
 }
 
 impl Writer {
@@ -282,7 +316,7 @@ impl Writer {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the record is longer than a frame may be"));
         }
         if let Some((at, kind)) = self.failed
-            && at.elapsed() < RETRY_AFTER
+            && (at..at.saturating_add(RETRY_AFTER_MS)).contains(&now_ms)
         {
             return Err(kind.into());
         }
@@ -319,7 +353,7 @@ impl Writer {
 
     fn begin(&mut self) -> io::Result<Arc<Segment>> {
         let number = self.journal.next.fetch_add(1, SeqCst);
-        let name = format!("{:014}-{}-{number:06}.log", self.journal.start_ms.max(0), self.worker);
+        let name = format!("{}-{}-{number:06}.log", self.journal.prefix, self.worker);
         let file = self.journal.disk.create(&format!("{JOURNAL}/{name}"))?;
         let segment = Arc::new(Segment::fresh(name, file));
         self.journal.segments.lock().push(Arc::clone(&segment));
@@ -334,7 +368,7 @@ impl Writer {
             let trouble = Trouble { since_ms: now_ms, reason: format!("the journal cannot be written: {error}") };
             self.journal.trouble.store(Some(Arc::new(trouble)));
         }
-        self.failed = Some((Instant::now(), error.kind()));
+        self.failed = Some((now_ms, error.kind()));
     }
 
     /// Lets the next frame begin a new segment.

@@ -7,8 +7,19 @@
 //! The room knows nothing of generations: an entry is an id, a time, a few facts for filters, and bytes.
 //! [`handle::Store`] is the door; [`directory::Directory`] guards the files.
 
+pub mod blocks;
+pub mod database;
 pub mod directory;
 pub mod disk;
+pub mod engine;
 pub mod entry;
 pub mod fault;
+pub mod handle;
 pub mod journal;
+pub mod page;
+pub mod queue;
+mod recovery;
+pub mod settings;
+
+#[cfg(test)]
+mod tests;

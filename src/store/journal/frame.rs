@@ -137,6 +137,14 @@ impl<'b> Iterator for Frames<'b> {
     }
 }
 
+/// Whether bytes that are no frame are more than a torn write leaves, which is the beginning of a frame or zeros.
+#[must_use]
+pub fn is_damage(left: &[u8]) -> bool {
+    let Some(length) = left.first_chunk().filter(|_| left.len() >= HEAD) else { return false };
+    let length = u32::from_le_bytes(*length) as usize;
+    (length > LONGEST || HEAD + length <= left.len()) && left.iter().any(|byte| *byte != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
