@@ -3,16 +3,11 @@
 //! The watermark of a segment and the entries before it are committed together, so that a crash neither loses nor
 //! doubles an entry. Reading pages is in [`crate::store::page`].
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use redb::{
-    Builder, Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, StorageBackend,
-    TableDefinition, TableError, WriteTransaction,
+    Builder, Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, StorageBackend, TableDefinition,
+    TableError, WriteTransaction,
 };
 use serde::{Deserialize, Serialize};
 
@@ -289,7 +284,11 @@ impl View {
     }
 
     /// The stored index of a block, or its bytes, whichever table is given.
-    pub(super) fn part(&self, table: TableDefinition<'_, (u64, u32), &'static [u8]>, block: u64) -> Result<Vec<u8>, Fault> {
+    pub(super) fn part(
+        &self,
+        table: TableDefinition<'_, (u64, u32), &'static [u8]>,
+        block: u64,
+    ) -> Result<Vec<u8>, Fault> {
         let table: Chunks = self.transaction.open_table(table).map_err(redb_fault)?;
         let mut whole = Vec::new();
         for row in table.range((block, 0)..=(block, u32::MAX)).map_err(redb_fault)? {
@@ -506,6 +505,8 @@ pub(super) fn add_rows(into: &mut BTreeMap<(i64, Vec<u8>), Vec<u8>>, entry: &Ent
 /// What redb reports, as a fault of the store.
 pub(super) fn redb_fault(error: impl Into<redb::Error>) -> Fault {
     match error.into() {
+        // So redb names a file that it did not write, or of which it wrote only the beginning.
+        redb::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => Fault::Damaged(error.to_string()),
         redb::Error::Io(error) => Fault::Disk(error),
         redb::Error::Corrupted(what) => Fault::Damaged(what),
         redb::Error::PreviousIo | redb::Error::DatabaseClosed => Fault::Unavailable,

@@ -151,7 +151,9 @@ impl Engine {
         let ledger = match Ledger::open(disk) {
             Err(Fault::Damaged(what)) => {
                 let folder = directory::set_aside(disk, DATABASE, now.unix_ms)?;
-                log::error!("the ledger's database cannot be read ({what}); it was moved to {folder}, a new one begins");
+                log::error!(
+                    "the ledger's database cannot be read ({what}); it was moved to {folder}, a new one begins"
+                );
                 Ledger::open(disk)?
             }
             opened => opened?,

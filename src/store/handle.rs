@@ -129,10 +129,7 @@ impl Store {
     /// # Errors
     /// The database is closed, the disk refuses, or the blob is damaged.
     pub fn blob(&self, hash: &[u8; 32]) -> Result<Option<Vec<u8>>, Fault> {
-        match self.control.shared.queue.blob(hash) {
-            Some(bytes) => Ok(Some(bytes.to_vec())),
-            None => self.control.shared.read(|ledger| ledger.view()?.blob(hash)),
-        }
+        self.control.shared.blob(hash)
     }
 
     /// The entry with this id, stored or waiting. Reads the disk.
@@ -302,6 +299,17 @@ impl Shared {
         match self.queue.entry(id) {
             Some(entry) => Ok(Some((*entry).clone())),
             None => self.read(|ledger| ledger.view()?.entry(id)),
+        }
+    }
+
+    /// The blob with this hash, stored or waiting.
+    ///
+    /// # Errors
+    /// As for [`Shared::get`].
+    pub fn blob(&self, hash: &[u8; 32]) -> Result<Option<Vec<u8>>, Fault> {
+        match self.queue.blob(hash) {
+            Some(bytes) => Ok(Some(bytes.to_vec())),
+            None => self.read(|ledger| ledger.view()?.blob(hash)),
         }
     }
 

@@ -175,7 +175,15 @@ impl Journal {
     pub fn new(disk: Arc<dyn Disk>, start_ms: i64, run: u64, segment_bytes: u64) -> Journal {
         let prefix = format!("{:014}-{run:016x}", start_ms.max(0));
         let segments = Mutex::new(Vec::new());
-        Journal { disk, prefix, segment_bytes, segments, next: AtomicU64::new(0), trouble: ArcSwapOption::empty(), sync_failed: AtomicBool::new(false) }
+        Journal {
+            disk,
+            prefix,
+            segment_bytes,
+            segments,
+            next: AtomicU64::new(0),
+            trouble: ArcSwapOption::empty(),
+            sync_failed: AtomicBool::new(false),
+        }
     }
 
     /// A writer for one thread.

@@ -236,12 +236,7 @@ impl Queue {
     #[must_use]
     pub fn load(&self) -> Load {
         let state = self.state.lock();
-        Load {
-            items: state.items.len(),
-            unjournaled: state.unjournaled,
-            oldest: state.oldest,
-            spilled: state.spilled,
-        }
+        Load { items: state.items.len(), unjournaled: state.unjournaled, oldest: state.oldest, spilled: state.spilled }
     }
 
     /// Entries lost because the queue was full and no journal held them.
@@ -285,7 +280,7 @@ impl Queue {
         let awaited = state.called || (idle && !state.items.is_empty());
         if !awaited {
             state.idle = idle;
-            drop(self.work.wait_until(&mut state, deadline));
+            self.work.wait_until(&mut state, deadline);
         }
         (state.called, state.idle) = (false, false);
     }

@@ -1,10 +1,6 @@
 //! A disk in memory that fails when told to, and that can lose what was not synced.
 
-use std::{
-    collections::BTreeMap,
-    fmt, io,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
