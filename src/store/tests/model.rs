@@ -308,7 +308,7 @@ fn run(seed: u64, steps: usize) {
 
 #[test]
 fn whatever_the_disk_does_nothing_promised_is_lost_and_nothing_is_doubled() {
-    let seeds = std::env::var("STORE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(60);
+    let seeds = std::env::var("STORE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(16);
     for seed in 0..seeds {
         eprintln!("seed {seed}");
         run(seed, 40);
@@ -322,7 +322,7 @@ fn a_disk_that_fails_at_each_single_operation_loses_nothing() {
         (0..60).for_each(|_| world.act());
         world.disk.operations()
     };
-    for operation in (0..operations).step_by(3) {
+    for operation in (0..operations).step_by(7) {
         let mut world = World::new(7);
         world.disk.set_failing(Failing::One(operation));
         (0..60).for_each(|_| world.act());
