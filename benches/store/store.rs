@@ -63,7 +63,7 @@ fn run() -> Result<(), Failure> {
 
 fn measure(path: &Path, records: u64, rate: u64) -> Result<(), Failure> {
     let out = &mut io::stdout();
-    let settings = Settings { max_bytes: u64::MAX, ..Settings::default() };
+    let settings = Settings { max_bytes: u64::MAX, max_age: Duration::MAX, ..Settings::default() };
     writeln!(out, "resident before        {:>10}", resident())?;
     let store = Store::open(Directory::open(path)?, settings.clone())?;
     write_all(&store, records, rate, out)?;

@@ -10,6 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parking_lot::Mutex;
+
 /// Only the owner reads and writes: records tell who called which model when.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
@@ -105,7 +107,8 @@ impl SystemDisk {
         SystemDisk { root: root.to_owned() }
     }
 
-    /// Opens a file, after its folder has been made. A new name is durable when this returns.
+    /// Opens a file, after its folder has been made. A new name is durable after the first [`DiskFile::sync`], so that
+    /// nobody who only writes waits for the disk.
     fn open_with(&self, name: &str, options: &mut OpenOptions) -> io::Result<Box<dyn DiskFile>> {
         let path = self.root.join(name);
         let new = !path.exists();
@@ -113,10 +116,7 @@ impl SystemDisk {
             make_folder(folder)?;
         }
         let file = options.read(true).write(true).mode(FILE_MODE).open(&path)?;
-        if new {
-            sync_folder(&path)?;
-        }
-        Ok(Box::new(SystemFile(file)))
+        Ok(Box::new(SystemFile { file, unsynced_name: Mutex::new(new.then_some(path)) }))
     }
 }
 
@@ -188,26 +188,36 @@ impl Disk for SystemDisk {
 }
 
 #[derive(Debug)]
-struct SystemFile(File);
+struct SystemFile {
+    file: File,
+    /// Path of a new file, until its name is durable.
+    unsynced_name: Mutex<Option<PathBuf>>,
+}
 
 impl DiskFile for SystemFile {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(bytes, offset)
+        self.file.read_exact_at(bytes, offset)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
+        self.file.set_len(length)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()?;
+        let mut unsynced = self.unsynced_name.lock();
+        if let Some(path) = &*unsynced {
+            sync_folder(path)?;
+        }
+        *unsynced = None;
+        Ok(())
     }
 }
