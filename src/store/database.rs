@@ -33,6 +33,9 @@ pub const SLOT: Duration = Duration::from_secs(15 * 60);
 /// Free space that compaction is worth, beside half of the file.
 const WORTH_COMPACTING: u64 = 64 * 1024 * 1024;
 
+/// Counters by slot and key.
+pub type SlotSums = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
+
 const STATE_KEY: &str = "state";
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 /// Name of a segment to the end of its last committed frame.
@@ -337,7 +340,7 @@ impl View {
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<BTreeMap<(i64, Vec<u8>), Vec<u8>>, Fault> {
+    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
         let none: &[u8] = &[];
         let range = (slot(since_ms), none)..(slot(until_ms).saturating_add(1), none);
         let table = self.sums_table()?;
@@ -472,7 +475,7 @@ fn put_blob(transaction: &WriteTransaction, hash: &[u8; 32], bytes: &[u8]) -> Re
 }
 
 fn add_sums(transaction: &WriteTransaction, entries: &[Arc<Entry>], sums: &dyn RollUp) -> Result<(), Fault> {
-    let mut added: BTreeMap<(i64, Vec<u8>), Vec<u8>> = BTreeMap::new();
+    let mut added: SlotSums = BTreeMap::new();
     for entry in entries {
         add_rows(&mut added, entry, sums);
     }
@@ -493,7 +496,7 @@ fn add_sums(transaction: &WriteTransaction, entries: &[Arc<Entry>], sums: &dyn R
 }
 
 /// Counts an entry in sums that are kept in memory.
-pub(super) fn add_rows(into: &mut BTreeMap<(i64, Vec<u8>), Vec<u8>>, entry: &Entry, sums: &dyn RollUp) {
+pub(super) fn add_rows(into: &mut SlotSums, entry: &Entry, sums: &dyn RollUp) {
     for (key, counters) in sums.rows(entry) {
         match into.entry((slot(entry.created_ms), key)) {
             std::collections::btree_map::Entry::Vacant(place) => drop(place.insert(counters)),

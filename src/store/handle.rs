@@ -1,7 +1,6 @@
 //! The door of the store: threads, readers, status.
 
 use std::{
-    collections::BTreeMap,
     io,
     sync::{
         Arc,
@@ -17,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::{
     base::clock,
     store::{
-        database::{self, Ledger},
+        database::{self, Ledger, SlotSums},
         directory::Directory,
         engine::{Engine, Now, Shared},
         entry::{Entry, Id, RollUp},
@@ -152,7 +151,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::get`].
-    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<BTreeMap<(i64, Vec<u8>), Vec<u8>>, Fault> {
+    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
         self.control.shared.sums(since_ms, until_ms)
     }
 
@@ -326,7 +325,7 @@ impl Shared {
     ///
     /// # Errors
     /// As for [`Shared::get`].
-    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<BTreeMap<(i64, Vec<u8>), Vec<u8>>, Fault> {
+    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
         let waiting = self.queue.entries();
         let slots = database::slot(since_ms)..=database::slot(until_ms);
         let sums: &dyn RollUp = &*self.settings.sums;

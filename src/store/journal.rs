@@ -204,7 +204,11 @@ impl Journal {
     /// # Errors
     /// The disk refused for one segment; the others are durable.
     pub fn sync(&self, now_ms: i64) -> io::Result<()> {
-        let result = self.segments().iter().fold(Ok(()), |result, segment| result.and(segment.sync()));
+        let mut result = Ok(());
+        for segment in self.segments() {
+            // One that fails does not keep the others waiting.
+            result = result.and(segment.sync());
+        }
         match &result {
             Ok(()) if self.sync_failed.swap(false, SeqCst) => self.trouble.store(None),
             Err(error) if !self.sync_failed.swap(true, SeqCst) => {

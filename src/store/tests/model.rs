@@ -42,11 +42,11 @@ impl RollUp for Count {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kept {
     /// In the memory of the process only.
-    ByNobody,
+    Nowhere,
     /// In the kernel.
-    ByKernel,
+    Kernel,
     /// On the disk.
-    ByDisk,
+    Disk,
 }
 
 struct World {
@@ -145,7 +145,7 @@ impl World {
         let writer = self.dice.random_range(0..WORKERS);
         let position = self.writers[writer].append(&entry, self.now.unix_ms).ok();
         drop(started);
-        let kept = if position.is_some() { Kept::ByKernel } else { Kept::ByNobody };
+        let kept = if position.is_some() { Kept::Kernel } else { Kept::Nowhere };
         self.shared.queue.push(Item::Entry(Arc::new(entry.clone())), position, self.now.instant);
         self.entries.insert(entry.id, (entry, kept));
     }
@@ -155,7 +155,7 @@ impl World {
         let hash = [self.number as u8; 32];
         let bytes = vec![self.number as u8; 20_000];
         let position = self.writers[0].append_blob(&hash, &bytes, self.now.unix_ms).ok();
-        let kept = if position.is_some() { Kept::ByKernel } else { Kept::ByNobody };
+        let kept = if position.is_some() { Kept::Kernel } else { Kept::Nowhere };
         self.shared.queue.push(Item::Blob(hash, bytes.into()), position, self.now.instant);
         let known = self.blobs.entry(hash).or_insert(kept);
         *known = kept.max(*known);
@@ -164,7 +164,7 @@ impl World {
     fn sync(&mut self) {
         if self.shared.journal.sync(self.now.unix_ms).is_ok() {
             let journaled = self.entries.values_mut().map(|(_, kept)| kept).chain(self.blobs.values_mut());
-            journaled.filter(|kept| **kept == Kept::ByKernel).for_each(|kept| *kept = Kept::ByDisk);
+            journaled.filter(|kept| **kept == Kept::Kernel).for_each(|kept| *kept = Kept::Disk);
         }
     }
 
@@ -173,8 +173,8 @@ impl World {
         let load = self.shared.queue.load();
         // An empty queue: all is committed, but for what had to be dropped.
         if load.items == 0 && !load.spilled && self.shared.queue.dropped() == 0 {
-            self.entries.values_mut().for_each(|(_, kept)| *kept = Kept::ByDisk);
-            self.blobs.values_mut().for_each(|kept| *kept = Kept::ByDisk);
+            self.entries.values_mut().for_each(|(_, kept)| *kept = Kept::Disk);
+            self.blobs.values_mut().for_each(|kept| *kept = Kept::Disk);
         }
     }
 
@@ -194,9 +194,9 @@ impl World {
     /// The process ends; another begins on a healthy disk.
     fn restart(&mut self, cut: bool) {
         self.disk.set_failing(Failing::Nothing);
-        let lost = if cut { Kept::ByKernel } else { Kept::ByNobody };
+        let lost = if cut { Kept::Kernel } else { Kept::Nowhere };
         for (entry, started) in self.running.drain(..) {
-            self.lost_starts.insert(entry.id, (entry, if cut { Kept::ByNobody } else { Kept::ByKernel }));
+            self.lost_starts.insert(entry.id, (entry, if cut { Kept::Nowhere } else { Kept::Kernel }));
             std::mem::forget(started);
         }
         let disk = if cut { self.disk.power_cut() } else { self.disk.killed() };
@@ -234,7 +234,7 @@ impl World {
                     let begun = begun.unwrap_or_else(|| panic!("{id:?} was never recorded"));
                     let interrupted = Entry { bytes: b"interrupted".to_vec(), ..begun.clone() };
                     assert_eq!(entry, interrupted);
-                    self.entries.insert(id, (interrupted, Kept::ByDisk));
+                    self.entries.insert(id, (interrupted, Kept::Disk));
                 }
             }
         }
@@ -255,8 +255,8 @@ impl World {
             found.is_some()
         });
         // What one process saw, the next sees.
-        self.entries.values_mut().for_each(|(_, kept)| *kept = Kept::ByDisk);
-        self.blobs.values_mut().for_each(|kept| *kept = Kept::ByDisk);
+        self.entries.values_mut().for_each(|(_, kept)| *kept = Kept::Disk);
+        self.blobs.values_mut().for_each(|kept| *kept = Kept::Disk);
     }
 
     /// The disk heals and time passes, without a restart: everything is there but what was dropped.
@@ -267,7 +267,7 @@ impl World {
         assert!(self.shared.trouble.load().is_none(), "{:?}", self.shared.trouble.load());
         let load = self.shared.queue.load();
         assert_eq!((load.items, load.spilled), (0, false));
-        let lost = if self.shared.queue.dropped() == 0 { None } else { Some(Kept::ByNobody) };
+        let lost = if self.shared.queue.dropped() == 0 { None } else { Some(Kept::Nowhere) };
         let before = self.entries.len() as u64;
         match lost {
             None => {
@@ -421,7 +421,7 @@ fn a_journal_torn_at_every_byte_of_its_last_frames_keeps_the_frames_before() {
         file.set_length(cut).unwrap();
         let whole = ends.iter().filter(|(_, end)| *end <= cut).count();
         for entry in &entries[..whole] {
-            world.entries.insert(entry.id, (entry.clone(), Kept::ByKernel));
+            world.entries.insert(entry.id, (entry.clone(), Kept::Kernel));
         }
         world.restart(false);
         let recovery = **world.shared.recovery.load();
