@@ -50,8 +50,8 @@ mod tidy {
     /// The rooms of `src`, and the rooms each may use.
     const SERVER_ROOMS: [(&str, &[&str]); 11] = [
         ("base", &[]),
-        ("store", &["base"]),
         ("simulation", &["base"]),
+        ("store", &["base"]),
         ("config", &["base", "simulation"]),
         ("access", &["base", "config"]),
         ("upstream", &["base", "config", "simulation"]),

@@ -1,3 +1,26 @@
-//! The ledger on disk.
+//! The durable store: an append-only journal per worker in front, redb behind it.
+//!
+//! A worker appends an [`entry::Entry`] to a journal segment of its own with one `write` call and puts it into the
+//! [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
+//! segments that redb holds completely. Readers see queued and committed entries alike.
+//!
+//! Only [`record`] knows generations; elsewhere an entry is an id, a time, a few facts for filters, and bytes.
+//! [`handle::Store`] is the door; [`directory::Directory`] guards the files.
 
+pub mod blocks;
+pub mod database;
+pub mod directory;
+pub mod disk;
+pub mod engine;
+pub mod entry;
+pub mod fault;
+pub mod handle;
+pub mod journal;
+pub mod page;
+pub mod queue;
 pub mod record;
+mod recovery;
+pub mod settings;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,549 @@
+//! The redb file: tables, one transaction per batch, retention.
+//!
+//! The watermark of a segment and the entries before it are committed together, so that a crash neither loses nor
+//! doubles an entry. Reading pages is in [`crate::store::page`].
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use redb::{
+    Builder, Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, StorageBackend, TableDefinition,
+    TableError, WriteTransaction,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::store::{
+    blocks::{self, Block, Header},
+    directory::DATABASE,
+    disk::{Disk, DiskFile},
+    entry::{Entry, Id, RollUp},
+    fault::Fault,
+    queue::{Item, Queued},
+};
+
+/// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
+/// A block with fewer entries is written again together with what comes next.
+const MERGE_BELOW: u32 = 64;
+/// Longest value. redb rounds the page of a long value up to a power of two: this one fits 8 KiB with redb's own bytes.
+const CHUNK: usize = 8 * 1024 - 64;
+/// Most blocks that one transaction of retention drops.
+const DROPPED_AT_ONCE: usize = 256;
+/// Width of a slot of the sums.
+pub const SLOT: Duration = Duration::from_secs(15 * 60);
+/// Free space that compaction is worth, beside half of the file.
+const WORTH_COMPACTING: u64 = 64 * 1024 * 1024;
+
+/// Counters by slot and key.
+pub type SlotSums = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
+
+const STATE_KEY: &str = "state";
+const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+/// Name of a segment to the end of its last committed frame.
+const WATERMARKS: TableDefinition<'_, &str, u64> = TableDefinition::new("watermarks");
+/// Greatest `created_ms` and number of a block to its header.
+pub(super) const HEADERS: TableDefinition<'_, (i64, u64), &[u8]> = TableDefinition::new("headers");
+/// Least id and number of a block to its greatest id and id set.
+const IDS: TableDefinition<'_, (&[u8; Id::LENGTH], u64), &[u8]> = TableDefinition::new("ids");
+/// Number of a block and of a chunk to a chunk of its index.
+pub(super) const INDEXES: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("indexes");
+/// The same for its bytes.
+pub(super) const PAYLOADS: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("payloads");
+/// Hash and number of a chunk to a chunk of a blob.
+const BLOBS: TableDefinition<'_, (&[u8; 32], u32), &[u8]> = TableDefinition::new("blobs");
+/// Slot and key to counters.
+const SUMS: TableDefinition<'_, (i64, &[u8]), &[u8]> = TableDefinition::new("sums");
+
+/// What the database knows of itself. Written with every transaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Number of the next block.
+    next_block: u64,
+    /// Longest time between two entries of one block, in milliseconds.
+    pub span_ms: i64,
+    /// The same between the times of ids.
+    id_span: u64,
+    /// Entries stored.
+    pub entries: u64,
+    /// Bytes of all blocks.
+    pub stored: u64,
+    /// Greatest `created_ms` of what retention dropped.
+    pub aged_out_ms: Option<i64>,
+    /// The process that wrote last, and the last item of its queue.
+    pub run: u64,
+    /// See `run`.
+    pub ordinal: u64,
+    /// The last block, if it is short: its key.
+    tail: Option<(i64, u64)>,
+}
+
+/// An open database.
+#[derive(Debug)]
+pub struct Ledger {
+    database: Database,
+    file: Arc<dyn DiskFile>,
+}
+
+impl Ledger {
+    /// Opens the database, or makes one. Quick also after a crash.
+    ///
+    /// # Errors
+    /// The disk refuses, or the file is damaged.
+    pub fn open(disk: &dyn Disk) -> Result<Ledger, Fault> {
+        let file: Arc<dyn DiskFile> = Arc::from(disk.open(DATABASE)?);
+        let backend = Backend(Arc::clone(&file));
+        let database = Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(redb_fault)?;
+        let ledger = Ledger { database, file };
+        if ledger.is_new()? {
+            let transaction = ledger.begin()?;
+            transaction.open_table(WATERMARKS).map_err(redb_fault)?;
+            transaction.open_table(HEADERS).map_err(redb_fault)?;
+            transaction.open_table(IDS).map_err(redb_fault)?;
+            transaction.open_table(INDEXES).map_err(redb_fault)?;
+            transaction.open_table(PAYLOADS).map_err(redb_fault)?;
+            transaction.open_table(BLOBS).map_err(redb_fault)?;
+            transaction.open_table(SUMS).map_err(redb_fault)?;
+            write_state(&transaction, &State::default())?;
+            transaction.commit().map_err(redb_fault)?;
+        }
+        Ok(ledger)
+    }
+
+    fn is_new(&self) -> Result<bool, Fault> {
+        match self.view()?.transaction.open_table(META) {
+            Ok(_) => Ok(false),
+            Err(TableError::TableDoesNotExist(_)) => Ok(true),
+            Err(error) => Err(redb_fault(error)),
+        }
+    }
+
+    fn begin(&self) -> Result<WriteTransaction, Fault> {
+        let mut transaction = self.database.begin_write().map_err(redb_fault)?;
+        // Otherwise opening after a crash reads the whole file.
+        transaction.set_quick_repair(true);
+        Ok(transaction)
+    }
+
+    /// A consistent view. It must not be kept: pages that it sees are not reused.
+    ///
+    /// # Errors
+    /// The disk failed earlier.
+    pub fn view(&self) -> Result<View, Fault> {
+        Ok(View { transaction: self.database.begin_read().map_err(redb_fault)? })
+    }
+
+    /// What the database knows of itself.
+    ///
+    /// # Errors
+    /// There is none yet, or the disk refuses.
+    pub fn state(&self) -> Result<State, Fault> {
+        self.view()?.state()
+    }
+
+    /// Commits items in order, with watermarks and sums; `forgotten` are segments that no longer exist.
+    ///
+    /// # Errors
+    /// The disk refuses. It may have been committed all the same: reopen, and compare `run` and `ordinal`.
+    pub fn commit(&self, run: u64, items: &[Queued], forgotten: &[String], sums: &dyn RollUp) -> Result<(), Fault> {
+        let transaction = self.begin()?;
+        let mut state = read_state(&transaction)?;
+        let mut entries = take_tail(&transaction, &mut state)?;
+        let merged = entries.len();
+        for queued in items {
+            match &queued.item {
+                Item::Entry(entry) => entries.push(Arc::clone(entry)),
+                Item::Blob(hash, bytes) => put_blob(&transaction, hash, bytes)?,
+                Item::Gap => {}
+            }
+        }
+        add_sums(&transaction, entries.get(merged..).unwrap_or_default(), sums)?;
+        for block in blocks::pack(&entries)? {
+            put_block(&transaction, &mut state, &block)?;
+        }
+        if let Some(last) = items.last() {
+            (state.run, state.ordinal) = (run, last.ordinal);
+        }
+        {
+            let mut watermarks = transaction.open_table(WATERMARKS).map_err(redb_fault)?;
+            for name in forgotten {
+                watermarks.remove(name.as_str()).map_err(redb_fault)?;
+            }
+            // Positions of a segment come in order: its last one counts.
+            let positions = items.iter().filter_map(|queued| queued.position.as_ref());
+            let ends: BTreeMap<&str, u64> = positions.map(|at| (at.segment.name.as_str(), at.to)).collect();
+            for (name, end) in ends {
+                watermarks.insert(name, end).map_err(redb_fault)?;
+            }
+        }
+        write_state(&transaction, &state)?;
+        transaction.commit().map_err(redb_fault)
+    }
+
+    /// End of the last committed frame of a segment.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn watermark(&self, segment: &str) -> Result<u64, Fault> {
+        let table = self.view()?.transaction.open_table(WATERMARKS).map_err(redb_fault)?;
+        Ok(table.get(segment).map_err(redb_fault)?.map_or(0, |end| end.value()))
+    }
+
+    /// Drops the oldest blocks: those wholly before `oldest_ms`, and more until at most `most_bytes` are left. Gives the
+    /// number of entries dropped; not 0 means that there may be more to drop.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn retain(&self, oldest_ms: i64, most_bytes: u64) -> Result<u64, Fault> {
+        let state = self.state()?;
+        let mut over = state.stored.saturating_sub(most_bytes);
+        let mut doomed = Vec::new();
+        let view = self.view()?;
+        for row in view.headers()?.iter().map_err(redb_fault)? {
+            let (key, bytes) = row.map_err(redb_fault)?;
+            let header = header(bytes.value())?;
+            if (header.last.created_ms >= oldest_ms && over == 0) || doomed.len() == DROPPED_AT_ONCE {
+                break;
+            }
+            over = over.saturating_sub(header.stored);
+            doomed.push((key.value(), header));
+        }
+        if doomed.is_empty() {
+            return Ok(0);
+        }
+        let transaction = self.begin()?;
+        let mut state = read_state(&transaction)?;
+        for (key, header) in &doomed {
+            remove_block(&transaction, &mut state, *key, header)?;
+            state.aged_out_ms = state.aged_out_ms.max(Some(header.last.created_ms));
+        }
+        write_state(&transaction, &state)?;
+        transaction.commit().map_err(redb_fault)?;
+        Ok(doomed.iter().map(|(_, header)| u64::from(header.count)).sum())
+    }
+
+    /// Drops the sums of slots that ended before `oldest_ms`.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn retain_sums(&self, oldest_ms: i64) -> Result<(), Fault> {
+        let bound = slot(oldest_ms);
+        let none: &[u8] = &[];
+        let view = self.view()?;
+        let old = view.sums_table()?.range(..(bound, none)).map_err(redb_fault)?.next().is_some();
+        if !old {
+            return Ok(());
+        }
+        let transaction = self.begin()?;
+        {
+            let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
+            table.retain_in(..(bound, none), |_, _| false).map_err(redb_fault)?;
+        }
+        transaction.commit().map_err(redb_fault)
+    }
+
+    /// Whether so much of the file is free that compaction pays.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn is_sparse(&self) -> Result<bool, Fault> {
+        let (length, stored) = (self.file.length()?, self.state()?.stored);
+        Ok(length > stored.saturating_mul(2).saturating_add(WORTH_COMPACTING))
+    }
+
+    /// Gives free space back to the disk. May take seconds per GB, and nobody may read meanwhile.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn compact(&mut self) -> Result<(), Fault> {
+        self.database.compact().map(drop).map_err(redb_fault)
+    }
+}
+
+/// A consistent view of the database.
+pub struct View {
+    transaction: ReadTransaction,
+}
+
+type Chunks = redb::ReadOnlyTable<(u64, u32), &'static [u8]>;
+type Headers = redb::ReadOnlyTable<(i64, u64), &'static [u8]>;
+type Sums = redb::ReadOnlyTable<(i64, &'static [u8]), &'static [u8]>;
+
+impl View {
+    /// What the database knows of itself.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn state(&self) -> Result<State, Fault> {
+        let table = self.transaction.open_table(META).map_err(redb_fault)?;
+        let bytes = table.get(STATE_KEY).map_err(redb_fault)?.ok_or_else(|| damaged("no state"))?;
+        parse_state(bytes.value())
+    }
+
+    pub(super) fn headers(&self) -> Result<Headers, Fault> {
+        self.transaction.open_table(HEADERS).map_err(redb_fault)
+    }
+
+    fn sums_table(&self) -> Result<Sums, Fault> {
+        self.transaction.open_table(SUMS).map_err(redb_fault)
+    }
+
+    /// The stored index of a block, or its bytes, whichever table is given.
+    pub(super) fn part(
+        &self,
+        table: TableDefinition<'_, (u64, u32), &'static [u8]>,
+        block: u64,
+    ) -> Result<Vec<u8>, Fault> {
+        let table: Chunks = self.transaction.open_table(table).map_err(redb_fault)?;
+        let mut whole = Vec::new();
+        for row in table.range((block, 0)..=(block, u32::MAX)).map_err(redb_fault)? {
+            whole.extend_from_slice(row.map_err(redb_fault)?.1.value());
+        }
+        Ok(whole)
+    }
+
+    /// The entry with this id.
+    ///
+    /// # Errors
+    /// The disk refuses, or the block is damaged.
+    pub fn entry(&self, id: &Id) -> Result<Option<Entry>, Fault> {
+        let span = self.state()?.id_span;
+        let table = self.transaction.open_table(IDS).map_err(redb_fault)?;
+        let from = Id::new(id.time().saturating_sub(span), [0; 24]);
+        for row in table.range((&from.0, 0)..=(&id.0, u64::MAX)).map_err(redb_fault)?.rev() {
+            let (key, value) = row.map_err(redb_fault)?;
+            let Some((last, ids)) = value.value().split_first_chunk::<{ Id::LENGTH }>() else { continue };
+            if *last < id.0 || !blocks::IdSet::stored(ids).may_hold(id) {
+                continue;
+            }
+            let block = key.value().1;
+            let rows = blocks::rows(&self.part(INDEXES, block)?)?;
+            if let Some(row) = rows.iter().position(|row| row.key.id == *id) {
+                return Ok(blocks::entry(&rows, row, &blocks::expand(&self.part(PAYLOADS, block)?)?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The blob with this hash.
+    ///
+    /// # Errors
+    /// The disk refuses, or the blob is damaged.
+    pub fn blob(&self, hash: &[u8; 32]) -> Result<Option<Vec<u8>>, Fault> {
+        let table = self.transaction.open_table(BLOBS).map_err(redb_fault)?;
+        let mut whole = Vec::new();
+        for row in table.range((hash, 0)..=(hash, u32::MAX)).map_err(redb_fault)? {
+            whole.extend_from_slice(row.map_err(redb_fault)?.1.value());
+        }
+        if whole.is_empty() { Ok(None) } else { blocks::expand(&whole).map(Some) }
+    }
+
+    /// Sums of the slots from the one at `since_ms` to the one at `until_ms`: slot, key, counters.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
+        let none: &[u8] = &[];
+        let range = (slot(since_ms), none)..(slot(until_ms).saturating_add(1), none);
+        let table = self.sums_table()?;
+        let mut sums = BTreeMap::new();
+        for row in table.range(range).map_err(redb_fault)? {
+            let (key, value) = row.map_err(redb_fault)?;
+            let (slot, name) = key.value();
+            sums.insert((slot, name.to_vec()), value.value().to_vec());
+        }
+        Ok(sums)
+    }
+}
+
+/// Number of the slot that a time lies in.
+#[must_use]
+pub fn slot(ms: i64) -> i64 {
+    ms.div_euclid(SLOT.as_millis() as i64)
+}
+
+/// Reads a stored header.
+pub(super) fn header(bytes: &[u8]) -> Result<Header, Fault> {
+    postcard::from_bytes(bytes).map_err(|error| damaged(&format!("the header of a block ({error})")))
+}
+
+fn damaged(what: &str) -> Fault {
+    Fault::Damaged(what.to_owned())
+}
+
+fn parse_state(bytes: &[u8]) -> Result<State, Fault> {
+    postcard::from_bytes(bytes).map_err(|error| damaged(&format!("the state of the database ({error})")))
+}
+
+fn read_state(transaction: &WriteTransaction) -> Result<State, Fault> {
+    let table = transaction.open_table(META).map_err(redb_fault)?;
+    let bytes = table.get(STATE_KEY).map_err(redb_fault)?;
+    bytes.map_or(Ok(State::default()), |bytes| parse_state(bytes.value()))
+}
+
+fn write_state(transaction: &WriteTransaction, state: &State) -> Result<(), Fault> {
+    let bytes = postcard::to_stdvec(state).map_err(|error| damaged(&error.to_string()))?;
+    let mut table = transaction.open_table(META).map_err(redb_fault)?;
+    table.insert(STATE_KEY, bytes.as_slice()).map_err(redb_fault)?;
+    Ok(())
+}
+
+/// Takes out the entries of the last block, if it is short.
+fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Arc<Entry>>, Fault> {
+    let Some(key) = state.tail.take() else { return Ok(Vec::new()) };
+    let stored = {
+        let table = transaction.open_table(HEADERS).map_err(redb_fault)?;
+        let bytes = table.get(key).map_err(redb_fault)?;
+        bytes.map(|bytes| header(bytes.value())).transpose()?
+    };
+    let Some(header) = stored else { return Ok(Vec::new()) };
+    let index = read_chunks(transaction, INDEXES, key.1)?;
+    let bytes = blocks::expand(&read_chunks(transaction, PAYLOADS, key.1)?)?;
+    let rows = blocks::rows(&index)?;
+    let entries = (0..rows.len()).filter_map(|row| blocks::entry(&rows, row, &bytes)).map(Arc::new).collect();
+    remove_block(transaction, state, key, &header)?;
+    Ok(entries)
+}
+
+fn read_chunks(
+    transaction: &WriteTransaction,
+    table: TableDefinition<'_, (u64, u32), &'static [u8]>,
+    block: u64,
+) -> Result<Vec<u8>, Fault> {
+    let table = transaction.open_table(table).map_err(redb_fault)?;
+    let mut whole = Vec::new();
+    for row in table.range((block, 0)..=(block, u32::MAX)).map_err(redb_fault)? {
+        whole.extend_from_slice(row.map_err(redb_fault)?.1.value());
+    }
+    Ok(whole)
+}
+
+fn put_block(transaction: &WriteTransaction, state: &mut State, block: &Block) -> Result<(), Fault> {
+    let header = &block.header;
+    let number = state.next_block;
+    let key = (header.last.created_ms, number);
+    let bytes = postcard::to_stdvec(header).map_err(|error| damaged(&error.to_string()))?;
+    transaction.open_table(HEADERS).map_err(redb_fault)?.insert(key, bytes.as_slice()).map_err(redb_fault)?;
+    let ids = [&header.last_id.0, block.ids.bits()].concat();
+    let mut table = transaction.open_table(IDS).map_err(redb_fault)?;
+    table.insert((&header.first_id.0, number), ids.as_slice()).map_err(redb_fault)?;
+    for (part, bytes) in [(INDEXES, &block.index), (PAYLOADS, &block.payload)] {
+        let mut table = transaction.open_table(part).map_err(redb_fault)?;
+        for (chunk, bytes) in (0_u32..).zip(bytes.chunks(CHUNK)) {
+            table.insert((number, chunk), bytes).map_err(redb_fault)?;
+        }
+    }
+    state.next_block += 1;
+    state.span_ms = state.span_ms.max(header.last.created_ms.saturating_sub(header.first.created_ms));
+    state.id_span = state.id_span.max(header.last_id.time() - header.first_id.time());
+    state.entries += u64::from(header.count);
+    state.stored += header.stored;
+    state.tail = (header.count < MERGE_BELOW).then_some(key);
+    Ok(())
+}
+
+fn remove_block(
+    transaction: &WriteTransaction,
+    state: &mut State,
+    key: (i64, u64),
+    header: &Header,
+) -> Result<(), Fault> {
+    transaction.open_table(HEADERS).map_err(redb_fault)?.remove(key).map_err(redb_fault)?;
+    let mut ids = transaction.open_table(IDS).map_err(redb_fault)?;
+    ids.remove((&header.first_id.0, key.1)).map_err(redb_fault)?;
+    for part in [INDEXES, PAYLOADS] {
+        let mut table = transaction.open_table(part).map_err(redb_fault)?;
+        table.retain_in((key.1, 0)..=(key.1, u32::MAX), |_, _| false).map_err(redb_fault)?;
+    }
+    state.entries = state.entries.saturating_sub(u64::from(header.count));
+    state.stored = state.stored.saturating_sub(header.stored);
+    if state.tail == Some(key) {
+        state.tail = None;
+    }
+    Ok(())
+}
+
+fn put_blob(transaction: &WriteTransaction, hash: &[u8; 32], bytes: &[u8]) -> Result<(), Fault> {
+    let mut table = transaction.open_table(BLOBS).map_err(redb_fault)?;
+    // What is stored stays: a shorter form of it would leave chunks of the longer one behind.
+    if table.get((hash, 0)).map_err(redb_fault)?.is_some() {
+        return Ok(());
+    }
+    let packed = blocks::compress(bytes)?;
+    for (chunk, bytes) in (0_u32..).zip(packed.chunks(CHUNK)) {
+        table.insert((hash, chunk), bytes).map_err(redb_fault)?;
+    }
+    Ok(())
+}
+
+fn add_sums(transaction: &WriteTransaction, entries: &[Arc<Entry>], sums: &dyn RollUp) -> Result<(), Fault> {
+    let mut added: SlotSums = BTreeMap::new();
+    for entry in entries {
+        add_rows(&mut added, entry, sums);
+    }
+    let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
+    for ((slot, key), more) in added {
+        let key = (slot, key.as_slice());
+        let stored = table.get(key).map_err(redb_fault)?.map(|sum| sum.value().to_vec());
+        let sum = match stored {
+            None => more,
+            Some(mut sum) => {
+                sums.merge(&mut sum, &more);
+                sum
+            }
+        };
+        table.insert(key, sum.as_slice()).map_err(redb_fault)?;
+    }
+    Ok(())
+}
+
+/// Counts an entry in sums that are kept in memory.
+pub(super) fn add_rows(into: &mut SlotSums, entry: &Entry, sums: &dyn RollUp) {
+    for (key, counters) in sums.rows(entry) {
+        match into.entry((slot(entry.created_ms), key)) {
+            std::collections::btree_map::Entry::Vacant(place) => drop(place.insert(counters)),
+            std::collections::btree_map::Entry::Occupied(mut place) => sums.merge(place.get_mut(), &counters),
+        }
+    }
+}
+
+/// What redb reports, as a fault of the store.
+pub(super) fn redb_fault(error: impl Into<redb::Error>) -> Fault {
+    match error.into() {
+        // So redb names a file that it did not write, or of which it wrote only the beginning.
+        redb::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => Fault::Damaged(error.to_string()),
+        redb::Error::Io(error) => Fault::Disk(error),
+        redb::Error::Corrupted(what) => Fault::Damaged(what),
+        redb::Error::PreviousIo | redb::Error::DatabaseClosed => Fault::Unavailable,
+        other => Fault::Damaged(other.to_string()),
+    }
+}
+
+/// A file of the store as redb wants it.
+struct Backend(Arc<dyn DiskFile>);
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> std::io::Result<u64> {
+        self.0.length()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.0.read_at(offset, out)
+    }
+
+    fn set_len(&self, length: u64) -> std::io::Result<()> {
+        self.0.set_length(length)
+    }
+
+    fn sync_data(&self) -> std::io::Result<()> {
+        self.0.sync()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.0.write_at(offset, data)
+    }
+}

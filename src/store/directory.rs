@@ -1,0 +1,121 @@
+//! The directory of the store: one process at a time, and a format number.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    sync::Arc,
+};
+
+use crate::store::{
+    disk::{self, Disk, SystemDisk},
+    fault::Fault,
+};
+
+/// Name of the database.
+pub const DATABASE: &str = "ledger.redb";
+/// Folder of the journal segments.
+pub const JOURNAL: &str = "journal";
+/// Number of the layout that this version writes. A reader of a later number upgrades what an earlier one wrote.
+pub const FORMAT: u32 = 1;
+const FORMAT_FILE: &str = "format";
+const LOCK_FILE: &str = "lock";
+
+/// A directory held by this process until the value is dropped.
+#[derive(Debug)]
+pub struct Directory {
+    disk: SystemDisk,
+    /// The kernel gives the lock up with the file, also when the process is killed.
+    _lock: File,
+}
+
+impl Directory {
+    /// Makes the directory if needed, for its owner only, and locks it. Blocks for a few system calls.
+    ///
+    /// A full or read-only disk is no failure here: the store begins degraded and tries again.
+    ///
+    /// # Errors
+    /// Another process holds the directory, or it cannot be made or opened.
+    pub fn open(path: &Path) -> Result<Directory, Fault> {
+        disk::make_folder(path)?;
+        let lock_path = path.join(LOCK_FILE);
+        let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path);
+        let lock = opened.or_else(|error| File::open(&lock_path).map_err(|_| error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Directory { disk: SystemDisk::new(path), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(Fault::InUse(path.display().to_string())),
+            Err(TryLockError::Error(error)) => Err(Fault::Disk(error)),
+        }
+    }
+
+    /// The files of the directory.
+    #[must_use]
+    pub fn disk(&self) -> Arc<dyn Disk> {
+        Arc::new(self.disk.clone())
+    }
+}
+
+/// What [`check_format`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    /// Nothing stored yet; the number has been written.
+    Fresh,
+    /// Written by this version.
+    Current,
+    /// Written by a newer version. Its files now lie in this folder, whole.
+    SetAside(String),
+}
+
+/// Reads the format number, and writes it where there is none. Files of a newer version are moved into a folder of their own.
+///
+/// # Errors
+/// The disk refuses, or the number cannot be read.
+pub fn check_format(disk: &dyn Disk, now_ms: i64) -> Result<Format, Fault> {
+    let stored = match disk.read(FORMAT_FILE) {
+        Ok(bytes) => Some(parse_format(&bytes)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Fault::Disk(error)),
+    };
+    let found = match stored {
+        Some(number) if number > FORMAT => Format::SetAside(set_aside_all(disk, now_ms)?),
+        Some(_) => return Ok(Format::Current),
+        None => Format::Fresh,
+    };
+    disk.replace(FORMAT_FILE, FORMAT.to_string().as_bytes())?;
+    Ok(found)
+}
+
+fn parse_format(bytes: &[u8]) -> Result<u32, Fault> {
+    let text = std::str::from_utf8(bytes).unwrap_or_default().trim();
+    text.parse().map_err(|_| Fault::Damaged(format!("the file \"{FORMAT_FILE}\" must hold a number")))
+}
+
+/// Moves everything but the lock. The format file goes last, so that an interrupted move is taken up again.
+fn set_aside_all(disk: &dyn Disk, now_ms: i64) -> Result<String, Fault> {
+    let folder = set_aside_folder(now_ms);
+    for name in disk.list(JOURNAL)? {
+        disk.rename(&format!("{JOURNAL}/{name}"), &format!("{folder}/{JOURNAL}/{name}"))?;
+    }
+    for name in disk.list("")?.iter().filter(|name| ![LOCK_FILE, FORMAT_FILE].contains(&name.as_str())) {
+        disk.rename(name, &format!("{folder}/{name}"))?;
+    }
+    disk.rename(FORMAT_FILE, &format!("{folder}/{FORMAT_FILE}"))?;
+    Ok(folder)
+}
+
+/// Moves one file that cannot be read out of the way, and gives the folder it lies in now.
+///
+/// # Errors
+/// The disk refuses.
+pub fn set_aside(disk: &dyn Disk, name: &str, now_ms: i64) -> io::Result<String> {
+    let folder = set_aside_folder(now_ms);
+    disk.rename(name, &format!("{folder}/{name}"))?;
+    Ok(folder)
+}
+
+/// The name holds the date and the millisecond, so that no two collide.
+fn set_aside_folder(now_ms: i64) -> String {
+    let date = chrono::DateTime::from_timestamp_millis(now_ms).unwrap_or_default().format("%Y-%m-%d");
+    format!("set-aside-{date}-{now_ms}")
+}

@@ -1,0 +1,129 @@
+//! What the store keeps: entries, their order, and filters over their facts.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+/// Identity of an entry. Sorts by time: the first eight bytes are a big-endian time in a unit of the caller's choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Id(pub [u8; Id::LENGTH]);
+
+impl Id {
+    /// Bytes of an id.
+    pub const LENGTH: usize = 32;
+    /// The least id.
+    pub const MIN: Id = Id([0; Id::LENGTH]);
+
+    /// The id of `time` with `tail`, which tells ids of one time apart.
+    #[must_use]
+    pub fn new(time: u64, tail: [u8; 24]) -> Id {
+        let mut bytes = [0; Id::LENGTH];
+        for (to, from) in bytes.iter_mut().zip(time.to_be_bytes().into_iter().chain(tail)) {
+            *to = from;
+        }
+        Id(bytes)
+    }
+
+    /// The time that the id begins with.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.0.first_chunk().map_or(0, |time| u64::from_be_bytes(*time))
+    }
+}
+
+/// Place of an entry in the order of pages, and the cursor of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    /// Milliseconds since 1970.
+    pub created_ms: i64,
+    /// Tells entries of one millisecond apart.
+    pub id: Id,
+}
+
+/// What filters can ask of an entry. Fields are numbered by the caller; a field may have several labels.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Texts from small sets, such as models and providers.
+    pub labels: Vec<(u8, Box<str>)>,
+    /// Quantities.
+    pub numbers: Vec<(u8, i64)>,
+}
+
+/// One stored record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Identity; no two entries share it.
+    pub id: Id,
+    /// Milliseconds since 1970, by which pages are ordered and retention counts age.
+    pub created_ms: i64,
+    /// What filters see.
+    pub facts: Facts,
+    /// The record itself, opaque to the store.
+    pub bytes: Vec<u8>,
+}
+
+impl Entry {
+    /// Place in the order of pages.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key { created_ms: self.created_ms, id: self.id }
+    }
+
+    /// Memory that the entry takes, in bytes; an estimate for bounds.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let labels: usize = self.facts.labels.iter().map(|(_, text)| 24 + text.len()).sum();
+        256 + self.bytes.len() + labels + 16 * self.facts.numbers.len()
+    }
+}
+
+/// Which entries a page shows. All conditions must hold.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Earliest `created_ms`.
+    pub since_ms: Option<i64>,
+    /// Latest `created_ms`.
+    pub until_ms: Option<i64>,
+    /// A field, and the labels of which the entry must have one.
+    pub labels: Vec<(u8, Vec<Box<str>>)>,
+    /// A field, and the range that one of its numbers must lie in.
+    pub numbers: Vec<(u8, RangeInclusive<i64>)>,
+}
+
+impl Filter {
+    /// Whether an entry passes.
+    #[must_use]
+    pub fn admits(&self, created_ms: i64, facts: &Facts) -> bool {
+        let has = |field: u8, texts: &[Box<str>]| {
+            facts.labels.iter().any(|(other, text)| *other == field && texts.contains(text))
+        };
+        let within = |field: u8, range: &RangeInclusive<i64>| {
+            facts.numbers.iter().any(|(other, number)| *other == field && range.contains(number))
+        };
+        self.since_ms.is_none_or(|since| created_ms >= since)
+            && self.until_ms.is_none_or(|until| created_ms <= until)
+            && self.labels.iter().all(|(field, texts)| has(*field, texts))
+            && self.numbers.iter().all(|(field, range)| within(*field, range))
+    }
+}
+
+/// Sums kept beside the entries, per time slot and key. They count every entry once and outlive it.
+pub trait RollUp: Send + Sync + 'static {
+    /// The rows that an entry counts in: key and counters.
+    fn rows(&self, entry: &Entry) -> Vec<(Vec<u8>, Vec<u8>)>;
+
+    /// Adds the counters `more` to `sum`.
+    fn merge(&self, sum: &mut Vec<u8>, more: &[u8]);
+}
+
+/// No sums.
+#[derive(Debug, Clone, Copy)]
+pub struct NoRollUp;
+
+impl RollUp for NoRollUp {
+    fn rows(&self, _: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
+        Vec::new()
+    }
+
+    fn merge(&self, _: &mut Vec<u8>, _: &[u8]) {}
+}

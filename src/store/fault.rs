@@ -1,0 +1,48 @@
+//! Why the store cannot do what it was asked.
+
+use std::{fmt, io};
+
+/// A failure of the store. The text names the cause and, where an operator can act, what to do.
+#[derive(Debug)]
+pub enum Fault {
+    /// Another process has the directory open.
+    InUse(String),
+    /// The disk refused an operation.
+    Disk(io::Error),
+    /// A stored value cannot be read: damaged, or written by other software.
+    Damaged(String),
+    /// The database is closed for a moment: it is reopened or compacted, or the disk failed.
+    Unavailable,
+    /// The thread of the store has ended, or did not answer in time.
+    Stopped,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::InUse(path) => write!(
+                f,
+                "{path} is in use by another process; stop that process, or give this one a data directory of its own"
+            ),
+            Fault::Disk(error) => write!(f, "the disk refused: {error}"),
+            Fault::Damaged(what) => write!(f, "stored data is damaged: {what}"),
+            Fault::Unavailable => f.write_str("the database is closed for the moment; try again"),
+            Fault::Stopped => f.write_str("the store did not finish in time"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Fault::Disk(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Fault {
+        Fault::Disk(error)
+    }
+}

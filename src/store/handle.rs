@@ -1,0 +1,344 @@
+//! The door of the store: threads, readers, status.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::{
+    base::clock,
+    store::{
+        database::{self, Ledger, SlotSums},
+        directory::Directory,
+        engine::{Engine, Now, Shared},
+        entry::{Entry, Id, RollUp},
+        fault::Fault,
+        journal::{Position, Started, Trouble, Writer},
+        page::{self, Page, Query},
+        queue::Item,
+        recovery::Recovery,
+        settings::Settings,
+    },
+};
+
+/// Number of the writer that belongs to the store itself.
+const OWN_WRITER: u16 = u16::MAX;
+
+/// How the store is. Cheap to ask.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Why records are not journaled or not stored, and since when. `None`: all is well.
+    pub trouble: Option<Arc<Trouble>>,
+    /// Items that wait in memory.
+    pub queued: usize,
+    /// How many of those no journal holds: lost if the process ends now.
+    pub unjournaled: usize,
+    /// Entries lost since the start, because neither disk nor memory had room.
+    pub dropped: u64,
+    /// What was found at the start.
+    pub recovery: Recovery,
+}
+
+/// Those who wait until something is durable.
+type Waiting = Vec<(Position, oneshot::Sender<io::Result<()>>)>;
+
+struct Control {
+    shared: Arc<Shared>,
+    /// Writes blobs.
+    own: Mutex<Writer>,
+    waiting: Mutex<(Waiting, bool)>,
+    sync_called: Condvar,
+    stepped: (Mutex<()>, Condvar),
+    flushing: AtomicUsize,
+    stop: AtomicBool,
+}
+
+/// A running store. Dropping it ends its threads without storing what waits; the journal keeps that for the next start.
+pub struct Store {
+    control: Arc<Control>,
+    threads: Vec<JoinHandle<()>>,
+    /// Held for as long as the threads run.
+    _directory: Directory,
+}
+
+/// Appends the entries of one worker thread.
+pub struct Recorder {
+    writer: Writer,
+    control: Arc<Control>,
+}
+
+impl Store {
+    /// Starts the store: reads what the journal holds and begins two threads. A disk that fails is no error here: the
+    /// status tells, and the store tries again.
+    ///
+    /// # Errors
+    /// No thread can be made.
+    pub fn open(directory: Directory, settings: Settings) -> Result<Store, Fault> {
+        let shared = Shared::new(directory.disk(), settings, rand::random(), clock::unix_millis());
+        let mut engine = Engine::new(Arc::clone(&shared));
+        // Before anybody asks: what an earlier process left is visible, or the status tells why not.
+        engine.step(now(), true);
+        let control = Arc::new(Control {
+            own: Mutex::new(shared.journal.writer(OWN_WRITER)),
+            shared,
+            waiting: Mutex::default(),
+            sync_called: Condvar::new(),
+            stepped: Default::default(),
+            flushing: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let (storing, syncing) = (Arc::clone(&control), Arc::clone(&control));
+        let threads = vec![
+            thread::Builder::new().name("ledger-store".to_owned()).spawn(move || storing.store(engine))?,
+            thread::Builder::new().name("ledger-sync".to_owned()).spawn(move || syncing.sync())?,
+        ];
+        Ok(Store { control, threads, _directory: directory })
+    }
+
+    /// A recorder for one worker thread.
+    #[must_use]
+    pub fn recorder(&self, worker: u16) -> Recorder {
+        Recorder { writer: self.control.shared.journal.writer(worker), control: Arc::clone(&self.control) }
+    }
+
+    /// Keeps a blob under its hash. Durable when it returns, so that entries may refer to it. Blocks for an `fsync`.
+    ///
+    /// # Errors
+    /// The journal could not be written or synced; the blob waits in memory all the same.
+    pub fn put_blob(&self, hash: [u8; 32], bytes: Arc<[u8]>) -> io::Result<()> {
+        let written = self.control.own.lock().append_blob(&hash, &bytes, clock::unix_millis());
+        let (position, result) = match written {
+            Ok(position) => (Some(position), self.control.shared.journal.sync(clock::unix_millis())),
+            Err(error) => (None, Err(error)),
+        };
+        self.control.shared.queue.push(Item::Blob(hash, bytes), position, Instant::now());
+        result
+    }
+
+    /// The blob with this hash.
+    ///
+    /// # Errors
+    /// The database is closed, the disk refuses, or the blob is damaged.
+    pub fn blob(&self, hash: &[u8; 32]) -> Result<Option<Vec<u8>>, Fault> {
+        self.control.shared.blob(hash)
+    }
+
+    /// The entry with this id, stored or waiting. Reads the disk.
+    ///
+    /// # Errors
+    /// The database is closed, the disk refuses, or a block is damaged.
+    pub fn get(&self, id: &Id) -> Result<Option<Entry>, Fault> {
+        self.control.shared.get(id)
+    }
+
+    /// A page of entries, newest first, stored or waiting. Reads the disk.
+    ///
+    /// # Errors
+    /// As for [`Store::get`].
+    pub fn page(&self, query: &Query) -> Result<Page, Fault> {
+        self.control.shared.page(query)
+    }
+
+    /// Sums of all entries, stored or waiting, per slot and key. Reads the disk.
+    ///
+    /// # Errors
+    /// As for [`Store::get`].
+    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
+        self.control.shared.sums(since_ms, until_ms)
+    }
+
+    /// How the store is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let shared = &self.control.shared;
+        let load = shared.queue.load();
+        Status {
+            trouble: shared.journal.trouble().or_else(|| shared.trouble.load_full()),
+            queued: load.items,
+            unjournaled: load.unjournaled,
+            dropped: shared.queue.dropped(),
+            recovery: **shared.recovery.load(),
+        }
+    }
+
+    /// Waits until everything recorded so far is in the database and journal segments without a writer are deleted.
+    ///
+    /// # Errors
+    /// Not done by `deadline`. What is journaled is stored at the next start.
+    pub fn flush(&self, deadline: Instant) -> Result<(), Fault> {
+        let control = &self.control;
+        control.flushing.fetch_add(1, SeqCst);
+        control.own.lock().seal();
+        control.shared.queue.call();
+        let (lock, stepped) = &control.stepped;
+        let mut guard = lock.lock();
+        let done = loop {
+            let load = control.shared.queue.load();
+            if load.items == 0 && !load.spilled {
+                break Ok(());
+            }
+            if Instant::now() >= deadline {
+                break Err(Fault::Stopped);
+            }
+            // The engine may have stepped between the look and this wait: look again soon.
+            stepped.wait_until(&mut guard, deadline.min(Instant::now() + Duration::from_millis(20)));
+        };
+        control.flushing.fetch_sub(1, SeqCst);
+        done
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.control.stop.store(true, SeqCst);
+        self.control.shared.queue.call();
+        self.control.sync_called.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Recorder {
+    /// Records a finished entry: one `write` call, then visible to readers. Never waits for `fsync` or the database.
+    ///
+    /// `started` is what [`Recorder::start`] gave for it, also on another worker.
+    ///
+    /// # Errors
+    /// The journal could not be written. The entry waits in memory for the database all the same.
+    pub fn record(&mut self, entry: Entry, started: Option<Started>) -> io::Result<Position> {
+        let position = self.writer.append(&entry, clock::unix_millis());
+        drop(started);
+        let known = position.as_ref().ok().cloned();
+        self.control.shared.queue.push(Item::Entry(Arc::new(entry)), known, Instant::now());
+        position
+    }
+
+    /// Records that an entry has begun.
+    ///
+    /// # Errors
+    /// The journal could not be written: if the process ends, nothing tells of the entry.
+    pub fn start(&mut self, entry: &Entry) -> io::Result<Started> {
+        self.writer.start(entry, clock::unix_millis())
+    }
+
+    /// Becomes ready when the entry at `position` is durable: the `fsync` is made at once, by the thread of the
+    /// journal, for all who wait.
+    #[must_use]
+    pub fn durable(&self, position: Position) -> oneshot::Receiver<io::Result<()>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = self.control.waiting.lock();
+        waiting.0.push((position, sender));
+        self.control.sync_called.notify_one();
+        receiver
+    }
+}
+
+impl Control {
+    fn store(&self, mut engine: Engine) {
+        while !self.stop.load(SeqCst) {
+            let next = engine.step(now(), self.flushing.load(SeqCst) > 0);
+            self.stepped.1.notify_all();
+            let load = self.shared.queue.load();
+            self.shared.queue.wait(next, load.items == 0 && self.shared.trouble.load().is_none());
+        }
+    }
+
+    fn sync(&self) {
+        while !self.stop.load(SeqCst) {
+            let waiting = {
+                let mut waiting = self.waiting.lock();
+                if waiting.0.is_empty() {
+                    self.sync_called.wait_for(&mut waiting, self.shared.settings.sync_within);
+                }
+                std::mem::take(&mut waiting.0)
+            };
+            let result = self.shared.journal.sync(clock::unix_millis());
+            for (position, waiter) in waiting {
+                let done = if position.segment.is_synced(position.to) { Ok(()) } else { copy(&result) };
+                // Nobody waits any more when the client has left.
+                let _ = waiter.send(done);
+            }
+        }
+    }
+}
+
+/// A result without its cause, for several who wait.
+fn copy(result: &io::Result<()>) -> io::Result<()> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.kind().into()),
+    }
+}
+
+fn now() -> Now {
+    Now { instant: Instant::now(), unix_ms: clock::unix_millis() }
+}
+
+impl Shared {
+    /// Reads the database, unless it is closed. Never waits for it to be opened.
+    fn read<T>(&self, read: impl FnOnce(&Ledger) -> Result<T, Fault>) -> Result<T, Fault> {
+        let ledger = self.ledger.try_read().ok_or(Fault::Unavailable)?;
+        read(ledger.as_ref().ok_or(Fault::Unavailable)?)
+    }
+
+    /// The entry with this id, stored or waiting.
+    ///
+    /// # Errors
+    /// The database is closed, the disk refuses, or a block is damaged.
+    pub fn get(&self, id: &Id) -> Result<Option<Entry>, Fault> {
+        match self.queue.entry(id) {
+            Some(entry) => Ok(Some((*entry).clone())),
+            None => self.read(|ledger| ledger.view()?.entry(id)),
+        }
+    }
+
+    /// The blob with this hash, stored or waiting.
+    ///
+    /// # Errors
+    /// As for [`Shared::get`].
+    pub fn blob(&self, hash: &[u8; 32]) -> Result<Option<Vec<u8>>, Fault> {
+        match self.queue.blob(hash) {
+            Some(bytes) => Ok(Some(bytes.to_vec())),
+            None => self.read(|ledger| ledger.view()?.blob(hash)),
+        }
+    }
+
+    /// A page of entries, stored or waiting.
+    ///
+    /// # Errors
+    /// As for [`Shared::get`].
+    pub fn page(&self, query: &Query) -> Result<Page, Fault> {
+        let waiting = self.queue.entries().into_iter().map(|(_, entry)| entry).collect();
+        self.read(|ledger| page::read(query, waiting, &ledger.view()?))
+    }
+
+    /// Sums, stored or waiting.
+    ///
+    /// # Errors
+    /// As for [`Shared::get`].
+    pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
+        let waiting = self.queue.entries();
+        let slots = database::slot(since_ms)..=database::slot(until_ms);
+        let sums: &dyn RollUp = &*self.settings.sums;
+        self.read(|ledger| {
+            let view = ledger.view()?;
+            let (state, mut stored) = (view.state()?, view.sums(since_ms, until_ms)?);
+            let counted = if state.run == self.run { state.ordinal } else { 0 };
+            for (_, entry) in waiting.iter().filter(|(ordinal, _)| *ordinal > counted) {
+                if slots.contains(&database::slot(entry.created_ms)) {
+                    database::add_rows(&mut stored, entry, sums);
+                }
+            }
+            Ok(stored)
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! Pages of entries, newest first, over the queue and the database.
+//!
+//! Blocks overlap in time, because an entry is stored when it ends and ordered by when it began. Blocks are visited from
+//! the greatest last key down; an entry is given out once every block that could hold a greater key has been read.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use crate::store::{
+    blocks::{self, Row},
+    database::{self, INDEXES, PAYLOADS, View, redb_fault},
+    entry::{Entry, Filter, Id, Key},
+    fault::Fault,
+};
+
+/// Which page.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// Conditions on entries.
+    pub filter: Filter,
+    /// The cursor that the page before gave; entries before it are shown. `None` begins with the newest.
+    pub after: Option<Key>,
+    /// Most entries.
+    pub limit: usize,
+    /// Blocks to look into before an incomplete page is given: bounds the time of a rare filter.
+    pub blocks: usize,
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Newest first.
+    pub entries: Vec<Entry>,
+    /// Where to go on. `None` if nothing older matches. May be given with few or no entries, when the budget was used up.
+    pub next: Option<Key>,
+    /// Entries created at or before this time may have been dropped by retention.
+    pub aged_out_ms: Option<i64>,
+}
+
+/// Where a matching entry is.
+enum Place {
+    Waiting(Arc<Entry>),
+    Stored { block: u64, row: usize },
+}
+
+/// Blocks that a page has read.
+struct Reader<'v> {
+    view: &'v View,
+    rows: HashMap<u64, Vec<Row>>,
+    bytes: HashMap<u64, Vec<u8>>,
+}
+
+impl Reader<'_> {
+    fn entry(&mut self, place: Place) -> Result<Entry, Fault> {
+        let (block, row) = match place {
+            Place::Waiting(entry) => return Ok((*entry).clone()),
+            Place::Stored { block, row } => (block, row),
+        };
+        if !self.bytes.contains_key(&block) {
+            let bytes = blocks::expand(&self.view.part(PAYLOADS, block)?)?;
+            self.bytes.insert(block, bytes);
+        }
+        let found = self.rows.get(&block).zip(self.bytes.get(&block));
+        let entry = found.and_then(|(rows, bytes)| blocks::entry(rows, row, bytes));
+        entry.ok_or_else(|| Fault::Damaged(format!("block {block}")))
+    }
+}
+
+/// Reads a page. `waiting` must have been copied from the queue before `view` was opened.
+///
+/// # Errors
+/// The disk refuses, or a block is damaged.
+pub fn read(query: &Query, waiting: Vec<Arc<Entry>>, view: &View) -> Result<Page, Fault> {
+    let state = view.state()?;
+    let after = query.after.unwrap_or(Key { created_ms: i64::MAX, id: Id([u8::MAX; Id::LENGTH]) });
+    let mut reader = Reader { view, rows: HashMap::new(), bytes: HashMap::new() };
+    let mut page = Page { entries: Vec::new(), next: None, aged_out_ms: state.aged_out_ms };
+    let matches = |entry: &&Arc<Entry>| entry.key() < after && query.filter.admits(entry.created_ms, &entry.facts);
+    let waiting = waiting.iter().filter(matches);
+    let mut found: BTreeMap<Key, Place> =
+        waiting.map(|entry| (entry.key(), Place::Waiting(Arc::clone(entry)))).collect();
+    let mut visited = 0;
+    let newest = query.filter.until_ms.map_or(after.created_ms, |until| until.min(after.created_ms));
+    let top = newest.saturating_add(state.span_ms);
+    let headers = view.headers()?;
+    for row in headers.range(..=(top, u64::MAX)).map_err(redb_fault)?.rev() {
+        let (key, bytes) = row.map_err(redb_fault)?;
+        let (last_ms, block) = key.value();
+        let unread = Key { created_ms: last_ms.saturating_add(1), id: Id::MIN };
+        give_out(&mut page, &mut found, &mut reader, query.limit, unread)?;
+        if page.next.is_some() {
+            return Ok(page);
+        }
+        // The cursor must move, or the next page would stop here again.
+        if visited >= query.blocks && unread < after {
+            page.next = Some(unread);
+            return Ok(page);
+        }
+        if query.filter.since_ms.is_some_and(|since| last_ms < since) {
+            break;
+        }
+        let header = database::header(bytes.value())?;
+        if header.first >= after || !header.may_admit(&query.filter) {
+            continue;
+        }
+        visited += 1;
+        let rows = blocks::rows(&view.part(INDEXES, block)?)?;
+        for (at, row) in rows.iter().enumerate() {
+            if row.key < after && query.filter.admits(row.key.created_ms, &row.facts) {
+                found.entry(row.key).or_insert(Place::Stored { block, row: at });
+            }
+        }
+        reader.rows.insert(block, rows);
+    }
+    give_out(&mut page, &mut found, &mut reader, query.limit, Key { created_ms: i64::MIN, id: Id::MIN })?;
+    Ok(page)
+}
+
+/// Moves the greatest entries that are not below `bound` onto the page. Sets the cursor when the page is full.
+fn give_out(
+    page: &mut Page,
+    found: &mut BTreeMap<Key, Place>,
+    reader: &mut Reader<'_>,
+    limit: usize,
+    bound: Key,
+) -> Result<(), Fault> {
+    while let Some(top) = found.last_entry()
+        && *top.key() >= bound
+    {
+        if page.entries.len() >= limit {
+            page.next = page.entries.last().map(Entry::key);
+            return Ok(());
+        }
+        page.entries.push(reader.entry(top.remove())?);
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! Entries on their way from the workers to the database: bounded, and visible to readers.
+//!
+//! A worker puts its entry in after it wrote the journal. The engine looks at the front, commits it, and only then takes it
+//! out, so that a reader who looks here first and into the database second misses nothing.
+//!
+//! When the queue is full, what the journal holds is left to the journal and read back later. Only entries that no
+//! journal holds can be lost: the oldest is dropped and counted.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::Instant,
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::store::{
+    entry::{Entry, Id},
+    journal::Position,
+};
+
+/// Memory that a blob's bookkeeping takes, in bytes.
+const BLOB_OVERHEAD: usize = 128;
+
+/// Something to be committed.
+#[derive(Debug, Clone)]
+pub enum Item {
+    /// A finished entry.
+    Entry(Arc<Entry>),
+    /// A blob under its hash.
+    Blob([u8; 32], Arc<[u8]>),
+    /// Bytes of the journal that cannot be read: nothing to store, but the segment may be deleted after them.
+    Gap,
+}
+
+impl Item {
+    fn weight(&self) -> usize {
+        match self {
+            Item::Entry(entry) => entry.weight(),
+            Item::Blob(_, bytes) => BLOB_OVERHEAD + bytes.len(),
+            Item::Gap => 0,
+        }
+    }
+}
+
+/// An item of the queue.
+#[derive(Debug, Clone)]
+pub struct Queued {
+    /// What is to be committed.
+    pub item: Item,
+    /// Where the journal holds it.
+    pub position: Option<Position>,
+    /// Counts the items of this process, from 1.
+    pub ordinal: u64,
+}
+
+/// Most that the queue holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Items.
+    pub items: usize,
+    /// Their estimated memory, in bytes.
+    pub bytes: usize,
+}
+
+#[derive(Default)]
+struct State {
+    items: VecDeque<Queued>,
+    entries: HashMap<Id, Arc<Entry>>,
+    blobs: HashMap<[u8; 32], Arc<[u8]>>,
+    bytes: usize,
+    ordinal: u64,
+    /// Length of the front that is being committed and must stay.
+    held: usize,
+    /// When the oldest item came.
+    oldest: Option<Instant>,
+    /// Items without a journal position.
+    unjournaled: usize,
+    /// Positions were left to the journal.
+    spilled: bool,
+    /// The engine sleeps until something comes.
+    idle: bool,
+    /// Somebody asked the engine to act at once.
+    called: bool,
+}
+
+impl State {
+    fn is_over(&self, bounds: Bounds, weight: usize) -> bool {
+        // An empty queue takes an item of any size, or that item would never come through.
+        !self.items.is_empty() && (self.items.len() >= bounds.items || self.bytes + weight > bounds.bytes)
+    }
+
+    fn insert(&mut self, item: Item, position: Option<Position>, now: Instant) {
+        self.bytes += item.weight();
+        self.unjournaled += usize::from(position.is_none());
+        match &item {
+            Item::Entry(entry) => drop(self.entries.insert(entry.id, Arc::clone(entry))),
+            Item::Blob(hash, bytes) => drop(self.blobs.insert(*hash, Arc::clone(bytes))),
+            Item::Gap => {}
+        }
+        if let Some(position) = &position {
+            position.segment.queued.store(position.to, SeqCst);
+        }
+        self.oldest.get_or_insert(now);
+        self.ordinal += 1;
+        let ordinal = self.ordinal;
+        self.items.push_back(Queued { item, position, ordinal });
+    }
+
+    fn forget(&mut self, queued: &Queued) {
+        self.bytes = self.bytes.saturating_sub(queued.item.weight());
+        self.unjournaled -= usize::from(queued.position.is_none());
+        match &queued.item {
+            Item::Entry(entry) => {
+                if self.entries.get(&entry.id).is_some_and(|held| Arc::ptr_eq(held, entry)) {
+                    self.entries.remove(&entry.id);
+                }
+            }
+            Item::Blob(hash, _) => drop(self.blobs.remove(hash)),
+            Item::Gap => {}
+        }
+    }
+
+    /// Makes room for an item that no journal holds. Gives the number of entries lost: none or one.
+    fn evict(&mut self) -> Option<u64> {
+        // The last item with a position is the last of its segment, so that the segment can be read on from there.
+        let held = self.held;
+        let journaled = self.items.iter().rposition(|queued| queued.position.is_some()).filter(|at| *at >= held);
+        let at = journaled.unwrap_or(held);
+        let gone = self.items.remove(at)?;
+        self.forget(&gone);
+        let Some(position) = gone.position else { return Some(1) };
+        position.segment.queued.store(position.from, SeqCst);
+        self.spilled = true;
+        Some(0)
+    }
+}
+
+/// What the engine needs to decide whether to act.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// Items waiting.
+    pub items: usize,
+    /// Items of which the journal has no copy.
+    pub unjournaled: usize,
+    /// When the oldest came.
+    pub oldest: Option<Instant>,
+    /// Whether the journal holds items that the queue had no room for.
+    pub spilled: bool,
+}
+
+/// The queue.
+pub struct Queue {
+    state: Mutex<State>,
+    work: Condvar,
+    bounds: Bounds,
+    /// Items that make a batch worth committing at once.
+    batch: usize,
+    dropped: AtomicU64,
+}
+
+impl Queue {
+    /// An empty queue. `batch` items wake the engine.
+    #[must_use]
+    pub fn new(bounds: Bounds, batch: usize) -> Queue {
+        Queue { state: Mutex::default(), work: Condvar::new(), bounds, batch, dropped: AtomicU64::new(0) }
+    }
+
+    /// Puts an item in. Never waits for the disk.
+    pub fn push(&self, item: Item, position: Option<Position>, now: Instant) {
+        let mut state = self.state.lock();
+        let full = state.is_over(self.bounds, item.weight());
+        match position {
+            Some(position) if full || position.segment.queued.load(SeqCst) != position.from => state.spilled = true,
+            Some(position) => state.insert(item, Some(position), now),
+            None => {
+                while state.is_over(self.bounds, item.weight()) {
+                    let Some(lost) = state.evict() else { break };
+                    self.dropped.fetch_add(lost, SeqCst);
+                }
+                state.insert(item, None, now);
+            }
+        }
+        if state.idle || state.items.len() == self.batch {
+            state.idle = false;
+            self.work.notify_one();
+        }
+    }
+
+    /// Puts an item back in that the journal held. `false` if there is no room or it does not follow the one before.
+    pub fn refill(&self, item: Item, position: Position, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        let fits = !state.is_over(self.bounds, item.weight()) && position.segment.queued.load(SeqCst) == position.from;
+        if fits {
+            state.insert(item, Some(position), now);
+        }
+        fits
+    }
+
+    /// Notes that the journal holds more, or no more, than the queue was given.
+    pub fn set_spilled(&self, spilled: bool) {
+        self.state.lock().spilled = spilled;
+    }
+
+    /// The first items, at most `limit`. They stay until [`Queue::commit`] or [`Queue::release`].
+    #[must_use]
+    pub fn hold(&self, limit: usize) -> Vec<Queued> {
+        let mut state = self.state.lock();
+        let front: Vec<Queued> = state.items.iter().take(limit).cloned().collect();
+        state.held = front.len();
+        front
+    }
+
+    /// Takes out everything up to an ordinal: the database holds it.
+    pub fn commit(&self, ordinal: u64, now: Instant) {
+        let mut state = self.state.lock();
+        state.held = 0;
+        while let Some(queued) = state.items.pop_front_if(|queued| queued.ordinal <= ordinal) {
+            state.forget(&queued);
+            if let Some(position) = &queued.position {
+                position.segment.committed.fetch_max(position.to, SeqCst);
+            }
+        }
+        state.oldest = (!state.items.is_empty()).then_some(now);
+    }
+
+    /// Keeps the held items for another attempt.
+    pub fn release(&self) {
+        self.state.lock().held = 0;
+    }
+
+    /// How much waits.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let state = self.state.lock();
+        Load { items: state.items.len(), unjournaled: state.unjournaled, oldest: state.oldest, spilled: state.spilled }
+    }
+
+    /// Entries lost because the queue was full and no journal held them.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(SeqCst)
+    }
+
+    /// The entry with this id, if it waits.
+    #[must_use]
+    pub fn entry(&self, id: &Id) -> Option<Arc<Entry>> {
+        self.state.lock().entries.get(id).cloned()
+    }
+
+    /// The blob with this hash, if it waits.
+    #[must_use]
+    pub fn blob(&self, hash: &[u8; 32]) -> Option<Arc<[u8]>> {
+        self.state.lock().blobs.get(hash).cloned()
+    }
+
+    /// All entries that wait, with their ordinals.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(u64, Arc<Entry>)> {
+        let state = self.state.lock();
+        let entry = |queued: &Queued| match &queued.item {
+            Item::Entry(entry) => Some((queued.ordinal, Arc::clone(entry))),
+            Item::Blob(..) | Item::Gap => None,
+        };
+        state.items.iter().filter_map(entry).collect()
+    }
+
+    /// Wakes the engine, also when nothing waits.
+    pub fn call(&self) {
+        self.state.lock().called = true;
+        self.work.notify_one();
+    }
+
+    /// Sleeps until `deadline`, a full batch or a call; an `idle` engine, until anything comes. May return early.
+    pub fn wait(&self, deadline: Instant, idle: bool) {
+        let mut state = self.state.lock();
+        let awaited = state.called || (idle && !state.items.is_empty());
+        if !awaited {
+            state.idle = idle;
+            self.work.wait_until(&mut state, deadline);
+        }
+        (state.called, state.idle) = (false, false);
+    }
+}

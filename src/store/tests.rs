@@ -1,0 +1,6 @@
+//! The store against a model of it, on a disk that fails.
+
+mod memory_disk;
+mod model;
+mod pages;
+mod running;
