@@ -55,11 +55,11 @@ mod tidy {
         ("config", &["base", "simulation"]),
         ("access", &["base", "config"]),
         ("upstream", &["base", "config", "simulation"]),
-        ("state", &["base", "config", "simulation", "access", "upstream"]),
-        ("proxy", &["base", "config", "access", "upstream", "state"]),
-        ("api", &["base", "config", "access", "upstream", "state", "proxy"]),
+        ("state", &["base", "store", "config", "simulation", "access", "upstream"]),
+        ("proxy", &["base", "store", "config", "access", "upstream", "state"]),
+        ("api", &["base", "store", "config", "access", "upstream", "state", "proxy"]),
         ("http", &["base", "config", "access", "state", "proxy", "api"]),
-        ("app", &["base", "config", "access", "upstream", "state", "proxy", "api", "http", "simulation"]),
+        ("app", &["base", "store", "config", "access", "upstream", "state", "proxy", "api", "http", "simulation"]),
     ];
     /// Most entries of `src`: rooms, `lib.rs` and `main.rs`.
     const MOST_ENTRIES: usize = 14;

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, web::Query};
+use actix_web::{
+    HttpRequest,
+    web::{self, Query},
+};
 use pointsman_actors::{
     actors::ledger::Lookup,
     domain::{Generation, GenerationId, Invalid, InvalidReason},
@@ -15,6 +18,7 @@ use crate::{
     access::keys::Caller,
     base::{clock, error::ApiError},
     state::{ask::ask, gateway::Worker},
+    store::generations::GenerationStore,
 };
 
 /// The id under either name, and `why_not` of explain.
@@ -72,9 +76,22 @@ pub async fn find(worker: &Worker, caller: &Caller, id: Option<String>) -> Resul
     let missing = || Invalid::field(InvalidReason::MissingField, "generation_id", "Field 'generation_id' is required.");
     let id = GenerationId::parse(&id.ok_or_else(missing)?).ok_or_else(ApiError::unknown_generation)?;
     worker.shared.event_batchers.flush();
-    let found = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
+    let recent = ask(&worker.shared.control.ledger(), Lookup { id, now_ms: clock::unix_millis() }).await?;
+    let found = match (recent, worker.shared.ledger.clone()) {
+        (None, Some(ledger)) => stored(ledger, id).await?,
+        (recent, _) => recent,
+    };
     let is_readable = |generation: &Arc<Generation>| generation.owner == caller.owner || caller.is_admin();
     found.filter(is_readable).ok_or_else(ApiError::unknown_generation)
+}
+
+/// The record on disk.
+async fn stored(ledger: Arc<GenerationStore>, id: GenerationId) -> Result<Option<Arc<Generation>>, ApiError> {
+    let read = web::block(move || ledger.get(id)).await.map_err(|_| ApiError::internal())?;
+    read.map(|found| found.map(Arc::new)).map_err(|fault| {
+        log::error!("the ledger cannot be read: {fault}");
+        ApiError::internal()
+    })
 }
 
 /// The record with the selection probability of each candidate. Takes a few hundred draws: do not call it on a worker

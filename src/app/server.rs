@@ -7,19 +7,20 @@ use std::{
     fmt, io,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use actix::Arbiter;
 use actix_rt::task::JoinHandle;
 use actix_web::{
     dev::{Server as HttpServing, ServerHandle},
-    web::ServiceConfig,
+    web::{self, ServiceConfig},
 };
 use actix_web_lab::extract::LocalData;
 use arc_swap::ArcSwap;
@@ -37,7 +38,7 @@ use pointsman_actors::{
 use crate::{
     access::{analysis::Analyses, keys},
     base::{clock, events::Metrics, secret::Secret},
-    config::{AdminConfig, Config, Key, LoadedConfig, MemoryConfig, RoutingConfig},
+    config::{AdminConfig, Config, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
     http::{
         host::Listener,
         listeners::{self, ListenerService},
@@ -56,12 +57,19 @@ use crate::{
         setup::{Setup, SetupDraft, SetupError},
         watchdog,
     },
+    store::{
+        fault::Fault,
+        generations::{GenerationStore, LedgerBounds},
+    },
 };
 
 /// Worker number of the admin listener. Routing workers count from 0 and do not reach it.
 const ADMIN_WORKER: u64 = 0xFFFF;
 /// Most connections to the admin listener.
 const ADMIN_CONNECTIONS: usize = 256;
+
+/// Records of ended generations that stay in memory beside a durable ledger.
+const RECENT_RECORDS: usize = 1000;
 
 /// How long the shutdown waits for each actor, such as for a slow disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,6 +85,8 @@ pub enum StartError {
     Setup(SetupError),
     /// The metrics cannot be registered.
     Metrics(String),
+    /// The ledger in this directory cannot be opened.
+    Ledger(PathBuf, Fault),
 }
 
 impl fmt::Display for StartError {
@@ -93,6 +103,12 @@ impl fmt::Display for StartError {
             ),
             StartError::Setup(error) => error.fmt(f),
             StartError::Metrics(error) => write!(f, "cannot register metrics: {error}"),
+            StartError::Ledger(path, fault) => write!(
+                f,
+                "cannot open the ledger in {}: {fault}. Choose another directory with ledger.data_dir or \
+                 POINTSMAN__LEDGER__DATA_DIR, or keep records in memory only with ledger.durability = \"off\".",
+                path.display()
+            ),
         }
     }
 }
@@ -130,13 +146,14 @@ impl Gateway {
         clock::start();
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
         let draft = SetupDraft::new(loaded, 1, None)?;
+        let ledger = open_ledger(&draft.config.ledger)?;
         // From here on nothing fails, because a started thread would keep running. Simulated providers stop on drop.
         let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
         let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
         log::info!("routing seed {seed}, instance {instance}");
         let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
-        let shared = Arc::new(shared(draft, generated_key, metrics, seeds, &arbiter));
+        let shared = Arc::new(shared(draft, generated_key, metrics, seeds, ledger, &arbiter));
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
@@ -228,6 +245,13 @@ impl Gateway {
         let _ = self.shared.control.ledger().send(CountRecords { now_ms }).timeout(CLOSE_TIMEOUT).await;
         // The statistics actor answers after it has handled and saved all earlier events.
         let _ = self.shared.control.health().send(SaveNow).timeout(CLOSE_TIMEOUT).await;
+        if let Some(ledger) = self.shared.ledger.clone() {
+            // What is not done in time is in the journal and is read back at the next start.
+            let flushed = web::block(move || ledger.flush(Instant::now() + CLOSE_TIMEOUT)).await;
+            if let Ok(Err(fault)) = flushed {
+                log::warn!("the ledger was not flushed: {fault}");
+            }
+        }
         self.watchdog.abort();
         self.control.stop();
         for provider in self.setup().simulation() {
@@ -236,12 +260,22 @@ impl Gateway {
     }
 }
 
+/// Opens the durable ledger, if the configuration has one. Blocks on reading what an earlier process left.
+fn open_ledger(config: &LedgerConfig) -> Result<Option<Arc<GenerationStore>>, StartError> {
+    let Some(path) = config.durable_directory() else { return Ok(None) };
+    let bounds = LedgerBounds { max_age: config.max_age, max_bytes: config.max_bytes };
+    let store = GenerationStore::open(path, bounds).map_err(|fault| StartError::Ledger(path.to_owned(), fault))?;
+    log::info!("ledger in {}", path.display());
+    Ok(Some(Arc::new(store)))
+}
+
 /// Creates the shared state, and starts the control actors on `arbiter`.
 fn shared(
     draft: SetupDraft,
     generated_key: Option<Key>,
     metrics: Metrics,
     seeds: RouterSeeds,
+    durable: Option<Arc<GenerationStore>>,
     arbiter: &Arbiter,
 ) -> Shared {
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
@@ -252,7 +286,8 @@ fn shared(
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
     let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), None);
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
-    let store = MemoryStore::new(ledger.capacity, ledger.max_age);
+    let capacity = if durable.is_some() { RECENT_RECORDS } else { ledger.capacity };
+    let store = MemoryStore::new(capacity, ledger.max_age);
     let place = memory.clone().map(|memory| memory as Arc<dyn StatsStore>);
     let persistence = place.map(|store| StatsPersistence { store, interval });
     let control = Control::start(arbiter, statistics, &published, store, persistence);
@@ -270,6 +305,7 @@ fn shared(
         reloads: Reloads::default(),
         startup_key: generated_key,
         control,
+        ledger: durable,
     }
 }
 

@@ -68,7 +68,7 @@ pub use restart::PendingRestart;
 pub use routing::{RoutingConfig, ServiceConfig};
 pub use server::{CorsConfig, MetricsConfig, ServerConfig};
 pub use simulation::{SimulationConfig, SimulationMode};
-pub use storage::{CatalogConfig, Envelope, ImagesConfig, LedgerConfig};
+pub use storage::{CatalogConfig, Durability, Envelope, ImagesConfig, LedgerConfig};
 pub use tls::{Identity, TlsConfig};
 
 use admin::Transport;
@@ -344,7 +344,7 @@ fn read(root: &Section<'_>, name: &str, surroundings: &Surroundings<'_>) -> Conf
     Config {
         source: name.to_owned(),
         catalog: root.section("catalog", CatalogConfig::read),
-        ledger: root.section("ledger", LedgerConfig::read),
+        ledger: root.section("ledger", |section| LedgerConfig::read(section, directory)),
         images: root.section("images", ImagesConfig::read),
         metrics: root.section("metrics", MetricsConfig::read),
         cors: root.section("cors", CorsConfig::read),

@@ -7,6 +7,9 @@ use super::{
     fault::Fault, parse, read_file,
 };
 
+/// Directory of the durable ledger beside the configuration file, unless the file names another.
+const DEFAULT_DATA_DIR: &str = "data";
+
 /// The file and the environment of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Origin {
@@ -66,7 +69,8 @@ impl Origin {
     fn parse(&self, text: &str, name: &str, directory: &Path) -> ReadOutcome {
         let (config, files) = parse(Text { text, name, empty: EmptyText::Fault }, directory, &self.environment);
         let config = config.map(|LoadedConfig { config, written }| {
-            let config = Config { origin: Some(self.clone()), ..config };
+            let mut config = Config { origin: Some(self.clone()), ..config };
+            config.ledger.data_dir.get_or_insert_with(|| directory.join(DEFAULT_DATA_DIR));
             LoadedConfig { config, written }
         });
         ReadOutcome { config, files: self.path.iter().cloned().chain(files.into_keys()).collect() }

@@ -79,6 +79,10 @@ impl Config {
         let (memory, old) = (&mut self.routing.memory, &running.routing.memory);
         pins.keep("routing.memory.path", &mut memory.path, &old.path);
         pins.keep("routing.memory.save_interval", &mut memory.save_interval, &old.save_interval);
+        let (ledger, old) = (&mut self.ledger, &running.ledger);
+        pins.keep("ledger.data_dir", &mut ledger.data_dir, &old.data_dir);
+        pins.keep("ledger.durability", &mut ledger.durability, &old.durability);
+        pins.keep("ledger.max_size", &mut ledger.max_bytes, &old.max_bytes);
         pins.keep("images.url_ttl", &mut self.images.url_ttl, &running.images.url_ttl);
         pins.keep("images.capacity", &mut self.images.max_bytes, &running.images.max_bytes);
         pins.keep("reload.watch", &mut self.reload.watch, &running.reload.watch);

@@ -1,6 +1,9 @@
 //! The model list and the stored data: `[catalog]`, `[ledger]` and `[images]`. The models are in [`super::models`].
 
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     quantity::{DAY, MILLISECOND, WEEK},
@@ -47,22 +50,60 @@ impl CatalogConfig {
 /// `[ledger]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerConfig {
-    /// Maximum number of records; the oldest are removed first.
+    /// Directory of the durable ledger; `None` for a configuration that was passed as text and names none.
+    pub data_dir: Option<PathBuf>,
+    /// When a record is safe on disk.
+    pub durability: Durability,
+    /// Maximum number of records in memory without a durable ledger; the oldest are removed first.
     pub capacity: usize,
     /// Maximum age of a record.
     pub max_age: Duration,
+    /// Size of the stored records, bytes, above which the oldest are deleted.
+    pub max_bytes: u64,
+}
+
+/// When the record of a generation is safe on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Handed to the operating system before the last byte of the answer is sent, and synced at most 200 ms later.
+    Group,
+    /// In memory only.
+    Off,
 }
 
 impl Default for LedgerConfig {
     fn default() -> LedgerConfig {
-        LedgerConfig { capacity: 10_000, max_age: Duration::from_secs(86_400) }
+        LedgerConfig {
+            data_dir: None,
+            durability: Durability::Group,
+            capacity: 10_000,
+            max_age: 30 * DAY,
+            max_bytes: 4 << 30,
+        }
     }
 }
 
 impl LedgerConfig {
-    pub(super) fn read(section: &Section<'_>) -> LedgerConfig {
+    /// Directory of the durable ledger; `None` if records are kept in memory only.
+    #[must_use]
+    pub fn durable_directory(&self) -> Option<&Path> {
+        self.data_dir.as_deref().filter(|_| self.durability != Durability::Off)
+    }
+
+    /// A relative directory is relative to `directory`, that of the configuration.
+    pub(super) fn read(section: &Section<'_>, directory: &Path) -> LedgerConfig {
         let default = LedgerConfig::default();
+        let durabilities = [("group", Durability::Group), ("off", Durability::Off)];
+        let data_dir = section.text("data_dir");
+        if data_dir.is_some_and(|path| path.contains('\0') || path.trim().is_empty()) {
+            section.fault("data_dir", "is not the path of a directory", "a path such as \"data\"");
+        }
         LedgerConfig {
+            data_dir: data_dir.map(|path| directory.join(path)),
+            durability: section.choice("durability", &durabilities).unwrap_or(default.durability),
+            max_bytes: section
+                .bytes("max_size", 16 * MIB..=1024 * 1024 * MIB)
+                .map_or(default.max_bytes, |bytes| bytes as u64),
             capacity: section.integer("capacity", 1..=10_000_000).unwrap_or(default.capacity),
             max_age: section.duration("max_age", Duration::from_secs(1)..=3650 * DAY).unwrap_or(default.max_age),
         }

@@ -21,6 +21,7 @@ use pointsman_actors::{
         router::{Router, RouterSeeds, Routers},
     },
     decide::splitmix64,
+    domain::Generation,
 };
 
 use crate::{
@@ -40,6 +41,10 @@ use crate::{
         routing_memory::RoutingMemory,
         setup::Setup,
     },
+    store::{
+        generations::{GenerationRecorder, GenerationStore},
+        journal::Started,
+    },
     upstream::UpstreamClient,
 };
 
@@ -49,6 +54,8 @@ pub struct Shared {
     pub setup: ArcSwap<Setup>,
     /// The control actors.
     pub control: Control,
+    /// The ledger on disk; `None` if records are kept in memory only.
+    pub ledger: Option<Arc<GenerationStore>>,
     /// The event batchers of all workers.
     pub event_batchers: EventBatchers,
     /// The routers of all workers.
@@ -97,6 +104,8 @@ pub struct WorkerState {
     pub clients: Vec<Option<UpstreamClient>>,
     /// This thread's event batcher.
     pub events: Arc<EventBatcher>,
+    /// This thread's journal; `None` if records are kept in memory only.
+    recorder: Option<Rc<RefCell<GenerationRecorder>>>,
 }
 
 impl Deref for Worker {
@@ -114,6 +123,7 @@ impl Worker {
         shared: &Arc<Shared>,
         router: &Arc<Addr<Router>>,
         events: &Arc<EventBatcher>,
+        recorder: Option<Rc<RefCell<GenerationRecorder>>>,
         before: Option<&Worker>,
     ) -> Worker {
         let setup = shared.setup.load_full();
@@ -123,6 +133,7 @@ impl Worker {
             shared: Arc::clone(shared),
             router: Arc::clone(router),
             events: Arc::clone(events),
+            recorder,
         }))
     }
 
@@ -142,6 +153,21 @@ impl Worker {
         compute: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         self.shared.analyses.run(caller.owner, self.setup.config.limits.key_analyses, compute).await
+    }
+
+    /// Records that a generation runs: in the journal, so that a killed process leaves a trace, and in the ledger's memory,
+    /// so that clients can read it.
+    pub fn record_running(&self, generation: &Arc<Generation>) -> Option<Started> {
+        self.schedule_flush(self.events.record(Arc::clone(generation)));
+        self.recorder.as_ref()?.borrow_mut().start(generation)
+    }
+
+    /// Records an ended generation. When this returns, the operating system has its record.
+    pub fn record_ended(&self, generation: &Arc<Generation>, started: Option<Started>) {
+        if let Some(recorder) = &self.recorder {
+            recorder.borrow_mut().record(generation, started);
+        }
+        self.schedule_flush(self.events.record(Arc::clone(generation)));
     }
 
     /// Starts the flush timer if `timer` needs one, so that new events leave within [`EventBatcher::MAX_AGE`].
@@ -185,7 +211,9 @@ impl WorkerHandle {
     #[must_use]
     pub fn new(shared: Arc<Shared>, seeds: RouterSeeds) -> WorkerHandle {
         let router = shared.routers.join(Router::new(seeds).start());
-        let current = RefCell::new(Worker::new(&shared, &router, &shared.event_batchers.join(), None));
+        let recorder = shared.ledger.as_ref().map(|ledger| ledger.recorder(seeds.worker as u16));
+        let recorder = recorder.map(|recorder| Rc::new(RefCell::new(recorder)));
+        let current = RefCell::new(Worker::new(&shared, &router, &shared.event_batchers.join(), recorder, None));
         let state = Rc::new(HandleState { shared, seeds, replaced_routers: Cell::new(0), current });
         actix_rt::spawn(watch_router(Rc::downgrade(&state)));
         WorkerHandle(state)
@@ -211,7 +239,7 @@ impl HandleState {
         let router = if current.router.connected() { Arc::clone(&current.router) } else { self.replace_router() };
         let same = Arc::ptr_eq(&router, &current.router) && Arc::ptr_eq(&self.shared.setup.load(), &current.setup);
         if !same {
-            *current = Worker::new(&self.shared, &router, &current.events, Some(&current));
+            *current = Worker::new(&self.shared, &router, &current.events, current.recorder.clone(), Some(&current));
         }
         current.clone()
     }

@@ -4,7 +4,7 @@
 //! [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
 //! segments that redb holds completely. Readers see queued and committed entries alike.
 //!
-//! Only [`record`] knows generations; elsewhere an entry is an id, a time, a few facts for filters, and bytes.
+//! Only [`generations`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for filters, and bytes.
 //! [`handle::Store`] is the door; [`directory::Directory`] guards the files.
 
 pub mod blocks;
@@ -14,12 +14,13 @@ pub mod disk;
 pub mod engine;
 pub mod entry;
 pub mod fault;
+pub mod generations;
 pub mod handle;
 pub mod journal;
 pub mod page;
 pub mod queue;
 pub mod record;
-mod recovery;
+pub mod recovery;
 pub mod settings;
 
 #[cfg(test)]

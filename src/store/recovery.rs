@@ -31,8 +31,11 @@ pub struct Recovery {
 
 /// Segments to be read back, and entries that had begun.
 pub struct LeftOver {
+    /// The segments.
     pub segments: Vec<Arc<Segment>>,
+    /// The entries that had begun and did not end.
     pub started: Vec<Entry>,
+    /// The counts.
     pub recovery: Recovery,
 }
 

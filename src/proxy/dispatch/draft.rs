@@ -29,6 +29,7 @@ use crate::{
         dispatch::attempt::{Attempt, EndpointNames, millis},
     },
     state::{conversations::RequestPreferences, gateway::Worker},
+    store::journal::Started,
     upstream::UpstreamError,
 };
 
@@ -121,6 +122,8 @@ pub struct GenerationDraft {
     /// Paths of request members that had no effect.
     ignored: Vec<String>,
     rate: Option<RateState>,
+    /// The recorded beginning of a stream.
+    started: Option<Started>,
 }
 
 struct RunningAttempt {
@@ -146,6 +149,7 @@ impl GenerationDraft {
             admitted: Some(admitted),
             intent: None,
             ignored: Vec::new(),
+            started: None,
         }
     }
 
@@ -244,8 +248,8 @@ impl GenerationDraft {
     }
 
     /// Posts the record of a stream that still runs, so that clients can read it.
-    pub fn publish_running(&self) {
-        self.worker.schedule_flush(self.worker.events.record(Arc::clone(&self.record)));
+    pub fn publish_running(&mut self) {
+        self.started = self.worker.record_running(&self.record);
     }
 
     /// Posts the record: attempt `n` gave the complete answer.
@@ -371,7 +375,7 @@ impl GenerationDraft {
             intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);
         }
         events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
-        self.worker.schedule_flush(self.worker.events.record(Arc::clone(&self.record)));
+        self.worker.record_ended(&self.record, self.started.take());
     }
 
     fn hedge(&self, end: HedgeEnd) {

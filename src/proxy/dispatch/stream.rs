@@ -74,7 +74,7 @@ pub async fn answer(
         }
     };
     let mut head = head(&draft.borrow());
-    draft.borrow().publish_running();
+    draft.borrow_mut().publish_running();
     Ok(head.body(Body(Relay::start(input, limits, share.count(), worker.shared.drain.over()))))
 }
 

@@ -1,0 +1,440 @@
+//! The ledger on disk: generations in the durable store.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use pointsman_actors::domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd};
+
+use crate::store::{
+    database::SLOT,
+    directory::Directory,
+    entry::{Entry, Facts, Id, RollUp},
+    fault::Fault,
+    handle::{Recorder, Status, Store},
+    journal::Started,
+    page::Query,
+    record::{self, ContentHash, RecordWriter, Version, Versions},
+    settings::Settings,
+};
+
+/// Fields of [`Facts`]: labels.
+pub mod label {
+    /// Catalog id of the model that served; of the model that was asked for if none did.
+    pub const MODEL: u8 = 1;
+    /// Slug of the provider that served.
+    pub const PROVIDER: u8 = 2;
+    /// Owner, sixteen hexadecimal digits.
+    pub const OWNER: u8 = 3;
+    /// Status on the wire.
+    pub const STATUS: u8 = 4;
+    /// Requested model as written by the client.
+    pub const REQUESTED_MODEL: u8 = 5;
+    /// What happened on the way: `rescued`, `hedged`, `explored`.
+    pub const EVENT: u8 = 6;
+}
+
+/// Fields of [`Facts`]: numbers.
+pub mod number {
+    /// Time to the first output, milliseconds.
+    pub const FIRST_TOKEN_MS: u8 = 1;
+    /// Cost of all attempts, whole thousandths of a dollar.
+    pub const COST_MILLIS: u8 = 2;
+    /// The rest of the cost, in 10⁻¹⁵ dollars.
+    pub const COST_REST: u8 = 3;
+    /// Input tokens, cached ones included.
+    pub const PROMPT_TOKENS: u8 = 4;
+    /// Output tokens, reasoning included.
+    pub const COMPLETION_TOKENS: u8 = 5;
+    /// Input tokens read from a cache.
+    pub const CACHED_TOKENS: u8 = 6;
+    /// Output tokens spent on reasoning.
+    pub const REASONING_TOKENS: u8 = 7;
+}
+
+/// 10⁻¹⁵ dollars in a thousandth of a dollar.
+const FEMTO_PER_MILLI: i128 = 1_000_000_000_000;
+/// Versions of catalogs and policies that are kept in memory for reading.
+const MAX_CACHED_VERSIONS: usize = 16;
+
+/// Bounds of the ledger.
+#[derive(Debug, Clone, Copy)]
+pub struct LedgerBounds {
+    /// Age at which records are deleted.
+    pub max_age: Duration,
+    /// Size of the records, bytes, above which the oldest are deleted.
+    pub max_bytes: u64,
+}
+
+/// Generations on disk. Shared by all threads.
+pub struct GenerationStore {
+    store: Store,
+    catalogs: Mutex<HashMap<ContentHash, Arc<Catalog>>>,
+    policies: Mutex<HashMap<ContentHash, Arc<RoutingPolicy>>>,
+    /// Catalogs and policies that are stored already.
+    known: Mutex<Vec<ContentHash>>,
+}
+
+/// A page of generations.
+#[derive(Debug)]
+pub struct GenerationPage {
+    /// Newest first. Records that cannot be read are left out.
+    pub generations: Vec<Arc<Generation>>,
+    /// Records that could not be read.
+    pub unreadable: usize,
+    /// Where to go on; `None` at the end.
+    pub next: Option<crate::store::entry::Key>,
+    /// Records created at or before this time, Unix milliseconds, may have been deleted.
+    pub aged_out_ms: Option<i64>,
+}
+
+impl GenerationStore {
+    /// Opens the ledger in `path`, which is created when it is missing. Blocks on reading what an earlier process left.
+    ///
+    /// # Errors
+    /// Another process uses the directory, or it cannot be created or written.
+    pub fn open(path: &Path, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
+        let settings = Settings {
+            max_age: bounds.max_age,
+            max_bytes: bounds.max_bytes,
+            sums: Arc::new(Activity),
+            interrupted: Arc::new(interrupted),
+            ..Settings::default()
+        };
+        let store = Store::open(Directory::open(path)?, settings)?;
+        Ok(GenerationStore { store, catalogs: Mutex::default(), policies: Mutex::default(), known: Mutex::default() })
+    }
+
+    /// A recorder for one worker thread.
+    #[must_use]
+    pub fn recorder(self: &Arc<Self>, worker: u16) -> GenerationRecorder {
+        GenerationRecorder {
+            recorder: self.store.recorder(worker),
+            writer: RecordWriter::default(),
+            store: Arc::downgrade(self),
+        }
+    }
+
+    /// The record with this id. Reads the disk.
+    ///
+    /// # Errors
+    /// The disk fails, or the record cannot be read.
+    pub fn get(&self, id: GenerationId) -> Result<Option<Generation>, Fault> {
+        self.store.get(&entry_id(id))?.map(|entry| self.read(&entry)).transpose()
+    }
+
+    /// A page of records, newest first. Reads the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn page(&self, query: &Query) -> Result<GenerationPage, Fault> {
+        let page = self.store.page(query)?;
+        let (mut generations, mut unreadable) = (Vec::with_capacity(page.entries.len()), 0);
+        for entry in &page.entries {
+            match self.read(entry) {
+                Ok(generation) => generations.push(Arc::new(generation)),
+                Err(fault) => {
+                    unreadable += 1;
+                    log::warn!("a stored record cannot be read: {fault}");
+                }
+            }
+        }
+        Ok(GenerationPage { generations, unreadable, next: page.next, aged_out_ms: page.aged_out_ms })
+    }
+
+    /// Sums of the generations admitted between two times, Unix milliseconds, by 15-minute slot. Reads the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn activity(&self, since_ms: i64, until_ms: i64) -> Result<Vec<ActivityRow>, Fault> {
+        let sums = self.store.sums(since_ms, until_ms)?;
+        Ok(sums.into_iter().filter_map(|((slot, key), sum)| ActivityRow::read(slot, &key, &sum)).collect())
+    }
+
+    /// State of the ledger.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.store.status()
+    }
+
+    /// Waits until all records are in the database.
+    ///
+    /// # Errors
+    /// Not done by `deadline`. The journal keeps the records for the next start.
+    pub fn flush(&self, deadline: Instant) -> Result<(), Fault> {
+        self.store.flush(deadline)
+    }
+
+    fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
+        let mut generation = record::read(&entry.bytes, self).map_err(|fault| Fault::Damaged(fault.to_string()))?;
+        // Only its beginning was recorded: the process ended before the generation did.
+        if generation.status == GenerationStatus::Running {
+            generation.status = GenerationStatus::Truncated;
+        }
+        Ok(generation)
+    }
+
+    /// Stores a version unless it is stored.
+    fn store_version(&self, version: Version) {
+        let mut known = self.known.lock();
+        if known.contains(&version.hash) {
+            return;
+        }
+        match self.store.put_blob(version.hash.0, version.bytes.into()) {
+            Ok(()) => known.push(version.hash),
+            // It waits in memory and is offered again with the next version of this hash.
+            Err(error) => log::warn!("the ledger cannot write a version of the catalog or policy: {error}"),
+        }
+    }
+}
+
+impl Versions for GenerationStore {
+    fn catalog(&self, hash: ContentHash) -> Option<Arc<Catalog>> {
+        version(&self.store, &self.catalogs, hash, |bytes| record::read_catalog(bytes).ok())
+    }
+
+    fn policy(&self, hash: ContentHash) -> Option<Arc<RoutingPolicy>> {
+        version(&self.store, &self.policies, hash, |bytes| record::read_policy(bytes).ok())
+    }
+}
+
+/// Reads a version, from memory if it was read before.
+fn version<T>(
+    store: &Store,
+    cache: &Mutex<HashMap<ContentHash, Arc<T>>>,
+    hash: ContentHash,
+    read: impl FnOnce(&[u8]) -> Option<T>,
+) -> Option<Arc<T>> {
+    if let Some(known) = cache.lock().get(&hash) {
+        return Some(Arc::clone(known));
+    }
+    let bytes = store.blob(&hash.0).ok().flatten()?;
+    let content = Arc::new(read(&bytes)?);
+    let mut cache = cache.lock();
+    if cache.len() >= MAX_CACHED_VERSIONS {
+        cache.clear();
+    }
+    cache.insert(hash, Arc::clone(&content));
+    Some(content)
+}
+
+/// Records the generations of one worker thread.
+pub struct GenerationRecorder {
+    recorder: Recorder,
+    writer: RecordWriter,
+    store: Weak<GenerationStore>,
+}
+
+impl GenerationRecorder {
+    /// Records that a generation runs, so that a killed process leaves a trace of it. One `write` call. `None` if the
+    /// journal could not be written.
+    pub fn start(&mut self, generation: &Generation) -> Option<Started> {
+        let entry = self.entry(generation);
+        self.recorder.start(&entry).ok()
+    }
+
+    /// Records an ended generation: one `write` call. A journal that cannot be written is no error here: the record waits
+    /// in memory, and the status of the store tells.
+    pub fn record(&mut self, generation: &Generation, started: Option<Started>) {
+        let entry = self.entry(generation);
+        let _ = self.recorder.record(entry, started);
+    }
+
+    fn entry(&mut self, generation: &Generation) -> Entry {
+        let written = self.writer.write(generation);
+        if let Some(store) = self.store.upgrade() {
+            written.catalog.into_iter().chain(written.policy).for_each(|version| store.store_version(version));
+        }
+        Entry {
+            id: entry_id(generation.id),
+            created_ms: generation.created_ms,
+            facts: facts(generation),
+            bytes: written.bytes,
+        }
+    }
+}
+
+/// The id of a generation in the store: its seconds, then its random characters.
+#[must_use]
+pub fn entry_id(id: GenerationId) -> Id {
+    let (seconds, suffix) = id.as_str().strip_prefix("gen-").and_then(|id| id.split_once('-')).unwrap_or_default();
+    let mut tail = [0; 24];
+    tail.iter_mut().zip(suffix.bytes()).for_each(|(to, from)| *to = from);
+    Id::new(seconds.parse().unwrap_or(u64::MAX), tail)
+}
+
+/// The label of an owner.
+#[must_use]
+pub fn owner_label(owner: u64) -> Box<str> {
+    format!("{owner:016x}").into()
+}
+
+fn facts(generation: &Generation) -> Facts {
+    let model = generation.model.as_ref().unwrap_or(&generation.requested_model);
+    let mut labels = vec![
+        (label::MODEL, Box::from(&**model)),
+        (label::OWNER, owner_label(generation.owner)),
+        (label::STATUS, generation.status.as_str().into()),
+        (label::REQUESTED_MODEL, Box::from(&*generation.requested_model)),
+    ];
+    labels.extend(generation.provider_slug.iter().map(|slug| (label::PROVIDER, Box::from(&**slug))));
+    let rescued = generation.attempts.len() > 1 && generation.status == GenerationStatus::Completed;
+    let events = [("rescued", rescued), ("hedged", generation.hedged()), ("explored", generation.decision.explored)];
+    labels.extend(events.into_iter().filter(|(_, is)| *is).map(|(name, _)| (label::EVENT, name.into())));
+    let usage = &generation.usage;
+    let cost = generation.spent().femto();
+    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let millis = i64::try_from(cost / FEMTO_PER_MILLI).unwrap_or(i64::MAX);
+    let mut numbers = vec![
+        (number::COST_MILLIS, millis),
+        (number::COST_REST, i64::try_from(cost % FEMTO_PER_MILLI).unwrap_or_default()),
+        (number::PROMPT_TOKENS, count(usage.prompt_tokens)),
+        (number::COMPLETION_TOKENS, count(usage.completion_tokens)),
+        (number::CACHED_TOKENS, count(usage.cached_tokens)),
+        (number::REASONING_TOKENS, count(usage.reasoning_tokens)),
+    ];
+    numbers.extend(generation.latency_ms.map(|millis| (number::FIRST_TOKEN_MS, count(millis))));
+    Facts { labels, numbers }
+}
+
+/// Marks the entry of a generation that ran when its process ended.
+fn interrupted(mut entry: Entry) -> Option<Entry> {
+    for (field, text) in &mut entry.facts.labels {
+        if *field == label::STATUS {
+            *text = GenerationStatus::Truncated.as_str().into();
+        }
+    }
+    Some(entry)
+}
+
+/// Generations of one slot, model, provider and owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActivityRow {
+    /// Start of the 15-minute slot, Unix milliseconds.
+    pub slot_ms: i64,
+    /// Catalog id of the model, or the requested name if none served.
+    pub model: String,
+    /// Slug of the provider; empty if none served.
+    pub provider: String,
+    /// Label of the owner ([`owner_label`]).
+    pub owner: String,
+    /// What was counted.
+    pub counters: ActivityCounters,
+}
+
+/// Sums over generations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ActivityCounters {
+    /// Generations.
+    pub requests: u64,
+    /// Generations that did not complete.
+    pub failed: u64,
+    /// Input tokens, cached ones included.
+    pub prompt_tokens: u64,
+    /// Output tokens, reasoning included.
+    pub completion_tokens: u64,
+    /// Input tokens read from a cache.
+    pub cached_tokens: u64,
+    /// Output tokens spent on reasoning.
+    pub reasoning_tokens: u64,
+    /// Cost of all attempts.
+    pub cost: Usd,
+}
+
+/// Separates the parts of a key.
+const SEPARATOR: char = '\n';
+
+impl ActivityCounters {
+    /// Adds another sum.
+    pub fn add(&mut self, other: &ActivityCounters) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
+        self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
+        self.cost = self.cost + other.cost;
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let counts = [
+            self.requests,
+            self.failed,
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.cached_tokens,
+            self.reasoning_tokens,
+        ];
+        counts.into_iter().flat_map(u64::to_le_bytes).chain(self.cost.femto().to_le_bytes()).collect()
+    }
+
+    fn read(bytes: &[u8]) -> Option<ActivityCounters> {
+        let (counts, cost) = bytes.split_at_checked(6 * 8)?;
+        let mut counts = counts.chunks_exact(8).filter_map(|chunk| Some(u64::from_le_bytes(chunk.try_into().ok()?)));
+        Some(ActivityCounters {
+            requests: counts.next()?,
+            failed: counts.next()?,
+            prompt_tokens: counts.next()?,
+            completion_tokens: counts.next()?,
+            cached_tokens: counts.next()?,
+            reasoning_tokens: counts.next()?,
+            cost: Usd::from_femto(i128::from_le_bytes(cost.try_into().ok()?)),
+        })
+    }
+
+    fn of(facts: &Facts) -> ActivityCounters {
+        let number = |field: u8| facts.numbers.iter().find(|(other, _)| *other == field).map_or(0, |(_, n)| *n);
+        let count = |field: u8| u64::try_from(number(field)).unwrap_or_default();
+        let completed = GenerationStatus::Completed.as_str();
+        let failed = label_of(facts, label::STATUS) != completed;
+        let cost = i128::from(number(number::COST_MILLIS)) * FEMTO_PER_MILLI + i128::from(number(number::COST_REST));
+        ActivityCounters {
+            requests: 1,
+            failed: u64::from(failed),
+            prompt_tokens: count(number::PROMPT_TOKENS),
+            completion_tokens: count(number::COMPLETION_TOKENS),
+            cached_tokens: count(number::CACHED_TOKENS),
+            reasoning_tokens: count(number::REASONING_TOKENS),
+            cost: Usd::from_femto(cost),
+        }
+    }
+}
+
+fn label_of(facts: &Facts, field: u8) -> &str {
+    facts.labels.iter().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
+}
+
+impl ActivityRow {
+    fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
+        let mut parts = std::str::from_utf8(key).ok()?.split(SEPARATOR).map(str::to_owned);
+        Some(ActivityRow {
+            slot_ms: slot.saturating_mul(SLOT.as_millis() as i64),
+            model: parts.next()?,
+            provider: parts.next()?,
+            owner: parts.next()?,
+            counters: ActivityCounters::read(sum)?,
+        })
+    }
+}
+
+/// Sums by model, provider and owner.
+struct Activity;
+
+impl RollUp for Activity {
+    fn rows(&self, entry: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let parts = [label::MODEL, label::PROVIDER, label::OWNER].map(|field| label_of(&entry.facts, field));
+        let key = parts.map(|part| part.replace(SEPARATOR, " ")).join("\n");
+        vec![(key.into_bytes(), ActivityCounters::of(&entry.facts).bytes())]
+    }
+
+    fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
+        let Some(more) = ActivityCounters::read(more) else { return };
+        let mut counters = ActivityCounters::read(sum).unwrap_or_default();
+        counters.add(&more);
+        *sum = counters.bytes();
+    }
+}
