@@ -12,13 +12,15 @@ use super::{quantity::HOUR, section::Section};
 pub struct MemoryConfig {
     /// The file; `None` means that statistics are not saved.
     pub path: Option<PathBuf>,
+    /// Whether the configuration names a file, or none with `""`.
+    pub(super) is_set: bool,
     /// Time between two saves while there are new observations.
     pub save_interval: Duration,
 }
 
 impl Default for MemoryConfig {
     fn default() -> MemoryConfig {
-        MemoryConfig { path: None, save_interval: Duration::from_secs(10) }
+        MemoryConfig { path: None, is_set: false, save_interval: Duration::from_secs(10) }
     }
 }
 
@@ -26,7 +28,8 @@ impl MemoryConfig {
     /// A relative path is relative to `directory`, the directory of the configuration.
     pub(super) fn read(section: &Section<'_>, directory: &Path) -> MemoryConfig {
         let default = MemoryConfig::default();
-        let path = section.text("path").filter(|path| !path.is_empty());
+        let written = section.text("path");
+        let path = written.filter(|path| !path.is_empty());
         if path.is_some_and(|path| path.ends_with('/') || path.contains('\0') || path.trim().is_empty()) {
             section.fault(
                 "path",
@@ -36,6 +39,7 @@ impl MemoryConfig {
         }
         MemoryConfig {
             path: path.map(|path| directory.join(path)),
+            is_set: written.is_some(),
             save_interval: section
                 .duration("save_interval", Duration::from_millis(100)..=HOUR)
                 .unwrap_or(default.save_interval),

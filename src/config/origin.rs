@@ -10,6 +10,9 @@ use super::{
 /// Directory of the durable ledger beside the configuration file, unless the file names another.
 const DEFAULT_DATA_DIR: &str = "data";
 
+/// File of the routing memory in that directory, unless the configuration names another.
+const ROUTING_MEMORY: &str = "routing.json";
+
 /// The file and the environment of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Origin {
@@ -71,6 +74,9 @@ impl Origin {
         let config = config.map(|LoadedConfig { config, written }| {
             let mut config = Config { origin: Some(self.clone()), ..config };
             config.ledger.data_dir.get_or_insert_with(|| directory.join(DEFAULT_DATA_DIR));
+            if !config.routing.memory.is_set {
+                config.routing.memory.path = config.ledger.durable_directory().map(|data| data.join(ROUTING_MEMORY));
+            }
             LoadedConfig { config, written }
         });
         ReadOutcome { config, files: self.path.iter().cloned().chain(files.into_keys()).collect() }

@@ -15,6 +15,8 @@ pub const KEY: &str = "sk-test-0123456789abcdef";
 
 /// No listener for administration, unless a test names another address: the default is there once per machine.
 pub const NO_ADMIN: (&str, &str) = ("POINTSMAN__ADMIN__BIND", "");
+/// Records in memory only, unless a test says otherwise: the default directory is there once per working directory.
+pub const NO_LEDGER: (&str, &str) = ("POINTSMAN__LEDGER__DURABILITY", "off");
 
 /// A running gateway. Stops with the test's runtime.
 pub struct TestGateway {
@@ -102,6 +104,7 @@ impl TestGateway {
             ("POINTSMAN__SERVER__BIND".into(), "127.0.0.1:0".into()),
             ("POINTSMAN__SERVER__WORKERS".into(), "1".into()),
             (NO_ADMIN.0.into(), NO_ADMIN.1.into()),
+            (NO_LEDGER.0.into(), NO_LEDGER.1.into()),
             ("POINTSMAN__SIMULATION__MODE".into(), "on".into()),
             ("POINTSMAN__KEYS".into(), "[{ name = \"test\", env = \"TEST_KEY\" }]".into()),
         ];
@@ -119,7 +122,8 @@ impl TestGateway {
 
     /// Starts a gateway with the configuration in the file at `path`, read with these variables and the test key.
     pub async fn load(path: &Path, environment: &[(&str, &str)]) -> TestGateway {
-        let environment = [NO_ADMIN, ("TEST_KEY", KEY)].into_iter().chain(environment.iter().copied()).collect();
+        let environment =
+            [NO_ADMIN, NO_LEDGER, ("TEST_KEY", KEY)].into_iter().chain(environment.iter().copied()).collect();
         let config = Config::load(Some(path), &environment);
         TestGateway::run(config.unwrap_or_else(|faults| panic!("{faults:#?}"))).await
     }

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     folder::Folder,
-    harness::{NO_ADMIN, TestGateway},
+    harness::{NO_ADMIN, NO_LEDGER, TestGateway},
     patience::{eventually, on_this_thread},
 };
 
@@ -43,7 +43,7 @@ fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
     // No `config.toml` of this repository in its way.
     command.current_dir(env!("CARGO_TARGET_TMPDIR")).args(arguments).env_clear();
-    command.envs([NO_ADMIN]).envs(environment.iter().copied());
+    command.envs([NO_ADMIN, NO_LEDGER]).envs(environment.iter().copied());
     command
 }
 
@@ -73,7 +73,7 @@ impl Process {
         let mut shell = Command::new("sh");
         let line = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
         shell.args(["-c", &line, env!("CARGO_BIN_EXE_pointsman")]).args(arguments);
-        shell.current_dir(env!("CARGO_TARGET_TMPDIR")).env_clear().envs(environment.iter().copied());
+        shell.current_dir(env!("CARGO_TARGET_TMPDIR")).env_clear().envs([NO_LEDGER]).envs(environment.iter().copied());
         Process::launch(shell)
     }
 

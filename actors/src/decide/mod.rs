@@ -42,10 +42,11 @@ pub use preferences::place_and_grade;
 use self::{
     candidate::{PoolCandidate, Role},
     context::DecisionContext,
+    objective_profile::Baselines,
     plan::Plan,
     pool::CandidatePool,
     record_scope::RecordScope,
-    score::{Baselines, Scoring},
+    score::Scoring,
 };
 pub use crate::stats::splitmix64;
 use crate::{

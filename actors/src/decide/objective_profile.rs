@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use crate::domain::{DecisionCode, Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 
-use super::score::Baselines;
-
 /// How one objective decides.
 pub(crate) struct ObjectiveProfile {
     /// Unit of the score and its terms.
@@ -30,6 +28,20 @@ pub(crate) struct ObjectiveProfile {
     pub code: DecisionCode,
     /// The predicted figures in the order in which an explanation names them.
     pub figures: [PredictedFigure; 3],
+}
+
+/// What times and costs are compared with. Made without noise, so that every seed compares alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Baselines {
+    /// Median time of the scored candidates, seconds.
+    pub time: f64,
+    /// The second least of these times, seconds: what takes over from the best one when it fails.
+    pub next: f64,
+    /// Median cost of everything that passed the hard filters, dollars.
+    pub cost: f64,
+    /// What a failed attempt costs, dollars: mostly the second least cost among the scored candidates, one of which takes
+    /// over, and in part the highest cost of all, because the next attempt may fail, too.
+    pub failed: f64,
 }
 
 /// A baseline of a score.

@@ -6,7 +6,8 @@ use super::{
     context::DecisionContext,
     forecast::Forecast,
     live_state::{LiveState, inputs},
-    score::{Baselines, Scoring},
+    objective_profile::Baselines,
+    score::Scoring,
 };
 use crate::{
     domain::{ApiType, Needs, Objective, Query, Source, Sourced, Tick, Weights},

@@ -7,7 +7,7 @@ use super::{
     context::DecisionContext,
     forecast::{Forecast, PointForecast},
     live_state::{LiveState, inputs},
-    objective_profile::{Baseline, ObjectiveProfile, TermParts},
+    objective_profile::{Baseline, Baselines, ObjectiveProfile, TermParts},
 };
 use crate::domain::{Objective, RoutingPolicy, ScoreTerms, ScoreUnit, Weights};
 
@@ -28,20 +28,6 @@ pub const fn score_unit(objective: Objective) -> ScoreUnit {
 #[must_use]
 pub const fn term_names(objective: Objective) -> &'static [&'static str] {
     ObjectiveProfile::of(objective).term_names
-}
-
-/// What times and costs are compared with. Made without noise, so that every seed compares alike.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Baselines {
-    /// Median time of the scored candidates, seconds.
-    pub time: f64,
-    /// The second least of these times, seconds: what takes over from the best one when it fails.
-    pub next: f64,
-    /// Median cost of everything that passed the hard filters, dollars.
-    pub cost: f64,
-    /// What a failed attempt costs, dollars: mostly the second least cost among the scored candidates, one of which takes
-    /// over, and in part the highest cost of all, because the next attempt may fail, too.
-    pub failed: f64,
 }
 
 impl Baselines {

@@ -6,8 +6,9 @@
 use crate::decide::{
     forecast::{Forecast, ForecastRules},
     noise::Noise,
+    objective_profile::Baselines,
     plan::is_tie,
-    score::{Baselines, Scoring},
+    score::Scoring,
 };
 use crate::{
     domain::{Candidate, Decision, Objective, RoutingPolicy, ScoreInputs, ScoreTerms, Weights},

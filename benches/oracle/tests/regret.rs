@@ -23,7 +23,7 @@ const SEED: u64 = 1;
 /// Objective, highest mean and highest worst regret.
 const THRESHOLDS: [(Objective, f64, f64); 4] = [
     (Objective::Fastest, 0.10, 0.22),
-    (Objective::Cheapest, 0.02, 0.06),
+    (Objective::Cheapest, 0.02, 0.07),
     (Objective::Reliable, 0.10, 0.17),
     (Objective::Balanced, 0.055, 0.095),
 ];

@@ -26,6 +26,10 @@ pub(super) fn text(config: &Config, address: &str, admin: &AdminAccess) -> Strin
     let _ = write_access(&mut text, config, &catalog, &base);
     let _ = write_admin(&mut text, config, admin);
     let _ = write_providers(&mut text, &catalog);
+    let _ = match config.ledger.durable_directory() {
+        Some(path) => writeln!(text, "  Records       {}", path.display()),
+        None => writeln!(text, "  Records       in memory only: they end with the process"),
+    };
     for note in config.start_up_notes().iter().chain(&config.public_spending()) {
         let _ = writeln!(text, "  Note          {note}");
     }
