@@ -9,6 +9,8 @@ mod any;
 mod bytes;
 mod candidate;
 mod decision;
+#[cfg(test)]
+mod dice;
 mod generation;
 #[cfg(test)]
 mod tests;

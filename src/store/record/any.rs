@@ -2,33 +2,16 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use pointsman_actors::decide::splitmix64;
 use pointsman_actors::domain::{
     Alias, Candidate, Catalog, EndpointHealth, EndpointId, GenerationId, Modalities, Modality, ModelId,
     OutputCostSpread, ParameterNames, ParameterSet, Prediction, ProviderSlug, ScoreInputs, ScoreTerms, ScoreUnit,
     Sourced, Tick, Usd,
 };
 
-use super::candidate::names;
-
-/// Chance that repeats.
-pub(super) struct Dice(pub u64);
-
-impl Dice {
-    pub(super) fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(1);
-        splitmix64(self.0)
-    }
-
-    pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[(self.roll() % choices.len() as u64) as usize]
-    }
-}
-
-/// A type of which any value can be made.
-pub(super) trait Any {
-    fn any(dice: &mut Dice) -> Self;
-}
+use super::{
+    candidate::names,
+    dice::{Any, Dice},
+};
 
 macro_rules! number {
     ($($number:ty),*) => {$(

@@ -283,9 +283,9 @@ macro_rules! stored_struct {
         }
 
         #[cfg(test)]
-        impl $crate::store::record::any::Any for $name {
-            fn any(dice: &mut $crate::store::record::any::Dice) -> $name {
-                $(let $field = $crate::store::record::any::Any::any(dice);)*
+        impl $crate::store::record::dice::Any for $name {
+            fn any(dice: &mut $crate::store::record::dice::Dice) -> $name {
+                $(let $field = $crate::store::record::dice::Any::any(dice);)*
                 $name { $($field),* }
             }
         }
@@ -321,12 +321,12 @@ macro_rules! stored_enum {
         }
 
         #[cfg(test)]
-        impl $crate::store::record::any::Any for $name {
-            fn any(dice: &mut $crate::store::record::any::Dice) -> $name {
+        impl $crate::store::record::dice::Any for $name {
+            fn any(dice: &mut $crate::store::record::dice::Dice) -> $name {
                 match dice.of(&[$($number),*]) {
                     $($number => {
-                        $(let $held = $crate::store::record::any::Any::any(dice);)?
-                        $($(let $field = $crate::store::record::any::Any::any(dice);)*)?
+                        $(let $held = $crate::store::record::dice::Any::any(dice);)?
+                        $($(let $field = $crate::store::record::dice::Any::any(dice);)*)?
                         $name::$variant $(($held))? $({ $($field),* })?
                     })*
                     number => panic!("{number} is not among the variants"),

@@ -94,9 +94,9 @@ pub(super) fn take(from: &mut Reader<'_>, catalog: &Catalog) -> Result<Decision,
 }
 
 #[cfg(test)]
-impl super::any::Any for Decision {
-    fn any(dice: &mut super::any::Dice) -> Decision {
-        use super::any::Any;
+impl super::dice::Any for Decision {
+    fn any(dice: &mut super::dice::Dice) -> Decision {
+        use super::dice::Any;
         macro_rules! any {
             ($($member:ident),*) => {{
                 $(let $member = Any::any(dice);)*

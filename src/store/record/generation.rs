@@ -63,8 +63,8 @@ pub(super) fn take(
 
 /// Any generation of this catalog and policy.
 #[cfg(test)]
-pub(super) fn any(dice: &mut super::any::Dice, catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>) -> Generation {
-    use super::any::Any;
+pub(super) fn any(dice: &mut super::dice::Dice, catalog: &Arc<Catalog>, policy: &Arc<RoutingPolicy>) -> Generation {
+    use super::dice::Any;
     macro_rules! any {
         ($($member:ident),*) => {{
             $(let $member = Any::any(dice);)*

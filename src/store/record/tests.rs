@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::{
     ContentHash, FORMAT, RecordFault, RecordWriter, Version, Versions,
-    any::{Any, Dice},
     bytes::{Reader, Stored},
+    dice::{Any, Dice},
     generation, read, read_catalog, read_policy,
 };
 
