@@ -122,6 +122,8 @@ mod last_resort;
 #[cfg(test)]
 mod latency_targets;
 #[cfg(test)]
+mod ledger_durable;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
 mod lifecycle_drain;
