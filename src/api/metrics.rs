@@ -40,7 +40,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
         // Read before the ledger is asked, because the ledger answers only after it has handled these batches.
         health_depth: depths.health.get(),
         ledger_depth: depths.ledger.get(),
-        ledger_records: ask(&shared.control.ledger(), question).await.ok(),
+        ledger_records: ledger_records(&worker, question).await,
         dropped_events: shared.event_batchers.dropped(),
         dropped_records: shared.event_batchers.dropped_records(),
         load: setup.admission.load().read(),
@@ -53,6 +53,15 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     others.extend(memory::families(&worker));
     let text = shared.metrics.render(&others).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
+}
+
+/// Number of records: on disk with a durable ledger, else in memory. `None` if the ledger does not answer.
+async fn ledger_records(worker: &Worker, question: CountRecords) -> Option<usize> {
+    let recent = ask(&worker.shared.control.ledger(), question).await.ok()?;
+    match &worker.shared.ledger {
+        Some(ledger) => ledger.size().ok().and_then(|size| usize::try_from(size.entries).ok()),
+        None => Some(recent),
+    }
 }
 
 /// Labels of the endpoints that were called since the start, and whether each is silent now.

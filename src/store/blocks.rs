@@ -45,6 +45,16 @@ pub struct Header {
 }
 
 impl Header {
+    /// The one label that every entry of the block may have in a field; `None` if there are several or none.
+    #[must_use]
+    pub fn only_label(&self, field: u8) -> Option<&str> {
+        let (_, known) = self.labels.iter().find(|(other, _)| *other == field)?;
+        match known.as_deref()? {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     /// Whether an entry of the block may pass the filter.
     #[must_use]
     pub fn may_admit(&self, filter: &Filter) -> bool {

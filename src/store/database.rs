@@ -15,7 +15,7 @@ use crate::store::{
     blocks::{self, Block, Header},
     directory::DATABASE,
     disk::{Disk, DiskFile},
-    entry::{Entry, Id, RollUp},
+    entry::{Entry, Filter, Id, RollUp},
     fault::Fault,
     queue::{Item, Queued},
 };
@@ -220,6 +220,45 @@ impl Ledger {
         Ok(doomed.iter().map(|(_, header)| u64::from(header.count)).sum())
     }
 
+    /// Deletes the entries that the filter admits, and rewrites the blocks that held them beside others. Sums stay. Gives the
+    /// number of deleted entries. Takes a few milliseconds per rewritten block.
+    ///
+    /// # Errors
+    /// The disk refuses, or a block is damaged; some entries may be deleted.
+    pub fn delete(&self, filter: &Filter) -> Result<u64, Fault> {
+        let mut deleted = 0;
+        // From a view, because a block that is rewritten during the loop must not be looked at again.
+        for row in self.view()?.headers()?.iter().map_err(redb_fault)? {
+            let (key, bytes) = row.map_err(redb_fault)?;
+            if header(bytes.value())?.may_admit(filter) {
+                deleted += self.delete_from_block(key.value(), filter)?;
+            }
+        }
+        Ok(deleted)
+    }
+
+    fn delete_from_block(&self, key: (i64, u64), filter: &Filter) -> Result<u64, Fault> {
+        let transaction = self.begin()?;
+        let mut state = read_state(&transaction)?;
+        let Some((header, entries)) = read_block(&transaction, key)? else { return Ok(0) };
+        let count = entries.len();
+        let kept: Vec<_> = entries.into_iter().filter(|entry| !filter.admits(entry.created_ms, &entry.facts)).collect();
+        let deleted = count - kept.len();
+        if deleted == 0 {
+            return Ok(0);
+        }
+        remove_block(&transaction, &mut state, key, &header)?;
+        let tail = state.tail;
+        for block in blocks::pack(&kept)? {
+            put_block(&transaction, &mut state, &block)?;
+        }
+        // What is left of an older block does not take up newer entries.
+        state.tail = tail;
+        write_state(&transaction, &state)?;
+        transaction.commit().map_err(redb_fault)?;
+        Ok(deleted as u64)
+    }
+
     /// Drops the sums of slots that ended before `oldest_ms`.
     ///
     /// # Errors
@@ -389,18 +428,24 @@ fn write_state(transaction: &WriteTransaction, state: &State) -> Result<(), Faul
 /// Takes out the entries of the last block, if it is short.
 fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Arc<Entry>>, Fault> {
     let Some(key) = state.tail.take() else { return Ok(Vec::new()) };
+    let Some((header, entries)) = read_block(transaction, key)? else { return Ok(Vec::new()) };
+    remove_block(transaction, state, key, &header)?;
+    Ok(entries)
+}
+
+/// A block with its entries. `None` if it is not there any more.
+fn read_block(transaction: &WriteTransaction, key: (i64, u64)) -> Result<Option<(Header, Vec<Arc<Entry>>)>, Fault> {
     let stored = {
         let table = transaction.open_table(HEADERS).map_err(redb_fault)?;
         let bytes = table.get(key).map_err(redb_fault)?;
         bytes.map(|bytes| header(bytes.value())).transpose()?
     };
-    let Some(header) = stored else { return Ok(Vec::new()) };
+    let Some(header) = stored else { return Ok(None) };
     let index = read_chunks(transaction, INDEXES, key.1)?;
     let bytes = blocks::expand(&read_chunks(transaction, PAYLOADS, key.1)?)?;
     let rows = blocks::rows(&index)?;
     let entries = (0..rows.len()).filter_map(|row| blocks::entry(&rows, row, &bytes)).map(Arc::new).collect();
-    remove_block(transaction, state, key, &header)?;
-    Ok(entries)
+    Ok(Some((header, entries)))
 }
 
 fn read_chunks(

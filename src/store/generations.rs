@@ -13,11 +13,11 @@ use pointsman_actors::domain::{Catalog, Generation, GenerationId, GenerationStat
 use crate::store::{
     database::SLOT,
     directory::Directory,
-    entry::{Entry, Facts, Id, RollUp},
+    entry::{Entry, Facts, Filter, Id, RollUp},
     fault::Fault,
-    handle::{Recorder, Status, Store},
+    handle::{Recorder, Size, Status, Store},
     journal::Started,
-    page::Query,
+    page::{Query, Summary},
     record::{self, ContentHash, RecordWriter, Version, Versions},
     settings::Settings,
 };
@@ -58,6 +58,8 @@ pub mod number {
 
 /// 10⁻¹⁵ dollars in a thousandth of a dollar.
 const FEMTO_PER_MILLI: i128 = 1_000_000_000_000;
+/// How long a deletion waits until everything recorded so far is stored.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Versions of catalogs and policies that are kept in memory for reading.
 const MAX_CACHED_VERSIONS: usize = 16;
 
@@ -153,6 +155,33 @@ impl GenerationStore {
     pub fn activity(&self, since_ms: i64, until_ms: i64) -> Result<Vec<ActivityRow>, Fault> {
         let sums = self.store.sums(since_ms, until_ms)?;
         Ok(sums.into_iter().filter_map(|((slot, key), sum)| ActivityRow::read(slot, &key, &sum)).collect())
+    }
+
+    /// Deletes records: those created before a time, Unix milliseconds, of an owner, or both. Sums stay. Gives their number.
+    ///
+    /// # Errors
+    /// The disk fails, or is too slow; some records may be deleted.
+    pub fn delete(&self, before_ms: Option<i64>, owner: Option<u64>) -> Result<u64, Fault> {
+        let labels = owner.map(|owner| (label::OWNER, vec![owner_label(owner)]));
+        let until_ms = before_ms.map(|before| before.saturating_sub(1));
+        let filter = Filter { until_ms, labels: labels.into_iter().collect(), ..Filter::default() };
+        self.store.delete(&filter, Instant::now() + DELETE_TIMEOUT)
+    }
+
+    /// Size of the ledger.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn size(&self) -> Result<Size, Fault> {
+        self.store.size()
+    }
+
+    /// Counts of all records, by owner. Reads the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn summary(&self) -> Result<Summary, Fault> {
+        self.store.summary(label::OWNER)
     }
 
     /// State of the ledger.

@@ -19,10 +19,10 @@ use crate::{
         database::{self, Ledger, SlotSums},
         directory::Directory,
         engine::{Engine, Now, Shared},
-        entry::{Entry, Id, RollUp},
+        entry::{Entry, Filter, Id, RollUp},
         fault::Fault,
         journal::{Position, Started, Trouble, Writer},
-        page::{self, Page, Query},
+        page::{self, Page, Query, Summary},
         queue::Item,
         recovery::Recovery,
         settings::Settings,
@@ -45,6 +45,17 @@ pub struct Status {
     pub dropped: u64,
     /// What was found at the start.
     pub recovery: Recovery,
+}
+
+/// Size of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Entries, stored or waiting.
+    pub entries: u64,
+    /// Bytes of stored blocks.
+    pub bytes: u64,
+    /// Entries created at or before this time, Unix milliseconds, may have been dropped by retention.
+    pub aged_out_ms: Option<i64>,
 }
 
 /// Those who wait until something is durable.
@@ -153,6 +164,35 @@ impl Store {
     /// As for [`Store::get`].
     pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
         self.control.shared.sums(since_ms, until_ms)
+    }
+
+    /// Deletes the entries that the filter admits, after everything recorded so far has been stored. Journal segments in use
+    /// keep their copies until they are full. Blocks for some milliseconds per block.
+    ///
+    /// # Errors
+    /// Not stored by `deadline`, or the disk refuses; some entries may be deleted.
+    pub fn delete(&self, filter: &Filter, deadline: Instant) -> Result<u64, Fault> {
+        self.flush(deadline)?;
+        self.control.shared.read(|ledger| ledger.delete(filter))
+    }
+
+    /// Number of stored and waiting entries, bytes on disk and the time of what retention dropped last.
+    ///
+    /// # Errors
+    /// The database is closed, or the disk refuses.
+    pub fn size(&self) -> Result<Size, Fault> {
+        let waiting = self.control.shared.queue.load().items as u64;
+        let state = self.control.shared.read(|ledger| ledger.state())?;
+        Ok(Size { entries: state.entries + waiting, bytes: state.stored, aged_out_ms: state.aged_out_ms })
+    }
+
+    /// Counts of all entries, by their labels in `field`. Reads the disk.
+    ///
+    /// # Errors
+    /// As for [`Store::get`].
+    pub fn summary(&self, field: u8) -> Result<Summary, Fault> {
+        let waiting: Vec<_> = self.control.shared.queue.entries().into_iter().map(|(_, entry)| entry).collect();
+        self.control.shared.read(|ledger| page::summary(field, &waiting, &ledger.view()?))
     }
 
     /// How the store is.

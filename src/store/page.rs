@@ -11,7 +11,7 @@ use std::{
 use crate::store::{
     blocks::{self, Row},
     database::{self, INDEXES, PAYLOADS, View, redb_fault},
-    entry::{Entry, Filter, Id, Key},
+    entry::{Entry, Facts, Filter, Id, Key},
     fault::Fault,
 };
 
@@ -116,6 +116,54 @@ pub fn read(query: &Query, waiting: Vec<Arc<Entry>>, view: &View) -> Result<Page
     }
     give_out(&mut page, &mut found, &mut reader, query.limit, Key { created_ms: i64::MIN, id: Id::MIN })?;
     Ok(page)
+}
+
+/// Counts of all entries, stored or waiting.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Number of entries.
+    pub entries: u64,
+    /// Least and greatest `created_ms`.
+    pub range_ms: Option<(i64, i64)>,
+    /// Entries by label of one field. Entries without such a label are not counted here.
+    pub by_label: BTreeMap<Box<str>, u64>,
+}
+
+impl Summary {
+    fn add(&mut self, range_ms: (i64, i64), count: u64) {
+        self.entries += count;
+        let (least, greatest) = self.range_ms.unwrap_or(range_ms);
+        self.range_ms = Some((least.min(range_ms.0), greatest.max(range_ms.1)));
+    }
+}
+
+/// Counts entries by their labels in `field`. Reads the header of every block, and the index of blocks with several labels:
+/// about 0.1 ms each.
+///
+/// # Errors
+/// The disk refuses, or a block is damaged.
+pub fn summary(field: u8, waiting: &[Arc<Entry>], view: &View) -> Result<Summary, Fault> {
+    let mut summary = Summary::default();
+    let labels = |facts: &Facts| -> Vec<Box<str>> {
+        facts.labels.iter().filter(|(other, _)| *other == field).map(|(_, text)| text.clone()).collect()
+    };
+    for entry in waiting {
+        summary.add((entry.created_ms, entry.created_ms), 1);
+        labels(&entry.facts).into_iter().for_each(|label| *summary.by_label.entry(label).or_default() += 1);
+    }
+    for row in view.headers()?.range((i64::MIN, 0)..).map_err(redb_fault)? {
+        let (key, bytes) = row.map_err(redb_fault)?;
+        let header = database::header(bytes.value())?;
+        summary.add((header.first.created_ms, header.last.created_ms), u64::from(header.count));
+        if let Some(only) = header.only_label(field) {
+            *summary.by_label.entry(only.into()).or_default() += u64::from(header.count);
+            continue;
+        }
+        for row in blocks::rows(&view.part(INDEXES, key.value().1)?)? {
+            labels(&row.facts).into_iter().for_each(|label| *summary.by_label.entry(label).or_default() += 1);
+        }
+    }
+    Ok(summary)
 }
 
 /// Moves the greatest entries that are not below `bound` onto the page. Sets the cursor when the page is full.

@@ -1,7 +1,7 @@
 //! `/admin/keys`: lists keys with their usage, and disables and enables them until the process ends. Keys are added and
 //! removed in the configuration. No answer contains a key or a digest.
 
-use actix_web::HttpResponse;
+use actix_web::{HttpResponse, web};
 use pointsman_actors::actors::ledger::{LedgerSize, ReadLedgerSize, ReadSpending, Spent};
 use serde::Serialize;
 
@@ -92,7 +92,23 @@ async fn respond(worker: &Worker, caller: &Caller) -> Result<HttpResponse, ApiEr
 /// Size of the ledger, including records that have just ended.
 pub(super) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError> {
     worker.shared.event_batchers.flush();
-    ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await
+    let recent = ask(&worker.shared.control.ledger(), ReadLedgerSize { now_ms: clock::unix_millis() }).await?;
+    let Some(ledger) = worker.shared.ledger.clone() else { return Ok(recent) };
+    let summary = web::block(move || ledger.summary()).await.map_err(|_| ApiError::internal())?;
+    let summary = summary.map_err(|fault| {
+        log::error!("the ledger cannot be read: {fault}");
+        ApiError::internal()
+    })?;
+    let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let owner = |(label, records): (&Box<str>, &u64)| Some((u64::from_str_radix(label, 16).ok()?, count(*records)));
+    Ok(LedgerSize {
+        records: count(summary.entries),
+        oldest_ms: summary.range_ms.map(|(oldest, _)| oldest),
+        newest_ms: summary.range_ms.map(|(_, newest)| newest),
+        by_owner: summary.by_label.iter().filter_map(owner).collect(),
+        capacity: 0,
+        max_age: worker.setup.config.ledger.max_age,
+    })
 }
 
 /// One key.

@@ -1,6 +1,11 @@
 //! `/admin/ledger`: size of the ledger per key, and deletion of records.
 
-use actix_web::{HttpResponse, web::Query};
+use std::sync::Arc;
+
+use actix_web::{
+    HttpResponse,
+    web::{self, Query},
+};
 use pointsman_actors::actors::ledger::{DeleteRecords, LedgerSize};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +18,7 @@ use crate::{
     },
     base::{clock, error::ApiError, events},
     state::{ask::ask, gateway::Worker},
+    store::generations::GenerationStore,
 };
 
 /// Shows the size of the ledger.
@@ -44,11 +50,29 @@ pub(crate) async fn delete(
     };
     let now_ms = clock::unix_millis();
     let before = |secs: u32| now_ms.saturating_sub(i64::from(secs).saturating_mul(1000)).saturating_add(1);
-    let question = DeleteRecords { before_ms: selection.older_than_secs.map(before), owner };
+    let before_ms = selection.older_than_secs.map(before);
     worker.shared.event_batchers.flush();
-    let deleted = ask(&worker.shared.control.ledger(), question).await?;
+    let recent = ask(&worker.shared.control.ledger(), DeleteRecords { before_ms, owner }).await?;
+    let deleted = match worker.shared.ledger.clone() {
+        Some(ledger) => delete_stored(ledger, before_ms, owner).await?,
+        None => recent,
+    };
     events::Administered { by: &caller.key.name, what: "deletes records:", whom: Some(&deleted.to_string()) }.emit();
     Ok(uncached(&DeletedBody { deleted }))
+}
+
+/// Deletes records on disk, where all but the running ones are.
+async fn delete_stored(
+    ledger: Arc<GenerationStore>,
+    before_ms: Option<i64>,
+    owner: Option<u64>,
+) -> Result<usize, ApiError> {
+    let deleted = web::block(move || ledger.delete(before_ms, owner)).await.map_err(|_| ApiError::internal())?;
+    let deleted = deleted.map_err(|fault| {
+        log::error!("records cannot be deleted: {fault}");
+        ApiError::internal()
+    })?;
+    Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
 }
 
 /// The records to delete.
@@ -68,7 +92,9 @@ struct DeletedBody {
 #[derive(Serialize)]
 struct LedgerBody<'a> {
     records: usize,
-    capacity: usize,
+    /// Maximum number of records in memory; absent with a durable ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<usize>,
     max_age_secs: u64,
     oldest_at: Option<String>,
     newest_at: Option<String>,
@@ -92,7 +118,7 @@ impl<'a> LedgerBody<'a> {
         };
         LedgerBody {
             records: size.records,
-            capacity: size.capacity,
+            capacity: worker.shared.ledger.is_none().then_some(size.capacity),
             max_age_secs: size.max_age.as_secs(),
             oldest_at: size.oldest_ms.map(rfc_3339),
             newest_at: size.newest_ms.map(rfc_3339),

@@ -13,7 +13,7 @@ use super::memory_disk::MemoryDisk;
 use crate::store::{
     engine::{Engine, Now, Shared},
     entry::{Entry, Facts, Filter, Id, Key},
-    page::Query,
+    page::{self, Query},
     queue::Item,
     settings::Settings,
 };
@@ -143,4 +143,37 @@ fn retention_by_size_drops_the_oldest_until_the_rest_fits() {
     assert!((30_000..=60_000).contains(&state.stored), "{state:?}");
     let page = shelf.shared.page(&Query { limit: 20, blocks: 1_000, ..Query::default() }).unwrap();
     assert_eq!(page.entries, shelf.entries[..20], "the newest stay");
+}
+
+#[test]
+fn deleted_entries_are_gone_and_all_others_stay_where_they_were() {
+    let mut shelf = shelf(2_000, Settings::default());
+    shelf.engine.step(Now { instant: Instant::now(), unix_ms: START_MS }, true);
+    let filters = [
+        Filter { labels: vec![(0, vec!["rare".into()])], ..Filter::default() },
+        Filter { until_ms: Some(START_MS + 400_000), ..Filter::default() },
+        Filter { labels: vec![(0, vec!["never".into()])], ..Filter::default() },
+        Filter::default(),
+    ];
+    for filter in filters {
+        let (gone, kept): (Vec<Entry>, Vec<Entry>) =
+            shelf.entries.iter().cloned().partition(|entry| filter.admits(entry.created_ms, &entry.facts));
+        let deleted = shelf.shared.ledger.read().as_ref().unwrap().delete(&filter).unwrap();
+        assert_eq!(deleted, gone.len() as u64, "{filter:?}");
+        let read = all_pages(&shelf, &Query { limit: 100, blocks: 1_000, ..Query::default() });
+        assert!(read == kept, "{filter:?}: {} entries, expected {}", read.len(), kept.len());
+        assert!(gone.iter().all(|entry| shelf.shared.get(&entry.id).unwrap().is_none()), "{filter:?}");
+        shelf.entries = kept;
+    }
+}
+
+#[test]
+fn a_summary_counts_every_entry_by_its_label() {
+    let shelf = shelf(2_000, Settings::default());
+    let waiting: Vec<_> = shelf.shared.queue.entries().into_iter().map(|(_, entry)| entry).collect();
+    let summary = page::summary(0, &waiting, &shelf.shared.ledger.read().as_ref().unwrap().view().unwrap()).unwrap();
+    let rare = shelf.entries.iter().filter(|entry| *entry.facts.labels[0].1 == *"rare").count() as u64;
+    assert_eq!((summary.entries, summary.by_label["rare"], summary.by_label["common"]), (2_000, rare, 2_000 - rare));
+    let (newest, oldest) = (&shelf.entries[0], &shelf.entries[1_999]);
+    assert_eq!(summary.range_ms, Some((oldest.created_ms, newest.created_ms)));
 }
