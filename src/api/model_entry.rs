@@ -108,7 +108,7 @@ impl<'a> ModelEntry<'a> {
             description: model.description,
             context_length: model.context_length,
             architecture: ArchitectureBody::new(model),
-            pricing: model.pricing().map_or_else(PricingBody::varying, PricingBody::new),
+            pricing: model.pricing().map_or_else(PricingBody::unknown, PricingBody::new),
             top_provider: TopProviderBody::new(model),
             per_request_limits: Absent,
             supported_parameters: names.names(model.parameters).map(|name| &**name).collect(),
@@ -154,18 +154,19 @@ impl PricingBody {
         }
     }
 
-    /// The prices of an alias: "-1", because they depend on the chosen model.
-    fn varying() -> PricingBody {
-        const VARYING: Price = Usd::from_femto(-1_000_000_000_000_000);
+    /// "-1" for prices that are not known: those of an alias, which depend on the chosen model, and those of an endpoint
+    /// without a price. Clients reject `null`.
+    pub(crate) fn unknown() -> PricingBody {
+        const UNKNOWN: Price = Usd::from_femto(-1_000_000_000_000_000);
         let all = Pricing {
-            prompt: VARYING,
-            completion: VARYING,
-            request: VARYING,
-            image: VARYING,
-            web_search: VARYING,
-            internal_reasoning: Some(VARYING),
-            input_cache_read: Some(VARYING),
-            input_cache_write: Some(VARYING),
+            prompt: UNKNOWN,
+            completion: UNKNOWN,
+            request: UNKNOWN,
+            image: UNKNOWN,
+            web_search: UNKNOWN,
+            internal_reasoning: Some(UNKNOWN),
+            input_cache_read: Some(UNKNOWN),
+            input_cache_write: Some(UNKNOWN),
         };
         PricingBody::new(&all)
     }

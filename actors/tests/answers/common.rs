@@ -16,7 +16,11 @@ pub(crate) fn context() -> AnswerContext {
         model: Arc::from("acme/small"),
         provider_name: Arc::from("Acme"),
         fingerprint: Arc::from("fp_1"),
-        pricing: Arc::new(Pricing { prompt: usd("0.00000015"), completion: usd("0.0000006"), ..Pricing::default() }),
+        pricing: Some(Arc::new(Pricing {
+            prompt: usd("0.00000015"),
+            completion: usd("0.0000006"),
+            ..Pricing::default()
+        })),
         prompt_tokens: 12,
         images: 0,
         exclude_reasoning: false,
@@ -110,7 +114,7 @@ pub(crate) fn account(text: &str, fault: Option<&AnswerFault>, outcome: Option<&
             usage.images,
             usage.web_searches,
             if usage.estimated { ", estimated" } else { "" },
-            cost.total(),
+            cost.map_or_else(|| "unknown".to_owned(), |cost| cost.total().to_string()),
         );
         let _ =
             writeln!(account, "-- finish {finish:?} {native_finish:?}, upstream id {upstream_id:?}, {images} images");

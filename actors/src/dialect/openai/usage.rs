@@ -7,7 +7,7 @@ use crate::{
         answer::AnswerContext,
         json::{Cursor, JsonFault, Raw, push_member, push_u64, push_usd},
     },
-    domain::{CostBreakdown, Usage},
+    domain::{CostBreakdown, Usage, Usd},
 };
 
 /// Details that are forwarded as reported. They have no prices of their own.
@@ -216,7 +216,12 @@ impl TokenSplit {
 }
 
 /// Appends the `usage` object of our convention.
-pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown, reported: Option<&ReportedUsage>) {
+pub(super) fn push_usage(
+    out: &mut BytesMut,
+    usage: &Usage,
+    cost: Option<&CostBreakdown>,
+    reported: Option<&ReportedUsage>,
+) {
     out.reserve(512);
     out.put_slice(b"{\"prompt_tokens\":");
     push_u64(out, usage.prompt_tokens);
@@ -224,8 +229,7 @@ pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown
     push_u64(out, usage.completion_tokens);
     out.put_slice(b",\"total_tokens\":");
     push_u64(out, usage.total_tokens());
-    out.put_slice(b",\"cost\":");
-    push_usd(out, cost.total());
+    push_cost(out, cost);
     out.put_slice(b",\"is_byok\":false,\"prompt_tokens_details\":{\"cached_tokens\":");
     push_u64(out, usage.cached_tokens);
     if usage.cache_write_tokens > 0 {
@@ -237,10 +241,20 @@ pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown
     push_u64(out, usage.reasoning_tokens);
     push_details(out, &COMPLETION_DETAILS, reported.map(|reported| reported.completion_details.as_slice()));
     out.put_slice(b"},\"cost_details\":{\"upstream_inference_cost\":null,\"upstream_inference_prompt_cost\":");
+    let cost = cost.copied().unwrap_or_default();
     push_usd(out, cost.prompt + cost.cache_read + cost.cache_write + cost.image);
     out.put_slice(b",\"upstream_inference_completions_cost\":");
     push_usd(out, cost.completion + cost.reasoning);
     out.put_slice(b"}}");
+}
+
+/// Appends `,"cost":…`. The member is always a number, because clients reject others: an unknown cost is 0 and marked.
+pub(super) fn push_cost(out: &mut BytesMut, cost: Option<&CostBreakdown>) {
+    out.put_slice(b",\"cost\":");
+    push_usd(out, cost.map_or(Usd::ZERO, CostBreakdown::total));
+    if cost.is_none() {
+        out.put_slice(b",\"cost_unknown\":true");
+    }
 }
 
 /// Computes a missing prompt or completion count from the total.
