@@ -10,42 +10,72 @@ fn price() -> impl Strategy<Value = Price> {
 
 fn pricing() -> impl Strategy<Value = Pricing> {
     let each = (price(), price(), price(), price(), price());
-    let optional = (prop::option::of(price()), prop::option::of(price()), prop::option::of(price()));
-    (each, optional).prop_map(|((prompt, completion, request, image, web_search), (reasoning, read, write))| Pricing {
-        prompt,
-        completion,
-        request,
-        image,
-        web_search,
-        internal_reasoning: reasoning,
-        input_cache_read: read,
-        input_cache_write: write,
-    })
+    let optional = prop::array::uniform6(prop::option::of(price()));
+    (each, optional).prop_map(
+        |(
+            (prompt, completion, request, image, web_search),
+            [reasoning, read, write, write_1h, audio, audio_output],
+        )| Pricing {
+            prompt,
+            completion,
+            request,
+            image,
+            web_search,
+            internal_reasoning: reasoning,
+            input_cache_read: read,
+            input_cache_write: write,
+            input_cache_write_1h: write_1h,
+            audio,
+            audio_output,
+        },
+    )
 }
 
 /// Counts as a provider may report them: also classes larger than their whole.
 fn usage() -> impl Strategy<Value = Usage> {
     let count = || prop_oneof![Just(0), 0_u64..2_000, 0_u64..1_000_000_000_000];
-    let input = (count(), count(), count());
-    let output = (count(), count(), count(), count(), any::<bool>());
-    (input, output).prop_map(|((prompt, cached, written), (completion, reasoning, images, searches, estimated))| {
-        Usage {
-            prompt_tokens: prompt,
-            completion_tokens: completion,
-            cached_tokens: cached,
-            cache_write_tokens: written,
-            reasoning_tokens: reasoning,
-            images,
-            web_searches: searches,
-            estimated,
-        }
-    })
+    let input = (count(), count(), count(), count(), count());
+    let output = (count(), count(), count(), count(), count(), any::<bool>());
+    (input, output).prop_map(
+        |(
+            (prompt, cached, written, written_1h, audio),
+            (completion, reasoning, spoken, images, searches, estimated),
+        )| {
+            Usage {
+                prompt_tokens: prompt,
+                completion_tokens: completion,
+                cached_tokens: cached,
+                cache_write_tokens: written,
+                cache_write_1h_tokens: written_1h,
+                audio_tokens: audio,
+                audio_output_tokens: spoken,
+                reasoning_tokens: reasoning,
+                images,
+                web_searches: searches,
+                estimated,
+            }
+        },
+    )
 }
 
 /// All parts. Written out, so that a new part has to be added here.
 fn parts(cost: &CostBreakdown) -> Vec<Usd> {
-    let CostBreakdown { prompt, completion, reasoning, cache_read, cache_write, request, image, web_search } = *cost;
-    vec![prompt, completion, reasoning, cache_read, cache_write, request, image, web_search]
+    let CostBreakdown {
+        prompt,
+        completion,
+        reasoning,
+        cache_read,
+        cache_write,
+        cache_write_1h,
+        audio,
+        audio_output,
+        request,
+        image,
+        web_search,
+    } = *cost;
+    let input = [prompt, cache_read, cache_write, cache_write_1h, audio, image];
+    let output = [completion, reasoning, audio_output];
+    [&input[..], &output[..], &[request, web_search]].concat()
 }
 
 proptest! {
@@ -68,6 +98,9 @@ proptest! {
             internal_reasoning: optional,
             input_cache_read: optional,
             input_cache_write: optional,
+            input_cache_write_1h: optional,
+            audio: optional,
+            audio_output: optional,
             ..Pricing::default()
         };
         let tokens = i128::from(usage.prompt_tokens) + i128::from(usage.completion_tokens);

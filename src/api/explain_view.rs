@@ -65,6 +65,9 @@ struct CostBreakdownBody {
     reasoning: Dollars,
     cache_read: Dollars,
     cache_write: Dollars,
+    cache_write_1h: Dollars,
+    audio: Dollars,
+    audio_output: Dollars,
     request: Dollars,
     image: Dollars,
     web_search: Dollars,
@@ -85,11 +88,14 @@ struct UsageBody {
 struct PromptDetailsBody {
     cached_tokens: u64,
     cache_write_tokens: u64,
+    cache_write_1h_tokens: u64,
+    audio_tokens: u64,
 }
 
 #[derive(Serialize)]
 struct CompletionDetailsBody {
     reasoning_tokens: u64,
+    audio_tokens: u64,
 }
 
 impl<'a> ExplainBody<'a> {
@@ -158,6 +164,9 @@ impl CostBreakdownBody {
             reasoning: Dollars(cost.reasoning),
             cache_read: Dollars(cost.cache_read),
             cache_write: Dollars(cost.cache_write),
+            cache_write_1h: Dollars(cost.cache_write_1h),
+            audio: Dollars(cost.audio),
+            audio_output: Dollars(cost.audio_output),
             request: Dollars(cost.request),
             image: Dollars(cost.image),
             web_search: Dollars(cost.web_search),
@@ -176,8 +185,13 @@ impl UsageBody {
             prompt_tokens_details: PromptDetailsBody {
                 cached_tokens: usage.cached_tokens,
                 cache_write_tokens: usage.cache_write_tokens,
+                cache_write_1h_tokens: usage.cache_write_1h_tokens,
+                audio_tokens: usage.audio_tokens,
             },
-            completion_tokens_details: CompletionDetailsBody { reasoning_tokens: usage.reasoning_tokens },
+            completion_tokens_details: CompletionDetailsBody {
+                reasoning_tokens: usage.reasoning_tokens,
+                audio_tokens: usage.audio_output_tokens,
+            },
             estimated: usage.estimated,
         }
     }

@@ -56,7 +56,7 @@ pub(crate) struct ArchitectureBody<'a> {
     instruct_type: Option<&'a str>,
 }
 
-/// Eight prices in dollars per unit, each a plain decimal string.
+/// Prices in dollars per unit, each a plain decimal string. Clients require the first eight.
 #[derive(Serialize)]
 pub(crate) struct PricingBody {
     prompt: Text<Price>,
@@ -67,6 +67,12 @@ pub(crate) struct PricingBody {
     internal_reasoning: Text<Price>,
     input_cache_read: Text<Price>,
     input_cache_write: Text<Price>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_cache_write_1h: Option<Text<Price>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio: Option<Text<Price>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio_output: Option<Text<Price>>,
 }
 
 #[derive(Serialize)]
@@ -151,6 +157,9 @@ impl PricingBody {
             internal_reasoning: or_zero(pricing.internal_reasoning),
             input_cache_read: or_zero(pricing.input_cache_read),
             input_cache_write: or_zero(pricing.input_cache_write),
+            input_cache_write_1h: pricing.input_cache_write_1h.map(Text),
+            audio: pricing.audio.map(Text),
+            audio_output: pricing.audio_output.map(Text),
         }
     }
 
@@ -167,6 +176,7 @@ impl PricingBody {
             internal_reasoning: Some(UNKNOWN),
             input_cache_read: Some(UNKNOWN),
             input_cache_write: Some(UNKNOWN),
+            ..Pricing::default()
         };
         PricingBody::new(&all)
     }

@@ -125,6 +125,9 @@ fn of_tokens(section: &Section<'_>, price: &dyn Fn(&'static str) -> Option<Price
         internal_reasoning: fallback("internal_reasoning"),
         input_cache_read: fallback("input_cache_read"),
         input_cache_write: fallback("input_cache_write"),
+        input_cache_write_1h: fallback("input_cache_write_1h"),
+        audio: fallback("audio"),
+        audio_output: fallback("audio_output"),
         ..Pricing::default()
     }
 }

@@ -241,5 +241,8 @@ fn priced(pricing: Option<&Pricing>, other: &PriceOverride) -> Option<Pricing> {
         internal_reasoning: pricing.internal_reasoning.map(scaled),
         input_cache_read: pricing.input_cache_read.map(scaled),
         input_cache_write: pricing.input_cache_write.map(scaled),
+        input_cache_write_1h: pricing.input_cache_write_1h.map(scaled),
+        audio: pricing.audio.map(scaled),
+        audio_output: pricing.audio_output.map(scaled),
     })
 }

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use pointsman_actors::{
     dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, StreamError, StreamOptions, UsageChunk},
-    domain::{GenerationId, Pricing, Usd},
+    domain::{GenerationId, Pricing, Usage, Usd},
 };
 
 /// Everything the tests rewrite with: 12 estimated prompt tokens, $0.15 and $0.60 per million.
@@ -95,6 +95,17 @@ pub(crate) fn run<'a>(
     Run { out: out.to_vec(), fault, had_content, outcome: stream.outcome() }
 }
 
+/// Classes that few providers report.
+fn special_classes(usage: &Usage) -> String {
+    let classes = [
+        (usage.cache_write_1h_tokens, "written for 1 h"),
+        (usage.audio_tokens, "audio in"),
+        (usage.audio_output_tokens, "audio out"),
+    ];
+    let present = classes.into_iter().filter(|(count, _)| *count > 0);
+    present.map(|(count, name)| format!(", {count} {name}")).collect()
+}
+
 /// An account for a golden file.
 pub(crate) fn account(text: &str, fault: Option<&AnswerFault>, outcome: Option<&Outcome>) -> String {
     let mut account = text.to_owned();
@@ -105,12 +116,13 @@ pub(crate) fn account(text: &str, fault: Option<&AnswerFault>, outcome: Option<&
         let Outcome { usage, cost, finish, native_finish, upstream_id, images, hidden_tokens: _ } = outcome;
         let _ = writeln!(
             account,
-            "-- {} + {} tokens ({} cached, {} written, {} reasoning), {} billed images, {} searches{}, {} USD",
+            "-- {} + {} tokens ({} cached, {} written, {} reasoning){}, {} billed images, {} searches{}, {} USD",
             usage.prompt_tokens,
             usage.completion_tokens,
             usage.cached_tokens,
             usage.cache_write_tokens,
             usage.reasoning_tokens,
+            special_classes(usage),
             usage.images,
             usage.web_searches,
             if usage.estimated { ", estimated" } else { "" },
