@@ -82,7 +82,7 @@ fn answer(statistics: &mut Statistics, catalog: &Catalog, index: u32, now: Tick,
         max_tokens: None,
         prompt_ratio: Some(0.9 + (chance % 200) as f64 / 1000.0),
         hidden_tokens: 0,
-        cost: 0.001,
+        cost: Some(0.001),
     };
     statistics.apply(&EndpointEvent {
         endpoint: catalog.endpoints[index as usize].id,

@@ -68,6 +68,34 @@ mod tidy {
     const STATUS_CODES: [&str; 5] =
         ["src/base/error.rs", "src/base/error/", "src/api/health.rs", "src/upstream/", "src/simulation/"];
 
+    /// Where money is counted: no float at all. In the file of the type itself only the two named conversions may use them.
+    const MONEY: [&str; 13] = [
+        "actors/src/domain/usage.rs",
+        "actors/src/domain/generation.rs",
+        "actors/src/domain/attempt_record.rs",
+        "actors/src/dialect/answer.rs",
+        "actors/src/dialect/openai/usage.rs",
+        "actors/src/dialect/openai/answer.rs",
+        "actors/src/dialect/openai/image_answer.rs",
+        "actors/src/dialect/openai/stream/stream_end.rs",
+        "actors/src/actors/ledger/spending.rs",
+        "src/config/prices.rs",
+        "src/api/attempt_view.rs",
+        "src/api/explain_view.rs",
+        "src/api/generation_view.rs",
+    ];
+    /// Where a float becomes money: limits that clients write, and imagined prices.
+    const MONEY_FROM_FLOATS: [&str; 3] =
+        ["actors/src/dialect/openai/request/json.rs", "actors/src/explain/what_if.rs", "src/api/model_query.rs"];
+    /// Where money becomes a float: ranking, and figures that are rounded for display.
+    const MONEY_AS_FLOATS: [&str; 5] = [
+        "actors/src/stats/publish/snapshot.rs",
+        "actors/src/explain/relaxation.rs",
+        "actors/src/explain/what_if.rs",
+        "src/base/events.rs",
+        "src/proxy/dispatch/attempt.rs",
+    ];
+
     /// A source file: its path below the root, and its lines.
     struct Source {
         path: String,
@@ -303,6 +331,30 @@ mod tidy {
             assert!(found.iter().any(|other| other == path), "{path}: {found:?}");
         }
         assert_eq!(found.len(), 8, "{found:?}");
+    }
+
+    #[test]
+    fn no_float_counts_money() {
+        let sources: Vec<Source> = ["actors/src", "src"].into_iter().flat_map(sources).collect();
+        let has = |list: &[&str], source: &Source| list.contains(&source.path.as_str());
+        for path in MONEY.iter().chain(&MONEY_FROM_FLOATS).chain(&MONEY_AS_FLOATS) {
+            assert!(sources.iter().any(|source| source.path == *path), "{path} is no file");
+        }
+        let mut found = Vec::new();
+        for source in &sources {
+            let is_type = source.path == "actors/src/domain/money.rs";
+            for (number, line) in source.code() {
+                let is_conversion = line.starts_with("pub fn to_f64") || line.starts_with("pub fn from_f64");
+                let body = is_type && (line.contains("SCALE as f64") || is_conversion);
+                let is_float = line.contains("f64") || line.contains("f32");
+                let from = line.contains("Usd::from_f64") && !has(&MONEY_FROM_FLOATS, source);
+                let to = line.contains(".to_f64()") && !has(&MONEY_AS_FLOATS, source);
+                if from || to || (is_float && !body && (is_type || has(&MONEY, source))) {
+                    found.push(format!("{}:{number}: {line}", source.path));
+                }
+            }
+        }
+        none("floats in money", &found);
     }
 
     #[test]

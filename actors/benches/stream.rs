@@ -44,7 +44,11 @@ fn context() -> AnswerContext {
         model: Arc::from("acme/small"),
         provider_name: Arc::from("Acme"),
         fingerprint: Arc::from("fp_1"),
-        pricing: Arc::new(Pricing { prompt: price("0.00000015"), completion: price("0.0000006"), ..<_>::default() }),
+        pricing: Some(Arc::new(Pricing {
+            prompt: price("0.00000015"),
+            completion: price("0.0000006"),
+            ..<_>::default()
+        })),
         prompt_tokens: 12,
         images: 0,
         exclude_reasoning: false,

@@ -153,7 +153,7 @@ fn fate(nature: Nature, streamed: bool, dice: &mut Dice) -> (f64, f64, EventKind
         max_tokens: None,
         prompt_ratio: None,
         hidden_tokens: 0,
-        cost: (100.0 * 1.0 + tokens.floor() * 2.0) / 1e6,
+        cost: Some((100.0 * 1.0 + tokens.floor() * 2.0) / 1e6),
     };
     (first, total, kind)
 }

@@ -83,7 +83,7 @@ impl Rig {
             max_tokens: Some(100),
             prompt_ratio: None,
             hidden_tokens: 0,
-            cost: 0.0,
+            cost: Some(0.0),
         };
         self.tell(start, start + first + 2.0, in_flight, completed);
     }
@@ -112,7 +112,7 @@ fn plain(total: f64, tokens: u32) -> EventKind {
         max_tokens: None,
         prompt_ratio: None,
         hidden_tokens: 0,
-        cost: 0.0,
+        cost: Some(0.0),
     }
 }
 

@@ -136,6 +136,36 @@ fn each_price_has_its_ceiling() {
     check(limits, "", no_limit, "max_price", "expected cost $0.00256 above $0.002");
 }
 
+/// Unpriced endpoints rank behind nothing where cost does not matter, and are out where it is limited or minimised.
+#[test]
+fn an_unknown_price_is_out_wherever_cost_is_limited_or_minimised() {
+    let told = "the configuration names no price";
+    for pool in ["acme/a $? | bolt/b", "acme/a@x $? | acme/a@y"] {
+        check(pool, "", |q| q.objective.value = Objective::Cheapest, "price_unknown", told);
+        check(pool, "", |q| q.routing_mut().max_cost = sourced(usd("1")), "price_unknown", told);
+        check(pool, "", |q| q.routing_mut().max_cost_per_1k_tokens = sourced(usd("1")), "price_unknown", told);
+        let dear = PriceCeiling { request: Some(usd("1")), ..PriceCeiling::default() };
+        check(pool, "", |q| q.routing_mut().provider.max_price = dear, "price_unknown", told);
+    }
+    check("acme/a $? | bolt/b $0/0", "service/free", |_| (), "price_unknown", told);
+    for objective in [Objective::Fastest, Objective::Reliable, Objective::Balanced] {
+        let world = World::of("acme/a $? | bolt/b");
+        let decision = world.decide(&world.query(objective, "")).expect("a decision");
+        assert_eq!((decision.candidates.len(), decision.excluded.len()), (2, 0), "{objective}");
+    }
+}
+
+#[test]
+fn an_unknown_price_ranks_as_the_highest_of_its_model_or_else_of_all() {
+    let costs = |text: &str| -> Vec<f64> {
+        let world = World::of(text);
+        world.snapshot.endpoints.iter().map(|stats| (stats.prices.prompt * 1e6).round()).collect()
+    };
+    assert_eq!(costs("acme/a@x $? | acme/a@y $3/4 | acme/a@z $2/9 | bolt/b $8/8"), [3.0, 3.0, 2.0, 8.0]);
+    assert_eq!(costs("acme/a $? | bolt/b $8/8 | core/c $1/1"), [8.0, 8.0, 1.0]);
+    assert_eq!(costs("acme/a $? | bolt/b $?"), [0.0, 0.0]);
+}
+
 #[test]
 fn each_gate_has_its_word() {
     check("acme/a open3.2 | bolt/b", "", |_| (), "circuit_open", "breaker open 3.2 s more: 3 consecutive 503");

@@ -36,7 +36,7 @@ const OK: EventKind = EventKind::Completed {
     max_tokens: None,
     prompt_ratio: None,
     hidden_tokens: 0,
-    cost: 0.0,
+    cost: Some(0.0),
 };
 
 const LEFT: EventKind = EventKind::Cancelled { had_content: false };

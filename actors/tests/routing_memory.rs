@@ -55,7 +55,7 @@ fn stream(statistics: &mut Statistics, endpoint: EndpointId, start: f64, first: 
         max_tokens: Some(100),
         prompt_ratio: None,
         hidden_tokens: 0,
-        cost: 0.0,
+        cost: Some(0.0),
     };
     tell(statistics, endpoint, start, total, completed);
 }

@@ -200,11 +200,11 @@ proptest! {
             prop_assert!(endpoint.parameters.covers(query.needs.parameters));
             prop_assert!(model.architecture.input.covers(query.needs.input));
             if let Some(limit) = query.routing.provider.max_price.completion {
-                prop_assert!(endpoint.pricing.completion <= limit);
+                prop_assert!(endpoint.pricing.as_ref().is_some_and(|pricing| pricing.completion <= limit));
             }
             prop_assert!(endpoint.limits.context_length > 800);
             if asked.models == "service/free" {
-                prop_assert!(endpoint.pricing.is_free());
+                prop_assert!(endpoint.is_free());
             }
             if let Some(limit) = query.routing.max_cost {
                 prop_assert!(candidate.inputs.cost <= limit.value.to_f64() * 1.000_001);

@@ -237,7 +237,7 @@ fn completed(first: f64, total: f64) -> EventKind {
         max_tokens: Some(20),
         prompt_ratio: None,
         hidden_tokens: 0,
-        cost: 0.0,
+        cost: Some(0.0),
     }
 }
 

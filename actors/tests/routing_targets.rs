@@ -146,7 +146,7 @@ impl Run {
                 max_tokens: Some(20),
                 prompt_ratio: None,
                 hidden_tokens: 0,
-                cost: 0.0,
+                cost: Some(0.0),
             };
             self.statistics.apply(&self.board.finish(claim, at, whole, &self.snapshot.policy).event);
             let policy = TargetPolicy { gain: 0.1, max_margin: 4.0, min_margin: 0.5, reserve: 0.2 };

@@ -17,11 +17,11 @@ pub(crate) fn context() -> AnswerContext {
         model: Arc::from("acme/small"),
         provider_name: Arc::from("Acme"),
         fingerprint: Arc::from("fp_1"),
-        pricing: Arc::new(Pricing {
+        pricing: Some(Arc::new(Pricing {
             prompt: "0.00000015".parse().expect("an amount"),
             completion: "0.0000006".parse().expect("an amount"),
             ..Pricing::default()
-        }),
+        })),
         prompt_tokens: 12,
         images: 0,
         exclude_reasoning: false,

@@ -28,15 +28,16 @@ pub(super) struct AttemptBody<'a> {
     first_byte_ms: Option<u64>,
     first_token_ms: Option<u64>,
     stream_ms: Option<u64>,
-    cost: Dollars,
+    /// `null` at an unknown price.
+    cost: Option<Dollars>,
 }
 
-/// Cost of hedges and failed attempts, and the total with the answer.
+/// Cost of hedges and failed attempts, and the total with the answer; `null` where a price is unknown.
 #[derive(Serialize)]
 pub(super) struct SpentBody {
-    hedge_cost: Dollars,
-    failed_cost: Dollars,
-    ledger_cost: Dollars,
+    hedge_cost: Option<Dollars>,
+    failed_cost: Option<Dollars>,
+    ledger_cost: Option<Dollars>,
 }
 
 impl<'a> AttemptBody<'a> {
@@ -59,7 +60,7 @@ impl<'a> AttemptBody<'a> {
             first_byte_ms: attempt.first_byte_ms,
             first_token_ms: attempt.first_token_ms,
             stream_ms: attempt.stream_ms,
-            cost: Dollars(attempt.cost),
+            cost: attempt.cost.map(Dollars),
         }
     }
 }
@@ -67,9 +68,9 @@ impl<'a> AttemptBody<'a> {
 impl SpentBody {
     pub(super) fn new(generation: &Generation) -> SpentBody {
         SpentBody {
-            hedge_cost: Dollars(generation.hedge_cost()),
-            failed_cost: Dollars(generation.failed_cost()),
-            ledger_cost: Dollars(generation.spent()),
+            hedge_cost: generation.hedge_cost().map(Dollars),
+            failed_cost: generation.failed_cost().map(Dollars),
+            ledger_cost: generation.spent().map(Dollars),
         }
     }
 }

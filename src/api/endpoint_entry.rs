@@ -110,7 +110,7 @@ impl<'a> EndpointEntry<'a> {
             model_id: model.id.as_str(),
             model_name: &model.name,
             context_length: endpoint.limits.context_length,
-            pricing: PricingBody::new(&endpoint.pricing),
+            pricing: endpoint.pricing.as_deref().map_or_else(PricingBody::unknown, PricingBody::new),
             provider_name: &provider.name,
             tag: tag(provider, endpoint),
             quantization: endpoint.quantization.as_deref(),
@@ -122,7 +122,10 @@ impl<'a> EndpointEntry<'a> {
             uptime_last_1d: summary.success_rate_day.map(percent),
             latency_last_30m: QuantilesBody::new(&summary.first_token_half_hour, Figure::millis),
             throughput_last_30m: QuantilesBody::new(&summary.throughput_half_hour, |rate| Figure::rounded(rate, 1)),
-            supports_implicit_caching: endpoint.pricing.input_cache_read.is_some(),
+            supports_implicit_caching: endpoint
+                .pricing
+                .as_deref()
+                .is_some_and(|pricing| pricing.input_cache_read.is_some()),
             supports_tool_choice: ToolChoiceBody::new(&supported_parameters),
             supported_parameters,
             supports_voice_cloning: false,

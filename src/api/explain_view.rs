@@ -1,7 +1,7 @@
 //! JSON of a route explanation: the eight documented fields of a generation's route, and the numbers behind them.
 
 use pointsman_actors::{
-    domain::{Catalog, CostBreakdown, Generation, GenerationStatus, Usage},
+    domain::{Catalog, CostBreakdown, Generation, GenerationStatus},
     explain::WhyNot,
 };
 use serde::Serialize;
@@ -24,7 +24,8 @@ pub(crate) struct ExplainBody<'a> {
     latency_ms: Option<u64>,
     generation_time_ms: Option<u64>,
     router: Option<&'a str>,
-    total_cost: Dollars,
+    /// `null` at an unknown price, like every cost below.
+    total_cost: Option<Dollars>,
     decision_reason: &'a str,
     decision_code: &'static str,
     requested_model: &'a str,
@@ -37,7 +38,7 @@ pub(crate) struct ExplainBody<'a> {
     excluded_total: usize,
     attempts: Vec<AttemptBody<'a>>,
     hedged: bool,
-    cost_breakdown: CostBreakdownBody,
+    cost_breakdown: Option<CostBreakdownBody>,
     #[serde(flatten)]
     spent: SpentBody,
     created_at: String,
@@ -64,6 +65,9 @@ struct CostBreakdownBody {
     reasoning: Dollars,
     cache_read: Dollars,
     cache_write: Dollars,
+    cache_write_1h: Dollars,
+    audio: Dollars,
+    audio_output: Dollars,
     request: Dollars,
     image: Dollars,
     web_search: Dollars,
@@ -74,7 +78,7 @@ struct UsageBody {
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,
-    cost: Dollars,
+    cost: Option<Dollars>,
     prompt_tokens_details: PromptDetailsBody,
     completion_tokens_details: CompletionDetailsBody,
     estimated: bool,
@@ -84,11 +88,14 @@ struct UsageBody {
 struct PromptDetailsBody {
     cached_tokens: u64,
     cache_write_tokens: u64,
+    cache_write_1h_tokens: u64,
+    audio_tokens: u64,
 }
 
 #[derive(Serialize)]
 struct CompletionDetailsBody {
     reasoning_tokens: u64,
+    audio_tokens: u64,
 }
 
 impl<'a> ExplainBody<'a> {
@@ -105,7 +112,7 @@ impl<'a> ExplainBody<'a> {
                 .generation_time_ms
                 .filter(|_| generation.status != GenerationStatus::Running),
             router: decision.router.as_deref(),
-            total_cost: Dollars(generation.cost.total()),
+            total_cost: generation.total_cost().map(Dollars),
             decision_reason: reason,
             decision_code: generation.decision_code().as_str(),
             requested_model: &generation.requested_model,
@@ -118,13 +125,13 @@ impl<'a> ExplainBody<'a> {
             excluded_total: decision.excluded.len(),
             attempts: generation.attempts.iter().map(AttemptBody::new).collect(),
             hedged: generation.hedged(),
-            cost_breakdown: CostBreakdownBody::new(&generation.cost),
+            cost_breakdown: generation.cost.as_ref().map(CostBreakdownBody::new),
             spent: SpentBody::new(generation),
             created_at: rfc_3339(generation.created_ms),
             status: generation.status.as_str(),
             streamed: generation.streamed,
             finish_reason: generation.finish.map(|finish| finish.as_str()),
-            usage: UsageBody::new(&generation.usage, &generation.cost),
+            usage: UsageBody::new(generation),
             dropped_parameters: generation.dropped_parameters.iter().map(|name| &**name).collect(),
             explored: decision.explored,
             route_seed: Text(decision.seed),
@@ -157,6 +164,9 @@ impl CostBreakdownBody {
             reasoning: Dollars(cost.reasoning),
             cache_read: Dollars(cost.cache_read),
             cache_write: Dollars(cost.cache_write),
+            cache_write_1h: Dollars(cost.cache_write_1h),
+            audio: Dollars(cost.audio),
+            audio_output: Dollars(cost.audio_output),
             request: Dollars(cost.request),
             image: Dollars(cost.image),
             web_search: Dollars(cost.web_search),
@@ -165,17 +175,23 @@ impl CostBreakdownBody {
 }
 
 impl UsageBody {
-    fn new(usage: &Usage, cost: &CostBreakdown) -> UsageBody {
+    fn new(generation: &Generation) -> UsageBody {
+        let usage = &generation.usage;
         UsageBody {
             prompt_tokens: usage.prompt_tokens,
             completion_tokens: usage.completion_tokens,
             total_tokens: usage.total_tokens(),
-            cost: Dollars(cost.total()),
+            cost: generation.total_cost().map(Dollars),
             prompt_tokens_details: PromptDetailsBody {
                 cached_tokens: usage.cached_tokens,
                 cache_write_tokens: usage.cache_write_tokens,
+                cache_write_1h_tokens: usage.cache_write_1h_tokens,
+                audio_tokens: usage.audio_tokens,
             },
-            completion_tokens_details: CompletionDetailsBody { reasoning_tokens: usage.reasoning_tokens },
+            completion_tokens_details: CompletionDetailsBody {
+                reasoning_tokens: usage.reasoning_tokens,
+                audio_tokens: usage.audio_output_tokens,
+            },
             estimated: usage.estimated,
         }
     }

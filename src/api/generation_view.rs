@@ -22,8 +22,8 @@ struct RecordBody<'a> {
     created_at: String,
     origin: &'a str,
     data_region: &'static str,
-    total_cost: Dollars,
-    usage: Dollars,
+    total_cost: Option<Dollars>,
+    usage: Option<Dollars>,
     is_byok: bool,
     upstream_id: Option<&'a str>,
     provider_name: Option<&'a str>,
@@ -116,7 +116,7 @@ impl<'a> GenerationBody<'a> {
 impl<'a> RecordBody<'a> {
     fn new(generation: &'a Generation, route: ExplainBody<'a>) -> RecordBody<'a> {
         let ended = generation.status != GenerationStatus::Running;
-        let total = Dollars(generation.cost.total());
+        let total = generation.total_cost().map(Dollars);
         let usage = Some(generation.usage).filter(|_| ended);
         RecordBody {
             id: generation.id.as_str(),

@@ -98,7 +98,7 @@ impl<'a> ListedModel<'a> {
             .filter(|model| model.is_choice_of(alias))
             .flat_map(|model| model.endpoints.iter().map(move |&position| (model, position)))
             .filter_map(|(model, position)| Some((model, position, catalog.endpoint(position)?)))
-            .filter(|(_, _, endpoint)| !alias.free_only || endpoint.pricing.is_free())
+            .filter(|(_, _, endpoint)| !alias.free_only || endpoint.is_free())
             .collect();
         let (context_length, parameters) = capabilities(choices.iter().map(|(_, _, endpoint)| *endpoint));
         Some(ListedModel {
@@ -131,9 +131,9 @@ impl<'a> ListedModel<'a> {
             && !alias.blocked.iter().any(matches)
     }
 
-    /// The prices of the preferred endpoint.
+    /// The prices of the preferred endpoint, if known.
     pub(crate) fn pricing(&self) -> Option<&'a Pricing> {
-        self.preferred.map(|endpoint| &*endpoint.pricing)
+        self.preferred.and_then(|endpoint| endpoint.pricing.as_deref())
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct ArchitectureBody<'a> {
     instruct_type: Option<&'a str>,
 }
 
-/// Eight prices in dollars per unit, each a plain decimal string.
+/// Prices in dollars per unit, each a plain decimal string. Clients require the first eight.
 #[derive(Serialize)]
 pub(crate) struct PricingBody {
     prompt: Text<Price>,
@@ -67,6 +67,12 @@ pub(crate) struct PricingBody {
     internal_reasoning: Text<Price>,
     input_cache_read: Text<Price>,
     input_cache_write: Text<Price>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_cache_write_1h: Option<Text<Price>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio: Option<Text<Price>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio_output: Option<Text<Price>>,
 }
 
 #[derive(Serialize)]
@@ -108,7 +114,7 @@ impl<'a> ModelEntry<'a> {
             description: model.description,
             context_length: model.context_length,
             architecture: ArchitectureBody::new(model),
-            pricing: model.pricing().map_or_else(PricingBody::varying, PricingBody::new),
+            pricing: model.pricing().map_or_else(PricingBody::unknown, PricingBody::new),
             top_provider: TopProviderBody::new(model),
             per_request_limits: Absent,
             supported_parameters: names.names(model.parameters).map(|name| &**name).collect(),
@@ -151,21 +157,26 @@ impl PricingBody {
             internal_reasoning: or_zero(pricing.internal_reasoning),
             input_cache_read: or_zero(pricing.input_cache_read),
             input_cache_write: or_zero(pricing.input_cache_write),
+            input_cache_write_1h: pricing.input_cache_write_1h.map(Text),
+            audio: pricing.audio.map(Text),
+            audio_output: pricing.audio_output.map(Text),
         }
     }
 
-    /// The prices of an alias: "-1", because they depend on the chosen model.
-    fn varying() -> PricingBody {
-        const VARYING: Price = Usd::from_femto(-1_000_000_000_000_000);
+    /// "-1" for prices that are not known: those of an alias, which depend on the chosen model, and those of an endpoint
+    /// without a price. Clients reject `null`.
+    pub(crate) fn unknown() -> PricingBody {
+        const UNKNOWN: Price = Usd::from_femto(-1_000_000_000_000_000);
         let all = Pricing {
-            prompt: VARYING,
-            completion: VARYING,
-            request: VARYING,
-            image: VARYING,
-            web_search: VARYING,
-            internal_reasoning: Some(VARYING),
-            input_cache_read: Some(VARYING),
-            input_cache_write: Some(VARYING),
+            prompt: UNKNOWN,
+            completion: UNKNOWN,
+            request: UNKNOWN,
+            image: UNKNOWN,
+            web_search: UNKNOWN,
+            internal_reasoning: Some(UNKNOWN),
+            input_cache_read: Some(UNKNOWN),
+            input_cache_write: Some(UNKNOWN),
+            ..Pricing::default()
         };
         PricingBody::new(&all)
     }

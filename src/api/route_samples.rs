@@ -138,12 +138,12 @@ pub(crate) fn generation(catalog: &Catalog) -> Generation {
         latency_ms: Some(312),
         generation_time_ms: Some(2100),
         usage: Usage { prompt_tokens: 12, completion_tokens: 5, cached_tokens: 2, ..Usage::default() },
-        cost: CostBreakdown {
+        cost: Some(CostBreakdown {
             prompt: usd("0.0000015"),
             cache_read: usd("0.00000003"),
             completion: usd("0.000003"),
             ..CostBreakdown::default()
-        },
+        }),
         finish: Some(FinishReason::Stop),
         native_finish_reason: Some("end_turn".to_owned()),
         dropped_parameters: vec!["top_k".into()],
@@ -179,7 +179,7 @@ fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
         first_token_ms: (!failed).then_some(30),
         stream_ms: (!failed).then_some(30),
         duration_ms: 60,
-        cost: if failed { Usd::ZERO } else { usd("0.00000453") },
+        cost: Some(if failed { Usd::ZERO } else { usd("0.00000453") }),
         served: !failed,
     }
 }

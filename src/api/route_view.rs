@@ -92,9 +92,10 @@ struct PredictionBody {
     ttft_ms: PercentilesBody,
     throughput_tps: Figure,
     total_ms: PercentilesBody,
-    cost: Figure,
+    /// `null` at an unknown price, as is the range.
+    cost: Option<Figure>,
     /// 10th to 90th percentile over the lengths of answers, and of prompts as far as they are estimated.
-    cost_range: RangeBody,
+    cost_range: Option<RangeBody>,
     failure_probability: Figure,
     /// Whether any prediction uses measurements; else all use priors only.
     measured: bool,
@@ -131,7 +132,7 @@ struct ActualBody<'a> {
     /// Predicted median for an answer of the actual length.
     predicted_total_ms: Option<Figure>,
     completion_tokens: Option<u64>,
-    cost: Dollars,
+    cost: Option<Dollars>,
 }
 
 #[derive(Serialize)]
@@ -222,7 +223,7 @@ pub(crate) fn excluded_with_outcomes<'a>(generation: &'a Generation, view: Catal
         let standby = decision.standby.iter().find(|standby| standby.endpoint == excluded.endpoint);
         let attempt = generation.attempts.iter().find(|attempt| attempt.endpoint == excluded.index);
         if let Some((candidate, attempt)) = standby.zip(attempt) {
-            body.predicted = Some(PredictionBody::new(candidate));
+            body.predicted = Some(PredictionBody::new(candidate, view));
             body.actual = Some(ActualBody::new(attempt, candidate, generation));
         }
     }
@@ -261,11 +262,11 @@ impl<'a> CandidateBody<'a> {
             score_unit: candidate.unit.as_str(),
             score_terms: candidate.terms.iter().map(|term| ScoreTermBody::new(&term)).collect(),
             selection_probability: candidate.selection_probability.map(Figure::share),
-            predicted: PredictionBody::new(candidate),
+            predicted: PredictionBody::new(candidate, view),
             actual: None,
             saving: candidate.saving.map(SavingBody::new),
             health: HealthBody::new(candidate.health),
-            pricing: endpoint.map(|endpoint| PricePairBody::new(&endpoint.pricing)),
+            pricing: endpoint.and_then(|endpoint| endpoint.pricing.as_deref()).map(PricePairBody::new),
             context_length: endpoint.map(|endpoint| endpoint.limits.context_length),
         }
     }
@@ -291,14 +292,17 @@ impl ScoreTermBody {
 }
 
 impl PredictionBody {
-    fn new(candidate: &Candidate) -> PredictionBody {
+    /// Without a price, the cost that the candidate is ranked with is no prediction.
+    fn new(candidate: &Candidate, view: CatalogView<'_>) -> PredictionBody {
+        let endpoint = view.0.find(candidate.index, candidate.endpoint);
+        let is_priced = endpoint.is_none_or(|endpoint| endpoint.pricing.is_some());
         let (predicted, [low, high]) = (&candidate.predicted, candidate.cost_range());
         PredictionBody {
             ttft_ms: PercentilesBody::millis(predicted.first_token_p50, predicted.first_token_p95),
             throughput_tps: Figure::rounded(predicted.tokens_per_second, 1),
             total_ms: PercentilesBody::millis(predicted.total_p50, predicted.total_p95),
-            cost: Figure::significant(predicted.cost),
-            cost_range: RangeBody { low: Figure::significant(low), high: Figure::significant(high) },
+            cost: is_priced.then(|| Figure::significant(predicted.cost)),
+            cost_range: is_priced.then(|| RangeBody { low: Figure::significant(low), high: Figure::significant(high) }),
             failure_probability: Figure::rounded(predicted.failure, 6),
             measured: predicted.measured,
         }
@@ -336,7 +340,7 @@ impl<'a> ActualBody<'a> {
             total_ms: attempt.duration_ms,
             predicted_total_ms: tokens.map(|tokens| Figure::millis(total(tokens))),
             completion_tokens: tokens,
-            cost: Dollars(attempt.cost),
+            cost: attempt.cost.map(Dollars),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pointsman_actors::{
     domain::{
         Alias, Catalog, DefaultParameters, Endpoint, EndpointId, FailureKind, Modalities, Modality, Model,
-        ParameterNames, ParameterSet, Provider, ProviderSlug, ProviderState, Tick, Usd,
+        ParameterNames, ParameterSet, Pricing, Provider, ProviderSlug, ProviderState, Tick, Usd,
     },
     stats::{EndpointFigures, ErrorCounts, Figures, LastError, LiveView, Quantiles, Summary},
 };
@@ -116,6 +116,11 @@ fn alias(id: &str, free_only: bool) -> Alias {
     }
 }
 
+/// The prices of an endpoint, to be changed.
+fn prices_of(endpoint: &mut Endpoint) -> &mut Pricing {
+    Arc::make_mut(endpoint.pricing.get_or_insert_default())
+}
+
 #[derive(Default)]
 struct Parts {
     models: Vec<Model>,
@@ -132,13 +137,13 @@ impl Parts {
         model.default_parameters =
             Some(DefaultParameters { temperature: Some(0.7), top_k: Some(40.0), ..DefaultParameters::default() });
         let acme = self.endpoint(0, &["max_tokens", "temperature", "tools", "tool_choice"], 128_000);
-        Arc::make_mut(&mut acme.pricing).prompt = usd("0.00000015");
-        Arc::make_mut(&mut acme.pricing).completion = usd("0.0000006");
-        Arc::make_mut(&mut acme.pricing).input_cache_read = Some(usd("0.000000015"));
+        prices_of(acme).prompt = usd("0.00000015");
+        prices_of(acme).completion = usd("0.0000006");
+        prices_of(acme).input_cache_read = Some(usd("0.000000015"));
         acme.limits.max_completion_tokens = Some(16_384);
         let beta = self.endpoint(1, &["max_tokens", "stop", "top_k"], 200_000);
-        Arc::make_mut(&mut beta.pricing).prompt = usd("0.0000001");
-        Arc::make_mut(&mut beta.pricing).completion = usd("0.000001");
+        prices_of(beta).prompt = usd("0.0000001");
+        prices_of(beta).completion = usd("0.000001");
         beta.variant = "fp8".to_owned();
         beta.quantization = Some("fp8".to_owned());
         beta.is_moderated = true;
@@ -147,12 +152,12 @@ impl Parts {
     fn others(&mut self) {
         let image = Modalities::NONE.with(Modality::Image);
         self.model("acme/paint", 1_763_629_600, Modalities::TEXT.with(Modality::Image), image);
-        Arc::make_mut(&mut self.endpoint(0, &["seed"], 4_000).pricing).image = usd("0.04");
+        prices_of(self.endpoint(0, &["seed"], 4_000)).image = usd("0.04");
 
         self.model("beta/medium", 1_763_629_700, Modalities::TEXT, Modalities::TEXT.with(Modality::Image));
         let medium = self.endpoint(1, &["max_tokens", "tools"], 64_000);
-        Arc::make_mut(&mut medium.pricing).prompt = usd("0.000003");
-        Arc::make_mut(&mut medium.pricing).completion = usd("0.000015");
+        prices_of(medium).prompt = usd("0.000003");
+        prices_of(medium).completion = usd("0.000015");
 
         self.model("beta/free", 1_763_629_700, Modalities::TEXT, Modalities::TEXT);
         self.endpoint(1, &["max_tokens"], 32_000);

@@ -450,9 +450,9 @@ impl GenerationEnded<'_> {
         let Generation { id, usage, status, .. } = self.generation;
         metrics.prompt_tokens.inc_by(usage.prompt_tokens);
         metrics.completion_tokens.inc_by(usage.completion_tokens);
-        metrics.cost.inc_by(self.generation.spent().to_f64().max(0.0));
+        metrics.cost.inc_by(self.generation.known_spending().to_f64().max(0.0));
         if self.generation.hedged() {
-            metrics.hedge_cost.inc_by(self.generation.hedge_cost().to_f64().max(0.0));
+            metrics.hedge_cost.inc_by(self.generation.hedge_cost().unwrap_or_default().to_f64().max(0.0));
         }
         let request_id = &self.generation.request_id;
         if status.is_failure() {

@@ -232,7 +232,7 @@ impl Parts {
             provider,
             variant: table.variant,
             upstream_model: table.upstream_model.into(),
-            pricing: table.pricing.into(),
+            pricing: table.pricing.map(Arc::new),
             limits: table.limits,
             parameters,
             quantization: table.quantization,

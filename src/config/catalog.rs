@@ -232,9 +232,12 @@ mod tests {
         assert_eq!((model.name.as_str(), model.description), ("Mini", old.description));
         assert_eq!((endpoints.len(), old_endpoints.len()), (2, 1));
         let (first, second, before) = (&endpoints[0], &endpoints[1], &old_endpoints[0]);
-        assert_eq!((first.pricing.prompt.to_string(), first.limits), ("1".to_owned(), before.limits));
-        assert_eq!(first.pricing.input_cache_read, None, "prices are replaced as a whole");
-        assert_eq!((second.pricing.prompt.to_string(), second.limits.context_length), ("0.000003".to_owned(), 7));
+        assert_eq!((first.pricing.as_ref().unwrap().prompt.to_string(), first.limits), ("1".to_owned(), before.limits));
+        assert_eq!(first.pricing.as_ref().unwrap().input_cache_read, None, "prices are replaced as a whole");
+        assert_eq!(
+            (second.pricing.as_ref().unwrap().prompt.to_string(), second.limits.context_length),
+            ("0.000003".to_owned(), 7)
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use pointsman_actors::domain::{
 };
 
 use super::{
-    prices,
+    prices::{self, Prices},
     section::{Item, Section},
     tree::Value,
 };
@@ -43,7 +43,8 @@ pub(super) struct EndpointTable<'t> {
     pub(super) provider: Option<Item<'t>>,
     pub(super) upstream_model: String,
     pub(super) variant: String,
-    pub(super) pricing: Pricing,
+    /// `None` where they are unknown.
+    pub(super) pricing: Option<Pricing>,
     pub(super) limits: EndpointLimits,
     pub(super) parameters: Vec<String>,
     pub(super) quantization: Option<String>,
@@ -58,7 +59,7 @@ pub(super) struct EndpointTable<'t> {
 
 /// Values that endpoints inherit from their model.
 struct Inherited {
-    pricing: Option<Pricing>,
+    pricing: Option<Prices>,
     context_length: Option<u32>,
     max_completion_tokens: Option<u32>,
     max_prompt_tokens: Option<u32>,
@@ -152,15 +153,15 @@ fn read_endpoint<'t>(section: &Section<'t>, inherited: &Inherited) -> EndpointTa
     }
 }
 
-fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Pricing {
+fn pricing(section: &Section<'_>, inherited: &Inherited, disabled: bool) -> Option<Pricing> {
     let own = prices::read(section);
     let has_prices = ["pricing", "usd_per_million", "usd_each"].iter().any(|key| section.has(key));
     if own.is_none() && inherited.pricing.is_none() && !disabled && !has_prices {
-        let allowed =
-            "usd_per_million = { prompt = \"…\", completion = \"…\" } here or at the model, or disabled = true";
+        let allowed = "usd_per_million = { prompt = \"…\", completion = \"…\" } here or at the model, pricing = \"unknown\", or \
+             disabled = true";
         section.absence("pricing", "is missing", allowed);
     }
-    own.or_else(|| inherited.pricing.clone()).unwrap_or_default()
+    own.or_else(|| inherited.pricing.clone())?.known()
 }
 
 fn context_length(section: &Section<'_>, inherited: &Inherited) -> u32 {

@@ -4,7 +4,12 @@
 
 use pointsman_actors::domain::{Price, Pricing, UsdFault};
 
-use super::section::Section;
+use super::{section::Section, tree::Value};
+
+/// The value of `pricing` that says that prices are not known.
+const UNKNOWN: &str = "unknown";
+const UNKNOWN_WARNING: &str = "is unknown: cheapest, free aliases and requests with a limit on cost do not use the endpoint, \
+                               and its cost is not counted; set prices as soon as they are known";
 
 /// Unit of a price.
 struct Measure {
@@ -25,8 +30,38 @@ const MILLION: Measure = Measure {
     of_one: per_token,
 };
 
+/// Prices as an entry sets them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Prices {
+    /// These.
+    Known(Pricing),
+    /// `pricing = "unknown"`: the operator states that there is no price.
+    Unknown,
+}
+
+impl Prices {
+    pub(super) fn known(self) -> Option<Pricing> {
+        match self {
+            Prices::Known(pricing) => Some(pricing),
+            Prices::Unknown => None,
+        }
+    }
+}
+
 /// The prices that an entry sets itself; `None` when it inherits them.
-pub(super) fn read(section: &Section<'_>) -> Option<Pricing> {
+pub(super) fn read(section: &Section<'_>) -> Option<Prices> {
+    let is_unknown = matches!(section.any("pricing"), Some(Value::Text(text)) if text == UNKNOWN);
+    if !is_unknown {
+        return read_known(section).map(Prices::Known);
+    }
+    for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
+        section.fault(other, "is set although pricing is \"unknown\"", "prices, or pricing = \"unknown\"");
+    }
+    section.warning("pricing", UNKNOWN_WARNING);
+    Some(Prices::Unknown)
+}
+
+fn read_known(section: &Section<'_>) -> Option<Pricing> {
     let per_token = section.optional("pricing", read_pricing);
     let per_million = section.optional("usd_per_million", read_per_million);
     let each = section.optional("usd_each", |each| {
@@ -90,6 +125,9 @@ fn of_tokens(section: &Section<'_>, price: &dyn Fn(&'static str) -> Option<Price
         internal_reasoning: fallback("internal_reasoning"),
         input_cache_read: fallback("input_cache_read"),
         input_cache_write: fallback("input_cache_write"),
+        input_cache_write_1h: fallback("input_cache_write_1h"),
+        audio: fallback("audio"),
+        audio_output: fallback("audio_output"),
         ..Pricing::default()
     }
 }

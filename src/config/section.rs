@@ -119,6 +119,12 @@ impl<'t> Section<'t> {
         self.faults.value(location, &self.path_of(key), wrong, allowed);
     }
 
+    /// Reports that the value of `key` is valid, and what the operator should know about it.
+    pub(super) fn warning(&self, key: &str, text: impl Into<String>) {
+        let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);
+        self.faults.warning(location, &self.path_of(key), text);
+    }
+
     /// Reports that `key` is missing, or refers to what does not exist.
     pub(super) fn absence(&self, key: &str, wrong: impl Into<String>, allowed: impl Into<String>) {
         let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);

@@ -480,7 +480,7 @@ disabled = true
             f:3:1: models[0].endpoints: is missing; allowed: at least one [[models.endpoints]] below the model
             f:7:13: models[1].endpoints: is empty; allowed: at least one [[models.endpoints]] below the model
             f:10:1: models[2].endpoints[0].context_length: is missing; allowed: the context window in tokens, here or at the model
-            f:10:1: models[2].endpoints[0].pricing: is missing; allowed: usd_per_million = { prompt = "…", completion = "…" } here or at the model, or disabled = true
+            f:10:1: models[2].endpoints[0].pricing: is missing; allowed: usd_per_million = { prompt = "…", completion = "…" } here or at the model, pricing = "unknown", or disabled = true
             f:10:1: models[2].endpoints[0].provider: is missing; allowed: the name of a [providers.<name>] or [simulation.providers.<name>]
             f:10:1: models[2].endpoints[0].upstream_model: is missing; allowed: the provider's own name for the model
             f:12:12: models[2].endpoints[1].provider: there is no such provider, did you mean 'acme'?; allowed: acme

@@ -5,6 +5,28 @@ use std::path::Path;
 use pointsman::config::{Config, Environment, Scope};
 use pointsman_actors::domain::{Endpoint, Modality, Objective, Resolved, Target};
 
+#[test]
+fn an_unknown_price_is_stated_inherited_replaced_and_warned_of() {
+    let at = |endpoint: &str| {
+        let model = format!(
+            "context_length = 9\npricing = \"unknown\"\n[[models.endpoints]]\nprovider = \"plain\"\n\
+             upstream_model = \"a\"\n{endpoint}\n"
+        );
+        endpoints(&model).remove(0)
+    };
+    assert_eq!(at("").pricing, None);
+    assert!(!at("").is_free(), "unknown is not free");
+    let known = at("usd_per_million = { prompt = \"1\", completion = \"2\" }");
+    assert_eq!(known.pricing.unwrap().prompt.to_string(), "0.000001");
+    let config = load(
+        "[providers.plain]\nbase_url = \"http://h\"\n[[models]]\nid = \"acme/small\"\ncontext_length = 9\n\
+         endpoints = [{ provider = \"plain\", upstream_model = \"a\", pricing = \"unknown\" }]",
+    );
+    let warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("models[0].endpoints[0].pricing: is unknown: cheapest"), "{warnings:?}");
+}
+
 fn load(toml: &str) -> Config {
     let config = Config::parse(toml, "f", Path::new("."), &Environment::default());
     config.unwrap_or_else(|faults| panic!("{}", pointsman::app::cli::report(&faults)))
@@ -46,9 +68,10 @@ pricing = { prompt = "0.3", completion = "0.4" }
     assert_eq!((modern.limits.context_length, modern.limits.max_completion_tokens), (500, Some(100)));
     assert!(plain.parameters.covers(modern.parameters) && !modern.parameters.covers(plain.parameters));
     assert_eq!((plain.is_moderated, modern.is_moderated), (true, false));
-    assert_eq!(plain.pricing.input_cache_read.map(|price| price.to_string()).as_deref(), Some("0.01"));
-    assert_eq!(modern.pricing.prompt.to_string(), "0.3");
-    assert_eq!(modern.pricing.input_cache_read, None, "prices of two providers never mix");
+    let prices = |endpoint: &Endpoint| endpoint.pricing.clone().unwrap();
+    assert_eq!(prices(plain).input_cache_read.map(|price| price.to_string()).as_deref(), Some("0.01"));
+    assert_eq!(prices(modern).prompt.to_string(), "0.3");
+    assert_eq!(prices(modern).input_cache_read, None, "prices of two providers never mix");
     assert_eq!(modern.quantization.as_deref(), Some("fp8"));
     assert_eq!(&*modern.upstream_model, "vendor/b");
     let habits = |e: &Endpoint| (e.wants_max_completion_tokens, e.knows_developer_role, e.forwards_unknown_fields);
@@ -63,7 +86,7 @@ fn a_zero_cache_price_means_free_only_when_it_is_said_so() {
             "context_length = 9\npricing = {{ prompt = \"1\", completion = \"1\", {pricing} }}\n\
                      endpoints = [{{ provider = \"plain\", upstream_model = \"a\" }}]"
         );
-        let pricing = endpoints(&model).remove(0).pricing;
+        let pricing = endpoints(&model).remove(0).pricing.unwrap();
         [pricing.input_cache_read, pricing.input_cache_write, pricing.internal_reasoning]
             .map(|price| price.map(|price| price.to_string()))
     };

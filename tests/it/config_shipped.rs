@@ -251,7 +251,7 @@ fn the_commented_examples_are_good() {
     let own = ["[providers.acme]", "[[models]]", "[[models.endpoints]]"].map(example).join("\n");
     let catalog = good(&own).catalog(1);
     assert_eq!((catalog.providers.len(), catalog.models.len(), catalog.endpoints.len()), (1, 1, 1));
-    assert_eq!(catalog.endpoints[0].pricing.prompt.to_string(), "0.00000015");
+    assert_eq!(catalog.endpoints[0].pricing.as_ref().unwrap().prompt.to_string(), "0.00000015");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn the_simulated_models_show_what_routing_can_do() {
     assert!(with(&|model| model.endpoints.len() >= 3), "one model at three providers");
     assert!(with(&|model| model.architecture.input.contains(Modality::Image)), "one that sees");
     assert!(with(&|model| model.architecture.output.contains(Modality::Image)), "one that draws");
-    let free = |model: &pointsman_actors::domain::Model| catalog.endpoints_of(model).all(|(_, e)| e.pricing.is_free());
+    let free = |model: &pointsman_actors::domain::Model| catalog.endpoints_of(model).all(|(_, e)| e.is_free());
     assert_eq!(simulated.iter().filter(|model| free(model)).count(), 1, "one that is free");
     assert!(simulated.iter().filter(|m| catalog.endpoints_of(m).all(|(_, e)| e.parameters.covers(tools))).count() >= 3);
     for (index, character) in &config.simulation.providers {

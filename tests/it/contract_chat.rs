@@ -118,6 +118,20 @@ async fn cost(prices: &str, usage: Value) -> String {
     cost
 }
 
+#[actix_web::test]
+async fn cache_writes_of_five_minutes_and_of_one_hour_cost_their_own_price() {
+    let prices = "prompt = \"1\", completion = \"2\", input_cache_read = \"0.1\", input_cache_write = \"1.25\"";
+    let usage = json!({
+        "prompt_tokens": 100, "completion_tokens": 1, "cache_creation_input_tokens": 60,
+        "prompt_tokens_details": {"cached_tokens": 30},
+        "cache_creation": {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 20},
+    });
+    // 10 + 30 · 0.1 + 60 · 1.25 + 2.
+    assert_eq!(cost(prices, usage.clone()).await, "90", "without a price of its own an hour costs five minutes");
+    // 10 + 30 · 0.1 + 40 · 1.25 + 20 · 2 + 2.
+    assert_eq!(cost(&format!("{prices}, input_cache_write_1h = \"2\""), usage).await, "105");
+}
+
 /// Statement 4.
 #[actix_web::test]
 async fn the_cost_is_the_exact_decimal_sum() {

@@ -176,6 +176,8 @@ mod smoke;
 #[cfg(test)]
 mod stickiness;
 #[cfg(test)]
+mod unknown_price;
+#[cfg(test)]
 mod upstream_answers;
 #[cfg(test)]
 mod upstream_calls;

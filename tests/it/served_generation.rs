@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pointsman_actors::{
     decide::splitmix64,
     domain::{
-        ApiType, AttemptReason, AttemptRecord, Catalog, Decision, FinishReason, Generation, GenerationId,
-        GenerationStatus, RoutingPolicy, Usage,
+        ApiType, AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, FinishReason, Generation,
+        GenerationId, GenerationStatus, RoutingPolicy, Usage,
     },
 };
 
@@ -21,7 +21,7 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         completion_tokens: 10 + chance(4, 500),
         ..Usage::default()
     };
-    let cost = endpoint.pricing.cost(&usage);
+    let cost = endpoint.cost(&usage);
     let seconds = 1_763_629_500 + number / 10;
     let attempt = AttemptRecord {
         n: 1,
@@ -41,7 +41,7 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         first_token_ms: Some(first_token),
         stream_ms: Some(stream),
         duration_ms: first_token + stream,
-        cost: cost.total(),
+        cost: cost.as_ref().map(CostBreakdown::total),
         served: true,
     };
     Generation {

@@ -188,7 +188,7 @@ impl<S: LedgerStore> LockedState<S> {
         let running = |status| status == GenerationStatus::Running;
         let settled = self.store.get(record.id, record.created_ms).is_some_and(|known| !running(known.status));
         if !settled && !running(record.status) {
-            self.accounts.entry(record.owner).or_default().add(record.spent(), record.created_ms);
+            self.accounts.entry(record.owner).or_default().add(record.known_spending(), record.created_ms);
         }
     }
 }
@@ -354,7 +354,7 @@ mod tests {
             latency_ms: None,
             generation_time_ms: None,
             usage: Usage::default(),
-            cost: CostBreakdown::default(),
+            cost: Some(CostBreakdown::default()),
             finish: None,
             native_finish_reason: None,
             dropped_parameters: Vec::new(),

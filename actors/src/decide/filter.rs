@@ -7,7 +7,7 @@
 use crate::{
     domain::{
         Alias, ApiType, Catalog, DataCollection, Endpoint, ExclusionDetail, ExclusionReason, Modalities, Modality,
-        Model, ModelPattern, ParameterSet, Provider, ProviderState, Query, Usd,
+        Model, ModelPattern, Objective, ParameterSet, Provider, ProviderState, Query, Usd,
     },
     stats::{Facts, LengthClass, OutputLengths},
 };
@@ -67,7 +67,7 @@ impl FilterRule {
 
 const ALWAYS: fn(&HardFilters<'_>) -> bool = |_| true;
 
-static CHECKS: [FilterRule; 20] = [
+static CHECKS: [FilterRule; 21] = [
     FilterRule::fact(ALWAYS, expired),
     FilterRule::fact(ALWAYS, disabled),
     FilterRule::fact(ALWAYS, provider_off),
@@ -85,6 +85,7 @@ static CHECKS: [FilterRule; 20] = [
     FilterRule::fact(ALWAYS, context),
     FilterRule::list(|screen| !screen.query.routing.provider.quantizations.is_empty(), quantization),
     FilterRule::list(has_data_policy, data_policy),
+    FilterRule::fact(needs_price, price_unknown),
     FilterRule::list(|screen| screen.query.routing.max_cost_per_1k_tokens.is_some(), per_1k_tokens),
     FilterRule::list(has_ceilings, ceilings),
     FilterRule::list(|screen| screen.query.routing.max_cost.is_some(), max_cost),
@@ -112,10 +113,13 @@ struct Requirements {
     /// Least context window, and longest prompt, tokens.
     context: u64,
     prompt: u64,
+    /// Whether its price must be known.
+    price: bool,
 }
 
 impl Requirements {
-    fn of(query: &Query) -> Requirements {
+    fn of(screen: &HardFilters<'_>) -> Requirements {
+        let query = screen.query;
         let needs = &query.needs;
         Requirements {
             output: needs.output.with(purpose(query.api)),
@@ -124,6 +128,7 @@ impl Requirements {
             any_parameter: needs.any_parameter,
             context: quarters(query.prompt_tokens, output_tokens(query)).div_ceil(4),
             prompt: quarters(query.prompt_tokens, 0).div_ceil(4),
+            price: needs_price(screen),
         }
     }
 
@@ -136,6 +141,7 @@ impl Requirements {
             && (self.any_parameter.is_empty() || self.any_parameter.without(facts.parameters) != self.any_parameter)
             && self.context <= u64::from(facts.context_length)
             && self.prompt <= u64::from(facts.longest_prompt)
+            && (facts.priced || !self.price)
     }
 }
 
@@ -150,7 +156,7 @@ impl<'a> HardFilters<'a> {
         let applying = CHECKS.iter().filter(|check| (check.applies)(&screen));
         let mut active = [None; CHECKS.len()];
         active.iter_mut().zip(applying).for_each(|(slot, check)| *slot = Some(check));
-        screen.asked = active.iter().flatten().all(|check| check.is_fact).then(|| Requirements::of(query));
+        screen.asked = active.iter().flatten().all(|check| check.is_fact).then(|| Requirements::of(&screen));
         screen.active = active;
         screen
     }
@@ -245,7 +251,7 @@ fn not_allowed(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option
 }
 
 fn not_free(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let pricing = &subject.endpoint.pricing;
+    let pricing = subject.endpoint.pricing.as_deref()?;
     let paid = [
         ("prompt price", pricing.prompt),
         ("completion price", pricing.completion),
@@ -353,9 +359,24 @@ fn data_policy(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option
     Some((ExclusionReason::DataPolicy, ExclusionDetail::Text(text.into())))
 }
 
+/// Whether the request limits or minimises cost: it cannot be held to that at an unknown price.
+fn needs_price(screen: &HardFilters<'_>) -> bool {
+    let routing = &screen.query.routing;
+    screen.query.objective.value == Objective::Cheapest
+        || screen.alias.is_some_and(|alias| alias.free_only)
+        || routing.max_cost_per_1k_tokens.is_some()
+        || routing.max_cost.is_some()
+        || has_ceilings(screen)
+}
+
+fn price_unknown(_: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let detail = || ExclusionDetail::Text("the configuration names no price".into());
+    subject.endpoint.pricing.is_none().then(|| (ExclusionReason::PriceUnknown, detail()))
+}
+
 fn per_1k_tokens(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
     let limit = screen.query.routing.max_cost_per_1k_tokens?.value;
-    let pricing = &subject.endpoint.pricing;
+    let pricing = subject.endpoint.pricing.as_deref()?;
     let price = pricing.prompt.max(pricing.completion) * 1000;
     let detail = ExclusionDetail::Above { what: "price per 1,000 tokens".into(), price, limit };
     (price > limit).then_some((ExclusionReason::MaxCostPer1kTokens, detail))
@@ -366,7 +387,7 @@ fn has_ceilings(screen: &HardFilters<'_>) -> bool {
 }
 
 fn ceilings(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let (ceiling, pricing) = (&screen.query.routing.provider.max_price, &subject.endpoint.pricing);
+    let (ceiling, pricing) = (&screen.query.routing.provider.max_price, subject.endpoint.pricing.as_deref()?);
     let prices = [
         ("prompt price", pricing.prompt, ceiling.prompt),
         ("completion price", pricing.completion, ceiling.completion),
@@ -382,7 +403,7 @@ fn ceilings(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Re
 
 /// In exact money: a ceiling is a promise.
 fn max_cost(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
-    let (query, pricing) = (screen.query, &subject.endpoint.pricing);
+    let (query, pricing) = (screen.query, subject.endpoint.pricing.as_deref()?);
     let limit = query.routing.max_cost?.value;
     let (model, longest) = (subject.endpoint.model, subject.endpoint.limits.longest_answer());
     let (output, _) = screen.lengths.of(LengthClass::of(query.max_tokens)).expected(model, longest);

@@ -20,14 +20,21 @@ pub struct AnswerContext {
     pub provider_name: Arc<str>,
     /// `system_fingerprint` when the provider sends none. Not empty.
     pub fingerprint: Arc<str>,
-    /// Prices at dispatch.
-    pub pricing: Arc<Pricing>,
+    /// Prices at dispatch; `None` where they are unknown.
+    pub pricing: Option<Arc<Pricing>>,
     /// Estimated prompt tokens, for providers that report no usage.
     pub prompt_tokens: u32,
     /// Images in the prompt.
     pub images: u32,
     /// Whether the client asked not to see the reasoning.
     pub exclude_reasoning: bool,
+}
+
+impl AnswerContext {
+    /// The cost of `usage`; `None` where the price is unknown.
+    pub(super) fn cost(&self, usage: &Usage) -> Option<CostBreakdown> {
+        self.pricing.as_deref().map(|pricing| pricing.cost(usage))
+    }
 }
 
 /// A whole answer, ready for the client.
@@ -44,8 +51,8 @@ pub struct Answer {
 pub struct Outcome {
     /// Tokens, images and searches.
     pub usage: Usage,
-    /// Cost of the usage.
-    pub cost: CostBreakdown,
+    /// Cost of the usage; `None` where the price is unknown.
+    pub cost: Option<CostBreakdown>,
     /// Finish reason of the first choice; `None` until it ends.
     pub finish: Option<FinishReason>,
     /// The provider's own finish reason, cleaned.

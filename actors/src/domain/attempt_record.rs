@@ -72,8 +72,9 @@ pub struct AttemptRecord {
     pub stream_ms: Option<u64>,
     /// Duration, milliseconds.
     pub duration_ms: u64,
-    /// Cost at the prices at dispatch. An estimate, often zero, for an attempt without an answer.
-    pub cost: Usd,
+    /// Cost at the prices at dispatch; `None` where they are unknown. An estimate, often zero, for an attempt without an
+    /// answer.
+    pub cost: Option<Usd>,
     /// Whether it delivered the answer, complete or in part. Then its cost is the cost of the generation.
     pub served: bool,
 }

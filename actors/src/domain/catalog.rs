@@ -7,7 +7,7 @@ use super::{
     parameter::{ParameterNames, ParameterSet},
     pattern::ModelPattern,
     preference::Preference,
-    usage::Pricing,
+    usage::{CostBreakdown, Pricing, Usage},
 };
 
 /// Whether a provider may be called.
@@ -158,8 +158,8 @@ pub struct Endpoint {
     pub variant: String,
     /// The provider's own name for the model.
     pub upstream_model: Arc<str>,
-    /// Prices, snapshotted into each generation at dispatch.
-    pub pricing: Arc<Pricing>,
+    /// Prices, snapshotted into each generation at dispatch. `None`: unknown, which is not the same as free.
+    pub pricing: Option<Arc<Pricing>>,
     /// Limits.
     pub limits: EndpointLimits,
     /// Supported parameters.
@@ -178,6 +178,20 @@ pub struct Endpoint {
     pub forwards_unknown_fields: bool,
     /// Whether it makes images through chat instead of the image API.
     pub images_through_chat: bool,
+}
+
+impl Endpoint {
+    /// Whether its prices are known to be zero. Unknown prices are not free.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.pricing.as_deref().is_some_and(Pricing::is_free)
+    }
+
+    /// The exact cost of `usage`; `None` where the prices are unknown.
+    #[must_use]
+    pub fn cost(&self, usage: &Usage) -> Option<CostBreakdown> {
+        self.pricing.as_deref().map(|pricing| pricing.cost(usage))
+    }
 }
 
 /// A name for a choice among models: `<prefix>/auto`, `<prefix>/free` and those of the operator.

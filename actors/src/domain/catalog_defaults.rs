@@ -67,7 +67,7 @@ impl Endpoint {
             provider,
             variant: String::new(),
             upstream_model: upstream_model.into(),
-            pricing: Arc::default(),
+            pricing: Some(Arc::default()),
             limits: EndpointLimits { context_length: 128_000, max_completion_tokens: None, max_prompt_tokens: None },
             parameters: ParameterSet::default(),
             quantization: None,

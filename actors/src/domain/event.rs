@@ -73,8 +73,8 @@ pub enum EventKind {
         prompt_ratio: Option<f64>,
         /// Output tokens that the answer did not show: reasoning that was generated before its first content.
         hidden_tokens: u32,
-        /// Cost in dollars, rounded to a float, for comparison with the prediction.
-        cost: f64,
+        /// Cost in dollars, rounded to a float, for comparison with the prediction; `None` where no price is known.
+        cost: Option<f64>,
     },
     /// The attempt failed.
     Failed {

@@ -40,6 +40,8 @@ pub enum ExclusionReason {
     MaxPrice,
     /// Above `max_cost_per_1k_tokens`.
     MaxCostPer1kTokens,
+    /// Its price is unknown, and the request limits or minimises cost.
+    PriceUnknown,
     /// The provider's data policy.
     DataPolicy,
     /// The quantization is not one of those allowed.
@@ -86,6 +88,7 @@ impl ExclusionReason {
             ExclusionReason::ContextLength => "context_length",
             ExclusionReason::MaxPrice => "max_price",
             ExclusionReason::MaxCostPer1kTokens => "max_cost_per_1k_tokens",
+            ExclusionReason::PriceUnknown => "price_unknown",
             ExclusionReason::DataPolicy => "data_policy",
             ExclusionReason::Quantization => "quantization",
             ExclusionReason::KeyPolicy => "key_policy",

@@ -115,9 +115,9 @@ pub struct Generation {
     pub generation_time_ms: Option<u64>,
     /// Tokens and images used.
     pub usage: Usage,
-    /// Cost of the answer at the prices at dispatch, as shown to the client. [`Generation::spent`] includes all
-    /// attempts.
-    pub cost: CostBreakdown,
+    /// Cost of the answer at the prices at dispatch, as shown to the client; `None` where they are unknown.
+    /// [`Generation::spent`] includes all attempts.
+    pub cost: Option<CostBreakdown>,
     /// Normalised finish reason.
     pub finish: Option<FinishReason>,
     /// The provider's own finish reason, cleaned.
@@ -151,25 +151,38 @@ impl Generation {
         self.attempts.iter().any(|attempt| attempt.reason == AttemptReason::Hedge)
     }
 
-    /// Cost of attempts that lost a race, at their own prices.
+    /// Cost of attempts that lost a race, at their own prices; `None` where one of them is unknown.
     #[must_use]
-    pub fn hedge_cost(&self) -> Usd {
+    pub fn hedge_cost(&self) -> Option<Usd> {
         self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() == Some(AttemptRecord::LOST_RACE))
     }
 
-    /// Cost of attempts that failed or were cancelled after they had used tokens.
+    /// Cost of attempts that failed or were cancelled after they had used tokens; `None` where one of them is unknown.
     #[must_use]
-    pub fn failed_cost(&self) -> Usd {
+    pub fn failed_cost(&self) -> Option<Usd> {
         self.cost_of_other_attempts(|attempt| attempt.error_type.as_deref() != Some(AttemptRecord::LOST_RACE))
     }
 
-    /// Cost of all attempts together, as charged to the key.
+    /// Cost of the answer; `None` where it is unknown.
     #[must_use]
-    pub fn spent(&self) -> Usd {
-        self.cost.total() + self.cost_of_other_attempts(|_| true)
+    pub fn total_cost(&self) -> Option<Usd> {
+        self.cost.as_ref().map(CostBreakdown::total)
     }
 
-    fn cost_of_other_attempts(&self, counts: impl Fn(&AttemptRecord) -> bool) -> Usd {
+    /// Cost of all attempts together; `None` where one of them is unknown.
+    #[must_use]
+    pub fn spent(&self) -> Option<Usd> {
+        Some(self.total_cost()? + self.cost_of_other_attempts(|_| true)?)
+    }
+
+    /// Cost of all attempts whose cost is known, as charged to the key.
+    #[must_use]
+    pub fn known_spending(&self) -> Usd {
+        let others = self.attempts.iter().filter(|attempt| !attempt.served).filter_map(|attempt| attempt.cost);
+        self.total_cost().unwrap_or(Usd::ZERO) + others.sum()
+    }
+
+    fn cost_of_other_attempts(&self, counts: impl Fn(&AttemptRecord) -> bool) -> Option<Usd> {
         self.attempts.iter().filter(|attempt| !attempt.served && counts(attempt)).map(|attempt| attempt.cost).sum()
     }
 

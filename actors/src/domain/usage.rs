@@ -1,6 +1,6 @@
 use super::money::{Price, Usd};
 
-/// The eight prices of an endpoint. `None` means that the configuration names no such price.
+/// The prices of an endpoint. `None` means that the configuration names no such price.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pricing {
     /// Per input token.
@@ -17,8 +17,15 @@ pub struct Pricing {
     pub internal_reasoning: Option<Price>,
     /// Per input token read from the provider's cache; input tokens' price when absent.
     pub input_cache_read: Option<Price>,
-    /// Per input token written to the provider's cache; input tokens' price when absent.
+    /// Per input token written to the provider's cache for five minutes, or for a time that the provider does not report;
+    /// input tokens' price when absent.
     pub input_cache_write: Option<Price>,
+    /// Per input token written to the provider's cache for one hour; the price of `input_cache_write` when absent.
+    pub input_cache_write_1h: Option<Price>,
+    /// Per input token of audio; input tokens' price when absent.
+    pub audio: Option<Price>,
+    /// Per output token of audio; output tokens' price when absent.
+    pub audio_output: Option<Price>,
 }
 
 impl Pricing {
@@ -28,19 +35,26 @@ impl Pricing {
         self.prompt.is_zero() && self.completion.is_zero() && self.request.is_zero()
     }
 
-    /// The exact price of `usage`. Token classes are disjoint: cached, cache-written and plain input
-    /// tokens add up to `prompt_tokens`, reasoning and plain output tokens to `completion_tokens`.
+    /// The exact price of `usage`. Token classes are disjoint: cached, cache-written, audio and plain input
+    /// tokens add up to `prompt_tokens`, reasoning, audio and plain output tokens to `completion_tokens`.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> CostBreakdown {
         let cached = usage.cached_tokens.min(usage.prompt_tokens);
         let written = usage.cache_write_tokens.min(usage.prompt_tokens - cached);
+        let written_1h = usage.cache_write_1h_tokens.min(written);
+        let audio = usage.audio_tokens.min(usage.prompt_tokens - cached - written);
         let reasoning = usage.reasoning_tokens.min(usage.completion_tokens);
+        let audio_output = usage.audio_output_tokens.min(usage.completion_tokens - reasoning);
+        let write = self.input_cache_write.unwrap_or(self.prompt);
         CostBreakdown {
-            prompt: self.prompt * (usage.prompt_tokens - cached - written),
-            completion: self.completion * (usage.completion_tokens - reasoning),
+            prompt: self.prompt * (usage.prompt_tokens - cached - written - audio),
+            completion: self.completion * (usage.completion_tokens - reasoning - audio_output),
             reasoning: self.internal_reasoning.unwrap_or(self.completion) * reasoning,
             cache_read: self.input_cache_read.unwrap_or(self.prompt) * cached,
-            cache_write: self.input_cache_write.unwrap_or(self.prompt) * written,
+            cache_write: write * (written - written_1h),
+            cache_write_1h: self.input_cache_write_1h.unwrap_or(write) * written_1h,
+            audio: self.audio.unwrap_or(self.prompt) * audio,
+            audio_output: self.audio_output.unwrap_or(self.completion) * audio_output,
             request: self.request,
             image: self.image * usage.images,
             web_search: self.web_search * usage.web_searches,
@@ -57,8 +71,14 @@ pub struct Usage {
     pub completion_tokens: u64,
     /// Input tokens read from the provider's cache.
     pub cached_tokens: u64,
-    /// Input tokens written to the provider's cache.
+    /// Input tokens written to the provider's cache, for whatever time.
     pub cache_write_tokens: u64,
+    /// Those of them that were written for one hour.
+    pub cache_write_1h_tokens: u64,
+    /// Input tokens of audio that were neither read from the cache nor written to it.
+    pub audio_tokens: u64,
+    /// Output tokens of audio.
+    pub audio_output_tokens: u64,
     /// Output tokens spent on reasoning.
     pub reasoning_tokens: u64,
     /// Billed images: input images of a chat, generated images of an image call.
@@ -88,8 +108,14 @@ pub struct CostBreakdown {
     pub reasoning: Usd,
     /// Input tokens read from cache.
     pub cache_read: Usd,
-    /// Input tokens written to cache.
+    /// Input tokens written to cache for five minutes, or for an unreported time.
     pub cache_write: Usd,
+    /// Input tokens written to cache for one hour.
+    pub cache_write_1h: Usd,
+    /// Input tokens of audio.
+    pub audio: Usd,
+    /// Output tokens of audio.
+    pub audio_output: Usd,
     /// The fixed price of the request.
     pub request: Usd,
     /// Images.
@@ -99,6 +125,18 @@ pub struct CostBreakdown {
 }
 
 impl CostBreakdown {
+    /// The cost of the input: all its tokens, and images.
+    #[must_use]
+    pub fn input(&self) -> Usd {
+        self.prompt + self.cache_read + self.cache_write + self.cache_write_1h + self.audio + self.image
+    }
+
+    /// The cost of the output tokens.
+    #[must_use]
+    pub fn output(&self) -> Usd {
+        self.completion + self.reasoning + self.audio_output
+    }
+
     /// The whole cost.
     #[must_use]
     pub fn total(&self) -> Usd {
@@ -108,6 +146,9 @@ impl CostBreakdown {
             self.reasoning,
             self.cache_read,
             self.cache_write,
+            self.cache_write_1h,
+            self.audio,
+            self.audio_output,
             self.request,
             self.image,
             self.web_search,
@@ -137,6 +178,50 @@ mod tests {
         assert_eq!(cost.prompt, usd("0.0000015"));
         assert_eq!(cost.cache_read, usd("0.00000003"));
         assert_eq!(cost.total().to_string(), "0.00000453");
+    }
+
+    #[test]
+    fn cache_writes_of_five_minutes_and_one_hour_have_prices_of_their_own() {
+        let usage = Usage {
+            prompt_tokens: 100,
+            cached_tokens: 20,
+            cache_write_tokens: 50,
+            cache_write_1h_tokens: 30,
+            ..Usage::default()
+        };
+        let five_minutes = Pricing { prompt: usd("1"), input_cache_write: Some(usd("1.25")), ..Pricing::default() };
+        let cost = five_minutes.cost(&usage);
+        assert_eq!(
+            (cost.cache_write, cost.cache_write_1h),
+            (usd("25"), usd("37.5")),
+            "an absent price is that of 5 min"
+        );
+        let both = Pricing { input_cache_write_1h: Some(usd("2")), ..five_minutes };
+        let cost = both.cost(&usage);
+        assert_eq!((cost.prompt, cost.cache_write, cost.cache_write_1h), (usd("30"), usd("25"), usd("60")));
+        assert_eq!(cost.total(), usd("135"));
+    }
+
+    #[test]
+    fn audio_has_prices_of_its_own() {
+        let pricing = Pricing {
+            prompt: usd("1"),
+            completion: usd("2"),
+            audio: Some(usd("10")),
+            audio_output: Some(usd("20")),
+            ..Pricing::default()
+        };
+        let usage = Usage {
+            prompt_tokens: 5,
+            audio_tokens: 3,
+            completion_tokens: 7,
+            reasoning_tokens: 1,
+            audio_output_tokens: 4,
+            ..Usage::default()
+        };
+        let cost = pricing.cost(&usage);
+        assert_eq!((cost.prompt, cost.audio), (usd("2"), usd("30")));
+        assert_eq!((cost.completion, cost.reasoning, cost.audio_output), (usd("4"), usd("2"), usd("80")));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: &[Attem
     let mut text = String::with_capacity(512);
     // Writing to a `String` cannot fail.
     let _ = write!(text, "{objective}: {}. {}. ", names.full(choice.index, choice.endpoint), why.text)
-        .and_then(|()| write_prediction(&mut text, objective, choice))
+        .and_then(|()| write_prediction(&mut text, objective, choice, is_priced(choice, catalog)))
         .and_then(|()| write_baselines(&mut text, decision, choice))
         .and_then(|()| write_preferences(&mut text, decision, choice, why.explained))
         .and_then(|()| write_saving(&mut text, decision, choice))
@@ -47,7 +47,7 @@ pub fn reason_sentence(decision: &Decision, catalog: &Catalog, attempts: &[Attem
 
 /// `Predicted time 1.2 s (first token 0.13 s + 256 tokens at 241 tok/s), failure probability 0.1 %, cost $0.0008`, with
 /// the figure first that the objective is about.
-fn write_prediction(text: &mut String, objective: Objective, choice: &Candidate) -> Result {
+fn write_prediction(text: &mut String, objective: Objective, choice: &Candidate, is_priced: bool) -> Result {
     let predicted = &choice.predicted;
     let time = format!(
         "time {} (first token {} + {:.0} tokens at {} tok/s)",
@@ -57,13 +57,21 @@ fn write_prediction(text: &mut String, objective: Objective, choice: &Candidate)
         significant(predicted.tokens_per_second, 3),
     );
     let failure = format!("failure probability {}", percent(predicted.failure));
-    let cost = format!("cost {}", dollars(predicted.cost));
+    let cost = match is_priced {
+        true => format!("cost {}", dollars(predicted.cost)),
+        false => format!("cost unknown (ranked as {})", dollars(predicted.cost)),
+    };
     let [first, second, third] = ObjectiveProfile::of(objective).figures.map(|figure| match figure {
         PredictedFigure::Time => &time,
         PredictedFigure::Cost => &cost,
         PredictedFigure::Failure => &failure,
     });
     write!(text, "Predicted {first}, {second}, {third}")
+}
+
+/// Whether the price of the choice is known, as far as the catalog tells.
+fn is_priced(choice: &Candidate, catalog: &Catalog) -> bool {
+    catalog.find(choice.index, choice.endpoint).is_none_or(|endpoint| endpoint.pricing.is_some())
 }
 
 /// What the score of `balanced` is a multiple of.

@@ -37,8 +37,8 @@ pub const fn remedy(reason: ExclusionReason) -> &'static str {
     use ExclusionReason::{
         BlockedModel, CircuitOpen, ConfigFault, ContextLength, DataPolicy, Disabled, Draining, InputModality,
         KeyPolicy, MaxCostPer1kTokens, MaxPrice, ModelExpired, NotAllowedModel, NotFree, OutputModality, Paced,
-        ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, Quantization, RateLimited, Saturated,
-        UnsupportedParameter, WrongEndpoint,
+        PriceUnknown, ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, Quantization, RateLimited,
+        Saturated, UnsupportedParameter, WrongEndpoint,
     };
     match reason {
         NotAllowedModel => "add the model to the allowed models",
@@ -52,6 +52,9 @@ pub const fn remedy(reason: ExclusionReason) -> &'static str {
         ContextLength => "shorten the prompt or lower max_tokens",
         MaxPrice => "raise max_price or max_cost",
         MaxCostPer1kTokens => "raise max_cost_per_1k_tokens",
+        PriceUnknown => {
+            "request another objective than cheapest and no limit on cost, or ask the operator for its price"
+        }
         DataPolicy => "relax provider.data_collection or provider.zdr",
         Quantization => "add its format to provider.quantizations",
         KeyPolicy => "use a key that may call the model",

@@ -213,7 +213,9 @@ fn changes_catalog(entry: &EndpointOverride) -> bool {
 
 fn override_endpoint(catalog: &mut Catalog, index: u32, entry: &EndpointOverride) {
     let Some(endpoint) = catalog.endpoints.get_mut(index as usize) else { return };
-    endpoint.pricing = Arc::new(priced(&endpoint.pricing, &entry.price));
+    if entry.price != PriceOverride::default() {
+        endpoint.pricing = priced(endpoint.pricing.as_deref(), &entry.price).map(Arc::new);
+    }
     endpoint.disabled = entry.off.unwrap_or(endpoint.disabled);
     let provider = endpoint.provider as usize;
     if let Some(provider) = catalog.providers.get_mut(provider).filter(|_| entry.off == Some(false)) {
@@ -221,12 +223,16 @@ fn override_endpoint(catalog: &mut Catalog, index: u32, entry: &EndpointOverride
     }
 }
 
-fn priced(pricing: &Pricing, other: &PriceOverride) -> Pricing {
+/// The prices with those of `other`. Unknown prices remain unknown unless prompt and completion are given.
+fn priced(pricing: Option<&Pricing>, other: &PriceOverride) -> Option<Pricing> {
+    let given = other.prompt.is_some() && other.completion.is_some();
+    let unknown = given.then(Pricing::default);
+    let pricing = pricing.or(unknown.as_ref())?;
     let scaled = |price: Usd| match other.factor {
         Some(factor) => Usd::from_f64(price.to_f64() * factor).unwrap_or(price),
         None => price,
     };
-    Pricing {
+    Some(Pricing {
         prompt: other.prompt.unwrap_or(scaled(pricing.prompt)),
         completion: other.completion.unwrap_or(scaled(pricing.completion)),
         request: other.request.unwrap_or(scaled(pricing.request)),
@@ -235,5 +241,8 @@ fn priced(pricing: &Pricing, other: &PriceOverride) -> Pricing {
         internal_reasoning: pricing.internal_reasoning.map(scaled),
         input_cache_read: pricing.input_cache_read.map(scaled),
         input_cache_write: pricing.input_cache_write.map(scaled),
-    }
+        input_cache_write_1h: pricing.input_cache_write_1h.map(scaled),
+        audio: pricing.audio.map(scaled),
+        audio_output: pricing.audio_output.map(scaled),
+    })
 }

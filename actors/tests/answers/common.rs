@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use pointsman_actors::{
     dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, StreamError, StreamOptions, UsageChunk},
-    domain::{GenerationId, Pricing, Usd},
+    domain::{GenerationId, Pricing, Usage, Usd},
 };
 
 /// Everything the tests rewrite with: 12 estimated prompt tokens, $0.15 and $0.60 per million.
@@ -16,7 +16,11 @@ pub(crate) fn context() -> AnswerContext {
         model: Arc::from("acme/small"),
         provider_name: Arc::from("Acme"),
         fingerprint: Arc::from("fp_1"),
-        pricing: Arc::new(Pricing { prompt: usd("0.00000015"), completion: usd("0.0000006"), ..Pricing::default() }),
+        pricing: Some(Arc::new(Pricing {
+            prompt: usd("0.00000015"),
+            completion: usd("0.0000006"),
+            ..Pricing::default()
+        })),
         prompt_tokens: 12,
         images: 0,
         exclude_reasoning: false,
@@ -91,6 +95,17 @@ pub(crate) fn run<'a>(
     Run { out: out.to_vec(), fault, had_content, outcome: stream.outcome() }
 }
 
+/// Classes that few providers report.
+fn special_classes(usage: &Usage) -> String {
+    let classes = [
+        (usage.cache_write_1h_tokens, "written for 1 h"),
+        (usage.audio_tokens, "audio in"),
+        (usage.audio_output_tokens, "audio out"),
+    ];
+    let present = classes.into_iter().filter(|(count, _)| *count > 0);
+    present.map(|(count, name)| format!(", {count} {name}")).collect()
+}
+
 /// An account for a golden file.
 pub(crate) fn account(text: &str, fault: Option<&AnswerFault>, outcome: Option<&Outcome>) -> String {
     let mut account = text.to_owned();
@@ -101,16 +116,17 @@ pub(crate) fn account(text: &str, fault: Option<&AnswerFault>, outcome: Option<&
         let Outcome { usage, cost, finish, native_finish, upstream_id, images, hidden_tokens: _ } = outcome;
         let _ = writeln!(
             account,
-            "-- {} + {} tokens ({} cached, {} written, {} reasoning), {} billed images, {} searches{}, {} USD",
+            "-- {} + {} tokens ({} cached, {} written, {} reasoning){}, {} billed images, {} searches{}, {} USD",
             usage.prompt_tokens,
             usage.completion_tokens,
             usage.cached_tokens,
             usage.cache_write_tokens,
             usage.reasoning_tokens,
+            special_classes(usage),
             usage.images,
             usage.web_searches,
             if usage.estimated { ", estimated" } else { "" },
-            cost.total(),
+            cost.map_or_else(|| "unknown".to_owned(), |cost| cost.total().to_string()),
         );
         let _ =
             writeln!(account, "-- finish {finish:?} {native_finish:?}, upstream id {upstream_id:?}, {images} images");

@@ -15,7 +15,8 @@ use crate::common::{account, context, corpus, usd};
 fn image_answers_become_what_their_golden_files_say() {
     for (path, body) in corpus("images", "json") {
         let mut context = context();
-        context.pricing = Arc::new(Pricing { image: usd("0.04"), ..Pricing::clone(&context.pricing) });
+        context.pricing =
+            Some(Arc::new(Pricing { image: usd("0.04"), ..Pricing::clone(context.pricing.as_ref().unwrap()) }));
         let through_chat = path.to_string_lossy().contains("through_chat");
         let origin = if through_chat { ImageOrigin::Chat } else { ImageOrigin::Images };
         let account = match rewrite_image_answer(&Bytes::from(body), origin, &context) {

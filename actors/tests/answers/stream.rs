@@ -138,7 +138,7 @@ fn a_cancelled_stream_is_estimated_from_what_it_produced() {
     assert!(outcome.usage.estimated);
     assert_eq!(outcome.finish, None);
     assert_eq!(outcome.upstream_id.as_deref(), Some("u1"));
-    assert_eq!(outcome.cost.total().to_string(), "0.0000036");
+    assert_eq!(outcome.cost.unwrap().total().to_string(), "0.0000036");
 }
 
 #[test]

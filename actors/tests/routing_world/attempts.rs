@@ -47,7 +47,7 @@ fn attempt(world: &World, n: u32, endpoint: u32, entry: &str) -> AttemptRecord {
         first_token_ms: None,
         stream_ms: None,
         duration_ms: 100,
-        cost: Usd::ZERO,
+        cost: Some(Usd::ZERO),
         served: false,
     };
     entry.split(' ').for_each(|word| note(&mut attempt, word));

@@ -87,17 +87,21 @@ impl Entry {
         named.fold(Modalities::NONE, Modalities::with)
     }
 
-    fn pricing(&self) -> Pricing {
+    /// `$?`: unknown.
+    fn pricing(&self) -> Option<Pricing> {
+        if self.has("$?") {
+            return None;
+        }
         let (prompt, completion) = self.pair("$", '/').unwrap_or((1.0, 2.0));
         let usd = |dollars: f64| Usd::from_f64(dollars).expect("a price");
-        Pricing {
+        Some(Pricing {
             prompt: usd(prompt / 1e6),
             completion: usd(completion / 1e6),
             request: usd(self.number("+", "").unwrap_or(0.0)),
             image: usd(self.number("img", "").unwrap_or(0.0)),
             input_cache_read: self.number("cached$", "").map(|price| usd(price / 1e6)),
             ..Pricing::default()
-        }
+        })
     }
 
     fn model(&self, endpoints: Vec<u32>) -> Model {
@@ -126,7 +130,7 @@ impl Entry {
         let id = EndpointId::of(&self.model, &self.provider, &self.variant);
         Endpoint {
             variant: self.variant.clone(),
-            pricing: self.pricing().into(),
+            pricing: self.pricing().map(Arc::new),
             limits: EndpointLimits {
                 context_length: whole("ctx").unwrap_or(100_000),
                 max_completion_tokens: whole("most"),

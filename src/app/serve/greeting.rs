@@ -120,7 +120,7 @@ fn write_first_call(text: &mut String, config: &Config, catalog: &Catalog, base:
 fn may_cost(config: &Config, catalog: &Catalog) -> bool {
     let remote = config.providers.iter().filter(|provider| !provider.base_url.is_loopback());
     let remote: Vec<u32> = remote.map(|provider| provider.index).collect();
-    let is_priced = |endpoint: &Endpoint| endpoint.pricing.as_ref() != &Pricing::default();
+    let is_priced = |endpoint: &Endpoint| endpoint.pricing.as_deref() != Some(&Pricing::default());
     let mut serving = catalog.endpoints.iter().filter(|endpoint| !endpoint.disabled);
     serving.any(|endpoint| remote.contains(&endpoint.provider) && is_priced(endpoint))
 }

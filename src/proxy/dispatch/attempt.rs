@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use pointsman_actors::{
     actors::router::Routed,
     dialect::Outcome,
-    domain::{AttemptReason, AttemptRecord, Endpoint, EndpointEvent, EventKind, GenerationId, Tick, Usage, Usd},
+    domain::{
+        AttemptReason, AttemptRecord, CostBreakdown, Endpoint, EndpointEvent, EventKind, GenerationId, Tick, Usage, Usd,
+    },
     stats::{Claim, FinishedClaim, QuotaReport},
 };
 
@@ -85,7 +87,7 @@ struct AttemptEnd {
     status: Option<u16>,
     error_type: Option<&'static str>,
     cause: Option<&'static str>,
-    cost: Usd,
+    cost: Option<Usd>,
     served: bool,
 }
 
@@ -159,12 +161,12 @@ impl Attempt {
             max_tokens: self.request.max_tokens,
             prompt_ratio: self.prompt_ratio(usage),
             hidden_tokens: small(outcome.hidden_tokens) / self.request.answers.max(1),
-            cost: outcome.cost.total().to_f64(),
+            cost: outcome.cost.map(|cost| cost.total().to_f64()),
         };
         self.finish(now, end, events::Ending::Ordinary);
         self.record(
             now,
-            AttemptEnd { status: Some(200), error_type: None, cause: None, cost: outcome.cost.total(), served: true },
+            AttemptEnd { status: Some(200), error_type: None, cause: None, cost: total(outcome), served: true },
         )
     }
 
@@ -197,8 +199,8 @@ impl Attempt {
         let had_content = self.first_token.is_some();
         self.finish(now, EventKind::Failed { failure, had_content }, events::Ending::Because(cause));
         let cost = match outcome {
-            Some(outcome) => outcome.cost.total(),
-            None => self.usage.map_or(Usd::ZERO, |usage| self.price(&usage)),
+            Some(outcome) => total(outcome),
+            None => self.usage.map_or(Some(Usd::ZERO), |usage| self.price(&usage)),
         };
         let (status, error_type) = (failure.status, Some(failure.kind.as_str()));
         self.record(now, AttemptEnd { status, error_type, cause: error.cause, cost, served: outcome.is_some() })
@@ -208,7 +210,7 @@ impl Attempt {
     pub fn cancelled(mut self, outcome: Option<&Outcome>) -> AttemptRecord {
         let now = clock::now();
         self.cancel(now, events::Ending::Ordinary);
-        let cost = outcome.map_or_else(|| self.sunk_cost(), |outcome| outcome.cost.total());
+        let cost = outcome.map_or_else(|| self.sunk_cost(), total);
         let error_type = Some(AttemptRecord::CANCELLED);
         self.record(now, AttemptEnd { status: None, error_type, cause: None, cost, served: outcome.is_some() })
     }
@@ -226,10 +228,11 @@ impl Attempt {
         self.finish(now, EventKind::Cancelled { had_content }, ending);
     }
 
-    /// Cost of an attempt that was given up: its reported usage, or else its estimated prompt. Zero if nothing was sent.
-    fn sunk_cost(&self) -> Usd {
+    /// Cost of an attempt that was given up: its reported usage, or else its estimated prompt. Zero if nothing was
+    /// sent; `None` at an unknown price.
+    fn sunk_cost(&self) -> Option<Usd> {
         if !self.phases.sent {
-            return Usd::ZERO;
+            return Some(Usd::ZERO);
         }
         let prompt = Usage {
             prompt_tokens: u64::from(self.request.prompt_tokens),
@@ -240,8 +243,8 @@ impl Attempt {
         self.price(&self.usage.unwrap_or(prompt))
     }
 
-    fn price(&self, usage: &Usage) -> Usd {
-        self.catalog_entry().map_or(Usd::ZERO, |endpoint| endpoint.pricing.cost(usage).total())
+    fn price(&self, usage: &Usage) -> Option<Usd> {
+        Some(self.catalog_entry()?.cost(usage)?.total())
     }
 
     fn catalog_entry(&self) -> Option<&Endpoint> {
@@ -313,6 +316,11 @@ impl Drop for Attempt {
             self.cancel(clock::now(), events::Ending::Ordinary);
         }
     }
+}
+
+/// Cost of an answer; `None` where it is unknown.
+fn total(outcome: &Outcome) -> Option<Usd> {
+    outcome.cost.as_ref().map(CostBreakdown::total)
 }
 
 /// Whole milliseconds.

@@ -84,7 +84,7 @@ impl GenerationOpening {
             latency_ms: None,
             generation_time_ms: None,
             usage: Usage::default(),
-            cost: CostBreakdown::default(),
+            cost: Some(CostBreakdown::default()),
             finish: None,
             native_finish_reason: None,
             dropped_parameters: Vec::new(),

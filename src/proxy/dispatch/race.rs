@@ -119,7 +119,7 @@ impl<'a> Target<'a> {
             model: self.model.id.shared(),
             provider_name: Arc::clone(&self.provider.name),
             fingerprint: Arc::clone(&self.routed.policy.fingerprint),
-            pricing: Arc::clone(&self.endpoint.pricing),
+            pricing: self.endpoint.pricing.clone(),
             prompt_tokens: work.prompt_tokens(),
             images: work.images(),
             exclude_reasoning: work.excludes_reasoning(),

@@ -268,7 +268,7 @@ fn unanswered_context(record: &Generation) -> AnswerContext {
         model: record.model.clone().unwrap_or_else(|| Arc::clone(&record.requested_model)),
         provider_name: record.provider_name.clone().unwrap_or_else(|| "".into()),
         fingerprint: format!("fp_{}", record.decision.policy_version).into(),
-        pricing: Arc::default(),
+        pricing: Some(Arc::default()),
         prompt_tokens: 0,
         images: 0,
         exclude_reasoning: false,

@@ -17,6 +17,7 @@ stored_enum! {
         10 => MaxCostPer1kTokens, 11 => DataPolicy, 12 => Quantization, 13 => KeyPolicy, 14 => ModelExpired,
         15 => Disabled, 16 => ProviderOff, 17 => ConfigFault, 18 => CircuitOpen, 19 => ProbeInFlight,
         20 => RateLimited, 21 => Paced, 22 => Saturated, 23 => WrongEndpoint, 24 => Draining,
+        25 => PriceUnknown,
     }
     ExclusionDetail {
         0 => Text(text),

@@ -15,10 +15,13 @@ stored_struct! {
         connect_ms, tls_ms, first_byte_ms, first_token_ms, stream_ms, duration_ms, cost, served,
     }
     Usage {
-        prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, images, web_searches,
-        estimated,
+        prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, audio_tokens,
+        audio_output_tokens, reasoning_tokens, images, web_searches, estimated,
     }
-    CostBreakdown { prompt, completion, reasoning, cache_read, cache_write, request, image, web_search }
+    CostBreakdown {
+        prompt, completion, reasoning, cache_read, cache_write, cache_write_1h, audio, audio_output, request, image,
+        web_search,
+    }
 }
 
 /// Lists the stored members of a generation but for the decision, once for both directions.

@@ -34,6 +34,7 @@ stored_struct! {
     EndpointLimits { context_length, max_completion_tokens, max_prompt_tokens }
     Pricing {
         prompt, completion, request, image, web_search, internal_reasoning, input_cache_read, input_cache_write,
+        input_cache_write_1h, audio, audio_output,
     }
     Endpoint {
         id, model, provider, variant, upstream_model, pricing, limits, parameters, quantization, is_moderated, disabled,

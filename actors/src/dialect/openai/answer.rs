@@ -332,11 +332,11 @@ impl<'a> AnswerRewriter<'a> {
 
     fn into_answer(mut self) -> Answer {
         let usage = billed_usage(self.reported.as_ref(), self.produced, self.context);
-        let cost = self.context.pricing.cost(&usage);
+        let cost = self.context.cost(&usage);
         push_member(&mut self.out, b"system_fingerprint", b"");
         push_string(&mut self.out, self.fingerprint.as_deref().unwrap_or(&self.context.fingerprint));
         push_member(&mut self.out, b"usage", b"");
-        push_usage(&mut self.out, &usage, &cost, self.reported.as_ref());
+        push_usage(&mut self.out, &usage, cost.as_ref(), self.reported.as_ref());
         self.out.put_u8(b'}');
         let outcome = Outcome {
             usage,

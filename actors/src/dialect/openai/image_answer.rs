@@ -11,12 +11,12 @@ use super::{
     answer::utf8,
     error,
     finish::clean_name,
-    usage::{ImageDetails, ReportedUsage, billed_image_usage},
+    usage::{ImageDetails, ReportedUsage, billed_image_usage, push_cost},
 };
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
-        json::{Cursor, Raw, push_member, push_string, push_u64, push_usd},
+        json::{Cursor, Raw, push_member, push_string, push_u64},
         sanitize::{ERROR_CHARS, clean},
     },
     domain::FinishReason,
@@ -116,7 +116,7 @@ pub fn rewrite_image_answer(
     let details = ImageDetails::of(reported.as_ref(), &usage);
     let outcome = Outcome {
         usage,
-        cost: context.pricing.cost(&usage),
+        cost: context.cost(&usage),
         finish: Some(FinishReason::Stop),
         native_finish: None,
         upstream_id: answer.member(b"id").and_then(clean_name).map(Cow::into_owned),
@@ -164,8 +164,7 @@ impl ImageAnswer {
             out.put_u8(b',');
         }
         self.details.push(out);
-        out.put_slice(b",\"cost\":");
-        push_usd(out, self.outcome.cost.total());
+        push_cost(out, self.outcome.cost.as_ref());
         out.put_u8(b'}');
     }
 }

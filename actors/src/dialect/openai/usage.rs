@@ -7,10 +7,10 @@ use crate::{
         answer::AnswerContext,
         json::{Cursor, JsonFault, Raw, push_member, push_u64, push_usd},
     },
-    domain::{CostBreakdown, Usage},
+    domain::{CostBreakdown, Usage, Usd},
 };
 
-/// Details that are forwarded as reported. They have no prices of their own.
+/// Details that are forwarded as reported. Only audio has prices of its own.
 const PROMPT_DETAILS: [&[u8]; 3] = [b"audio_tokens", b"image_tokens", b"text_tokens"];
 const COMPLETION_DETAILS: [&[u8]; 5] =
     [b"audio_tokens", b"image_tokens", b"text_tokens", b"accepted_prediction_tokens", b"rejected_prediction_tokens"];
@@ -23,6 +23,9 @@ pub(super) struct ReportedUsage {
     total: Option<u64>,
     cached: Option<u64>,
     cache_write: Option<u64>,
+    /// Of `cache_write`, by the time for which they were written.
+    cache_write_5m: Option<u64>,
+    cache_write_1h: Option<u64>,
     reasoning: Option<u64>,
     searches: Option<u64>,
     prompt_details: [Option<u64>; PROMPT_DETAILS.len()],
@@ -80,6 +83,7 @@ impl ReportedUsage {
             b"cached_tokens" | b"prompt_cache_hit_tokens" | b"cache_read_input_tokens" => {
                 self.cached = self.cached.or(value.count());
             }
+            b"cache_creation" => self.read_cache_writes(value),
             b"cache_creation_input_tokens" => self.cache_write = self.cache_write.or(value.count()),
             b"server_tool_use" => self.searches = value.member(b"web_search_requests").and_then(Raw::count),
             b"num_search_queries" => self.searches = value.count(),
@@ -93,8 +97,36 @@ impl ReportedUsage {
             b"cache_write_tokens" | b"cache_creation_tokens" => {
                 self.cache_write = value.count().or(self.cache_write);
             }
+            b"cache_creation_token_details" | b"cache_creation" => self.read_cache_writes(value),
             _ => keep_detail(&PROMPT_DETAILS, &mut self.prompt_details, name, value),
         })
+    }
+
+    /// Tokens written to the cache, by the time for which they were written.
+    fn read_cache_writes(&mut self, value: Raw<'_>) {
+        let count = |name: &[u8]| value.member(name).and_then(Raw::count);
+        self.cache_write_5m = count(b"ephemeral_5m_input_tokens").or(self.cache_write_5m);
+        self.cache_write_1h = count(b"ephemeral_1h_input_tokens").or(self.cache_write_1h);
+    }
+
+    /// The input tokens by class: disjoint parts of `prompt_tokens`.
+    fn input_classes(&self, prompt_tokens: u64) -> InputClasses {
+        let cached = self.cached.unwrap_or(0).min(prompt_tokens);
+        let by_time = self.cache_write_5m.unwrap_or(0) + self.cache_write_1h.unwrap_or(0);
+        let written = self.cache_write.unwrap_or(by_time).min(prompt_tokens - cached);
+        let [audio, ..] = self.prompt_details;
+        InputClasses {
+            cached,
+            written,
+            written_1h: self.cache_write_1h.unwrap_or(0).min(written),
+            audio: audio.unwrap_or(0).min(prompt_tokens - cached - written),
+        }
+    }
+
+    /// Output tokens of audio: at most those that are not reasoning.
+    fn audio_output(&self, plain_tokens: u64) -> u64 {
+        let [audio, ..] = self.completion_details;
+        audio.unwrap_or(0).min(plain_tokens)
     }
 
     fn read_completion_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), JsonFault> {
@@ -114,6 +146,14 @@ impl ReportedUsage {
     }
 }
 
+/// Input tokens that are not plain text.
+struct InputClasses {
+    cached: u64,
+    written: u64,
+    written_1h: u64,
+    audio: u64,
+}
+
 /// The usage to bill: reported figures, repaired, and estimates where no plausible figure was reported.
 pub(super) fn billed_usage(
     reported: Option<&ReportedUsage>,
@@ -131,13 +171,17 @@ pub(super) fn billed_usage(
     let prompt_tokens = prompt.unwrap_or(u64::from(context.prompt_tokens));
     let completion_tokens = completion.unwrap_or(estimated_completion);
     let reasoning = if completion.is_some() { reported.reasoning.unwrap_or(0) } else { estimated_reasoning };
-    let cached = reported.cached.unwrap_or(0).min(prompt_tokens);
+    let reasoning = reasoning.min(completion_tokens);
+    let input = reported.input_classes(prompt_tokens);
     Usage {
         prompt_tokens,
         completion_tokens,
-        cached_tokens: cached,
-        cache_write_tokens: reported.cache_write.unwrap_or(0).min(prompt_tokens - cached),
-        reasoning_tokens: reasoning.min(completion_tokens),
+        cached_tokens: input.cached,
+        cache_write_tokens: input.written,
+        cache_write_1h_tokens: input.written_1h,
+        audio_tokens: input.audio,
+        audio_output_tokens: reported.audio_output(completion_tokens - reasoning),
+        reasoning_tokens: reasoning,
         images: u64::from(context.images),
         web_searches: reported.searches.unwrap_or(0),
         estimated: prompt.is_none() || completion.is_none(),
@@ -149,13 +193,17 @@ pub(super) fn billed_image_usage(reported: Option<&ReportedUsage>, made: u64) ->
     let reported = reported.copied().unwrap_or_default();
     let prompt_tokens = reported.prompt.unwrap_or(0);
     let completion_tokens = reported.completion_with_reasoning().unwrap_or(0);
-    let cached = reported.cached.unwrap_or(0).min(prompt_tokens);
+    let input = reported.input_classes(prompt_tokens);
+    let reasoning = reported.reasoning.unwrap_or(0).min(completion_tokens);
     Usage {
         prompt_tokens,
         completion_tokens,
-        cached_tokens: cached,
-        cache_write_tokens: reported.cache_write.unwrap_or(0).min(prompt_tokens - cached),
-        reasoning_tokens: reported.reasoning.unwrap_or(0).min(completion_tokens),
+        cached_tokens: input.cached,
+        cache_write_tokens: input.written,
+        cache_write_1h_tokens: input.written_1h,
+        audio_tokens: input.audio,
+        audio_output_tokens: reported.audio_output(completion_tokens - reasoning),
+        reasoning_tokens: reasoning,
         images: made,
         web_searches: reported.searches.unwrap_or(0),
         estimated: reported.prompt.is_none() || reported.completion.is_none(),
@@ -216,7 +264,12 @@ impl TokenSplit {
 }
 
 /// Appends the `usage` object of our convention.
-pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown, reported: Option<&ReportedUsage>) {
+pub(super) fn push_usage(
+    out: &mut BytesMut,
+    usage: &Usage,
+    cost: Option<&CostBreakdown>,
+    reported: Option<&ReportedUsage>,
+) {
     out.reserve(512);
     out.put_slice(b"{\"prompt_tokens\":");
     push_u64(out, usage.prompt_tokens);
@@ -224,23 +277,36 @@ pub(super) fn push_usage(out: &mut BytesMut, usage: &Usage, cost: &CostBreakdown
     push_u64(out, usage.completion_tokens);
     out.put_slice(b",\"total_tokens\":");
     push_u64(out, usage.total_tokens());
-    out.put_slice(b",\"cost\":");
-    push_usd(out, cost.total());
+    push_cost(out, cost);
     out.put_slice(b",\"is_byok\":false,\"prompt_tokens_details\":{\"cached_tokens\":");
     push_u64(out, usage.cached_tokens);
     if usage.cache_write_tokens > 0 {
         out.put_slice(b",\"cache_write_tokens\":");
         push_u64(out, usage.cache_write_tokens);
     }
+    if usage.cache_write_1h_tokens > 0 {
+        out.put_slice(b",\"cache_write_1h_tokens\":");
+        push_u64(out, usage.cache_write_1h_tokens);
+    }
     push_details(out, &PROMPT_DETAILS, reported.map(|reported| reported.prompt_details.as_slice()));
     out.put_slice(b"},\"completion_tokens_details\":{\"reasoning_tokens\":");
     push_u64(out, usage.reasoning_tokens);
     push_details(out, &COMPLETION_DETAILS, reported.map(|reported| reported.completion_details.as_slice()));
     out.put_slice(b"},\"cost_details\":{\"upstream_inference_cost\":null,\"upstream_inference_prompt_cost\":");
-    push_usd(out, cost.prompt + cost.cache_read + cost.cache_write + cost.image);
+    let cost = cost.copied().unwrap_or_default();
+    push_usd(out, cost.input());
     out.put_slice(b",\"upstream_inference_completions_cost\":");
-    push_usd(out, cost.completion + cost.reasoning);
+    push_usd(out, cost.output());
     out.put_slice(b"}}");
+}
+
+/// Appends `,"cost":…`. The member is always a number, because clients reject others: an unknown cost is 0 and marked.
+pub(super) fn push_cost(out: &mut BytesMut, cost: Option<&CostBreakdown>) {
+    out.put_slice(b",\"cost\":");
+    push_usd(out, cost.map_or(Usd::ZERO, CostBreakdown::total));
+    if cost.is_none() {
+        out.put_slice(b",\"cost_unknown\":true");
+    }
 }
 
 /// Computes a missing prompt or completion count from the total.

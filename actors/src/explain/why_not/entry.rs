@@ -61,10 +61,10 @@ fn filter_position(reason: ExclusionReason) -> usize {
     use ExclusionReason::{
         BlockedModel, CircuitOpen, ConfigFault, ContextLength, DataPolicy, Disabled, Draining, InputModality,
         KeyPolicy, MaxCostPer1kTokens, MaxPrice, ModelExpired, NotAllowedModel, NotFree, OutputModality, Paced,
-        ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, Quantization, RateLimited, Saturated,
-        UnsupportedParameter, WrongEndpoint,
+        PriceUnknown, ProbeInFlight, ProviderIgnored, ProviderNotAllowed, ProviderOff, Quantization, RateLimited,
+        Saturated, UnsupportedParameter, WrongEndpoint,
     };
-    const ORDER: [ExclusionReason; 25] = [
+    const ORDER: [ExclusionReason; 26] = [
         Draining,
         ModelExpired,
         Disabled,
@@ -82,6 +82,7 @@ fn filter_position(reason: ExclusionReason) -> usize {
         ContextLength,
         Quantization,
         DataPolicy,
+        PriceUnknown,
         MaxCostPer1kTokens,
         MaxPrice,
         ConfigFault,

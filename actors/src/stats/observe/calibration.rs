@@ -171,7 +171,7 @@ impl Held {
         self.first_token.bound(seconds <= first_token_p95);
     }
 
-    fn answered(&mut self, predicted: &Prediction, seconds: f64, tokens: f64, cost: f64) {
+    fn answered(&mut self, predicted: &Prediction, seconds: f64, tokens: f64, cost: Option<f64>) {
         let median = predicted.first_token_p50 + tokens / predicted.tokens_per_second.max(1e-9);
         let margin = predicted.total_p95 / predicted.total_p50;
         self.total.record(seconds / median);
@@ -181,6 +181,7 @@ impl Held {
         if tokens > 0.0 {
             self.output_tokens.record(tokens / expected);
         }
+        let Some(cost) = cost else { return };
         if cost > 0.0 {
             self.cost.record(cost / predicted.cost);
         }
@@ -340,7 +341,7 @@ mod tests {
             max_tokens: None,
             prompt_ratio: None,
             hidden_tokens: 0,
-            cost,
+            cost: Some(cost),
         }
     }
 

@@ -60,7 +60,7 @@ impl EndpointStats {
             curve: Curve::of(fit.intercept, fit.variance, estimates.per_token, prompt_token),
             total_p95: libm::exp(estimates.tail),
             first_token_p95: libm::exp(estimates.first_tail),
-            prices: Prices::of(&endpoint.pricing),
+            prices: Prices::of(catalog, endpoint),
         }
     }
 }
@@ -91,6 +91,8 @@ pub struct Facts {
     pub longest_prompt: u32,
     /// Longest answer, tokens; all there are where none is given.
     pub longest_answer: u32,
+    /// Whether its price is known.
+    pub priced: bool,
 }
 
 impl Facts {
@@ -111,6 +113,7 @@ impl Facts {
             context_length: limits.context_length,
             longest_prompt: limits.max_prompt_tokens.unwrap_or(limits.context_length),
             longest_answer: limits.longest_answer(),
+            priced: endpoint.pricing.is_some(),
         }
     }
 }
@@ -131,7 +134,30 @@ pub struct Prices {
 }
 
 impl Prices {
-    fn of(pricing: &Pricing) -> Prices {
+    /// The prices of an endpoint. Unknown ones are assumed to be the highest of its model, or else of the catalog: an
+    /// endpoint without a price never ranks as a cheap one.
+    fn of(catalog: &Catalog, endpoint: &Endpoint) -> Prices {
+        if let Some(pricing) = &endpoint.pricing {
+            return Prices::known(pricing);
+        }
+        let highest = |is_counted: &dyn Fn(&Endpoint) -> bool| {
+            let counted = catalog.endpoints.iter().filter(|other| is_counted(other));
+            counted.filter_map(|other| other.pricing.as_deref()).map(Prices::known).reduce(Prices::highest)
+        };
+        highest(&|other| other.model == endpoint.model).or_else(|| highest(&|_| true)).unwrap_or_default()
+    }
+
+    fn highest(self, other: Prices) -> Prices {
+        Prices {
+            prompt: self.prompt.max(other.prompt),
+            cached_saving: 0.0,
+            completion: self.completion.max(other.completion),
+            request: self.request.max(other.request),
+            image: self.image.max(other.image),
+        }
+    }
+
+    fn known(pricing: &Pricing) -> Prices {
         Prices {
             prompt: pricing.prompt.to_f64(),
             cached_saving: cached_saving(pricing),

@@ -361,7 +361,7 @@ fn completed(report: &Report<'_>) -> EventKind {
         prompt_ratio: None,
         hidden_tokens: 0,
         // Held against predictions of cost, which nobody reads here.
-        cost: 0.0,
+        cost: Some(0.0),
     }
 }
 
@@ -398,11 +398,11 @@ const MODEL: &str = "acme/chat";
 fn catalog(world: &World) -> Catalog {
     let slugs: Vec<String> = (0..world.endpoints.len()).map(|position| format!("p{position}")).collect();
     let endpoints = (0_u32..).zip(&world.endpoints).zip(&slugs).map(|((provider, endpoint), slug)| Endpoint {
-        pricing: Arc::new(Pricing {
+        pricing: Some(Arc::new(Pricing {
             prompt: Usd::from_f64(endpoint.price_in).unwrap_or_default(),
             completion: Usd::from_f64(endpoint.price_out).unwrap_or_default(),
             ..Pricing::default()
-        }),
+        })),
         ..Endpoint::with_defaults(EndpointId::of(MODEL, slug, ""), 0, provider, MODEL)
     });
     let endpoints = endpoints.collect();

@@ -120,7 +120,7 @@ impl ChatRewriter {
         };
         Outcome {
             usage,
-            cost: self.context.pricing.cost(&usage),
+            cost: self.context.cost(&usage),
             finish,
             native_finish: held.and_then(|held| held.native.clone()),
             upstream_id: self.upstream_id.clone(),
@@ -166,9 +166,9 @@ impl ChatRewriter {
 
     fn push_usage_member(&self, out: &mut BytesMut) {
         let usage = billed_usage(self.reported.as_ref(), self.produced, &self.context);
-        let cost = self.context.pricing.cost(&usage);
+        let cost = self.context.cost(&usage);
         push_member(out, b"usage", b"");
-        push_usage(out, &usage, &cost, self.reported.as_ref());
+        push_usage(out, &usage, cost.as_ref(), self.reported.as_ref());
     }
 }
 
