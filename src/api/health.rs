@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::{
     answer::{Data, uncached},
     health_view::ProviderHealthBody,
+    ledger_health::LedgerHealthBody,
     path_name::PathName,
     readiness::{Checks, ReadinessBody},
     readings::{Clocks, Readings, rfc_3339},
@@ -32,7 +33,8 @@ pub(crate) async fn live() -> HttpResponse {
 
 /// Shows version, uptime and the state of the configuration.
 pub(crate) async fn status(worker: Worker) -> HttpResponse {
-    let body = StatusBody { process: ProcessBody::now(&worker), config: ConfigBody::now(&worker) };
+    let (process, config) = (ProcessBody::now(&worker), ConfigBody::now(&worker));
+    let body = StatusBody { process, config, ledger: LedgerHealthBody::now(&worker) };
     uncached(&body)
 }
 
@@ -80,6 +82,7 @@ struct StatusBody {
     #[serde(flatten)]
     process: ProcessBody,
     config: ConfigBody,
+    ledger: LedgerHealthBody,
 }
 
 /// Public state of the process.

@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, http::header};
 use pointsman_actors::{actors::ledger::CountRecords, domain::Catalog, stats::LiveView};
 
-use super::{calibration_metrics, memory, slo_metrics};
+use super::{calibration_metrics, ledger_health, memory, slo_metrics};
 use crate::{
     base::{
         clock,
@@ -51,6 +51,7 @@ pub async fn show(worker: Worker, request: HttpRequest) -> Result<HttpResponse, 
     let mut others = calibration_metrics::read(&worker).await;
     others.extend(slo_metrics::read(&worker));
     others.extend(memory::families(&worker));
+    others.extend(ledger_health::families(&worker));
     let text = shared.metrics.render(&others).map_err(|_| ApiError::internal())?;
     Ok(HttpResponse::Ok().insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")).body(text))
 }

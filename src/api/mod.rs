@@ -9,6 +9,7 @@ pub mod generation;
 pub mod health;
 pub mod image;
 pub mod key;
+mod ledger_health;
 pub mod lookup;
 pub mod memory;
 pub mod metrics;
