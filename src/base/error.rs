@@ -278,6 +278,16 @@ impl ApiError {
             .with_param("generation_id")
     }
 
+    /// 404: records are in memory only, so there is nothing to list.
+    #[must_use]
+    pub fn no_durable_ledger() -> ApiError {
+        ApiError::not_found(
+            "no_durable_ledger",
+            "This gateway keeps records in memory only and cannot list them or add them up. Its operator can store them \
+             with ledger.data_dir and ledger.durability = \"group\".",
+        )
+    }
+
     /// 404: no such path.
     #[must_use]
     pub fn unknown_path() -> ApiError {

@@ -54,10 +54,14 @@ pub mod number {
     pub const CACHED_TOKENS: u8 = 6;
     /// Output tokens spent on reasoning.
     pub const REASONING_TOKENS: u8 = 7;
+    /// Cost of all attempts, whole billionths of a dollar: for ranges.
+    pub const COST_NANOS: u8 = 8;
 }
 
 /// 10⁻¹⁵ dollars in a thousandth of a dollar.
 const FEMTO_PER_MILLI: i128 = 1_000_000_000_000;
+/// 10⁻¹⁵ dollars in a billionth of a dollar.
+const FEMTO_PER_NANO: i128 = 1_000_000;
 /// Versions of catalogs and policies that are kept in memory for reading.
 const MAX_CACHED_VERSIONS: usize = 16;
 
@@ -273,6 +277,48 @@ pub fn owner_label(owner: u64) -> Box<str> {
     format!("{owner:016x}").into()
 }
 
+/// What happened on the way of a generation, of the field [`label::EVENT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// It completed although an attempt failed.
+    Rescued,
+    /// A second attempt raced the first.
+    Hedged,
+    /// Noise made the choice.
+    Explored,
+}
+
+impl Event {
+    /// All of them.
+    pub const ALL: [Event; 3] = [Event::Rescued, Event::Hedged, Event::Explored];
+
+    /// Its label, and its name in queries.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Event::Rescued => "rescued",
+            Event::Hedged => "hedged",
+            Event::Explored => "explored",
+        }
+    }
+
+    /// Whether it happened to `generation`.
+    #[must_use]
+    pub fn happened(self, generation: &Generation) -> bool {
+        match self {
+            Event::Rescued => generation.rescued(),
+            Event::Hedged => generation.hedged(),
+            Event::Explored => generation.decision.explored,
+        }
+    }
+}
+
+/// An amount in [`number::COST_NANOS`], rounded down.
+#[must_use]
+pub fn nanos(cost: Usd) -> i64 {
+    i64::try_from(cost.femto() / FEMTO_PER_NANO).unwrap_or(i64::MAX)
+}
+
 fn facts(generation: &Generation) -> Facts {
     let model = generation.model.as_ref().unwrap_or(&generation.requested_model);
     let mut labels = vec![
@@ -282,15 +328,15 @@ fn facts(generation: &Generation) -> Facts {
         (label::REQUESTED_MODEL, Box::from(&*generation.requested_model)),
     ];
     labels.extend(generation.provider_slug.iter().map(|slug| (label::PROVIDER, Box::from(&**slug))));
-    let rescued = generation.attempts.len() > 1 && generation.status == GenerationStatus::Completed;
-    let events = [("rescued", rescued), ("hedged", generation.hedged()), ("explored", generation.decision.explored)];
-    labels.extend(events.into_iter().filter(|(_, is)| *is).map(|(name, _)| (label::EVENT, name.into())));
+    let events = Event::ALL.into_iter().filter(|event| event.happened(generation));
+    labels.extend(events.map(|event| (label::EVENT, event.as_str().into())));
     let usage = &generation.usage;
     let cost = generation.spent().femto();
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let millis = i64::try_from(cost / FEMTO_PER_MILLI).unwrap_or(i64::MAX);
     let mut numbers = vec![
         (number::COST_MILLIS, millis),
+        (number::COST_NANOS, nanos(generation.spent())),
         (number::COST_REST, i64::try_from(cost % FEMTO_PER_MILLI).unwrap_or_default()),
         (number::PROMPT_TOKENS, count(usage.prompt_tokens)),
         (number::COMPLETION_TOKENS, count(usage.completion_tokens)),
