@@ -64,7 +64,8 @@ impl<'a> GenerationRow<'a> {
             streamed: generation.streamed,
             chain: generation.attempts.iter().map(link).collect(),
             ttft_ms: generation.latency_ms,
-            total_ms: ends.max(),
+            // Start and duration are rounded down one by one: their sum may be just below the time to the first output.
+            total_ms: ends.chain(generation.latency_ms).max(),
             prompt_tokens: generation.usage.prompt_tokens,
             completion_tokens: generation.usage.completion_tokens,
             cached_tokens: generation.usage.cached_tokens,

@@ -1,5 +1,6 @@
 //! The HTTP API: one file per resource. [`crate::http::routes`] holds all paths, [`crate::base::error`] all status codes.
 
+pub mod activity;
 pub(crate) mod admin;
 pub mod auth;
 pub mod calibration;
