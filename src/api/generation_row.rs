@@ -3,7 +3,7 @@
 use pointsman_actors::domain::{AttemptRecord, Generation};
 use serde::Serialize;
 
-use super::{number::Dollars, readings::rfc_3339};
+use super::{csv::Csv, number::Dollars, readings::rfc_3339};
 use crate::store::generations::Event;
 
 /// One row. `ttft_ms` and `total_ms` count from the acceptance of the request. `cost` includes all attempts.
@@ -75,5 +75,111 @@ impl<'a> GenerationRow<'a> {
             hedged: Event::Hedged.happened(generation),
             explored: Event::Explored.happened(generation),
         }
+    }
+    /// The names of the columns, as in JSON.
+    const COLUMNS: [&'static str; 21] = [
+        "id",
+        "created_at",
+        "key",
+        "requested_model",
+        "model",
+        "provider_slug",
+        "objective",
+        "decision_code",
+        "status",
+        "streamed",
+        "chain",
+        "ttft_ms",
+        "total_ms",
+        "prompt_tokens",
+        "completion_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
+        "cost",
+        "rescued",
+        "hedged",
+        "explored",
+    ];
+
+    /// Writes the names of the columns.
+    pub(crate) fn write_head(csv: &mut Csv) {
+        csv.row(GenerationRow::COLUMNS);
+    }
+
+    /// Writes the row. What has no value is empty; the chain is `flaky:provider_error > good:completed`.
+    pub(crate) fn write(&self, csv: &mut Csv) {
+        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
+        let chain: Vec<String> = self.chain.iter().map(link).collect();
+        let cells: [&str; 21] = [
+            self.id,
+            &self.created_at,
+            self.key.unwrap_or_default(),
+            self.requested_model,
+            self.model.unwrap_or_default(),
+            self.provider_slug.unwrap_or_default(),
+            self.objective,
+            self.decision_code,
+            self.status,
+            flag(self.streamed),
+            &chain.join(" > "),
+            &number(self.ttft_ms),
+            &number(self.total_ms),
+            &self.prompt_tokens.to_string(),
+            &self.completion_tokens.to_string(),
+            &self.cached_tokens.to_string(),
+            &self.reasoning_tokens.to_string(),
+            &self.cost.0.to_string(),
+            flag(self.rescued),
+            flag(self.hedged),
+            flag(self.explored),
+        ];
+        csv.row(cells);
+    }
+}
+
+const fn flag(is: bool) -> &'static str {
+    if is { "true" } else { "false" }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::api::{route_samples::generation, samples::catalog};
+
+    #[test]
+    fn the_columns_of_csv_are_the_members_of_json_in_their_order() {
+        let generation = generation(&catalog());
+        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test"))).unwrap();
+        let members: Vec<usize> =
+            GenerationRow::COLUMNS.iter().map(|name| json.find(&format!("\"{name}\":")).unwrap()).collect();
+        assert!(members.is_sorted(), "{members:?}");
+        let members: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(members.as_object().unwrap().len(), GenerationRow::COLUMNS.len());
+    }
+
+    #[test]
+    fn a_requested_model_that_looks_like_a_formula_stays_text() {
+        let mut generation = generation(&catalog());
+        generation.requested_model = "=cmd|'/c calc'!A1".into();
+        let mut csv = Csv::default();
+        GenerationRow::new(&generation, Some("-key,\"1\"")).write(&mut csv);
+        let text = csv.into_text();
+        assert!(text.contains(",'=cmd|'/c calc'!A1,"), "{text}");
+        assert!(text.contains(",\"'-key,\"\"1\"\"\","), "{text}");
+    }
+
+    #[test]
+    fn the_whole_time_is_never_below_the_time_to_the_first_output() {
+        let mut generation = generation(&catalog());
+        let end = generation.attempts.iter().map(|attempt| attempt.started_ms + attempt.duration_ms).max().unwrap();
+        assert_eq!(GenerationRow::new(&generation, None).total_ms, Some(end.max(generation.latency_ms.unwrap())));
+        generation.latency_ms = Some(end + 1);
+        assert_eq!(GenerationRow::new(&generation, None).total_ms, Some(end + 1));
+        generation.attempts.clear();
+        generation.latency_ms = None;
+        assert_eq!(GenerationRow::new(&generation, None).total_ms, None);
     }
 }

@@ -23,6 +23,8 @@ use crate::{
     store::{entry::Key, fault::Fault, generations::GenerationStore, page::Query},
 };
 
+/// Default number of generations on a page.
+const DEFAULT_PAGE: usize = 50;
 /// Most generations on a page.
 pub(crate) const MAX_PAGE: usize = 200;
 /// Blocks that one page may look into. A page of a rare filter may have few rows and a `next`.
@@ -52,7 +54,7 @@ pub(crate) async fn respond(
     query: &str,
 ) -> Result<HttpResponse, ApiError> {
     let ledger = ledger(worker)?;
-    let selection = Selection::parse(query, listed, MAX_PAGE)?;
+    let selection = Selection::parse(query, listed, (DEFAULT_PAGE, MAX_PAGE))?;
     let page = read(worker, caller, &ledger, selection).await?;
     let row = |generation| GenerationRow::new(generation, key_name(worker, generation.owner));
     Ok(uncached(&PageBody {

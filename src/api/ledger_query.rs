@@ -18,8 +18,6 @@ use crate::{
     },
 };
 
-/// Default number of generations on a page.
-const DEFAULT_PAGE: usize = 50;
 /// Statuses of ended generations.
 const STATUSES: [&str; 3] = ["completed", "failed", "cancelled"];
 
@@ -73,12 +71,16 @@ impl Selection {
         "min_cost",
     ];
 
-    /// Parses a query string. Pages have at most `most` generations, by default [`DEFAULT_PAGE`].
+    /// Parses a query string. `limit` is at most `most`, by default `default`.
     ///
     /// # Errors
     /// 400 that names the parameter.
-    pub(crate) fn parse(query: &str, listed: Listed<'_>, most: usize) -> Result<Selection, ApiError> {
-        let mut selection = Selection { limit: DEFAULT_PAGE, ..Selection::default() };
+    pub(crate) fn parse(
+        query: &str,
+        listed: Listed<'_>,
+        (default, most): (usize, usize),
+    ) -> Result<Selection, ApiError> {
+        let mut selection = Selection { limit: default, ..Selection::default() };
         if let Some(owner) = listed.owner() {
             selection.require_label(label::OWNER, [owner_label(owner)]);
         }

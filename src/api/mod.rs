@@ -27,6 +27,7 @@ mod caching;
 mod calibration_metrics;
 mod calibration_view;
 mod condition;
+mod csv;
 mod cursor;
 mod endpoint_entry;
 mod explain_view;

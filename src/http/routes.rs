@@ -104,6 +104,7 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         call(&at("/keys/{name}/enable")).route(web::post().to(admin::keys::enable)),
         page(&at("/activity")).route(read().to(admin::activity::show)),
         page(&at("/generations")).route(read().to(admin::generations::list)),
+        page(&at("/generations.csv")).route(read().to(admin::generations::csv)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
         resource(&at("/ledger/records"), "DELETE").route(web::delete().to(admin::ledger::delete)),
     ]

@@ -262,6 +262,44 @@ async fn a_cut_or_foreign_cursor_and_every_bad_value_is_a_400_that_names_the_par
 }
 
 #[actix_web::test]
+async fn administrators_get_the_list_as_csv_with_the_same_filters_and_go_on_at_its_cursor() {
+    let stage = Stage::new();
+    let gateway = stage.gateway().await;
+    one_of_each(&gateway).await;
+    chat(&gateway, OTHER, &ask("acme/small")).await.expect(200);
+    let whole = admin(&gateway, "generations.csv").await;
+    assert_eq!(whole.status, 200, "{}", whole.text());
+    assert!(whole.header("content-type").unwrap().starts_with("text/csv"));
+    assert_eq!((whole.header("x-next-cursor"), whole.header("cache-control")), (None, Some("no-store")));
+    let text = whole.text();
+    let lines: Vec<&str> = text.split_terminator("\r\n").collect();
+    assert_eq!(lines.len(), 6, "{text}");
+    assert!(lines[0].starts_with("id,created_at,key,requested_model,") && !text.contains("Which way?"), "{text}");
+    let listed = admin(&gateway, "generations").await.expect(200);
+    for (line, row) in lines[1..].iter().zip(listed["data"].as_array().unwrap()) {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells.len(), lines[0].split(',').count(), "{line}");
+        for (at, name) in [(0, "id"), (1, "created_at"), (2, "key"), (3, "requested_model"), (8, "status")] {
+            assert_eq!(cells[at], row[name], "{line}");
+        }
+        assert_eq!(cells[17].parse::<f64>().unwrap(), row["cost"].as_f64().unwrap(), "{line}");
+    }
+    assert!(lines[3].contains(",flaky:") && lines[3].contains(" > good:completed,"), "{}", lines[3]);
+
+    let failed = admin(&gateway, "generations.csv?status=failed&key=test").await.text();
+    assert_eq!(failed.split_terminator("\r\n").collect::<Vec<_>>(), [lines[0], lines[2]]);
+    let first = admin(&gateway, "generations.csv?limit=2").await;
+    assert_eq!(first.text().split_terminator("\r\n").collect::<Vec<_>>(), lines[..3]);
+    let rest = format!("generations.csv?after={}", first.header("x-next-cursor").unwrap());
+    let rest = admin(&gateway, &rest).await.text();
+    assert_eq!(rest.split_terminator("\r\n").skip(1).collect::<Vec<_>>(), lines[3..]);
+
+    assert_eq!(error_of(&admin(&gateway, "generations.csv?limit=10001").await, 400)["param"], "limit");
+    let refused = get(&gateway.admin(), KEY, "/api/v1/admin/generations.csv").await;
+    assert_eq!(error_of(&refused, 403)["metadata"]["reason"], "scope");
+}
+
+#[actix_web::test]
 async fn a_gateway_with_records_in_memory_only_says_that_it_cannot_list_them() {
     let upstream = saying(ANSWER);
     let world = World::new().provider("good", upstream.address());
