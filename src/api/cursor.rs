@@ -77,7 +77,7 @@ mod tests {
             let mut changed = cursor.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             assert!(read(std::str::from_utf8(&changed).unwrap(), None).is_err(), "{at}");
-            assert!(read(&cursor[..at], None).is_err(), "{at}");
+            assert!(read(cursor.get(..at).unwrap(), None).is_err(), "{at}");
         }
         for text in [format!("{cursor}A"), format!("{cursor}="), "é".to_owned(), "5".to_owned()] {
             assert_eq!(read(&text, None).unwrap_err().status().as_u16(), 400, "{text}");

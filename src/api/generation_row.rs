@@ -172,6 +172,21 @@ mod tests {
     }
 
     #[test]
+    fn an_attempt_that_failed_makes_a_rescue_and_one_that_lost_a_race_does_not() {
+        let mut generation = generation(&catalog());
+        let rescued = |generation: &Generation| GenerationRow::new(generation, None).rescued;
+        assert!(rescued(&generation), "its first attempt failed");
+        for harmless in [AttemptRecord::LOST_RACE, AttemptRecord::CANCELLED] {
+            generation.attempts[0].error_type = Some(harmless.into());
+            assert!(!rescued(&generation), "{harmless}");
+        }
+        generation.attempts[0].error_type = Some("provider_overloaded".into());
+        assert!(rescued(&generation));
+        generation.status = pointsman_actors::domain::GenerationStatus::Failed;
+        assert!(!rescued(&generation));
+    }
+
+    #[test]
     fn the_whole_time_is_never_below_the_time_to_the_first_output() {
         let mut generation = generation(&catalog());
         let end = generation.attempts.iter().map(|attempt| attempt.started_ms + attempt.duration_ms).max().unwrap();

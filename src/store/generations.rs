@@ -403,7 +403,7 @@ impl ActivityCounters {
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
         self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
         self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
-        self.cost = self.cost + other.cost;
+        self.cost += other.cost;
     }
 
     fn bytes(&self) -> Vec<u8> {
