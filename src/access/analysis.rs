@@ -1,4 +1,4 @@
-//! Computations about decisions that callers ask for: previews, explanations and replays.
+//! Computations about decisions that callers ask for: previews, explanations, replays and lists of generations.
 //!
 //! One of them may make hundreds of decisions, so it never runs on a worker's thread, where every stream would wait for
 //! it. It is bounded three ways: each caller has one computation running and a limited number waiting, and all callers

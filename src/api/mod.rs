@@ -1,11 +1,13 @@
 //! The HTTP API: one file per resource. [`crate::http::routes`] holds all paths, [`crate::base::error`] all status codes.
 
+pub mod activity;
 pub(crate) mod admin;
 pub mod auth;
 pub mod calibration;
 pub mod chat;
 pub mod explain;
 pub mod generation;
+pub mod generations;
 pub mod health;
 pub mod image;
 pub mod key;
@@ -26,11 +28,15 @@ mod caching;
 mod calibration_metrics;
 mod calibration_view;
 mod condition;
+mod csv;
+mod cursor;
 mod endpoint_entry;
 mod explain_view;
+mod generation_row;
 mod generation_view;
 mod health_view;
 mod key_view;
+mod ledger_query;
 mod listed_model;
 mod model_entry;
 mod model_list;

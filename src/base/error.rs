@@ -129,7 +129,7 @@ pub enum Limit {
     Requests,
     /// Calls at a time.
     Concurrency,
-    /// Previews, explanations and replays at a time.
+    /// Previews, explanations, replays and lists at a time.
     Analyses,
 }
 
@@ -144,7 +144,7 @@ pub enum Overload {
     BufferedBytes,
     /// Limit of buffered bytes of this key.
     BufferedBytesOfKey,
-    /// The queue of previews, explanations and replays does not move.
+    /// The queue of previews, explanations, replays and lists does not move.
     Analyses,
     /// The process is shutting down.
     Draining,
@@ -278,6 +278,16 @@ impl ApiError {
             .with_param("generation_id")
     }
 
+    /// 404: records are in memory only, so there is nothing to list.
+    #[must_use]
+    pub fn no_durable_ledger() -> ApiError {
+        ApiError::not_found(
+            "no_durable_ledger",
+            "This gateway keeps records in memory only and cannot list them or add them up. Its operator can store them \
+             with ledger.data_dir and ledger.durability = \"group\".",
+        )
+    }
+
     /// 404: no such path.
     #[must_use]
     pub fn unknown_path() -> ApiError {
@@ -383,7 +393,7 @@ impl ApiError {
             Limit::Concurrency => ("gateway_concurrency", "Too many requests of this API key at the same time."),
             Limit::Analyses => (
                 "gateway_analyses",
-                "Too many previews, explanations and replays of this API key at the same time (limits.key_analyses).",
+                "Too many previews, explanations, replays and lists of this API key at the same time (limits.key_analyses).",
             ),
         };
         let message = format!("{message} Try again in {} s.", whole_seconds(wait));
@@ -404,7 +414,9 @@ impl ApiError {
             Overload::BufferedBytesOfKey => {
                 ("overloaded", "This API key's requests and unread answers take as much room as one key may have.")
             }
-            Overload::Analyses => ("overloaded", "Too many previews, explanations and replays wait at the moment."),
+            Overload::Analyses => {
+                ("overloaded", "Too many previews, explanations, replays and lists wait at the moment.")
+            }
             Overload::Draining => ("draining", "The gateway is shutting down."),
             Overload::EndpointsBusy => {
                 ("overloaded", "Every endpoint that could serve this request takes no more requests at the moment.")

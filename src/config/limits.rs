@@ -33,7 +33,7 @@ pub struct LimitsConfig {
     pub key_requests_per_minute: Option<u32>,
     /// Requests in progress of a key without its own limit; `None` means no limit.
     pub key_concurrency: Option<u32>,
-    /// Previews, explanations and replays of one key in progress. One of them runs, the others wait.
+    /// Previews, explanations, replays and lists of generations of one key in progress. One of them runs, the others wait.
     pub key_analyses: u32,
     /// Maximum of buffered bytes: request bodies, each counted three times, and answers that wait for their clients. One
     /// key may use as much as is free, and always one body of the maximum size.

@@ -12,7 +12,7 @@ use actix_web_lab::extract::LocalData;
 
 use crate::{
     api::{
-        admin, calibration, chat, explain, generation, health, image, key, memory,
+        activity, admin, calibration, chat, explain, generation, generations, health, image, key, memory,
         metrics::{self, Exposure},
         models, preview, providers, replay, slo, stats,
     },
@@ -102,6 +102,9 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         page(&at("/keys/{name}")).route(read().to(admin::keys::show)),
         call(&at("/keys/{name}/disable")).route(web::post().to(admin::keys::disable)),
         call(&at("/keys/{name}/enable")).route(web::post().to(admin::keys::enable)),
+        page(&at("/activity")).route(read().to(admin::activity::show)),
+        page(&at("/generations")).route(read().to(admin::generations::list)),
+        page(&at("/generations.csv")).route(read().to(admin::generations::csv)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
         resource(&at("/ledger/records"), "DELETE").route(web::delete().to(admin::ledger::delete)),
     ]
@@ -145,6 +148,8 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
             .route(web::post().to(explain::by_body)),
         page(&at("/route/replay")).route(read().to(replay::show)),
         page(&at("/generation")).route(read().to(generation::show)),
+        page(&at("/generations")).route(read().to(generations::list)),
+        page(&at("/activity")).route(read().to(activity::show)),
         models_page,
         page(&at("/models/count")).route(read().to(models::count)),
         page(&at("/models/stats")).route(read().to(stats::show)),

@@ -68,7 +68,7 @@ pub struct Shared {
     pub images: ImageFiles,
     /// State of conversations and latency targets.
     pub preferences: PreferenceMemory,
-    /// Previews, explanations and replays in progress.
+    /// Previews, explanations, replays and lists in progress.
     pub analyses: Analyses,
     /// Reloads of the configuration.
     pub reloads: Reloads,

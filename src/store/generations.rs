@@ -54,10 +54,14 @@ pub mod number {
     pub const CACHED_TOKENS: u8 = 6;
     /// Output tokens spent on reasoning.
     pub const REASONING_TOKENS: u8 = 7;
+    /// Cost of all attempts, whole billionths of a dollar: for ranges.
+    pub const COST_NANOS: u8 = 8;
 }
 
 /// 10⁻¹⁵ dollars in a thousandth of a dollar.
 const FEMTO_PER_MILLI: i128 = 1_000_000_000_000;
+/// 10⁻¹⁵ dollars in a billionth of a dollar.
+const FEMTO_PER_NANO: i128 = 1_000_000;
 /// How long a deletion waits until everything recorded so far is stored.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Versions of catalogs and policies that are kept in memory for reading.
@@ -302,6 +306,48 @@ pub fn owner_label(owner: u64) -> Box<str> {
     format!("{owner:016x}").into()
 }
 
+/// What happened on the way of a generation, of the field [`label::EVENT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// It completed although an attempt failed.
+    Rescued,
+    /// A second attempt raced the first.
+    Hedged,
+    /// Noise made the choice.
+    Explored,
+}
+
+impl Event {
+    /// All of them.
+    pub const ALL: [Event; 3] = [Event::Rescued, Event::Hedged, Event::Explored];
+
+    /// Its label, and its name in queries.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Event::Rescued => "rescued",
+            Event::Hedged => "hedged",
+            Event::Explored => "explored",
+        }
+    }
+
+    /// Whether it happened to `generation`.
+    #[must_use]
+    pub fn happened(self, generation: &Generation) -> bool {
+        match self {
+            Event::Rescued => generation.rescued(),
+            Event::Hedged => generation.hedged(),
+            Event::Explored => generation.decision.explored,
+        }
+    }
+}
+
+/// An amount in [`number::COST_NANOS`], rounded down.
+#[must_use]
+pub fn nanos(cost: Usd) -> i64 {
+    i64::try_from(cost.femto() / FEMTO_PER_NANO).unwrap_or(i64::MAX)
+}
+
 fn facts(generation: &Generation) -> Facts {
     let model = generation.model.as_ref().unwrap_or(&generation.requested_model);
     let mut labels = vec![
@@ -311,11 +357,10 @@ fn facts(generation: &Generation) -> Facts {
         (label::REQUESTED_MODEL, Box::from(&*generation.requested_model)),
     ];
     labels.extend(generation.provider_slug.iter().map(|slug| (label::PROVIDER, Box::from(&**slug))));
-    let rescued = generation.attempts.len() > 1 && generation.status == GenerationStatus::Completed;
-    let events = [("rescued", rescued), ("hedged", generation.hedged()), ("explored", generation.decision.explored)];
-    labels.extend(events.into_iter().filter(|(_, is)| *is).map(|(name, _)| (label::EVENT, name.into())));
+    let events = Event::ALL.into_iter().filter(|event| event.happened(generation));
+    labels.extend(events.map(|event| (label::EVENT, event.as_str().into())));
     let usage = &generation.usage;
-    let cost = generation.spent().femto();
+    let cost = generation.known_spending().femto();
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let millis = i64::try_from(cost / FEMTO_PER_MILLI).unwrap_or(i64::MAX);
     let mut numbers = vec![
@@ -326,6 +371,8 @@ fn facts(generation: &Generation) -> Facts {
         (number::CACHED_TOKENS, count(usage.cached_tokens)),
         (number::REASONING_TOKENS, count(usage.reasoning_tokens)),
     ];
+    // Without a known cost it passes no filter on cost.
+    numbers.extend(generation.spent().map(|cost| (number::COST_NANOS, nanos(cost))));
     numbers.extend(generation.latency_ms.map(|millis| (number::FIRST_TOKEN_MS, count(millis))));
     Facts { labels, numbers }
 }
@@ -386,7 +433,7 @@ impl ActivityCounters {
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
         self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
         self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
-        self.cost = self.cost + other.cost;
+        self.cost += other.cost;
     }
 
     fn bytes(&self) -> Vec<u8> {

@@ -2,6 +2,8 @@
 
 // `cfg(test)` is always set here; it tells clippy that helpers may unwrap as tests do.
 #[cfg(test)]
+mod activity;
+#[cfg(test)]
 mod admin;
 #[cfg(test)]
 mod admin_key;
@@ -93,6 +95,8 @@ mod fuzz_corpus;
 #[cfg(test)]
 #[path = "../../fuzz/properties/mod.rs"]
 mod fuzz_properties;
+#[cfg(test)]
+mod generation_lists;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]

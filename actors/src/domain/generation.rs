@@ -151,6 +151,15 @@ impl Generation {
         self.attempts.iter().any(|attempt| attempt.reason == AttemptReason::Hedge)
     }
 
+    /// Whether it completed although an attempt failed. An attempt that lost a race did not fail.
+    #[must_use]
+    pub fn rescued(&self) -> bool {
+        let harmless = [AttemptRecord::CANCELLED, AttemptRecord::LOST_RACE];
+        let failed =
+            |attempt: &AttemptRecord| attempt.error_type.as_deref().is_some_and(|kind| !harmless.contains(&kind));
+        self.status == GenerationStatus::Completed && self.attempts.iter().any(failed)
+    }
+
     /// Cost of attempts that lost a race, at their own prices; `None` where one of them is unknown.
     #[must_use]
     pub fn hedge_cost(&self) -> Option<Usd> {

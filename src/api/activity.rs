@@ -1,0 +1,308 @@
+//! `GET /activity`: requests, tokens and cost of the caller by day or hour, model, provider and key, from the sums of the
+//! durable ledger. Sums outlive the records. The activity of all keys is in [`super::admin::activity`].
+//!
+//! The ledger adds up slots of 15 minutes. `since` and `until` are rounded outwards to them.
+
+use std::collections::BTreeMap;
+
+use actix_web::{HttpRequest, HttpResponse};
+use chrono::DateTime;
+use pointsman_actors::domain::{Invalid, InvalidReason};
+use serde::Serialize;
+
+use super::{
+    answer::uncached,
+    generations::{key_name, ledger, unreadable},
+    ledger_query::{self, Listed},
+    number::Dollars,
+    readings::rfc_3339,
+};
+use crate::{
+    access::keys::Caller,
+    api::auth::Authorized,
+    base::{clock, error::ApiError},
+    config::Scope,
+    state::gateway::Worker,
+    store::generations::{ActivityCounters, ActivityRow, owner_label},
+};
+
+const MINUTE_MS: i64 = 60_000;
+const SLOT_MS: i64 = 15 * MINUTE_MS;
+const HOUR_MS: i64 = 60 * MINUTE_MS;
+const DAY_MS: i64 = 24 * HOUR_MS;
+/// Longest time range. The ledger keeps sums for 90 days.
+const MAX_RANGE_MS: i64 = 92 * DAY_MS;
+
+/// Shows the activity of the caller.
+///
+/// # Errors
+/// 400 for a bad parameter, 404 without a durable ledger.
+pub(crate) async fn show(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    respond(&worker, &caller, Listed::Own(&caller), request.query_string()).await
+}
+
+/// The activity that `caller` asks for.
+///
+/// # Errors
+/// As [`show`].
+pub(crate) async fn respond(
+    worker: &Worker,
+    caller: &Caller,
+    listed: Listed<'_>,
+    query: &str,
+) -> Result<HttpResponse, ApiError> {
+    let ledger = ledger(worker)?;
+    let query = ActivityQuery::parse(query, listed, clock::unix_millis())?;
+    let (since_ms, until_ms) = (query.since_ms, query.until_ms);
+    // The last millisecond before the end: the ledger counts the slot of both times in.
+    let read = move || ledger.activity(since_ms, until_ms.saturating_sub(1)).map(|rows| query.sums(rows));
+    let sums = worker.analyse(caller, read).await?.map_err(unreadable)?;
+    let row = |(group, counters)| RowBody::new(group, counters, &query, worker);
+    Ok(uncached(&ActivityBody {
+        data: sums.iter().map(row).collect(),
+        since: rfc_3339(since_ms),
+        until: rfc_3339(until_ms),
+        group: query.period.as_str(),
+        tz_offset_minutes: query.offset_ms / MINUTE_MS,
+    }))
+}
+
+/// What the sums are grouped by, beside model, provider and key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Period {
+    Day,
+    Hour,
+}
+
+impl Period {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Period::Day => "day",
+            Period::Hour => "hour",
+        }
+    }
+
+    const fn millis(self) -> i64 {
+        match self {
+            Period::Day => DAY_MS,
+            Period::Hour => HOUR_MS,
+        }
+    }
+
+    /// How far back the activity goes without `since`, the current period not counted.
+    const fn default_range(self) -> i64 {
+        match self {
+            Period::Day => 29 * DAY_MS,
+            Period::Hour => 23 * HOUR_MS,
+        }
+    }
+}
+
+/// A validated query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ActivityQuery {
+    /// Beginning of the first slot.
+    since_ms: i64,
+    /// End of the last slot.
+    until_ms: i64,
+    period: Period,
+    /// Local time minus UTC.
+    offset_ms: i64,
+    owner: Option<u64>,
+}
+
+/// One row of the answer, in its order: latest first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    start_ms: std::cmp::Reverse<i64>,
+    model: String,
+    provider: String,
+    owner: String,
+}
+
+impl ActivityQuery {
+    const PARAMETERS: [&'static str; 4] = ["since", "until", "group", "tz_offset_minutes"];
+
+    fn parse(query: &str, listed: Listed<'_>, now_ms: i64) -> Result<ActivityQuery, ApiError> {
+        let (mut since, mut until, mut period, mut offset_ms) = (None, None, Period::Day, 0);
+        let mut owner = listed.owner();
+        for (name, value) in ledger_query::pairs(query)? {
+            match name.as_str() {
+                "since" => since = Some(ledger_query::time("since", &value)?),
+                "until" => until = Some(ledger_query::time("until", &value)?),
+                "group" => period = read_period(&value)?,
+                "tz_offset_minutes" => offset_ms = read_offset(&value)?,
+                _ => {
+                    let named = ledger_query::owner(&name, &value, listed)?;
+                    owner = Some(named.ok_or_else(|| ledger_query::unknown(&name, &Self::PARAMETERS, listed))?);
+                }
+            }
+        }
+        let query = ActivityQuery { since_ms: 0, until_ms: 0, period, offset_ms, owner };
+        let until_ms = slot_end(until.unwrap_or(now_ms.saturating_add(1)));
+        let since_ms = slot_start(since.unwrap_or_else(|| query.start(until_ms - 1) - period.default_range()));
+        ledger_query::in_order(since, Some(until.unwrap_or(until_ms) - 1))?;
+        if until_ms - since_ms > MAX_RANGE_MS {
+            let message = "'since' and 'until' must be at most 92 days apart. The ledger keeps sums for 90 days.";
+            return Err(ApiError::bad_query("since", message));
+        }
+        Ok(ActivityQuery { since_ms, until_ms, ..query })
+    }
+
+    /// Beginning of the day or hour that a time lies in.
+    fn start(&self, ms: i64) -> i64 {
+        let local = ms + self.offset_ms;
+        local - local.rem_euclid(self.period.millis()) - self.offset_ms
+    }
+
+    fn sums(&self, rows: Vec<ActivityRow>) -> BTreeMap<Group, ActivityCounters> {
+        let owner = self.owner.map(owner_label);
+        let mut sums: BTreeMap<Group, ActivityCounters> = BTreeMap::new();
+        for row in rows.into_iter().filter(|row| owner.as_ref().is_none_or(|owner| **owner == *row.owner)) {
+            let start_ms = std::cmp::Reverse(self.start(row.slot_ms));
+            let group = Group { start_ms, model: row.model, provider: row.provider, owner: row.owner };
+            sums.entry(group).or_default().add(&row.counters);
+        }
+        sums
+    }
+}
+
+fn slot_start(ms: i64) -> i64 {
+    ms - ms.rem_euclid(SLOT_MS)
+}
+
+fn slot_end(ms: i64) -> i64 {
+    slot_start(ms.saturating_add(SLOT_MS - 1))
+}
+
+fn read_period(value: &str) -> Result<Period, ApiError> {
+    let periods = [Period::Day, Period::Hour];
+    periods.into_iter().find(|period| period.as_str() == value).ok_or_else(|| {
+        let invalid = Invalid::field(InvalidReason::InvalidValue, "group", "'group' must be day or hour.");
+        ApiError::invalid(invalid.allowing(["day", "hour"]))
+    })
+}
+
+fn read_offset(value: &str) -> Result<i64, ApiError> {
+    let minutes = value.parse::<i64>().ok().filter(|minutes| (-12 * 60..=14 * 60).contains(minutes));
+    let minutes = minutes.filter(|minutes| minutes % 15 == 0).ok_or_else(|| {
+        let message = "'tz_offset_minutes' must be local time minus UTC in minutes, a multiple of 15 from -720 to 840.";
+        ApiError::bad_query("tz_offset_minutes", message)
+    });
+    minutes.map(|minutes| minutes * MINUTE_MS)
+}
+
+#[derive(Serialize)]
+struct ActivityBody<'a> {
+    data: Vec<RowBody<'a>>,
+    since: String,
+    until: String,
+    group: &'static str,
+    tz_offset_minutes: i64,
+}
+
+/// Sums of one group. `cost` includes all attempts.
+#[derive(Serialize)]
+struct RowBody<'a> {
+    /// Local date of the period.
+    date: String,
+    start: String,
+    /// The requested model if none served.
+    model: &'a str,
+    /// `null` if none served.
+    provider_slug: Option<&'a str>,
+    /// `null` for a key that is no longer in the configuration.
+    key: Option<&'a str>,
+    owner: &'a str,
+    requests: u64,
+    failed: u64,
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    cached_tokens: u64,
+    reasoning_tokens: u64,
+    cost: Dollars,
+}
+
+impl<'a> RowBody<'a> {
+    fn new(group: &'a Group, counters: &ActivityCounters, query: &ActivityQuery, worker: &'a Worker) -> RowBody<'a> {
+        let start_ms = group.start_ms.0;
+        let local = DateTime::from_timestamp_millis(start_ms + query.offset_ms).unwrap_or_default();
+        RowBody {
+            date: local.format("%Y-%m-%d").to_string(),
+            start: rfc_3339(start_ms),
+            model: &group.model,
+            provider_slug: Some(&*group.provider).filter(|slug| !slug.is_empty()),
+            key: u64::from_str_radix(&group.owner, 16).ok().and_then(|owner| key_name(worker, owner)),
+            owner: &group.owner,
+            requests: counters.requests,
+            failed: counters.failed,
+            prompt_tokens: counters.prompt_tokens,
+            completion_tokens: counters.completion_tokens,
+            cached_tokens: counters.cached_tokens,
+            reasoning_tokens: counters.reasoning_tokens,
+            cost: Dollars(counters.cost),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-23T06:07:00Z.
+    const NOW: i64 = 1_795_414_020_000;
+
+    fn row(time: &str, owner: u64, requests: u64) -> ActivityRow {
+        ActivityRow {
+            slot_ms: slot_start(ledger_query::time("since", time).unwrap()),
+            model: "acme/small".to_owned(),
+            provider: "acme".to_owned(),
+            owner: owner_label(owner).into(),
+            counters: ActivityCounters { requests, ..ActivityCounters::default() },
+        }
+    }
+
+    fn query(period: Period, offset_minutes: i64, owner: Option<u64>) -> ActivityQuery {
+        ActivityQuery { since_ms: 0, until_ms: NOW, period, offset_ms: offset_minutes * MINUTE_MS, owner }
+    }
+
+    #[test]
+    fn days_and_hours_begin_where_the_offset_says_and_the_latest_comes_first() {
+        let rows = ["2026-11-22T17:45:00Z", "2026-11-22T18:30:00Z", "2026-11-23T00:00:00Z", "2026-11-23T05:15:00Z"];
+        for (period, offset, expected) in [
+            (Period::Day, 0, &[("2026-11-23T00:00:00.000Z", 2), ("2026-11-22T00:00:00.000Z", 2)][..]),
+            (Period::Day, 330, &[("2026-11-22T18:30:00.000Z", 3), ("2026-11-21T18:30:00.000Z", 1)]),
+            (Period::Day, -360, &[("2026-11-22T06:00:00.000Z", 4)]),
+            (
+                Period::Hour,
+                30,
+                &[
+                    ("2026-11-23T04:30:00.000Z", 1),
+                    ("2026-11-22T23:30:00.000Z", 1),
+                    ("2026-11-22T18:30:00.000Z", 1),
+                    ("2026-11-22T17:30:00.000Z", 1),
+                ],
+            ),
+        ] {
+            let sums = query(period, offset, None).sums(rows.iter().map(|time| row(time, 1, 1)).collect());
+            let found: Vec<_> = sums.iter().map(|(group, sum)| (rfc_3339(group.start_ms.0), sum.requests)).collect();
+            let expected: Vec<_> = expected.iter().map(|(start, count)| ((*start).to_owned(), *count)).collect();
+            assert_eq!(found, expected, "{period:?} {offset}");
+        }
+    }
+
+    #[test]
+    fn sums_are_of_one_owner_or_apart_by_owner() {
+        let rows = || vec![row("2026-11-23", 1, 2), row("2026-11-23", 2, 5), row("2026-11-23T00:15:00Z", 1, 3)];
+        let requests = |owner| {
+            let sums = query(Period::Day, 0, owner).sums(rows());
+            sums.values().map(|sum| sum.requests).collect::<Vec<_>>()
+        };
+        assert_eq!((requests(None), requests(Some(2)), requests(Some(3))), (vec![5, 5], vec![5], vec![]));
+    }
+}

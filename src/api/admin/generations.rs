@@ -1,0 +1,74 @@
+//! `/admin/generations` and `/admin/generations.csv`: the generations of all keys, newest first, from the durable ledger.
+
+use actix_web::{HttpRequest, HttpResponse, http::header};
+
+use crate::{
+    api::{
+        auth::Administrator,
+        csv::Csv,
+        cursor,
+        generation_row::GenerationRow,
+        generations::{self, MAX_PAGE},
+        ledger_query::{Listed, Selection},
+    },
+    base::error::ApiError,
+    state::gateway::Worker,
+};
+
+/// Default number of rows of CSV.
+const DEFAULT_ROWS: usize = 1_000;
+/// Most rows of CSV, about 3 MB.
+const MAX_ROWS: usize = 10_000;
+/// Most pages that are read for one answer. Of a rare filter, an answer may have few rows and a cursor.
+const MAX_PAGES: usize = 100;
+/// Header with the cursor of the rows that follow, if any do.
+const NEXT: &str = "x-next-cursor";
+
+/// Lists the generations of all keys.
+///
+/// # Errors
+/// 400 for a bad filter or cursor, 404 without a durable ledger.
+pub(crate) async fn list(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    generations::respond(&worker, &caller, Listed::Everybody(&worker), request.query_string()).await
+}
+
+/// The same list as CSV, with up to [`MAX_ROWS`] rows.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) async fn csv(
+    Administrator(caller): Administrator,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let (ledger, listed) = (generations::ledger(&worker)?, Listed::Everybody(&worker));
+    let mut selection = Selection::parse(request.query_string(), listed, (DEFAULT_ROWS, MAX_ROWS))?;
+    let mut csv = Csv::default();
+    GenerationRow::write_head(&mut csv);
+    let mut rows_left = selection.limit;
+    for _ in 0..MAX_PAGES {
+        selection.limit = rows_left.min(MAX_PAGE);
+        // Page by page, so that others have their turns in between.
+        let page = generations::read(&worker, &caller, &ledger, selection.clone()).await?;
+        for generation in &page.generations {
+            GenerationRow::new(generation, generations::key_name(&worker, generation.owner)).write(&mut csv);
+        }
+        rows_left = rows_left.saturating_sub(page.generations.len());
+        selection.after = page.next;
+        if page.next.is_none() || rows_left == 0 {
+            break;
+        }
+    }
+    let mut answer = HttpResponse::Ok();
+    answer.insert_header((header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present"));
+    answer.insert_header((header::CONTENT_DISPOSITION, "attachment; filename=\"generations.csv\""));
+    answer.insert_header((header::CACHE_CONTROL, "no-store"));
+    if let Some(next) = selection.after {
+        answer.insert_header((NEXT, cursor::write(&next, listed.owner())));
+    }
+    Ok(answer.body(csv.into_text()))
+}

@@ -1,0 +1,69 @@
+//! Rows of CSV after RFC 4180, safe to open in a spreadsheet.
+
+/// Characters that a formula begins with.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+
+/// A text in the making.
+#[derive(Default)]
+pub(super) struct Csv(String);
+
+impl Csv {
+    /// Adds a row.
+    pub(super) fn row<'a>(&mut self, cells: impl IntoIterator<Item = &'a str>) {
+        for (at, cell) in cells.into_iter().enumerate() {
+            if at > 0 {
+                self.0.push(',');
+            }
+            self.cell(cell);
+        }
+        self.0.push_str("\r\n");
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.0
+    }
+
+    fn cell(&mut self, text: &str) {
+        // Spreadsheets run a cell that begins so as a formula, some also after whitespace or in full width.
+        let is_formula = text.trim_start().starts_with(FORMULA) || text.starts_with(['\t', '\r', '\n']);
+        let guard = if is_formula { "'" } else { "" };
+        if text.contains([',', '"', '\r', '\n']) || text.starts_with(' ') || text.ends_with(' ') {
+            self.0.extend(["\"", guard, &text.replace('"', "\"\""), "\""]);
+        } else {
+            self.0.extend([guard, text]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_only_where_they_must_be() {
+        let mut csv = Csv::default();
+        csv.row(["plain", "", "a,b", "say \"hi\"", "two\nlines", " edge"]);
+        csv.row(["last"]);
+        assert_eq!(csv.into_text(), "plain,,\"a,b\",\"say \"\"hi\"\"\",\"two\nlines\",\" edge\"\r\nlast\r\n");
+    }
+
+    #[test]
+    fn no_cell_begins_like_a_formula() {
+        for (cell, expected) in [
+            ("=1+1", "'=1+1"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("\t=1", "'\t=1"),
+            ("＝1", "'＝1"),
+            ("  =1", "\"'  =1\""),
+            ("\r=1", "\"'\r=1\""),
+            ("=HYPERLINK(\"x\",\"y\")", "\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\""),
+            ("a=1", "a=1"),
+        ] {
+            let mut csv = Csv::default();
+            csv.row([cell]);
+            assert_eq!(csv.into_text(), format!("{expected}\r\n"), "{cell:?}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A generation as one row of a list. No row contains a prompt or an answer.
+
+use pointsman_actors::domain::{AttemptRecord, Generation};
+use serde::Serialize;
+
+use super::{csv::Csv, number::Dollars, readings::rfc_3339};
+use crate::store::generations::Event;
+
+/// One row. `ttft_ms` and `total_ms` count from the acceptance of the request. `cost` includes all attempts.
+#[derive(Serialize)]
+pub(crate) struct GenerationRow<'a> {
+    pub(super) id: &'a str,
+    pub(super) created_at: String,
+    /// `null` for a key that is no longer in the configuration.
+    pub(super) key: Option<&'a str>,
+    pub(super) requested_model: &'a str,
+    /// `null` if none served.
+    pub(super) model: Option<&'a str>,
+    pub(super) provider_slug: Option<&'a str>,
+    pub(super) objective: &'static str,
+    pub(super) decision_code: &'static str,
+    pub(super) status: &'static str,
+    pub(super) streamed: bool,
+    pub(super) chain: Vec<LinkBody<'a>>,
+    pub(super) ttft_ms: Option<u64>,
+    pub(super) total_ms: Option<u64>,
+    pub(super) prompt_tokens: u64,
+    pub(super) completion_tokens: u64,
+    pub(super) cached_tokens: u64,
+    pub(super) reasoning_tokens: u64,
+    /// `null`, in CSV empty, where a price is unknown.
+    pub(super) cost: Option<Dollars>,
+    pub(super) rescued: bool,
+    pub(super) hedged: bool,
+    pub(super) explored: bool,
+}
+
+/// One attempt in the chain of a generation.
+#[derive(Serialize)]
+pub(super) struct LinkBody<'a> {
+    pub(super) provider_slug: &'a str,
+    pub(super) outcome: &'a str,
+    pub(super) cause: Option<&'a str>,
+}
+
+impl<'a> GenerationRow<'a> {
+    /// The row of a generation that the key called `key` made.
+    pub(crate) fn new(generation: &'a Generation, key: Option<&'a str>) -> GenerationRow<'a> {
+        let link = |attempt: &'a AttemptRecord| LinkBody {
+            provider_slug: &attempt.provider_slug,
+            outcome: attempt.outcome(),
+            cause: attempt.cause.as_deref(),
+        };
+        let ends = generation.attempts.iter().map(|attempt| attempt.started_ms.saturating_add(attempt.duration_ms));
+        GenerationRow {
+            id: generation.id.as_str(),
+            created_at: rfc_3339(generation.created_ms),
+            key,
+            requested_model: &generation.requested_model,
+            model: generation.model.as_deref(),
+            provider_slug: generation.provider_slug.as_deref(),
+            objective: generation.decision.objective.value.as_str(),
+            decision_code: generation.decision_code().as_str(),
+            status: generation.status.as_str(),
+            streamed: generation.streamed,
+            chain: generation.attempts.iter().map(link).collect(),
+            ttft_ms: generation.latency_ms,
+            // Start and duration are rounded down one by one: their sum may be just below the time to the first output.
+            total_ms: ends.chain(generation.latency_ms).max(),
+            prompt_tokens: generation.usage.prompt_tokens,
+            completion_tokens: generation.usage.completion_tokens,
+            cached_tokens: generation.usage.cached_tokens,
+            reasoning_tokens: generation.usage.reasoning_tokens,
+            cost: generation.spent().map(Dollars),
+            rescued: Event::Rescued.happened(generation),
+            hedged: Event::Hedged.happened(generation),
+            explored: Event::Explored.happened(generation),
+        }
+    }
+    /// The names of the columns, as in JSON.
+    const COLUMNS: [&'static str; 21] = [
+        "id",
+        "created_at",
+        "key",
+        "requested_model",
+        "model",
+        "provider_slug",
+        "objective",
+        "decision_code",
+        "status",
+        "streamed",
+        "chain",
+        "ttft_ms",
+        "total_ms",
+        "prompt_tokens",
+        "completion_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
+        "cost",
+        "rescued",
+        "hedged",
+        "explored",
+    ];
+
+    /// Writes the names of the columns.
+    pub(crate) fn write_head(csv: &mut Csv) {
+        csv.row(GenerationRow::COLUMNS);
+    }
+
+    /// Writes the row. What has no value is empty; the chain is `flaky:provider_error > good:completed`.
+    pub(crate) fn write(&self, csv: &mut Csv) {
+        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let link = |link: &LinkBody<'_>| format!("{}:{}", link.provider_slug, link.outcome);
+        let chain: Vec<String> = self.chain.iter().map(link).collect();
+        let cells: [&str; 21] = [
+            self.id,
+            &self.created_at,
+            self.key.unwrap_or_default(),
+            self.requested_model,
+            self.model.unwrap_or_default(),
+            self.provider_slug.unwrap_or_default(),
+            self.objective,
+            self.decision_code,
+            self.status,
+            flag(self.streamed),
+            &chain.join(" > "),
+            &number(self.ttft_ms),
+            &number(self.total_ms),
+            &self.prompt_tokens.to_string(),
+            &self.completion_tokens.to_string(),
+            &self.cached_tokens.to_string(),
+            &self.reasoning_tokens.to_string(),
+            &self.cost.as_ref().map_or_else(String::new, |cost| cost.0.to_string()),
+            flag(self.rescued),
+            flag(self.hedged),
+            flag(self.explored),
+        ];
+        csv.row(cells);
+    }
+}
+
+const fn flag(is: bool) -> &'static str {
+    if is { "true" } else { "false" }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::api::{route_samples::generation, samples::catalog};
+
+    #[test]
+    fn the_columns_of_csv_are_the_members_of_json_in_their_order() {
+        let generation = generation(&catalog());
+        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test"))).unwrap();
+        let members: Vec<usize> =
+            GenerationRow::COLUMNS.iter().map(|name| json.find(&format!("\"{name}\":")).unwrap()).collect();
+        assert!(members.is_sorted(), "{members:?}");
+        let members: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(members.as_object().unwrap().len(), GenerationRow::COLUMNS.len());
+    }
+
+    #[test]
+    fn a_requested_model_that_looks_like_a_formula_stays_text() {
+        let mut generation = generation(&catalog());
+        generation.requested_model = "=cmd|'/c calc'!A1".into();
+        let mut csv = Csv::default();
+        GenerationRow::new(&generation, Some("-key,\"1\"")).write(&mut csv);
+        let text = csv.into_text();
+        assert!(text.contains(",'=cmd|'/c calc'!A1,"), "{text}");
+        assert!(text.contains(",\"'-key,\"\"1\"\"\","), "{text}");
+    }
+
+    #[test]
+    fn an_attempt_that_failed_makes_a_rescue_and_one_that_lost_a_race_does_not() {
+        let mut generation = generation(&catalog());
+        let rescued = |generation: &Generation| GenerationRow::new(generation, None).rescued;
+        assert!(rescued(&generation), "its first attempt failed");
+        for harmless in [AttemptRecord::LOST_RACE, AttemptRecord::CANCELLED] {
+            generation.attempts[0].error_type = Some(harmless.into());
+            assert!(!rescued(&generation), "{harmless}");
+        }
+        generation.attempts[0].error_type = Some("provider_overloaded".into());
+        assert!(rescued(&generation));
+        generation.status = pointsman_actors::domain::GenerationStatus::Failed;
+        assert!(!rescued(&generation));
+    }
+
+    #[test]
+    fn the_whole_time_is_never_below_the_time_to_the_first_output() {
+        let mut generation = generation(&catalog());
+        let end = generation.attempts.iter().map(|attempt| attempt.started_ms + attempt.duration_ms).max().unwrap();
+        assert_eq!(GenerationRow::new(&generation, None).total_ms, Some(end.max(generation.latency_ms.unwrap())));
+        generation.latency_ms = Some(end + 1);
+        assert_eq!(GenerationRow::new(&generation, None).total_ms, Some(end + 1));
+        generation.attempts.clear();
+        generation.latency_ms = None;
+        assert_eq!(GenerationRow::new(&generation, None).total_ms, None);
+    }
+}

@@ -1,0 +1,120 @@
+//! `GET /generations`: the caller's own generations, newest first, from the durable ledger. The list of all keys is in
+//! [`super::admin::generations`].
+
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse};
+use pointsman_actors::domain::Generation;
+use serde::Serialize;
+
+use super::{
+    answer::uncached,
+    cursor,
+    generation_row::GenerationRow,
+    ledger_query::{Listed, Selection},
+    readings::rfc_3339,
+};
+use crate::{
+    access::keys::Caller,
+    api::auth::Authorized,
+    base::error::ApiError,
+    config::Scope,
+    state::gateway::Worker,
+    store::{entry::Key, fault::Fault, generations::GenerationStore, page::Query},
+};
+
+/// Default number of generations on a page.
+const DEFAULT_PAGE: usize = 50;
+/// Most generations on a page.
+pub(crate) const MAX_PAGE: usize = 200;
+/// Blocks that one page may look into. A page of a rare filter may have few rows and a `next`.
+const BLOCKS: usize = 64;
+
+/// Lists the caller's generations.
+///
+/// # Errors
+/// 400 for a bad filter or cursor, 404 without a durable ledger.
+pub(crate) async fn list(
+    Authorized(caller): Authorized,
+    worker: Worker,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    caller.require(Scope::Read)?;
+    respond(&worker, &caller, Listed::Own(&caller), request.query_string()).await
+}
+
+/// A page of the list for `caller`.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) async fn respond(
+    worker: &Worker,
+    caller: &Caller,
+    listed: Listed<'_>,
+    query: &str,
+) -> Result<HttpResponse, ApiError> {
+    let ledger = ledger(worker)?;
+    let selection = Selection::parse(query, listed, (DEFAULT_PAGE, MAX_PAGE))?;
+    let page = read(worker, caller, &ledger, selection).await?;
+    let row = |generation| GenerationRow::new(generation, key_name(worker, generation.owner));
+    Ok(uncached(&PageBody {
+        data: page.generations.iter().map(|generation| row(generation)).collect(),
+        next: page.next.map(|key| cursor::write(&key, listed.owner())),
+        aged_out_before: page.aged_out_ms.map(|at| rfc_3339(at.saturating_add(1))),
+    }))
+}
+
+/// Generations that a selection shows.
+pub(crate) struct SelectedPage {
+    pub(crate) generations: Vec<Arc<Generation>>,
+    pub(crate) next: Option<Key>,
+    aged_out_ms: Option<i64>,
+}
+
+/// Reads a page on another thread. Counts as an analysis of the caller, so that lists cannot take the disk from others.
+///
+/// # Errors
+/// 429 and 503 as analyses, 500 when the disk fails.
+pub(crate) async fn read(
+    worker: &Worker,
+    caller: &Caller,
+    ledger: &Arc<GenerationStore>,
+    selection: Selection,
+) -> Result<SelectedPage, ApiError> {
+    let ledger = Arc::clone(ledger);
+    let read = move || {
+        let Selection { filter, after, limit, .. } = selection.clone();
+        let mut page = ledger.page(&Query { filter, after, limit, blocks: BLOCKS })?;
+        page.generations.retain(|generation| selection.admits(generation));
+        Ok(SelectedPage { generations: page.generations, next: page.next, aged_out_ms: page.aged_out_ms })
+    };
+    worker.analyse(caller, read).await?.map_err(unreadable)
+}
+
+/// The durable ledger.
+///
+/// # Errors
+/// 404 without one.
+pub(crate) fn ledger(worker: &Worker) -> Result<Arc<GenerationStore>, ApiError> {
+    worker.shared.ledger.clone().ok_or_else(ApiError::no_durable_ledger)
+}
+
+/// Logs why the ledger cannot be read.
+pub(crate) fn unreadable(fault: Fault) -> ApiError {
+    log::error!("the ledger cannot be read: {fault}");
+    ApiError::internal()
+}
+
+/// The name of the key with these records; `None` if it is no longer in the configuration.
+pub(crate) fn key_name(worker: &Worker, owner: u64) -> Option<&str> {
+    worker.setup.keys.callers().find(|caller| caller.owner == owner).map(|caller| &*caller.key.name)
+}
+
+#[derive(Serialize)]
+struct PageBody<'a> {
+    data: Vec<GenerationRow<'a>>,
+    /// For `after`; `null` at the end.
+    next: Option<String>,
+    /// Records created before this time may have been deleted.
+    aged_out_before: Option<String>,
+}
