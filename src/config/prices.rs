@@ -33,8 +33,8 @@ const MILLION: Measure = Measure {
 /// Prices as an entry sets them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Prices {
-    /// These.
-    Known(Pricing),
+    /// These prices.
+    Known(Box<Pricing>),
     /// `pricing = "unknown"`: the operator states that there is no price.
     Unknown,
 }
@@ -42,7 +42,7 @@ pub(super) enum Prices {
 impl Prices {
     pub(super) fn known(self) -> Option<Pricing> {
         match self {
-            Prices::Known(pricing) => Some(pricing),
+            Prices::Known(pricing) => Some(*pricing),
             Prices::Unknown => None,
         }
     }
@@ -52,7 +52,7 @@ impl Prices {
 pub(super) fn read(section: &Section<'_>) -> Option<Prices> {
     let is_unknown = matches!(section.any("pricing"), Some(Value::Text(text)) if text == UNKNOWN);
     if !is_unknown {
-        return read_known(section).map(Prices::Known);
+        return read_known(section).map(Box::new).map(Prices::Known);
     }
     for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
         section.fault(other, "is set although pricing is \"unknown\"", "prices, or pricing = \"unknown\"");

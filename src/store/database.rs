@@ -433,8 +433,11 @@ fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Ar
     Ok(entries)
 }
 
+/// A header and the entries of its block.
+type StoredBlock = (Header, Vec<Arc<Entry>>);
+
 /// A block with its entries. `None` if it is not there any more.
-fn read_block(transaction: &WriteTransaction, key: (i64, u64)) -> Result<Option<(Header, Vec<Arc<Entry>>)>, Fault> {
+fn read_block(transaction: &WriteTransaction, key: (i64, u64)) -> Result<Option<StoredBlock>, Fault> {
     let stored = {
         let table = transaction.open_table(HEADERS).map_err(redb_fault)?;
         let bytes = table.get(key).map_err(redb_fault)?;

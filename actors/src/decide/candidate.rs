@@ -78,7 +78,7 @@ impl<'a> PoolCandidate<'a> {
             target: place.target,
             role: Role::Out,
             class: place.class,
-            live: live,
+            live,
             forecast: Forecast::of(&inputs, &stats.curve, &context.rules, noise),
             rank: 0.0,
             noiseless: 0.0,

@@ -100,12 +100,13 @@ pub(super) async fn ledger_size(worker: &Worker) -> Result<LedgerSize, ApiError>
         ApiError::internal()
     })?;
     let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-    let owner = |(label, records): (&Box<str>, &u64)| Some((u64::from_str_radix(label, 16).ok()?, count(*records)));
+    let owners = summary.by_label.iter();
+    let by_owner = owners.filter_map(|(label, n)| Some((u64::from_str_radix(label, 16).ok()?, count(*n)))).collect();
     Ok(LedgerSize {
         records: count(summary.entries),
         oldest_ms: summary.range_ms.map(|(oldest, _)| oldest),
         newest_ms: summary.range_ms.map(|(_, newest)| newest),
-        by_owner: summary.by_label.iter().filter_map(owner).collect(),
+        by_owner,
         capacity: 0,
         max_age: worker.setup.config.ledger.max_age,
     })
