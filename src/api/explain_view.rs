@@ -26,6 +26,8 @@ pub(crate) struct ExplainBody<'a> {
     router: Option<&'a str>,
     /// `null` at an unknown price, like every cost below.
     total_cost: Option<Dollars>,
+    /// The cost that the provider reported; never billed.
+    reported_cost: Option<Dollars>,
     decision_reason: &'a str,
     decision_code: &'static str,
     requested_model: &'a str,
@@ -113,6 +115,7 @@ impl<'a> ExplainBody<'a> {
                 .filter(|_| generation.status != GenerationStatus::Running),
             router: decision.router.as_deref(),
             total_cost: generation.total_cost().map(Dollars),
+            reported_cost: generation.usage.reported_cost.map(Dollars),
             decision_reason: reason,
             decision_code: generation.decision_code().as_str(),
             requested_model: &generation.requested_model,
@@ -313,6 +316,9 @@ mod tests {
                 "reasoning": 0,
                 "cache_read": 0.00000003,
                 "cache_write": 0,
+                "cache_write_1h": 0,
+                "audio": 0,
+                "audio_output": 0,
                 "request": 0,
                 "image": 0,
                 "web_search": 0
@@ -331,10 +337,13 @@ mod tests {
                 "cost": 0.00000453,
                 "prompt_tokens_details": {
                   "cached_tokens": 2,
-                  "cache_write_tokens": 0
+                  "cache_write_tokens": 0,
+                  "cache_write_1h_tokens": 0,
+                  "audio_tokens": 0
                 },
                 "completion_tokens_details": {
-                  "reasoning_tokens": 0
+                  "reasoning_tokens": 0,
+                  "audio_tokens": 0
                 },
                 "estimated": false
               },

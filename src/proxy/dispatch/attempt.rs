@@ -88,6 +88,7 @@ struct AttemptEnd {
     error_type: Option<&'static str>,
     cause: Option<&'static str>,
     cost: Option<Usd>,
+    reported_cost: Option<Usd>,
     served: bool,
 }
 
@@ -166,7 +167,14 @@ impl Attempt {
         self.finish(now, end, events::Ending::Ordinary);
         self.record(
             now,
-            AttemptEnd { status: Some(200), error_type: None, cause: None, cost: total(outcome), served: true },
+            AttemptEnd {
+                status: Some(200),
+                error_type: None,
+                cause: None,
+                cost: total(outcome),
+                reported_cost: outcome.usage.reported_cost,
+                served: true,
+            },
         )
     }
 
@@ -203,7 +211,17 @@ impl Attempt {
             None => self.usage.map_or(Some(Usd::ZERO), |usage| self.price(&usage)),
         };
         let (status, error_type) = (failure.status, Some(failure.kind.as_str()));
-        self.record(now, AttemptEnd { status, error_type, cause: error.cause, cost, served: outcome.is_some() })
+        self.record(
+            now,
+            AttemptEnd {
+                status,
+                error_type,
+                cause: error.cause,
+                cost,
+                reported_cost: self.reported_cost(outcome),
+                served: outcome.is_some(),
+            },
+        )
     }
 
     /// Ends the attempt because the client left. `outcome` is the part of the answer that the client has seen.
@@ -212,7 +230,17 @@ impl Attempt {
         self.cancel(now, events::Ending::Ordinary);
         let cost = outcome.map_or_else(|| self.sunk_cost(), total);
         let error_type = Some(AttemptRecord::CANCELLED);
-        self.record(now, AttemptEnd { status: None, error_type, cause: None, cost, served: outcome.is_some() })
+        self.record(
+            now,
+            AttemptEnd {
+                status: None,
+                error_type,
+                cause: None,
+                cost,
+                reported_cost: self.reported_cost(outcome),
+                served: outcome.is_some(),
+            },
+        )
     }
 
     /// Ends the attempt because another one won the race.
@@ -220,7 +248,17 @@ impl Attempt {
         let now = clock::now();
         self.cancel(now, events::Ending::LostRace);
         let error_type = Some(AttemptRecord::LOST_RACE);
-        self.record(now, AttemptEnd { status: None, error_type, cause: None, cost: self.sunk_cost(), served: false })
+        self.record(
+            now,
+            AttemptEnd {
+                status: None,
+                error_type,
+                cause: None,
+                cost: self.sunk_cost(),
+                reported_cost: self.reported_cost(None),
+                served: false,
+            },
+        )
     }
 
     fn cancel(&mut self, now: Tick, ending: events::Ending<'_>) {
@@ -241,6 +279,11 @@ impl Attempt {
             ..Usage::default()
         };
         self.price(&self.usage.unwrap_or(prompt))
+    }
+
+    /// The cost that the provider reported, with or without an answer.
+    fn reported_cost(&self, outcome: Option<&Outcome>) -> Option<Usd> {
+        outcome.map(|outcome| outcome.usage).or(self.usage)?.reported_cost
     }
 
     fn price(&self, usage: &Usage) -> Option<Usd> {
@@ -291,6 +334,7 @@ impl Attempt {
             stream_ms: self.first_token.map(|first| millis(now - first)),
             duration_ms: millis(now - self.started),
             cost: end.cost,
+            reported_cost: end.reported_cost,
             served: end.served,
         }
     }

@@ -28,6 +28,7 @@ pub(super) struct ReportedUsage {
     cache_write_1h: Option<u64>,
     reasoning: Option<u64>,
     searches: Option<u64>,
+    cost: Option<Usd>,
     prompt_details: [Option<u64>; PROMPT_DETAILS.len()],
     completion_details: [Option<u64>; COMPLETION_DETAILS.len()],
 }
@@ -86,6 +87,9 @@ impl ReportedUsage {
             b"cache_creation" => self.read_cache_writes(value),
             b"cache_creation_input_tokens" => self.cache_write = self.cache_write.or(value.count()),
             b"server_tool_use" => self.searches = value.member(b"web_search_requests").and_then(Raw::count),
+            b"cost" => self.cost = reported_dollars(value.member(b"total_cost").unwrap_or(value)),
+            b"estimated_cost" => self.cost = self.cost.or(reported_dollars(value)),
+            b"cost_in_usd_ticks" => self.cost = self.cost.or(reported_dollars(value).map(of_ticks)),
             b"num_search_queries" => self.searches = value.count(),
             _ => {}
         }
@@ -184,6 +188,7 @@ pub(super) fn billed_usage(
         reasoning_tokens: reasoning,
         images: u64::from(context.images),
         web_searches: reported.searches.unwrap_or(0),
+        reported_cost: reported.cost,
         estimated: prompt.is_none() || completion.is_none(),
     }
 }
@@ -206,6 +211,7 @@ pub(super) fn billed_image_usage(reported: Option<&ReportedUsage>, made: u64) ->
         reasoning_tokens: reasoning,
         images: made,
         web_searches: reported.searches.unwrap_or(0),
+        reported_cost: reported.cost,
         estimated: reported.prompt.is_none() || reported.completion.is_none(),
     }
 }
@@ -292,7 +298,12 @@ pub(super) fn push_usage(
     out.put_slice(b"},\"completion_tokens_details\":{\"reasoning_tokens\":");
     push_u64(out, usage.reasoning_tokens);
     push_details(out, &COMPLETION_DETAILS, reported.map(|reported| reported.completion_details.as_slice()));
-    out.put_slice(b"},\"cost_details\":{\"upstream_inference_cost\":null,\"upstream_inference_prompt_cost\":");
+    out.put_slice(b"},\"cost_details\":{\"upstream_inference_cost\":");
+    match usage.reported_cost {
+        Some(reported) => push_usd(out, reported),
+        None => out.put_slice(b"null"),
+    }
+    out.put_slice(b",\"upstream_inference_prompt_cost\":");
     let cost = cost.copied().unwrap_or_default();
     push_usd(out, cost.input());
     out.put_slice(b",\"upstream_inference_completions_cost\":");
@@ -317,6 +328,18 @@ fn complete(prompt: Option<u64>, completion: Option<u64>, total: Option<u64>) ->
         (None, Some(completion)) => (rest(completion), Some(completion)),
         both => both,
     }
+}
+
+/// An amount that a provider reports, as a number or as the text of one. Negative ones are no costs.
+fn reported_dollars(value: Raw<'_>) -> Option<Usd> {
+    let text = value.text().or_else(|| Some(std::str::from_utf8(value.bytes()).ok()?.into()))?;
+    Usd::from_number(text.trim()).filter(|cost| *cost >= Usd::ZERO)
+}
+
+/// xAI reports costs in 10⁻¹⁰ dollars.
+fn of_ticks(ticks: Usd) -> Usd {
+    const TICKS: i128 = 10_000_000_000;
+    Usd::from_femto(ticks.femto() / TICKS)
 }
 
 /// The gateway's own estimate: four bytes of text are a token.
