@@ -30,6 +30,8 @@ pub(super) struct AttemptBody<'a> {
     stream_ms: Option<u64>,
     /// `null` at an unknown price.
     cost: Option<Dollars>,
+    /// Whether the cost rests on tokens that the gateway estimated.
+    estimated: bool,
     /// The cost that the provider reported.
     reported_cost: Option<Dollars>,
 }
@@ -63,6 +65,7 @@ impl<'a> AttemptBody<'a> {
             first_token_ms: attempt.first_token_ms,
             stream_ms: attempt.stream_ms,
             cost: attempt.cost.map(Dollars),
+            estimated: attempt.estimated,
             reported_cost: attempt.reported_cost.map(Dollars),
         }
     }

@@ -224,6 +224,7 @@ mod tests {
               "generation_time_ms": 2100,
               "router": "service/auto",
               "total_cost": 0.00000453,
+              "reported_cost": null,
               "decision_reason": "cheapest: acme/small on Acme",
               "decision_code": "provider_fallback",
               "requested_model": "auto",
@@ -287,7 +288,8 @@ mod tests {
                   "first_byte_ms": 29,
                   "first_token_ms": null,
                   "stream_ms": null,
-                  "cost": 0
+                  "cost": 0,
+                  "reported_cost": null
                 },
                 {
                   "n": 2,
@@ -306,7 +308,8 @@ mod tests {
                   "first_byte_ms": 29,
                   "first_token_ms": 30,
                   "stream_ms": 30,
-                  "cost": 0.00000453
+                  "cost": 0.00000453,
+                  "reported_cost": null
                 }
               ],
               "hedged": false,

@@ -47,6 +47,8 @@ struct RecordBody<'a> {
     num_media_prompt: u64,
     num_media_completion: u64,
     provider_responses: Vec<ResponseBody<'a>>,
+    /// Whether tokens and cost are the gateway's estimate.
+    usage_estimated: bool,
     /// The cost that the provider reported.
     upstream_inference_cost: Option<Dollars>,
     #[serde(flatten)]
@@ -151,6 +153,7 @@ impl<'a> RecordBody<'a> {
             num_media_prompt: generation.media_prompt,
             num_media_completion: generation.media_completion,
             provider_responses: responses(generation),
+            usage_estimated: generation.usage.estimated,
             upstream_inference_cost: generation.usage.reported_cost.map(Dollars),
             absent: AbsentMembers::default(),
             request_id: &generation.request_id,

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::TestGateway,
+    hostile::{CHUNKED, chunk, text},
+    raw_client::RawClient,
     scripted::{Script, Upstream},
     world::{Model, World, always, and, answer, ask, stream_of},
 };
@@ -50,4 +52,51 @@ async fn a_stream_keeps_the_reported_cost_too() {
     let gateway = gateway(&upstream).await;
     let text = gateway.chat(&and(ask("acme/small"), json!({"stream": true}))).await.text();
     assert!(text.contains("\"cost\":0.12,") && text.contains("\"upstream_inference_cost\":0.0975"), "{text}");
+}
+
+/// 40 prompt and 20 completion tokens reported beside the first word, then ten bytes of text that nobody counted.
+fn reported_and_more() -> String {
+    let first = text("Hello");
+    let mut reported: Value = serde_json::from_str(first.trim_start_matches("data: ")).unwrap();
+    reported["usage"] = json!({"prompt_tokens": 40, "completion_tokens": 20});
+    format!("{CHUNKED}{}{}", chunk(&format!("data: {reported}\n\n")), chunk(&text("ten  bytes")))
+}
+
+/// The one rule for answers that were cut, whoever cut them: the last report, and an estimate of what came after it.
+#[actix_web::test]
+async fn a_broken_and_a_cancelled_stream_are_billed_by_the_same_rule() {
+    for client_leaves in [false, true] {
+        let script = Script::new().request().send(reported_and_more());
+        let upstream = Upstream::start([if client_leaves { script } else { script.reset() }]);
+        let gateway = gateway(&upstream).await;
+        let mut client = RawClient::chat(&gateway, &and(ask("acme/small"), json!({"stream": true}))).await;
+        client.until("ten  bytes").await;
+        let id = client.generation();
+        if client_leaves {
+            client.hang_up();
+            assert!(upstream.eventually(crate::patience::PATIENCE, |log| log.closed.len() == 1).await);
+        } else {
+            client.until("[DONE]").await;
+        }
+        let record = record(&gateway, &id).await;
+        assert_eq!((&record["tokens_prompt"], &record["tokens_completion"]), (&json!(40), &json!(23)), "{record}");
+        assert_eq!(record["total_cost"], json!(0.086));
+        assert_eq!(record["usage_estimated"], true);
+        let attempt = &record["route"]["attempts"][0];
+        assert_eq!((&attempt["cost"], &attempt["estimated"]), (&json!(0.086), &json!(true)));
+        assert_eq!(record["route"]["ledger_cost"], json!(0.086));
+    }
+}
+
+#[actix_web::test]
+async fn estimated_usage_is_marked_in_the_answer_and_the_record() {
+    let upstream = always(200, &json!({"choices": [{"message": {"content": "Hello there"}}]}));
+    let gateway = gateway(&upstream).await;
+    let reply = gateway.chat(&ask("acme/small")).await.expect(200);
+    assert_eq!(reply["usage"]["estimated"], true);
+    let record = record(&gateway, reply["id"].as_str().unwrap()).await;
+    assert_eq!(
+        (&record["usage_estimated"], &record["route"]["attempts"][0]["estimated"]),
+        (&json!(true), &json!(true))
+    );
 }

@@ -12,7 +12,7 @@ use super::{
 stored_struct! {
     AttemptRecord {
         n, reason, endpoint, model, provider_name, provider_slug, status, error_type, cause, started_ms, queue_ms,
-        connect_ms, tls_ms, first_byte_ms, first_token_ms, stream_ms, duration_ms, cost, reported_cost,
+        connect_ms, tls_ms, first_byte_ms, first_token_ms, stream_ms, duration_ms, cost, estimated, reported_cost,
         served,
     }
     Usage {

@@ -45,6 +45,15 @@ pub(super) struct ProducedOutput {
 }
 
 impl ProducedOutput {
+    /// The output beyond `earlier`.
+    pub(super) fn since(&self, earlier: &ProducedOutput) -> ProducedOutput {
+        ProducedOutput {
+            text_bytes: self.text_bytes.saturating_sub(earlier.text_bytes),
+            reasoning_bytes: self.reasoning_bytes.saturating_sub(earlier.reasoning_bytes),
+            images: self.images.saturating_sub(earlier.images),
+        }
+    }
+
     /// Reasoning tokens that the answer did not show. Text of less than half of them (four bytes each) is a summary, which
     /// is generated after the reasoning.
     pub(super) fn hidden_tokens(&self, usage: &Usage) -> u64 {
@@ -158,12 +167,25 @@ struct InputClasses {
     audio: u64,
 }
 
-/// The usage to bill: reported figures, repaired, and estimates where no plausible figure was reported.
+/// The usage to bill for a whole answer: reported figures, repaired, and estimates where no plausible figure was reported.
 pub(super) fn billed_usage(
     reported: Option<&ReportedUsage>,
     produced: ProducedOutput,
     context: &AnswerContext,
 ) -> Usage {
+    usage_with_later_output(reported, produced, ProducedOutput::default(), context)
+}
+
+/// The usage to bill for an answer that was cut: as for a whole one, with an estimate of the output that came after the
+/// provider's last report.
+pub(super) fn usage_with_later_output(
+    reported: Option<&ReportedUsage>,
+    produced: ProducedOutput,
+    later: ProducedOutput,
+    context: &AnswerContext,
+) -> Usage {
+    let later_reasoning = tokens(later.reasoning_bytes);
+    let later_completion = tokens(later.text_bytes) + later_reasoning;
     let estimated_completion = tokens(produced.text_bytes + produced.reasoning_bytes);
     let estimated_reasoning = tokens(produced.reasoning_bytes);
     let reported = reported.copied().unwrap_or_default();
@@ -173,8 +195,11 @@ pub(super) fn billed_usage(
     let completion = reported.completion_with_reasoning().filter(|count| *count > 0 || estimated_completion == 0);
     let (prompt, completion) = complete(prompt, completion, reported.total);
     let prompt_tokens = prompt.unwrap_or(u64::from(context.prompt_tokens));
-    let completion_tokens = completion.unwrap_or(estimated_completion);
-    let reasoning = if completion.is_some() { reported.reasoning.unwrap_or(0) } else { estimated_reasoning };
+    let completion_tokens = completion.map_or(estimated_completion, |counted| counted + later_completion);
+    let reasoning = match completion {
+        Some(_) => reported.reasoning.unwrap_or(0) + later_reasoning,
+        None => estimated_reasoning,
+    };
     let reasoning = reasoning.min(completion_tokens);
     let input = reported.input_classes(prompt_tokens);
     Usage {
@@ -189,7 +214,7 @@ pub(super) fn billed_usage(
         images: u64::from(context.images),
         web_searches: reported.searches.unwrap_or(0),
         reported_cost: reported.cost,
-        estimated: prompt.is_none() || completion.is_none(),
+        estimated: prompt.is_none() || completion.is_none() || later_completion > 0,
     }
 }
 
@@ -284,6 +309,9 @@ pub(super) fn push_usage(
     out.put_slice(b",\"total_tokens\":");
     push_u64(out, usage.total_tokens());
     push_cost(out, cost);
+    if usage.estimated {
+        out.put_slice(b",\"estimated\":true");
+    }
     out.put_slice(b",\"is_byok\":false,\"prompt_tokens_details\":{\"cached_tokens\":");
     push_u64(out, usage.cached_tokens);
     if usage.cache_write_tokens > 0 {
