@@ -52,6 +52,7 @@ fn usage() -> impl Strategy<Value = Usage> {
                 reasoning_tokens: reasoning,
                 images,
                 web_searches: searches,
+                reported_cost: None,
                 estimated,
             }
         },

@@ -30,6 +30,10 @@ pub(super) struct AttemptBody<'a> {
     stream_ms: Option<u64>,
     /// `null` at an unknown price.
     cost: Option<Dollars>,
+    /// Whether the cost rests on tokens that the gateway estimated.
+    estimated: bool,
+    /// The cost that the provider reported.
+    reported_cost: Option<Dollars>,
 }
 
 /// Cost of hedges and failed attempts, and the total with the answer; `null` where a price is unknown.
@@ -61,6 +65,8 @@ impl<'a> AttemptBody<'a> {
             first_token_ms: attempt.first_token_ms,
             stream_ms: attempt.stream_ms,
             cost: attempt.cost.map(Dollars),
+            estimated: attempt.estimated,
+            reported_cost: attempt.reported_cost.map(Dollars),
         }
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct ExplainBody<'a> {
     router: Option<&'a str>,
     /// `null` at an unknown price, like every cost below.
     total_cost: Option<Dollars>,
+    /// The cost that the provider reported; never billed.
+    reported_cost: Option<Dollars>,
     decision_reason: &'a str,
     decision_code: &'static str,
     requested_model: &'a str,
@@ -113,6 +115,7 @@ impl<'a> ExplainBody<'a> {
                 .filter(|_| generation.status != GenerationStatus::Running),
             router: decision.router.as_deref(),
             total_cost: generation.total_cost().map(Dollars),
+            reported_cost: generation.usage.reported_cost.map(Dollars),
             decision_reason: reason,
             decision_code: generation.decision_code().as_str(),
             requested_model: &generation.requested_model,
@@ -221,6 +224,7 @@ mod tests {
               "generation_time_ms": 2100,
               "router": "service/auto",
               "total_cost": 0.00000453,
+              "reported_cost": null,
               "decision_reason": "cheapest: acme/small on Acme",
               "decision_code": "provider_fallback",
               "requested_model": "auto",
@@ -284,7 +288,8 @@ mod tests {
                   "first_byte_ms": 29,
                   "first_token_ms": null,
                   "stream_ms": null,
-                  "cost": 0
+                  "cost": 0,
+                  "reported_cost": null
                 },
                 {
                   "n": 2,
@@ -303,7 +308,8 @@ mod tests {
                   "first_byte_ms": 29,
                   "first_token_ms": 30,
                   "stream_ms": 30,
-                  "cost": 0.00000453
+                  "cost": 0.00000453,
+                  "reported_cost": null
                 }
               ],
               "hedged": false,
@@ -313,6 +319,9 @@ mod tests {
                 "reasoning": 0,
                 "cache_read": 0.00000003,
                 "cache_write": 0,
+                "cache_write_1h": 0,
+                "audio": 0,
+                "audio_output": 0,
                 "request": 0,
                 "image": 0,
                 "web_search": 0
@@ -331,10 +340,13 @@ mod tests {
                 "cost": 0.00000453,
                 "prompt_tokens_details": {
                   "cached_tokens": 2,
-                  "cache_write_tokens": 0
+                  "cache_write_tokens": 0,
+                  "cache_write_1h_tokens": 0,
+                  "audio_tokens": 0
                 },
                 "completion_tokens_details": {
-                  "reasoning_tokens": 0
+                  "reasoning_tokens": 0,
+                  "audio_tokens": 0
                 },
                 "estimated": false
               },

@@ -47,6 +47,10 @@ struct RecordBody<'a> {
     num_media_prompt: u64,
     num_media_completion: u64,
     provider_responses: Vec<ResponseBody<'a>>,
+    /// Whether tokens and cost are the gateway's estimate.
+    usage_estimated: bool,
+    /// The cost that the provider reported.
+    upstream_inference_cost: Option<Dollars>,
     #[serde(flatten)]
     absent: AbsentMembers,
     request_id: &'a str,
@@ -67,7 +71,6 @@ struct AbsentMembers {
     web_search_engine: Absent,
     workspace_id: Absent,
     cache_discount: Absent,
-    upstream_inference_cost: Absent,
     moderation_latency: Absent,
     native_tokens_completion_images: Absent,
     num_input_audio_prompt: Absent,
@@ -150,6 +153,8 @@ impl<'a> RecordBody<'a> {
             num_media_prompt: generation.media_prompt,
             num_media_completion: generation.media_completion,
             provider_responses: responses(generation),
+            usage_estimated: generation.usage.estimated,
+            upstream_inference_cost: generation.usage.reported_cost.map(Dollars),
             absent: AbsentMembers::default(),
             request_id: &generation.request_id,
             session_id: generation.session_id.as_deref(),

@@ -180,6 +180,8 @@ fn attempt(n: u32, provider_name: &str, status: Option<u16>) -> AttemptRecord {
         stream_ms: (!failed).then_some(30),
         duration_ms: 60,
         cost: Some(if failed { Usd::ZERO } else { usd("0.00000453") }),
+        estimated: false,
+        reported_cost: None,
         served: !failed,
     }
 }

@@ -8,12 +8,12 @@ mod life;
 use std::time::Duration;
 
 use pointsman_actors::{
-    domain::{AttemptRecord, Catalog, Endpoint, EventKind, Failure, FailureKind, Generation, GenerationId, Tick},
+    domain::{AttemptRecord, Catalog, Endpoint, EventKind, Failure, FailureKind, Generation, GenerationId, Tick, Usd},
     stats::{BreakerChange, Gate, GateChange},
 };
 use prometheus::{
-    Encoder as _, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
-    proto::MetricFamily,
+    CounterVec, Encoder as _, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    TextEncoder, proto::MetricFamily,
 };
 
 use crate::base::{clock, load_reading::LoadReading};
@@ -42,6 +42,7 @@ pub struct Metrics {
     cost: prometheus::Counter,
     hedges: IntCounterVec,
     hedge_cost: prometheus::Counter,
+    compared_cost: CounterVec,
     budget_spent: IntCounterVec,
     panics: IntCounter,
     gauges: Gauges,
@@ -136,6 +137,11 @@ impl Metrics {
             cost: make.dollars("cost_usd_total", "Dollars billed, lost and failed attempts included")?,
             hedges: make.counters("hedges_total", late, &["outcome"])?,
             hedge_cost: make.dollars("hedge_cost_usd_total", "Dollars billed for attempts that lost a race")?,
+            compared_cost: make.dollars_by(
+                "compared_cost_usd_total",
+                "Dollars of answers whose provider reported a cost: as computed here and as reported there",
+                &["provider", "source"],
+            )?,
             budget_spent: make.counters(
                 "budget_spent_total",
                 "Attempts not made because their budget was spent",
@@ -454,11 +460,27 @@ impl GenerationEnded<'_> {
         if self.generation.hedged() {
             metrics.hedge_cost.inc_by(self.generation.hedge_cost().unwrap_or_default().to_f64().max(0.0));
         }
+        self.compare_costs(metrics);
         let request_id = &self.generation.request_id;
         if status.is_failure() {
             log::info!("{id} failed after {} attempts ({request_id})", self.generation.attempts.len());
         } else {
             log::debug!("{id} {} ({request_id})", status.as_str());
+        }
+    }
+}
+
+impl GenerationEnded<'_> {
+    /// Shows how far the prices in the configuration are from those that the provider bills.
+    fn compare_costs(&self, metrics: &Metrics) {
+        let Generation { usage, provider_slug: Some(provider), .. } = self.generation else { return };
+        let Some((computed, reported)) = self.generation.total_cost().zip(usage.reported_cost) else { return };
+        if !usage.estimated {
+            let count = |source, cost: Usd| {
+                metrics.compared_cost.with_label_values(&[&**provider, source]).inc_by(cost.to_f64().max(0.0));
+            };
+            count("computed", computed);
+            count("reported", reported);
         }
     }
 }

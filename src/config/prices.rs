@@ -4,7 +4,7 @@
 
 use pointsman_actors::domain::{Price, Pricing, UsdFault};
 
-use super::{section::Section, tree::Value};
+use super::section::Section;
 
 /// The value of `pricing` that says that prices are not known.
 const UNKNOWN: &str = "unknown";
@@ -50,8 +50,7 @@ impl Prices {
 
 /// The prices that an entry sets itself; `None` when it inherits them.
 pub(super) fn read(section: &Section<'_>) -> Option<Prices> {
-    let is_unknown = matches!(section.any("pricing"), Some(Value::Text(text)) if text == UNKNOWN);
-    if !is_unknown {
+    if !section.is_word("pricing", UNKNOWN) {
         return read_known(section).map(Box::new).map(Prices::Known);
     }
     for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {

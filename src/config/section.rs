@@ -119,6 +119,11 @@ impl<'t> Section<'t> {
         self.faults.value(location, &self.path_of(key), wrong, allowed);
     }
 
+    /// Whether the value of `key`, which is usually a table, is this word.
+    pub(super) fn is_word(&self, key: &'static str, word: &str) -> bool {
+        self.node(key).is_some_and(|node| matches!(&node.value, Value::Text(text) if text == word))
+    }
+
     /// Reports that the value of `key` is valid, and what the operator should know about it.
     pub(super) fn warning(&self, key: &str, text: impl Into<String>) {
         let location = self.table.and_then(|table| table.get(key)).map_or(&self.location, |entry| &entry.node.location);

@@ -10,6 +10,8 @@ mod admin_key;
 #[cfg(test)]
 mod analyses;
 #[cfg(test)]
+mod billing;
+#[cfg(test)]
 mod browsers;
 #[cfg(test)]
 mod calibration;

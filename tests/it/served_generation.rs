@@ -42,6 +42,8 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         stream_ms: Some(stream),
         duration_ms: first_token + stream,
         cost: cost.as_ref().map(CostBreakdown::total),
+        estimated: false,
+        reported_cost: None,
         served: true,
     };
     Generation {

@@ -75,6 +75,10 @@ pub struct AttemptRecord {
     /// Cost at the prices at dispatch; `None` where they are unknown. An estimate, often zero, for an attempt without an
     /// answer.
     pub cost: Option<Usd>,
+    /// Whether the cost rests on tokens that the gateway estimated.
+    pub estimated: bool,
+    /// The cost that the provider reported.
+    pub reported_cost: Option<Usd>,
     /// Whether it delivered the answer, complete or in part. Then its cost is the cost of the generation.
     pub served: bool,
 }

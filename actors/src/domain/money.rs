@@ -18,6 +18,10 @@ pub type Price = Usd;
 /// Digits after the decimal point that an amount can hold.
 const SCALE_DIGITS: usize = 15;
 const SCALE: i128 = 1_000_000_000_000_000;
+/// What a number that others report has to be below: 10¹⁸ dollars.
+const MOST: i128 = 1_000_000_000_000_000_000_000_000_000_000_000;
+/// Most digits of such a number.
+const LONGEST_NUMBER: usize = 36;
 
 /// Why a text is not an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +75,31 @@ impl Usd {
     pub fn from_f64(dollars: f64) -> Option<Usd> {
         let femto = dollars * SCALE as f64;
         (femto.is_finite() && femto.abs() < 1e33).then(|| Usd(femto.round() as i128))
+    }
+
+    /// The nearest amount to a number as other programs write it, exponents included; `None` when it is none, or too large.
+    /// For amounts that others report: prices are parsed by [`FromStr`].
+    #[must_use]
+    pub fn from_number(text: &str) -> Option<Usd> {
+        let (negative, number) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+        let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+        let exponent: i32 = exponent.parse().ok()?;
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = [whole, fraction].concat();
+        if whole.is_empty() || digits.len() > LONGEST_NUMBER || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let digits: i128 = digits.parse().ok()?;
+        let power = exponent.checked_add(SCALE_DIGITS as i32)?.checked_sub(fraction.len() as i32)?;
+        let scale = 10_i128.checked_pow(power.unsigned_abs());
+        let amount = match (power >= 0, scale) {
+            _ if digits == 0 => 0,
+            (true, scale) => digits.checked_mul(scale?)?,
+            // Rounded half up. A power beyond the type leaves nothing of so few digits.
+            (false, Some(scale)) => (digits + scale / 2) / scale,
+            (false, None) => 0,
+        };
+        (amount < MOST).then_some(Usd(if negative { -amount } else { amount }))
     }
 
     /// This many times the amount.
@@ -176,6 +205,27 @@ mod tests {
         }
         assert_eq!("0.0000000000000001".parse::<Usd>(), Err(UsdFault::OutOfRange));
         assert_eq!("1000000000000000000000".parse::<Usd>(), Err(UsdFault::OutOfRange));
+    }
+
+    #[test]
+    fn numbers_of_others_are_read_without_floats() {
+        let read = |text: &str| Usd::from_number(text).map(|usd| usd.to_string());
+        for (text, amount) in [
+            ("0.0012", "0.0012"),
+            ("1.2e-05", "0.000012"),
+            ("12E+2", "1200"),
+            ("0", "0"),
+            ("0e99", "0"),
+            ("-0.5", "-0.5"),
+            ("0.1000000000000000055511151231257827", "0.1"),
+            ("0.0000000000000005", "0.000000000000001"),
+            ("1e-400", "0"),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(amount), "{text}");
+        }
+        for odd in ["", "x", "1e", "e5", ".5", "1e18", "1e99", "NaN", "1e99999999999", "--1", "1.2.3"] {
+            assert_eq!(read(odd), None, "{odd}");
+        }
     }
 
     #[test]

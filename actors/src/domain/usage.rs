@@ -85,6 +85,8 @@ pub struct Usage {
     pub images: u64,
     /// Billed web searches.
     pub web_searches: u64,
+    /// The cost that the provider reported, beside the one that the gateway computes. Never billed.
+    pub reported_cost: Option<Usd>,
     /// Whether the gateway estimated the tokens because the provider reported none.
     pub estimated: bool,
 }

@@ -103,7 +103,8 @@ fn special_classes(usage: &Usage) -> String {
         (usage.audio_output_tokens, "audio out"),
     ];
     let present = classes.into_iter().filter(|(count, _)| *count > 0);
-    present.map(|(count, name)| format!(", {count} {name}")).collect()
+    let reported = usage.reported_cost.map(|cost| format!(", {cost} USD reported"));
+    present.map(|(count, name)| format!(", {count} {name}")).chain(reported).collect()
 }
 
 /// An account for a golden file.

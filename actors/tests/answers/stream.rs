@@ -141,6 +141,24 @@ fn a_cancelled_stream_is_estimated_from_what_it_produced() {
     assert_eq!(outcome.cost.unwrap().total().to_string(), "0.0000036");
 }
 
+/// The report covers what came before it; what came after is estimated. A whole answer is billed as reported.
+#[test]
+fn a_cut_stream_costs_its_last_report_and_what_came_after_it() {
+    let report = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello\"}}],\
+                  \"usage\":{\"prompt_tokens\":40,\"completion_tokens\":20}}\n\n";
+    let usage_of = |text: &str| {
+        let mut stream = ChatStream::new(context(), StreamOptions::default());
+        push(&mut stream, text, &mut BytesMut::new());
+        let usage = stream.outcome().usage;
+        (usage.prompt_tokens, usage.completion_tokens, usage.estimated)
+    };
+    assert_eq!(usage_of(report), (40, 20, false));
+    assert_eq!(usage_of(&format!("{report}{HELLO}{HELLO}")), (40, 23, true), "10 further bytes are 3 tokens");
+    assert_eq!(usage_of(&format!("{report}{HELLO}{report}")), (40, 20, false));
+    let finish = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    assert_eq!(usage_of(&format!("{report}{HELLO}{finish}data: [DONE]\n\n")), (40, 20, false));
+}
+
 #[test]
 fn a_finished_choice_is_whole_even_before_done() {
     let mut stream = ChatStream::new(context(), StreamOptions::default());

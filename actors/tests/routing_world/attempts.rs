@@ -48,6 +48,8 @@ fn attempt(world: &World, n: u32, endpoint: u32, entry: &str) -> AttemptRecord {
         stream_ms: None,
         duration_ms: 100,
         cost: Some(Usd::ZERO),
+        estimated: false,
+        reported_cost: None,
         served: false,
     };
     entry.split(' ').for_each(|word| note(&mut attempt, word));

@@ -1,8 +1,8 @@
 //! Creates metrics and registers them for `/metrics`.
 
 use prometheus::{
-    Counter, Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, Registry, core::Collector,
+    Counter, CounterVec, Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, core::Collector,
 };
 
 /// Creates metrics in one registry. Errors are duplicate or invalid names.
@@ -20,6 +20,11 @@ impl Instruments<'_> {
     /// A sum of dollars as a float, for graphs. The ledger has the exact amounts.
     pub(super) fn dollars(&self, name: &str, help: &str) -> Result<Counter, Error> {
         self.register(Counter::new(name, help)?)
+    }
+
+    /// The same by labels.
+    pub(super) fn dollars_by(&self, name: &str, help: &str, labels: &[&str]) -> Result<CounterVec, Error> {
+        self.register(CounterVec::new(Opts::new(name, help), labels)?)
     }
 
     pub(super) fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, Error> {

@@ -82,12 +82,24 @@ pub struct EndpointNames {
     pub slug: Arc<str>,
 }
 
+/// What an attempt costs.
+struct Bill {
+    /// `None` at an unknown price.
+    cost: Option<Usd>,
+    estimated: bool,
+    reported_cost: Option<Usd>,
+}
+
+impl Bill {
+    const NOTHING: Bill = Bill { cost: Some(Usd::ZERO), estimated: false, reported_cost: None };
+}
+
 /// Outcome of an attempt, as the record shows it.
 struct AttemptEnd {
     status: Option<u16>,
     error_type: Option<&'static str>,
     cause: Option<&'static str>,
-    cost: Option<Usd>,
+    bill: Bill,
     served: bool,
 }
 
@@ -166,7 +178,7 @@ impl Attempt {
         self.finish(now, end, events::Ending::Ordinary);
         self.record(
             now,
-            AttemptEnd { status: Some(200), error_type: None, cause: None, cost: total(outcome), served: true },
+            AttemptEnd { status: Some(200), error_type: None, cause: None, bill: Self::bill_of(outcome), served: true },
         )
     }
 
@@ -198,21 +210,18 @@ impl Attempt {
         let cause = events::FailureLog { detail: &error.detail, generation };
         let had_content = self.first_token.is_some();
         self.finish(now, EventKind::Failed { failure, had_content }, events::Ending::Because(cause));
-        let cost = match outcome {
-            Some(outcome) => total(outcome),
-            None => self.usage.map_or(Some(Usd::ZERO), |usage| self.price(&usage)),
-        };
+        let bill = outcome.map_or_else(|| self.bill_without_answer(self.usage), Self::bill_of);
         let (status, error_type) = (failure.status, Some(failure.kind.as_str()));
-        self.record(now, AttemptEnd { status, error_type, cause: error.cause, cost, served: outcome.is_some() })
+        self.record(now, AttemptEnd { status, error_type, cause: error.cause, bill, served: outcome.is_some() })
     }
 
     /// Ends the attempt because the client left. `outcome` is the part of the answer that the client has seen.
     pub fn cancelled(mut self, outcome: Option<&Outcome>) -> AttemptRecord {
         let now = clock::now();
         self.cancel(now, events::Ending::Ordinary);
-        let cost = outcome.map_or_else(|| self.sunk_cost(), total);
+        let bill = outcome.map_or_else(|| self.bill_without_answer(self.sunk_usage()), Self::bill_of);
         let error_type = Some(AttemptRecord::CANCELLED);
-        self.record(now, AttemptEnd { status: None, error_type, cause: None, cost, served: outcome.is_some() })
+        self.record(now, AttemptEnd { status: None, error_type, cause: None, bill, served: outcome.is_some() })
     }
 
     /// Ends the attempt because another one won the race.
@@ -220,7 +229,16 @@ impl Attempt {
         let now = clock::now();
         self.cancel(now, events::Ending::LostRace);
         let error_type = Some(AttemptRecord::LOST_RACE);
-        self.record(now, AttemptEnd { status: None, error_type, cause: None, cost: self.sunk_cost(), served: false })
+        self.record(
+            now,
+            AttemptEnd {
+                status: None,
+                error_type,
+                cause: None,
+                bill: self.bill_without_answer(self.sunk_usage()),
+                served: false,
+            },
+        )
     }
 
     fn cancel(&mut self, now: Tick, ending: events::Ending<'_>) {
@@ -228,23 +246,32 @@ impl Attempt {
         self.finish(now, EventKind::Cancelled { had_content }, ending);
     }
 
-    /// Cost of an attempt that was given up: its reported usage, or else its estimated prompt. Zero if nothing was
-    /// sent; `None` at an unknown price.
-    fn sunk_cost(&self) -> Option<Usd> {
-        if !self.phases.sent {
-            return Some(Usd::ZERO);
-        }
+    /// Usage of an attempt that was given up: as reported or produced so far, or else its estimated prompt. `None` if
+    /// nothing was sent.
+    fn sunk_usage(&self) -> Option<Usage> {
         let prompt = Usage {
             prompt_tokens: u64::from(self.request.prompt_tokens),
             images: u64::from(self.request.images),
             estimated: true,
             ..Usage::default()
         };
-        self.price(&self.usage.unwrap_or(prompt))
+        self.phases.sent.then(|| self.usage.unwrap_or(prompt))
     }
 
-    fn price(&self, usage: &Usage) -> Option<Usd> {
-        Some(self.catalog_entry()?.cost(usage)?.total())
+    fn bill_of(outcome: &Outcome) -> Bill {
+        Bill {
+            cost: outcome.cost.as_ref().map(CostBreakdown::total),
+            estimated: outcome.usage.estimated,
+            reported_cost: outcome.usage.reported_cost,
+        }
+    }
+
+    fn bill_without_answer(&self, usage: Option<Usage>) -> Bill {
+        usage.map_or(Bill::NOTHING, |usage| Bill {
+            cost: self.catalog_entry().and_then(|endpoint| Some(endpoint.cost(&usage)?.total())),
+            estimated: usage.estimated,
+            reported_cost: usage.reported_cost,
+        })
     }
 
     fn catalog_entry(&self) -> Option<&Endpoint> {
@@ -290,7 +317,9 @@ impl Attempt {
             first_token_ms: self.first_token.map(|first| millis(first - self.started)),
             stream_ms: self.first_token.map(|first| millis(now - first)),
             duration_ms: millis(now - self.started),
-            cost: end.cost,
+            cost: end.bill.cost,
+            estimated: end.bill.estimated,
+            reported_cost: end.bill.reported_cost,
             served: end.served,
         }
     }
@@ -316,11 +345,6 @@ impl Drop for Attempt {
             self.cancel(clock::now(), events::Ending::Ordinary);
         }
     }
-}
-
-/// Cost of an answer; `None` where it is unknown.
-fn total(outcome: &Outcome) -> Option<Usd> {
-    outcome.cost.as_ref().map(CostBreakdown::total)
 }
 
 /// Whole milliseconds.

@@ -12,11 +12,13 @@ use super::{
 stored_struct! {
     AttemptRecord {
         n, reason, endpoint, model, provider_name, provider_slug, status, error_type, cause, started_ms, queue_ms,
-        connect_ms, tls_ms, first_byte_ms, first_token_ms, stream_ms, duration_ms, cost, served,
+        connect_ms, tls_ms, first_byte_ms, first_token_ms, stream_ms, duration_ms, cost, estimated, reported_cost,
+        served,
     }
     Usage {
         prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, audio_tokens,
-        audio_output_tokens, reasoning_tokens, images, web_searches, estimated,
+        audio_output_tokens, reasoning_tokens, images, web_searches, reported_cost,
+        estimated,
     }
     CostBreakdown {
         prompt, completion, reasoning, cache_read, cache_write, cache_write_1h, audio, audio_output, request, image,

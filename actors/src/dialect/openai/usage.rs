@@ -28,6 +28,7 @@ pub(super) struct ReportedUsage {
     cache_write_1h: Option<u64>,
     reasoning: Option<u64>,
     searches: Option<u64>,
+    cost: Option<Usd>,
     prompt_details: [Option<u64>; PROMPT_DETAILS.len()],
     completion_details: [Option<u64>; COMPLETION_DETAILS.len()],
 }
@@ -44,6 +45,15 @@ pub(super) struct ProducedOutput {
 }
 
 impl ProducedOutput {
+    /// The output beyond `earlier`.
+    pub(super) fn since(&self, earlier: &ProducedOutput) -> ProducedOutput {
+        ProducedOutput {
+            text_bytes: self.text_bytes.saturating_sub(earlier.text_bytes),
+            reasoning_bytes: self.reasoning_bytes.saturating_sub(earlier.reasoning_bytes),
+            images: self.images.saturating_sub(earlier.images),
+        }
+    }
+
     /// Reasoning tokens that the answer did not show. Text of less than half of them (four bytes each) is a summary, which
     /// is generated after the reasoning.
     pub(super) fn hidden_tokens(&self, usage: &Usage) -> u64 {
@@ -86,6 +96,9 @@ impl ReportedUsage {
             b"cache_creation" => self.read_cache_writes(value),
             b"cache_creation_input_tokens" => self.cache_write = self.cache_write.or(value.count()),
             b"server_tool_use" => self.searches = value.member(b"web_search_requests").and_then(Raw::count),
+            b"cost" => self.cost = reported_dollars(value.member(b"total_cost").unwrap_or(value)),
+            b"estimated_cost" => self.cost = self.cost.or(reported_dollars(value)),
+            b"cost_in_usd_ticks" => self.cost = self.cost.or(reported_dollars(value).map(of_ticks)),
             b"num_search_queries" => self.searches = value.count(),
             _ => {}
         }
@@ -154,12 +167,25 @@ struct InputClasses {
     audio: u64,
 }
 
-/// The usage to bill: reported figures, repaired, and estimates where no plausible figure was reported.
+/// The usage to bill for a whole answer: reported figures, repaired, and estimates where no plausible figure was reported.
 pub(super) fn billed_usage(
     reported: Option<&ReportedUsage>,
     produced: ProducedOutput,
     context: &AnswerContext,
 ) -> Usage {
+    usage_with_later_output(reported, produced, ProducedOutput::default(), context)
+}
+
+/// The usage to bill for an answer that was cut: as for a whole one, with an estimate of the output that came after the
+/// provider's last report.
+pub(super) fn usage_with_later_output(
+    reported: Option<&ReportedUsage>,
+    produced: ProducedOutput,
+    later: ProducedOutput,
+    context: &AnswerContext,
+) -> Usage {
+    let later_reasoning = tokens(later.reasoning_bytes);
+    let later_completion = tokens(later.text_bytes) + later_reasoning;
     let estimated_completion = tokens(produced.text_bytes + produced.reasoning_bytes);
     let estimated_reasoning = tokens(produced.reasoning_bytes);
     let reported = reported.copied().unwrap_or_default();
@@ -169,8 +195,11 @@ pub(super) fn billed_usage(
     let completion = reported.completion_with_reasoning().filter(|count| *count > 0 || estimated_completion == 0);
     let (prompt, completion) = complete(prompt, completion, reported.total);
     let prompt_tokens = prompt.unwrap_or(u64::from(context.prompt_tokens));
-    let completion_tokens = completion.unwrap_or(estimated_completion);
-    let reasoning = if completion.is_some() { reported.reasoning.unwrap_or(0) } else { estimated_reasoning };
+    let completion_tokens = completion.map_or(estimated_completion, |counted| counted + later_completion);
+    let reasoning = match completion {
+        Some(_) => reported.reasoning.unwrap_or(0) + later_reasoning,
+        None => estimated_reasoning,
+    };
     let reasoning = reasoning.min(completion_tokens);
     let input = reported.input_classes(prompt_tokens);
     Usage {
@@ -184,7 +213,8 @@ pub(super) fn billed_usage(
         reasoning_tokens: reasoning,
         images: u64::from(context.images),
         web_searches: reported.searches.unwrap_or(0),
-        estimated: prompt.is_none() || completion.is_none(),
+        reported_cost: reported.cost,
+        estimated: prompt.is_none() || completion.is_none() || later_completion > 0,
     }
 }
 
@@ -206,6 +236,7 @@ pub(super) fn billed_image_usage(reported: Option<&ReportedUsage>, made: u64) ->
         reasoning_tokens: reasoning,
         images: made,
         web_searches: reported.searches.unwrap_or(0),
+        reported_cost: reported.cost,
         estimated: reported.prompt.is_none() || reported.completion.is_none(),
     }
 }
@@ -278,6 +309,9 @@ pub(super) fn push_usage(
     out.put_slice(b",\"total_tokens\":");
     push_u64(out, usage.total_tokens());
     push_cost(out, cost);
+    if usage.estimated {
+        out.put_slice(b",\"estimated\":true");
+    }
     out.put_slice(b",\"is_byok\":false,\"prompt_tokens_details\":{\"cached_tokens\":");
     push_u64(out, usage.cached_tokens);
     if usage.cache_write_tokens > 0 {
@@ -292,7 +326,12 @@ pub(super) fn push_usage(
     out.put_slice(b"},\"completion_tokens_details\":{\"reasoning_tokens\":");
     push_u64(out, usage.reasoning_tokens);
     push_details(out, &COMPLETION_DETAILS, reported.map(|reported| reported.completion_details.as_slice()));
-    out.put_slice(b"},\"cost_details\":{\"upstream_inference_cost\":null,\"upstream_inference_prompt_cost\":");
+    out.put_slice(b"},\"cost_details\":{\"upstream_inference_cost\":");
+    match usage.reported_cost {
+        Some(reported) => push_usd(out, reported),
+        None => out.put_slice(b"null"),
+    }
+    out.put_slice(b",\"upstream_inference_prompt_cost\":");
     let cost = cost.copied().unwrap_or_default();
     push_usd(out, cost.input());
     out.put_slice(b",\"upstream_inference_completions_cost\":");
@@ -317,6 +356,18 @@ fn complete(prompt: Option<u64>, completion: Option<u64>, total: Option<u64>) ->
         (None, Some(completion)) => (rest(completion), Some(completion)),
         both => both,
     }
+}
+
+/// An amount that a provider reports, as a number or as the text of one. Negative ones are no costs.
+fn reported_dollars(value: Raw<'_>) -> Option<Usd> {
+    let text = value.text().or_else(|| Some(std::str::from_utf8(value.bytes()).ok()?.into()))?;
+    Usd::from_number(text.trim()).filter(|cost| *cost >= Usd::ZERO)
+}
+
+/// xAI reports costs in 10⁻¹⁰ dollars.
+fn of_ticks(ticks: Usd) -> Usd {
+    const TICKS: i128 = 10_000_000_000;
+    Usd::from_femto(ticks.femto() / TICKS)
 }
 
 /// The gateway's own estimate: four bytes of text are a token.

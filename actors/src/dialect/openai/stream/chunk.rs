@@ -47,6 +47,9 @@ pub(super) struct ChatRewriter {
     pub(super) choices: Vec<ChoiceState>,
     pub(super) reported: Option<ReportedUsage>,
     pub(super) produced: ProducedOutput,
+    /// What had been produced at the end of the chunk with the last report of usage.
+    pub(super) covered: ProducedOutput,
+    has_new_report: bool,
     pub(super) upstream_id: Option<String>,
     pub(super) has_content: bool,
     pub(super) end: Option<End>,
@@ -63,6 +66,8 @@ impl ChatRewriter {
             choices: Vec::new(),
             reported: None,
             produced: ProducedOutput::default(),
+            covered: ProducedOutput::default(),
+            has_new_report: false,
             upstream_id: None,
             has_content: false,
             end: None,
@@ -135,6 +140,9 @@ impl ChatRewriter {
             (is_written, held) = (choices.is_written, choices.held);
         }
         cursor.end()?;
+        if std::mem::take(&mut self.has_new_report) {
+            self.covered = self.produced;
+        }
         if let Some(held) = held.filter(|_| !is_written) {
             let members = out.get(start + self.head.len()..).unwrap_or_default();
             self.keep_chunk_members(held, members);
@@ -187,6 +195,7 @@ impl ChatRewriter {
     ) -> Result<bool, AnswerFault> {
         if name == b"usage" && cursor.peek()? == b'{' {
             self.reported = Some(ReportedUsage::read(cursor)?);
+            self.has_new_report = true;
             return Ok(false);
         }
         let value = cursor.value()?;

@@ -15,7 +15,7 @@ use crate::{
         json::{push_member, push_string, push_u64},
         openai::{
             answer::push_finish,
-            usage::{ProducedOutput, billed_usage, push_usage},
+            usage::{ProducedOutput, billed_usage, push_usage, usage_with_later_output},
         },
     },
     domain::{FinishReason, Usage},
@@ -72,10 +72,10 @@ impl ChatRewriter {
             choice.held.get_or_insert_with(|| HeldFinish::repaired(finish));
         }
         self.has_content = true;
+        self.end = Some(End::Done);
         self.push_finishes(|_| true, out);
         self.push_usage_chunk(out);
         out.put_slice(DONE);
-        self.end = Some(End::Done);
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl ChatRewriter {
     }
 
     pub(super) fn outcome(&self) -> Outcome {
-        let usage = billed_usage(self.reported.as_ref(), self.produced, &self.context);
+        let usage = self.usage();
         let held = self.choices.first().and_then(|choice| choice.held.as_ref());
         let finish = match self.end {
             Some(End::Failed) => Some(FinishReason::Error),
@@ -131,7 +131,16 @@ impl ChatRewriter {
 
     pub(super) fn spent(&self) -> Option<Usage> {
         let took = self.reported.is_some() || self.produced != ProducedOutput::default();
-        took.then(|| billed_usage(self.reported.as_ref(), self.produced, &self.context))
+        took.then(|| self.usage())
+    }
+
+    /// The usage so far. Output that came after the last report is estimated, unless the answer is whole.
+    fn usage(&self) -> Usage {
+        let (reported, produced) = (self.reported.as_ref(), self.produced);
+        match self.end {
+            Some(End::Done) => billed_usage(reported, produced, &self.context),
+            _ => usage_with_later_output(reported, produced, produced.since(&self.covered), &self.context),
+        }
     }
 
     /// Appends one chunk for each choice that has finished and whose index is wanted.
@@ -165,7 +174,7 @@ impl ChatRewriter {
     }
 
     fn push_usage_member(&self, out: &mut BytesMut) {
-        let usage = billed_usage(self.reported.as_ref(), self.produced, &self.context);
+        let usage = self.usage();
         let cost = self.context.cost(&usage);
         push_member(out, b"usage", b"");
         push_usage(out, &usage, cost.as_ref(), self.reported.as_ref());
