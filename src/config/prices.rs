@@ -34,7 +34,7 @@ const MILLION: Measure = Measure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Prices {
     /// These.
-    Known(Pricing),
+    Known(Box<Pricing>),
     /// `pricing = "unknown"`: the operator states that there is no price.
     Unknown,
 }
@@ -42,7 +42,7 @@ pub(super) enum Prices {
 impl Prices {
     pub(super) fn known(self) -> Option<Pricing> {
         match self {
-            Prices::Known(pricing) => Some(pricing),
+            Prices::Known(pricing) => Some(*pricing),
             Prices::Unknown => None,
         }
     }
@@ -51,7 +51,7 @@ impl Prices {
 /// The prices that an entry sets itself; `None` when it inherits them.
 pub(super) fn read(section: &Section<'_>) -> Option<Prices> {
     if !section.is_word("pricing", UNKNOWN) {
-        return read_known(section).map(Prices::Known);
+        return read_known(section).map(|pricing| Prices::Known(Box::new(pricing)));
     }
     for other in ["usd_per_million", "usd_each"].into_iter().filter(|key| section.has(key)) {
         section.fault(other, "is set although pricing is \"unknown\"", "prices, or pricing = \"unknown\"");
