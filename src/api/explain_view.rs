@@ -289,6 +289,7 @@ mod tests {
                   "first_token_ms": null,
                   "stream_ms": null,
                   "cost": 0,
+                  "estimated": false,
                   "reported_cost": null
                 },
                 {
@@ -309,6 +310,7 @@ mod tests {
                   "first_token_ms": 30,
                   "stream_ms": 30,
                   "cost": 0.00000453,
+                  "estimated": false,
                   "reported_cost": null
                 }
               ],

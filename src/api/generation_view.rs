@@ -319,6 +319,7 @@ mod tests {
               "upstream_id": "chatcmpl-7",
               "upstream_inference_cost": null,
               "usage": 4.53e-6,
+              "usage_estimated": false,
               "user_agent": "tests/1",
               "web_search_engine": null,
               "workspace_id": null

@@ -319,6 +319,7 @@ async fn after_a_restart_on_the_same_directory_the_list_its_cursors_and_the_acti
     let mut environment: Vec<(&str, &str)> =
         world.environment().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     environment.push(("TEST_KEY", KEY));
+    environment.push(("POINTSMAN__LEDGER__DURABILITY", "group"));
     let start = || Process::start(&["serve", "--config", config.path()], &environment);
 
     let mut first = start();
