@@ -14,10 +14,12 @@
 mod answer;
 pub mod frame;
 mod json;
+mod neutral;
 pub mod openai;
 mod sanitize;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
+pub use neutral::FieldFates;
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamError, StreamOptions, UsageChunk,
     request::{

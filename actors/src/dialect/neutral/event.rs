@@ -1,0 +1,83 @@
+//! Events of an answer, whichever dialect it came in.
+
+use super::{
+    conversation::{ReasoningFormat, ReasoningKind, ToolKind},
+    text::EscapedText,
+};
+use crate::{
+    dialect::{answer::AnswerFault, json::Raw},
+    domain::FinishReason,
+};
+
+/// One event of an answer. `choice` is the index of the choice, 0 unless several answers were requested.
+#[derive(Debug, Clone)]
+pub(crate) enum AnswerEvent<'a> {
+    /// The upstream named its answer.
+    Started { id: EscapedText<'a> },
+    /// Text for the client.
+    Text { choice: u32, text: EscapedText<'a> },
+    /// Text of a refusal.
+    Refusal { choice: u32, text: EscapedText<'a> },
+    /// A piece of reasoning. `index` counts the blocks of reasoning within the choice. A piece of `kind`
+    /// [`ReasoningKind::Text`] or [`ReasoningKind::Summary`] has `text`, or only `sealed`: the signature of the text before it
+    /// in the same block. One of [`ReasoningKind::Encrypted`] has `sealed`.
+    Reasoning {
+        choice: u32,
+        index: u32,
+        format: ReasoningFormat,
+        kind: ReasoningKind,
+        text: Option<EscapedText<'a>>,
+        sealed: Option<EscapedText<'a>>,
+        /// Id of the reasoning item, or of the tool call it belongs to.
+        id: Option<EscapedText<'a>>,
+    },
+    /// The model calls a tool; `call` counts the calls of the choice from 0.
+    ToolCallStarted { choice: u32, call: u32, id: EscapedText<'a>, name: EscapedText<'a>, kind: ToolKind },
+    /// A piece of the text of a call's arguments.
+    ToolCallArguments { choice: u32, call: u32, text: EscapedText<'a> },
+    /// A generated image in base64.
+    Image { choice: u32, media_type: EscapedText<'a>, data: EscapedText<'a> },
+    /// A citation as an element of `annotations`, JSON.
+    Annotation { choice: u32, json: std::borrow::Cow<'a, [u8]> },
+    /// Log probabilities as the `logprobs` object of chat.
+    Logprobs { choice: u32, value: Raw<'a> },
+    /// The choice is complete. `native` is the upstream's own word.
+    Finished { choice: u32, finish: FinishReason, native: EscapedText<'a> },
+    /// Tokens so far; a later event replaces an earlier one.
+    Usage(ReportedTokens),
+}
+
+/// Tokens as the upstream counted them, in the arithmetic of chat: the prompt includes what was read from and written to
+/// caches, the completion includes reasoning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ReportedTokens {
+    /// All prompt tokens.
+    pub(crate) prompt: u64,
+    /// Of these, read from a cache.
+    pub(crate) cached: Option<u64>,
+    /// Of these, written to a cache.
+    pub(crate) cache_write: Option<u64>,
+    /// Of `cache_write`, for five minutes.
+    pub(crate) cache_write_5m: Option<u64>,
+    /// Of `cache_write`, for one hour.
+    pub(crate) cache_write_1h: Option<u64>,
+    /// Of the prompt, audio.
+    pub(crate) audio_prompt: Option<u64>,
+    /// All completion tokens.
+    pub(crate) completion: u64,
+    /// Of these, reasoning.
+    pub(crate) reasoning: Option<u64>,
+    /// Of the completion, audio.
+    pub(crate) audio_completion: Option<u64>,
+    /// Web searches that are billed.
+    pub(crate) web_searches: Option<u64>,
+}
+
+/// Consumes the events of an answer.
+pub(crate) trait AnswerSink {
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// When the event cannot follow the earlier ones, or a bound is exceeded.
+    fn event(&mut self, event: AnswerEvent<'_>) -> Result<(), AnswerFault>;
+}

@@ -1,0 +1,144 @@
+//! The history of a conversation for dialects with alternating turns: Anthropic, Gemini and Bedrock.
+//!
+//! Neighbours of one role are merged, and nothing is ever inserted but repairs. The result for a conversation is a prefix of
+//! the result for the same conversation with another turn, so that prompt caches stay valid.
+
+use super::{
+    conversation::{Content, Conversation, Part, Role, Turn},
+    field_fates::FieldFates,
+    text::EscapedText,
+};
+
+/// Who speaks in an alternating history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// The user, with the results of tool calls.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// Consecutive messages of one speaker. In a user turn, the results of the calls before it come first.
+#[derive(Debug, Clone)]
+pub(crate) struct AlternatingTurn<'a> {
+    /// Who speaks.
+    pub(crate) speaker: Speaker,
+    /// What, in order.
+    pub(crate) parts: Vec<Part<'a>>,
+}
+
+/// The turns of `conversation`, alternating. Repairs are named in `fates`:
+/// a call without a result gets a failed result `[no result]`, a result without a call becomes text; a later system message
+/// becomes a user text `<system>…</system>`; blank texts are left out; a user message without anything else becomes
+/// `(empty)`.
+pub(crate) fn alternating_turns<'a>(
+    conversation: &Conversation<'a>,
+    fates: &mut FieldFates,
+) -> Vec<AlternatingTurn<'a>> {
+    let mut history = History { turns: Vec::new(), open_calls: Vec::new(), fates };
+    for turn in &conversation.turns {
+        if turn.is_named {
+            history.fates.drop("messages[].name");
+        }
+        match turn.role {
+            Role::Assistant => history.assistant(turn),
+            Role::Tool => turn.parts.iter().for_each(|part| history.result(part)),
+            Role::User => history.user(turn),
+            Role::System => history.system(turn),
+        }
+    }
+    history.close_calls();
+    history.turns
+}
+
+struct History<'a, 'f> {
+    turns: Vec<AlternatingTurn<'a>>,
+    /// Ids of calls of the last assistant turn that have no result yet.
+    open_calls: Vec<EscapedText<'a>>,
+    fates: &'f mut FieldFates,
+}
+
+impl<'a> History<'a, '_> {
+    fn assistant(&mut self, turn: &Turn<'a>) {
+        self.close_calls();
+        let parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !is_blank(part)).cloned().collect();
+        if parts.is_empty() {
+            return;
+        }
+        for part in &parts {
+            if let Content::ToolCall { id, .. } = &part.content {
+                self.open_calls.push(id.clone());
+            }
+        }
+        self.speak(Speaker::Assistant, parts);
+    }
+
+    fn user(&mut self, turn: &Turn<'a>) {
+        self.close_calls();
+        let mut parts: Vec<Part<'a>> = turn.parts.iter().filter(|part| !is_blank(part)).cloned().collect();
+        if parts.is_empty() {
+            parts.push(Part::new(Content::Text(EscapedText::plain("(empty)"))));
+        }
+        self.speak(Speaker::User, parts);
+    }
+
+    fn result(&mut self, part: &Part<'a>) {
+        let Content::ToolResult { id, parts, .. } = &part.content else { return };
+        if let Some(place) = self.open_calls.iter().position(|open| open == id) {
+            self.open_calls.remove(place);
+            return self.speak(Speaker::User, vec![part.clone()]);
+        }
+        self.fates.emulate("messages[].tool_call_id");
+        let mut texts =
+            vec![Part::new(Content::Text(EscapedText::escaping(&format!("[tool result {}]", id.unescaped()))))];
+        texts.extend(parts.iter().filter(|part| !is_blank(part)).cloned());
+        self.after_results(texts);
+    }
+
+    fn system(&mut self, turn: &Turn<'a>) {
+        self.fates.emulate("messages[].role");
+        let tagged = turn.parts.iter().filter(|part| !is_blank(part)).filter_map(|part| match &part.content {
+            Content::Text(text) => {
+                let text = format!("<system>{}</system>", text.unescaped());
+                Some(Part { content: Content::Text(EscapedText::escaping(&text)), cache_control: part.cache_control })
+            }
+            _ => None,
+        });
+        let parts: Vec<Part<'a>> = tagged.collect();
+        self.after_results(parts);
+    }
+
+    /// Adds user parts that may stand between a call and its result: they come after all results.
+    fn after_results(&mut self, parts: Vec<Part<'a>>) {
+        if !parts.is_empty() {
+            self.speak(Speaker::User, parts);
+        }
+    }
+
+    fn speak(&mut self, speaker: Speaker, parts: Vec<Part<'a>>) {
+        if let Some(last) = self.turns.last_mut().filter(|last| last.speaker == speaker) {
+            let is_result = |part: &Part<'_>| matches!(part.content, Content::ToolResult { .. });
+            if speaker == Speaker::User && parts.iter().all(is_result) {
+                let results = last.parts.iter().take_while(|part| is_result(part)).count();
+                last.parts.splice(results..results, parts);
+            } else {
+                last.parts.extend(parts);
+            }
+        } else {
+            self.turns.push(AlternatingTurn { speaker, parts });
+        }
+    }
+
+    fn close_calls(&mut self) {
+        for id in std::mem::take(&mut self.open_calls) {
+            self.fates.emulate("messages[].tool_calls[].id");
+            let text = Part::new(Content::Text(EscapedText::plain("[no result]")));
+            let result = Content::ToolResult { id, parts: vec![text], failed: true };
+            self.speak(Speaker::User, vec![Part::new(result)]);
+        }
+    }
+}
+
+fn is_blank(part: &Part<'_>) -> bool {
+    matches!(&part.content, Content::Text(text) | Content::Refusal(text) if text.is_blank())
+}

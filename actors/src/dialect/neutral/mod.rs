@@ -1,0 +1,26 @@
+//! The neutral form of a chat: what every dialect is translated from and to.
+//!
+//! A request is read once into a [`Conversation`], which borrows the body, and is written by the dialect of the endpoint. An
+//! answer is a sequence of [`AnswerEvent`]s: the decoder of the upstream's dialect produces them, whole answers and streams
+//! alike, and a writer consumes them. Texts stay escaped as they came ([`EscapedText`]), and numbers, schemas and arguments
+//! are never reprinted.
+#![expect(dead_code, unused_imports, reason = "the dialects that use it follow")]
+
+mod arguments;
+mod conversation;
+mod event;
+mod field_fates;
+mod history;
+mod text;
+mod tool_names;
+
+pub(crate) use arguments::push_arguments_object;
+pub(crate) use conversation::{
+    AnswerFormat, Content, Conversation, Effort, MediaSource, Parameter, Part, Reasoning, ReasoningFormat,
+    ReasoningKind, ReasoningState, Role, Tool, ToolChoice, ToolKind, Turn,
+};
+pub(crate) use event::{AnswerEvent, AnswerSink, ReportedTokens};
+pub use field_fates::FieldFates;
+pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
+pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
+pub(crate) use tool_names::{NameRules, ToolNames, fitting_call_id, has_tool_history};

@@ -1,0 +1,169 @@
+//! Text as it stands inside a JSON string.
+
+use std::{borrow::Cow, fmt};
+
+use bytes::{BufMut as _, BytesMut};
+
+use crate::dialect::json::{Cursor, Raw, push_string};
+
+/// The inside of a JSON string, escaped, without its quotes. Copied from one dialect to another without unescaping.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct EscapedText<'a>(Cow<'a, [u8]>);
+
+impl<'a> EscapedText<'a> {
+    /// The text of a JSON string; `None` for any other value.
+    pub(crate) fn of(raw: Raw<'a>) -> Option<EscapedText<'a>> {
+        raw.is_string().then(|| EscapedText(Cow::Borrowed(raw.inner())))
+    }
+
+    /// Escapes `text`.
+    pub(crate) fn escaping(text: &str) -> EscapedText<'a> {
+        let mut out = BytesMut::with_capacity(text.len() + 2);
+        push_string(&mut out, text);
+        EscapedText(Cow::Owned(out.get(1..out.len().saturating_sub(1)).unwrap_or_default().to_vec()))
+    }
+
+    /// Text that needs no escaping, such as a constant of letters.
+    pub(crate) const fn plain(text: &'a str) -> EscapedText<'a> {
+        EscapedText(Cow::Borrowed(text.as_bytes()))
+    }
+
+    /// The escaped bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text without escapes. An unpaired surrogate becomes U+FFFD.
+    pub(crate) fn unescaped(&self) -> Cow<'_, str> {
+        if !self.0.contains(&b'\\') {
+            return String::from_utf8_lossy(&self.0);
+        }
+        let mut quoted = Vec::with_capacity(self.0.len() + 2);
+        quoted.push(b'"');
+        quoted.extend_from_slice(&self.0);
+        quoted.push(b'"');
+        match serde_json::from_slice::<String>(&quoted) {
+            Ok(text) => Cow::Owned(text),
+            Err(_) => Cow::Owned(without_lone_surrogates(&self.0)),
+        }
+    }
+
+    /// The text as JSON value, if it is one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether there is nothing but white space in it.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.0.is_empty() || self.unescaped().trim().is_empty()
+    }
+
+    /// Appends the text as a JSON string, quotes included.
+    pub(crate) fn push_quoted(&self, out: &mut BytesMut) {
+        out.reserve(self.0.len() + 2);
+        out.put_u8(b'"');
+        out.put_slice(&self.0);
+        out.put_u8(b'"');
+    }
+
+    /// The same text, independent of the source.
+    pub(crate) fn into_owned(self) -> EscapedText<'static> {
+        EscapedText(Cow::Owned(self.0.into_owned()))
+    }
+
+    /// A borrow of the same text.
+    pub(crate) fn borrowed(&self) -> EscapedText<'_> {
+        EscapedText(Cow::Borrowed(&self.0))
+    }
+}
+
+impl fmt::Debug for EscapedText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", String::from_utf8_lossy(&self.0))
+    }
+}
+
+/// Unescapes text that holds half of a surrogate pair, which no Rust string can hold.
+fn without_lone_surrogates(escaped: &[u8]) -> String {
+    let mut clean = Vec::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some((&byte, tail)) = rest.split_first() {
+        if byte != b'\\' {
+            clean.push(byte);
+            rest = tail;
+            continue;
+        }
+        let length = if tail.first() == Some(&b'u') { 6 } else { 2 };
+        let (escape, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        let pair = rest.get(..12).filter(|pair| is_string(pair));
+        if let Some(pair) = pair.filter(|_| length == 6 && is_high_surrogate(escape)) {
+            clean.extend_from_slice(pair);
+            rest = rest.get(12..).unwrap_or_default();
+            continue;
+        }
+        let kept = if is_string(escape) { escape } else { "\u{fffd}".as_bytes() };
+        clean.extend_from_slice(kept);
+        rest = after;
+    }
+    let text = format!("\"{}\"", String::from_utf8_lossy(&clean));
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn is_string(escaped: &[u8]) -> bool {
+    let quoted = [b"\"", escaped, b"\""].concat();
+    serde_json::from_slice::<String>(&quoted).is_ok()
+}
+
+/// Whether the bytes are the escape of the first half of a surrogate pair.
+pub(crate) fn is_high_surrogate(escape: &[u8]) -> bool {
+    let Some(digits) = escape.strip_prefix(b"\\u") else { return false };
+    matches!(digits.first(), Some(b'd' | b'D'))
+        && matches!(digits.get(1), Some(b'8' | b'9' | b'a' | b'b' | b'A' | b'B'))
+}
+
+/// A JSON value in a text, such as the arguments of a call; `None` if the text is no single JSON value.
+pub(crate) fn json_value(text: &str) -> Option<Raw<'_>> {
+    let mut cursor = Cursor::new(text);
+    let value = cursor.value().ok()?;
+    cursor.end().ok()?;
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quoted(text: &str) -> EscapedText<'_> {
+        let mut cursor = Cursor::new(text);
+        EscapedText::of(cursor.value().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_text_is_copied_as_it_stands_and_read_without_escapes() {
+        let text = quoted(r#""a\né\u00e9\"""#);
+        assert_eq!(text.bytes(), r#"a\né\u00e9\""#.as_bytes());
+        assert_eq!(text.unescaped(), "a\néé\"");
+        let mut out = BytesMut::new();
+        text.push_quoted(&mut out);
+        assert_eq!(out, r#""a\né\u00e9\"""#.as_bytes());
+    }
+
+    #[test]
+    fn escaping_and_unescaping_give_the_text_back() {
+        for text in ["", "plain", "\"quoted\"\n\t\\", "\u{1}é😀"] {
+            assert_eq!(EscapedText::escaping(text).unescaped(), text);
+        }
+    }
+
+    #[test]
+    fn a_lone_surrogate_is_replaced_and_a_pair_is_kept() {
+        assert_eq!(quoted(r#""x\ud83dy\n""#).unescaped(), "x\u{fffd}y\n");
+        assert_eq!(quoted(r#""\ud83d\ude00\ude00""#).unescaped(), "😀\u{fffd}");
+    }
+
+    #[test]
+    fn blank_means_nothing_but_white_space_however_it_is_written() {
+        assert!(quoted(r#"" \n\t\u0020""#).is_blank());
+        assert!(!quoted(r#"" .""#).is_blank());
+    }
+}

@@ -1,0 +1,167 @@
+//! Tool names and call ids that fit the upstream, and the way back.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    conversation::{Content, Conversation, Part, ToolChoice, ToolKind},
+    text::EscapedText,
+};
+
+/// Alphabet and length of names or ids at an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NameRules {
+    /// Further ASCII characters besides letters and digits.
+    pub(crate) extra: &'static str,
+    /// Whether the first character must be a letter or `_`.
+    pub(crate) begins_with_letter: bool,
+    /// Most characters.
+    pub(crate) max: usize,
+}
+
+impl NameRules {
+    fn admits(self, index: usize, c: char) -> bool {
+        let is_first_letter = !self.begins_with_letter || index > 0 || c.is_ascii_alphabetic() || c == '_';
+        is_first_letter && (c.is_ascii_alphanumeric() || self.extra.contains(c))
+    }
+
+    /// Whether the name may be sent as it is.
+    pub(crate) fn fits(self, name: &str) -> bool {
+        !name.is_empty() && name.len() <= self.max && name.chars().enumerate().all(|(index, c)| self.admits(index, c))
+    }
+
+    /// The name, or one that fits and is another one for every other name: unfit characters become `_`, and `_` with eight
+    /// hexadecimal digits of a hash is appended. Deterministic. An empty name needs a name of the caller's choosing first.
+    pub(crate) fn fitting(self, name: &str) -> String {
+        if self.fits(name) {
+            return name.to_owned();
+        }
+        let suffix = format!("_{:08x}", short_hash(name));
+        let clean = name.chars().map(|c| if self.admits(1, c) { c } else { '_' });
+        let mut fitting: String = clean.take(self.max.saturating_sub(suffix.len())).collect();
+        if !fitting.chars().next().is_some_and(|c| self.admits(0, c)) {
+            fitting.insert(0, '_');
+            fitting.truncate(self.max.saturating_sub(suffix.len()));
+        }
+        fitting + &suffix
+    }
+}
+
+/// The first 32 bits of the SHA-256 of `text`.
+fn short_hash(text: &str) -> u32 {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(4).fold(0, |hash, byte| (hash << 8) | u32::from(*byte))
+}
+
+/// Names of the tools of one request at the upstream, and what answers must be turned back to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ToolNames {
+    /// Sent name by original, where they differ.
+    sent: BTreeMap<String, String>,
+    /// Original by sent name.
+    original: BTreeMap<String, String>,
+    /// Originals of custom tools that were declared as functions with one string member `input`.
+    custom: Vec<String>,
+}
+
+impl ToolNames {
+    /// Collects the names of all tools and of all calls in the history, in order of appearance.
+    pub(crate) fn of(conversation: &Conversation<'_>, rules: NameRules) -> ToolNames {
+        let mut names = ToolNames::default();
+        for tool in &conversation.tools {
+            let name = tool.name.unescaped();
+            if tool.kind == ToolKind::Custom {
+                names.custom.push(name.clone().into_owned());
+            }
+            names.add(&name, rules);
+        }
+        for part in conversation.turns.iter().flat_map(|turn| &turn.parts) {
+            if let Content::ToolCall { name, .. } = &part.content {
+                names.add(&name.unescaped(), rules);
+            }
+        }
+        if let ToolChoice::Named(name) = &conversation.tool_choice {
+            names.add(&name.unescaped(), rules);
+        }
+        names
+    }
+
+    fn add(&mut self, name: &str, rules: NameRules) {
+        if rules.fits(name) || self.sent.contains_key(name) {
+            return;
+        }
+        let sent = rules.fitting(name);
+        self.original.insert(sent.clone(), name.to_owned());
+        self.sent.insert(name.to_owned(), sent);
+    }
+
+    /// The name to send for `name`.
+    pub(crate) fn sent<'a>(&self, name: &EscapedText<'a>) -> EscapedText<'a> {
+        if self.sent.is_empty() {
+            return name.clone();
+        }
+        match self.sent.get(&*name.unescaped()) {
+            Some(sent) => EscapedText::escaping(sent),
+            None => name.clone(),
+        }
+    }
+
+    /// The client's name for a name in an answer.
+    pub(crate) fn original<'a>(&self, sent: &EscapedText<'a>) -> EscapedText<'a> {
+        if self.original.is_empty() {
+            return sent.clone();
+        }
+        match self.original.get(&*sent.unescaped()) {
+            Some(original) => EscapedText::escaping(original),
+            None => sent.clone(),
+        }
+    }
+
+    /// Whether the tool of that original name is a custom tool that was declared as a function.
+    pub(crate) fn is_custom(&self, original: &EscapedText<'_>) -> bool {
+        !self.custom.is_empty() && self.custom.iter().any(|name| *name == *original.unescaped())
+    }
+}
+
+/// Whether any tool call or result is in the history.
+pub(crate) fn has_tool_history(conversation: &Conversation<'_>) -> bool {
+    let is_tool = |part: &Part<'_>| matches!(part.content, Content::ToolCall { .. } | Content::ToolResult { .. });
+    conversation.turns.iter().flat_map(|turn| &turn.parts).any(is_tool)
+}
+
+/// A call id that fits the upstream: the same for a call and its result.
+pub(crate) fn fitting_call_id<'a>(id: &EscapedText<'a>, rules: NameRules) -> EscapedText<'a> {
+    let text = id.unescaped();
+    if rules.fits(&text) { id.clone() } else { EscapedText::escaping(&rules.fitting(&text)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAUDE: NameRules = NameRules { extra: "_-", begins_with_letter: false, max: 64 };
+    const GEMINI: NameRules = NameRules { extra: "_.:-", begins_with_letter: true, max: 128 };
+
+    #[test]
+    fn a_name_that_fits_is_kept() {
+        assert_eq!(CLAUDE.fitting("get_weather-2"), "get_weather-2");
+    }
+
+    #[test]
+    fn names_that_differ_only_in_bad_characters_stay_different_and_fit() {
+        let (one, other) = (CLAUDE.fitting("call:a.b/c"), CLAUDE.fitting("call.a:b/c"));
+        assert_ne!(one, other);
+        for name in [&one, &other] {
+            assert!(name.starts_with("call_a_b_c_") && CLAUDE.fits(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_and_a_wrong_first_character_are_made_to_fit() {
+        for name in ["x".repeat(500), "1st-tool!".into(), "é".into(), "-".into()] {
+            assert!(GEMINI.fits(&GEMINI.fitting(&name)), "{name}");
+            assert!(CLAUDE.fits(&CLAUDE.fitting(&name)), "{name}");
+        }
+    }
+}
