@@ -1,5 +1,7 @@
 //! A chat request, whichever dialect it is written in next.
 
+use std::borrow::Cow;
+
 use super::text::EscapedText;
 use crate::dialect::json::Raw;
 
@@ -40,10 +42,10 @@ impl<'a> Conversation<'a> {
 }
 
 /// A top-level member of the body.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parameter<'a> {
     /// Its name, without escapes.
-    pub(crate) name: &'a str,
+    pub(crate) name: Cow<'a, str>,
     /// Its value as written.
     pub(crate) value: Raw<'a>,
 }

@@ -24,3 +24,12 @@ pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
 pub(crate) use tool_names::{NameRules, ToolNames, fitting_call_id, has_tool_history};
+
+/// A request body in the dialect of an endpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct TranslatedRequest {
+    /// What to send.
+    pub(crate) body: bytes::Bytes,
+    /// Names that answers must be turned back to.
+    pub(crate) names: ToolNames,
+}

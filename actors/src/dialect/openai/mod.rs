@@ -1,6 +1,7 @@
 //! The OpenAI chat and image API: requests, answers and streams.
 
 mod answer;
+pub(crate) mod conversation_reader;
 mod error;
 mod finish;
 mod image_answer;

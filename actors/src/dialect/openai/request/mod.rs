@@ -82,6 +82,11 @@ impl Default for RequestLimits {
     }
 }
 
+/// Whether a member of a chat body is for the gateway alone, so that no upstream gets it.
+pub(crate) fn is_for_gateway(name: &str) -> bool {
+    fields::Field::named(RequestKind::Chat, name).fate() == fields::Fate::Consumed
+}
+
 /// Purpose of a chat body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatPurpose {

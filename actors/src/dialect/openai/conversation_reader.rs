@@ -1,0 +1,161 @@
+//! Reads a chat body into the neutral form, for an endpoint of another dialect.
+//!
+//! The body has passed [`super::request`], so the frame of everything is right; what nevertheless does not fit is left out.
+#![cfg_attr(not(test), expect(dead_code, reason = "used by the dialects that follow"))]
+
+mod messages;
+mod tools;
+
+use std::borrow::Cow;
+
+use crate::dialect::{
+    json::{Cursor, JsonFault, Raw},
+    neutral::{AnswerFormat, Conversation, Effort, EscapedText, Parameter, Reasoning, Role, ToolChoice, Turn},
+    openai::request::is_for_gateway,
+};
+
+/// Reads a chat body.
+///
+/// # Errors
+/// When the text is not a JSON object.
+pub(crate) fn read_conversation(body: &str) -> Result<Conversation<'_>, JsonFault> {
+    let mut cursor = Cursor::new(body);
+    let whole = cursor.value()?;
+    cursor.end()?;
+    if !whole.is_object() {
+        return Err(JsonFault::Invalid);
+    }
+    let mut reader = Reader::default();
+    reader.members(whole);
+    if let Some(extra) = std::mem::take(&mut reader.extra_body) {
+        reader.members(extra);
+    }
+    Ok(reader.finish())
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    messages: Option<Raw<'a>>,
+    tools: Option<Raw<'a>>,
+    functions: Option<Raw<'a>>,
+    tool_choice: Option<Raw<'a>>,
+    function_call: Option<Raw<'a>>,
+    parallel_tool_calls: Option<bool>,
+    format: Option<Raw<'a>>,
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    stop: Vec<EscapedText<'a>>,
+    reasoning: Reasoning,
+    stream: bool,
+    parameters: Vec<Parameter<'a>>,
+    extra_body: Option<Raw<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    fn members(&mut self, object: Raw<'a>) {
+        for (key, value) in object.members().filter(|(_, value)| !value.is_null()) {
+            self.member(key.name(), value);
+        }
+    }
+
+    fn member(&mut self, name: Cow<'a, [u8]>, value: Raw<'a>) {
+        match &*name {
+            b"model" => {}
+            b"messages" => self.messages = self.messages.or(Some(value)),
+            b"tools" => self.tools = self.tools.or(Some(value)),
+            b"functions" => self.functions = self.functions.or(Some(value)),
+            b"tool_choice" => self.tool_choice = self.tool_choice.or(Some(value)),
+            b"function_call" => self.function_call = self.function_call.or(Some(value)),
+            b"parallel_tool_calls" => self.parallel_tool_calls = Some(value.bytes() == b"true"),
+            b"response_format" => self.format = self.format.or(Some(value)),
+            b"max_tokens" => self.max_tokens = value.count(),
+            b"max_completion_tokens" => self.max_completion_tokens = value.count(),
+            b"stop" => self.stop = texts(value),
+            b"stream" => self.stream = value.bytes() == b"true",
+            b"reasoning_effort" => self.reasoning.effort = effort(value).or(self.reasoning.effort),
+            b"reasoning" => self.reasoning(value),
+            b"include_reasoning" => self.reasoning.exclude |= value.bytes() == b"false",
+            b"extra_body" => self.extra_body = Some(value),
+            _ => self.parameter(name, value),
+        }
+    }
+
+    fn reasoning(&mut self, value: Raw<'a>) {
+        let member = |name: &[u8]| value.member(name).filter(|value| !value.is_null());
+        let reasoning = &mut self.reasoning;
+        reasoning.effort = member(b"effort").and_then(effort).or(reasoning.effort);
+        reasoning.max_tokens = member(b"max_tokens").and_then(Raw::count).or(reasoning.max_tokens);
+        reasoning.enabled = member(b"enabled").map(|value| value.bytes() == b"true").or(reasoning.enabled);
+        reasoning.exclude |= member(b"exclude").is_some_and(|value| value.bytes() == b"true");
+    }
+
+    fn parameter(&mut self, name: Cow<'a, [u8]>, value: Raw<'a>) {
+        let name = match name {
+            Cow::Borrowed(name) => String::from_utf8_lossy(name),
+            Cow::Owned(name) => Cow::Owned(String::from_utf8_lossy(&name).into_owned()),
+        };
+        let is_given = self.parameters.iter().any(|parameter| parameter.name == name);
+        if !is_given && !is_for_gateway(&name) {
+            self.parameters.push(Parameter { name, value });
+        }
+    }
+
+    fn finish(self) -> Conversation<'a> {
+        let turns: Vec<Turn<'a>> = self.messages.into_iter().flat_map(Raw::elements).map(messages::turn).collect();
+        let leading = turns.iter().take_while(|turn| turn.role == Role::System).count();
+        let mut turns = turns.into_iter();
+        let system = turns.by_ref().take(leading).flat_map(|turn| turn.parts).collect();
+        let mut tools = tools::declared(self.tools);
+        tools.extend(self.functions.into_iter().flat_map(Raw::elements).filter_map(tools::function));
+        let tool_choice = match (self.tool_choice, self.function_call) {
+            (Some(choice), _) | (None, Some(choice)) => tools::choice(choice),
+            (None, None) => ToolChoice::Unspecified,
+        };
+        Conversation {
+            system,
+            turns: turns.collect(),
+            tools,
+            tool_choice,
+            parallel_tool_calls: self.parallel_tool_calls,
+            format: self.format.map_or(AnswerFormat::Text, format),
+            max_tokens: self.max_completion_tokens.or(self.max_tokens),
+            stop: self.stop,
+            reasoning: self.reasoning,
+            stream: self.stream,
+            parameters: self.parameters,
+        }
+    }
+}
+
+fn effort(value: Raw<'_>) -> Option<Effort> {
+    Effort::named(&value.text()?)
+}
+
+/// A string, or the strings of an array.
+fn texts(value: Raw<'_>) -> Vec<EscapedText<'_>> {
+    match EscapedText::of(value) {
+        Some(text) => vec![text],
+        None => value.elements().filter_map(EscapedText::of).collect(),
+    }
+}
+
+fn format(value: Raw<'_>) -> AnswerFormat<'_> {
+    match value.member(b"type").and_then(Raw::text).as_deref() {
+        Some("json_object") => AnswerFormat::JsonObject,
+        Some("json_schema") => schema_format(value).unwrap_or(AnswerFormat::JsonObject),
+        _ => AnswerFormat::Text,
+    }
+}
+
+fn schema_format(value: Raw<'_>) -> Option<AnswerFormat<'_>> {
+    let described = value.member(b"json_schema")?;
+    Some(AnswerFormat::Schema {
+        name: described.member(b"name").and_then(EscapedText::of).unwrap_or(EscapedText::plain("output")),
+        description: described.member(b"description").and_then(EscapedText::of),
+        schema: described.member(b"schema").filter(|schema| schema.is_object())?,
+        strict: described.member(b"strict").filter(|strict| !strict.is_null()).map(|strict| strict.bytes() == b"true"),
+    })
+}
+
+#[cfg(test)]
+mod tests;
