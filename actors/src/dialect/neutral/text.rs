@@ -66,6 +66,13 @@ impl<'a> EscapedText<'a> {
         out.put_u8(b'"');
     }
 
+    /// The text with `more` behind it.
+    pub(crate) fn joined(self, more: &EscapedText<'_>) -> EscapedText<'static> {
+        let mut bytes = self.0.into_owned();
+        bytes.extend_from_slice(&more.0);
+        EscapedText(Cow::Owned(bytes))
+    }
+
     /// The same text, independent of the source.
     pub(crate) fn into_owned(self) -> EscapedText<'static> {
         EscapedText(Cow::Owned(self.0.into_owned()))

@@ -325,6 +325,7 @@ impl<'a> AnswerRewriter<'a> {
             id: part.id.map_or(made_up.as_bytes(), Raw::inner),
             name: name.inner(),
             early_arguments: b"",
+            is_custom: part.is_custom,
         };
         introduction.push(&part, &mut self.out);
         Ok(())

@@ -1,6 +1,9 @@
 //! The OpenAI chat and image API: requests, answers and streams.
 
 mod answer;
+pub(crate) mod answer_reader;
+pub(crate) mod chunk_writer;
+pub(crate) mod completion_writer;
 pub(crate) mod conversation_reader;
 mod error;
 mod finish;

@@ -20,6 +20,8 @@ pub(super) struct CallPart<'a> {
     pub(super) name: Option<Raw<'a>>,
     /// All or some of the arguments; a string where the upstream keeps to the convention.
     pub(super) arguments: Option<Raw<'a>>,
+    /// Whether it calls a custom tool: `custom` and `input` in the place of `function` and `arguments`.
+    pub(super) is_custom: bool,
     /// Its other members, for those who know them.
     others: ExtraMembers<'a>,
 }
@@ -40,7 +42,11 @@ impl<'a> CallPart<'a> {
                 b"index" => part.index = value.count(),
                 b"id" => part.id = value.filled_string(),
                 b"type" => part.kind = value.filled_string(),
-                b"function" => part.read_function(value),
+                b"function" => part.read_function(value, b"arguments"),
+                b"custom" if value.is_object() => {
+                    part.is_custom = true;
+                    part.read_function(value, b"input");
+                }
                 _ => part.others.element = Some(element),
             }
         }
@@ -50,15 +56,15 @@ impl<'a> CallPart<'a> {
     /// Reads a legacy `function_call`, as if it were the call with this index.
     pub(super) fn read_legacy(function: Raw<'a>, index: u64) -> CallPart<'a> {
         let mut part = CallPart { index: Some(index), ..CallPart::default() };
-        part.read_function(function);
+        part.read_function(function, b"arguments");
         part
     }
 
-    fn read_function(&mut self, function: Raw<'a>) {
+    fn read_function(&mut self, function: Raw<'a>, arguments: &[u8]) {
         for (key, value) in function.members() {
             match &*key.name() {
                 b"name" => self.name = value.filled_string(),
-                b"arguments" => self.arguments = Some(value).filter(|value| !value.is_null()),
+                name if name == arguments => self.arguments = Some(value).filter(|value| !value.is_null()),
                 _ => self.others.function = Some(function),
             }
         }
@@ -99,12 +105,12 @@ impl<'a> CallPart<'a> {
 
     /// Appends the members of other names, of the element and of its function.
     pub(super) fn push_others(&self, out: &mut BytesMut) {
-        push_others(self.others.element, &[b"index", b"id", b"type", b"function"], out)
+        push_others(self.others.element, &[b"index", b"id", b"type", b"function", b"custom"], out)
     }
 
     /// Appends the members of other names of the function.
     pub(super) fn push_function_others(&self, out: &mut BytesMut) {
-        push_others(self.others.function, &[b"name", b"arguments"], out)
+        push_others(self.others.function, &[b"name", b"arguments", b"input"], out)
     }
 }
 
@@ -119,6 +125,13 @@ pub(super) struct CallHead<'a> {
     pub(super) name: &'a [u8],
     /// Arguments that came before the name.
     pub(super) early_arguments: &'a [u8],
+    /// Whether it calls a custom tool.
+    pub(super) is_custom: bool,
+}
+
+/// Names of the members of a call: its type, and the one that holds its arguments.
+pub(super) fn member_names(is_custom: bool) -> (&'static [u8], &'static [u8]) {
+    if is_custom { (b"custom", b"input") } else { (b"function", b"arguments") }
 }
 
 impl CallHead<'_> {
@@ -132,9 +145,16 @@ impl CallHead<'_> {
         }
         out.put_slice(b"\"id\":\"");
         out.put_slice(self.id);
-        out.put_slice(b"\",\"type\":\"function\",\"function\":{\"name\":\"");
+        let (kind, arguments) = member_names(self.is_custom);
+        out.put_slice(b"\",\"type\":\"");
+        out.put_slice(kind);
+        out.put_slice(b"\",\"");
+        out.put_slice(kind);
+        out.put_slice(b"\":{\"name\":\"");
         out.put_slice(self.name);
-        out.put_slice(b"\",\"arguments\":\"");
+        out.put_slice(b"\",\"");
+        out.put_slice(arguments);
+        out.put_slice(b"\":\"");
         out.put_slice(self.early_arguments);
         part.push_arguments(out);
         out.put_u8(b'"');

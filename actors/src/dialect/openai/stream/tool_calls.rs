@@ -7,7 +7,7 @@ use crate::dialect::{
     json::{Raw, push_u64},
     openai::{
         answer::generated_call_id,
-        tool_call::{CallHead, CallPart},
+        tool_call::{CallHead, CallPart, member_names},
     },
 };
 
@@ -34,6 +34,7 @@ struct TrackedCall {
     name: Vec<u8>,
     /// The inside of the arguments' JSON string, as far as it came before the name.
     early: BytesMut,
+    is_custom: bool,
 }
 
 /// Generation and choice of the calls, for generated ids.
@@ -134,7 +135,13 @@ impl ToolCallTracker {
             None => generated_call_id(caller.context, caller.choice, place).into_bytes(),
         };
         self.kept_bytes += id.len();
-        self.list.push(TrackedCall { upstream_index: part.index, id, name: Vec::new(), early: BytesMut::new() });
+        self.list.push(TrackedCall {
+            upstream_index: part.index,
+            id,
+            name: Vec::new(),
+            early: BytesMut::new(),
+            is_custom: part.is_custom,
+        });
         self.check_kept()?;
         Ok(place)
     }
@@ -145,7 +152,9 @@ impl TrackedCall {
         self.name = name.inner().to_vec();
         let early = std::mem::take(&mut self.early);
         push_comma(out);
-        let introduction = CallHead { index: Some(place), id: &self.id, name: &self.name, early_arguments: &early };
+        let is_custom = self.is_custom;
+        let introduction =
+            CallHead { index: Some(place), id: &self.id, name: &self.name, early_arguments: &early, is_custom };
         introduction.push(part, out);
     }
 
@@ -165,13 +174,18 @@ impl TrackedCall {
         push_comma(out);
         out.put_slice(b"{\"index\":");
         push_u64(out, place as u64);
-        out.put_slice(b",\"function\":{");
+        let (kind, arguments) = member_names(self.is_custom);
+        out.put_slice(b",\"");
+        out.put_slice(kind);
+        out.put_slice(b"\":{");
         if let Some(name) = more_of_name {
             out.put_slice(b"\"name\":");
             out.put_slice(name.bytes());
             out.put_u8(b',');
         }
-        out.put_slice(b"\"arguments\":\"");
+        out.put_u8(b'"');
+        out.put_slice(arguments);
+        out.put_slice(b"\":\"");
         part.push_arguments(out);
         out.put_u8(b'"');
         part.push_function_others(out);
