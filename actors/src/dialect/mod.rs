@@ -12,6 +12,7 @@
 //! and a new directory beside [`openai`]; code outside this module does not change.
 
 mod answer;
+mod anthropic;
 pub mod frame;
 mod json;
 mod neutral;
@@ -19,7 +20,8 @@ pub mod openai;
 mod sanitize;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
-pub use neutral::FieldFates;
+pub use anthropic::inbound::{InboundMessages, read_messages};
+pub use neutral::{FieldFates, StateKey};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamError, StreamOptions, UsageChunk,
     request::{

@@ -11,6 +11,7 @@ mod conversation;
 mod event;
 mod field_fates;
 mod history;
+mod state_envelope;
 mod text;
 mod tool_names;
 
@@ -22,6 +23,8 @@ pub(crate) use conversation::{
 pub(crate) use event::{AnswerEvent, AnswerSink, ReportedTokens};
 pub use field_fates::FieldFates;
 pub(crate) use history::{AlternatingTurn, Speaker, alternating_turns};
+pub(crate) use state_envelope::Envelope;
+pub use state_envelope::StateKey;
 pub(crate) use text::{EscapedText, is_high_surrogate, json_value};
 pub(crate) use tool_names::{NameRules, ToolNames, fitting_call_id, has_tool_history};
 

@@ -1,0 +1,323 @@
+//! Requests in the Anthropic dialect: `POST /v1/messages`, checked and written as the chat body that means the same.
+//!
+//! Mistakes name the field in the client's own dialect. The chat body is what the gateway routes by and what endpoints of
+//! other dialects get; an endpoint of this dialect gets the client's bytes.
+
+mod content;
+mod tools;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use crate::{
+    dialect::{
+        json::{Cursor, Raw, push_member},
+        neutral::{EscapedText, FieldFates, StateKey},
+        openai::request::is_for_gateway,
+    },
+    domain::{Invalid, InvalidReason},
+};
+
+/// Most messages of the original API.
+const MAX_MESSAGES: usize = 100_000;
+/// Longest `user` of a chat body, characters.
+const MAX_USER_CHARS: usize = 256;
+
+/// A checked request of this dialect.
+#[derive(Debug, Clone)]
+pub struct InboundMessages {
+    /// The chat body that means the same.
+    pub chat: Bytes,
+    /// What has no equivalent in chat, by the client's names, or an equivalent of another kind.
+    pub fates: FieldFates,
+    /// A feature that only endpoints of this dialect have, such as `tools[0].type`.
+    pub native_feature: Option<String>,
+}
+
+/// Reads a body of `POST /v1/messages`. `state_key` opens reasoning of other providers that the client got sealed.
+///
+/// # Errors
+/// The 400 for a body that is no JSON object, else for its first offending field.
+pub fn read_messages(body: &[u8], state_key: &StateKey) -> Result<InboundMessages, Invalid> {
+    let text = std::str::from_utf8(body)
+        .map_err(|_| Invalid::body(InvalidReason::InvalidJson, "Request body is not valid UTF-8."))?;
+    let mut cursor = Cursor::new(text);
+    let whole = cursor.value().and_then(|value| cursor.end().map(|()| value));
+    let whole = whole.map_err(|_| Invalid::body(InvalidReason::InvalidJson, "Request body is not valid JSON."))?;
+    if !whole.is_object() {
+        return Err(Invalid::body(InvalidReason::InvalidType, "Request body must be a JSON object."));
+    }
+    let mut writer = ChatBodyWriter {
+        out: BytesMut::with_capacity(body.len() + body.len() / 8 + 256),
+        fates: FieldFates::default(),
+        native_feature: None,
+        state_key,
+    };
+    writer.write(&Members::read(whole)?)?;
+    let ChatBodyWriter { out, fates, native_feature, .. } = writer;
+    Ok(InboundMessages { chat: out.freeze(), fates, native_feature })
+}
+
+/// The members of the body.
+#[derive(Default)]
+struct Members<'a> {
+    model: Option<Raw<'a>>,
+    messages: Option<Raw<'a>>,
+    max_tokens: Option<Raw<'a>>,
+    system: Option<Raw<'a>>,
+    tools: Option<Raw<'a>>,
+    tool_choice: Option<Raw<'a>>,
+    thinking: Option<Raw<'a>>,
+    output_config: Option<Raw<'a>>,
+    stop_sequences: Option<Raw<'a>>,
+    metadata: Option<Raw<'a>>,
+    service_tier: Option<Raw<'a>>,
+    speed: Option<Raw<'a>>,
+    /// Members with the same name and meaning in chat: sampling, `stream`, `cache_control` and those of the gateway.
+    same: Vec<(Raw<'a>, Raw<'a>)>,
+    /// All other members.
+    others: Vec<Raw<'a>>,
+}
+
+impl<'a> Members<'a> {
+    fn read(whole: Raw<'a>) -> Result<Members<'a>, Invalid> {
+        let mut members = Members::default();
+        let mut names: Vec<Raw<'_>> = Vec::new();
+        for (key, value) in whole.members() {
+            let name = key.name();
+            if names.iter().any(|known| known.name() == name) {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                return Err(refused(&name, format!("'{name}' is given twice.")));
+            }
+            names.push(key);
+            if value.is_null() {
+                continue;
+            }
+            let slot = match &*name {
+                b"model" => &mut members.model,
+                b"messages" => &mut members.messages,
+                b"max_tokens" => &mut members.max_tokens,
+                b"system" => &mut members.system,
+                b"tools" => &mut members.tools,
+                b"tool_choice" => &mut members.tool_choice,
+                b"thinking" => &mut members.thinking,
+                b"output_config" => &mut members.output_config,
+                b"stop_sequences" => &mut members.stop_sequences,
+                b"metadata" => &mut members.metadata,
+                b"service_tier" => &mut members.service_tier,
+                b"speed" => &mut members.speed,
+                b"temperature" | b"top_p" | b"top_k" | b"stream" | b"cache_control" => {
+                    members.same.push((key, value));
+                    continue;
+                }
+                name if is_for_gateway(&String::from_utf8_lossy(name)) => {
+                    members.same.push((key, value));
+                    continue;
+                }
+                _ => {
+                    members.others.push(key);
+                    continue;
+                }
+            };
+            *slot = Some(value);
+        }
+        Ok(members)
+    }
+}
+
+/// Writes the chat body.
+struct ChatBodyWriter<'k> {
+    out: BytesMut,
+    fates: FieldFates,
+    native_feature: Option<String>,
+    state_key: &'k StateKey,
+}
+
+impl ChatBodyWriter<'_> {
+    fn write(&mut self, members: &Members<'_>) -> Result<(), Invalid> {
+        let model = members.model.ok_or_else(|| required("model"))?;
+        if model.filled_string().is_none() {
+            return Err(mistyped("model", "a non-empty string"));
+        }
+        let messages = members.messages.ok_or_else(|| required("messages"))?;
+        let max_tokens = members.max_tokens.ok_or_else(|| required("max_tokens"))?;
+        if max_tokens.count().is_none_or(|count| count == 0) {
+            return Err(refused("max_tokens", "'max_tokens' must be an integer of at least 1."));
+        }
+        self.out.put_slice(b"{\"model\":");
+        self.out.put_slice(model.bytes());
+        push_member(&mut self.out, b"max_tokens", max_tokens.bytes());
+        self.messages(members.system, messages)?;
+        if let Some(tools) = members.tools {
+            self.tools(tools)?;
+        }
+        if let Some(choice) = members.tool_choice {
+            self.tool_choice(choice)?;
+        }
+        self.reasoning(members.thinking, members.output_config)?;
+        if let Some(stop) = members.stop_sequences {
+            self.stop(stop)?;
+        }
+        if let Some(metadata) = members.metadata {
+            self.metadata(metadata)?;
+        }
+        self.tier(members.service_tier, members.speed);
+        for (key, value) in &members.same {
+            if *key.name() == *b"temperature" {
+                check_temperature(*value)?;
+            }
+            push_member(&mut self.out, key.inner(), value.bytes());
+        }
+        for key in &members.others {
+            let name = String::from_utf8_lossy(&key.name()).into_owned();
+            if matches!(&*name, "container" | "mcp_servers" | "thread") {
+                self.native_feature.get_or_insert(name);
+            } else {
+                self.fates.drop(&name);
+            }
+        }
+        self.out.put_u8(b'}');
+        Ok(())
+    }
+
+    /// Appends `reasoning`, and the format of the answer.
+    fn reasoning(&mut self, thinking: Option<Raw<'_>>, config: Option<Raw<'_>>) -> Result<(), Invalid> {
+        let effort = config.and_then(|config| config.member(b"effort")).filter(|effort| effort.is_string());
+        let mut members: Vec<(&str, String)> = Vec::new();
+        if let Some(effort) = effort {
+            members.push(("effort", String::from_utf8_lossy(effort.bytes()).into_owned()));
+        }
+        if let Some(thinking) = thinking {
+            let kind = thinking.member(b"type").and_then(Raw::text);
+            match kind.as_deref() {
+                Some("enabled") => {
+                    let budget = thinking.member(b"budget_tokens").and_then(Raw::count);
+                    let budget = budget.ok_or_else(|| required("thinking.budget_tokens"))?;
+                    if effort.is_none() {
+                        members.push(("max_tokens", budget.to_string()));
+                    }
+                }
+                Some("adaptive" | "between_tools") => members.push(("enabled", "true".into())),
+                Some("disabled") => {
+                    members.retain(|(name, _)| *name != "effort");
+                    members.push(("enabled", "false".into()));
+                }
+                _ => {
+                    let message = "'thinking.type' must be one of enabled, adaptive, between_tools, disabled.";
+                    return Err(refused("thinking.type", message));
+                }
+            }
+            if thinking.member(b"display").and_then(Raw::text).as_deref() == Some("omitted") {
+                members.push(("exclude", "true".into()));
+            }
+        }
+        for (index, (name, value)) in members.iter().enumerate() {
+            self.out.put_slice(if index == 0 { b",\"reasoning\":{\"" } else { b",\"" });
+            self.out.put_slice(name.as_bytes());
+            self.out.put_slice(b"\":");
+            self.out.put_slice(value.as_bytes());
+        }
+        if !members.is_empty() {
+            self.out.put_u8(b'}');
+        }
+        let format = config.and_then(|config| config.member(b"format")).filter(|format| !format.is_null());
+        format.map_or(Ok(()), |format| self.format(format))
+    }
+
+    fn format(&mut self, format: Raw<'_>) -> Result<(), Invalid> {
+        let kind = format.member(b"type").and_then(Raw::text);
+        let schema = format.member(b"schema").filter(|schema| schema.is_object());
+        let (Some("json_schema"), Some(schema)) = (kind.as_deref(), schema) else {
+            let message = "'output_config.format' must have the type json_schema and an object as schema.";
+            return Err(refused("output_config.format", message));
+        };
+        let head = b",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"output\",\"strict\":true,\"schema\":";
+        self.out.put_slice(head);
+        self.out.put_slice(schema.bytes());
+        self.out.put_slice(b"}}");
+        Ok(())
+    }
+
+    fn stop(&mut self, stop: Raw<'_>) -> Result<(), Invalid> {
+        if !stop.is_array() || !stop.elements().all(Raw::is_string) {
+            return Err(mistyped("stop_sequences", "an array of strings"));
+        }
+        let filled: Vec<Raw<'_>> = stop.elements().filter(|text| text.is_filled()).collect();
+        if let Some((first, others)) = filled.split_first() {
+            push_member(&mut self.out, b"stop", b"[");
+            self.out.put_slice(first.bytes());
+            for text in others {
+                self.out.put_u8(b',');
+                self.out.put_slice(text.bytes());
+            }
+            self.out.put_u8(b']');
+        }
+        Ok(())
+    }
+
+    /// `user_id` becomes `user`; the other members are the gateway's tags and routing parameters.
+    fn metadata(&mut self, metadata: Raw<'_>) -> Result<(), Invalid> {
+        if !metadata.is_object() {
+            return Err(mistyped("metadata", "an object"));
+        }
+        if let Some(user) = metadata.member(b"user_id").and_then(Raw::text) {
+            let user: String = user.chars().take(MAX_USER_CHARS).collect();
+            push_member(&mut self.out, b"user", b"");
+            EscapedText::escaping(&user).push_quoted(&mut self.out);
+        }
+        let mut first = true;
+        for (key, value) in metadata.members().filter(|(key, _)| *key.name() != *b"user_id") {
+            if std::mem::replace(&mut first, false) {
+                self.out.put_slice(b",\"metadata\":{\"");
+                self.out.put_slice(key.inner());
+                self.out.put_slice(b"\":");
+                self.out.put_slice(value.bytes());
+            } else {
+                push_member(&mut self.out, key.inner(), value.bytes());
+            }
+        }
+        if !first {
+            self.out.put_u8(b'}');
+        }
+        Ok(())
+    }
+
+    fn tier(&mut self, tier: Option<Raw<'_>>, speed: Option<Raw<'_>>) {
+        let is_fast = speed.and_then(Raw::text).as_deref() == Some("fast");
+        let word = match tier.and_then(Raw::text).as_deref() {
+            _ if is_fast => "\"fast\"",
+            Some("standard_only") => "\"default\"",
+            Some("auto") => "\"auto\"",
+            _ => return,
+        };
+        push_member(&mut self.out, b"service_tier", word.as_bytes());
+    }
+
+    /// Notes a feature that only endpoints of this dialect have; the first one is named.
+    fn needs_native(&mut self, path: String) {
+        self.native_feature.get_or_insert(path);
+    }
+}
+
+fn check_temperature(value: Raw<'_>) -> Result<(), Invalid> {
+    let number = std::str::from_utf8(value.bytes()).ok().and_then(|text| text.parse::<f64>().ok());
+    match number {
+        None => Err(mistyped("temperature", "a number")),
+        Some(number) if (0.0..=1.0).contains(&number) => Ok(()),
+        Some(_) => Err(refused("temperature", "'temperature' must be between 0 and 1.")),
+    }
+}
+
+fn required(param: &str) -> Invalid {
+    Invalid::field(InvalidReason::MissingField, param, format!("{param}: Field required"))
+}
+
+fn mistyped(param: &str, expected: &str) -> Invalid {
+    Invalid::field(InvalidReason::InvalidType, param, format!("'{param}' must be {expected}."))
+}
+
+fn refused(param: &str, message: impl Into<String>) -> Invalid {
+    Invalid::field(InvalidReason::InvalidValue, param, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Tools and their choice.
+
+use bytes::BufMut as _;
+
+use super::{ChatBodyWriter, mistyped, refused, required};
+use crate::{
+    dialect::json::{Raw, push_member},
+    domain::Invalid,
+};
+
+/// Members of a tool that chat has, or that are written elsewhere.
+const KNOWN: [&[u8]; 6] = [b"type", b"name", b"description", b"input_schema", b"strict", b"cache_control"];
+
+impl ChatBodyWriter<'_> {
+    pub(super) fn tools(&mut self, tools: Raw<'_>) -> Result<(), Invalid> {
+        if !tools.is_array() {
+            return Err(mistyped("tools", "an array"));
+        }
+        let start = self.out.len();
+        self.out.put_slice(b",\"tools\":[");
+        let first = self.out.len();
+        for (index, tool) in tools.elements().enumerate() {
+            let kind = tool.member(b"type").and_then(Raw::text);
+            if kind.as_deref().is_some_and(|kind| kind != "custom") {
+                self.needs_native(format!("tools[{index}].type"));
+                continue;
+            }
+            if self.out.len() > first {
+                self.out.put_u8(b',');
+            }
+            self.tool(tool, index)?;
+        }
+        if self.out.len() == first {
+            self.out.truncate(start);
+        } else {
+            self.out.put_u8(b']');
+        }
+        Ok(())
+    }
+
+    fn tool(&mut self, tool: Raw<'_>, index: usize) -> Result<(), Invalid> {
+        let path = format!("tools[{index}]");
+        if !tool.is_object() {
+            return Err(mistyped(&path, "an object"));
+        }
+        let name = tool.member(b"name").ok_or_else(|| required(&format!("{path}.name")))?;
+        if name.filled_string().is_none() {
+            return Err(mistyped(&format!("{path}.name"), "a non-empty string"));
+        }
+        self.out.put_slice(b"{\"type\":\"function\",\"function\":{\"name\":");
+        self.out.put_slice(name.bytes());
+        if let Some(description) = tool.member(b"description").filter(|text| text.is_string()) {
+            push_member(&mut self.out, b"description", description.bytes());
+        }
+        match tool.member(b"input_schema") {
+            Some(schema) if schema.is_object() => push_member(&mut self.out, b"parameters", schema.bytes()),
+            Some(_) => return Err(mistyped(&format!("{path}.input_schema"), "an object")),
+            None => return Err(required(&format!("{path}.input_schema"))),
+        }
+        if let Some(strict) = tool.member(b"strict").filter(|strict| !strict.is_null()) {
+            push_member(&mut self.out, b"strict", strict.bytes());
+        }
+        self.out.put_u8(b'}');
+        if let Some(mark) = tool.member(b"cache_control").filter(|mark| mark.is_object()) {
+            push_member(&mut self.out, b"cache_control", mark.bytes());
+        }
+        self.out.put_u8(b'}');
+        for (key, _) in tool.members().filter(|(key, value)| !value.is_null() && !KNOWN.contains(&&*key.name())) {
+            self.fates.drop(&format!("tools[].{}", String::from_utf8_lossy(&key.name())));
+        }
+        Ok(())
+    }
+
+    pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
+        let word: &[u8] = match choice.member(b"type").and_then(Raw::text).as_deref() {
+            Some("auto") => b"\"auto\"",
+            Some("any") => b"\"required\"",
+            Some("none") => b"\"none\"",
+            Some("tool") => {
+                let name = choice.member(b"name").and_then(Raw::filled_string);
+                let name = name.ok_or_else(|| required("tool_choice.name"))?;
+                push_member(&mut self.out, b"tool_choice", b"{\"type\":\"function\",\"function\":{\"name\":");
+                self.out.put_slice(name.bytes());
+                self.out.put_slice(b"}}");
+                b""
+            }
+            _ => return Err(refused("tool_choice.type", "'tool_choice.type' must be one of auto, any, tool, none.")),
+        };
+        if !word.is_empty() {
+            push_member(&mut self.out, b"tool_choice", word);
+        }
+        let is_single = choice.member(b"disable_parallel_tool_use").is_some_and(|flag| flag.bytes() == b"true");
+        if is_single && word != b"\"none\"" {
+            push_member(&mut self.out, b"parallel_tool_calls", b"false");
+        }
+        Ok(())
+    }
+}

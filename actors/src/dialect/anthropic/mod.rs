@@ -1,0 +1,4 @@
+//! The Anthropic Messages API.
+
+pub(crate) mod encode;
+pub(crate) mod inbound;
