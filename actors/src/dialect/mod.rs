@@ -12,6 +12,7 @@
 //! and a new directory beside [`openai`]; code outside this module does not change.
 
 mod answer;
+mod anthropic;
 pub mod frame;
 mod json;
 mod neutral;
