@@ -80,6 +80,7 @@ pub(crate) fn write_request_for(
     tools.push(capabilities, &names, &mut marks, &mut out, fates);
     push_system(&conversation.system, instruction.as_deref(), &mut marks, &mut out, fates);
     push_messages(&turns, &names, &mut marks, &mut out, fates);
+    out.put_u8(b'}');
     TranslatedRequest { body: out.freeze(), names }
 }
 
