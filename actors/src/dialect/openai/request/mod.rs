@@ -87,6 +87,11 @@ pub(crate) fn is_for_gateway(name: &str) -> bool {
     fields::Field::named(RequestKind::Chat, name).fate() == fields::Fate::Consumed
 }
 
+/// Whether a member of `metadata` is a routing parameter of ours, so that no upstream gets it.
+pub(crate) fn is_routing_parameter(name: &str) -> bool {
+    routing::RoutingField::named(name).is_some()
+}
+
 /// Purpose of a chat body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatPurpose {

@@ -1,0 +1,28 @@
+//! Names in the header `anthropic-beta` without which a written request is refused.
+
+use super::models::capabilities;
+use crate::{
+    dialect::neutral::{Content, Conversation, MediaSource, Part},
+    domain::Endpoint,
+};
+
+/// The betas that the body of [`super::write_request`] for this endpoint needs.
+pub(crate) fn required_betas(conversation: &Conversation<'_>, endpoint: &Endpoint) -> Vec<&'static str> {
+    let mut betas = Vec::new();
+    if conversation.turns.iter().flat_map(|turn| &turn.parts).any(has_file) {
+        betas.push("files-api-2025-04-14");
+    }
+    let tier = conversation.parameter("service_tier").and_then(|tier| tier.text().map(|tier| tier == "fast"));
+    if tier == Some(true) && capabilities(&endpoint.upstream_model).fast {
+        betas.push("fast-mode-2026-02-01");
+    }
+    betas
+}
+
+fn has_file(part: &Part<'_>) -> bool {
+    match &part.content {
+        Content::Image { source, .. } | Content::File { source, .. } => matches!(source, MediaSource::FileId(_)),
+        Content::ToolResult { parts, .. } => parts.iter().any(has_file),
+        _ => false,
+    }
+}

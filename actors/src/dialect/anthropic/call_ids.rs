@@ -1,0 +1,67 @@
+//! Ids of tool calls in the alphabet of the API, the same for a call and its result, and each used once.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::models::NAMES;
+use crate::dialect::neutral::{EscapedText, fitting_call_id};
+
+/// The ids of one history, in order of appearance: what follows later changes none of them.
+#[derive(Debug, Default)]
+pub(super) struct CallIds<'a> {
+    /// How often an id was sent.
+    uses: BTreeMap<Vec<u8>, u64>,
+    /// Original and sent ids of calls that wait for their result.
+    open: VecDeque<(EscapedText<'a>, EscapedText<'a>)>,
+    /// Calls that had no id.
+    nameless: u64,
+}
+
+impl<'a> CallIds<'a> {
+    /// The id to send for a call.
+    pub(super) fn of_call(&mut self, id: &EscapedText<'a>) -> EscapedText<'a> {
+        let mut sent = if id.is_empty() {
+            self.nameless += 1;
+            EscapedText::escaping(&format!("call_{:08x}", self.nameless))
+        } else {
+            fitting_call_id(id, NAMES)
+        };
+        let uses = self.uses.entry(sent.bytes().to_vec()).or_default();
+        *uses += 1;
+        if *uses > 1 {
+            // The name of a function stands for the id in the deprecated form, so that a second call repeats it.
+            let again = format!("{}#{uses}", sent.unescaped());
+            sent = fitting_call_id(&EscapedText::escaping(&again), NAMES);
+        }
+        self.open.push_back((id.clone(), sent.clone()));
+        sent
+    }
+
+    /// The id to send for the result of a call: that of the first call of this id without a result.
+    pub(super) fn of_result(&mut self, id: &EscapedText<'a>) -> EscapedText<'a> {
+        match self.open.iter().position(|(original, _)| original == id) {
+            Some(place) => self.open.remove(place).map_or_else(|| fitting_call_id(id, NAMES), |(_, sent)| sent),
+            None => fitting_call_id(id, NAMES),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_and_empty_ids_are_told_apart_and_results_find_their_calls() {
+        let mut ids = CallIds::default();
+        for id in ["toolu_1", "", "f"] {
+            let call = ids.of_call(&EscapedText::plain(id));
+            let result = ids.of_result(&EscapedText::plain(id));
+            assert_eq!(call, result, "{id}");
+            assert!(NAMES.fits(&call.unescaped()), "{call:?}");
+        }
+        let (one, other) = (ids.of_call(&EscapedText::plain("f")), ids.of_call(&EscapedText::plain("")));
+        assert_ne!(one, EscapedText::plain("f"));
+        assert_ne!(other, EscapedText::plain(""));
+        assert_eq!(ids.of_result(&EscapedText::plain("")), other);
+        assert_eq!(ids.of_result(&EscapedText::plain("f")), one);
+    }
+}

@@ -1,0 +1,65 @@
+//! Citations of a text block as annotations of chat.
+
+use bytes::{BufMut as _, BytesMut};
+
+use crate::dialect::{
+    answer::AnswerFault,
+    json::{Raw, push_member, push_u64},
+    neutral::{AnswerEvent, AnswerSink, EscapedText},
+};
+
+/// Most bytes of the citations of one block.
+const MAX_BYTES: usize = 64 * 1_024;
+
+/// Web citations of a text block that has not ended: where its text ends is known only then.
+#[derive(Debug, Default)]
+pub(super) struct Citations {
+    /// Title and address of each, quoted.
+    pages: Vec<(Vec<u8>, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Citations {
+    /// Notes a citation. One of a document, which chat has no form for, is left out.
+    ///
+    /// # Errors
+    /// When the block has too many.
+    pub(super) fn note(&mut self, citation: Raw<'_>) -> Result<(), AnswerFault> {
+        let Some(url) = citation.member(b"url").and_then(Raw::filled_string) else { return Ok(()) };
+        let title = citation.member(b"title").and_then(Raw::filled_string).unwrap_or(url);
+        self.bytes += title.bytes().len() + url.bytes().len();
+        if self.bytes > MAX_BYTES {
+            return Err(AnswerFault::malformed("the citations of a block are too long"));
+        }
+        self.pages.push((title.bytes().to_vec(), url.bytes().to_vec()));
+        Ok(())
+    }
+
+    /// Hands the citations on. `start` and `end`: where the block stands in the text of the answer, in characters.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub(super) fn finish(self, start: u64, end: u64, sink: &mut impl AnswerSink) -> Result<(), AnswerFault> {
+        for (title, url) in self.pages {
+            let mut json = BytesMut::new();
+            json.put_slice(b"{\"type\":\"url_citation\",\"url_citation\":{\"start_index\":");
+            push_u64(&mut json, start);
+            push_member(&mut json, b"end_index", b"");
+            push_u64(&mut json, end);
+            push_member(&mut json, b"title", &title);
+            push_member(&mut json, b"url", &url);
+            json.put_slice(b"}}");
+            sink.event(AnswerEvent::Annotation { choice: 0, json: json.to_vec().into() })?;
+        }
+        Ok(())
+    }
+}
+
+/// Characters of an escaped text.
+pub(super) fn characters(text: &EscapedText<'_>) -> u64 {
+    let bytes = text.bytes();
+    if bytes.contains(&b'\\') {
+        return text.unescaped().chars().count() as u64;
+    }
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count() as u64
+}

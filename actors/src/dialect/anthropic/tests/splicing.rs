@@ -1,0 +1,94 @@
+use super::super::splice::{splice_answer, splice_event, splice_request};
+
+fn request(body: &str) -> String {
+    String::from_utf8(splice_request(body, "claude-x").unwrap().to_vec()).unwrap()
+}
+
+#[test]
+fn only_the_model_is_replaced_and_what_is_ours_is_cut() {
+    let body = "{ \"objective\" : \"fastest\",\n \"model\": \"auto\" , \"system\":[{\"type\":\"text\",\"text\":\"x\\u0041\"}],\"max_tokens\":1e2, \"new_member\" : {\"a\": 1.0},
+        \"metadata\": {\"objective\":\"x\", \"user_id\" : \"u\",\"weights\":{}},\"provider\":{\"order\":[]},\"messages\":[ ] , \"session_id\":\"s\", \"trace\":{} }\n";
+    let expected = "{ \"model\": \"claude-x\" , \"system\":[{\"type\":\"text\",\"text\":\"x\\u0041\"}],\"max_tokens\":1e2, \"new_member\" : {\"a\": 1.0},
+        \"metadata\": {\"user_id\" : \"u\"},\"messages\":[ ] }\n";
+    assert_eq!(request(body), expected);
+}
+
+#[test]
+fn every_routing_member_is_cut_wherever_it_stands() {
+    let names = [
+        "objective",
+        "weights",
+        "allowed_models",
+        "blocked_models",
+        "max_cost_per_1k_tokens",
+        "max_cost",
+        "preferred_max_latency",
+        "preferred_min_throughput",
+        "provider_policy",
+        "top_n",
+        "provider",
+        "models",
+        "route",
+        "session_id",
+        "trace",
+        "usage",
+        "debug",
+        "route_seed",
+        "why_not",
+        "what_if",
+        "plugins",
+        "transforms",
+        "extra_body",
+    ];
+    for name in names {
+        for (body, expected) in [
+            (format!(r#"{{"{name}":[1],"model":"m"}}"#), r#"{"model":"claude-x"}"#),
+            (format!(r#"{{"model":"m" , "{name}":[1]}}"#), r#"{"model":"claude-x"}"#),
+            (format!(r#"{{"model":"m","{name}":[1],"{name}":2,"x":3}}"#), r#"{"model":"claude-x","x":3}"#),
+            (format!(r#"{{"{name}":1}}"#), r#"{"model":"claude-x"}"#),
+        ] {
+            assert_eq!(request(&body), expected, "{body}");
+        }
+    }
+    assert_eq!(request(r#"{"m\u006fdel":"m","tra\u0063e":1}"#), r#"{"m\u006fdel":"claude-x"}"#);
+}
+
+#[test]
+fn tools_thinking_betas_and_unknown_members_survive_byte_for_byte() {
+    let body = r#"{"model":"claude-x","tools":[{"name":"weights","input_schema":{"objective":1.0}}],"thinking":{"type":"enabled","budget_tokens":1024},"betas":["a"],"stream_options":{},"metadata":{"user_id":"u","tag":1},"context_management":{"edits":[]}}"#;
+    assert_eq!(request(body), body);
+}
+
+#[test]
+fn a_body_that_is_no_object_is_refused() {
+    for body in ["", "[]", "{", "{} x", "1"] {
+        assert!(splice_request(body, "m").is_err() && splice_answer(body, "i", "m").is_err(), "{body}");
+    }
+}
+
+#[test]
+fn of_an_answer_only_id_and_model_are_replaced() {
+    let body = "{\"id\": \"msg_1\",\"type\":\"message\", \"model\" :\"claude-x-2026\",\"content\":[{\"type\":\"text\",\"text\":\"\\u00e9\",\"id\":\"keep\",\"model\":\"keep\"}],\"new\":1.0,\"usage\":{\"input_tokens\":1}} ";
+    let expected = body.replace("\"msg_1\"", "\"gen-1\"").replace("\"claude-x-2026\"", "\"anthropic/x\"");
+    assert_eq!(splice_answer(body, "gen-1", "anthropic/x").unwrap(), expected.as_bytes());
+}
+
+#[test]
+fn of_a_stream_only_message_start_is_rewritten() {
+    let event = |data: &str| splice_event(data, "gen-1", "anthropic/x").unwrap();
+    let start = r#"{"type":"message_start","message":{"id":"msg_1","type":"message","model":"claude-x","usage":{"input_tokens":25}},"id":"keep"}"#;
+    let expected = start.replace("\"msg_1\"", "\"gen-1\"").replace("\"claude-x\"", "\"anthropic/x\"");
+    assert_eq!(event(start).unwrap(), expected.as_bytes());
+    assert_eq!(
+        event(&start.replace("message_start", r"message\u005fstart")).unwrap(),
+        expected.replace("message_start", r"message\u005fstart").as_bytes()
+    );
+    for other in [
+        r#"{"type":"ping"}"#,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"message_start"}}"#,
+        r#"{"type":"message_stop"}"#,
+        "not even JSON",
+    ] {
+        assert_eq!(event(other), None, "{other}");
+    }
+}
