@@ -6,8 +6,8 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use redb::{
-    Builder, Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, StorageBackend, TableDefinition,
-    TableError, WriteTransaction,
+    Builder, CompactionError, Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, StorageBackend,
+    TableDefinition, TableError, WriteTransaction,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,7 @@ use crate::store::{
     entry::{Entry, Filter, Id, RollUp},
     fault::Fault,
     queue::{Item, Queued},
+    verify,
 };
 
 /// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
@@ -79,7 +80,7 @@ pub struct State {
 /// An open database.
 #[derive(Debug)]
 pub struct Ledger {
-    database: Database,
+    pub(super) database: Database,
     file: Arc<dyn DiskFile>,
 }
 
@@ -199,7 +200,7 @@ impl Ledger {
         let view = self.view()?;
         for row in view.headers()?.iter().map_err(redb_fault)? {
             let (key, bytes) = row.map_err(redb_fault)?;
-            let header = header(bytes.value())?;
+            let Some(header) = unless_damaged(key.value().1, header(bytes.value()))? else { continue };
             if (header.last.created_ms >= oldest_ms && over == 0) || doomed.len() == DROPPED_AT_ONCE {
                 break;
             }
@@ -230,9 +231,11 @@ impl Ledger {
         // From a view, because a block that is rewritten during the loop must not be looked at again.
         for row in self.view()?.headers()?.iter().map_err(redb_fault)? {
             let (key, bytes) = row.map_err(redb_fault)?;
-            if header(bytes.value())?.may_admit(filter) {
-                deleted += self.delete_from_block(key.value(), filter)?;
-            }
+            let deletion = header(bytes.value()).and_then(|header| match header.may_admit(filter) {
+                true => self.delete_from_block(key.value(), filter),
+                false => Ok(0),
+            });
+            deleted += unless_damaged(key.value().1, deletion)?.unwrap_or_default();
         }
         Ok(deleted)
     }
@@ -241,12 +244,12 @@ impl Ledger {
         let transaction = self.begin()?;
         let mut state = read_state(&transaction)?;
         let Some((header, entries)) = read_block(&transaction, key)? else { return Ok(0) };
-        let count = entries.len();
-        let kept: Vec<_> = entries.into_iter().filter(|entry| !filter.admits(entry.created_ms, &entry.facts)).collect();
-        let deleted = count - kept.len();
-        if deleted == 0 {
+        let admitted = |entry: &Arc<Entry>| filter.admits(entry.created_ms, &entry.facts);
+        let (doomed, kept): (Vec<_>, Vec<_>) = entries.into_iter().partition(admitted);
+        if doomed.is_empty() {
             return Ok(0);
         }
+        verify::note_deleted(&transaction, doomed.iter().map(|entry| entry.created_ms))?;
         remove_block(&transaction, &mut state, key, &header)?;
         let tail = state.tail;
         for block in blocks::pack(&kept)? {
@@ -256,7 +259,7 @@ impl Ledger {
         state.tail = tail;
         write_state(&transaction, &state)?;
         transaction.commit().map_err(redb_fault)?;
-        Ok(deleted as u64)
+        Ok(doomed.len() as u64)
     }
 
     /// Drops the sums of slots that ended before `oldest_ms`.
@@ -276,6 +279,7 @@ impl Ledger {
             let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
             table.retain_in(..(bound, none), |_, _| false).map_err(redb_fault)?;
         }
+        verify::forget_deleted(&transaction, bound)?;
         transaction.commit().map_err(redb_fault)
     }
 
@@ -288,18 +292,22 @@ impl Ledger {
         Ok(length > stored.saturating_mul(2).saturating_add(WORTH_COMPACTING))
     }
 
-    /// Gives free space back to the disk. May take seconds per GB, and nobody may read meanwhile.
+    /// Gives free space back to the disk. May take seconds per GB, and nobody may read meanwhile. `false` if there was none
+    /// to give, or a view is still in use.
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn compact(&mut self) -> Result<(), Fault> {
-        self.database.compact().map(drop).map_err(redb_fault)
+    pub fn compact(&mut self) -> Result<bool, Fault> {
+        match self.database.compact() {
+            Err(CompactionError::TransactionInProgress) => Ok(false),
+            compacted => compacted.map_err(redb_fault),
+        }
     }
 }
 
 /// A consistent view of the database.
 pub struct View {
-    transaction: ReadTransaction,
+    pub(super) transaction: ReadTransaction,
 }
 
 type Chunks = redb::ReadOnlyTable<(u64, u32), &'static [u8]>;
@@ -347,6 +355,7 @@ impl View {
         let span = self.state()?.id_span;
         let table = self.transaction.open_table(IDS).map_err(redb_fault)?;
         let from = Id::new(id.time().saturating_sub(span), [0; 24]);
+        let mut damage = None;
         for row in table.range((&from.0, 0)..=(&id.0, u64::MAX)).map_err(redb_fault)?.rev() {
             let (key, value) = row.map_err(redb_fault)?;
             let Some((last, ids)) = value.value().split_first_chunk::<{ Id::LENGTH }>() else { continue };
@@ -354,12 +363,46 @@ impl View {
                 continue;
             }
             let block = key.value().1;
-            let rows = blocks::rows(&self.part(INDEXES, block)?)?;
+            let rows = match self.part(INDEXES, block).and_then(|index| blocks::rows(&index)) {
+                // It may hold the id, or another block does.
+                Err(Fault::Damaged(what)) => {
+                    damage = Some(what);
+                    continue;
+                }
+                rows => rows?,
+            };
             if let Some(row) = rows.iter().position(|row| row.key.id == *id) {
                 return Ok(blocks::entry(&rows, row, &blocks::expand(&self.part(PAYLOADS, block)?)?));
             }
         }
-        Ok(None)
+        damage.map_or(Ok(None), |what| Err(Fault::Damaged(what)))
+    }
+
+    /// Which ids a block holds.
+    pub(super) fn ids(&self, first: &Id, block: u64) -> Result<Option<blocks::IdSet>, Fault> {
+        let table = self.transaction.open_table(IDS).map_err(redb_fault)?;
+        let stored = table.get((&first.0, block)).map_err(redb_fault)?;
+        Ok(stored.and_then(|ids| ids.value().get(Id::LENGTH..).map(blocks::IdSet::stored)))
+    }
+
+    /// The hashes of all blobs.
+    pub(super) fn blob_hashes(&self) -> Result<Vec<[u8; 32]>, Fault> {
+        let table = self.transaction.open_table(BLOBS).map_err(redb_fault)?;
+        let mut hashes: Vec<[u8; 32]> = Vec::new();
+        for row in table.iter().map_err(redb_fault)? {
+            hashes.push(*row.map_err(redb_fault)?.0.value().0);
+        }
+        hashes.dedup();
+        Ok(hashes)
+    }
+
+    /// Tells the slot of every sum before `slot`.
+    pub(super) fn each_sum_before(&self, slot: i64, mut tell: impl FnMut(i64)) -> Result<(), Fault> {
+        let none: &[u8] = &[];
+        for row in self.sums_table()?.range(..(slot, none)).map_err(redb_fault)? {
+            tell(row.map_err(redb_fault)?.0.value().0);
+        }
+        Ok(())
     }
 
     /// The blob with this hash.
@@ -428,9 +471,24 @@ fn write_state(transaction: &WriteTransaction, state: &State) -> Result<(), Faul
 /// Takes out the entries of the last block, if it is short.
 fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Arc<Entry>>, Fault> {
     let Some(key) = state.tail.take() else { return Ok(Vec::new()) };
-    let Some((header, entries)) = read_block(transaction, key)? else { return Ok(Vec::new()) };
+    // A damaged block stays as it is, and a new one begins.
+    let stored = unless_damaged(key.1, read_block(transaction, key))?.flatten();
+    let Some((header, entries)) = stored else { return Ok(Vec::new()) };
     remove_block(transaction, state, key, &header)?;
     Ok(entries)
+}
+
+/// `None`, and a line in the log, if a block is damaged.
+pub(super) fn unless_damaged<T>(block: u64, read: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match read {
+        Err(Fault::Damaged(what)) => {
+            log::error!(
+                "block {block} of the ledger is damaged and is left out ({what}); see 'pointsman ledger verify'"
+            );
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
 }
 
 /// A header and the entries of its block.

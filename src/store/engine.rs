@@ -119,6 +119,25 @@ impl Engine {
         }
     }
 
+    /// Opens the database and takes the journal over, once. Nothing is dropped by age or size, and a damaged database stays
+    /// where it is.
+    ///
+    /// # Errors
+    /// The disk refuses, or the database is damaged.
+    pub fn take_over(&mut self, now: Now) -> Result<(), Fault> {
+        self.checked = true;
+        let ledger = Ledger::open(&*self.shared.disk)?;
+        self.recover(&ledger, now)?;
+        *self.shared.ledger.write() = Some(ledger);
+        loop {
+            self.read_back(now)?;
+            if self.shared.queue.load().items == 0 {
+                return Ok(());
+            }
+            self.commit(now)?;
+        }
+    }
+
     fn work(&mut self, now: Now, all: bool) -> Result<Instant, Fault> {
         if self.shared.ledger.read().is_none() {
             self.open(now)?;

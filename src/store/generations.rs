@@ -78,11 +78,12 @@ pub struct LedgerBounds {
 
 /// Generations on disk. Shared by all threads.
 pub struct GenerationStore {
-    store: Store,
+    pub(super) store: Store,
     catalogs: Mutex<HashMap<ContentHash, Arc<Catalog>>>,
     policies: Mutex<HashMap<ContentHash, Arc<RoutingPolicy>>>,
     /// Catalogs and policies that are stored already.
     known: Mutex<Vec<ContentHash>>,
+    pub(super) verifying: Mutex<()>,
 }
 
 /// A page of generations.
@@ -92,6 +93,8 @@ pub struct GenerationPage {
     pub generations: Vec<Arc<Generation>>,
     /// Records that could not be read.
     pub unreadable: usize,
+    /// Damaged blocks whose records were left out.
+    pub damaged_blocks: usize,
     /// Where to go on; `None` at the end.
     pub next: Option<crate::store::entry::Key>,
     /// Records created at or before this time, Unix milliseconds, may have been deleted.
@@ -104,15 +107,18 @@ impl GenerationStore {
     /// # Errors
     /// Another process uses the directory, or it cannot be created or written.
     pub fn open(path: &Path, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
-        let settings = Settings {
-            max_age: bounds.max_age,
-            max_bytes: bounds.max_bytes,
-            sums: Arc::new(Activity),
-            interrupted: Arc::new(interrupted),
-            ..Settings::default()
-        };
-        let store = Store::open(Directory::open(path)?, settings)?;
-        Ok(GenerationStore { store, catalogs: Mutex::default(), policies: Mutex::default(), known: Mutex::default() })
+        let bounds = Settings { max_age: bounds.max_age, max_bytes: bounds.max_bytes, ..Settings::default() };
+        Ok(GenerationStore::over(Store::open(Directory::open(path)?, settings(bounds))?))
+    }
+
+    pub(super) fn over(store: Store) -> GenerationStore {
+        GenerationStore {
+            store,
+            catalogs: Mutex::default(),
+            policies: Mutex::default(),
+            known: Mutex::default(),
+            verifying: Mutex::default(),
+        }
     }
 
     /// A recorder for one worker thread.
@@ -149,7 +155,8 @@ impl GenerationStore {
                 }
             }
         }
-        Ok(GenerationPage { generations, unreadable, next: page.next, aged_out_ms: page.aged_out_ms })
+        let (next, aged_out_ms, damaged_blocks) = (page.next, page.aged_out_ms, page.damaged.len());
+        Ok(GenerationPage { generations, unreadable, damaged_blocks, next, aged_out_ms })
     }
 
     /// Sums of the generations admitted between two times, Unix milliseconds, by 15-minute slot. Reads the disk.
@@ -202,7 +209,7 @@ impl GenerationStore {
         self.store.flush(deadline)
     }
 
-    fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
+    pub(super) fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
         let mut generation = record::read(&entry.bytes, self).map_err(|fault| Fault::Damaged(fault.to_string()))?;
         // Only its beginning was recorded: the process ended before the generation did.
         if generation.status == GenerationStatus::Running {
@@ -348,7 +355,7 @@ pub fn nanos(cost: Usd) -> i64 {
     i64::try_from(cost.femto() / FEMTO_PER_NANO).unwrap_or(i64::MAX)
 }
 
-fn facts(generation: &Generation) -> Facts {
+pub(super) fn facts(generation: &Generation) -> Facts {
     let model = generation.model.as_ref().unwrap_or(&generation.requested_model);
     let mut labels = vec![
         (label::MODEL, Box::from(&**model)),
@@ -375,6 +382,11 @@ fn facts(generation: &Generation) -> Facts {
     numbers.extend(generation.spent().map(|cost| (number::COST_NANOS, nanos(cost))));
     numbers.extend(generation.latency_ms.map(|millis| (number::FIRST_TOKEN_MS, count(millis))));
     Facts { labels, numbers }
+}
+
+/// Settings of a store of generations.
+pub(super) fn settings(bounds: Settings) -> Settings {
+    Settings { sums: Arc::new(Activity), interrupted: Arc::new(interrupted), ..bounds }
 }
 
 /// Marks the entry of a generation that ran when its process ended.
@@ -485,7 +497,7 @@ fn label_of(facts: &Facts, field: u8) -> &str {
 }
 
 impl ActivityRow {
-    fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
+    pub(super) fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
         let mut parts = std::str::from_utf8(key).ok()?.split(SEPARATOR).map(str::to_owned);
         Some(ActivityRow {
             slot_ms: slot.saturating_mul(SLOT.as_millis() as i64),
@@ -498,7 +510,7 @@ impl ActivityRow {
 }
 
 /// Sums by model, provider and owner.
-struct Activity;
+pub(super) struct Activity;
 
 impl RollUp for Activity {
     fn rows(&self, entry: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
