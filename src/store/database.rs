@@ -18,7 +18,7 @@ use crate::store::{
     entry::{Entry, Filter, Id, RollUp},
     fault::Fault,
     queue::{Item, Queued},
-    verify,
+    verify::{self, unless_damaged},
 };
 
 /// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
@@ -44,13 +44,13 @@ const WATERMARKS: TableDefinition<'_, &str, u64> = TableDefinition::new("waterma
 /// Greatest `created_ms` and number of a block to its header.
 pub(super) const HEADERS: TableDefinition<'_, (i64, u64), &[u8]> = TableDefinition::new("headers");
 /// Least id and number of a block to its greatest id and id set.
-const IDS: TableDefinition<'_, (&[u8; Id::LENGTH], u64), &[u8]> = TableDefinition::new("ids");
+pub(super) const IDS: TableDefinition<'_, (&[u8; Id::LENGTH], u64), &[u8]> = TableDefinition::new("ids");
 /// Number of a block and of a chunk to a chunk of its index.
 pub(super) const INDEXES: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("indexes");
 /// The same for its bytes.
 pub(super) const PAYLOADS: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("payloads");
 /// Hash and number of a chunk to a chunk of a blob.
-const BLOBS: TableDefinition<'_, (&[u8; 32], u32), &[u8]> = TableDefinition::new("blobs");
+pub(super) const BLOBS: TableDefinition<'_, (&[u8; 32], u32), &[u8]> = TableDefinition::new("blobs");
 /// Slot and key to counters.
 const SUMS: TableDefinition<'_, (i64, &[u8]), &[u8]> = TableDefinition::new("sums");
 
@@ -329,7 +329,7 @@ impl View {
         self.transaction.open_table(HEADERS).map_err(redb_fault)
     }
 
-    fn sums_table(&self) -> Result<Sums, Fault> {
+    pub(super) fn sums_table(&self) -> Result<Sums, Fault> {
         self.transaction.open_table(SUMS).map_err(redb_fault)
     }
 
@@ -376,33 +376,6 @@ impl View {
             }
         }
         damage.map_or(Ok(None), |what| Err(Fault::Damaged(what)))
-    }
-
-    /// Which ids a block holds.
-    pub(super) fn ids(&self, first: &Id, block: u64) -> Result<Option<blocks::IdSet>, Fault> {
-        let table = self.transaction.open_table(IDS).map_err(redb_fault)?;
-        let stored = table.get((&first.0, block)).map_err(redb_fault)?;
-        Ok(stored.and_then(|ids| ids.value().get(Id::LENGTH..).map(blocks::IdSet::stored)))
-    }
-
-    /// The hashes of all blobs.
-    pub(super) fn blob_hashes(&self) -> Result<Vec<[u8; 32]>, Fault> {
-        let table = self.transaction.open_table(BLOBS).map_err(redb_fault)?;
-        let mut hashes: Vec<[u8; 32]> = Vec::new();
-        for row in table.iter().map_err(redb_fault)? {
-            hashes.push(*row.map_err(redb_fault)?.0.value().0);
-        }
-        hashes.dedup();
-        Ok(hashes)
-    }
-
-    /// Tells the slot of every sum before `slot`.
-    pub(super) fn each_sum_before(&self, slot: i64, mut tell: impl FnMut(i64)) -> Result<(), Fault> {
-        let none: &[u8] = &[];
-        for row in self.sums_table()?.range(..(slot, none)).map_err(redb_fault)? {
-            tell(row.map_err(redb_fault)?.0.value().0);
-        }
-        Ok(())
     }
 
     /// The blob with this hash.
@@ -476,19 +449,6 @@ fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Ar
     let Some((header, entries)) = stored else { return Ok(Vec::new()) };
     remove_block(transaction, state, key, &header)?;
     Ok(entries)
-}
-
-/// `None`, and a line in the log, if a block is damaged.
-pub(super) fn unless_damaged<T>(block: u64, read: Result<T, Fault>) -> Result<Option<T>, Fault> {
-    match read {
-        Err(Fault::Damaged(what)) => {
-            log::error!(
-                "block {block} of the ledger is damaged and is left out ({what}); see 'pointsman ledger verify'"
-            );
-            Ok(None)
-        }
-        read => read.map(Some),
-    }
 }
 
 /// A header and the entries of its block.
@@ -569,10 +529,15 @@ fn remove_block(
 
 fn put_blob(transaction: &WriteTransaction, hash: &[u8; 32], bytes: &[u8]) -> Result<(), Fault> {
     let mut table = transaction.open_table(BLOBS).map_err(redb_fault)?;
-    // What is stored stays: a shorter form of it would leave chunks of the longer one behind.
-    if table.get((hash, 0)).map_err(redb_fault)?.is_some() {
+    // What is stored stays, unless it is damaged: a shorter form of it would leave chunks of the longer one behind.
+    let mut stored = Vec::new();
+    for row in table.range((hash, 0)..=(hash, u32::MAX)).map_err(redb_fault)? {
+        stored.extend_from_slice(row.map_err(redb_fault)?.1.value());
+    }
+    if blocks::expand(&stored).is_ok() {
         return Ok(());
     }
+    table.retain_in((hash, 0)..=(hash, u32::MAX), |_, _| false).map_err(redb_fault)?;
     let packed = blocks::compress(bytes)?;
     for (chunk, bytes) in (0_u32..).zip(packed.chunks(CHUNK)) {
         table.insert((hash, chunk), bytes).map_err(redb_fault)?;

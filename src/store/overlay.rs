@@ -210,13 +210,10 @@ mod tests {
                 file.set_length(at as u64).unwrap();
                 model.resize(at, 0);
             } else {
-                let bytes = vec![dice as u8; (dice >> 50) as usize % 5_000];
+                let bytes = vec![dice as u8; 1 + (dice >> 50) as usize % 5_000];
                 file.write_at(at as u64, &bytes).unwrap();
-                model.resize(model.len().max(if bytes.is_empty() { 0 } else { at + bytes.len() }), 0);
-                model[at.min(model.len())..].iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
-                if bytes.is_empty() {
-                    file.set_length(model.len() as u64).unwrap();
-                }
+                model.resize(model.len().max(at + bytes.len()), 0);
+                model[at..at + bytes.len()].copy_from_slice(&bytes);
             }
             let mut read = vec![1; model.len()];
             file.read_at(0, &mut read).unwrap();

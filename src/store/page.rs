@@ -10,9 +10,10 @@ use std::{
 
 use crate::store::{
     blocks::{self, Row},
-    database::{self, INDEXES, PAYLOADS, View, redb_fault, unless_damaged},
+    database::{self, INDEXES, PAYLOADS, View, redb_fault},
     entry::{Entry, Facts, Filter, Id, Key},
     fault::Fault,
+    verify::unless_damaged,
 };
 
 /// Which page.

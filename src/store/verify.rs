@@ -9,8 +9,8 @@ use redb::{ReadableTable as _, TableDefinition, TableError, WriteTransaction};
 
 use crate::store::{
     blocks::{self, Header},
-    database::{self, INDEXES, Ledger, PAYLOADS, SLOT, SlotSums, View, redb_fault},
-    entry::{Entry, RollUp},
+    database::{self, BLOBS, IDS, INDEXES, Ledger, PAYLOADS, SLOT, SlotSums, View, redb_fault},
+    entry::{Entry, Id, RollUp},
     fault::Fault,
 };
 
@@ -268,6 +268,48 @@ pub(super) fn note_deleted(transaction: &WriteTransaction, times: impl Iterator<
 pub(super) fn forget_deleted(transaction: &WriteTransaction, slot: i64) -> Result<(), Fault> {
     let mut table = transaction.open_table(DELETED).map_err(redb_fault)?;
     table.retain_in(..slot, |_, _| false).map_err(redb_fault)
+}
+
+impl View {
+    /// Which ids a block holds.
+    pub(super) fn ids(&self, first: &Id, block: u64) -> Result<Option<blocks::IdSet>, Fault> {
+        let table = self.transaction.open_table(IDS).map_err(redb_fault)?;
+        let stored = table.get((&first.0, block)).map_err(redb_fault)?;
+        Ok(stored.and_then(|ids| ids.value().get(Id::LENGTH..).map(blocks::IdSet::stored)))
+    }
+
+    /// The hashes of all blobs.
+    pub(super) fn blob_hashes(&self) -> Result<Vec<[u8; 32]>, Fault> {
+        let table = self.transaction.open_table(BLOBS).map_err(redb_fault)?;
+        let mut hashes: Vec<[u8; 32]> = Vec::new();
+        for row in table.iter().map_err(redb_fault)? {
+            hashes.push(*row.map_err(redb_fault)?.0.value().0);
+        }
+        hashes.dedup();
+        Ok(hashes)
+    }
+
+    /// Tells the slot of every sum before `slot`.
+    pub(super) fn each_sum_before(&self, slot: i64, mut tell: impl FnMut(i64)) -> Result<(), Fault> {
+        let none: &[u8] = &[];
+        for row in self.sums_table()?.range(..(slot, none)).map_err(redb_fault)? {
+            tell(row.map_err(redb_fault)?.0.value().0);
+        }
+        Ok(())
+    }
+}
+
+/// `None`, and a line in the log, if a block is damaged.
+pub(super) fn unless_damaged<T>(block: u64, read: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match read {
+        Err(Fault::Damaged(what)) => {
+            log::error!(
+                "block {block} of the ledger is damaged and is left out ({what}); see 'pointsman ledger verify'"
+            );
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
 }
 
 impl Ledger {
