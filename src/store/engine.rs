@@ -184,6 +184,7 @@ impl Engine {
         }
         if !self.recovered {
             self.recover(&ledger, now)?;
+            self.log_recovery();
         }
         *self.shared.ledger.write() = Some(ledger);
         Ok(())
@@ -193,6 +194,19 @@ impl Engine {
         let shared = &self.shared;
         let left_over = recovery::find(&*shared.disk, &shared.journal, ledger)?;
         let found = left_over.recovery;
+        // No segment is deleted while something without a journal position waits: these are stored first.
+        for entry in left_over.started.into_iter().filter_map(|entry| (shared.settings.interrupted)(entry)) {
+            shared.queue.push(Item::Entry(Arc::new(entry)), None, now.instant);
+        }
+        shared.recovery.store(Arc::new(found));
+        shared.journal.adopt(left_over.segments);
+        shared.queue.set_spilled(true);
+        self.recovered = true;
+        Ok(())
+    }
+
+    fn log_recovery(&self) {
+        let found = **self.shared.recovery.load();
         if found.segments > 0 {
             log::info!(
                 "the ledger's journal held {} entries that were not stored yet and {} that had begun; {} of {} segments \
@@ -204,15 +218,6 @@ impl Engine {
                 found.torn_bytes
             );
         }
-        // No segment is deleted while something without a journal position waits: these are stored first.
-        for entry in left_over.started.into_iter().filter_map(|entry| (shared.settings.interrupted)(entry)) {
-            shared.queue.push(Item::Entry(Arc::new(entry)), None, now.instant);
-        }
-        shared.recovery.store(Arc::new(found));
-        shared.journal.adopt(left_over.segments);
-        shared.queue.set_spilled(true);
-        self.recovered = true;
-        Ok(())
     }
 
     /// Reads what the queue had no room for, as far as it has room now.

@@ -128,6 +128,7 @@ mod last_resort;
 #[cfg(test)]
 mod latency_targets;
 #[cfg(test)]
+mod ledger_commands;
 mod ledger_durable;
 #[cfg(test)]
 mod lifecycle;
