@@ -38,7 +38,7 @@ use pointsman_actors::{
 use crate::{
     access::{analysis::Analyses, keys},
     base::{clock, events::Metrics, secret::Secret},
-    config::{AdminConfig, Config, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
+    config::{AdminConfig, Config, Durability, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
     http::{
         host::Listener,
         listeners::{self, ListenerService},
@@ -263,7 +263,8 @@ impl Gateway {
 /// Opens the durable ledger, if the configuration has one. Blocks on reading what an earlier process left.
 fn open_ledger(config: &LedgerConfig) -> Result<Option<Arc<GenerationStore>>, StartError> {
     let Some(path) = config.durable_directory() else { return Ok(None) };
-    let bounds = LedgerBounds { max_age: config.max_age, max_bytes: config.max_bytes };
+    let sync = config.durability == Durability::Sync;
+    let bounds = LedgerBounds { max_age: config.max_age, max_bytes: config.max_bytes, sync };
     let store = GenerationStore::open(path, bounds).map_err(|fault| StartError::Ledger(path.to_owned(), fault))?;
     log::info!("ledger in {}", path.display());
     Ok(Some(Arc::new(store)))

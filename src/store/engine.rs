@@ -31,9 +31,10 @@ use crate::store::{
 const BATCH: usize = 4 * blocks::ENTRIES;
 /// Longest wait of an item that no journal holds.
 const UNJOURNALED_WAIT: Duration = Duration::from_millis(200);
-/// Waits after a failure: the first, doubled each time, and the longest.
+/// First wait after a failure; each further one is twice as long.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
-const LONGEST_RETRY: Duration = Duration::from_secs(15);
+/// Longest wait after a failure.
+pub const LONGEST_RETRY: Duration = Duration::from_secs(2);
 /// Time between two looks for entries that are too old.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 

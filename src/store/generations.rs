@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     path::Path,
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -9,10 +10,12 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_actors::domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd};
+use tokio::sync::oneshot;
 
 use crate::store::{
     database::SLOT,
     directory::Directory,
+    disk::Disk,
     entry::{Entry, Facts, Filter, Id, RollUp},
     fault::Fault,
     handle::{Recorder, Size, Status, Store},
@@ -74,7 +77,12 @@ pub struct LedgerBounds {
     pub max_age: Duration,
     /// Size of the records, bytes, above which the oldest are deleted.
     pub max_bytes: u64,
+    /// Whether recorders give a [`Synced`].
+    pub sync: bool,
 }
+
+/// Becomes ready when a record is on the disk, or the disk refused it.
+pub type Synced = oneshot::Receiver<io::Result<()>>;
 
 /// Generations on disk. Shared by all threads.
 pub struct GenerationStore {
@@ -84,6 +92,7 @@ pub struct GenerationStore {
     /// Catalogs and policies that are stored already.
     known: Mutex<Vec<ContentHash>>,
     pub(super) verifying: Mutex<()>,
+    sync: bool,
 }
 
 /// A page of generations.
@@ -107,8 +116,18 @@ impl GenerationStore {
     /// # Errors
     /// Another process uses the directory, or it cannot be created or written.
     pub fn open(path: &Path, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
-        let bounds = Settings { max_age: bounds.max_age, max_bytes: bounds.max_bytes, ..Settings::default() };
-        Ok(GenerationStore::over(Store::open(Directory::open(path)?, settings(bounds))?))
+        let directory = Directory::open(path)?;
+        GenerationStore::open_on(directory.disk(), directory, bounds)
+    }
+
+    /// The same with another disk in place of the files of the directory.
+    ///
+    /// # Errors
+    /// As for [`GenerationStore::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
+        let LedgerBounds { max_age, max_bytes, sync } = bounds;
+        let bounds = Settings { max_age, max_bytes, ..Settings::default() };
+        Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
     }
 
     pub(super) fn over(store: Store) -> GenerationStore {
@@ -118,6 +137,7 @@ impl GenerationStore {
             policies: Mutex::default(),
             known: Mutex::default(),
             verifying: Mutex::default(),
+            sync: false,
         }
     }
 
@@ -127,6 +147,7 @@ impl GenerationStore {
         GenerationRecorder {
             recorder: self.store.recorder(worker),
             writer: RecordWriter::default(),
+            sync: self.sync,
             store: Arc::downgrade(self),
         }
     }
@@ -201,6 +222,12 @@ impl GenerationStore {
         self.store.status()
     }
 
+    /// Whether no record can be lost for want of room: the disk works, or memory has room for so many more.
+    #[must_use]
+    pub fn has_room_for(&self, records: usize) -> bool {
+        self.store.has_room_for(records)
+    }
+
     /// Waits until all records are in the database.
     ///
     /// # Errors
@@ -266,6 +293,7 @@ fn version<T>(
 pub struct GenerationRecorder {
     recorder: Recorder,
     writer: RecordWriter,
+    sync: bool,
     store: Weak<GenerationStore>,
 }
 
@@ -278,10 +306,11 @@ impl GenerationRecorder {
     }
 
     /// Records an ended generation: one `write` call. A journal that cannot be written is no error here: the record waits
-    /// in memory, and the status of the store tells.
-    pub fn record(&mut self, generation: &Generation, started: Option<Started>) {
+    /// in memory, and the status of the store tells. `None` if nobody has to wait for the disk.
+    pub fn record(&mut self, generation: &Generation, started: Option<Started>) -> Option<Synced> {
         let entry = self.entry(generation);
-        let _ = self.recorder.record(entry, started);
+        let position = self.recorder.record(entry, started).ok()?;
+        self.sync.then(|| self.recorder.durable(position))
     }
 
     fn entry(&mut self, generation: &Generation) -> Entry {

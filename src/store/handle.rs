@@ -18,6 +18,7 @@ use crate::{
     store::{
         database::{self, Ledger, SlotSums},
         directory::Directory,
+        disk::Disk,
         engine::{Engine, Now, Shared},
         entry::{Entry, Filter, Id, RollUp},
         fault::Fault,
@@ -95,7 +96,16 @@ impl Store {
     /// # Errors
     /// No thread can be made.
     pub fn open(directory: Directory, settings: Settings) -> Result<Store, Fault> {
-        let shared = Shared::new(directory.disk(), settings, rand::random(), clock::unix_millis());
+        let disk = directory.disk();
+        Store::open_on(disk, directory, settings)
+    }
+
+    /// The same with another disk in place of the files of the directory.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, settings: Settings) -> Result<Store, Fault> {
+        let shared = Shared::new(disk, settings, rand::random(), clock::unix_millis());
         let mut engine = Engine::new(Arc::clone(&shared));
         // Before anybody asks: what an earlier process left is visible, or the status tells why not.
         engine.step(now(), true);
@@ -221,6 +231,14 @@ impl Store {
     pub fn check_file(&self) -> Result<bool, Fault> {
         let mut ledger = self.control.shared.ledger.write();
         ledger.as_mut().ok_or(Fault::Unavailable)?.check()
+    }
+
+    /// Whether no entry can be lost for want of room: the disk works, or memory has room for so many more.
+    #[must_use]
+    pub fn has_room_for(&self, entries: usize) -> bool {
+        let shared = &self.control.shared;
+        let works = shared.journal.trouble().is_none() && shared.trouble.load().is_none();
+        works || shared.queue.has_room_for(entries)
     }
 
     /// How the store is.

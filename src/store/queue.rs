@@ -239,6 +239,14 @@ impl Queue {
         Load { items: state.items.len(), unjournaled: state.unjournaled, oldest: state.oldest, spilled: state.spilled }
     }
 
+    /// Whether so many more entries of average size are within the bounds.
+    #[must_use]
+    pub fn has_room_for(&self, entries: usize) -> bool {
+        let state = self.state.lock();
+        let average = state.bytes / state.items.len().max(1);
+        state.items.len() + entries < self.bounds.items && state.bytes + average * entries < self.bounds.bytes
+    }
+
     /// Entries lost because the queue was full and no journal held them.
     #[must_use]
     pub fn dropped(&self) -> u64 {

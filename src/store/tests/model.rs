@@ -262,7 +262,8 @@ impl World {
     /// The disk heals and time passes, without a restart: everything is there but what was dropped.
     fn heal(&mut self) {
         self.disk.set_failing(Failing::Nothing);
-        self.pass(Duration::from_secs(30));
+        // The longest pause between two tries.
+        self.pass(Duration::from_secs(2));
         self.step(true);
         assert!(self.shared.trouble.load().is_none(), "{:?}", self.shared.trouble.load());
         let load = self.shared.queue.load();
