@@ -274,6 +274,7 @@ impl Engine {
             ledger.commit(shared.run, &items, &self.forgotten, &*shared.settings.sums)?;
         }
         shared.queue.commit(last.ordinal, now.instant);
+        shared.journal.note_recovery();
         self.forgotten.clear();
         self.delete_segments(now);
         Ok(())

@@ -21,6 +21,7 @@ use crate::store::{
     handle::{Recorder, Size, Status, Store},
     journal::Started,
     page::{Query, Summary},
+    queue::Bounds,
     record::{self, ContentHash, RecordWriter, Version, Versions},
     settings::Settings,
 };
@@ -79,6 +80,8 @@ pub struct LedgerBounds {
     pub max_bytes: u64,
     /// Whether recorders give a [`Synced`].
     pub sync: bool,
+    /// Most that waits in memory for the disk.
+    pub queue: Bounds,
 }
 
 /// Becomes ready when a record is on the disk, or the disk refused it.
@@ -125,8 +128,8 @@ impl GenerationStore {
     /// # Errors
     /// As for [`GenerationStore::open`].
     pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
-        let LedgerBounds { max_age, max_bytes, sync } = bounds;
-        let bounds = Settings { max_age, max_bytes, ..Settings::default() };
+        let LedgerBounds { max_age, max_bytes, sync, queue } = bounds;
+        let bounds = Settings { max_age, max_bytes, queue, ..Settings::default() };
         Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
     }
 

@@ -130,6 +130,7 @@ mod latency_targets;
 #[cfg(test)]
 mod ledger_commands;
 mod ledger_durable;
+mod ledger_sync;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
