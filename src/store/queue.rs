@@ -182,9 +182,11 @@ impl Queue {
                     self.dropped.fetch_add(lost, SeqCst);
                 }
                 state.insert(item, None, now);
+                // The engine may have planned to sleep for longer than such an item may wait.
+                state.called |= state.unjournaled == 1;
             }
         }
-        if state.idle || state.items.len() == self.batch {
+        if state.idle || state.called || state.items.len() == self.batch {
             state.idle = false;
             self.work.notify_one();
         }
