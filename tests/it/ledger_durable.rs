@@ -7,7 +7,6 @@ use crate::{
     folder::Folder,
     harness::{KEY, TestGateway},
     process::{self, Process},
-    raw_client::RawClient,
 };
 
 /// Environment of a process with quick simulated providers and its ledger in `data`.
@@ -140,57 +139,4 @@ async fn a_directory_that_cannot_be_made_is_a_fault_at_the_start_unless_records_
     let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let process = Process::start(&["serve"], &pairs);
     assert_eq!(answered(&process.gateway(), 1).await.len(), 1);
-}
-
-/// Ends a process during 200 streams, and gives the statuses of their records after a restart.
-async fn stopped_during_streams(grace: &str, tokens_per_second: &str) -> Vec<String> {
-    let folder = Folder::new();
-    let data = folder.at("data").display().to_string();
-    let mut environment = environment(&data);
-    environment.push(("POINTSMAN__TIMEOUTS__DRAIN_GRACE".to_owned(), grace.to_owned()));
-    for slug in ["SIM_SWIFT", "SIM_THRIFT", "SIM_FLAKY", "SIM_GRATIS"] {
-        let name = format!("POINTSMAN__SIMULATION__PROVIDERS__{slug}__TOKENS_PER_SECOND");
-        environment.push((name, tokens_per_second.to_owned()));
-    }
-    let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let mut first = Process::start(&["serve"], &pairs);
-    let gateway = first.gateway();
-    let body = request(true);
-    let begun = (0..200).map(|_| async {
-        let mut client = RawClient::chat(&gateway, &body).await;
-        client.until("\"content\":").await;
-        client
-    });
-    let clients = join_all(begun).await;
-    assert!(clients.iter().filter(|client| !client.text().contains("[DONE]")).count() > 150, "too late");
-    first.signal("TERM");
-    let ids = join_all(clients.into_iter().map(|mut client| async move {
-        client.rest().await;
-        client.generation()
-    }));
-    let ids = ids.await;
-    assert_eq!(first.end().await.code(), Some(0));
-
-    let second = start(&data);
-    let listed = second.gateway().get("/api/v1/generations?limit=200").await.expect(200);
-    assert_eq!((listed["data"].as_array().unwrap().len(), &listed["next"]), (200, &Value::Null));
-    let rows = listed["data"].as_array().unwrap();
-    let status = |id: &String| {
-        let row = rows.iter().find(|row| row["id"] == json!(id)).unwrap_or_else(|| panic!("{id} is lost"));
-        row["status"].as_str().unwrap().to_owned()
-    };
-    ids.iter().map(status).collect()
-}
-
-#[actix_web::test]
-async fn two_hundred_streams_that_end_in_the_time_of_the_drain_leave_two_hundred_complete_records() {
-    let statuses = stopped_during_streams("30s", "8").await;
-    assert!(statuses.iter().all(|status| status == "completed"), "{statuses:?}");
-}
-
-#[actix_web::test]
-async fn two_hundred_streams_that_the_end_of_the_drain_cuts_off_leave_two_hundred_records() {
-    let statuses = stopped_during_streams("100ms", "0.5").await;
-    let failed = statuses.iter().filter(|status| *status == "failed").count();
-    assert!(failed > 150, "{failed} {statuses:?}");
 }
