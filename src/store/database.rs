@@ -3,6 +3,9 @@
 //! The watermark of a segment and the entries before it are committed together, so that a crash neither loses nor
 //! doubles an entry. Reading pages is in [`crate::store::page`].
 
+mod blobs;
+pub(super) mod deletions;
+
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use redb::{
@@ -11,14 +14,14 @@ use redb::{
 };
 use serde::{Deserialize, Serialize};
 
+use self::blobs::put_blob;
 use crate::store::{
     blocks::{self, Block, Header},
     directory::DATABASE,
     disk::{Disk, DiskFile},
     entry::{Entry, Filter, Id, RollUp},
-    fault::Fault,
+    fault::{Fault, unless_damaged},
     queue::{Item, Queued},
-    verify::{self, unless_damaged},
 };
 
 /// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
@@ -249,7 +252,7 @@ impl Ledger {
         if doomed.is_empty() {
             return Ok(0);
         }
-        verify::note_deleted(&transaction, doomed.iter().map(|entry| entry.created_ms))?;
+        deletions::note_deleted(&transaction, doomed.iter().map(|entry| entry.created_ms))?;
         remove_block(&transaction, &mut state, key, &header)?;
         let tail = state.tail;
         for block in blocks::pack(&kept)? {
@@ -279,7 +282,7 @@ impl Ledger {
             let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
             table.retain_in(..(bound, none), |_, _| false).map_err(redb_fault)?;
         }
-        verify::forget_deleted(&transaction, bound)?;
+        deletions::forget_deleted(&transaction, bound)?;
         transaction.commit().map_err(redb_fault)
     }
 
@@ -523,24 +526,6 @@ fn remove_block(
     state.stored = state.stored.saturating_sub(header.stored);
     if state.tail == Some(key) {
         state.tail = None;
-    }
-    Ok(())
-}
-
-fn put_blob(transaction: &WriteTransaction, hash: &[u8; 32], bytes: &[u8]) -> Result<(), Fault> {
-    let mut table = transaction.open_table(BLOBS).map_err(redb_fault)?;
-    // What is stored stays, unless it is damaged: a shorter form of it would leave chunks of the longer one behind.
-    let mut stored = Vec::new();
-    for row in table.range((hash, 0)..=(hash, u32::MAX)).map_err(redb_fault)? {
-        stored.extend_from_slice(row.map_err(redb_fault)?.1.value());
-    }
-    if blocks::expand(&stored).is_ok() {
-        return Ok(());
-    }
-    table.retain_in((hash, 0)..=(hash, u32::MAX), |_, _| false).map_err(redb_fault)?;
-    let packed = blocks::compress(bytes)?;
-    for (chunk, bytes) in (0_u32..).zip(packed.chunks(CHUNK)) {
-        table.insert((hash, chunk), bytes).map_err(redb_fault)?;
     }
     Ok(())
 }

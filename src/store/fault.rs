@@ -52,3 +52,19 @@ impl From<io::Error> for Fault {
         Fault::Disk(error)
     }
 }
+
+/// `None`, and a line in the log, if a block is damaged.
+///
+/// # Errors
+/// Every other fault.
+pub fn unless_damaged<T>(block: u64, read: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match read {
+        Err(Fault::Damaged(what)) => {
+            log::error!(
+                "block {block} of the ledger is damaged and is left out ({what}); see 'pointsman ledger verify'"
+            );
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
+}

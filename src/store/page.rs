@@ -12,8 +12,7 @@ use crate::store::{
     blocks::{self, Row},
     database::{self, INDEXES, PAYLOADS, View, redb_fault},
     entry::{Entry, Facts, Filter, Id, Key},
-    fault::Fault,
-    verify::unless_damaged,
+    fault::{Fault, unless_damaged},
 };
 
 /// Which page.

@@ -5,17 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redb::{ReadableTable as _, TableDefinition, TableError, WriteTransaction};
+use redb::ReadableTable as _;
 
 use crate::store::{
     blocks::{self, Header},
-    database::{self, BLOBS, IDS, INDEXES, Ledger, PAYLOADS, SLOT, SlotSums, View, redb_fault},
+    database::{self, BLOBS, IDS, INDEXES, Ledger, PAYLOADS, SLOT, SlotSums, View, deletions, redb_fault},
     entry::{Entry, Id, RollUp},
     fault::Fault,
 };
 
-/// Slot to the number of entries that were deleted from it on request: its sums count more than is stored.
-const DELETED: TableDefinition<'_, i64, u64> = TableDefinition::new("deleted");
 /// Most faults that are named; the others are counted.
 const NAMED: usize = 100;
 
@@ -116,7 +114,7 @@ pub fn verify(
         found: Verification::default(),
         counted: BTreeMap::new(),
         next: aged_out.max(database::slot(oldest_sum_ms).saturating_add(1)),
-        incomplete: deleted(view)?,
+        incomplete: deletions::deleted(view)?,
         unread: Vec::new(),
     };
     verifier.found.slots_left_out = slots_before(view, verifier.next)?;
@@ -242,34 +240,6 @@ fn slots_before(view: &View, slot: i64) -> Result<u64, Fault> {
     Ok(slots.len() as u64)
 }
 
-fn deleted(view: &View) -> Result<BTreeSet<i64>, Fault> {
-    let table = match view.transaction.open_table(DELETED) {
-        Ok(table) => table,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(BTreeSet::new()),
-        Err(error) => return Err(redb_fault(error)),
-    };
-    let slots = table.iter().map_err(redb_fault)?;
-    slots.map(|row| row.map(|(slot, _)| slot.value()).map_err(redb_fault)).collect()
-}
-
-/// Notes that entries of these times were deleted on request.
-pub(super) fn note_deleted(transaction: &WriteTransaction, times: impl Iterator<Item = i64>) -> Result<(), Fault> {
-    let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
-    times.for_each(|ms| *counts.entry(database::slot(ms)).or_default() += 1);
-    let mut table = transaction.open_table(DELETED).map_err(redb_fault)?;
-    for (slot, count) in counts {
-        let before = table.get(slot).map_err(redb_fault)?.map_or(0, |count| count.value());
-        table.insert(slot, before + count).map_err(redb_fault)?;
-    }
-    Ok(())
-}
-
-/// Forgets deletions in slots before `slot`.
-pub(super) fn forget_deleted(transaction: &WriteTransaction, slot: i64) -> Result<(), Fault> {
-    let mut table = transaction.open_table(DELETED).map_err(redb_fault)?;
-    table.retain_in(..slot, |_, _| false).map_err(redb_fault)
-}
-
 impl View {
     /// Which ids a block holds.
     pub(super) fn ids(&self, first: &Id, block: u64) -> Result<Option<blocks::IdSet>, Fault> {
@@ -296,19 +266,6 @@ impl View {
             tell(row.map_err(redb_fault)?.0.value().0);
         }
         Ok(())
-    }
-}
-
-/// `None`, and a line in the log, if a block is damaged.
-pub(super) fn unless_damaged<T>(block: u64, read: Result<T, Fault>) -> Result<Option<T>, Fault> {
-    match read {
-        Err(Fault::Damaged(what)) => {
-            log::error!(
-                "block {block} of the ledger is damaged and is left out ({what}); see 'pointsman ledger verify'"
-            );
-            Ok(None)
-        }
-        read => read.map(Some),
     }
 }
 

@@ -57,7 +57,8 @@ async fn a_killed_gateways_records_are_exported_and_verified_and_nothing_in_its_
     let rows = lines(&exported);
     let mut found = ids(&rows);
     assert!(rows.is_sorted_by(|a, b| a["created_at"].as_str() >= b["created_at"].as_str()));
-    (found.sort(), answered.sort());
+    found.sort();
+    answered.sort();
     assert_eq!(found, answered);
     assert!(rows.iter().all(|row| row["cost"].as_str().is_some_and(|cost| cost.parse::<f64>().unwrap() >= 0.0)));
 

@@ -129,7 +129,9 @@ mod last_resort;
 mod latency_targets;
 #[cfg(test)]
 mod ledger_commands;
+#[cfg(test)]
 mod ledger_durable;
+#[cfg(test)]
 mod ledger_sync;
 #[cfg(test)]
 mod lifecycle;
