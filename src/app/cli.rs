@@ -254,6 +254,21 @@ mod tests {
             ("config show", Command::ShowConfig { config: None }),
             ("config show --effective -c x.toml", Command::ShowConfig { config: file() }),
             ("config show --defaults", Command::ShowDefaults),
+            ("ledger export --data-dir d --format csv --status failed", {
+                let place = LedgerPlace { data_dir: Some(PathBuf::from("d")), ..LedgerPlace::default() };
+                let conditions = vec![("status", "failed".to_owned())];
+                Command::Ledger(place, LedgerCommand::Export { format: ExportFormat::Csv, conditions })
+            }),
+            ("-c x.toml ledger verify --json", {
+                let place = LedgerPlace { config: file(), ..LedgerPlace::default() };
+                Command::Ledger(place, LedgerCommand::Verify { json: true })
+            }),
+            ("ledger verify --url http://h --key-env K", {
+                let given = |text: &str| Some(text.to_owned());
+                let place = LedgerPlace { url: given("http://h"), key_env: given("K"), ..LedgerPlace::default() };
+                Command::Ledger(place, LedgerCommand::Verify { json: false })
+            }),
+            ("ledger compact", Command::Ledger(LedgerPlace::default(), LedgerCommand::Compact)),
             ("version", Command::Print(VERSION.to_owned())),
             ("-V", Command::Print(VERSION.to_owned())),
         ] {
@@ -277,6 +292,9 @@ mod tests {
             ("replay", "replay needs the id of a generation, or --file"),
             ("replay a b", "unexpected argument 'b'"),
             ("replay a -c b", "unexpected argument '-c'"),
+            ("ledger compact --url http://h", "unexpected argument '--url'"),
+            ("ledger export --key-env K", "--url"),
+            ("-c a ledger export -c b", "--config is given twice"),
             ("config show --defaults --effective", "'--defaults' cannot be used with '--effective'"),
             ("config show --defaults -c a", "'--defaults' cannot be used with '--config"),
         ] {
@@ -295,6 +313,9 @@ mod tests {
             ("config", "show"),
             ("config show --help", "--defaults"),
             ("replay --help", "--key-env <NAME>"),
+            ("ledger", "compact"),
+            ("ledger export --help", "--since <TIME>"),
+            ("ledger verify --help", "--data-dir <DIR>"),
         ] {
             let Ok(Command::Print(help)) = parse(line) else { panic!("{line}") };
             assert!(help.contains(holds), "{line}: {help}");

@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, path::Path, process::Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     folder::Folder,
     generation_lists::{ADMIN, Stage, admin, one_of_each},
-    ledger_durable::{answered, start},
+    ledger_durable::{answered, environment, start},
     patience::eventually,
-    process,
+    process::{self, Process},
+    raw_client::RawClient,
     world::column,
 };
 
@@ -74,6 +75,32 @@ async fn a_killed_gateways_records_are_exported_and_verified_and_nothing_in_its_
     let process = start(&path);
     let listed = process.gateway().get("/api/v1/generations?limit=200").await.expect(200);
     assert_eq!(listed["data"].as_array().unwrap().len(), 30);
+}
+
+#[actix_web::test]
+async fn a_stream_that_ran_when_its_process_was_killed_is_exported_as_failed_and_is_no_fault() {
+    let folder = Folder::new();
+    let path = folder.at("data").display().to_string();
+    let mut environment = environment(&path);
+    for slug in ["SIM_SWIFT", "SIM_THRIFT", "SIM_FLAKY", "SIM_GRATIS"] {
+        environment.push((format!("POINTSMAN__SIMULATION__PROVIDERS__{slug}__TOKENS_PER_SECOND"), "1".to_owned()));
+    }
+    let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let mut process = Process::start(&["serve"], &pairs);
+    let body = json!({ "model": "meadow/small", "stream": true, "max_tokens": 500,
+                       "messages": [{ "role": "user", "content": "Tell me a long story about the railway." }] });
+    let mut client = RawClient::chat(&process.gateway(), &body).await;
+    client.until("\"content\":").await;
+    process.signal("KILL");
+    process.end().await;
+
+    let (code, exported, said) = ledger(&["export", "--data-dir", &path], &[]);
+    let rows = lines(&exported);
+    assert_eq!((code, rows.len(), rows[0]["id"].as_str()), (0, 1, Some(&*client.generation())), "{said}");
+    assert_eq!(rows[0]["status"], "failed", "{exported}");
+    let (code, text, _) = ledger(&["verify", "--data-dir", &path], &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("and 1 of generations that were running"), "{text}");
 }
 
 #[actix_web::test]

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Environment of a process with quick simulated providers and its ledger in `data`.
-fn environment(data: &str) -> Vec<(String, String)> {
+pub(crate) fn environment(data: &str) -> Vec<(String, String)> {
     let mut environment = vec![
         ("TEST_KEY".to_owned(), KEY.to_owned()),
         ("POINTSMAN__KEYS".to_owned(), "[{ name = \"test\", env = \"TEST_KEY\" }]".to_owned()),

@@ -157,10 +157,10 @@ pub(super) enum LedgerSubcommand {
 pub(super) struct PlaceArguments {
     #[command(flatten)]
     config: ConfigArgument,
-    /// Directory of the ledger of a stopped gateway; default: ledger.data_dir of the configuration
+    /// Ledger of a stopped gateway; default: ledger.data_dir of the configuration
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Admin listener of a running gateway, such as http://127.0.0.1:8081, instead of a directory
+    /// Running gateway instead: its admin listener, such as http://127.0.0.1:8081
     #[arg(long, conflicts_with_all = ["data_dir", "config"])]
     url: Option<String>,
     /// Environment variable with an administrator's key; default: POINTSMAN_API_KEY
