@@ -35,6 +35,8 @@ const UNJOURNALED_WAIT: Duration = Duration::from_millis(200);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 /// Longest wait after a failure.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(2);
+/// A clock may be set forward so far before ages are not counted to it any more.
+const BELIEVED_STEP: Duration = Duration::from_secs(86_400);
 /// Time between two looks for entries that are too old.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -95,13 +97,23 @@ pub struct Engine {
     forgotten: Vec<String>,
     retry: Option<(Instant, Duration)>,
     retention_at: Option<Instant>,
+    /// The first step.
+    begun: Option<Now>,
 }
 
 impl Engine {
     /// An engine that has done nothing yet.
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Engine {
-        Engine { shared, checked: false, recovered: false, forgotten: Vec::new(), retry: None, retention_at: None }
+        Engine {
+            shared,
+            checked: false,
+            recovered: false,
+            forgotten: Vec::new(),
+            retry: None,
+            retention_at: None,
+            begun: None,
+        }
     }
 
     /// Does what is due at `now`; when `all`, commits also what could wait. Gives the time of the next step.
@@ -291,8 +303,9 @@ impl Engine {
         if let Some(at) = self.retention_at.filter(|at| now.instant < *at) {
             return Ok(at);
         }
+        let now_ms = self.believed_ms(now);
         let settings = &self.shared.settings;
-        let before = |age: Duration| now.unix_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        let before = |age: Duration| now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         let sparse = {
             let ledger = self.shared.ledger.read();
             let ledger = ledger.as_ref().ok_or(Fault::Unavailable)?;
@@ -307,6 +320,14 @@ impl Engine {
         let next = now.instant + RETENTION_INTERVAL;
         self.retention_at = Some(next);
         Ok(next)
+    }
+
+    /// The time that ages are counted to. A clock that was set forward by more than [`BELIEVED_STEP`] since the first step may be
+    /// wrong, and what is dropped does not come back: it is believed at the next start.
+    fn believed_ms(&mut self, now: Now) -> i64 {
+        let begun = *self.begun.get_or_insert(now);
+        let passed = now.instant.saturating_duration_since(begun.instant).saturating_add(BELIEVED_STEP);
+        now.unix_ms.min(begun.unix_ms.saturating_add(i64::try_from(passed.as_millis()).unwrap_or(i64::MAX)))
     }
 
     fn succeeded(&mut self) {

@@ -520,3 +520,28 @@ fn a_disk_that_was_full_for_a_minute_holds_everything_two_seconds_after_it_has_r
     world.restart(true);
     assert_eq!(world.entries.len(), 20);
 }
+
+#[test]
+fn a_clock_that_is_set_years_ahead_ages_nothing_out_before_the_next_start() {
+    let mut world = World::new(13);
+    let year = Duration::from_secs(365 * 86_400).as_millis() as i64;
+    for number in 0..10 {
+        let entry = world.entry();
+        world.append(entry, None);
+        world.now.unix_ms += if number == 5 { 10 * year } else { 0 };
+        world.pass(Duration::from_secs(100));
+        world.step(true);
+    }
+    assert!(world.entries.keys().all(|id| world.shared.get(id).unwrap().is_some()));
+    world.now.unix_ms -= 10 * year;
+    world.restart(false);
+    assert_eq!(world.entries.len(), 10);
+    // Time that passed is believed.
+    let mut world = World::new(14);
+    let entry = world.entry();
+    world.append(entry, None);
+    world.step(true);
+    world.pass(Duration::from_secs(30 * 86_400));
+    world.step(true);
+    assert!(world.entries.keys().all(|id| world.shared.get(id).unwrap().is_none()));
+}
