@@ -91,6 +91,23 @@ impl Selection {
         Ok(selection)
     }
 
+    /// The filter of a command line: times and statuses, as in a query string.
+    ///
+    /// # Errors
+    /// A message that names the parameter.
+    pub(crate) fn filter_of(parameters: &[(&str, &str)]) -> Result<Filter, ApiError> {
+        let mut selection = Selection::default();
+        for (name, value) in parameters {
+            match *name {
+                "since" => selection.filter.since_ms = Some(time(name, value)?),
+                "until" => selection.filter.until_ms = Some(time(name, value)?.saturating_sub(1)),
+                _ => selection.require_label(label::STATUS, statuses(value)?),
+            }
+        }
+        in_order(selection.filter.since_ms, selection.filter.until_ms)?;
+        Ok(selection.filter)
+    }
+
     /// Whether a generation that passed the filter is shown.
     pub(crate) fn admits(&self, generation: &Generation) -> bool {
         generation.spent().unwrap_or_default() >= self.min_cost

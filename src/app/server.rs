@@ -38,7 +38,7 @@ use pointsman_actors::{
 use crate::{
     access::{analysis::Analyses, keys},
     base::{clock, events::Metrics, secret::Secret},
-    config::{AdminConfig, Config, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
+    config::{AdminConfig, Config, Durability, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
     http::{
         host::Listener,
         listeners::{self, ListenerService},
@@ -60,6 +60,7 @@ use crate::{
     store::{
         fault::Fault,
         generations::{GenerationStore, LedgerBounds},
+        settings::Settings,
     },
 };
 
@@ -138,15 +139,22 @@ impl Gateway {
     /// # Errors
     /// When a provider's TLS settings or the simulation fail.
     pub async fn start(config: impl Into<LoadedConfig>) -> Result<Gateway, StartError> {
-        Gateway::start_with(config.into(), None).await
+        Gateway::start_with(config.into(), None, None).await
     }
 
-    /// Starts with the admin key generated at this start, if any.
-    async fn start_with(loaded: LoadedConfig, generated_key: Option<Key>) -> Result<Gateway, StartError> {
+    /// Starts with the admin key generated at this start, if any, and with a ledger that is open already, if any.
+    async fn start_with(
+        loaded: LoadedConfig,
+        generated_key: Option<Key>,
+        ledger: Option<Arc<GenerationStore>>,
+    ) -> Result<Gateway, StartError> {
         clock::start();
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
         let draft = SetupDraft::new(loaded, 1, None)?;
-        let ledger = open_ledger(&draft.config.ledger)?;
+        let ledger = match ledger {
+            Some(open) => Some(open),
+            None => open_ledger(&draft.config.ledger)?,
+        };
         // From here on nothing fails, because a started thread would keep running. Simulated providers stop on drop.
         let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
         let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
@@ -263,7 +271,9 @@ impl Gateway {
 /// Opens the durable ledger, if the configuration has one. Blocks on reading what an earlier process left.
 fn open_ledger(config: &LedgerConfig) -> Result<Option<Arc<GenerationStore>>, StartError> {
     let Some(path) = config.durable_directory() else { return Ok(None) };
-    let bounds = LedgerBounds { max_age: config.max_age, max_bytes: config.max_bytes };
+    let sync = config.durability == Durability::Sync;
+    let queue = Settings::default().queue;
+    let bounds = LedgerBounds { max_age: config.max_age, max_bytes: config.max_bytes, sync, queue };
     let store = GenerationStore::open(path, bounds).map_err(|fault| StartError::Ledger(path.to_owned(), fault))?;
     log::info!("ledger in {}", path.display());
     Ok(Some(Arc::new(store)))
@@ -326,11 +336,25 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn bind(config: impl Into<LoadedConfig>) -> Result<Server, StartError> {
+        Server::bind_with(config.into(), None).await
+    }
+
+    /// The same with a ledger that is open already, such as one on another disk than that of `ledger.data_dir`.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn bind_with_ledger(
+        config: impl Into<LoadedConfig>,
+        ledger: Arc<GenerationStore>,
+    ) -> Result<Server, StartError> {
+        Server::bind_with(config.into(), Some(ledger)).await
+    }
+
+    async fn bind_with(loaded: LoadedConfig, ledger: Option<Arc<GenerationStore>>) -> Result<Server, StartError> {
         // Binds first, so that nothing has been started if an address is taken.
-        let loaded = config.into();
         let sockets = Sockets::listen(&loaded.config)?;
         let (admin_key, generated_key) = sockets.generate_admin_key(&loaded.config).unzip();
-        let gateway = Gateway::start_with(loaded, generated_key).await?;
+        let gateway = Gateway::start_with(loaded, generated_key, ledger).await?;
         match sockets.serve(&gateway) {
             Ok(server) => Ok(Server { admin_key, ..server }),
             Err(error) => {

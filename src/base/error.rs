@@ -152,6 +152,8 @@ pub enum Overload {
     EndpointsBusy,
     /// Every circuit is open.
     CircuitsOpen,
+    /// The disk of the ledger fails, and memory has no room for further records.
+    Ledger,
     /// A control actor did not answer.
     ActorSilent,
 }
@@ -424,6 +426,10 @@ impl ApiError {
             Overload::CircuitsOpen => {
                 ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
             }
+            Overload::Ledger => (
+                "ledger_unavailable",
+                "The gateway cannot record further requests: the disk of its ledger fails, and its memory is full.",
+            ),
             Overload::ActorSilent => ("overloaded", "A part of the gateway did not answer in time."),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)

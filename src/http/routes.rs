@@ -106,6 +106,7 @@ fn admin_pages(below: &str) -> Vec<Resource> {
         page(&at("/generations")).route(read().to(admin::generations::list)),
         page(&at("/generations.csv")).route(read().to(admin::generations::csv)),
         page(&at("/ledger")).route(read().to(admin::ledger::show)),
+        page(&at("/ledger/verification")).route(read().to(admin::ledger::verify)),
         resource(&at("/ledger/records"), "DELETE").route(web::delete().to(admin::ledger::delete)),
     ]
 }

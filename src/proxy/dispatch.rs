@@ -7,6 +7,7 @@
 
 pub mod attempt;
 pub mod draft;
+pub mod durable;
 pub mod images;
 pub mod plain;
 pub mod plan_run;
@@ -127,6 +128,7 @@ impl RequestRestrictions for RequestedWork {
 /// # Errors
 /// The client's error when no endpoint may serve the request.
 pub async fn route(worker: &Worker, work: &RequestedWork, query: Query) -> Result<Routed, ApiError> {
+    worker.require_ledger()?;
     let now = clock::now();
     let published = Arc::clone(&worker.setup.published);
     let routed = worker.router.send(Route { query, now, published }).await.map_err(|_| ApiError::internal())?;

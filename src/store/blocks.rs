@@ -206,7 +206,10 @@ pub fn entry(rows: &[Row], row: usize, bytes: &[u8]) -> Option<Entry> {
 pub fn compress(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
     let length = u32::try_from(bytes.len()).map_err(|_| Fault::Damaged("a part over 4 GiB".to_owned()))?;
     let mut packed = length.to_le_bytes().to_vec();
-    packed.extend(zstd::bulk::compress(bytes, LEVEL)?);
+    let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+    // A part that was damaged on the disk is then an error, not another record.
+    compressor.include_checksum(true)?;
+    packed.extend(compressor.compress(bytes)?);
     Ok(packed)
 }
 

@@ -49,6 +49,31 @@ impl Directory {
         }
     }
 
+    /// Locks a directory that holds a ledger, and makes nothing.
+    ///
+    /// # Errors
+    /// There is no ledger, a newer version wrote it, another process holds it, or the disk refuses.
+    pub fn open_existing(path: &Path) -> Result<Directory, Fault> {
+        let disk = SystemDisk::new(path);
+        let format = match disk.read(FORMAT_FILE) {
+            Ok(bytes) => parse_format(&bytes)?,
+            Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) => {
+                return Err(Fault::NoLedger(path.display().to_string()));
+            }
+            Err(error) => return Err(Fault::Disk(error)),
+        };
+        if format > FORMAT {
+            return Err(Fault::Newer(path.display().to_string()));
+        }
+        Directory::open(path)
+    }
+
+    /// The path of the directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.disk.root()
+    }
+
     /// The files of the directory.
     #[must_use]
     pub fn disk(&self) -> Arc<dyn Disk> {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     path::Path,
     sync::{Arc, Weak},
     time::{Duration, Instant},
@@ -9,15 +10,18 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_actors::domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd};
+use tokio::sync::oneshot;
 
 use crate::store::{
     database::SLOT,
     directory::Directory,
+    disk::Disk,
     entry::{Entry, Facts, Filter, Id, RollUp},
     fault::Fault,
     handle::{Recorder, Size, Status, Store},
     journal::Started,
     page::{Query, Summary},
+    queue::Bounds,
     record::{self, ContentHash, RecordWriter, Version, Versions},
     settings::Settings,
 };
@@ -74,15 +78,24 @@ pub struct LedgerBounds {
     pub max_age: Duration,
     /// Size of the records, bytes, above which the oldest are deleted.
     pub max_bytes: u64,
+    /// Whether recorders give a [`Synced`].
+    pub sync: bool,
+    /// Most that waits in memory for the disk.
+    pub queue: Bounds,
 }
+
+/// Becomes ready when a record is on the disk, or the disk refused it.
+pub type Synced = oneshot::Receiver<io::Result<()>>;
 
 /// Generations on disk. Shared by all threads.
 pub struct GenerationStore {
-    store: Store,
+    pub(super) store: Store,
     catalogs: Mutex<HashMap<ContentHash, Arc<Catalog>>>,
     policies: Mutex<HashMap<ContentHash, Arc<RoutingPolicy>>>,
     /// Catalogs and policies that are stored already.
     known: Mutex<Vec<ContentHash>>,
+    pub(super) verifying: Mutex<()>,
+    sync: bool,
 }
 
 /// A page of generations.
@@ -92,6 +105,8 @@ pub struct GenerationPage {
     pub generations: Vec<Arc<Generation>>,
     /// Records that could not be read.
     pub unreadable: usize,
+    /// Damaged blocks whose records were left out.
+    pub damaged_blocks: usize,
     /// Where to go on; `None` at the end.
     pub next: Option<crate::store::entry::Key>,
     /// Records created at or before this time, Unix milliseconds, may have been deleted.
@@ -104,15 +119,29 @@ impl GenerationStore {
     /// # Errors
     /// Another process uses the directory, or it cannot be created or written.
     pub fn open(path: &Path, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
-        let settings = Settings {
-            max_age: bounds.max_age,
-            max_bytes: bounds.max_bytes,
-            sums: Arc::new(Activity),
-            interrupted: Arc::new(interrupted),
-            ..Settings::default()
-        };
-        let store = Store::open(Directory::open(path)?, settings)?;
-        Ok(GenerationStore { store, catalogs: Mutex::default(), policies: Mutex::default(), known: Mutex::default() })
+        let directory = Directory::open(path)?;
+        GenerationStore::open_on(directory.disk(), directory, bounds)
+    }
+
+    /// The same with another disk in place of the files of the directory.
+    ///
+    /// # Errors
+    /// As for [`GenerationStore::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
+        let LedgerBounds { max_age, max_bytes, sync, queue } = bounds;
+        let bounds = Settings { max_age, max_bytes, queue, ..Settings::default() };
+        Ok(GenerationStore { sync, ..GenerationStore::over(Store::open_on(disk, directory, settings(bounds))?) })
+    }
+
+    pub(super) fn over(store: Store) -> GenerationStore {
+        GenerationStore {
+            store,
+            catalogs: Mutex::default(),
+            policies: Mutex::default(),
+            known: Mutex::default(),
+            verifying: Mutex::default(),
+            sync: false,
+        }
     }
 
     /// A recorder for one worker thread.
@@ -121,6 +150,7 @@ impl GenerationStore {
         GenerationRecorder {
             recorder: self.store.recorder(worker),
             writer: RecordWriter::default(),
+            sync: self.sync,
             store: Arc::downgrade(self),
         }
     }
@@ -149,7 +179,8 @@ impl GenerationStore {
                 }
             }
         }
-        Ok(GenerationPage { generations, unreadable, next: page.next, aged_out_ms: page.aged_out_ms })
+        let (next, aged_out_ms, damaged_blocks) = (page.next, page.aged_out_ms, page.damaged.len());
+        Ok(GenerationPage { generations, unreadable, damaged_blocks, next, aged_out_ms })
     }
 
     /// Sums of the generations admitted between two times, Unix milliseconds, by 15-minute slot. Reads the disk.
@@ -194,6 +225,12 @@ impl GenerationStore {
         self.store.status()
     }
 
+    /// Whether no record can be lost for want of room: the disk works, or memory has room for so many more.
+    #[must_use]
+    pub fn has_room_for(&self, records: usize) -> bool {
+        self.store.has_room_for(records)
+    }
+
     /// Waits until all records are in the database.
     ///
     /// # Errors
@@ -202,7 +239,7 @@ impl GenerationStore {
         self.store.flush(deadline)
     }
 
-    fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
+    pub(super) fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
         let mut generation = record::read(&entry.bytes, self).map_err(|fault| Fault::Damaged(fault.to_string()))?;
         // Only its beginning was recorded: the process ended before the generation did.
         if generation.status == GenerationStatus::Running {
@@ -259,6 +296,7 @@ fn version<T>(
 pub struct GenerationRecorder {
     recorder: Recorder,
     writer: RecordWriter,
+    sync: bool,
     store: Weak<GenerationStore>,
 }
 
@@ -271,10 +309,11 @@ impl GenerationRecorder {
     }
 
     /// Records an ended generation: one `write` call. A journal that cannot be written is no error here: the record waits
-    /// in memory, and the status of the store tells.
-    pub fn record(&mut self, generation: &Generation, started: Option<Started>) {
+    /// in memory, and the status of the store tells. `None` if nobody has to wait for the disk.
+    pub fn record(&mut self, generation: &Generation, started: Option<Started>) -> Option<Synced> {
         let entry = self.entry(generation);
-        let _ = self.recorder.record(entry, started);
+        let position = self.recorder.record(entry, started).ok()?;
+        self.sync.then(|| self.recorder.durable(position))
     }
 
     fn entry(&mut self, generation: &Generation) -> Entry {
@@ -348,7 +387,7 @@ pub fn nanos(cost: Usd) -> i64 {
     i64::try_from(cost.femto() / FEMTO_PER_NANO).unwrap_or(i64::MAX)
 }
 
-fn facts(generation: &Generation) -> Facts {
+pub(super) fn facts(generation: &Generation) -> Facts {
     let model = generation.model.as_ref().unwrap_or(&generation.requested_model);
     let mut labels = vec![
         (label::MODEL, Box::from(&**model)),
@@ -375,6 +414,11 @@ fn facts(generation: &Generation) -> Facts {
     numbers.extend(generation.spent().map(|cost| (number::COST_NANOS, nanos(cost))));
     numbers.extend(generation.latency_ms.map(|millis| (number::FIRST_TOKEN_MS, count(millis))));
     Facts { labels, numbers }
+}
+
+/// Settings of a store of generations.
+pub(super) fn settings(bounds: Settings) -> Settings {
+    Settings { sums: Arc::new(Activity), interrupted: Arc::new(interrupted), ..bounds }
 }
 
 /// Marks the entry of a generation that ran when its process ended.
@@ -485,7 +529,7 @@ fn label_of(facts: &Facts, field: u8) -> &str {
 }
 
 impl ActivityRow {
-    fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
+    pub(super) fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
         let mut parts = std::str::from_utf8(key).ok()?.split(SEPARATOR).map(str::to_owned);
         Some(ActivityRow {
             slot_ms: slot.saturating_mul(SLOT.as_millis() as i64),
@@ -498,7 +542,7 @@ impl ActivityRow {
 }
 
 /// Sums by model, provider and owner.
-struct Activity;
+pub(super) struct Activity;
 
 impl RollUp for Activity {
     fn rows(&self, entry: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {

@@ -18,14 +18,17 @@ use crate::{
     store::{
         database::{self, Ledger, SlotSums},
         directory::Directory,
+        disk::Disk,
         engine::{Engine, Now, Shared},
         entry::{Entry, Filter, Id, RollUp},
         fault::Fault,
         journal::{Position, Started, Trouble, Writer},
+        overlay::Overlay,
         page::{self, Page, Query, Summary},
         queue::Item,
         recovery::Recovery,
         settings::Settings,
+        verify::{self, Checks, Verification},
     },
 };
 
@@ -93,25 +96,38 @@ impl Store {
     /// # Errors
     /// No thread can be made.
     pub fn open(directory: Directory, settings: Settings) -> Result<Store, Fault> {
-        let shared = Shared::new(directory.disk(), settings, rand::random(), clock::unix_millis());
+        let disk = directory.disk();
+        Store::open_on(disk, directory, settings)
+    }
+
+    /// The same with another disk in place of the files of the directory.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, directory: Directory, settings: Settings) -> Result<Store, Fault> {
+        let shared = Shared::new(disk, settings, rand::random(), clock::unix_millis());
         let mut engine = Engine::new(Arc::clone(&shared));
         // Before anybody asks: what an earlier process left is visible, or the status tells why not.
         engine.step(now(), true);
-        let control = Arc::new(Control {
-            own: Mutex::new(shared.journal.writer(OWN_WRITER)),
-            shared,
-            waiting: Mutex::default(),
-            sync_called: Condvar::new(),
-            stepped: Default::default(),
-            flushing: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
-        });
+        let control = Control::new(shared);
         let (storing, syncing) = (Arc::clone(&control), Arc::clone(&control));
         let threads = vec![
             thread::Builder::new().name("ledger-store".to_owned()).spawn(move || storing.store(engine))?,
             thread::Builder::new().name("ledger-sync".to_owned()).spawn(move || syncing.sync())?,
         ];
         Ok(Store { control, threads, _directory: directory })
+    }
+
+    /// Opens a store that no process uses, to look at it: what the journal holds is visible, and nothing on the disk
+    /// changes.
+    ///
+    /// # Errors
+    /// The disk refuses, or the database is damaged.
+    pub fn inspect(directory: Directory, settings: Settings) -> Result<Store, Fault> {
+        let overlay = Arc::new(Overlay::new(directory.path()));
+        let shared = Shared::new(overlay, settings, rand::random(), clock::unix_millis());
+        Engine::new(Arc::clone(&shared)).take_over(now())?;
+        Ok(Store { control: Control::new(shared), threads: Vec::new(), _directory: directory })
     }
 
     /// A recorder for one worker thread.
@@ -193,6 +209,36 @@ impl Store {
     pub fn summary(&self, field: u8) -> Result<Summary, Fault> {
         let waiting: Vec<_> = self.control.shared.queue.entries().into_iter().map(|(_, entry)| entry).collect();
         self.control.shared.read(|ledger| page::summary(field, &waiting, &ledger.view()?))
+    }
+
+    /// Checks everything in the database. Reads all of it. Others go on meanwhile; space that they free is not used again
+    /// before the end.
+    ///
+    /// # Errors
+    /// The database is closed, or the disk refuses.
+    pub fn verify(&self, checks: &mut impl Checks) -> Result<Verification, Fault> {
+        let shared = &self.control.shared;
+        let view = shared.read(Ledger::view)?;
+        let age = i64::try_from(shared.settings.max_sum_age.as_millis()).unwrap_or(i64::MAX);
+        verify::verify(&view, &*shared.settings.sums, clock::unix_millis().saturating_sub(age), checks)
+    }
+
+    /// Checks the checksums of the whole file. Only for a store that was opened by [`Store::inspect`]: nobody may read
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The disk refuses, or the file is damaged.
+    pub fn check_file(&self) -> Result<bool, Fault> {
+        let mut ledger = self.control.shared.ledger.write();
+        ledger.as_mut().ok_or(Fault::Unavailable)?.check()
+    }
+
+    /// Whether no entry can be lost for want of room: the disk works, or memory has room for so many more.
+    #[must_use]
+    pub fn has_room_for(&self, entries: usize) -> bool {
+        let shared = &self.control.shared;
+        let works = shared.journal.trouble().is_none() && shared.trouble.load().is_none();
+        works || shared.queue.has_room_for(entries)
     }
 
     /// How the store is.
@@ -283,6 +329,18 @@ impl Recorder {
 }
 
 impl Control {
+    fn new(shared: Arc<Shared>) -> Arc<Control> {
+        Arc::new(Control {
+            own: Mutex::new(shared.journal.writer(OWN_WRITER)),
+            shared,
+            waiting: Mutex::default(),
+            sync_called: Condvar::new(),
+            stepped: Default::default(),
+            flushing: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+        })
+    }
+
     fn store(&self, mut engine: Engine) {
         while !self.stop.load(SeqCst) {
             let next = engine.step(now(), self.flushing.load(SeqCst) > 0);

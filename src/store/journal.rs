@@ -259,6 +259,13 @@ impl Journal {
         Ok(())
     }
 
+    /// Notes that the disk takes writes again, although nothing was journaled since it failed.
+    pub fn note_recovery(&self) {
+        if !self.sync_failed.load(SeqCst) {
+            self.trouble.store(None);
+        }
+    }
+
     /// Why entries are not journaled at present.
     #[must_use]
     pub fn trouble(&self) -> Option<Arc<Trouble>> {
@@ -375,7 +382,7 @@ impl Writer {
     }
 
     fn note(&mut self, error: &io::Error, now_ms: i64) {
-        if self.failed.is_none() {
+        if self.failed.is_none() || self.journal.trouble.load().is_none() {
             log::error!("the ledger's journal cannot be written ({error}); records wait in memory until it can");
             let trouble = Trouble { since_ms: now_ms, reason: format!("the journal cannot be written: {error}") };
             self.journal.trouble.store(Some(Arc::new(trouble)));

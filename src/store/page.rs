@@ -4,7 +4,7 @@
 //! the greatest last key down; an entry is given out once every block that could hold a greater key has been read.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -12,7 +12,7 @@ use crate::store::{
     blocks::{self, Row},
     database::{self, INDEXES, PAYLOADS, View, redb_fault},
     entry::{Entry, Facts, Filter, Id, Key},
-    fault::Fault,
+    fault::{Fault, unless_damaged},
 };
 
 /// Which page.
@@ -37,6 +37,8 @@ pub struct Page {
     pub next: Option<Key>,
     /// Entries created at or before this time may have been dropped by retention.
     pub aged_out_ms: Option<i64>,
+    /// Blocks that are damaged: their entries are left out.
+    pub damaged: BTreeSet<u64>,
 }
 
 /// Where a matching entry is.
@@ -76,7 +78,7 @@ pub fn read(query: &Query, waiting: Vec<Arc<Entry>>, view: &View) -> Result<Page
     let state = view.state()?;
     let after = query.after.unwrap_or(Key { created_ms: i64::MAX, id: Id([u8::MAX; Id::LENGTH]) });
     let mut reader = Reader { view, rows: HashMap::new(), bytes: HashMap::new() };
-    let mut page = Page { entries: Vec::new(), next: None, aged_out_ms: state.aged_out_ms };
+    let mut page = Page { entries: Vec::new(), next: None, aged_out_ms: state.aged_out_ms, damaged: BTreeSet::new() };
     let matches = |entry: &&Arc<Entry>| entry.key() < after && query.filter.admits(entry.created_ms, &entry.facts);
     let waiting = waiting.iter().filter(matches);
     let mut found: BTreeMap<Key, Place> =
@@ -101,12 +103,19 @@ pub fn read(query: &Query, waiting: Vec<Arc<Entry>>, view: &View) -> Result<Page
         if query.filter.since_ms.is_some_and(|since| last_ms < since) {
             break;
         }
-        let header = database::header(bytes.value())?;
+        let Some(header) = unless_damaged(block, database::header(bytes.value()))? else {
+            page.damaged.insert(block);
+            continue;
+        };
         if header.first >= after || !header.may_admit(&query.filter) {
             continue;
         }
         visited += 1;
-        let rows = blocks::rows(&view.part(INDEXES, block)?)?;
+        let rows = view.part(INDEXES, block).and_then(|index| blocks::rows(&index));
+        let Some(rows) = unless_damaged(block, rows)? else {
+            page.damaged.insert(block);
+            continue;
+        };
         for (at, row) in rows.iter().enumerate() {
             if row.key < after && query.filter.admits(row.key.created_ms, &row.facts) {
                 found.entry(row.key).or_insert(Place::Stored { block, row: at });
@@ -153,13 +162,15 @@ pub fn summary(field: u8, waiting: &[Arc<Entry>], view: &View) -> Result<Summary
     }
     for row in view.headers()?.range((i64::MIN, 0)..).map_err(redb_fault)? {
         let (key, bytes) = row.map_err(redb_fault)?;
-        let header = database::header(bytes.value())?;
+        let block = key.value().1;
+        let Some(header) = unless_damaged(block, database::header(bytes.value()))? else { continue };
         summary.add((header.first.created_ms, header.last.created_ms), u64::from(header.count));
         if let Some(only) = header.only_label(field) {
             *summary.by_label.entry(only.into()).or_default() += u64::from(header.count);
             continue;
         }
-        for row in blocks::rows(&view.part(INDEXES, key.value().1)?)? {
+        let rows = view.part(INDEXES, block).and_then(|index| blocks::rows(&index));
+        for row in unless_damaged(block, rows)?.unwrap_or_default() {
             labels(&row.facts).into_iter().for_each(|label| *summary.by_label.entry(label).or_default() += 1);
         }
     }
@@ -181,7 +192,15 @@ fn give_out(
             page.next = page.entries.last().map(Entry::key);
             return Ok(());
         }
-        page.entries.push(reader.entry(top.remove())?);
+        let place = top.remove();
+        match place {
+            Place::Stored { block, .. } if page.damaged.contains(&block) => {}
+            Place::Stored { block, .. } => match unless_damaged(block, reader.entry(place))? {
+                Some(entry) => page.entries.push(entry),
+                None => drop(page.damaged.insert(block)),
+            },
+            Place::Waiting(_) => page.entries.push(reader.entry(place)?),
+        }
     }
     Ok(())
 }

@@ -182,9 +182,11 @@ impl Queue {
                     self.dropped.fetch_add(lost, SeqCst);
                 }
                 state.insert(item, None, now);
+                // The engine may have planned to sleep for longer than such an item may wait.
+                state.called |= state.unjournaled == 1;
             }
         }
-        if state.idle || state.items.len() == self.batch {
+        if state.idle || state.called || state.items.len() == self.batch {
             state.idle = false;
             self.work.notify_one();
         }
@@ -237,6 +239,14 @@ impl Queue {
     pub fn load(&self) -> Load {
         let state = self.state.lock();
         Load { items: state.items.len(), unjournaled: state.unjournaled, oldest: state.oldest, spilled: state.spilled }
+    }
+
+    /// Whether so many more entries of average size are within the bounds.
+    #[must_use]
+    pub fn has_room_for(&self, entries: usize) -> bool {
+        let state = self.state.lock();
+        let average = state.bytes / state.items.len().max(1);
+        state.items.len() + entries < self.bounds.items && state.bytes + average * entries < self.bounds.bytes
     }
 
     /// Entries lost because the queue was full and no journal held them.

@@ -23,7 +23,9 @@ pub struct Recovery {
     pub entries: u64,
     /// Segments that ended in bytes that are no frame.
     pub torn: u64,
-    /// Those bytes.
+    /// Segments with damage before their end.
+    pub damaged: u64,
+    /// Those bytes of torn ends.
     pub torn_bytes: u64,
     /// Entries that had begun and were never finished.
     pub interrupted: u64,
@@ -93,5 +95,7 @@ fn inspect(
     recovery.segments += 1;
     recovery.torn += u64::from(!frames.left().is_empty());
     recovery.torn_bytes += frames.left().len() as u64;
-    Segment::left_over(name.to_owned(), needed, committed, frame::is_damage(frames.left()))
+    let damaged = frame::is_damage(frames.left());
+    recovery.damaged += u64::from(damaged);
+    Segment::left_over(name.to_owned(), needed, committed, damaged)
 }

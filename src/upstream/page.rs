@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// Status and body of the page at `path`, read within `timeout`.
 ///
 /// # Errors
-/// When no regular answer arrives in time. Any status is an answer.
+/// When no regular answer arrives in time: of the kind `Connect` when the gateway was not reached. Any status is an answer.
 pub async fn read_page(
     connection: &Connection,
     tls: &Arc<ClientConfig>,

@@ -128,7 +128,11 @@ mod last_resort;
 #[cfg(test)]
 mod latency_targets;
 #[cfg(test)]
+mod ledger_commands;
+#[cfg(test)]
 mod ledger_durable;
+#[cfg(test)]
+mod ledger_sync;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::{
     api::{
         answer::{Data, uncached},
         auth::Administrator,
+        generations,
+        ledger_verification::VerificationBody,
         readings::rfc_3339,
     },
     base::{clock, error::ApiError, events},
@@ -28,6 +30,17 @@ use crate::{
 pub(crate) async fn show(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
     let size = keys::ledger_size(&worker).await?;
     Ok(uncached(&Data { data: LedgerBody::new(&worker, &size) }))
+}
+
+/// Reads every stored record and compares the sums with them. Takes about a minute per GB; other calls go on meanwhile.
+///
+/// # Errors
+/// 404 without a durable ledger, 500 when the disk fails.
+pub(crate) async fn verify(_: Administrator, worker: Worker) -> Result<HttpResponse, ApiError> {
+    let ledger = generations::ledger(&worker)?;
+    let verified = web::block(move || ledger.verify(|_| ())).await.map_err(|_| ApiError::internal())?;
+    let found = verified.map_err(generations::unreadable)?;
+    Ok(uncached(&Data { data: VerificationBody::new(&found) }))
 }
 
 /// Deletes records of ended generations: older than an age, of one key, or both. Spending stays counted.

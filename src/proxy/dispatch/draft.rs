@@ -26,7 +26,10 @@ use crate::{
     },
     proxy::{
         body::header_text,
-        dispatch::attempt::{Attempt, EndpointNames, millis},
+        dispatch::{
+            attempt::{Attempt, EndpointNames, millis},
+            durable::Durable,
+        },
     },
     state::{conversations::RequestPreferences, gateway::Worker},
     store::journal::Started,
@@ -124,6 +127,7 @@ pub struct GenerationDraft {
     rate: Option<RateState>,
     /// The recorded beginning of a stream.
     started: Option<Started>,
+    durable: Durable,
 }
 
 struct RunningAttempt {
@@ -150,6 +154,7 @@ impl GenerationDraft {
             intent: None,
             ignored: Vec::new(),
             started: None,
+            durable: Durable::default(),
         }
     }
 
@@ -165,6 +170,12 @@ impl GenerationDraft {
     pub fn with_ignored(mut self, paths: Vec<String>) -> GenerationDraft {
         self.ignored = paths;
         self
+    }
+
+    /// When the record is safe on disk. Before it is posted nothing is waited for.
+    #[must_use]
+    pub fn durable(&self) -> Durable {
+        self.durable.clone()
     }
 
     /// The record so far.
@@ -375,7 +386,7 @@ impl GenerationDraft {
             intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);
         }
         events::GenerationEnded { generation: &self.record }.emit(&self.worker.shared.metrics);
-        self.worker.record_ended(&self.record, self.started.take());
+        self.durable.set(self.worker.record_ended(&self.record, self.started.take()));
     }
 
     fn hedge(&self, end: HedgeEnd) {

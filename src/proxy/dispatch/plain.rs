@@ -25,7 +25,7 @@ pub struct PlainAnswer {
     pub answer: Answer,
     /// Its bytes in the caller's share, until the client has them.
     pub held: BufferedBytes,
-    /// Its record, already posted.
+    /// Its record, already posted and as safe as `ledger.durability` asks.
     pub draft: GenerationDraft,
 }
 
@@ -41,9 +41,23 @@ pub async fn answer(
     draft: GenerationDraft,
     share: &Arc<KeyBuffer>,
 ) -> Result<PlainAnswer, ApiError> {
+    let durable = draft.durable();
+    let answered = answer_now(worker, work, &mut plan, draft, share).await;
+    durable.wait().await;
+    answered
+}
+
+/// The same, before the record is safe on disk.
+async fn answer_now(
+    worker: &Worker,
+    work: &RequestedWork,
+    plan: &mut PlanRun,
+    draft: GenerationDraft,
+    share: &Arc<KeyBuffer>,
+) -> Result<PlainAnswer, ApiError> {
     let draft = RefCell::new(draft);
     let race = Race { worker, work, draft: &draft, runner: &PlainRunner { worker, work, share } };
-    let (n, output) = race.run(&mut plan).await?;
+    let (n, output) = race.run(plan).await?;
     let mut draft = draft.into_inner();
     match output {
         Ok((answer, held)) => {

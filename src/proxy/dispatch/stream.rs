@@ -26,6 +26,7 @@ use crate::{
     proxy::dispatch::{
         RequestedWork,
         draft::GenerationDraft,
+        durable::Durable,
         plan_run::PlanRun,
         race::{AttemptHandle, AttemptRunner, Race, Target, after_head},
     },
@@ -63,11 +64,15 @@ pub async fn answer(
         write_stall: worker.setup.config.timeouts.client_write_stall,
         deadline: plan.deadline,
     };
+    let durable = draft.durable();
     let draft = Rc::new(RefCell::new(draft));
     let mut opening = open(worker.clone(), work, plan, Rc::clone(&draft), options).boxed_local();
     let input = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
         Ok(Ok(open)) => relay_input(open),
-        Ok(Err(error)) => return Err(error),
+        Ok(Err(error)) => {
+            durable.wait().await;
+            return Err(error);
+        }
         Err(_) => {
             let chat = ChatStream::new(unanswered_context(draft.borrow().record()), options);
             late_relay_input(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&draft))
@@ -75,7 +80,8 @@ pub async fn answer(
     };
     let mut head = head(&draft.borrow());
     draft.borrow_mut().publish_running();
-    Ok(head.body(Body(Relay::start(input, limits, share.count(), worker.shared.drain.over()))))
+    let relay = Relay::start(input, limits, share.count(), worker.shared.drain.over());
+    Ok(head.body(Body { relay, durable }))
 }
 
 fn head(draft: &GenerationDraft) -> actix_web::HttpResponseBuilder {
@@ -289,8 +295,12 @@ fn stream_error(error: &ApiError, record: &Generation) -> StreamError {
     }
 }
 
-/// The response body that the relay writes to.
-struct Body(RelayBody);
+/// The response body that the relay writes to. The record is posted before the last bytes are sent: from then on they wait
+/// until it is safe.
+struct Body {
+    relay: RelayBody,
+    durable: Durable,
+}
 
 impl actix_web::body::MessageBody for Body {
     type Error = Aborted;
@@ -303,6 +313,7 @@ impl actix_web::body::MessageBody for Body {
         mut self: std::pin::Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Result<bytes::Bytes, Self::Error>>> {
-        self.0.poll_bytes(cx)
+        std::task::ready!(self.durable.poll(cx));
+        self.relay.poll_bytes(cx)
     }
 }

@@ -262,7 +262,8 @@ impl World {
     /// The disk heals and time passes, without a restart: everything is there but what was dropped.
     fn heal(&mut self) {
         self.disk.set_failing(Failing::Nothing);
-        self.pass(Duration::from_secs(30));
+        // The longest pause between two tries.
+        self.pass(Duration::from_secs(2));
         self.step(true);
         assert!(self.shared.trouble.load().is_none(), "{:?}", self.shared.trouble.load());
         let load = self.shared.queue.load();
@@ -461,4 +462,86 @@ fn a_database_that_is_no_database_is_set_aside_and_a_new_one_begins() {
     world.step(true);
     assert!(world.shared.trouble.load().is_none());
     assert!(world.disk.names().iter().any(|name| name.starts_with("set-aside")));
+}
+
+#[test]
+fn a_clock_that_is_set_forward_and_back_loses_no_entry_and_doubles_none() {
+    for seed in 0..6 {
+        let mut world = World::new(seed);
+        let mut clock = StdRng::seed_from_u64(seed ^ 0xc10c);
+        let mut recorded = 0;
+        for step in 0..240 {
+            if step % 12 == 0 {
+                // Up to a day, as a wrong time zone or a late time server does.
+                world.now.unix_ms += clock.random_range(-86_400_000..=86_400_000);
+            }
+            world.act();
+            recorded = recorded.max(world.entries.len());
+            assert_eq!(world.shared.queue.dropped(), 0);
+            if step % 80 == 79 {
+                let before: BTreeSet<Id> = world.entries.keys().copied().collect();
+                world.restart(false);
+                assert!(before.iter().all(|id| world.entries.contains_key(id)));
+            }
+        }
+        assert!(recorded > 50);
+        let labels = world.entries.values().map(|(entry, _)| entry.id).collect::<BTreeSet<_>>();
+        assert_eq!(labels.len(), world.entries.len());
+    }
+}
+
+#[test]
+fn a_disk_that_was_full_for_a_minute_holds_everything_two_seconds_after_it_has_room() {
+    let mut world = World::new(12);
+    world.step(true);
+    world.disk.set_failing(Failing::From(world.disk.operations()));
+    let end = world.now.instant + Duration::from_secs(60);
+    let mut next = world.now.instant;
+    for number in 0.. {
+        if world.now.instant >= end {
+            break;
+        }
+        if number < 20 {
+            let entry = world.entry();
+            world.append(entry, None);
+        }
+        world.pass(Duration::from_millis(100));
+        if world.now.instant >= next {
+            next = world.engine.step(world.now, false);
+        }
+    }
+    assert!(world.shared.trouble.load().is_some());
+    world.disk.set_failing(Failing::Nothing);
+    let pause = next.saturating_duration_since(world.now.instant);
+    assert!(pause <= Duration::from_secs(2), "{pause:?}");
+    world.pass(pause);
+    world.engine.step(world.now, false);
+    assert_eq!((world.shared.queue.load().items, world.shared.queue.dropped()), (0, 0));
+    world.restart(true);
+    assert_eq!(world.entries.len(), 20);
+}
+
+#[test]
+fn a_clock_that_is_set_years_ahead_ages_nothing_out_before_the_next_start() {
+    let mut world = World::new(13);
+    let year = Duration::from_secs(365 * 86_400).as_millis() as i64;
+    for number in 0..10 {
+        let entry = world.entry();
+        world.append(entry, None);
+        world.now.unix_ms += if number == 5 { 10 * year } else { 0 };
+        world.pass(Duration::from_secs(100));
+        world.step(true);
+    }
+    assert!(world.entries.keys().all(|id| world.shared.get(id).unwrap().is_some()));
+    world.now.unix_ms -= 10 * year;
+    world.restart(false);
+    assert_eq!(world.entries.len(), 10);
+    // Time that passed is believed.
+    let mut world = World::new(14);
+    let entry = world.entry();
+    world.append(entry, None);
+    world.step(true);
+    world.pass(Duration::from_secs(30 * 86_400));
+    world.step(true);
+    assert!(world.entries.keys().all(|id| world.shared.get(id).unwrap().is_none()));
 }
