@@ -3,7 +3,12 @@
 //! The watermark of a segment and the entries before it are committed together, so that a crash neither loses nor
 //! doubles an entry. Reading pages is in [`crate::store::page`].
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use redb::{
     Builder, Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, StorageBackend, TableDefinition,
@@ -17,6 +22,7 @@ use crate::store::{
     disk::{Disk, DiskFile},
     entry::{Entry, Filter, Id, RollUp},
     fault::Fault,
+    packed::Packed,
     queue::{Item, Queued},
 };
 
@@ -150,7 +156,7 @@ impl Ledger {
         let merged = entries.len();
         for queued in items {
             match &queued.item {
-                Item::Entry(entry) => entries.push(Arc::clone(entry)),
+                Item::Entry(entry) => entries.push(entry.clone()),
                 Item::Blob(hash, bytes) => put_blob(&transaction, hash, bytes)?,
                 Item::Gap => {}
             }
@@ -169,7 +175,7 @@ impl Ledger {
             }
             // Positions of a segment come in order: its last one counts.
             let positions = items.iter().filter_map(|queued| queued.position.as_ref());
-            let ends: BTreeMap<&str, u64> = positions.map(|at| (at.segment.name.as_str(), at.to)).collect();
+            let ends: HashMap<&str, u64> = positions.map(|at| (at.segment.name.as_str(), at.to)).collect();
             for (name, end) in ends {
                 watermarks.insert(name, end).map_err(redb_fault)?;
             }
@@ -242,7 +248,8 @@ impl Ledger {
         let mut state = read_state(&transaction)?;
         let Some((header, entries)) = read_block(&transaction, key)? else { return Ok(0) };
         let count = entries.len();
-        let kept: Vec<_> = entries.into_iter().filter(|entry| !filter.admits(entry.created_ms, &entry.facts)).collect();
+        let kept = entries.iter().filter(|entry| !filter.admits(entry.created_ms, &entry.facts));
+        let kept: Vec<Packed> = kept.map(Packed::of).collect();
         let deleted = count - kept.len();
         if deleted == 0 {
             return Ok(0);
@@ -426,15 +433,15 @@ fn write_state(transaction: &WriteTransaction, state: &State) -> Result<(), Faul
 }
 
 /// Takes out the entries of the last block, if it is short.
-fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Arc<Entry>>, Fault> {
+fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Packed>, Fault> {
     let Some(key) = state.tail.take() else { return Ok(Vec::new()) };
     let Some((header, entries)) = read_block(transaction, key)? else { return Ok(Vec::new()) };
     remove_block(transaction, state, key, &header)?;
-    Ok(entries)
+    Ok(entries.iter().map(Packed::of).collect())
 }
 
 /// A header and the entries of its block.
-type StoredBlock = (Header, Vec<Arc<Entry>>);
+type StoredBlock = (Header, Vec<Entry>);
 
 /// A block with its entries. `None` if it is not there any more.
 fn read_block(transaction: &WriteTransaction, key: (i64, u64)) -> Result<Option<StoredBlock>, Fault> {
@@ -447,7 +454,7 @@ fn read_block(transaction: &WriteTransaction, key: (i64, u64)) -> Result<Option<
     let index = read_chunks(transaction, INDEXES, key.1)?;
     let bytes = blocks::expand(&read_chunks(transaction, PAYLOADS, key.1)?)?;
     let rows = blocks::rows(&index)?;
-    let entries = (0..rows.len()).filter_map(|row| blocks::entry(&rows, row, &bytes)).map(Arc::new).collect();
+    let entries = (0..rows.len()).filter_map(|row| blocks::entry(&rows, row, &bytes)).collect();
     Ok(Some((header, entries)))
 }
 
@@ -522,13 +529,13 @@ fn put_blob(transaction: &WriteTransaction, hash: &[u8; 32], bytes: &[u8]) -> Re
     Ok(())
 }
 
-fn add_sums(transaction: &WriteTransaction, entries: &[Arc<Entry>], sums: &dyn RollUp) -> Result<(), Fault> {
-    let mut added: SlotSums = BTreeMap::new();
+fn add_sums(transaction: &WriteTransaction, entries: &[Packed], sums: &dyn RollUp) -> Result<(), Fault> {
+    let mut added = NewSums::default();
     for entry in entries {
-        add_rows(&mut added, entry, sums);
+        added.count(entry, sums);
     }
     let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
-    for ((slot, key), more) in added {
+    for ((slot, key), more) in added.into_sums() {
         let key = (slot, key.as_slice());
         let stored = table.get(key).map_err(redb_fault)?.map(|sum| sum.value().to_vec());
         let sum = match stored {
@@ -543,13 +550,37 @@ fn add_sums(transaction: &WriteTransaction, entries: &[Arc<Entry>], sums: &dyn R
     Ok(())
 }
 
-/// Counts an entry in sums that are kept in memory.
-pub(super) fn add_rows(into: &mut SlotSums, entry: &Entry, sums: &dyn RollUp) {
-    for (key, counters) in sums.rows(entry) {
-        match into.entry((slot(entry.created_ms), key)) {
-            std::collections::btree_map::Entry::Vacant(place) => drop(place.insert(counters)),
-            std::collections::btree_map::Entry::Occupied(mut place) => sums.merge(place.get_mut(), &counters),
+/// Sums of entries that the database does not count yet.
+#[derive(Debug, Default)]
+pub(super) struct NewSums {
+    slots: BTreeMap<i64, HashMap<Vec<u8>, Vec<u8>>>,
+    /// Where keys are put together.
+    key: Vec<u8>,
+}
+
+impl NewSums {
+    /// Counts an entry.
+    pub(super) fn count(&mut self, entry: &Packed, sums: &dyn RollUp) {
+        let facts = entry.facts();
+        self.key.clear();
+        if !sums.key(&facts, &mut self.key) {
+            return;
         }
+        let slot = self.slots.entry(slot(entry.key().created_ms)).or_default();
+        match slot.get_mut(&self.key) {
+            Some(sum) => sums.count(&facts, sum),
+            None => {
+                let mut sum = Vec::new();
+                sums.count(&facts, &mut sum);
+                slot.insert(self.key.clone(), sum);
+            }
+        }
+    }
+
+    /// The sums, in order.
+    pub(super) fn into_sums(self) -> SlotSums {
+        let slots = self.slots.into_iter();
+        slots.flat_map(|(slot, sums)| sums.into_iter().map(move |(key, sum)| ((slot, key), sum))).collect()
     }
 }
 

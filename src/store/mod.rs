@@ -17,6 +17,7 @@ pub mod fault;
 pub mod generations;
 pub mod handle;
 pub mod journal;
+pub mod packed;
 pub mod page;
 pub mod queue;
 pub mod record;
