@@ -50,10 +50,9 @@ pub struct Facts {
 }
 
 /// [`Facts`] that lie elsewhere.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FactsView<'a> {
     /// As in [`Facts`].
-    #[serde(borrow)]
     pub labels: Vec<(u8, &'a str)>,
     /// As in [`Facts`].
     pub numbers: Vec<(u8, i64)>,

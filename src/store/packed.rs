@@ -73,7 +73,7 @@ impl Packed {
     /// What filters see.
     #[must_use]
     pub fn facts(&self) -> FactsView<'_> {
-        postcard::from_bytes(self.facts_bytes()).unwrap_or_default()
+        view(self.facts_bytes()).unwrap_or_default()
     }
 
     /// The same as stored bytes.
@@ -150,6 +150,39 @@ impl Packer {
     }
 }
 
+/// Reads [`Facts`] as `postcard` does.
+fn view(mut bytes: &[u8]) -> Option<FactsView<'_>> {
+    let length = take_number(&mut bytes)? as usize;
+    // A longer list than there are bytes is damage.
+    let mut labels = Vec::with_capacity(length.min(bytes.len()));
+    for _ in 0..length {
+        let field = *bytes.split_off_first()?;
+        let length = usize::try_from(take_number(&mut bytes)?).ok()?;
+        labels.push((field, str::from_utf8(bytes.split_off(..length)?).ok()?));
+    }
+    let length = take_number(&mut bytes)? as usize;
+    let mut numbers = Vec::with_capacity(length.min(bytes.len()));
+    for _ in 0..length {
+        let field = *bytes.split_off_first()?;
+        let number = take_number(&mut bytes)?;
+        numbers.push((field, (number >> 1).cast_signed() ^ -(number & 1).cast_signed()));
+    }
+    Some(FactsView { labels, numbers })
+}
+
+/// Reads what [`put_number`] wrote.
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let byte = *bytes.split_off_first()?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
 /// Most bytes of a stored number.
 const LONGEST_NUMBER: usize = 10;
 
@@ -193,7 +226,8 @@ mod tests {
             let expected = [postcard::to_stdvec(&head).unwrap(), entry.bytes.clone()].concat();
             assert_eq!(packed.bytes(), expected);
             assert_eq!(packed.entry(), entry);
-            assert_eq!(packed.facts().labels.len(), entry.facts.labels.len());
+            let labels = entry.facts.labels.iter().map(|(field, text)| (*field, &**text)).collect();
+            assert_eq!(packed.facts(), FactsView { labels, numbers: entry.facts.numbers.clone() });
             assert_eq!(Packed::read(packed.bytes()), Some(packed));
         }
     }
