@@ -335,3 +335,55 @@ impl Queue {
         (state.called, state.idle) = (false, false);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::entry::{Entry, Facts};
+
+    fn entry(number: u64) -> Packed {
+        let mut tail = [0; 24];
+        tail[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        Packed::of(&Entry { id: Id::new(7, tail), created_ms: 7, facts: Facts::default(), bytes: vec![0; 8] })
+    }
+
+    fn queue(items: usize, batch: usize) -> Queue {
+        Queue::new(Bounds { items, bytes: 1024 * 1024 }, batch)
+    }
+
+    #[test]
+    fn a_full_queue_finds_exactly_the_entries_that_it_still_holds() {
+        let queue = queue(5, 100);
+        let entries: Vec<Packed> = (0..9).map(entry).collect();
+        for (at, entry) in entries.iter().enumerate() {
+            // The third is being committed: what comes later is dropped from behind it.
+            if at == 3 {
+                assert_eq!(queue.hold(3).len(), 3);
+            }
+            queue.push(Item::Entry(entry.clone()), None, Instant::now());
+        }
+        let found: Vec<usize> = (0..9).filter(|at| queue.entry(entries[*at].id()).is_some()).collect();
+        assert_eq!(found, [0, 1, 2, 7, 8]);
+        assert_eq!(queue.dropped(), 4);
+        let other = entry(99);
+        assert_eq!(queue.entry(other.id()), None);
+        assert_eq!(queue.entry(entries[7].id()).as_ref(), Some(&entries[7]));
+    }
+
+    #[test]
+    fn a_batch_that_is_complete_before_the_engine_waits_is_told_once() {
+        let queue = queue(100, 4);
+        (0..6).for_each(|number| queue.push(Item::Entry(entry(number)), None, Instant::now()));
+        assert!(queue.load().is_batch);
+        let started = Instant::now();
+        queue.wait(started + Duration::from_secs(30), false);
+        assert!(started.elapsed() < Duration::from_secs(20), "it waited although there was a batch");
+        // A disk that fails must not be asked again and again: the engine waits although the batch is still there.
+        let pause = Duration::from_millis(30);
+        let started = Instant::now();
+        queue.wait(started + pause, false);
+        assert!(started.elapsed() >= pause);
+    }
+}
