@@ -24,6 +24,7 @@ use crate::store::{
     fault::Fault,
     packed::Packed,
     queue::{Item, Queued},
+    sums::NewSums,
 };
 
 /// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
@@ -548,40 +549,6 @@ fn add_sums(transaction: &WriteTransaction, entries: &[Packed], sums: &dyn RollU
         table.insert(key, sum.as_slice()).map_err(redb_fault)?;
     }
     Ok(())
-}
-
-/// Sums of entries that the database does not count yet.
-#[derive(Debug, Default)]
-pub(super) struct NewSums {
-    slots: BTreeMap<i64, HashMap<Vec<u8>, Vec<u8>>>,
-    /// Where keys are put together.
-    key: Vec<u8>,
-}
-
-impl NewSums {
-    /// Counts an entry.
-    pub(super) fn count(&mut self, entry: &Packed, sums: &dyn RollUp) {
-        let facts = entry.facts();
-        self.key.clear();
-        if !sums.key(&facts, &mut self.key) {
-            return;
-        }
-        let slot = self.slots.entry(slot(entry.key().created_ms)).or_default();
-        match slot.get_mut(&self.key) {
-            Some(sum) => sums.count(&facts, sum),
-            None => {
-                let mut sum = Vec::new();
-                sums.count(&facts, &mut sum);
-                slot.insert(self.key.clone(), sum);
-            }
-        }
-    }
-
-    /// The sums, in order.
-    pub(super) fn into_sums(self) -> SlotSums {
-        let slots = self.slots.into_iter();
-        slots.flat_map(|(slot, sums)| sums.into_iter().map(move |(key, sum)| ((slot, key), sum))).collect()
-    }
 }
 
 /// What redb reports, as a fault of the store.

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::{
     base::clock,
     store::{
-        database::{self, Ledger, NewSums, SlotSums},
+        database::{self, Ledger, SlotSums},
         directory::Directory,
         engine::{Engine, Now, Shared},
         entry::{Entry, Filter, Id, RollUp},
@@ -27,6 +27,7 @@ use crate::{
         queue::Item,
         recovery::Recovery,
         settings::Settings,
+        sums::NewSums,
     },
 };
 

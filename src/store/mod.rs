@@ -23,6 +23,7 @@ pub mod queue;
 pub mod record;
 pub mod recovery;
 pub mod settings;
+mod sums;
 
 #[cfg(test)]
 mod tests;

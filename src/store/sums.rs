@@ -1,0 +1,43 @@
+//! Sums of entries that the database does not hold yet.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::store::{
+    database::{SlotSums, slot},
+    entry::RollUp,
+    packed::Packed,
+};
+
+/// Sums of entries that the database does not count yet.
+#[derive(Debug, Default)]
+pub struct NewSums {
+    slots: BTreeMap<i64, HashMap<Vec<u8>, Vec<u8>>>,
+    /// Where keys are put together.
+    key: Vec<u8>,
+}
+
+impl NewSums {
+    /// Counts an entry.
+    pub fn count(&mut self, entry: &Packed, sums: &dyn RollUp) {
+        let facts = entry.facts();
+        self.key.clear();
+        if !sums.key(&facts, &mut self.key) {
+            return;
+        }
+        let slot = self.slots.entry(slot(entry.key().created_ms)).or_default();
+        match slot.get_mut(&self.key) {
+            Some(sum) => sums.count(&facts, sum),
+            None => {
+                let mut sum = Vec::new();
+                sums.count(&facts, &mut sum);
+                slot.insert(self.key.clone(), sum);
+            }
+        }
+    }
+
+    /// The sums, in order.
+    pub fn into_sums(self) -> SlotSums {
+        let slots = self.slots.into_iter();
+        slots.flat_map(|(slot, sums)| sums.into_iter().map(move |(key, sum)| ((slot, key), sum))).collect()
+    }
+}
