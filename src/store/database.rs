@@ -7,7 +7,6 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     sync::Arc,
-    time::Duration,
 };
 
 use redb::{
@@ -24,7 +23,7 @@ use crate::store::{
     fault::Fault,
     packed::Packed,
     queue::{Item, Queued},
-    sums::NewSums,
+    sums::{NewSums, SlotSums, slot},
 };
 
 /// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
@@ -35,13 +34,8 @@ const MERGE_BELOW: u32 = 64;
 const CHUNK: usize = 8 * 1024 - 64;
 /// Most blocks that one transaction of retention drops.
 const DROPPED_AT_ONCE: usize = 256;
-/// Width of a slot of the sums.
-pub const SLOT: Duration = Duration::from_secs(15 * 60);
 /// Free space that compaction is worth, beside half of the file.
 const WORTH_COMPACTING: u64 = 64 * 1024 * 1024;
-
-/// Counters by slot and key.
-pub type SlotSums = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
 
 const STATE_KEY: &str = "state";
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
@@ -399,12 +393,6 @@ impl View {
         }
         Ok(sums)
     }
-}
-
-/// Number of the slot that a time lies in.
-#[must_use]
-pub fn slot(ms: i64) -> i64 {
-    ms.div_euclid(SLOT.as_millis() as i64)
 }
 
 /// Reads a stored header.

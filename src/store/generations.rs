@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use pointsman_actors::domain::{Catalog, Generation, GenerationId, GenerationStatus, RoutingPolicy, Usd};
 
 use crate::store::{
-    database::SLOT,
     directory::Directory,
     entry::{Entry, FactsView, Filter, Id, RollUp},
     fault::Fault,
@@ -21,6 +20,7 @@ use crate::store::{
     page::{Query, Summary},
     record::{self, ContentHash, RecordWriter, Version, Versions},
     settings::Settings,
+    sums::SLOT,
 };
 
 /// Fields of [`Facts`]: labels.

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::{
     base::clock,
     store::{
-        database::{self, Ledger, SlotSums},
+        database::Ledger,
         directory::Directory,
         engine::{Engine, Now, Shared},
         entry::{Entry, Filter, Id, RollUp},
@@ -27,7 +27,7 @@ use crate::{
         queue::Item,
         recovery::Recovery,
         settings::Settings,
-        sums::NewSums,
+        sums::{self, NewSums, SlotSums},
     },
 };
 
@@ -385,7 +385,7 @@ impl Shared {
     /// As for [`Shared::get`].
     pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
         let waiting = self.queue.entries();
-        let slots = database::slot(since_ms)..=database::slot(until_ms);
+        let slots = sums::slot(since_ms)..=sums::slot(until_ms);
         let sums: &dyn RollUp = &*self.settings.sums;
         self.read(|ledger| {
             let view = ledger.view()?;
@@ -393,7 +393,7 @@ impl Shared {
             let counted = if state.run == self.run { state.ordinal } else { 0 };
             let mut new = NewSums::default();
             for (_, entry) in waiting.iter().filter(|(ordinal, _)| *ordinal > counted) {
-                if slots.contains(&database::slot(entry.key().created_ms)) {
+                if slots.contains(&sums::slot(entry.key().created_ms)) {
                     new.count(entry, sums);
                 }
             }

@@ -23,7 +23,7 @@ pub mod queue;
 pub mod record;
 pub mod recovery;
 pub mod settings;
-mod sums;
+pub mod sums;
 
 #[cfg(test)]
 mod tests;

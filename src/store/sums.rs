@@ -1,12 +1,22 @@
 //! Sums of entries that the database does not hold yet.
 
-use std::collections::{BTreeMap, HashMap};
-
-use crate::store::{
-    database::{SlotSums, slot},
-    entry::RollUp,
-    packed::Packed,
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
 };
+
+use crate::store::{entry::RollUp, packed::Packed};
+
+/// Width of a slot of the sums.
+pub const SLOT: Duration = Duration::from_secs(15 * 60);
+/// Counters by slot and key.
+pub type SlotSums = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
+
+/// Number of the slot that a time lies in.
+#[must_use]
+pub fn slot(ms: i64) -> i64 {
+    ms.div_euclid(SLOT.as_millis() as i64)
+}
 
 /// Sums of entries that the database does not count yet.
 #[derive(Debug, Default)]
