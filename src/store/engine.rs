@@ -28,8 +28,7 @@ use crate::store::{
     settings::Settings,
 };
 
-/// Items that are worth a transaction at once, and most of one: full blocks. A transaction costs two `fsync`s and about
-/// as much processor time as 200 items.
+/// Items that are worth a transaction at once, and most of one: full blocks. Large, because every transaction syncs the file.
 const BATCH: usize = 8 * blocks::ENTRIES;
 /// Longest wait of an item that no journal holds.
 const UNJOURNALED_WAIT: Duration = Duration::from_millis(200);
