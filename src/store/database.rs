@@ -6,7 +6,11 @@
 mod blobs;
 pub(super) mod deletions;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use redb::{
     Builder, CompactionError, Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, StorageBackend,
@@ -21,7 +25,9 @@ use crate::store::{
     disk::{Disk, DiskFile},
     entry::{Entry, Filter, Id, RollUp},
     fault::{Fault, unless_damaged},
+    packed::Packed,
     queue::{Item, Queued},
+    sums::{NewSums, SlotSums, slot},
 };
 
 /// Pages that redb keeps in memory: enough for the inner pages of a file of 10 GB.
@@ -32,13 +38,8 @@ const MERGE_BELOW: u32 = 64;
 const CHUNK: usize = 8 * 1024 - 64;
 /// Most blocks that one transaction of retention drops.
 const DROPPED_AT_ONCE: usize = 256;
-/// Width of a slot of the sums.
-pub const SLOT: Duration = Duration::from_secs(15 * 60);
 /// Free space that compaction is worth, beside half of the file.
 const WORTH_COMPACTING: u64 = 64 * 1024 * 1024;
-
-/// Counters by slot and key.
-pub type SlotSums = BTreeMap<(i64, Vec<u8>), Vec<u8>>;
 
 const STATE_KEY: &str = "state";
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
@@ -154,7 +155,7 @@ impl Ledger {
         let merged = entries.len();
         for queued in items {
             match &queued.item {
-                Item::Entry(entry) => entries.push(Arc::clone(entry)),
+                Item::Entry(entry) => entries.push(entry.clone()),
                 Item::Blob(hash, bytes) => put_blob(&transaction, hash, bytes)?,
                 Item::Gap => {}
             }
@@ -173,7 +174,7 @@ impl Ledger {
             }
             // Positions of a segment come in order: its last one counts.
             let positions = items.iter().filter_map(|queued| queued.position.as_ref());
-            let ends: BTreeMap<&str, u64> = positions.map(|at| (at.segment.name.as_str(), at.to)).collect();
+            let ends: HashMap<&str, u64> = positions.map(|at| (at.segment.name.as_str(), at.to)).collect();
             for (name, end) in ends {
                 watermarks.insert(name, end).map_err(redb_fault)?;
             }
@@ -247,7 +248,7 @@ impl Ledger {
         let transaction = self.begin()?;
         let mut state = read_state(&transaction)?;
         let Some((header, entries)) = read_block(&transaction, key)? else { return Ok(0) };
-        let admitted = |entry: &Arc<Entry>| filter.admits(entry.created_ms, &entry.facts);
+        let admitted = |entry: &Entry| filter.admits(entry.created_ms, &entry.facts);
         let (doomed, kept): (Vec<_>, Vec<_>) = entries.into_iter().partition(admitted);
         if doomed.is_empty() {
             return Ok(0);
@@ -255,6 +256,7 @@ impl Ledger {
         deletions::note_deleted(&transaction, doomed.iter().map(|entry| entry.created_ms))?;
         remove_block(&transaction, &mut state, key, &header)?;
         let tail = state.tail;
+        let kept: Vec<Packed> = kept.iter().map(Packed::of).collect();
         for block in blocks::pack(&kept)? {
             put_block(&transaction, &mut state, &block)?;
         }
@@ -412,12 +414,6 @@ impl View {
     }
 }
 
-/// Number of the slot that a time lies in.
-#[must_use]
-pub fn slot(ms: i64) -> i64 {
-    ms.div_euclid(SLOT.as_millis() as i64)
-}
-
 /// Reads a stored header.
 pub(super) fn header(bytes: &[u8]) -> Result<Header, Fault> {
     postcard::from_bytes(bytes).map_err(|error| damaged(&format!("the header of a block ({error})")))
@@ -445,17 +441,17 @@ fn write_state(transaction: &WriteTransaction, state: &State) -> Result<(), Faul
 }
 
 /// Takes out the entries of the last block, if it is short.
-fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Arc<Entry>>, Fault> {
+fn take_tail(transaction: &WriteTransaction, state: &mut State) -> Result<Vec<Packed>, Fault> {
     let Some(key) = state.tail.take() else { return Ok(Vec::new()) };
     // A damaged block stays as it is, and a new one begins.
     let stored = unless_damaged(key.1, read_block(transaction, key))?.flatten();
     let Some((header, entries)) = stored else { return Ok(Vec::new()) };
     remove_block(transaction, state, key, &header)?;
-    Ok(entries)
+    Ok(entries.iter().map(Packed::of).collect())
 }
 
 /// A header and the entries of its block.
-type StoredBlock = (Header, Vec<Arc<Entry>>);
+type StoredBlock = (Header, Vec<Entry>);
 
 /// A block with its entries. `None` if it is not there any more.
 fn read_block(transaction: &WriteTransaction, key: (i64, u64)) -> Result<Option<StoredBlock>, Fault> {
@@ -468,7 +464,7 @@ fn read_block(transaction: &WriteTransaction, key: (i64, u64)) -> Result<Option<
     let index = read_chunks(transaction, INDEXES, key.1)?;
     let bytes = blocks::expand(&read_chunks(transaction, PAYLOADS, key.1)?)?;
     let rows = blocks::rows(&index)?;
-    let entries = (0..rows.len()).filter_map(|row| blocks::entry(&rows, row, &bytes)).map(Arc::new).collect();
+    let entries = (0..rows.len()).filter_map(|row| blocks::entry(&rows, row, &bytes)).collect();
     Ok(Some((header, entries)))
 }
 
@@ -530,13 +526,13 @@ fn remove_block(
     Ok(())
 }
 
-fn add_sums(transaction: &WriteTransaction, entries: &[Arc<Entry>], sums: &dyn RollUp) -> Result<(), Fault> {
-    let mut added: SlotSums = BTreeMap::new();
+fn add_sums(transaction: &WriteTransaction, entries: &[Packed], sums: &dyn RollUp) -> Result<(), Fault> {
+    let mut added = NewSums::default();
     for entry in entries {
-        add_rows(&mut added, entry, sums);
+        added.count(entry, sums);
     }
     let mut table = transaction.open_table(SUMS).map_err(redb_fault)?;
-    for ((slot, key), more) in added {
+    for ((slot, key), more) in added.into_sums() {
         let key = (slot, key.as_slice());
         let stored = table.get(key).map_err(redb_fault)?.map(|sum| sum.value().to_vec());
         let sum = match stored {
@@ -549,16 +545,6 @@ fn add_sums(transaction: &WriteTransaction, entries: &[Arc<Entry>], sums: &dyn R
         table.insert(key, sum.as_slice()).map_err(redb_fault)?;
     }
     Ok(())
-}
-
-/// Counts an entry in sums that are kept in memory.
-pub(super) fn add_rows(into: &mut SlotSums, entry: &Entry, sums: &dyn RollUp) {
-    for (key, counters) in sums.rows(entry) {
-        match into.entry((slot(entry.created_ms), key)) {
-            std::collections::btree_map::Entry::Vacant(place) => drop(place.insert(counters)),
-            std::collections::btree_map::Entry::Occupied(mut place) => sums.merge(place.get_mut(), &counters),
-        }
-    }
 }
 
 /// What redb reports, as a fault of the store.

@@ -22,13 +22,14 @@ use crate::store::{
         Journal, Position, Segment, Trouble,
         frame::{Frame, Frames, Kind},
     },
+    packed::Packed,
     queue::{Item, Queue},
     recovery::{self, Recovery},
     settings::Settings,
 };
 
-/// Most items of one transaction: four full blocks.
-const BATCH: usize = 4 * blocks::ENTRIES;
+/// Items that are worth a transaction at once, and most of one: full blocks. Large, because every transaction syncs the file.
+const BATCH: usize = 8 * blocks::ENTRIES;
 /// Longest wait of an item that no journal holds.
 const UNJOURNALED_WAIT: Duration = Duration::from_millis(200);
 /// First wait after a failure; each further one is twice as long.
@@ -67,7 +68,7 @@ impl Shared {
         Arc::new(Shared {
             journal: Arc::new(Journal::new(Arc::clone(&disk), now_ms, run, settings.segment_bytes)),
             disk,
-            queue: Queue::new(settings.queue, blocks::ENTRIES),
+            queue: Queue::new(settings.queue, BATCH.min(settings.queue.items / 2)),
             ledger: RwLock::new(None),
             trouble: ArcSwapOption::empty(),
             recovery: ArcSwap::default(),
@@ -161,7 +162,7 @@ impl Engine {
             let wait = if load.unjournaled > 0 { UNJOURNALED_WAIT } else { self.shared.settings.settle };
             let due_at = load.oldest.map(|oldest| oldest + wait);
             let due = due_at.is_some_and(|at| at <= now.instant);
-            if load.items > 0 && (all || due || load.spilled || load.items >= blocks::ENTRIES) {
+            if load.items > 0 && (all || due || load.spilled || load.is_batch) {
                 self.commit(now)?;
                 continue;
             }
@@ -209,7 +210,7 @@ impl Engine {
         let found = left_over.recovery;
         // No segment is deleted while something without a journal position waits: these are stored first.
         for entry in left_over.started.into_iter().filter_map(|entry| (shared.settings.interrupted)(entry)) {
-            shared.queue.push(Item::Entry(Arc::new(entry)), None, now.instant);
+            shared.queue.push(Item::Entry(Packed::of(&entry)), None, now.instant);
         }
         shared.recovery.store(Arc::new(found));
         shared.journal.adopt(left_over.segments);
@@ -355,7 +356,7 @@ impl Engine {
 
 fn item(frame: &Frame<'_>) -> Item {
     let item = match frame.kind {
-        Kind::Entry => frame.entry().map(|entry| Item::Entry(Arc::new(entry))),
+        Kind::Entry => frame.entry().map(Item::Entry),
         Kind::Blob => frame.blob().map(|(hash, bytes)| Item::Blob(hash, bytes.into())),
         Kind::Started => None,
     };

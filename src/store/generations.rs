@@ -13,17 +13,18 @@ use pointsman_actors::domain::{Catalog, Generation, GenerationId, GenerationStat
 use tokio::sync::oneshot;
 
 use crate::store::{
-    database::SLOT,
     directory::Directory,
     disk::Disk,
-    entry::{Entry, Facts, Filter, Id, RollUp},
+    entry::{Entry, FactsView, Filter, Id, RollUp},
     fault::Fault,
     handle::{Recorder, Size, Status, Store},
     journal::Started,
+    packed::{Packed, Packer},
     page::{Query, Summary},
     queue::Bounds,
     record::{self, ContentHash, RecordWriter, Version, Versions},
     settings::Settings,
+    sums::SLOT,
 };
 
 /// Fields of [`Facts`]: labels.
@@ -151,6 +152,7 @@ impl GenerationStore {
             recorder: self.store.recorder(worker),
             writer: RecordWriter::default(),
             sync: self.sync,
+            packer: Packer::default(),
             store: Arc::downgrade(self),
         }
     }
@@ -297,6 +299,7 @@ pub struct GenerationRecorder {
     recorder: Recorder,
     writer: RecordWriter,
     sync: bool,
+    packer: Packer,
     store: Weak<GenerationStore>,
 }
 
@@ -305,28 +308,26 @@ impl GenerationRecorder {
     /// journal could not be written.
     pub fn start(&mut self, generation: &Generation) -> Option<Started> {
         let entry = self.entry(generation);
-        self.recorder.start(&entry).ok()
+        self.recorder.start_packed(&entry).ok()
     }
 
     /// Records an ended generation: one `write` call. A journal that cannot be written is no error here: the record waits
     /// in memory, and the status of the store tells. `None` if nobody has to wait for the disk.
     pub fn record(&mut self, generation: &Generation, started: Option<Started>) -> Option<Synced> {
         let entry = self.entry(generation);
-        let position = self.recorder.record(entry, started).ok()?;
+        let position = self.recorder.record_packed(entry, started).ok()?;
         self.sync.then(|| self.recorder.durable(position))
     }
 
-    fn entry(&mut self, generation: &Generation) -> Entry {
-        let written = self.writer.write(generation);
-        if let Some(store) = self.store.upgrade() {
-            written.catalog.into_iter().chain(written.policy).for_each(|version| store.store_version(version));
+    fn entry(&mut self, generation: &Generation) -> Packed {
+        pack_head(generation, &mut self.packer);
+        let versions = self.writer.append(generation, self.packer.record());
+        for version in versions.into_iter().flatten() {
+            if let Some(store) = self.store.upgrade() {
+                store.store_version(version);
+            }
         }
-        Entry {
-            id: entry_id(generation.id),
-            created_ms: generation.created_ms,
-            facts: facts(generation),
-            bytes: written.bytes,
-        }
+        self.packer.finish()
     }
 }
 
@@ -387,22 +388,35 @@ pub fn nanos(cost: Usd) -> i64 {
     i64::try_from(cost.femto() / FEMTO_PER_NANO).unwrap_or(i64::MAX)
 }
 
-pub(super) fn facts(generation: &Generation) -> Facts {
+/// The entry of a generation without its record: what filters and sums see.
+pub(super) fn head(generation: &Generation) -> Packed {
+    let mut packer = Packer::default();
+    pack_head(generation, &mut packer);
+    packer.finish()
+}
+
+/// Begins the entry of a generation: everything but the record.
+fn pack_head(generation: &Generation, packer: &mut Packer) {
     let model = generation.model.as_ref().unwrap_or(&generation.requested_model);
-    let mut labels = vec![
-        (label::MODEL, Box::from(&**model)),
-        (label::OWNER, owner_label(generation.owner)),
-        (label::STATUS, generation.status.as_str().into()),
-        (label::REQUESTED_MODEL, Box::from(&*generation.requested_model)),
+    let owner = hexadecimal(generation.owner);
+    let always = [
+        (label::MODEL, &**model),
+        (label::OWNER, str::from_utf8(&owner).unwrap_or_default()),
+        (label::STATUS, generation.status.as_str()),
+        (label::REQUESTED_MODEL, &*generation.requested_model),
     ];
-    labels.extend(generation.provider_slug.iter().map(|slug| (label::PROVIDER, Box::from(&**slug))));
+    let provider = generation.provider_slug.iter().map(|slug| (label::PROVIDER, &**slug));
     let events = Event::ALL.into_iter().filter(|event| event.happened(generation));
-    labels.extend(events.map(|event| (label::EVENT, event.as_str().into())));
+    let labels = always.into_iter().chain(provider).chain(events.map(|event| (label::EVENT, event.as_str())));
     let usage = &generation.usage;
     let cost = generation.known_spending().femto();
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let millis = i64::try_from(cost / FEMTO_PER_MILLI).unwrap_or(i64::MAX);
-    let mut numbers = vec![
+    // Without a known cost it passes no filter on cost.
+    let nanos = generation.spent().map(|cost| (number::COST_NANOS, nanos(cost)));
+    let first_token = generation.latency_ms.map(|millis| (number::FIRST_TOKEN_MS, count(millis)));
+    let mut numbers = [(0, 0); 8];
+    let always = [
         (number::COST_MILLIS, millis),
         (number::COST_REST, i64::try_from(cost % FEMTO_PER_MILLI).unwrap_or_default()),
         (number::PROMPT_TOKENS, count(usage.prompt_tokens)),
@@ -410,10 +424,20 @@ pub(super) fn facts(generation: &Generation) -> Facts {
         (number::CACHED_TOKENS, count(usage.cached_tokens)),
         (number::REASONING_TOKENS, count(usage.reasoning_tokens)),
     ];
-    // Without a known cost it passes no filter on cost.
-    numbers.extend(generation.spent().map(|cost| (number::COST_NANOS, nanos(cost))));
-    numbers.extend(generation.latency_ms.map(|millis| (number::FIRST_TOKEN_MS, count(millis))));
-    Facts { labels, numbers }
+    let known = always.into_iter().chain(nanos).chain(first_token);
+    let length = numbers.iter_mut().zip(known).map(|(place, number)| *place = number).count();
+    let numbers = numbers.get(..length).unwrap_or_default();
+    packer.begin(entry_id(generation.id), generation.created_ms, labels, numbers);
+}
+
+/// Sixteen digits.
+fn hexadecimal(number: u64) -> [u8; 16] {
+    let mut digits = *b"0000000000000000";
+    for (place, shift) in digits.iter_mut().zip((0..64).step_by(4).rev()) {
+        let digit = (number >> shift & 0xf) as u8;
+        *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+    }
+    digits
 }
 
 /// Settings of a store of generations.
@@ -466,7 +490,7 @@ pub struct ActivityCounters {
 }
 
 /// Separates the parts of a key.
-const SEPARATOR: char = '\n';
+const SEPARATOR: u8 = b'\n';
 
 impl ActivityCounters {
     /// Adds another sum.
@@ -480,7 +504,7 @@ impl ActivityCounters {
         self.cost += other.cost;
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    fn write(&self, out: &mut Vec<u8>) {
         let counts = [
             self.requests,
             self.failed,
@@ -489,7 +513,9 @@ impl ActivityCounters {
             self.cached_tokens,
             self.reasoning_tokens,
         ];
-        counts.into_iter().flat_map(u64::to_le_bytes).chain(self.cost.femto().to_le_bytes()).collect()
+        out.clear();
+        counts.into_iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
+        out.extend_from_slice(&self.cost.femto().to_le_bytes());
     }
 
     fn read(bytes: &[u8]) -> Option<ActivityCounters> {
@@ -506,11 +532,11 @@ impl ActivityCounters {
         })
     }
 
-    fn of(facts: &Facts) -> ActivityCounters {
-        let number = |field: u8| facts.numbers.iter().find(|(other, _)| *other == field).map_or(0, |(_, n)| *n);
+    fn of(facts: &FactsView<'_>) -> ActivityCounters {
+        let number = |field: u8| facts.number(field);
         let count = |field: u8| u64::try_from(number(field)).unwrap_or_default();
         let completed = GenerationStatus::Completed.as_str();
-        let failed = label_of(facts, label::STATUS) != completed;
+        let failed = facts.label(label::STATUS) != completed;
         let cost = i128::from(number(number::COST_MILLIS)) * FEMTO_PER_MILLI + i128::from(number(number::COST_REST));
         ActivityCounters {
             requests: 1,
@@ -524,13 +550,9 @@ impl ActivityCounters {
     }
 }
 
-fn label_of(facts: &Facts, field: u8) -> &str {
-    facts.labels.iter().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
-}
-
 impl ActivityRow {
     pub(super) fn read(slot: i64, key: &[u8], sum: &[u8]) -> Option<ActivityRow> {
-        let mut parts = std::str::from_utf8(key).ok()?.split(SEPARATOR).map(str::to_owned);
+        let mut parts = std::str::from_utf8(key).ok()?.split(char::from(SEPARATOR)).map(str::to_owned);
         Some(ActivityRow {
             slot_ms: slot.saturating_mul(SLOT.as_millis() as i64),
             model: parts.next()?,
@@ -545,16 +567,26 @@ impl ActivityRow {
 pub(super) struct Activity;
 
 impl RollUp for Activity {
-    fn rows(&self, entry: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let parts = [label::MODEL, label::PROVIDER, label::OWNER].map(|field| label_of(&entry.facts, field));
-        let key = parts.map(|part| part.replace(SEPARATOR, " ")).join("\n");
-        vec![(key.into_bytes(), ActivityCounters::of(&entry.facts).bytes())]
+    fn key(&self, facts: &FactsView<'_>, key: &mut Vec<u8>) -> bool {
+        for (at, field) in [label::MODEL, label::PROVIDER, label::OWNER].into_iter().enumerate() {
+            if at > 0 {
+                key.push(SEPARATOR);
+            }
+            key.extend(facts.label(field).bytes().map(|byte| if byte == SEPARATOR { b' ' } else { byte }));
+        }
+        true
+    }
+
+    fn count(&self, facts: &FactsView<'_>, sum: &mut Vec<u8>) {
+        let mut counters = ActivityCounters::read(sum).unwrap_or_default();
+        counters.add(&ActivityCounters::of(facts));
+        counters.write(sum);
     }
 
     fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
         let Some(more) = ActivityCounters::read(more) else { return };
         let mut counters = ActivityCounters::read(sum).unwrap_or_default();
         counters.add(&more);
-        *sum = counters.bytes();
+        counters.write(sum);
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::{
     base::clock,
     store::{
-        database::{self, Ledger, SlotSums},
+        database::Ledger,
         directory::Directory,
         disk::Disk,
         engine::{Engine, Now, Shared},
@@ -24,10 +24,12 @@ use crate::{
         fault::Fault,
         journal::{Position, Started, Trouble, Writer},
         overlay::Overlay,
+        packed::Packed,
         page::{self, Page, Query, Summary},
         queue::Item,
         recovery::Recovery,
         settings::Settings,
+        sums::{self, NewSums, SlotSums},
         verify::{self, Checks, Verification},
     },
 };
@@ -301,10 +303,18 @@ impl Recorder {
     /// # Errors
     /// The journal could not be written. The entry waits in memory for the database all the same.
     pub fn record(&mut self, entry: Entry, started: Option<Started>) -> io::Result<Position> {
+        self.record_packed(Packed::of(&entry), started)
+    }
+
+    /// The same of an entry that is packed already.
+    ///
+    /// # Errors
+    /// As for [`Recorder::record`].
+    pub fn record_packed(&mut self, entry: Packed, started: Option<Started>) -> io::Result<Position> {
         let position = self.writer.append(&entry, clock::unix_millis());
         drop(started);
         let known = position.as_ref().ok().cloned();
-        self.control.shared.queue.push(Item::Entry(Arc::new(entry)), known, Instant::now());
+        self.control.shared.queue.push(Item::Entry(entry), known, Instant::now());
         position
     }
 
@@ -313,6 +323,14 @@ impl Recorder {
     /// # Errors
     /// The journal could not be written: if the process ends, nothing tells of the entry.
     pub fn start(&mut self, entry: &Entry) -> io::Result<Started> {
+        self.start_packed(&Packed::of(entry))
+    }
+
+    /// The same of an entry that is packed already.
+    ///
+    /// # Errors
+    /// As for [`Recorder::start`].
+    pub fn start_packed(&mut self, entry: &Packed) -> io::Result<Started> {
         self.writer.start(entry, clock::unix_millis())
     }
 
@@ -394,7 +412,7 @@ impl Shared {
     /// The database is closed, the disk refuses, or a block is damaged.
     pub fn get(&self, id: &Id) -> Result<Option<Entry>, Fault> {
         match self.queue.entry(id) {
-            Some(entry) => Ok(Some((*entry).clone())),
+            Some(entry) => Ok(Some(entry.entry())),
             None => self.read(|ledger| ledger.view()?.entry(id)),
         }
     }
@@ -415,8 +433,8 @@ impl Shared {
     /// # Errors
     /// As for [`Shared::get`].
     pub fn page(&self, query: &Query) -> Result<Page, Fault> {
-        let waiting = self.queue.entries().into_iter().map(|(_, entry)| entry).collect();
-        self.read(|ledger| page::read(query, waiting, &ledger.view()?))
+        let waiting: Vec<_> = self.queue.entries().into_iter().map(|(_, entry)| entry).collect();
+        self.read(|ledger| page::read(query, &waiting, &ledger.view()?))
     }
 
     /// Sums, stored or waiting.
@@ -425,15 +443,22 @@ impl Shared {
     /// As for [`Shared::get`].
     pub fn sums(&self, since_ms: i64, until_ms: i64) -> Result<SlotSums, Fault> {
         let waiting = self.queue.entries();
-        let slots = database::slot(since_ms)..=database::slot(until_ms);
+        let slots = sums::slot(since_ms)..=sums::slot(until_ms);
         let sums: &dyn RollUp = &*self.settings.sums;
         self.read(|ledger| {
             let view = ledger.view()?;
             let (state, mut stored) = (view.state()?, view.sums(since_ms, until_ms)?);
             let counted = if state.run == self.run { state.ordinal } else { 0 };
+            let mut new = NewSums::default();
             for (_, entry) in waiting.iter().filter(|(ordinal, _)| *ordinal > counted) {
-                if slots.contains(&database::slot(entry.created_ms)) {
-                    database::add_rows(&mut stored, entry, sums);
+                if slots.contains(&sums::slot(entry.key().created_ms)) {
+                    new.count(entry, sums);
+                }
+            }
+            for (key, more) in new.into_sums() {
+                match stored.get_mut(&key) {
+                    Some(sum) => sums.merge(sum, &more),
+                    None => drop(stored.insert(key, more)),
                 }
             }
             Ok(stored)

@@ -10,12 +10,14 @@ use sha2::{Digest as _, Sha256};
 use crate::store::{
     database::Ledger,
     directory::{DATABASE, Directory},
-    entry::{Entry, RollUp as _},
+    entry::Entry,
     fault::Fault,
-    generations::{Activity, ActivityCounters, ActivityRow, GenerationStore, facts, settings},
+    generations::{Activity, ActivityCounters, ActivityRow, GenerationStore, head, settings},
     handle::Store,
+    packed::Packed,
     recovery::Recovery,
     settings::Settings,
+    sums::{NewSums, SlotSums, slot},
     verify::{Checks, Difference, Verification},
 };
 
@@ -84,6 +86,12 @@ impl GenerationStore {
     }
 }
 
+fn sums_of(entry: &Packed) -> SlotSums {
+    let mut sums = NewSums::default();
+    sums.count(entry, &Activity);
+    sums.into_sums()
+}
+
 struct GenerationChecks<'s, P> {
     store: &'s GenerationStore,
     progress: P,
@@ -100,8 +108,7 @@ impl<P: FnMut(u64)> Checks for GenerationChecks<'_, P> {
             };
         let name = || name().unwrap_or_default();
         let generation = self.store.read(entry).map_err(|fault| format!("record {}: {fault}", name()))?;
-        let read = Entry { facts: facts(&generation), bytes: Vec::new(), ..*entry };
-        if Activity.rows(&read) != Activity.rows(entry) {
+        if sums_of(&head(&generation)) != sums_of(&Packed::of(entry)) {
             return Err(format!("record {}: its figures are not those in the index", name()));
         }
         Ok(())
@@ -114,7 +121,7 @@ impl<P: FnMut(u64)> Checks for GenerationChecks<'_, P> {
 
     fn difference(&self, Difference { slot_ms, key, stored, counted }: &Difference<'_>) -> String {
         let time = chrono::DateTime::from_timestamp_millis(*slot_ms).unwrap_or_default().format("%FT%TZ");
-        let slot = crate::store::database::slot(*slot_ms);
+        let slot = slot(*slot_ms);
         let row = |sum: &Option<&[u8]>| sum.and_then(|sum| ActivityRow::read(slot, key, sum));
         let (stored, counted) = (row(stored), row(counted));
         let Some(named) = stored.as_ref().or(counted.as_ref()) else {

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use crate::store::{
     directory::{self, JOURNAL},
     disk::{Disk, DiskFile},
-    entry::Entry,
+    packed::Packed,
 };
 use frame::Kind;
 
@@ -291,7 +291,7 @@ impl Writer {
     ///
     /// # Errors
     /// The entry is too long, the disk refuses, or refused within the last second.
-    pub fn append(&mut self, entry: &Entry, now_ms: i64) -> io::Result<Position> {
+    pub fn append(&mut self, entry: &Packed, now_ms: i64) -> io::Result<Position> {
         self.buffer.clear();
         let fits = frame::put_entry(&mut self.buffer, Kind::Entry, entry);
         self.write_needed(fits, now_ms)
@@ -311,7 +311,7 @@ impl Writer {
     ///
     /// # Errors
     /// As for [`Writer::append`].
-    pub fn start(&mut self, entry: &Entry, now_ms: i64) -> io::Result<Started> {
+    pub fn start(&mut self, entry: &Packed, now_ms: i64) -> io::Result<Started> {
         self.buffer.clear();
         let fits = frame::put_entry(&mut self.buffer, Kind::Started, entry);
         let segment = self.write(fits, now_ms)?;

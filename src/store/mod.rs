@@ -19,11 +19,13 @@ pub mod handle;
 pub mod inspection;
 pub mod journal;
 pub mod overlay;
+pub mod packed;
 pub mod page;
 pub mod queue;
 pub mod record;
 pub mod recovery;
 pub mod settings;
+pub mod sums;
 pub mod verify;
 
 #[cfg(test)]

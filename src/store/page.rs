@@ -3,16 +3,14 @@
 //! Blocks overlap in time, because an entry is stored when it ends and ordered by when it began. Blocks are visited from
 //! the greatest last key down; an entry is given out once every block that could hold a greater key has been read.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::store::{
     blocks::{self, Row},
     database::{self, INDEXES, PAYLOADS, View, redb_fault},
     entry::{Entry, Facts, Filter, Id, Key},
     fault::{Fault, unless_damaged},
+    packed::Packed,
 };
 
 /// Which page.
@@ -43,7 +41,7 @@ pub struct Page {
 
 /// Where a matching entry is.
 enum Place {
-    Waiting(Arc<Entry>),
+    Waiting(Packed),
     Stored { block: u64, row: usize },
 }
 
@@ -57,7 +55,7 @@ struct Reader<'v> {
 impl Reader<'_> {
     fn entry(&mut self, place: Place) -> Result<Entry, Fault> {
         let (block, row) = match place {
-            Place::Waiting(entry) => return Ok((*entry).clone()),
+            Place::Waiting(entry) => return Ok(entry.entry()),
             Place::Stored { block, row } => (block, row),
         };
         if !self.bytes.contains_key(&block) {
@@ -74,15 +72,19 @@ impl Reader<'_> {
 ///
 /// # Errors
 /// The disk refuses, or a block is damaged.
-pub fn read(query: &Query, waiting: Vec<Arc<Entry>>, view: &View) -> Result<Page, Fault> {
+pub fn read(query: &Query, waiting: &[Packed], view: &View) -> Result<Page, Fault> {
     let state = view.state()?;
     let after = query.after.unwrap_or(Key { created_ms: i64::MAX, id: Id([u8::MAX; Id::LENGTH]) });
     let mut reader = Reader { view, rows: HashMap::new(), bytes: HashMap::new() };
     let mut page = Page { entries: Vec::new(), next: None, aged_out_ms: state.aged_out_ms, damaged: BTreeSet::new() };
-    let matches = |entry: &&Arc<Entry>| entry.key() < after && query.filter.admits(entry.created_ms, &entry.facts);
+    let matches = |entry: &&Packed| {
+        let created_ms = entry.key().created_ms;
+        entry.key() < after
+            && query.filter.has_time(created_ms)
+            && query.filter.admits(created_ms, &entry.entry().facts)
+    };
     let waiting = waiting.iter().filter(matches);
-    let mut found: BTreeMap<Key, Place> =
-        waiting.map(|entry| (entry.key(), Place::Waiting(Arc::clone(entry)))).collect();
+    let mut found: BTreeMap<Key, Place> = waiting.map(|entry| (entry.key(), Place::Waiting(entry.clone()))).collect();
     let mut visited = 0;
     let newest = query.filter.until_ms.map_or(after.created_ms, |until| until.min(after.created_ms));
     let top = newest.saturating_add(state.span_ms);
@@ -151,14 +153,15 @@ impl Summary {
 ///
 /// # Errors
 /// The disk refuses, or a block is damaged.
-pub fn summary(field: u8, waiting: &[Arc<Entry>], view: &View) -> Result<Summary, Fault> {
+pub fn summary(field: u8, waiting: &[Packed], view: &View) -> Result<Summary, Fault> {
     let mut summary = Summary::default();
     let labels = |facts: &Facts| -> Vec<Box<str>> {
         facts.labels.iter().filter(|(other, _)| *other == field).map(|(_, text)| text.clone()).collect()
     };
     for entry in waiting {
-        summary.add((entry.created_ms, entry.created_ms), 1);
-        labels(&entry.facts).into_iter().for_each(|label| *summary.by_label.entry(label).or_default() += 1);
+        let created_ms = entry.key().created_ms;
+        summary.add((created_ms, created_ms), 1);
+        labels(&entry.entry().facts).into_iter().for_each(|label| *summary.by_label.entry(label).or_default() += 1);
     }
     for row in view.headers()?.range((i64::MIN, 0)..).map_err(redb_fault)? {
         let (key, bytes) = row.map_err(redb_fault)?;

@@ -134,16 +134,20 @@ pub struct WrittenRecord {
 impl RecordWriter {
     /// The record of a generation.
     pub fn write(&mut self, generation: &Generation) -> WrittenRecord {
-        /// Room for a record of eight candidates.
-        const ROOM: usize = 4096;
+        let mut bytes = Vec::new();
+        let [catalog, policy] = self.append(generation, &mut bytes);
+        WrittenRecord { bytes, catalog, policy }
+    }
+
+    /// Appends the record of a generation to `bytes`. Gives what [`WrittenRecord`] holds beside: catalog and policy.
+    pub fn append(&mut self, generation: &Generation, bytes: &mut Vec<u8>) -> [Option<Version>; 2] {
         let (catalog_hash, catalog) = self.catalogs.version(&generation.catalog);
         let (policy_hash, policy) = self.policies.version(&generation.policy);
-        let mut bytes = Vec::with_capacity(ROOM);
         bytes.push(FORMAT);
         bytes.extend_from_slice(&catalog_hash.0);
         bytes.extend_from_slice(&policy_hash.0);
-        generation::put(generation, &mut bytes);
-        WrittenRecord { bytes, catalog, policy }
+        generation::put(generation, bytes);
+        [catalog, policy]
     }
 }
 

@@ -12,6 +12,7 @@ use crate::store::{
         Journal, Segment,
         frame::{self, Frames, Kind},
     },
+    packed::Packed,
 };
 
 /// What was found at the start.
@@ -46,7 +47,7 @@ pub fn find(disk: &dyn Disk, journal: &Journal, ledger: &Ledger) -> Result<LeftO
     let mut names = disk.list(JOURNAL)?;
     names.retain(|name| !journal.is_own(name));
     let mut found = LeftOver { segments: Vec::new(), started: Vec::new(), recovery: Recovery::default() };
-    let mut started: HashMap<Id, Entry> = HashMap::new();
+    let mut started: HashMap<Id, Packed> = HashMap::new();
     for name in &names {
         let bytes = disk.read(&format!("{JOURNAL}/{name}"))?;
         let segment = inspect(name, &bytes, ledger.watermark(name)?, &mut started, &mut found.recovery);
@@ -60,13 +61,13 @@ pub fn find(disk: &dyn Disk, journal: &Journal, ledger: &Ledger) -> Result<LeftO
         let bytes = disk.read(&format!("{JOURNAL}/{name}"))?;
         let finished = Frames::new(&bytes, 0).filter(|frame| frame.kind == Kind::Entry);
         for entry in finished.filter_map(|frame| frame.entry()) {
-            started.remove(&entry.id);
+            started.remove(entry.id());
         }
     }
     let view = ledger.view()?;
     for (id, entry) in started {
         if view.entry(&id)?.is_none() {
-            found.started.push(entry);
+            found.started.push(entry.entry());
         }
     }
     found.started.sort_by_key(Entry::key);
@@ -78,14 +79,14 @@ fn inspect(
     name: &str,
     bytes: &[u8],
     committed: u64,
-    started: &mut HashMap<Id, Entry>,
+    started: &mut HashMap<Id, Packed>,
     recovery: &mut Recovery,
 ) -> Segment {
     let mut needed = 0;
     let mut frames = Frames::new(bytes, 0);
     for frame in frames.by_ref() {
         match frame.kind {
-            Kind::Started => started.extend(frame.entry().map(|entry| (entry.id, entry))),
+            Kind::Started => started.extend(frame.entry().map(|entry| (*entry.id(), entry))),
             Kind::Entry | Kind::Blob => {
                 recovery.entries += u64::from(frame.kind == Kind::Entry && frame.end > committed);
                 needed = frame.end;

@@ -3,15 +3,17 @@
 //! Blocks are visited from the oldest on. The sums of a slot are compared as soon as no later block can hold an entry of
 //! it, so that memory does not grow with the ledger.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use redb::ReadableTable as _;
 
 use crate::store::{
     blocks::{self, Header},
-    database::{self, BLOBS, IDS, INDEXES, Ledger, PAYLOADS, SLOT, SlotSums, View, deletions, redb_fault},
+    database::{self, BLOBS, IDS, INDEXES, Ledger, PAYLOADS, View, deletions, redb_fault},
     entry::{Entry, Id, RollUp},
     fault::Fault,
+    packed::Packed,
+    sums::{NewSums, SLOT, slot},
 };
 
 /// Most faults that are named; the others are counted.
@@ -86,7 +88,7 @@ struct Verifier<'v, C> {
     checks: &'v mut C,
     found: Verification,
     /// Sums of the entries in slots that are not compared yet.
-    counted: SlotSums,
+    counted: NewSums,
     /// The first slot that is not compared yet.
     next: i64,
     /// Slots of which entries are missing.
@@ -106,14 +108,14 @@ pub fn verify(
     checks: &mut impl Checks,
 ) -> Result<Verification, Fault> {
     let state = view.state()?;
-    let aged_out = state.aged_out_ms.map_or(i64::MIN, |ms| database::slot(ms) + 1);
+    let aged_out = state.aged_out_ms.map_or(i64::MIN, |ms| slot(ms) + 1);
     let mut verifier = Verifier {
         view,
         sums,
         checks,
         found: Verification::default(),
-        counted: BTreeMap::new(),
-        next: aged_out.max(database::slot(oldest_sum_ms).saturating_add(1)),
+        counted: NewSums::default(),
+        next: aged_out.max(slot(oldest_sum_ms).saturating_add(1)),
         incomplete: deletions::deleted(view)?,
         unread: Vec::new(),
     };
@@ -122,14 +124,14 @@ pub fn verify(
         let (key, bytes) = row.map_err(redb_fault)?;
         let (last_ms, block) = key.value();
         let first_ms = last_ms.saturating_sub(state.span_ms);
-        verifier.compare(database::slot(first_ms))?;
+        verifier.compare(slot(first_ms))?;
         let header = database::header(bytes.value());
         let range = header.as_ref().map_or((first_ms, last_ms), |header| (header.first.created_ms, last_ms));
         match header.and_then(|header| verifier.block(block, &header)) {
             Ok(()) => {}
             Err(Fault::Damaged(what)) => {
                 verifier.found.fault(format!("block {block}, {}: {what}", times(range)));
-                verifier.unread.push((database::slot(range.0), database::slot(range.1)));
+                verifier.unread.push((slot(range.0), slot(range.1)));
             }
             Err(fault) => return Err(fault),
         }
@@ -170,8 +172,8 @@ impl<C: Checks> Verifier<'_, C> {
             if let Err(what) = self.checks.entry(entry) {
                 self.found.fault(format!("{what} (in block {block})"));
             }
-            if database::slot(entry.created_ms) >= self.next {
-                database::add_rows(&mut self.counted, entry, self.sums);
+            if slot(entry.created_ms) >= self.next {
+                self.counted.count(&Packed::of(entry), self.sums);
             }
         }
         self.found.entries += entries.len() as u64;
@@ -183,8 +185,7 @@ impl<C: Checks> Verifier<'_, C> {
         if until <= self.next {
             return Ok(());
         }
-        let later = self.counted.split_off(&(until, Vec::new()));
-        let mut counted = std::mem::replace(&mut self.counted, later);
+        let mut counted = self.counted.take_before(until);
         let millis = SLOT.as_millis() as i64;
         let stored =
             self.view.sums(self.next.saturating_mul(millis), until.saturating_mul(millis).saturating_sub(1))?;

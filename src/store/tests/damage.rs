@@ -9,7 +9,8 @@ use crate::store::{
     database::{INDEXES, PAYLOADS},
     disk::Disk as _,
     engine::{Engine, Now, Shared},
-    entry::{Entry, Facts, Filter, Id, RollUp},
+    entry::{Entry, Facts, FactsView, Filter, Id, RollUp},
+    packed::Packed,
     page::{self, Query},
     queue::Item,
     settings::Settings,
@@ -24,8 +25,14 @@ const SUMS: TableDefinition<'_, (i64, &[u8]), &[u8]> = TableDefinition::new("sum
 struct Count;
 
 impl RollUp for Count {
-    fn rows(&self, _: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
-        vec![(b"all".to_vec(), 1_u64.to_le_bytes().to_vec())]
+    fn key(&self, _: &FactsView<'_>, key: &mut Vec<u8>) -> bool {
+        key.extend(b"all");
+        true
+    }
+
+    fn count(&self, _: &FactsView<'_>, sum: &mut Vec<u8>) {
+        let counted = if sum.is_empty() { 0 } else { number(sum) };
+        *sum = (counted + 1).to_le_bytes().to_vec();
     }
 
     fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
@@ -83,7 +90,7 @@ impl Shelf {
     /// Three full blocks: 0, 1 and 2.
     fn new() -> Shelf {
         let mut shelf = Shelf::over(MemoryDisk::new(3), 1);
-        (0..3 * 256).for_each(|at| shelf.push(Item::Entry(Arc::new(entry(at)))));
+        (0..3 * 256).for_each(|at| shelf.push(Item::Entry(Packed::of(&entry(at)))));
         shelf.engine.step(now(), true);
         shelf
     }
@@ -132,7 +139,7 @@ fn a_damaged_block_costs_its_own_entries_only_and_the_verification_names_it() {
         let mut shelf = Shelf::new();
         shelf.damage(part, 1);
         // What comes later is stored.
-        shelf.push(Item::Entry(Arc::new(entry(1_000))));
+        shelf.push(Item::Entry(Packed::of(&entry(1_000))));
         shelf.engine.step(now(), true);
         let mut query = Query { limit: 100, blocks: 64, ..Query::default() };
         let (mut seen, mut damaged) = (BTreeSet::new(), BTreeSet::new());
@@ -165,10 +172,10 @@ fn a_damaged_block_costs_its_own_entries_only_and_the_verification_names_it() {
 #[test]
 fn a_short_last_block_that_is_damaged_does_not_keep_new_entries_out() {
     let mut shelf = Shelf::new();
-    shelf.push(Item::Entry(Arc::new(entry(900))));
+    shelf.push(Item::Entry(Packed::of(&entry(900))));
     shelf.engine.step(now(), true);
     shelf.damage(INDEXES, 3);
-    shelf.push(Item::Entry(Arc::new(entry(901))));
+    shelf.push(Item::Entry(Packed::of(&entry(901))));
     shelf.engine.step(now(), true);
     assert!(shelf.shared.trouble.load().is_none());
     assert_eq!(shelf.shared.queue.load().items, 0);
@@ -253,7 +260,7 @@ fn slots_of_which_entries_were_deleted_or_aged_out_are_left_out_and_the_others_a
 #[test]
 fn a_record_that_cannot_be_read_is_named() {
     let mut shelf = Shelf::new();
-    shelf.push(Item::Entry(Arc::new(Entry { bytes: b"bad".to_vec(), ..entry(800) })));
+    shelf.push(Item::Entry(Packed::of(&Entry { bytes: b"bad".to_vec(), ..entry(800) })));
     shelf.engine.step(now(), true);
     assert_eq!(shelf.verify().faults, ["record is bad (in block 3)"]);
 }

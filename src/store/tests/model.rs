@@ -14,9 +14,10 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use super::memory_disk::{Failing, MemoryDisk};
 use crate::store::{
     engine::{Engine, Now, Shared},
-    entry::{Entry, Facts, Filter, Id, RollUp},
+    entry::{Entry, Facts, FactsView, Filter, Id, RollUp},
     fault::Fault,
     journal::{Started, Writer},
+    packed::Packed,
     page::Query,
     queue::{Bounds, Item},
     settings::Settings,
@@ -28,12 +29,18 @@ const WORKERS: usize = 2;
 struct Count;
 
 impl RollUp for Count {
-    fn rows(&self, _: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
-        vec![(b"all".to_vec(), 1_u64.to_le_bytes().to_vec())]
+    fn key(&self, _: &FactsView<'_>, key: &mut Vec<u8>) -> bool {
+        key.extend_from_slice(b"all");
+        true
+    }
+
+    fn count(&self, facts: &FactsView<'_>, sum: &mut Vec<u8>) {
+        assert_eq!(facts.label(0), "model");
+        self.merge(sum, &1_u64.to_le_bytes());
     }
 
     fn merge(&self, sum: &mut Vec<u8>, more: &[u8]) {
-        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
         *sum = (number(sum) + number(more)).to_le_bytes().to_vec();
     }
 }
@@ -114,7 +121,7 @@ impl World {
             }
             45..52 => {
                 let (entry, writer) = (self.entry(), self.dice.random_range(0..WORKERS));
-                if let Ok(started) = self.writers[writer].start(&entry, self.now.unix_ms) {
+                if let Ok(started) = self.writers[writer].start(&Packed::of(&entry), self.now.unix_ms) {
                     self.running.push((entry, started));
                 }
             }
@@ -143,10 +150,10 @@ impl World {
 
     fn append(&mut self, entry: Entry, started: Option<Started>) {
         let writer = self.dice.random_range(0..WORKERS);
-        let position = self.writers[writer].append(&entry, self.now.unix_ms).ok();
+        let position = self.writers[writer].append(&Packed::of(&entry), self.now.unix_ms).ok();
         drop(started);
         let kept = if position.is_some() { Kept::Kernel } else { Kept::Nowhere };
-        self.shared.queue.push(Item::Entry(Arc::new(entry.clone())), position, self.now.instant);
+        self.shared.queue.push(Item::Entry(Packed::of(&entry)), position, self.now.instant);
         self.entries.insert(entry.id, (entry, kept));
     }
 
@@ -352,9 +359,9 @@ fn an_entry_that_had_begun_comes_back_as_interrupted_once() {
     let mut world = World::new(4);
     world.step(true);
     let (finished, begun) = (world.entry(), world.entry());
-    let started = world.writers[0].start(&finished, world.now.unix_ms).unwrap();
+    let started = world.writers[0].start(&Packed::of(&finished), world.now.unix_ms).unwrap();
     world.append(finished, Some(started));
-    let started = world.writers[1].start(&begun, world.now.unix_ms).unwrap();
+    let started = world.writers[1].start(&Packed::of(&begun), world.now.unix_ms).unwrap();
     world.running.push((begun, started));
     world.restart(false);
     assert_eq!(world.shared.recovery.load().interrupted, 1);
@@ -407,7 +414,8 @@ fn a_journal_torn_at_every_byte_of_its_last_frames_keeps_the_frames_before() {
         let mut world = World::new(8);
         world.step(true);
         let entries: Vec<Entry> = (0..4).map(|_| world.entry()).map(|e| Entry { bytes: vec![1; 20], ..e }).collect();
-        let at = |entry: &Entry, world: &mut World| world.writers[0].append(entry, world.now.unix_ms).unwrap();
+        let at =
+            |entry: &Entry, world: &mut World| world.writers[0].append(&Packed::of(entry), world.now.unix_ms).unwrap();
         let ends: Vec<(String, u64)> = entries
             .iter()
             .map(|entry| at(entry, &mut world))
@@ -440,7 +448,7 @@ fn a_damaged_segment_is_set_aside_and_a_newer_format_is_never_destroyed() {
     world.step(true);
     let (entries, mut path) = ([world.entry(), world.entry()], String::new());
     for entry in &entries {
-        path = world.writers[0].append(entry, world.now.unix_ms).unwrap().segment.path();
+        path = world.writers[0].append(&Packed::of(entry), world.now.unix_ms).unwrap().segment.path();
     }
     world.disk.open(&path).unwrap().write_at(12, b"damage").unwrap();
     world.restart(false);
