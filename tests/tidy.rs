@@ -78,7 +78,7 @@ mod tidy {
         "actors/src/dialect/openai/answer.rs",
         "actors/src/dialect/openai/image_answer.rs",
         "actors/src/dialect/openai/stream/stream_end.rs",
-        "actors/src/actors/ledger/spending.rs",
+        "actors/src/domain/spending.rs",
         "src/config/prices.rs",
         "src/api/attempt_view.rs",
         "src/api/explain_view.rs",

@@ -11,7 +11,7 @@ use pointsman_actors::{
 
 use super::route_metadata;
 use crate::{
-    access::load::KeyBuffer,
+    access::{keys::Caller, load::KeyBuffer},
     api::auth::Authorized,
     base::{clock, error::ApiError},
     config::Scope,
@@ -43,13 +43,13 @@ pub async fn create(
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
-    let limits = worker.setup.body_limits(&caller)?;
+    let limits = worker.setup.body_limits(&caller);
     let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
     let mut chat = ChatRequest::parse(body, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
-    let opening = opening(&chat, &request, caller.owner);
+    let opening = opening(&chat, &request, &caller);
     let (intents, now) = (&worker.shared.preferences, clock::tick(accepted));
     let intent = intents.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let size = request_size(&chat);
@@ -75,10 +75,11 @@ pub async fn create(
 }
 
 /// The part of the record that is known before routing.
-fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> GenerationOpening {
+fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> GenerationOpening {
     GenerationOpening {
         api_type: ApiType::Completions,
-        owner,
+        owner: caller.owner,
+        key: caller.id,
         requested_model: query::first_name(&chat.model, &chat.models).into(),
         streamed: chat.stream,
         external_user: chat.user.clone(),

@@ -12,7 +12,7 @@ pub(crate) struct GenerationRow<'a> {
     pub(super) id: &'a str,
     pub(super) created_at: String,
     /// `null` for a key that is no longer in the configuration.
-    pub(super) key: Option<&'a str>,
+    pub(super) key: Option<String>,
     pub(super) requested_model: &'a str,
     /// `null` if none served.
     pub(super) model: Option<&'a str>,
@@ -45,7 +45,7 @@ pub(super) struct LinkBody<'a> {
 
 impl<'a> GenerationRow<'a> {
     /// The row of a generation that the key called `key` made.
-    pub(crate) fn new(generation: &'a Generation, key: Option<&'a str>) -> GenerationRow<'a> {
+    pub(crate) fn new(generation: &'a Generation, key: Option<String>) -> GenerationRow<'a> {
         let link = |attempt: &'a AttemptRecord| LinkBody {
             provider_slug: &attempt.provider_slug,
             outcome: attempt.outcome(),
@@ -115,7 +115,7 @@ impl<'a> GenerationRow<'a> {
         let cells: [&str; 21] = [
             self.id,
             &self.created_at,
-            self.key.unwrap_or_default(),
+            self.key.as_deref().unwrap_or_default(),
             self.requested_model,
             self.model.unwrap_or_default(),
             self.provider_slug.unwrap_or_default(),
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn the_columns_of_csv_are_the_members_of_json_in_their_order() {
         let generation = generation(&catalog());
-        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test"))).unwrap();
+        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test".to_owned()))).unwrap();
         let members: Vec<usize> =
             GenerationRow::COLUMNS.iter().map(|name| json.find(&format!("\"{name}\":")).unwrap()).collect();
         assert!(members.is_sorted(), "{members:?}");
@@ -166,7 +166,7 @@ mod tests {
         let mut generation = generation(&catalog());
         generation.requested_model = "=cmd|'/c calc'!A1".into();
         let mut csv = Csv::default();
-        GenerationRow::new(&generation, Some("-key,\"1\"")).write(&mut csv);
+        GenerationRow::new(&generation, Some("-key,\"1\"".to_owned())).write(&mut csv);
         let text = csv.into_text();
         assert!(text.contains(",'=cmd|'/c calc'!A1,"), "{text}");
         assert!(text.contains(",\"'-key,\"\"1\"\"\","), "{text}");

@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
 
 use crate::{
-    access::load::Pieces,
+    access::{keys::Caller, load::Pieces},
     api::{auth::Authorized, path_name::PathName},
     base::{clock, error::ApiError},
     config::Scope,
@@ -38,13 +38,13 @@ pub async fn create(
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
     let admitted = worker.setup.admission.admit(&caller)?;
-    let limits = worker.setup.body_limits(&caller)?;
+    let limits = worker.setup.body_limits(&caller);
     let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
     let mut image = ImageRequest::parse(body, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let query = query::of_image(&image, catalog, &worker.setup.config, &caller)?;
-    let (opening, size) = (opening(&image, &request, caller.owner), request_size(&image));
+    let (opening, size) = (opening(&image, &request, &caller), request_size(&image));
     let ignored = std::mem::take(&mut image.unknown_members);
     let work = RequestedWork::Image(ImageWork::new(image, &request));
     let routed = dispatch::route(&worker, &work, query).await?;
@@ -58,10 +58,11 @@ pub async fn create(
 }
 
 /// The part of the record that is known before routing.
-fn opening(image: &ImageRequest, request: &HttpRequest, owner: u64) -> GenerationOpening {
+fn opening(image: &ImageRequest, request: &HttpRequest, caller: &Caller) -> GenerationOpening {
     GenerationOpening {
         api_type: ApiType::Image,
-        owner,
+        owner: caller.owner,
+        key: caller.id,
         requested_model: query::first_name(&image.model, &image.models).into(),
         streamed: false,
         external_user: image.user.clone(),

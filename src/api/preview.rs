@@ -41,7 +41,7 @@ pub async fn show(
 ) -> Result<HttpResponse, ApiError> {
     caller.require(Scope::Inference)?;
     let _admitted = worker.setup.admission.admit(&caller)?;
-    let body = read_json(&request, payload, worker.setup.body_limits(&caller)?).await?;
+    let body = read_json(&request, payload, worker.setup.body_limits(&caller)).await?;
     let mut chat = ChatRequest::parse(body, ChatPurpose::Preview, &worker.setup.config.limits.request)?;
     let catalog = &*worker.setup.catalog;
     let default_model = format!("{}/auto", worker.setup.config.service.alias_prefix);

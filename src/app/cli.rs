@@ -4,6 +4,7 @@
 
 mod arguments;
 mod keygen;
+mod keys;
 mod replay;
 mod summary;
 
@@ -21,6 +22,7 @@ use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
 
 pub use keygen::NewKey;
+pub use keys::KeysRequest;
 pub use replay::ReplayRequest;
 pub use summary::summary;
 
@@ -49,6 +51,8 @@ pub enum Command {
         /// Label of the key.
         name: String,
     },
+    /// Issue, list, rotate, disable or revoke keys.
+    Keys(KeysRequest),
     /// Repeat a recorded decision.
     Replay(ReplayRequest),
     /// Show every key of the configuration with its value.
@@ -113,6 +117,10 @@ impl Command {
                 Ok(Command::ShowConfig { config: path_of(config)? })
             }
             Some(Subcommands::Keygen { name }) => refuse_config("keygen").map(|()| Command::Keygen { name }),
+            Some(Subcommands::Keys(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Keys(request))
+            }
             Some(Subcommands::Replay(request)) => match (refuse_config("replay")?, ReplayRequest::from(request)) {
                 ((), ReplayRequest { generation: None, file: None, .. }) => {
                     Err(UsageError("replay needs the id of a generation, or --file".to_owned()))
@@ -178,6 +186,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             load(config.as_deref(), environment).map_or_else(|output| output, |loaded| success(summary(&loaded.config)))
         }
         Ok(Command::Keygen { name }) => success(NewKey::random().report(&name)),
+        Ok(Command::Keys(request)) => keys::run(&request, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::ShowConfig { config }) => {
             Config::show(config.as_deref(), environment).map_or_else(|faults| failure(report(&faults)), success)

@@ -7,7 +7,7 @@ use std::{
     fmt, io,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -36,7 +36,7 @@ use pointsman_actors::{
 };
 
 use crate::{
-    access::{analysis::Analyses, keys},
+    access::{analysis::Analyses, keys, registry::Registry},
     base::{clock, events::Metrics, secret::Secret},
     config::{AdminConfig, Config, Key, LedgerConfig, LoadedConfig, MemoryConfig, RoutingConfig},
     http::{
@@ -45,6 +45,7 @@ use crate::{
         routes,
     },
     state::{
+        accounts,
         budgets::Budgets,
         control::{Control, StatsPersistence},
         conversations::PreferenceMemory,
@@ -58,6 +59,8 @@ use crate::{
         watchdog,
     },
     store::{
+        accounts::AccountLog,
+        directory::Directory,
         fault::Fault,
         generations::{GenerationStore, LedgerBounds},
     },
@@ -146,14 +149,14 @@ impl Gateway {
         clock::start();
         let metrics = Metrics::new().map_err(|error| StartError::Metrics(error.to_string()))?;
         let draft = SetupDraft::new(loaded, 1, None)?;
-        let ledger = open_ledger(&draft.config.ledger)?;
+        let (ledger, registry) = open_ledger(&draft.config)?;
         // From here on nothing fails, because a started thread would keep running. Simulated providers stop on drop.
         let RoutingConfig { seed, instance_id, .. } = draft.config.routing;
         let (seed, instance) = (seed.unwrap_or_else(rand::random), instance_id.unwrap_or_else(rand::random));
         log::info!("routing seed {seed}, instance {instance}");
         let seeds = RouterSeeds { seed, instance, worker: ADMIN_WORKER };
         let arbiter = Arbiter::new();
-        let shared = Arc::new(shared(draft, generated_key, metrics, seeds, ledger, &arbiter));
+        let shared = Arc::new(shared(draft, generated_key, metrics, seeds, (ledger, registry), &arbiter));
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
@@ -260,13 +263,30 @@ impl Gateway {
     }
 }
 
-/// Opens the durable ledger, if the configuration has one. Blocks on reading what an earlier process left.
-fn open_ledger(config: &LedgerConfig) -> Result<Option<Arc<GenerationStore>>, StartError> {
-    let Some(path) = config.durable_directory() else { return Ok(None) };
-    let bounds = LedgerBounds { max_age: config.max_age, max_bytes: config.max_bytes };
-    let store = GenerationStore::open(path, bounds).map_err(|fault| StartError::Ledger(path.to_owned(), fault))?;
+/// Opens the durable ledger, if the configuration has one, and the keys and accounts beside it. Blocks on reading what an
+/// earlier process left.
+fn open_ledger(config: &Config) -> Result<(Option<Arc<GenerationStore>>, Arc<Registry>), StartError> {
+    let LedgerConfig { max_age, max_bytes, .. } = config.ledger;
+    let path = config.ledger.durable_directory();
+    let at = |fault| StartError::Ledger(path.unwrap_or(Path::new("")).to_owned(), fault);
+    let Some(path) = path else { return Ok((None, accounts::registry(&config.limits, None).map_err(at)?)) };
+    let directory = Directory::open(path).map_err(at)?;
+    let log = AccountLog::open(directory.disk()).map_err(at)?;
+    let registry = accounts::registry(&config.limits, Some(log)).map_err(at)?;
+    let store = GenerationStore::open_in(directory, LedgerBounds { max_age, max_bytes }).map_err(at)?;
     log::info!("ledger in {}", path.display());
-    Ok(Some(Arc::new(store)))
+    Ok((Some(Arc::new(store)), registry))
+}
+
+/// Counts what was spent before this start.
+fn restore_spending(registry: &Registry, setup: &Setup, ledger: Option<&GenerationStore>) {
+    let Some(ledger) = ledger else { return };
+    if let Err(fault) = accounts::restore_spending(registry, &setup.keys, ledger) {
+        log::error!("spending before this start is not counted, because the ledger cannot be read: {fault}");
+    }
+    if let Err(fault) = accounts::carry_spending(registry, &setup.keys, ledger, clock::unix_millis()) {
+        log::warn!("sums of spending are not carried over: {fault}");
+    }
 }
 
 /// Creates the shared state, and starts the control actors on `arbiter`.
@@ -275,7 +295,7 @@ fn shared(
     generated_key: Option<Key>,
     metrics: Metrics,
     seeds: RouterSeeds,
-    durable: Option<Arc<GenerationStore>>,
+    (durable, registry): (Option<Arc<GenerationStore>>, Arc<Registry>),
     arbiter: &Arbiter,
 ) -> Shared {
     let mut statistics = Statistics::new(Arc::clone(&draft.catalog), Arc::clone(&draft.policy));
@@ -284,7 +304,8 @@ fn shared(
     // Replicas with the same seed must not probe at the same times.
     let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
-    let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), None);
+    let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);
+    restore_spending(&registry, &setup, durable.as_deref());
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
     let capacity = if durable.is_some() { RECENT_RECORDS } else { ledger.capacity };
     let store = MemoryStore::new(capacity, ledger.max_age);
@@ -293,6 +314,7 @@ fn shared(
     let control = Control::start(arbiter, statistics, &published, store, persistence);
     Shared {
         images: ImageFiles::new(images.url_ttl, images.max_bytes),
+        registry,
         setup: ArcSwap::from_pointee(setup),
         preferences: PreferenceMemory::new(rand::random()),
         metrics,

@@ -36,6 +36,8 @@ pub mod label {
     pub const REQUESTED_MODEL: u8 = 5;
     /// What happened on the way: `rescued`, `hedged`, `explored`.
     pub const EVENT: u8 = 6;
+    /// Number of the key, sixteen hexadecimal digits. Absent where it is not known.
+    pub const KEY: u8 = 7;
 }
 
 /// Fields of [`Facts`]: numbers.
@@ -104,6 +106,14 @@ impl GenerationStore {
     /// # Errors
     /// Another process uses the directory, or it cannot be created or written.
     pub fn open(path: &Path, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
+        GenerationStore::open_in(Directory::open(path)?, bounds)
+    }
+
+    /// Opens the ledger in a directory that this process holds. Blocks as [`GenerationStore::open`].
+    ///
+    /// # Errors
+    /// No thread can be made.
+    pub fn open_in(directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
         let settings = Settings {
             max_age: bounds.max_age,
             max_bytes: bounds.max_bytes,
@@ -111,7 +121,7 @@ impl GenerationStore {
             interrupted: Arc::new(interrupted),
             ..Settings::default()
         };
-        let store = Store::open(Directory::open(path)?, settings)?;
+        let store = Store::open(directory, settings)?;
         Ok(GenerationStore { store, catalogs: Mutex::default(), policies: Mutex::default(), known: Mutex::default() })
     }
 
@@ -204,6 +214,7 @@ impl GenerationStore {
 
     fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
         let mut generation = record::read(&entry.bytes, self).map_err(|fault| Fault::Damaged(fault.to_string()))?;
+        generation.key = u64::from_str_radix(label_of(&entry.facts, label::KEY), 16).unwrap_or_default();
         // Only its beginning was recorded: the process ended before the generation did.
         if generation.status == GenerationStatus::Running {
             generation.status = GenerationStatus::Truncated;
@@ -300,7 +311,7 @@ pub fn entry_id(id: GenerationId) -> Id {
     Id::new(seconds.parse().unwrap_or(u64::MAX), tail)
 }
 
-/// The label of an owner.
+/// The label of an owner or of a key.
 #[must_use]
 pub fn owner_label(owner: u64) -> Box<str> {
     format!("{owner:016x}").into()
@@ -357,6 +368,7 @@ fn facts(generation: &Generation) -> Facts {
         (label::REQUESTED_MODEL, Box::from(&*generation.requested_model)),
     ];
     labels.extend(generation.provider_slug.iter().map(|slug| (label::PROVIDER, Box::from(&**slug))));
+    labels.extend((generation.key != 0).then(|| (label::KEY, owner_label(generation.key))));
     let events = Event::ALL.into_iter().filter(|event| event.happened(generation));
     labels.extend(events.map(|event| (label::EVENT, event.as_str().into())));
     let usage = &generation.usage;
@@ -387,7 +399,7 @@ fn interrupted(mut entry: Entry) -> Option<Entry> {
     Some(entry)
 }
 
-/// Generations of one slot, model, provider and owner.
+/// Generations of one slot, model, provider, owner and key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityRow {
     /// Start of the 15-minute slot, Unix milliseconds.
@@ -398,6 +410,8 @@ pub struct ActivityRow {
     pub provider: String,
     /// Label of the owner ([`owner_label`]).
     pub owner: String,
+    /// Label of the key; empty where it is not known.
+    pub key: String,
     /// What was counted.
     pub counters: ActivityCounters,
 }
@@ -492,17 +506,18 @@ impl ActivityRow {
             model: parts.next()?,
             provider: parts.next()?,
             owner: parts.next()?,
+            key: parts.next().unwrap_or_default(),
             counters: ActivityCounters::read(sum)?,
         })
     }
 }
 
-/// Sums by model, provider and owner.
+/// Sums by model, provider, owner and key.
 struct Activity;
 
 impl RollUp for Activity {
     fn rows(&self, entry: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let parts = [label::MODEL, label::PROVIDER, label::OWNER].map(|field| label_of(&entry.facts, field));
+        let parts = [label::MODEL, label::PROVIDER, label::OWNER, label::KEY].map(|field| label_of(&entry.facts, field));
         let key = parts.map(|part| part.replace(SEPARATOR, " ")).join("\n");
         vec![(key.into_bytes(), ActivityCounters::of(&entry.facts).bytes())]
     }

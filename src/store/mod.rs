@@ -5,8 +5,10 @@
 //! segments that redb holds completely. Readers see queued and committed entries alike.
 //!
 //! Only [`generations`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for filters, and bytes.
+//! [`accounts`] is a file of its own beside them.
 //! [`handle::Store`] is the door; [`directory::Directory`] guards the files.
 
+pub mod accounts;
 pub mod blocks;
 pub mod database;
 pub mod directory;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::replay::ReplayRequest;
+use super::{keys::KeysRequest, replay::ReplayRequest};
 
 const FIRST_STEPS: &str = "\
 FIRST STEPS
@@ -69,6 +69,8 @@ pub(super) enum Subcommands {
         #[arg(long, default_value = "my-key")]
         name: String,
     },
+    /// Issue, list, rotate, disable and revoke keys
+    Keys(KeysRequest),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayArguments),
     /// Print the version

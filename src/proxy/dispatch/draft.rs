@@ -18,7 +18,7 @@ use pointsman_actors::{
 
 use self::headers::AttemptPhases;
 use crate::{
-    access::admission::{Admitted, RateState},
+    access::{admission::Admitted, gates::RateState},
     base::{
         clock,
         events::{self, HedgeEnd},
@@ -40,8 +40,10 @@ const MAX_RUNNING: usize = 2;
 pub struct GenerationOpening {
     /// Chat or image.
     pub api_type: ApiType,
-    /// Owner of the key.
+    /// Account of the key.
     pub owner: u64,
+    /// Number of the key.
+    pub key: u64,
     /// The first requested name.
     pub requested_model: Arc<str>,
     /// Whether the answer is streamed.
@@ -67,6 +69,7 @@ impl GenerationOpening {
         Generation {
             id: GenerationId::new(seconds, rand::random()),
             owner: self.owner,
+            key: self.key,
             api_type: self.api_type,
             request_id: RequestId::of(request).shared(),
             created_ms,

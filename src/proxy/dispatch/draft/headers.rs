@@ -16,7 +16,7 @@ use pointsman_actors::domain::{AttemptRecord, Tick};
 
 use super::GenerationDraft;
 use crate::{
-    access::admission::RateState,
+    access::gates::RateState,
     base::{clock, error::ApiError, events},
     proxy::dispatch::attempt::{Attempt, millis},
 };

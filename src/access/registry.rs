@@ -1,0 +1,469 @@
+//! What administrators set up while the gateway runs: issued keys, disabled keys, accounts, teams, and the audit log.
+//!
+//! All of it is in memory, so no failure of the disk affects a key. A change is stored first and takes effect then. Only the
+//! refusal of a key takes effect even if it cannot be stored.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt, io,
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use pointsman_actors::domain::SpendLimit;
+
+use crate::{
+    access::{
+        holders::{Holders, account_number, key_number},
+        issued::{Actor, AuditEntry, CarriedSpending, Change, IssuedAccount, IssuedKey, IssuedTeam, StoredLimit},
+        keys::{Caller, IssuedTable, former_owner},
+    },
+    base::clock,
+    config::{AccountConfig, Config, HolderLimits, Key, LimitsConfig, TeamConfig},
+};
+
+/// Lines of the audit log in memory. The file keeps all.
+const MAX_AUDIT: usize = 10_000;
+/// Most issued keys.
+pub const MAX_ISSUED: usize = 100_000;
+
+/// Where changes are stored.
+pub trait ChangeLog: Send + Sync {
+    /// Stores a change. Durable when it returns.
+    ///
+    /// # Errors
+    /// The disk is full or refuses. The change is then not stored.
+    fn append(&self, change: &[u8]) -> io::Result<()>;
+}
+
+/// Why a change was not made.
+#[derive(Debug)]
+pub enum ChangeFault {
+    /// Nothing can be stored, because records are kept in memory only.
+    NotDurable,
+    /// The disk refused.
+    Disk(io::Error),
+    /// The disk refused; the key is refused all the same until the process ends.
+    DisabledUntilRestart(io::Error),
+    /// There is no such thing.
+    Unknown,
+    /// Another key has the name.
+    NameTaken,
+    /// The limit of issued keys is reached.
+    TooMany,
+}
+
+impl fmt::Display for ChangeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeFault::NotDurable => f.write_str("records are kept in memory only"),
+            ChangeFault::Disk(error) | ChangeFault::DisabledUntilRestart(error) => write!(f, "the disk refused: {error}"),
+            ChangeFault::Unknown => f.write_str("there is no such entry"),
+            ChangeFault::NameTaken => f.write_str("the name is taken"),
+            ChangeFault::TooMany => write!(f, "there are {MAX_ISSUED} issued keys, the most there may be"),
+        }
+    }
+}
+
+/// A stored change that cannot be read.
+#[derive(Debug)]
+pub struct UnreadableChange(String);
+
+impl fmt::Display for UnreadableChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a stored change of keys or accounts cannot be read; it may be of a later version: {}", self.0)
+    }
+}
+
+/// All of it. One per process.
+pub struct Registry {
+    /// Usage of limits, and spending.
+    pub holders: Holders,
+    issued: Arc<IssuedTable>,
+    log: Option<Box<dyn ChangeLog>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    keys: BTreeMap<u64, IssuedKey>,
+    /// Switched keys of the configuration, by name.
+    switched: BTreeMap<String, bool>,
+    accounts: BTreeMap<String, IssuedAccount>,
+    teams: BTreeMap<String, IssuedTeam>,
+    audit: VecDeque<AuditEntry>,
+    carried: CarriedSpending,
+    configured: Configured,
+}
+
+/// The part of the configuration in force that callers are made from.
+#[derive(Default, Clone)]
+struct Configured {
+    limits: LimitsConfig,
+    /// Names of the keys and of their accounts.
+    keys: Vec<(Arc<str>, Arc<str>)>,
+    accounts: Vec<AccountConfig>,
+    teams: Vec<TeamConfig>,
+}
+
+impl Registry {
+    /// The state after the stored `changes`, oldest first. Further changes go to `log`.
+    ///
+    /// # Errors
+    /// A change cannot be read.
+    pub fn new(
+        limits: &LimitsConfig,
+        log: Option<Box<dyn ChangeLog>>,
+        changes: &[Vec<u8>],
+    ) -> Result<Registry, UnreadableChange> {
+        let mut state = State::default();
+        state.configured.limits = limits.clone();
+        for change in changes {
+            let entry: AuditEntry =
+                serde_json::from_slice(change).map_err(|error| UnreadableChange(error.to_string()))?;
+            if let Change::CreateKey(key) | Change::UpdateKey(key) | Change::RotateKey(key) = &entry.change
+                && key.key(limits).is_none()
+            {
+                return Err(UnreadableChange(format!("the key '{}'", key.name)));
+            }
+            state.apply(entry);
+        }
+        Ok(Registry { holders: Holders::new(limits), issued: Arc::default(), log, state: Mutex::new(state) })
+    }
+
+    /// The table of issued keys.
+    #[must_use]
+    pub fn issued_table(&self) -> &Arc<IssuedTable> {
+        &self.issued
+    }
+
+    /// Whether changes are stored.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Takes over the limits, accounts and teams of a configuration that comes into force.
+    pub fn adopt(&self, config: &Config) {
+        let mut state = self.state.lock();
+        state.configured = Configured {
+            limits: config.limits.clone(),
+            keys: config.keys.iter().map(|key| (Arc::clone(&key.name), key.account_name())).collect(),
+            accounts: config.accounts.clone(),
+            teams: config.teams.clone(),
+        };
+        self.publish(&state);
+    }
+
+    /// The caller of a key of the configuration in force, or the anonymous caller.
+    #[must_use]
+    pub fn configured_caller(&self, key: &Key) -> Caller {
+        let state = self.state.lock();
+        let anonymous = key.sha256 == Key::anonymous().sha256;
+        let id = if anonymous { 0 } else { key_number(&key.name) };
+        let caller = self.caller(&state, id, key.clone(), (!anonymous).then(|| former_owner(&key.sha256)), false);
+        caller.state.life.switch(state.switched.get(&*key.name).copied().filter(|_| !anonymous));
+        caller
+    }
+
+    fn caller(&self, state: &State, id: u64, key: Key, former_owner: Option<u64>, is_issued: bool) -> Caller {
+        let account_name = key.account_name();
+        // Records of callers without a key have the owner 0.
+        let owner = if id == 0 { 0 } else { account_number(&account_name) };
+        let (key_state, account) = (self.holders.key(id), self.holders.account(owner));
+        key_state.gates.set(&HolderLimits {
+            requests_per_minute: key.requests_per_minute,
+            tokens_per_minute: key.tokens_per_minute,
+            concurrency: key.concurrency,
+            spend: None,
+        });
+        key_state.budget.set_limit(key.spend);
+        self.set_account(state, owner, &account_name);
+        Caller { id, owner, former_owner, account_name, is_issued, key, state: key_state, account }
+    }
+
+    /// Sets the limits and the team of an account.
+    fn set_account(&self, state: &State, number: u64, name: &str) {
+        let (limits, team) = state.account(name);
+        let account = self.holders.account(number);
+        account.gates.set(&limits);
+        account.free_pool.set(state.configured.limits.free_requests_per_minute);
+        account.budget.set_limit(limits.spend);
+        account.team.store(team.map(|name| {
+            let budget = self.holders.team(&name);
+            budget.set_limit(state.team_limit(&name));
+            budget
+        }));
+    }
+
+    /// Puts the issued keys of `state` in place. Called while the state is locked, so that an older one cannot win.
+    fn publish(&self, state: &State) {
+        let caller = |key: &IssuedKey| {
+            let made = key.key(&state.configured.limits)?;
+            Some(self.caller(state, key.id, made, None, true))
+        };
+        self.issued.replace(state.keys.values().filter_map(caller).collect());
+        state.account_names().into_iter().for_each(|name| self.set_account(state, account_number(name), name));
+    }
+
+    /// Names of all accounts that have keys or limits, each with its number.
+    #[must_use]
+    pub fn account_names(&self) -> Vec<(u64, String)> {
+        let state = self.state.lock();
+        state.account_names().into_iter().map(|name| (account_number(name), name.to_owned())).collect()
+    }
+
+    /// The issued keys, oldest first.
+    #[must_use]
+    pub fn keys(&self) -> Vec<IssuedKey> {
+        let mut keys: Vec<IssuedKey> = self.state.lock().keys.values().cloned().collect();
+        keys.sort_by_key(|key| (key.created_ms, key.id));
+        keys
+    }
+
+    /// The issued key with this number.
+    #[must_use]
+    pub fn key(&self, id: u64) -> Option<IssuedKey> {
+        self.state.lock().keys.get(&id).cloned()
+    }
+
+    /// The accounts that administrators set up.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<IssuedAccount> {
+        self.state.lock().accounts.values().cloned().collect()
+    }
+
+    /// The teams that administrators set up.
+    #[must_use]
+    pub fn teams(&self) -> Vec<IssuedTeam> {
+        self.state.lock().teams.values().cloned().collect()
+    }
+
+    /// Whether the configuration has an account, or a team, of this name.
+    #[must_use]
+    pub fn is_configured(&self, name: &str) -> (bool, bool) {
+        let configured = &self.state.lock().configured;
+        let account = configured.accounts.iter().any(|account| *account.name == *name);
+        (account, configured.teams.iter().any(|team| *team.name == *name))
+    }
+
+    /// Whether a team of this name exists.
+    #[must_use]
+    pub fn has_team(&self, name: &str) -> bool {
+        self.is_configured(name).1 || self.state.lock().teams.contains_key(name)
+    }
+
+    /// The last lines of the audit log, newest first.
+    #[must_use]
+    pub fn audit(&self, most: usize) -> Vec<AuditEntry> {
+        self.state.lock().audit.iter().rev().take(most).cloned().collect()
+    }
+
+    /// Spending that was carried over from before the ledger's oldest sums.
+    #[must_use]
+    pub fn carried(&self) -> CarriedSpending {
+        self.state.lock().carried.clone()
+    }
+
+    /// Name of the team of the account with this number.
+    #[must_use]
+    pub fn team_of(&self, account: u64) -> Option<String> {
+        let state = self.state.lock();
+        let name = state.account_names().into_iter().find(|name| account_number(name) == account)?;
+        state.account(name).1.map(|team| team.as_ref().to_owned())
+    }
+
+    /// Issues a key.
+    ///
+    /// # Errors
+    /// The name is taken, there are too many, or the change cannot be stored.
+    pub fn create(&self, actor: Actor, key: IssuedKey) -> Result<(), ChangeFault> {
+        let mut state = self.state.lock();
+        if state.names_key(&key.name, None) {
+            return Err(ChangeFault::NameTaken);
+        }
+        if state.keys.len() >= MAX_ISSUED {
+            return Err(ChangeFault::TooMany);
+        }
+        self.store(&mut state, actor, Change::CreateKey(Box::new(key)))
+    }
+
+    /// Changes an issued key. `change` edits it and names the action. A key that it disables is refused at once, also if the
+    /// disk fails.
+    ///
+    /// # Errors
+    /// There is no such key, the new name is taken, or the change cannot be stored.
+    pub fn change(
+        &self,
+        actor: Actor,
+        id: u64,
+        change: impl FnOnce(&mut IssuedKey) -> fn(Box<IssuedKey>) -> Change,
+    ) -> Result<IssuedKey, ChangeFault> {
+        let mut state = self.state.lock();
+        let mut key = state.keys.get(&id).cloned().ok_or(ChangeFault::Unknown)?;
+        let action = change(&mut key);
+        if state.names_key(&key.name, Some(id)) {
+            return Err(ChangeFault::NameTaken);
+        }
+        key.updated_ms = clock::unix_millis();
+        let life = &self.holders.key(id).life;
+        if key.disabled {
+            life.switch(Some(false));
+        }
+        match self.store(&mut state, actor, action(Box::new(key.clone()))) {
+            Ok(()) => {
+                life.switch(None);
+                Ok(key)
+            }
+            Err(ChangeFault::Disk(error)) if key.disabled => Err(ChangeFault::DisabledUntilRestart(error)),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Removes an issued key for good.
+    ///
+    /// # Errors
+    /// There is no such key, or the change cannot be stored.
+    pub fn revoke(&self, actor: Actor, id: u64) -> Result<(), ChangeFault> {
+        let mut state = self.state.lock();
+        let name = state.keys.get(&id).ok_or(ChangeFault::Unknown)?.name.clone();
+        self.holders.key(id).life.switch(Some(false));
+        disabled(self.store(&mut state, actor, Change::RevokeKey { id, name }))
+    }
+
+    /// Disables or enables a key of the configuration; `None` leaves it to the configuration again. Without a file for changes
+    /// it lasts until the process ends.
+    ///
+    /// # Errors
+    /// The change cannot be stored.
+    pub fn switch(&self, actor: Actor, name: &str, on: Option<bool>) -> Result<(), ChangeFault> {
+        let mut state = self.state.lock();
+        let life = &self.holders.key(key_number(name)).life;
+        if on == Some(false) {
+            life.switch(on);
+        }
+        let stored = self.store_or_apply(&mut state, actor, Change::SwitchKey { name: name.to_owned(), on });
+        if stored.is_ok() {
+            life.switch(on);
+        }
+        if on == Some(false) { disabled(stored) } else { stored }
+    }
+
+    /// Makes any other change.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    pub fn record(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
+        let mut state = self.state.lock();
+        match change {
+            Change::Reload | Change::DeleteRecords { .. } => self.store_or_apply(&mut state, actor, change),
+            _ => self.store(&mut state, actor, change),
+        }
+    }
+
+    fn store_or_apply(&self, state: &mut State, actor: Actor, change: Change) -> Result<(), ChangeFault> {
+        if self.log.is_some() {
+            return self.store(state, actor, change);
+        }
+        state.apply(AuditEntry { at_ms: clock::unix_millis(), actor, change });
+        Ok(())
+    }
+
+    fn store(&self, state: &mut State, actor: Actor, change: Change) -> Result<(), ChangeFault> {
+        let log = self.log.as_ref().ok_or(ChangeFault::NotDurable)?;
+        let entry = AuditEntry { at_ms: clock::unix_millis(), actor, change };
+        let line = serde_json::to_vec(&entry).map_err(|error| ChangeFault::Disk(error.into()))?;
+        log.append(&line).map_err(ChangeFault::Disk)?;
+        let removed = if let Change::RemoveAccount { name } = &entry.change { Some(name.clone()) } else { None };
+        state.apply(entry);
+        self.publish(state);
+        if let Some(name) = removed {
+            self.set_account(state, account_number(&name), &name);
+        }
+        Ok(())
+    }
+}
+
+/// The fault of a change that took effect all the same.
+fn disabled(stored: Result<(), ChangeFault>) -> Result<(), ChangeFault> {
+    stored.map_err(|fault| match fault {
+        ChangeFault::Disk(error) => ChangeFault::DisabledUntilRestart(error),
+        fault => fault,
+    })
+}
+
+impl State {
+    fn apply(&mut self, entry: AuditEntry) {
+        match &entry.change {
+            Change::CreateKey(key)
+            | Change::UpdateKey(key)
+            | Change::RotateKey(key)
+            | Change::DisableKey(key)
+            | Change::EnableKey(key) => {
+                self.keys.insert(key.id, (**key).clone());
+            }
+            Change::RevokeKey { id, .. } => {
+                self.keys.remove(id);
+            }
+            Change::SwitchKey { name, on } => {
+                match on {
+                    Some(on) => self.switched.insert(name.clone(), *on),
+                    None => self.switched.remove(name),
+                };
+            }
+            Change::PutAccount(account) => {
+                self.accounts.insert(account.name.clone(), account.clone());
+            }
+            Change::RemoveAccount { name } => {
+                self.accounts.remove(name);
+            }
+            Change::PutTeam(team) => {
+                self.teams.insert(team.name.clone(), team.clone());
+            }
+            Change::RemoveTeam { name } => {
+                self.teams.remove(name);
+            }
+            Change::Reload | Change::DeleteRecords { .. } => {}
+            Change::CarrySpending(carried) => {
+                self.carried = carried.clone();
+                // No action of an administrator.
+                return;
+            }
+        }
+        self.audit.push_back(entry);
+        if self.audit.len() > MAX_AUDIT {
+            self.audit.pop_front();
+        }
+    }
+
+    fn account_names(&self) -> BTreeSet<&str> {
+        let of_keys = self.configured.keys.iter().map(|(_, account)| &**account);
+        let of_issued = self.keys.values().map(|key| key.account.as_str());
+        let configured = self.configured.accounts.iter().map(|account| &*account.name);
+        of_keys.chain(of_issued).chain(configured).chain(self.accounts.keys().map(String::as_str)).collect()
+    }
+
+    /// Whether a key other than the issued one with number `id` has this name.
+    fn names_key(&self, name: &str, id: Option<u64>) -> bool {
+        let issued = self.keys.values().any(|key| key.name == name && Some(key.id) != id);
+        issued || self.configured.keys.iter().any(|(known, _)| **known == *name) || Key::is_reserved(name)
+    }
+
+    /// The limits and the team of an account. The configuration wins over what administrators set up.
+    fn account(&self, name: &str) -> (HolderLimits, Option<Arc<str>>) {
+        let Configured { limits, accounts, .. } = &self.configured;
+        if let Some(account) = accounts.iter().find(|account| *account.name == *name) {
+            return (account.limits, account.team.clone());
+        }
+        let default = || IssuedAccount { name: name.to_owned(), ..IssuedAccount::default() };
+        let account = self.accounts.get(name).cloned().unwrap_or_else(default);
+        (account.limits(limits), account.team.map(Arc::from))
+    }
+
+    fn team_limit(&self, name: &str) -> Option<SpendLimit> {
+        match self.configured.teams.iter().find(|team| *team.name == *name) {
+            Some(team) => team.spend,
+            None => self.teams.get(name)?.spend.as_ref().and_then(StoredLimit::limit),
+        }
+    }
+}
