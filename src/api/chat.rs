@@ -20,6 +20,7 @@ use crate::{
         dispatch::{
             self, RequestedWork,
             attempt::RequestSize,
+            cost,
             draft::{GenerationDraft, GenerationOpening},
             plain::{self, PlainAnswer},
             plan_run::PlanRun,
@@ -42,11 +43,13 @@ pub async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
-    let admitted = worker.setup.admission.admit(&caller)?;
+    let mut admitted = worker.setup.admission.admit(&caller)?;
+    caller.budgets().check()?;
     let limits = worker.setup.body_limits(&caller);
     let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
     let mut chat = ChatRequest::parse(body, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    query::limit_cost(&mut chat.routing, &request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
     let opening = opening(&chat, &request, &caller);
@@ -58,10 +61,13 @@ pub async fn create(
     let work = RequestedWork::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
+    let budget = cost::admit(&worker, &routed, size, &mut admitted);
+    let budget = budget.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
     let metadata = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
-    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
+    let draft = opening.record(&request, &routed);
+    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), draft);
     let draft = draft.with_intent(intent).with_ignored(ignored);
-    let plan = PlanRun::new(&worker, routed, accepted, size);
+    let plan = PlanRun::new(&worker, routed, accepted, size, budget);
     let answered = match streamed {
         Some(options) => stream::answer(&worker, work, plan, draft, options, &share).await,
         None => {

@@ -26,7 +26,10 @@ use crate::{
     },
     proxy::{
         body::header_text,
-        dispatch::attempt::{Attempt, EndpointNames, millis},
+        dispatch::{
+            attempt::{Attempt, EndpointNames, millis},
+            cost::RequestBudget,
+        },
     },
     state::{conversations::RequestPreferences, gateway::Worker},
     store::journal::Started,
@@ -121,10 +124,12 @@ pub struct GenerationDraft {
     record: Arc<Generation>,
     posted: bool,
     admitted: Option<Admitted>,
+    budget: RequestBudget,
     intent: Option<RequestPreferences>,
     /// Paths of request members that had no effect.
     ignored: Vec<String>,
     rate: Option<RateState>,
+    token_rate: Option<RateState>,
     /// The recorded beginning of a stream.
     started: Option<Started>,
 }
@@ -137,7 +142,13 @@ struct RunningAttempt {
 
 impl GenerationDraft {
     /// The draft of `record`, for a request accepted at `accepted` and routed just now.
-    pub fn new(worker: &Worker, accepted: Tick, admitted: Admitted, record: Generation) -> GenerationDraft {
+    pub fn new(
+        worker: &Worker,
+        accepted: Tick,
+        admitted: Admitted,
+        budget: RequestBudget,
+        record: Generation,
+    ) -> GenerationDraft {
         GenerationDraft {
             worker: worker.clone(),
             accepted,
@@ -149,6 +160,8 @@ impl GenerationDraft {
             record: Arc::new(record),
             posted: false,
             rate: admitted.rate,
+            token_rate: admitted.token_rate,
+            budget,
             admitted: Some(admitted),
             intent: None,
             ignored: Vec::new(),
@@ -320,6 +333,7 @@ impl GenerationDraft {
 
     /// Adds an attempt to the record, which lists attempts in the order of their start.
     fn push_attempt(&mut self, mut attempt: AttemptRecord) {
+        self.budget.ended(attempt.n, attempt.cost.unwrap_or_default());
         attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
         let record = self.record_mut();
         if attempt.served {
@@ -372,7 +386,10 @@ impl GenerationDraft {
             return;
         }
         self.record_mut().status = status;
-        self.admitted = None;
+        self.budget.settle(self.record.known_spending(), self.record.created_ms);
+        if let Some(mut admitted) = self.admitted.take() {
+            admitted.correct_tokens(self.record.usage.total_tokens());
+        }
         if let Some(intent) = &self.intent {
             let now = clock::now();
             intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);
