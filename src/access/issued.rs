@@ -24,10 +24,7 @@ impl StoredLimit {
     /// A limit as JSON.
     #[must_use]
     pub fn of(limit: SpendLimit) -> StoredLimit {
-        StoredLimit {
-            amount: limit.amount.to_string(),
-            reset: limit.reset.map(|reset| reset.as_str().to_owned()),
-        }
+        StoredLimit { amount: limit.amount.to_string(), reset: limit.reset.map(|reset| reset.as_str().to_owned()) }
     }
 
     /// The limit; `None` when it cannot be read.
@@ -110,7 +107,8 @@ impl IssuedKey {
     /// The key with the default limits of `limits`. `None` when a stored value cannot be read.
     #[must_use]
     pub fn key(&self, limits: &LimitsConfig) -> Option<Key> {
-        let patterns = |texts: &[String]| texts.iter().map(|text| text.parse().ok()).collect::<Option<Vec<ModelPattern>>>();
+        let patterns =
+            |texts: &[String]| texts.iter().map(|text| text.parse().ok()).collect::<Option<Vec<ModelPattern>>>();
         let most = |own: Option<u32>, default: Option<u32>| own.map_or(default, |own| (own > 0).then_some(own));
         let scopes: Option<Vec<Scope>> = self.scopes.iter().map(|scope| Scope::parse(scope)).collect();
         Some(Key {

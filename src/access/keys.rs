@@ -25,7 +25,10 @@ use crate::{
 /// All API keys of one configuration, and the issued keys.
 pub struct KeyTable {
     mode: AuthMode,
+    /// Callers of configured keys by digest.
     keys: HashMap<[u8; 32], Arc<Caller>>,
+    /// The same in the order of the configuration.
+    ordered: Vec<Arc<Caller>>,
     issued: Arc<IssuedTable>,
     anonymous: Arc<Caller>,
 }
@@ -121,17 +124,19 @@ impl KeyTable {
         caller: impl Fn(&Key) -> Caller,
     ) -> KeyTable {
         let keys = config.keys.iter().chain(startup_key.filter(|_| !names_administrator(config)));
-        let keys = keys.map(|key| (key.sha256, Arc::new(caller(key)))).collect();
+        let ordered: Vec<_> = keys.map(|key| Arc::new(caller(key))).collect();
+        let keys = ordered.iter().map(|caller| (caller.key.sha256, Arc::clone(caller))).collect();
         let anonymous = Arc::new(caller(&Key::anonymous()));
-        KeyTable { mode: config.auth.mode, keys, issued: Arc::clone(issued), anonymous }
+        KeyTable { mode: config.auth.mode, keys, ordered, issued: Arc::clone(issued), anonymous }
     }
 
-    /// All callers in the order of their names, the anonymous caller last.
+    /// All callers: those of configured keys in their order, those of issued keys by name, and the anonymous caller.
     #[must_use]
     pub fn callers(&self) -> Vec<Arc<Caller>> {
-        let mut callers: Vec<Arc<Caller>> =
-            self.keys.values().chain(self.issued.0.load().values()).map(Arc::clone).collect();
-        callers.sort_unstable_by(|one, other| one.key.name.cmp(&other.key.name).then(one.id.cmp(&other.id)));
+        let mut issued: Vec<Arc<Caller>> = self.issued.0.load().values().map(Arc::clone).collect();
+        issued.sort_unstable_by(|one, other| one.key.name.cmp(&other.key.name));
+        let mut callers = self.ordered.clone();
+        callers.append(&mut issued);
         callers.push(Arc::clone(&self.anonymous));
         callers
     }

@@ -57,7 +57,9 @@ impl fmt::Display for ChangeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ChangeFault::NotDurable => f.write_str("records are kept in memory only"),
-            ChangeFault::Disk(error) | ChangeFault::DisabledUntilRestart(error) => write!(f, "the disk refused: {error}"),
+            ChangeFault::Disk(error) | ChangeFault::DisabledUntilRestart(error) => {
+                write!(f, "the disk refused: {error}")
+            }
             ChangeFault::Unknown => f.write_str("there is no such entry"),
             ChangeFault::NameTaken => f.write_str("the name is taken"),
             ChangeFault::TooMany => write!(f, "there are {MAX_ISSUED} issued keys, the most there may be"),

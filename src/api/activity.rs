@@ -167,8 +167,10 @@ impl ActivityQuery {
     }
 
     fn sums(&self, rows: Vec<ActivityRow>) -> BTreeMap<Group, ActivityCounters> {
-        let owners: Option<Vec<_>> = self.owners.as_ref().map(|owners| owners.iter().copied().map(owner_label).collect());
-        let is_listed = |row: &ActivityRow| owners.as_ref().is_none_or(|owners| owners.iter().any(|owner| **owner == *row.owner));
+        let owners: Option<Vec<_>> =
+            self.owners.as_ref().map(|owners| owners.iter().copied().map(owner_label).collect());
+        let is_listed =
+            |row: &ActivityRow| owners.as_ref().is_none_or(|owners| owners.iter().any(|owner| **owner == *row.owner));
         let mut sums: BTreeMap<Group, ActivityCounters> = BTreeMap::new();
         for row in rows.into_iter().filter(is_listed) {
             let start_ms = std::cmp::Reverse(self.start(row.slot_ms));
@@ -277,7 +279,13 @@ mod tests {
     }
 
     fn query(period: Period, offset_minutes: i64, owner: Option<u64>) -> ActivityQuery {
-        ActivityQuery { since_ms: 0, until_ms: NOW, period, offset_ms: offset_minutes * MINUTE_MS, owners: owner.map(|owner| vec![owner]) }
+        ActivityQuery {
+            since_ms: 0,
+            until_ms: NOW,
+            period,
+            offset_ms: offset_minutes * MINUTE_MS,
+            owners: owner.map(|owner| vec![owner]),
+        }
     }
 
     #[test]

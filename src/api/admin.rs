@@ -1,7 +1,7 @@
 //! `/admin`: administration of a running gateway, on a separate listener, for keys with the scope `admin`.
 
-pub(crate) mod activity;
 pub(crate) mod accounts;
+pub(crate) mod activity;
 pub(crate) mod audit;
 pub(crate) mod config;
 pub(crate) mod generations;

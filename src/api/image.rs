@@ -56,8 +56,8 @@ pub async fn create(
     let worst = RequestSize { images: images_wanted, ..size };
     let budget = cost::admit(&worker, &routed, worst, &mut admitted)?;
     let record = opening.record(&request, &routed);
-    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), record)
-        .with_ignored(ignored);
+    let draft =
+        GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), record).with_ignored(ignored);
     let plan = PlanRun::new(&worker, routed, accepted, size, budget);
     let PlainAnswer { answer, held, draft } = plain::answer(&worker, &work, plan, draft, &share).await?;
     let mut response = HttpResponse::Ok();

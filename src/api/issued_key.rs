@@ -158,7 +158,8 @@ pub(crate) fn spend_limit(
         Some(value) => {
             let names = ResetPeriod::ALL.map(ResetPeriod::as_str);
             let period = value.as_str().and_then(ResetPeriod::parse);
-            let period = period.ok_or_else(|| wrong("limit_reset", "daily, weekly, monthly or null").allowing(names))?;
+            let period =
+                period.ok_or_else(|| wrong("limit_reset", "daily, weekly, monthly or null").allowing(names))?;
             Some(period.as_str().to_owned())
         }
     };
@@ -176,7 +177,9 @@ pub(crate) fn spend_limit(
 /// Dollars, from a number or a decimal string.
 fn amount(name: &str, value: &Value) -> Result<Usd, Invalid> {
     let amount = match value {
-        Value::Number(number) => Usd::from_number(&number.to_string()).and_then(|amount| spend_amount(&amount.to_string())),
+        Value::Number(number) => {
+            Usd::from_number(&number.to_string()).and_then(|amount| spend_amount(&amount.to_string()))
+        }
         Value::String(text) => spend_amount(text),
         _ => None,
     };
@@ -199,9 +202,8 @@ pub(crate) fn account_name(name: &str, value: &Value) -> Result<String, Invalid>
 }
 
 fn label(name: &str, value: &Value, most: usize) -> Result<String, Invalid> {
-    let fits = |text: &&str| {
-        !text.trim().is_empty() && text.chars().count() <= most && !text.chars().any(char::is_control)
-    };
+    let fits =
+        |text: &&str| !text.trim().is_empty() && text.chars().count() <= most && !text.chars().any(char::is_control);
     let text = value.as_str().filter(fits);
     text.map(str::to_owned).ok_or_else(|| wrong(name, format!("a text of 1 to {most} characters")))
 }

@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_key_without_an_expiry_omits_expires_at() {
-        let body = serde_json::to_value(KeyBody::new(&Key::anonymous(), true, &Budget::new(BudgetHolder::Key).read(0))).unwrap();
+        let body = serde_json::to_value(KeyBody::new(&Key::anonymous(), true, &Budget::new(BudgetHolder::Key).read(0)))
+            .unwrap();
         assert!(body.get("expires_at").is_none());
         assert_eq!((&body["rate_limit"]["requests"], &body["is_management_key"]), (&(-1).into(), &true.into()));
     }

@@ -92,9 +92,8 @@ pub(super) struct AccountTable {
 
 impl AccountTable {
     pub(super) fn read(root: &Section<'_>, limits: &LimitsConfig) -> AccountTable {
-        let teams = root.sections("teams", MAX_ACCOUNTS, |section| {
-            TeamConfig { name: name(section), spend: spend_limit(section) }
-        });
+        let teams = root
+            .sections("teams", MAX_ACCOUNTS, |section| TeamConfig { name: name(section), spend: spend_limit(section) });
         let accounts = root.sections("accounts", MAX_ACCOUNTS, |section| {
             let team = section.text("team").map(Arc::from);
             if let Some(team) = &team
@@ -174,7 +173,7 @@ mod tests {
             ("[[accounts]]\nname = \"a\"\nspend_reset = \"daily\"", "is set without spend_limit"),
             ("[[accounts]]\nname = \"a\"\nteam = \"b\"", "names no entry of [[teams]]"),
             ("[[accounts]]\nname = \"a\"\n[[accounts]]\nname = \"a\"", "accounts: 'a' is used twice"),
-            ("[[teams]]\nname = \" \"", "is not a name"),
+            ("[[teams]]\nname = \" a\"", "is not a name"),
             ("[[accounts]]\nname = \"a\"\nrequests_per_minute = -1", "-1 is out of range"),
         ] {
             let found = read(text).unwrap_err();

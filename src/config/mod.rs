@@ -51,6 +51,7 @@ use std::{fs, path::Path};
 use chrono::Utc;
 use pointsman_actors::domain::{Alias, Catalog, RoutingPolicy};
 
+pub use accounts::{AccountConfig, HolderLimits, TeamConfig, is_account_name, spend_amount};
 pub use address::{BaseUrl, BaseUrlFault};
 pub use admin::AdminConfig;
 pub use auth::{AuthConfig, AuthMode, DEVELOPMENT_KEY};
@@ -58,7 +59,6 @@ pub(crate) use changes::WrittenConfig;
 pub use environment::Environment;
 pub use fault::{Fault, SourceLocation, Warning};
 pub use hosts::Hosts;
-pub use accounts::{AccountConfig, HolderLimits, TeamConfig, is_account_name, spend_amount};
 pub use keys::{Key, Scope, digest_of, from_hex, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;

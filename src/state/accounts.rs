@@ -86,7 +86,9 @@ pub fn carry_spending(
     sums.sort_unstable();
     carried = CarriedSpending { until_ms, sums };
     let actor = Actor { by: "gateway".into(), from: String::new(), request_id: None };
-    registry.record(actor, Change::CarrySpending(carried)).map_err(|fault| Fault::Disk(io::Error::other(fault.to_string())))
+    registry
+        .record(actor, Change::CarrySpending(carried))
+        .map_err(|fault| Fault::Disk(io::Error::other(fault.to_string())))
 }
 
 /// Accounts and keys of records that name the owner of an earlier version.

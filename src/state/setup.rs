@@ -133,7 +133,13 @@ impl SetupDraft {
 
     /// The finished setup. `startup_key` is the administrator's key generated at the start, if there is one.
     #[must_use]
-    pub fn adopt(self, published: Arc<PublishedState>, startup_key: Option<&Key>, registry: &Registry, before: Option<&Setup>) -> Setup {
+    pub fn adopt(
+        self,
+        published: Arc<PublishedState>,
+        startup_key: Option<&Key>,
+        registry: &Registry,
+        before: Option<&Setup>,
+    ) -> Setup {
         for simulated in &self.simulation {
             let changed = before.and_then(|setup| setup.simulated(&simulated.character.slug));
             if changed.is_some_and(|known| known.character != simulated.character) {

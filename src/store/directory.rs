@@ -98,7 +98,8 @@ fn set_aside_all(disk: &dyn Disk, now_ms: i64) -> Result<String, Fault> {
     for name in disk.list(JOURNAL)? {
         disk.rename(&format!("{JOURNAL}/{name}"), &format!("{folder}/{JOURNAL}/{name}"))?;
     }
-    for name in disk.list("")?.iter().filter(|name| ![LOCK_FILE, FORMAT_FILE, accounts::FILE].contains(&name.as_str())) {
+    for name in disk.list("")?.iter().filter(|name| ![LOCK_FILE, FORMAT_FILE, accounts::FILE].contains(&name.as_str()))
+    {
         disk.rename(name, &format!("{folder}/{name}"))?;
     }
     disk.rename(FORMAT_FILE, &format!("{folder}/{FORMAT_FILE}"))?;

@@ -517,7 +517,8 @@ struct Activity;
 
 impl RollUp for Activity {
     fn rows(&self, entry: &Entry) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let parts = [label::MODEL, label::PROVIDER, label::OWNER, label::KEY].map(|field| label_of(&entry.facts, field));
+        let parts =
+            [label::MODEL, label::PROVIDER, label::OWNER, label::KEY].map(|field| label_of(&entry.facts, field));
         let key = parts.map(|part| part.replace(SEPARATOR, " ")).join("\n");
         vec![(key.into_bytes(), ActivityCounters::of(&entry.facts).bytes())]
     }

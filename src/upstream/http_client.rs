@@ -6,7 +6,8 @@ use actix_http::{
     Method, Uri,
     body::None as NoBody,
     header::{
-        ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+        ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+        HeaderValue, USER_AGENT,
     },
 };
 use awc::{Client, ClientResponse};

@@ -80,9 +80,7 @@ pub(crate) fn refusal(fault: &ChangeFault) -> ApiError {
     match fault {
         ChangeFault::NotDurable => ApiError::no_durable_keys(),
         ChangeFault::Unknown => ApiError::no_such("key"),
-        ChangeFault::NameTaken => {
-            ApiError::bad_query("name", "Another key has this name. Names of keys are unique.")
-        }
+        ChangeFault::NameTaken => ApiError::bad_query("name", "Another key has this name. Names of keys are unique."),
         ChangeFault::TooMany => ApiError::bad_query("name", format!("The key is not issued: {fault}.")),
         ChangeFault::Disk(_) => {
             log::error!("a change of keys or accounts is not stored: {fault}");

@@ -192,7 +192,8 @@ struct UsageBody {
 
 impl<'a> KeyBody<'a> {
     fn read(worker: &Worker, caller: &'a Caller, ledger_size: &LedgerSize) -> KeyBody<'a> {
-        let records = ledger_size.by_owner.iter().filter(|(owner, _)| caller.owns(*owner)).map(|(_, count)| count).sum();
+        let records =
+            ledger_size.by_owner.iter().filter(|(owner, _)| caller.owns(*owner)).map(|(_, count)| count).sum();
         let reading = caller.state.budget.read(clock::unix_millis());
         let (key, KeyState { life, .. }) = (&caller.key, &*caller.state);
         let state = match (caller.is_disabled(), caller.is_expired()) {

@@ -258,11 +258,14 @@ impl RunningGateway {
     fn new(url: &str, request: &KeysRequest, environment: &Environment) -> Result<RunningGateway, String> {
         let url = url.trim().trim_end_matches('/').trim_end_matches("/api/v1").to_owned();
         if url.starts_with("http://") && !is_loopback(&url) {
-            return Err(format!("--url {url}: a key would be sent unencrypted; use https, or call from the machine itself"));
+            return Err(format!(
+                "--url {url}: a key would be sent unencrypted; use https, or call from the machine itself"
+            ));
         }
         let variable = request.key_env.as_deref().unwrap_or(DEFAULT_KEY_VARIABLE);
         let key = environment.get(variable).filter(|key| !key.is_empty());
-        let key = key.ok_or_else(|| format!("the variable {variable} is not set; set it to a key with the scope admin"))?;
+        let key =
+            key.ok_or_else(|| format!("the variable {variable} is not set; set it to a key with the scope admin"))?;
         let connection = Connection::new(&url).map_err(|fault| format!("--url {fault}"))?;
         let connection = connection.with_bearer(Secret::from(key)).map_err(|fault| format!("the key {fault}"))?;
         Ok(RunningGateway { connection, url })

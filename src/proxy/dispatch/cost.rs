@@ -13,10 +13,7 @@ use pointsman_actors::{
 
 use super::attempt::RequestSize;
 use crate::{
-    access::{
-        admission::Admitted,
-        budget::Reservation,
-    },
+    access::{admission::Admitted, budget::Reservation},
     base::error::ApiError,
     state::gateway::Worker,
 };
@@ -112,6 +109,12 @@ impl RequestBudget {
         let state = self.0.borrow();
         let others = state.running.iter().filter(|(running, _)| *running != n).map(|(_, worst)| *worst);
         state.cap(endpoint, state.spent + others.sum())
+    }
+
+    /// Number of answers of the request.
+    #[must_use]
+    pub fn answers(&self) -> u32 {
+        self.0.borrow().size.answers
     }
 
     /// Highest cost of attempt `n`, if the request has a ceiling.
