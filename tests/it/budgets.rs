@@ -177,7 +177,6 @@ async fn max_cost_lowers_the_limit_of_tokens_that_the_provider_is_sent() {
     assert_eq!(sent(json!({ "max_cost": 30 })).await, json!(3000 - prompt));
     assert_eq!(sent(json!({ "max_cost": 30, "max_tokens": 7 })).await, json!(7));
     let before = upstream.bodies().len();
-    let bearer = format!("Bearer {ADMIN}");
     let headers = [("x-max-cost", "0.05"), ("content-type", "application/json")];
     let body = and(ask("acme/small"), json!({ "max_tokens": 1 })).to_string().into_bytes();
     let refused = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body.clone())).await;
@@ -188,7 +187,6 @@ async fn max_cost_lowers_the_limit_of_tokens_that_the_provider_is_sent() {
         let refused = gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(body.clone())).await;
         assert_eq!(error_of(&refused, 400)["param"], "x-max-cost", "{wrong}");
     }
-    let _ = bearer;
 }
 
 #[actix_web::test]
@@ -198,7 +196,7 @@ async fn a_stream_that_ignores_its_limit_is_cut_off_before_it_passes_the_ceiling
     let folder = Folder::new();
     let upstream = Upstream::start([Script::new().request().send(stream_of(&words)).fin()]);
     let gateway = world(&upstream, &folder).start().await;
-    let request = and(ask("acme/small"), json!({ "stream": true, "max_tokens": 4000, "max_cost": 1 }));
+    let request = and(ask("acme/small"), json!({ "stream": true, "max_tokens": 4000, "max_cost": 5 }));
     let reply = gateway.chat(&request).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
     let events = reply.events();
@@ -206,7 +204,7 @@ async fn a_stream_that_ignores_its_limit_is_cut_off_before_it_passes_the_ceiling
     assert_eq!(finishes, ["length"]);
     assert!(reply.text().ends_with("data: [DONE]\n\n"));
     let cost = events.iter().find_map(|event| event["usage"]["cost"].as_f64()).expect("usage");
-    assert!(cost <= 1.0 && cost > 0.8, "{cost}");
+    assert!(cost <= 5.0 && cost > 4.0, "{cost}");
     let id = events[0]["id"].as_str().unwrap();
     let record = gateway.get(&format!("/api/v1/generation?id={id}")).await.expect(200);
     assert_eq!((&record["data"]["finish_reason"], &record["data"]["cancelled"]), (&json!("length"), &json!(false)));
@@ -223,7 +221,7 @@ async fn tokens_per_minute_are_taken_by_estimate_and_corrected_and_a_429_names_a
     assert_eq!(first.header("x-ratelimit-limit-tokens"), Some("600"));
     let remaining: u32 = first.header("x-ratelimit-remaining-tokens").unwrap().parse().unwrap();
     assert!((500..600).contains(&remaining), "{remaining}");
-    let words = "word ".repeat(600);
+    let words = "word ".repeat(200);
     let long = json!({ "messages": [{ "role": "user", "content": words }], "max_tokens": 5 });
     let mut refused = None;
     for _ in 0..3 {

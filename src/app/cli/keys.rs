@@ -32,7 +32,7 @@ pub struct KeysRequest {
     #[command(subcommand)]
     action: KeysAction,
     /// Configuration that names the data directory of a gateway that does not run
-    #[arg(short, long, global = true, value_name = "FILE")]
+    #[arg(id = "keys_config", short, long = "config", global = true, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Admin address of a running gateway, such as http://127.0.0.1:8081
     #[arg(long, global = true)]
@@ -82,7 +82,7 @@ struct NewKeyArguments {
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
     /// Spending limit in US dollars, such as 25.00
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", allow_hyphen_values = true)]
     limit: Option<String>,
     /// When the limit starts again: daily, weekly or monthly
     #[arg(long, value_name = "PERIOD")]
