@@ -68,6 +68,11 @@ impl Budget {
         self.state.lock().meter.add_to_total(cost);
     }
 
+    /// Forgets what was spent. What is reserved stays.
+    pub fn forget_spent(&self) {
+        self.state.lock().meter.forget_spent();
+    }
+
     /// The state now.
     #[must_use]
     pub fn read(&self, now_ms: i64) -> BudgetReading {

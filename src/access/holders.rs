@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -104,6 +104,8 @@ pub struct Holders {
     keys: Mutex<HashMap<u64, Arc<KeyState>>>,
     accounts: Mutex<HashMap<u64, Arc<AccountState>>>,
     teams: Mutex<HashMap<Arc<str>, Arc<Budget>>>,
+    /// Whether what was spent before this start is counted.
+    is_spending_known: AtomicBool,
 }
 
 impl Holders {
@@ -115,6 +117,7 @@ impl Holders {
             keys: Mutex::default(),
             accounts: Mutex::default(),
             teams: Mutex::default(),
+            is_spending_known: AtomicBool::new(true),
         }
     }
 
@@ -157,6 +160,24 @@ impl Holders {
     pub fn team(&self, name: &Arc<str>) -> Arc<Budget> {
         let new = || Arc::new(Budget::new(BudgetHolder::Team));
         Arc::clone(self.teams.lock().entry(Arc::clone(name)).or_insert_with(new))
+    }
+
+    /// Whether what was spent before this start is counted. Until then no request is admitted under a spending limit.
+    #[must_use]
+    pub fn is_spending_known(&self) -> bool {
+        self.is_spending_known.load(Ordering::Acquire)
+    }
+
+    /// Says whether what was spent before this start is counted.
+    pub fn set_spending_known(&self, known: bool) {
+        self.is_spending_known.store(known, Ordering::Release);
+    }
+
+    /// Forgets what was spent since the start, before it is read from the ledger with what was spent earlier.
+    pub fn forget_spent(&self) {
+        self.keys.lock().values().for_each(|key| key.budget.forget_spent());
+        self.accounts.lock().values().for_each(|account| account.budget.forget_spent());
+        self.teams.lock().values().for_each(|team| team.forget_spent());
     }
 
     /// Spending of all accounts, ever.

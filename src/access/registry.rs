@@ -4,7 +4,7 @@
 //! refusal of a key takes effect even if it cannot be stored.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     fmt, io,
     sync::Arc,
 };
@@ -104,8 +104,8 @@ struct Configured {
     limits: LimitsConfig,
     /// Names of the keys and of their accounts.
     keys: Vec<(Arc<str>, Arc<str>)>,
-    accounts: Vec<AccountConfig>,
-    teams: Vec<TeamConfig>,
+    accounts: HashMap<Arc<str>, AccountConfig>,
+    teams: HashMap<Arc<str>, TeamConfig>,
 }
 
 impl Registry {
@@ -151,8 +151,8 @@ impl Registry {
         state.configured = Configured {
             limits: config.limits.clone(),
             keys: config.keys.iter().map(|key| (Arc::clone(&key.name), key.account_name())).collect(),
-            accounts: config.accounts.clone(),
-            teams: config.teams.clone(),
+            accounts: config.accounts.iter().map(|account| (Arc::clone(&account.name), account.clone())).collect(),
+            teams: config.teams.iter().map(|team| (Arc::clone(&team.name), team.clone())).collect(),
         };
         self.publish(&state);
     }
@@ -245,8 +245,7 @@ impl Registry {
     #[must_use]
     pub fn is_configured(&self, name: &str) -> (bool, bool) {
         let configured = &self.state.lock().configured;
-        let account = configured.accounts.iter().any(|account| *account.name == *name);
-        (account, configured.teams.iter().any(|team| *team.name == *name))
+        (configured.accounts.contains_key(name), configured.teams.contains_key(name))
     }
 
     /// Whether a team of this name exists.
@@ -441,7 +440,7 @@ impl State {
     fn account_names(&self) -> BTreeSet<&str> {
         let of_keys = self.configured.keys.iter().map(|(_, account)| &**account);
         let of_issued = self.keys.values().map(|key| key.account.as_str());
-        let configured = self.configured.accounts.iter().map(|account| &*account.name);
+        let configured = self.configured.accounts.keys().map(|name| &**name);
         of_keys.chain(of_issued).chain(configured).chain(self.accounts.keys().map(String::as_str)).collect()
     }
 
@@ -454,7 +453,7 @@ impl State {
     /// The limits and the team of an account. The configuration wins over what administrators set up.
     fn account(&self, name: &str) -> (HolderLimits, Option<Arc<str>>) {
         let Configured { limits, accounts, .. } = &self.configured;
-        if let Some(account) = accounts.iter().find(|account| *account.name == *name) {
+        if let Some(account) = accounts.get(name) {
             return (account.limits, account.team.clone());
         }
         let default = || IssuedAccount { name: name.to_owned(), ..IssuedAccount::default() };
@@ -463,9 +462,106 @@ impl State {
     }
 
     fn team_limit(&self, name: &str) -> Option<SpendLimit> {
-        match self.configured.teams.iter().find(|team| *team.name == *name) {
+        match self.configured.teams.get(name) {
             Some(team) => team.spend,
             None => self.teams.get(name)?.spend.as_ref().and_then(StoredLimit::limit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// A log that keeps its lines, and refuses when told to.
+    #[derive(Clone, Default)]
+    struct TestLog {
+        lines: Arc<Mutex<Vec<Vec<u8>>>>,
+        refuses: Arc<AtomicBool>,
+    }
+
+    impl ChangeLog for TestLog {
+        fn append(&self, change: &[u8]) -> io::Result<()> {
+            if self.refuses.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.lines.lock().push(change.to_vec());
+            Ok(())
+        }
+    }
+
+    fn actor() -> Actor {
+        Actor { by: "admin".to_owned(), from: "127.0.0.1".to_owned(), request_id: None }
+    }
+
+    fn key(name: &str) -> IssuedKey {
+        let sha256 = crate::config::to_hex(&crate::config::digest_of(name));
+        let (id, account) = (key_number(name), name.to_owned());
+        IssuedKey {
+            id,
+            name: name.to_owned(),
+            sha256,
+            account,
+            scopes: vec!["read".to_owned()],
+            ..IssuedKey::default()
+        }
+    }
+
+    fn registry(log: &TestLog) -> Registry {
+        let lines = log.lines.lock().clone();
+        Registry::new(&LimitsConfig::default(), Some(Box::new(log.clone())), &lines).unwrap()
+    }
+
+    #[test]
+    fn the_state_after_a_restart_is_the_state_before_it() {
+        clock::start();
+        let log = TestLog::default();
+        let before = registry(&log);
+        for name in ["one", "two", "three"] {
+            before.create(actor(), key(name)).unwrap();
+        }
+        before.revoke(actor(), key_number("two")).unwrap();
+        let disable = |key: &mut IssuedKey| -> fn(Box<IssuedKey>) -> Change {
+            key.disabled = true;
+            Change::DisableKey
+        };
+        before.change(actor(), key_number("three"), disable).unwrap();
+        before.switch(actor(), "configured", Some(false)).unwrap();
+        let account = IssuedAccount { name: "blue".to_owned(), ..IssuedAccount::default() };
+        before.record(actor(), Change::PutAccount(account)).unwrap();
+        let after = registry(&log);
+        assert_eq!(after.keys(), before.keys());
+        assert_eq!((after.accounts(), after.audit(99)), (before.accounts(), before.audit(99)));
+        assert_eq!(after.state.lock().switched, before.state.lock().switched);
+        assert_eq!(after.audit(99).len(), 7);
+    }
+
+    #[test]
+    fn a_disk_that_refuses_issues_nothing_and_yet_refuses_the_disabled_key() {
+        clock::start();
+        let log = TestLog::default();
+        let registry = registry(&log);
+        registry.create(actor(), key("one")).unwrap();
+        log.refuses.store(true, Ordering::Relaxed);
+        assert!(matches!(registry.create(actor(), key("two")), Err(ChangeFault::Disk(_))));
+        assert_eq!(registry.keys().len(), 1);
+        let life = |name: &str| registry.holders.key(key_number(name)).life.switched();
+        let revoked = registry.revoke(actor(), key_number("one"));
+        assert!(matches!(revoked, Err(ChangeFault::DisabledUntilRestart(_))), "{revoked:?}");
+        let switched = registry.switch(actor(), "configured", Some(false));
+        assert!(matches!(switched, Err(ChangeFault::DisabledUntilRestart(_))), "{switched:?}");
+        assert_eq!((life("one"), life("configured")), (Some(false), Some(false)));
+        assert!(matches!(registry.switch(actor(), "configured", None), Err(ChangeFault::Disk(_))));
+        assert_eq!(life("configured"), Some(false), "what is not stored does not let a key in again");
+    }
+
+    #[test]
+    fn a_stored_change_that_cannot_be_read_is_an_error() {
+        for line in ["nonsense", "{}", r#"{"at_ms":1,"by":"a","from":"b","change":{"action":"fly"}}"#] {
+            let read = Registry::new(&LimitsConfig::default(), None, &[line.as_bytes().to_vec()]);
+            assert!(read.is_err(), "{line}");
         }
     }
 }

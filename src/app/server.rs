@@ -159,6 +159,7 @@ impl Gateway {
         let shared = Arc::new(shared(draft, generated_key, metrics, seeds, (ledger, registry), &arbiter));
         reload::begin(&shared);
         let watchdog = Arc::new(watchdog::start(&shared));
+        accounts::start_upkeep(&shared);
         Ok(Gateway { shared, seeds, workers: Arc::default(), control: Arc::new(arbiter), watchdog })
     }
 
@@ -281,12 +282,8 @@ fn open_ledger(config: &Config) -> Result<(Option<Arc<GenerationStore>>, Arc<Reg
 /// Counts what was spent before this start.
 fn restore_spending(registry: &Registry, setup: &Setup, ledger: Option<&GenerationStore>) {
     let Some(ledger) = ledger else { return };
-    if let Err(fault) = accounts::restore_spending(registry, &setup.keys, ledger) {
-        log::error!("spending before this start is not counted, because the ledger cannot be read: {fault}");
-    }
-    if let Err(fault) = accounts::carry_spending(registry, &setup.keys, ledger, clock::unix_millis()) {
-        log::warn!("sums of spending are not carried over: {fault}");
-    }
+    accounts::restore_spending(registry, &setup.keys, ledger);
+    accounts::carry_spending(registry, &setup.keys, ledger, clock::unix_millis());
 }
 
 /// Creates the shared state, and starts the control actors on `arbiter`.

@@ -1,6 +1,6 @@
 //! Keys, accounts and spending across restarts: the file of changes, and what was spent according to the ledger.
 
-use std::{collections::HashMap, io, sync::Arc};
+use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use pointsman_actors::domain::Usd;
 
@@ -10,6 +10,8 @@ use crate::{
         keys::KeyTable,
         registry::{ChangeLog, Registry},
     },
+    base::clock,
+    state::gateway::Shared,
     store::{accounts::AccountLog, fault::Fault, generations::GenerationStore},
 };
 
@@ -25,11 +27,49 @@ impl ChangeLog for AccountLog {
     }
 }
 
-/// Counts what was spent before this start, from the sums of the ledger. Reads the disk.
-///
-/// # Errors
-/// The ledger cannot be read. Nothing is counted then.
-pub fn restore_spending(registry: &Registry, keys: &KeyTable, ledger: &GenerationStore) -> Result<(), Fault> {
+/// Time between two attempts to read what was spent, and between two looks for sums to carry over.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+const CARRY_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Keeps spending known while the gateway runs: reads it again if the ledger could not be read at the start, and carries old
+/// sums over. Ends with the gateway.
+pub fn start_upkeep(shared: &Arc<Shared>) {
+    let Some(ledger) = shared.ledger.clone() else { return };
+    let weak = Arc::downgrade(shared);
+    actix_rt::spawn(async move {
+        let mut interval = RETRY_INTERVAL;
+        loop {
+            actix_rt::time::sleep(interval).await;
+            let Some(shared) = weak.upgrade() else { return };
+            let ledger = Arc::clone(&ledger);
+            let done = actix_rt::task::spawn_blocking(move || {
+                let (registry, setup) = (&shared.registry, shared.setup.load_full());
+                if !registry.holders.is_spending_known() {
+                    // Before the ledger is read, so that a request that ends meanwhile is counted twice rather than not at all.
+                    registry.holders.forget_spent();
+                    restore_spending(registry, &setup.keys, &ledger);
+                }
+                carry_spending(registry, &setup.keys, &ledger, clock::unix_millis());
+                registry.holders.is_spending_known()
+            });
+            interval = if done.await.unwrap_or(false) { CARRY_INTERVAL } else { RETRY_INTERVAL };
+        }
+    });
+}
+
+/// Counts what was spent before this start, from the sums of the ledger. If it cannot be read, spending is unknown. Reads the
+/// disk.
+pub fn restore_spending(registry: &Registry, keys: &KeyTable, ledger: &GenerationStore) {
+    let restored = try_restore(registry, keys, ledger);
+    if let Err(fault) = &restored {
+        log::error!(
+            "what was spent before this start cannot be read, so keys with a spending limit get 503 until it can: {fault}"
+        );
+    }
+    registry.holders.set_spending_known(restored.is_ok());
+}
+
+fn try_restore(registry: &Registry, keys: &KeyTable, ledger: &GenerationStore) -> Result<(), Fault> {
     let carried = registry.carried();
     let rows = ledger.activity(carried.until_ms, i64::MAX)?;
     let holders = &registry.holders;
@@ -55,16 +95,15 @@ pub fn restore_spending(registry: &Registry, keys: &KeyTable, ledger: &Generatio
     Ok(())
 }
 
-/// Carries sums that the ledger is about to forget over into the file of changes. Reads and writes the disk.
-///
-/// # Errors
-/// The ledger cannot be read, or the file cannot be written; the next call tries again.
-pub fn carry_spending(
-    registry: &Registry,
-    keys: &KeyTable,
-    ledger: &GenerationStore,
-    now_ms: i64,
-) -> Result<(), Fault> {
+/// Carries sums that the ledger is about to forget over into the file of changes. The next call tries again what fails. Reads
+/// and writes the disk.
+pub fn carry_spending(registry: &Registry, keys: &KeyTable, ledger: &GenerationStore, now_ms: i64) {
+    if let Err(fault) = try_carry(registry, keys, ledger, now_ms) {
+        log::warn!("sums of spending are not carried over: {fault}");
+    }
+}
+
+fn try_carry(registry: &Registry, keys: &KeyTable, ledger: &GenerationStore, now_ms: i64) -> Result<(), Fault> {
     let mut carried = registry.carried();
     let until_ms = (now_ms - CARRY_AGE_MS).div_euclid(SLOT_MS) * SLOT_MS;
     if until_ms < carried.until_ms + DAY_MS {

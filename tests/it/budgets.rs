@@ -11,7 +11,7 @@ use crate::{
     harness::{Reply, TestGateway},
     issued_keys::{ADMIN, call, chat, issue, world},
     scripted::{Gate, Script, Upstream},
-    world::{Model, and, answer, ask, error_of, http, saying, stream_of},
+    world::{Model, always, and, answer, ask, error_of, http, saying, stream_of},
 };
 
 async fn key_of(gateway: &TestGateway, key: &str) -> Value {
@@ -47,6 +47,22 @@ async fn two_hundred_concurrent_requests_on_a_budget_for_a_hundred_never_overspe
         (&json!("key_limit"), &json!(0))
     );
     assert_eq!(key_of(&gateway, &text).await["usage"], json!(100));
+    // The limit is looked at before the body.
+    let bearer = format!("Bearer {text}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "text/plain")];
+    error_of(&gateway.call(Method::POST, "/api/v1/chat/completions", &headers, Some(b"{".to_vec())).await, 402);
+}
+
+#[actix_web::test]
+async fn a_fallback_after_a_failure_that_cost_nothing_needs_no_second_reservation() {
+    let (broken, good, folder) = (always(503, &json!({})), saying("Hello"), Folder::new());
+    let world = world(&broken, &folder).provider("bolt", good.address());
+    let model = Model::new("acme/both").at("acme", "0.01", "0.01").at("bolt", "0.0101", "0.0101");
+    let gateway = world.model(&model).start().await;
+    // Enough for one attempt, not for two.
+    let (text, _) = issue(&gateway, json!({ "name": "ci", "limit": 0.2 })).await;
+    let served = chat(&gateway, &text, json!({ "model": "acme/both", "max_tokens": 5 })).await;
+    assert_eq!((served.header("x-route-provider"), broken.bodies().len()), (Some("Bolt"), 1), "{}", served.text());
 }
 
 #[actix_web::test]

@@ -1,11 +1,19 @@
 //! Keys that administrators issue: what they may set, what is shown, and what changes with a rotation or a revocation.
 
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
 use actix_web::http::Method;
+use pointsman::store::generations::{GenerationStore, LedgerBounds};
+use pointsman_actors::domain::GenerationId;
 use serde_json::{Value, json};
 
 use crate::{
     folder::Folder,
     harness::{KEY, Reply, TestGateway},
+    patience::PATIENCE,
     scripted::Upstream,
     world::{Model, World, and, ask, error_of, saying},
 };
@@ -45,7 +53,8 @@ async fn an_issued_key_works_at_once_and_its_text_is_shown_only_once() {
     let gateway = world(&upstream, &folder).start().await;
     let (text, data) = issue(&gateway, json!({ "name": "ci", "limit": 5, "limit_reset": "monthly" })).await;
     assert!(text.starts_with("sk-pointsman-v1-") && text.len() == 16 + 64, "{text}");
-    assert_eq!(data["label"], json!(format!("{}...{}", &text[..10], &text[text.len() - 4..])));
+    let ends = (text.get(..10).unwrap(), text.get(text.len() - 4..).unwrap());
+    assert_eq!(data["label"], json!(format!("{}...{}", ends.0, ends.1)));
     for member in [
         "hash",
         "name",
@@ -306,4 +315,38 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
         assert!(line["at"].is_string() && line["request_id"].is_string(), "{line}");
     }
     error_of(&call(&admin, Method::GET, "/api/v1/admin/audit", KEY, None).await, 403);
+}
+
+#[actix_web::test]
+async fn records_that_name_the_digest_of_a_key_stay_those_of_the_key_and_count_for_its_account() {
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let first = world(&upstream, &folder).start().await;
+    let id = first.chat(&ask("acme/small")).await.expect(200)["id"].as_str().unwrap().to_owned();
+    let id = GenerationId::parse(&id).unwrap();
+    let mut generation = first.inner().shared().ledger.as_ref().unwrap().get(id).unwrap().unwrap();
+    // As an earlier version wrote it.
+    let digest = pointsman::config::digest_of(KEY);
+    generation.owner = u64::from_be_bytes(*digest.first_chunk().unwrap());
+    generation.key = 0;
+    let old = Folder::new();
+    {
+        let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 1 << 30 };
+        let store = Arc::new(GenerationStore::open(&old.at("data"), bounds).unwrap());
+        store.recorder(1).record(&generation, None);
+        store.flush(Instant::now() + PATIENCE).unwrap();
+    }
+    let gateway = world(&upstream, &old).start().await;
+    let path = format!("/api/v1/generation?id={id}");
+    gateway.get(&path).await.expect(200);
+    let (foreign, _) = issue(&gateway, json!({ "name": "foreign" })).await;
+    assert_eq!(call(&gateway, Method::GET, &path, &foreign, None).await.status, 404);
+    let listed = gateway.get("/api/v1/generations").await.expect(200);
+    assert_eq!((&listed["data"][0]["id"], &listed["data"][0]["key"]), (&json!(id.as_str()), &json!("test")));
+    let activity = gateway.get("/api/v1/activity?since=2020-01-01&until=2020-01-02").await;
+    assert_eq!(activity.status, 200, "{}", activity.text());
+    assert_eq!(gateway.get("/api/v1/key").await.expect(200)["data"]["usage"], json!(0.17));
+    assert_eq!(gateway.get("/api/v1/credits").await.expect(200)["data"]["total_usage"], json!(0.17));
+    let admin = gateway.admin();
+    let deleted = call(&admin, Method::DELETE, "/api/v1/admin/ledger/records?key=test", ADMIN, None).await;
+    assert_eq!(deleted.expect(200), json!({ "deleted": 1 }));
 }

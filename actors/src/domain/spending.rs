@@ -127,6 +127,11 @@ impl SpendingMeter {
         self.total += cost;
     }
 
+    /// Forgets what was spent. What is reserved stays.
+    pub fn forget_spent(&mut self) {
+        *self = SpendingMeter { reserved: self.reserved, ..SpendingMeter::default() };
+    }
+
     /// The sums at a time in Unix milliseconds.
     #[must_use]
     pub fn read(&self, now_ms: i64) -> Spent {

@@ -1,5 +1,7 @@
 //! 402: a spending limit leaves no room.
 
+use std::time::Duration;
+
 use actix_web::http::StatusCode;
 use chrono::{DateTime, SecondsFormat};
 use pointsman_actors::domain::Usd;
@@ -111,6 +113,16 @@ impl ApiError {
             "This request has the ceiling max_cost = ${ceiling}, and its prompt with one output token costs at least ${least}."
         );
         ApiError::payment_required(message, "max_cost").with_param("max_cost")
+    }
+
+    /// 503: a spending limit applies, and what was spent before this start cannot be read yet.
+    #[must_use]
+    pub fn spending_unknown() -> ApiError {
+        let message = "This API key has a spending limit, and what was spent before the gateway started cannot be read from its \
+                       ledger at the moment.";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Server, "server", message)
+            .because("spending_unknown")
+            .retry_after(Duration::from_secs(10))
     }
 
     fn payment_required(message: String, reason: &'static str) -> ApiError {

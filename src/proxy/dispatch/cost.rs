@@ -51,6 +51,9 @@ pub fn admit(
         admitted.take_free_request()?;
     }
     let budgets = admitted.caller().budgets();
+    if budgets.are_limited() && !worker.shared.registry.holders.is_spending_known() {
+        return Err(ApiError::spending_unknown());
+    }
     let ceiling = routed.decision.parameters.max_cost.map(|ceiling| ceiling.value);
     let mut state = BudgetState {
         reservation: None,
