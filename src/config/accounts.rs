@@ -77,7 +77,7 @@ pub(super) fn spend_limit(section: &Section<'_>) -> Option<SpendLimit> {
     });
     let resets = ResetPeriod::ALL.map(|period| (period.as_str(), Some(period)));
     let reset = section.choice("spend_reset", &[resets[0], resets[1], resets[2], ("never", None)]);
-    if reset.is_some() && !section.has("spend_limit") {
+    if reset.flatten().is_some() && !section.has("spend_limit") {
         section.fault("spend_reset", "is set without spend_limit", "spend_limit beside it");
     }
     amount.map(|amount| SpendLimit { amount, reset: reset.flatten() })
