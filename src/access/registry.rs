@@ -83,6 +83,9 @@ pub struct Registry {
     pub holders: Holders,
     issued: Arc<IssuedTable>,
     log: Option<Box<dyn ChangeLog>>,
+    /// Held for a whole change, so that changes are stored in the order in which they take effect. The disk is written
+    /// while only this is locked.
+    turn: Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -130,7 +133,8 @@ impl Registry {
             }
             state.apply(entry);
         }
-        Ok(Registry { holders: Holders::new(limits), issued: Arc::default(), log, state: Mutex::new(state) })
+        let (issued, turn) = (Arc::default(), Mutex::default());
+        Ok(Registry { holders: Holders::new(limits), issued, log, turn, state: Mutex::new(state) })
     }
 
     /// The table of issued keys.
@@ -164,7 +168,11 @@ impl Registry {
         let anonymous = key.sha256 == Key::anonymous().sha256;
         let id = if anonymous { 0 } else { key_number(&key.name) };
         let caller = self.caller(&state, id, key.clone(), (!anonymous).then(|| former_owner(&key.sha256)), false);
-        caller.state.life.switch(state.switched.get(&*key.name).copied().filter(|_| !anonymous));
+        // A key that is refused although that could not be stored stays refused.
+        let life = &caller.state.life;
+        if life.switched().is_none() && !anonymous {
+            life.switch(state.switched.get(&*key.name).copied());
+        }
         caller
     }
 
@@ -279,14 +287,17 @@ impl Registry {
     /// # Errors
     /// The name is taken, there are too many, or the change cannot be stored.
     pub fn create(&self, actor: Actor, key: IssuedKey) -> Result<(), ChangeFault> {
-        let mut state = self.state.lock();
-        if state.names_key(&key.name, None) {
-            return Err(ChangeFault::NameTaken);
+        let _turn = self.turn.lock();
+        {
+            let state = self.state.lock();
+            if state.names_key(&key.name, None) {
+                return Err(ChangeFault::NameTaken);
+            }
+            if state.keys.len() >= MAX_ISSUED {
+                return Err(ChangeFault::TooMany);
+            }
         }
-        if state.keys.len() >= MAX_ISSUED {
-            return Err(ChangeFault::TooMany);
-        }
-        self.store(&mut state, actor, Change::CreateKey(Box::new(key)))
+        self.store(actor, Change::CreateKey(Box::new(key)))
     }
 
     /// Changes an issued key. `change` edits it and names the action. A key that it disables is refused at once, also if the
@@ -300,10 +311,10 @@ impl Registry {
         id: u64,
         change: impl FnOnce(&mut IssuedKey) -> fn(Box<IssuedKey>) -> Change,
     ) -> Result<IssuedKey, ChangeFault> {
-        let mut state = self.state.lock();
-        let mut key = state.keys.get(&id).cloned().ok_or(ChangeFault::Unknown)?;
+        let _turn = self.turn.lock();
+        let mut key = self.key(id).ok_or(ChangeFault::Unknown)?;
         let action = change(&mut key);
-        if state.names_key(&key.name, Some(id)) {
+        if self.state.lock().names_key(&key.name, Some(id)) {
             return Err(ChangeFault::NameTaken);
         }
         key.updated_ms = clock::unix_millis();
@@ -311,7 +322,7 @@ impl Registry {
         if key.disabled {
             life.switch(Some(false));
         }
-        match self.store(&mut state, actor, action(Box::new(key.clone()))) {
+        match self.store(actor, action(Box::new(key.clone()))) {
             Ok(()) => {
                 life.switch(None);
                 Ok(key)
@@ -326,10 +337,10 @@ impl Registry {
     /// # Errors
     /// There is no such key, or the change cannot be stored.
     pub fn revoke(&self, actor: Actor, id: u64) -> Result<(), ChangeFault> {
-        let mut state = self.state.lock();
-        let name = state.keys.get(&id).ok_or(ChangeFault::Unknown)?.name.clone();
+        let _turn = self.turn.lock();
+        let name = self.key(id).ok_or(ChangeFault::Unknown)?.name;
         self.holders.key(id).life.switch(Some(false));
-        disabled(self.store(&mut state, actor, Change::RevokeKey { id, name }))
+        disabled(self.store(actor, Change::RevokeKey { id, name }))
     }
 
     /// Disables or enables a key of the configuration; `None` leaves it to the configuration again. Without a file for changes
@@ -338,12 +349,12 @@ impl Registry {
     /// # Errors
     /// The change cannot be stored.
     pub fn switch(&self, actor: Actor, name: &str, on: Option<bool>) -> Result<(), ChangeFault> {
-        let mut state = self.state.lock();
+        let _turn = self.turn.lock();
         let life = &self.holders.key(key_number(name)).life;
         if on == Some(false) {
             life.switch(on);
         }
-        let stored = self.store_or_apply(&mut state, actor, Change::SwitchKey { name: name.to_owned(), on });
+        let stored = self.store_or_apply(actor, Change::SwitchKey { name: name.to_owned(), on });
         if stored.is_ok() {
             life.switch(on);
         }
@@ -355,31 +366,33 @@ impl Registry {
     /// # Errors
     /// It cannot be stored.
     pub fn record(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
-        let mut state = self.state.lock();
+        let _turn = self.turn.lock();
         match change {
-            Change::Reload | Change::DeleteRecords { .. } => self.store_or_apply(&mut state, actor, change),
-            _ => self.store(&mut state, actor, change),
+            Change::Reload | Change::DeleteRecords { .. } => self.store_or_apply(actor, change),
+            _ => self.store(actor, change),
         }
     }
 
-    fn store_or_apply(&self, state: &mut State, actor: Actor, change: Change) -> Result<(), ChangeFault> {
+    fn store_or_apply(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
         if self.log.is_some() {
-            return self.store(state, actor, change);
+            return self.store(actor, change);
         }
-        state.apply(AuditEntry { at_ms: clock::unix_millis(), actor, change });
+        self.state.lock().apply(AuditEntry { at_ms: clock::unix_millis(), actor, change });
         Ok(())
     }
 
-    fn store(&self, state: &mut State, actor: Actor, change: Change) -> Result<(), ChangeFault> {
+    /// Stores a change, then lets it take effect. Called with the turn.
+    fn store(&self, actor: Actor, change: Change) -> Result<(), ChangeFault> {
         let log = self.log.as_ref().ok_or(ChangeFault::NotDurable)?;
         let entry = AuditEntry { at_ms: clock::unix_millis(), actor, change };
         let line = serde_json::to_vec(&entry).map_err(|error| ChangeFault::Disk(error.into()))?;
         log.append(&line).map_err(ChangeFault::Disk)?;
         let removed = if let Change::RemoveAccount { name } = &entry.change { Some(name.clone()) } else { None };
+        let mut state = self.state.lock();
         state.apply(entry);
-        self.publish(state);
+        self.publish(&state);
         if let Some(name) = removed {
-            self.set_account(state, account_number(&name), &name);
+            self.set_account(&state, account_number(&name), &name);
         }
         Ok(())
     }
@@ -555,6 +568,8 @@ mod tests {
         assert_eq!((life("one"), life("configured")), (Some(false), Some(false)));
         assert!(matches!(registry.switch(actor(), "configured", None), Err(ChangeFault::Disk(_))));
         assert_eq!(life("configured"), Some(false), "what is not stored does not let a key in again");
+        let configured = Key { name: "configured".into(), ..Key::startup_key([1; 32]) };
+        assert!(registry.configured_caller(&configured).is_disabled(), "nor does a reload");
     }
 
     #[test]
