@@ -34,14 +34,19 @@ const CARRY_INTERVAL: Duration = Duration::from_secs(3600);
 /// Keeps spending known while the gateway runs: reads it again if the ledger could not be read at the start, and carries old
 /// sums over. Ends with the gateway.
 pub fn start_upkeep(shared: &Arc<Shared>) {
-    let Some(ledger) = shared.ledger.clone() else { return };
+    if shared.ledger.is_none() {
+        return;
+    }
     let weak = Arc::downgrade(shared);
     actix_rt::spawn(async move {
         let mut interval = RETRY_INTERVAL;
         loop {
             actix_rt::time::sleep(interval).await;
-            let Some(shared) = weak.upgrade() else { return };
-            let ledger = Arc::clone(&ledger);
+            let Some((shared, ledger)) =
+                weak.upgrade().and_then(|shared| Some((shared.clone(), shared.ledger.clone()?)))
+            else {
+                return;
+            };
             let done = actix_rt::task::spawn_blocking(move || {
                 let (registry, setup) = (&shared.registry, shared.setup.load_full());
                 if !registry.holders.is_spending_known() {

@@ -7,7 +7,7 @@ use std::{
 
 use actix_web::http::Method;
 use pointsman::store::generations::{GenerationStore, LedgerBounds};
-use pointsman_actors::domain::GenerationId;
+use pointsman_actors::domain::{Generation, GenerationId};
 use serde_json::{Value, json};
 
 use crate::{
@@ -317,24 +317,53 @@ async fn every_action_of_an_administrator_is_in_the_audit_log() {
     error_of(&call(&admin, Method::GET, "/api/v1/admin/audit", KEY, None).await, 403);
 }
 
+/// The stored record of a chat of the test key.
+async fn generation_of(gateway: &TestGateway) -> Generation {
+    let answer = gateway.chat(&ask("acme/small")).await.expect(200);
+    let id = GenerationId::parse(answer["id"].as_str().unwrap()).unwrap();
+    gateway.inner().shared().ledger.as_ref().unwrap().get(id).unwrap().unwrap()
+}
+
+/// Writes a record into the ledger in `folder`, which no gateway uses.
+fn write(folder: &Folder, generation: &Generation) {
+    let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 1 << 30 };
+    let store = Arc::new(GenerationStore::open(&folder.at("data"), bounds).unwrap());
+    store.recorder(1).record(generation, None);
+    store.flush(Instant::now() + PATIENCE).unwrap();
+}
+
+#[actix_web::test]
+async fn spending_of_long_ago_is_carried_over_once_and_stays_counted() {
+    const DAYS: i64 = 86_400_000;
+    let (upstream, folder) = (saying("Hello"), Folder::new());
+    let mut generation = generation_of(&world(&upstream, &folder).start().await).await;
+    generation.created_ms -= 60 * DAYS;
+    let old = Folder::new();
+    write(&old, &generation);
+    let file = old.at("data").join("accounts.log");
+    for start in 1..4 {
+        let gateway = world(&upstream, &old).start().await;
+        let key = gateway.get("/api/v1/key").await.expect(200);
+        assert_eq!((&key["data"]["usage"], &key["data"]["usage_monthly"]), (&json!(0.17), &json!(0)), "start {start}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap().matches("carry_spending").count(), 1, "start {start}");
+        gateway.stop().await;
+        let shared = Arc::downgrade(gateway.inner().shared());
+        drop(gateway);
+        crate::patience::until("the ledger is closed", || shared.strong_count() == 0).await;
+    }
+}
+
 #[actix_web::test]
 async fn records_that_name_the_digest_of_a_key_stay_those_of_the_key_and_count_for_its_account() {
     let (upstream, folder) = (saying("Hello"), Folder::new());
-    let first = world(&upstream, &folder).start().await;
-    let id = first.chat(&ask("acme/small")).await.expect(200)["id"].as_str().unwrap().to_owned();
-    let id = GenerationId::parse(&id).unwrap();
-    let mut generation = first.inner().shared().ledger.as_ref().unwrap().get(id).unwrap().unwrap();
+    let mut generation = generation_of(&world(&upstream, &folder).start().await).await;
+    let id = generation.id;
     // As an earlier version wrote it.
     let digest = pointsman::config::digest_of(KEY);
     generation.owner = u64::from_be_bytes(*digest.first_chunk().unwrap());
     generation.key = 0;
     let old = Folder::new();
-    {
-        let bounds = LedgerBounds { max_age: Duration::from_secs(86_400), max_bytes: 1 << 30 };
-        let store = Arc::new(GenerationStore::open(&old.at("data"), bounds).unwrap());
-        store.recorder(1).record(&generation, None);
-        store.flush(Instant::now() + PATIENCE).unwrap();
-    }
+    write(&old, &generation);
     let gateway = world(&upstream, &old).start().await;
     let path = format!("/api/v1/generation?id={id}");
     gateway.get(&path).await.expect(200);
