@@ -83,7 +83,7 @@ pub(super) struct LinkBody<'a> {
 
 impl<'a> GenerationRow<'a> {
     /// The row of a generation that the key called `key` made.
-    pub(crate) fn new(generation: &'a Generation, key: Option<&'a str>) -> GenerationRow<'a> {
+    pub(crate) fn new(generation: &'a Generation, key: Option<String>) -> GenerationRow<'a> {
         let link = |attempt: &'a AttemptRecord| LinkBody {
             provider_slug: (&*attempt.provider_slug).into(),
             outcome: attempt.outcome().into(),
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_columns_of_csv_are_the_members_of_json_in_their_order() {
         let generation = generation(&catalog());
-        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test"))).unwrap();
+        let json = serde_json::to_string(&GenerationRow::new(&generation, Some("test".to_owned()))).unwrap();
         let members: Vec<usize> =
             GenerationRow::COLUMNS.iter().map(|name| json.find(&format!("\"{name}\":")).unwrap()).collect();
         assert!(members.is_sorted(), "{members:?}");
@@ -210,7 +210,7 @@ mod tests {
         let mut generation = generation(&catalog());
         generation.requested_model = "=cmd|'/c calc'!A1".into();
         let mut csv = Csv::default();
-        GenerationRow::new(&generation, Some("-key,\"1\"")).write(&mut csv);
+        GenerationRow::new(&generation, Some("-key,\"1\"".to_owned())).write(&mut csv);
         let text = csv.into_text();
         assert!(text.contains(",'=cmd|'/c calc'!A1,"), "{text}");
         assert!(text.contains(",\"'-key,\"\"1\"\"\","), "{text}");

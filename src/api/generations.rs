@@ -56,7 +56,7 @@ pub(crate) async fn respond(
     let ledger = ledger(worker)?;
     let selection = Selection::parse(query, listed, (DEFAULT_PAGE, MAX_PAGE))?;
     let page = read(worker, caller, &ledger, selection).await?;
-    let row = |generation| GenerationRow::new(generation, key_name(worker, generation.owner));
+    let row = |generation| GenerationRow::new(generation, key_name(worker, generation.owner, generation.key));
     Ok(uncached(&PageBody {
         data: page.generations.iter().map(|generation| row(generation)).collect(),
         next: page.next.map(|key| cursor::write(&key, listed.owner())),
@@ -115,9 +115,9 @@ pub(crate) fn unreadable(fault: Fault) -> ApiError {
     ApiError::internal()
 }
 
-/// The name of the key with these records; `None` if it is no longer in the configuration.
-pub(crate) fn key_name(worker: &Worker, owner: u64) -> Option<&str> {
-    worker.setup.keys.callers().find(|caller| caller.owner == owner).map(|caller| &*caller.key.name)
+/// The name of the key with these records; `None` if neither it nor another key of its account exists any more.
+pub(crate) fn key_name(worker: &Worker, owner: u64, key: u64) -> Option<String> {
+    worker.setup.keys.name_of(owner, key).map(|name| name.as_ref().to_owned())
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

@@ -81,8 +81,8 @@ impl Selection {
         (default, most): (usize, usize),
     ) -> Result<Selection, ApiError> {
         let mut selection = Selection { limit: default, ..Selection::default() };
-        if let Some(owner) = listed.owner() {
-            selection.require_label(label::OWNER, [owner_label(owner)]);
+        if let Listed::Own(caller) = listed {
+            selection.require_label(label::OWNER, caller.owners().map(owner_label));
         }
         for (name, value) in pairs(query)? {
             selection.add(&name, &value, listed, most)?;
@@ -145,8 +145,8 @@ impl Selection {
             }
             return Ok(());
         }
-        let owner = owner(name, value, listed)?.ok_or_else(|| unknown(name, &Selection::PARAMETERS, listed))?;
-        self.require_label(label::OWNER, [owner_label(owner)]);
+        let owners = owners(name, value, listed)?.ok_or_else(|| unknown(name, &Selection::PARAMETERS, listed))?;
+        self.require_label(label::OWNER, owners.into_iter().map(owner_label));
         Ok(())
     }
 
@@ -166,24 +166,24 @@ pub(super) fn pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     Ok(trimmed.filter(|(_, value)| !value.is_empty()).collect())
 }
 
-/// The owner that `key` or `owner` names; `None` for other parameters and in lists of own records.
+/// The owners of records that `key` or `owner` names; `None` for other parameters and in lists of own records.
 ///
 /// # Errors
 /// 400 for an unknown key and for a malformed owner.
-pub(super) fn owner(name: &str, value: &str, listed: Listed<'_>) -> Result<Option<u64>, ApiError> {
+pub(super) fn owners(name: &str, value: &str, listed: Listed<'_>) -> Result<Option<Vec<u64>>, ApiError> {
     let Listed::Everybody(worker) = listed else { return Ok(None) };
     match name {
         "key" => {
-            let found = worker.setup.keys.callers().find(|caller| *caller.key.name == *value);
-            let message = "'key' must be the name of a key in the configuration. Records of a removed key are found by \
+            let found = worker.setup.keys.named(value);
+            let message = "'key' must be the name of a configured or issued key. Records of a removed key are found by \
                            'owner', as in GET /admin/ledger.";
-            found.map(|caller| Some(caller.owner)).ok_or_else(|| ApiError::bad_query("key", message))
+            found.map(|caller| Some(caller.owners().collect())).ok_or_else(|| ApiError::bad_query("key", message))
         }
         "owner" => {
             let message = "'owner' must be the 16 hexadecimal digits in GET /admin/ledger or /admin/keys.";
             let digits = Some(value).filter(|value| value.len() == 16 && value.bytes().all(|b| b.is_ascii_hexdigit()));
             let owner = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-            owner.map(Some).ok_or_else(|| ApiError::bad_query("owner", message))
+            owner.map(|owner| Some(vec![owner])).ok_or_else(|| ApiError::bad_query("owner", message))
         }
         _ => Ok(None),
     }

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod keygen;
+mod keys;
 mod ledger;
 mod replay;
 mod summary;
@@ -22,6 +23,7 @@ use self::arguments::{Arguments, ConfigArgument, ConfigCommand, Subcommands};
 use crate::config::{Config, Environment, Fault, LoadedConfig};
 
 pub use keygen::NewKey;
+pub use keys::KeysRequest;
 pub use ledger::{ExportFormat, LedgerCommand, LedgerPlace};
 pub use replay::ReplayRequest;
 pub use summary::summary;
@@ -53,6 +55,8 @@ pub enum Command {
         /// Label of the key.
         name: String,
     },
+    /// Issue, list, rotate, disable or revoke keys.
+    Keys(KeysRequest),
     /// Repeat a recorded decision.
     Replay(ReplayRequest),
     /// Export, verify or compact the ledger on disk.
@@ -119,6 +123,10 @@ impl Command {
                 Ok(Command::ShowConfig { config: path_of(config)? })
             }
             Some(Subcommands::Keygen { name }) => refuse_config("keygen").map(|()| Command::Keygen { name }),
+            Some(Subcommands::Keys(mut request)) => {
+                request.config = path_of(ConfigArgument { config: request.config.take() })?;
+                Ok(Command::Keys(request))
+            }
             Some(Subcommands::Replay(request)) => match (refuse_config("replay")?, ReplayRequest::from(request)) {
                 ((), ReplayRequest { generation: None, file: None, .. }) => {
                     Err(UsageError("replay needs the id of a generation, or --file".to_owned()))
@@ -191,6 +199,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             load(config.as_deref(), environment).map_or_else(|output| output, |loaded| success(summary(&loaded.config)))
         }
         Ok(Command::Keygen { name }) => success(NewKey::random().report(&name)),
+        Ok(Command::Keys(request)) => keys::run(&request, environment),
         Ok(Command::Replay(request)) => replay::run(&request, environment),
         Ok(Command::Ledger(place, command)) => {
             let mut output = BufWriter::new(std::io::stdout().lock());

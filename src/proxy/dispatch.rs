@@ -1,11 +1,12 @@
 //! Runs the plan of one request: attempt after attempt, until one gives content.
 //!
-//! [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running attempt. `race` calls the
+//! [`cost`] reserves its money. [`plan_run`] chooses the next candidate and decides when to give up. [`attempt`] is a running attempt. `race` calls the
 //! endpoints, one after the other or two at once. [`draft`] is the record of the request while it runs. [`plain`] and
 //! [`stream`] answer the client. Once content was sent to the client, no other endpoint is tried. The retries of all
 //! requests together are limited in [`crate::state::budgets`].
 
 pub mod attempt;
+pub mod cost;
 pub mod draft;
 pub mod durable;
 pub mod images;
@@ -50,9 +51,9 @@ pub enum RequestedWork {
 
 impl RequestedWork {
     /// The body to send to an endpoint.
-    fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
+    fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> OutgoingBody {
         match self {
-            RequestedWork::Chat(request) => UPSTREAM.chat_body(request, catalog, endpoint),
+            RequestedWork::Chat(request) => UPSTREAM.chat_body(request, catalog, endpoint, most_output),
             RequestedWork::Image(work) => UPSTREAM.image_body(&work.request, catalog, endpoint),
         }
     }

@@ -25,7 +25,7 @@ use pointsman_actors::{
 };
 
 use crate::{
-    access::{analysis::Analyses, keys::Caller},
+    access::{analysis::Analyses, keys::Caller, registry::Registry},
     base::{
         error::{ApiError, Overload},
         events::{ActorReplaced, Metrics},
@@ -53,6 +53,8 @@ use crate::{
 pub struct Shared {
     /// The setup in force.
     pub setup: ArcSwap<Setup>,
+    /// Issued keys, accounts, and the usage of all limits.
+    pub registry: Arc<Registry>,
     /// The control actors.
     pub control: Control,
     /// The ledger on disk; `None` if records are kept in memory only.

@@ -18,8 +18,8 @@ use crate::{
         admission::Admission,
         body_limits::BodyLimits,
         keys::{Caller, KeyTable},
+        registry::Registry,
     },
-    base::error::ApiError,
     config::{Config, Key, LoadedConfig, WrittenConfig},
     simulation::{self, Character, Running as SimulatedProvider},
     upstream::{
@@ -61,15 +61,13 @@ struct Simulated {
 
 impl Setup {
     /// The limits for reading the caller's request bodies.
-    ///
-    /// # Errors
-    /// 500 when the caller belongs to another configuration.
-    pub fn body_limits(&self, caller: &Caller) -> Result<BodyLimits, ApiError> {
-        Ok(BodyLimits {
+    #[must_use]
+    pub fn body_limits(&self, caller: &Caller) -> BodyLimits {
+        BodyLimits {
             bytes: self.config.limits.max_body_bytes,
             pace: self.config.timeouts.client_body,
-            buffer: self.admission.buffer(caller)?,
-        })
+            buffer: self.admission.buffer(caller),
+        }
     }
 
     /// The running simulated providers.
@@ -135,7 +133,13 @@ impl SetupDraft {
 
     /// The finished setup. `startup_key` is the administrator's key generated at the start, if there is one.
     #[must_use]
-    pub fn adopt(self, published: Arc<PublishedState>, startup_key: Option<&Key>, before: Option<&Setup>) -> Setup {
+    pub fn adopt(
+        self,
+        published: Arc<PublishedState>,
+        startup_key: Option<&Key>,
+        registry: &Registry,
+        before: Option<&Setup>,
+    ) -> Setup {
         for simulated in &self.simulation {
             let changed = before.and_then(|setup| setup.simulated(&simulated.character.slug));
             if changed.is_some_and(|known| known.character != simulated.character) {
@@ -143,9 +147,11 @@ impl SetupDraft {
             }
         }
         let SetupDraft { version, config, written, catalog, policy, providers, simulation } = self;
-        let keys = KeyTable::new(&config, startup_key, before.map(|setup| &setup.keys));
+        registry.adopt(&config);
+        let caller = |key: &Key| registry.configured_caller(key);
+        let keys = KeyTable::new(&config, startup_key, registry.issued_table(), caller);
         Setup {
-            admission: Admission::new(&config.limits, keys.callers(), before.map(|setup| &setup.admission)),
+            admission: Admission::new(&config.limits, registry.holders.load(), before.map(|setup| &setup.admission)),
             keys,
             permits: permits(&providers, before),
             version,

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::store::{
     directory::Directory,
     disk::Disk,
-    entry::{Entry, FactsView, Filter, Id, RollUp},
+    entry::{Entry, Facts, FactsView, Filter, Id, RollUp},
     fault::Fault,
     handle::{Recorder, Size, Status, Store},
     journal::Started,
@@ -41,6 +41,8 @@ pub mod label {
     pub const REQUESTED_MODEL: u8 = 5;
     /// What happened on the way: `rescued`, `hedged`, `explored`.
     pub const EVENT: u8 = 6;
+    /// Number of the key, sixteen hexadecimal digits. Absent where it is not known.
+    pub const KEY: u8 = 7;
 }
 
 /// Fields of [`Facts`]: numbers.
@@ -120,7 +122,14 @@ impl GenerationStore {
     /// # Errors
     /// Another process uses the directory, or it cannot be created or written.
     pub fn open(path: &Path, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
-        let directory = Directory::open(path)?;
+        GenerationStore::open_in(Directory::open(path)?, bounds)
+    }
+
+    /// Opens the ledger in a directory that this process holds. Blocks as [`GenerationStore::open`].
+    ///
+    /// # Errors
+    /// No thread can be made.
+    pub fn open_in(directory: Directory, bounds: LedgerBounds) -> Result<GenerationStore, Fault> {
         GenerationStore::open_on(directory.disk(), directory, bounds)
     }
 
@@ -243,6 +252,7 @@ impl GenerationStore {
 
     pub(super) fn read(&self, entry: &Entry) -> Result<Generation, Fault> {
         let mut generation = record::read(&entry.bytes, self).map_err(|fault| Fault::Damaged(fault.to_string()))?;
+        generation.key = u64::from_str_radix(label_of(&entry.facts, label::KEY), 16).unwrap_or_default();
         // Only its beginning was recorded: the process ended before the generation did.
         if generation.status == GenerationStatus::Running {
             generation.status = GenerationStatus::Truncated;
@@ -340,7 +350,7 @@ pub fn entry_id(id: GenerationId) -> Id {
     Id::new(seconds.parse().unwrap_or(u64::MAX), tail)
 }
 
-/// The label of an owner.
+/// The label of an owner or of a key.
 #[must_use]
 pub fn owner_label(owner: u64) -> Box<str> {
     format!("{owner:016x}").into()
@@ -406,8 +416,11 @@ fn pack_head(generation: &Generation, packer: &mut Packer) {
         (label::REQUESTED_MODEL, &*generation.requested_model),
     ];
     let provider = generation.provider_slug.iter().map(|slug| (label::PROVIDER, &**slug));
+    let key = hexadecimal(generation.key);
+    let key = str::from_utf8(&key).ok().filter(|_| generation.key != 0).map(|key| (label::KEY, key));
     let events = Event::ALL.into_iter().filter(|event| event.happened(generation));
-    let labels = always.into_iter().chain(provider).chain(events.map(|event| (label::EVENT, event.as_str())));
+    let labels =
+        always.into_iter().chain(provider).chain(key).chain(events.map(|event| (label::EVENT, event.as_str())));
     let usage = &generation.usage;
     let cost = generation.known_spending().femto();
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
@@ -455,7 +468,7 @@ fn interrupted(mut entry: Entry) -> Option<Entry> {
     Some(entry)
 }
 
-/// Generations of one slot, model, provider and owner.
+/// Generations of one slot, model, provider, owner and key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityRow {
     /// Start of the 15-minute slot, Unix milliseconds.
@@ -466,6 +479,8 @@ pub struct ActivityRow {
     pub provider: String,
     /// Label of the owner ([`owner_label`]).
     pub owner: String,
+    /// Label of the key; empty where it is not known.
+    pub key: String,
     /// What was counted.
     pub counters: ActivityCounters,
 }
@@ -558,12 +573,21 @@ impl ActivityRow {
             model: parts.next()?,
             provider: parts.next()?,
             owner: parts.next()?,
+            key: parts.next().unwrap_or_default(),
             counters: ActivityCounters::read(sum)?,
         })
     }
 }
 
-/// Sums by model, provider and owner.
+fn append_part(key: &mut Vec<u8>, part: &str) {
+    key.extend(part.bytes().map(|byte| if byte == SEPARATOR { b' ' } else { byte }));
+}
+
+fn label_of(facts: &Facts, field: u8) -> &str {
+    facts.labels.iter().find(|(other, _)| *other == field).map_or("", |(_, text)| text)
+}
+
+/// Sums by model, provider, owner and key.
 pub(super) struct Activity;
 
 impl RollUp for Activity {
@@ -572,7 +596,13 @@ impl RollUp for Activity {
             if at > 0 {
                 key.push(SEPARATOR);
             }
-            key.extend(facts.label(field).bytes().map(|byte| if byte == SEPARATOR { b' ' } else { byte }));
+            append_part(key, facts.label(field));
+        }
+        // Older records name no key; their sums stay as they were.
+        let api_key = facts.label(label::KEY);
+        if !api_key.is_empty() {
+            key.push(SEPARATOR);
+            append_part(key, api_key);
         }
         true
     }

@@ -4,9 +4,11 @@
 //! [`queue`]. A thread of the store packs queued entries into compressed blocks, commits them to redb and deletes journal
 //! segments that redb holds completely. Readers see queued and committed entries alike.
 //!
-//! Only [`generations`], [`inspection`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for filters, and bytes.
+//! Only [`generations`], [`inspection`] and [`record`] know generations; elsewhere an entry is an id, a time, a few facts for
+//! filters, and bytes. [`accounts`] is a file of its own beside them.
 //! [`handle::Store`] is the door; [`directory::Directory`] guards the files.
 
+pub mod accounts;
 pub mod blocks;
 pub mod database;
 pub mod directory;

@@ -14,6 +14,8 @@ mod billing;
 #[cfg(test)]
 mod browsers;
 #[cfg(test)]
+mod budgets;
+#[cfg(test)]
 mod calibration;
 #[cfg(test)]
 mod catalog;
@@ -122,7 +124,13 @@ mod image_links;
 #[cfg(test)]
 mod introspection;
 #[cfg(test)]
+mod issued_keys;
+#[cfg(test)]
 mod keyless;
+#[cfg(test)]
+mod keys_command;
+#[cfg(test)]
+mod keys_durable;
 #[cfg(test)]
 mod last_resort;
 #[cfg(test)]

@@ -59,11 +59,17 @@ impl Dialect {
         }
     }
 
-    /// The body of a chat for one endpoint.
+    /// The body of a chat for one endpoint. `most_output` lowers the limit on output tokens.
     #[must_use]
-    pub fn chat_body(self, request: &ChatRequest, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
+    pub fn chat_body(
+        self,
+        request: &ChatRequest,
+        catalog: &Catalog,
+        endpoint: &Endpoint,
+        most_output: Option<u32>,
+    ) -> OutgoingBody {
         match self {
-            Dialect::OpenAi => request.upstream_body(catalog, endpoint),
+            Dialect::OpenAi => request.limited_body(catalog, endpoint, most_output),
         }
     }
 

@@ -79,8 +79,10 @@ impl FinishReason {
 pub struct Generation {
     /// Its id.
     pub id: GenerationId,
-    /// The key that made it (hash of the key's label). Only this owner may read the record.
+    /// The account that it is charged to. Only its keys may read the record.
     pub owner: u64,
+    /// Number of the key that called; 0 if it is not known.
+    pub key: u64,
     /// Chat or image.
     pub api_type: ApiType,
     /// Request id of the call that made it.

@@ -59,7 +59,8 @@ pub(crate) async fn csv(
         // Page by page, so that others have their turns in between.
         let page = generations::read(&worker, &caller, &ledger, selection.clone()).await?;
         for generation in &page.generations {
-            GenerationRow::new(generation, generations::key_name(&worker, generation.owner)).write(&mut csv);
+            GenerationRow::new(generation, generations::key_name(&worker, generation.owner, generation.key))
+                .write(&mut csv);
         }
         rows_left = rows_left.saturating_sub(page.generations.len());
         unreadable += page.unreadable;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::{
+    keys::KeysRequest,
     ledger::{ExportFormat, LedgerCommand, LedgerPlace},
     replay::ReplayRequest,
 };
@@ -75,6 +76,8 @@ pub(super) enum Subcommands {
         #[arg(long, default_value = "my-key")]
         name: String,
     },
+    /// Issue, list, rotate, disable and revoke keys
+    Keys(KeysRequest),
     /// Repeat a recorded routing decision, and print 'identical' or the differences
     Replay(ReplayArguments),
     /// Export, verify or compact the ledger on disk

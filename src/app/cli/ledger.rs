@@ -10,8 +10,9 @@ mod verify;
 
 use std::{
     io::{self, IsTerminal as _, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,7 +20,8 @@ use super::{EXIT_CONFIGURATION, EXIT_DIFFERENT, EXIT_UNREACHABLE, report};
 use crate::{
     access::keys::KeyTable,
     config::{Config, Environment},
-    store::{fault::Fault, inspection},
+    state::accounts,
+    store::{accounts::AccountLog, disk::SystemDisk, fault::Fault, inspection},
 };
 
 /// The ledger of a command.
@@ -129,12 +131,20 @@ fn directory(place: &LedgerPlace, environment: &Environment) -> Result<(PathBuf,
         Err(_) if place.data_dir.is_some() && place.config.is_none() => None,
         Err(faults) => return Err(Failed::Refused(report(&faults))),
     };
-    let keys = config.as_ref().map(|config| KeyTable::new(config, None, None));
-    let configured = config.and_then(|config| config.ledger.data_dir);
+    let configured = config.as_ref().and_then(|config| config.ledger.data_dir.clone());
     let path = place.data_dir.clone().or(configured);
     let path =
         path.ok_or_else(|| Failed::Refused("no directory is configured; name one with --data-dir".to_owned()))?;
+    let keys = config.as_ref().and_then(|config| keys(config, &path));
     Ok((path, keys))
+}
+
+/// The configured keys and those issued in the directory. `None` if the issued keys cannot be read.
+fn keys(config: &Config, path: &Path) -> Option<KeyTable> {
+    let log = AccountLog::open(Arc::new(SystemDisk::new(path))).ok()?;
+    let registry = accounts::registry(&config.limits, Some(log)).ok()?;
+    registry.adopt(config);
+    Some(KeyTable::new(config, None, registry.issued_table(), |key| registry.configured_caller(key)))
 }
 
 /// Says why the directory cannot be used, and how it can.

@@ -18,7 +18,7 @@ use pointsman_actors::{
 
 use self::headers::AttemptPhases;
 use crate::{
-    access::admission::{Admitted, RateState},
+    access::{admission::Admitted, gates::RateState},
     base::{
         clock,
         events::{self, HedgeEnd},
@@ -28,6 +28,7 @@ use crate::{
         body::header_text,
         dispatch::{
             attempt::{Attempt, EndpointNames, millis},
+            cost::RequestBudget,
             durable::Durable,
         },
     },
@@ -43,8 +44,10 @@ const MAX_RUNNING: usize = 2;
 pub struct GenerationOpening {
     /// Chat or image.
     pub api_type: ApiType,
-    /// Owner of the key.
+    /// Account of the key.
     pub owner: u64,
+    /// Number of the key.
+    pub key: u64,
     /// The first requested name.
     pub requested_model: Arc<str>,
     /// Whether the answer is streamed.
@@ -70,6 +73,7 @@ impl GenerationOpening {
         Generation {
             id: GenerationId::new(seconds, rand::random()),
             owner: self.owner,
+            key: self.key,
             api_type: self.api_type,
             request_id: RequestId::of(request).shared(),
             created_ms,
@@ -121,10 +125,12 @@ pub struct GenerationDraft {
     record: Arc<Generation>,
     posted: bool,
     admitted: Option<Admitted>,
+    budget: RequestBudget,
     intent: Option<RequestPreferences>,
     /// Paths of request members that had no effect.
     ignored: Vec<String>,
     rate: Option<RateState>,
+    token_rate: Option<RateState>,
     /// The recorded beginning of a stream.
     started: Option<Started>,
     durable: Durable,
@@ -138,7 +144,13 @@ struct RunningAttempt {
 
 impl GenerationDraft {
     /// The draft of `record`, for a request accepted at `accepted` and routed just now.
-    pub fn new(worker: &Worker, accepted: Tick, admitted: Admitted, record: Generation) -> GenerationDraft {
+    pub fn new(
+        worker: &Worker,
+        accepted: Tick,
+        admitted: Admitted,
+        budget: RequestBudget,
+        record: Generation,
+    ) -> GenerationDraft {
         GenerationDraft {
             worker: worker.clone(),
             accepted,
@@ -150,6 +162,8 @@ impl GenerationDraft {
             record: Arc::new(record),
             posted: false,
             rate: admitted.rate,
+            token_rate: admitted.token_rate,
+            budget,
             admitted: Some(admitted),
             intent: None,
             ignored: Vec::new(),
@@ -328,6 +342,7 @@ impl GenerationDraft {
 
     /// Adds an attempt to the record, which lists attempts in the order of their start.
     fn push_attempt(&mut self, mut attempt: AttemptRecord) {
+        self.budget.ended(attempt.n, attempt.cost.unwrap_or_default());
         attempt.started_ms = attempt.started_ms.saturating_sub(self.accepted.0 / 1000);
         let record = self.record_mut();
         if attempt.served {
@@ -380,7 +395,10 @@ impl GenerationDraft {
             return;
         }
         self.record_mut().status = status;
-        self.admitted = None;
+        self.budget.settle(self.record.known_spending(), self.record.created_ms);
+        if let Some(mut admitted) = self.admitted.take() {
+            admitted.correct_tokens(self.record.usage.total_tokens());
+        }
         if let Some(intent) = &self.intent {
             let now = clock::now();
             intent.ended(&self.worker.shared.preferences, &self.record, now - self.accepted, now);

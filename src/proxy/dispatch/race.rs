@@ -254,7 +254,8 @@ impl<'a, A: AttemptRunner> Race<'a, A> {
     {
         let (n, position, endpoint) = (attempt.turn.n, attempt.turn.position, attempt.endpoint);
         let target = Target::new(self.worker, routed, endpoint)?;
-        let outgoing = self.work.upstream_body(&routed.catalog, target.endpoint);
+        let cap = plan.budget.output_cap(n, target.endpoint);
+        let outgoing = self.work.upstream_body(&routed.catalog, target.endpoint, cap);
         self.draft.borrow_mut().begin(attempt, outgoing.dropped);
         let (deadline, first_byte) = (plan.plain_deadline(), plan.first_byte_timeout(position));
         let handle = AttemptHandle { draft: self.draft, n, deadline, first_byte };

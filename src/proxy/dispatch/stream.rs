@@ -12,6 +12,7 @@ use actix_web::{HttpResponse, http::header};
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
+    actors::cost_ceiling::CostCeiling,
     actors::relay::{
         Aborted, Relay, RelayBody, RelayInput, RelayInputStream, RelayLimits, RelayObserver, StreamEnd,
         StreamNotOpened, StreamOpened,
@@ -25,6 +26,7 @@ use crate::{
     base::{clock, error::ApiError},
     proxy::dispatch::{
         RequestedWork,
+        cost::RequestBudget,
         draft::GenerationDraft,
         durable::Durable,
         plan_run::PlanRun,
@@ -142,11 +144,13 @@ async fn open(
     options: StreamOptions,
 ) -> Result<OpenStream, ApiError> {
     let content_timeout = plan.routed.policy.clocks.first_content;
-    let runner = StreamRunner { work: &work, options, content_timeout, deadline: plan.deadline };
+    let budget = plan.budget.clone();
+    let runner = StreamRunner { work: &work, options, content_timeout, deadline: plan.deadline, budget: &budget };
     let race = Race { worker: &worker, work: &work, draft: &draft, runner: &runner };
     let (n, (partial, body)) = race.run(&mut plan).await?;
     let observer = Box::new(StreamObserver { draft, n });
-    Ok(OpenStream { opened: StreamOpened { chat: partial.chat, held: partial.held, observer }, body })
+    let PartialStream { chat, held, ceiling } = partial;
+    Ok(OpenStream { opened: StreamOpened { chat, held, observer, ceiling }, body })
 }
 
 /// Waits for the first content of a stream.
@@ -156,12 +160,14 @@ struct StreamRunner<'a> {
     /// Longest wait for content; hidden reasoning counts as content.
     content_timeout: Duration,
     deadline: Instant,
+    budget: &'a RequestBudget,
 }
 
 /// A stream up to its first content. Its output is held back, and discarded if the attempt fails.
 struct PartialStream {
     chat: ChatStream,
     held: BytesMut,
+    ceiling: Option<CostCeiling>,
 }
 
 impl AttemptRunner for StreamRunner<'_> {
@@ -180,7 +186,9 @@ impl AttemptRunner for StreamRunner<'_> {
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota));
         let context = target.answer_context(attempt.draft.borrow().record(), self.work);
-        let mut partial = PartialStream { chat: ChatStream::new(context, self.options), held: BytesMut::new() };
+        let ceiling = self.budget.ceiling_of(attempt.n).map(|most| CostCeiling::new(most, self.budget.answers()));
+        let chat = ChatStream::new(context, self.options);
+        let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
         match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {
                 let now = clock::now();
@@ -200,7 +208,7 @@ impl AttemptRunner for StreamRunner<'_> {
 impl StreamRunner<'_> {
     async fn read_to_content(
         &self,
-        PartialStream { chat, held }: &mut PartialStream,
+        PartialStream { chat, held, ceiling }: &mut PartialStream,
         mut body: UpstreamBody,
         attempt: AttemptHandle<'_>,
         mut content_deadline: Instant,
@@ -212,7 +220,10 @@ impl StreamRunner<'_> {
                 chat.end(held)?;
                 return Ok(None);
             };
-            let progress = chat.push(&bytes, held)?;
+            let progress = match ceiling {
+                Some(ceiling) => ceiling.push(chat, &bytes, held)?,
+                None => chat.push(&bytes, held)?,
+            };
             if chat.has_content() {
                 return Ok(Some(body));
             }

@@ -26,7 +26,8 @@ stored_struct! {
     }
 }
 
-/// Lists the stored members of a generation but for the decision, once for both directions.
+/// Lists the stored members of a generation but for the decision, once for both directions. The key stands among the facts
+/// of its entry.
 macro_rules! members {
     ($with:ident) => {
         $with! {
@@ -42,7 +43,7 @@ macro_rules! members {
 pub(super) fn put(generation: &Generation, out: &mut Vec<u8>) {
     macro_rules! put {
         ($($member:ident),*) => {
-            let Generation { decision, policy: _, catalog, $($member),* } = generation;
+            let Generation { decision, policy: _, catalog, key: _, $($member),* } = generation;
             $($member.put(out);)*
             decision::put(decision, catalog, out);
         };
@@ -60,7 +61,7 @@ pub(super) fn take(
         ($($member:ident),*) => {{
             $(let $member = Stored::take(from)?;)*
             let decision = Arc::new(decision::take(from, &catalog)?);
-            Ok(Generation { decision, policy, catalog, $($member),* })
+            Ok(Generation { decision, policy, catalog, key: 0, $($member),* })
         }};
     }
     members!(take)
@@ -74,7 +75,7 @@ pub(super) fn any(dice: &mut super::dice::Dice, catalog: &Arc<Catalog>, policy: 
         ($($member:ident),*) => {{
             $(let $member = Any::any(dice);)*
             let (catalog, policy) = (Arc::clone(catalog), Arc::clone(policy));
-            Generation { decision: Any::any(dice), policy, catalog, $($member),* }
+            Generation { decision: Any::any(dice), policy, catalog, key: 0, $($member),* }
         }};
     }
     members!(any)

@@ -1,6 +1,6 @@
 //! `ledger export`: records as lines, newest first. Holds one page in memory.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{io::Write, time::Duration};
 
 use serde::Deserialize;
 
@@ -97,17 +97,12 @@ fn from_directory(
     rows: &mut Rows<'_, impl Write>,
 ) -> Result<(), Failed> {
     let mut query = Query { filter, after: None, limit: PAGE, blocks: usize::MAX };
-    let names: Vec<(u64, Arc<str>)> = keys
-        .into_iter()
-        .flat_map(KeyTable::callers)
-        .map(|caller| (caller.owner, Arc::from(&*caller.key.name)))
-        .collect();
     loop {
         let page = store.page(&query).map_err(|fault| failed(&fault, "export"))?;
         rows.skipped(page.unreadable, page.damaged_blocks);
         for generation in &page.generations {
-            let name = names.iter().find(|(owner, _)| *owner == generation.owner).map(|(_, name)| &**name);
-            rows.row(GenerationRow::new(generation, name))?;
+            let name = keys.and_then(|keys| keys.name_of(generation.owner, generation.key));
+            rows.row(GenerationRow::new(generation, name.as_deref().map(str::to_owned)))?;
         }
         rows.progress.tell(rows.written);
         query.after = page.next;

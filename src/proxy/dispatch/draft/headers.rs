@@ -16,7 +16,7 @@ use pointsman_actors::domain::{AttemptRecord, Tick};
 
 use super::GenerationDraft;
 use crate::{
-    access::admission::RateState,
+    access::gates::RateState,
     base::{clock, error::ApiError, events},
     proxy::dispatch::attempt::{Attempt, millis},
 };
@@ -83,7 +83,9 @@ impl GenerationDraft {
             response.insert_header((name, value));
         }
         self.write_timing(response);
-        for (name, value) in self.rate.into_iter().flat_map(RateState::headers) {
+        let requests = self.rate.into_iter().flat_map(RateState::headers);
+        let tokens = self.token_rate.into_iter().flat_map(RateState::token_headers);
+        for (name, value) in requests.chain(tokens) {
             response.insert_header((name, value));
         }
     }

@@ -124,7 +124,14 @@ impl ChatRequest {
     /// The body for one endpoint.
     #[must_use]
     pub fn upstream_body(&self, catalog: &Catalog, endpoint: &Endpoint) -> OutgoingBody {
+        self.limited_body(catalog, endpoint, None)
+    }
+
+    /// The body for one endpoint. `most_output` lowers the limit on output tokens.
+    #[must_use]
+    pub fn limited_body(&self, catalog: &Catalog, endpoint: &Endpoint, most_output: Option<u32>) -> OutgoingBody {
         let envelope = &self.envelope;
+        let lower = most_output.filter(|most| self.max_tokens.is_none_or(|given| *most < given));
         let mut outgoing = UpstreamBodyBuilder::new(envelope, catalog, endpoint);
         for (position, member) in envelope.members.iter().enumerate() {
             if position == envelope.own {
@@ -133,10 +140,16 @@ impl ChatRequest {
             }
             match member.fate {
                 Fate::MaxTokens if envelope.gives(MAX_COMPLETION_TOKENS) => outgoing.splice.skip(),
+                Fate::MaxTokens | Fate::MaxCompletionTokens if lower.is_some() => outgoing.splice.skip(),
                 Fate::MaxTokens | Fate::MaxCompletionTokens => limit(&mut outgoing, member),
                 Fate::ResponseFormat if self.schema_admitted(&outgoing.gates) => outgoing.splice.keep(member),
                 _ => outgoing.member(member),
             }
+        }
+        if let Some(lower) = lower.filter(|_| outgoing.gates.admits(MAX_TOKENS)) {
+            let name = if endpoint.wants_max_completion_tokens { MAX_COMPLETION_TOKENS } else { MAX_TOKENS };
+            // Writing to memory cannot fail.
+            outgoing.splice.add(name, |out| drop(write!(out, "{lower}")));
         }
         if self.stream {
             outgoing.splice.add("stream_options", |out| out.extend_from_slice(b"{\"include_usage\":true}"));
