@@ -287,7 +287,7 @@ mod tests {
         let known = spread(INPUTS);
         assert!(spread(ScoreInputs { weight: 0.0, ..INPUTS }) > known);
         assert!(spread(ScoreInputs { age: 600.0, ..INPUTS }) > known);
-        assert_eq!(spread(ScoreInputs { age: 600.0, ..INPUTS }), spread(ScoreInputs { age: f64::INFINITY, ..INPUTS }));
+        assert_eq!(spread(ScoreInputs { age: 3600.0, ..INPUTS }), spread(ScoreInputs { age: f64::INFINITY, ..INPUTS }));
     }
 
     #[test]

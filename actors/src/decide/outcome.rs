@@ -21,7 +21,7 @@ use crate::domain::{
 
 /// Number of the way in which decisions are made, for their records. It changes whenever the same inputs may lead to
 /// another choice.
-pub const ALGORITHM: u16 = 1;
+pub const ALGORITHM: u16 = 2;
 
 /// Nothing may serve the request.
 pub(crate) fn refused(context: &DecisionContext<'_>, pool: CandidatePool<'_>) -> RouteError {
