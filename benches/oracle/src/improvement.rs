@@ -32,7 +32,8 @@ const BETTER: [usize; 3] = [2, 4, 7];
 pub fn run(objective: Objective, seeds: &[u64], policy: &RoutingPolicy) -> Sheet {
     let title = format!("{}: share of {} runs in which it is still unused", objective.as_str(), seeds.len());
     let header = AFTER.map(|after| format!("{after} half-lives"));
-    let mut sheet = Sheet::new(title, ["requests/s", "better before"].into_iter().chain(header.iter().map(String::as_str)));
+    let mut sheet =
+        Sheet::new(title, ["requests/s", "better before"].into_iter().chain(header.iter().map(String::as_str)));
     for (rate, better) in RATES.into_iter().flat_map(|rate| BETTER.map(|better| (rate, better))) {
         let used = seeds.iter().map(|seed| half_lives(objective, rate, better, *seed, policy));
         let used: Vec<Option<usize>> = used.collect();
