@@ -41,6 +41,15 @@ fn the_cheapest_that_keeps_the_target_goes_first() {
 }
 
 #[test]
+fn a_p95_target_is_compared_with_the_published_95th_percentile() {
+    // Medians and variances are equal; the published p95 is 0.66 s and 1.33 s.
+    let world = "acme/a 400ms tail1.2 $1/1 | bolt/b 400ms tail0.5 $2/2";
+    check(world, 1.4, 1.0, "acme/a bolt/b");
+    check(world, 1.3, 1.0, "bolt/b acme/a");
+    check(world, 0.6, 1.0, "bolt/b acme/a");
+}
+
+#[test]
 fn where_nobody_keeps_it_the_nearest_goes_first_and_cost_decides_among_the_alike() {
     check(THREE, 0.1, 1.0, "core/c bolt/b acme/a");
     check("acme/a 400ms $1/1 | bolt/b 399ms $2/2 | core/c 800ms $0/0", 0.1, 1.0, "acme/a bolt/b core/c");

@@ -319,6 +319,25 @@ fn what_ranks_before_any_score_is_named() {
 }
 
 #[test]
+fn a_missed_p95_target_is_explained_with_the_published_95th_percentile() {
+    let wish = |query: &mut Query| {
+        let value = Preference { p95: Some(1.0), ..Preference::default() };
+        query.routing_mut().preferred_max_latency = Some(Sourced { value, source: Source::TopLevel });
+    };
+    check_with(
+        "acme/a 400ms 900tps tail1.2 | bolt/b 400ms 10tps",
+        (Fastest, ""),
+        wish,
+        "acme",
+        expect![[r#"
+            lost: preference_missed of 1, rank 2
+            acme/a on acme was not chosen: its expected p95 time to first token is 1.3 s, preferred_max_latency allows 1 s; the choice is expected to keep that. It would win with a first token after 0.301 s instead of 0.4 s (−25 %), everything else equal.
+              ttft 0.4 -> 0.3011 (-24.7 %)
+        "#]],
+    );
+}
+
+#[test]
 fn probes_panic_and_ties_have_their_own_words() {
     check(
         "acme/a 200ms half1 | bolt/b 200ms",

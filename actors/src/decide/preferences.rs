@@ -46,7 +46,7 @@ fn grade(context: &DecisionContext<'_>, row: &PoolCandidate<'_>) -> u32 {
     if row.live.in_flight == 0 && (estimates.age.is_infinite() || forgotten) {
         return 0;
     }
-    let first_token = (row.forecast.first_token * margin, row.stats.curve.sigma);
+    let first_token = (row.forecast.first_token * margin, spread(row.stats.first_token_p95));
     let latency = routing.preferred_max_latency.map_or(0.0, |latency| lateness(&latency.value, first_token));
     let throughput = routing.preferred_min_throughput.map_or(0.0, |rate| {
         let per_token = row.stats.curve.per_token * libm::exp(row.forecast.load);
@@ -69,7 +69,7 @@ pub const fn place_and_grade(tier: u32) -> (u32, u32) {
 /// The grade that a recorded candidate has with this prediction, when nobody gives it the benefit of the doubt.
 pub(crate) fn grade_with(decision: &Decision, inputs: &ScoreInputs, predicted: &Prediction) -> u32 {
     let (latency, rate) = (decision.parameters.preferred_max_latency, decision.parameters.preferred_min_throughput);
-    let latency = latency.map_or(0.0, |latency| lateness(&latency.value, first_token(decision, inputs, predicted)));
+    let latency = latency.map_or(0.0, |latency| lateness(&latency.value, first_token(decision, predicted)));
     let rate = rate.map_or(0.0, |rate| shortfall(&rate.value, per_token(inputs, predicted)));
     step(latency.max(rate))
 }
@@ -83,12 +83,8 @@ pub(crate) struct MissedPreference {
 }
 
 /// The bound on the first token that a recorded candidate is expected to miss by the most.
-pub(crate) fn missed_latency(
-    decision: &Decision,
-    inputs: &ScoreInputs,
-    predicted: &Prediction,
-) -> Option<MissedPreference> {
-    let (_, sigma) = first_token(decision, inputs, predicted);
+pub(crate) fn missed_latency(decision: &Decision, predicted: &Prediction) -> Option<MissedPreference> {
+    let (_, sigma) = first_token(decision, predicted);
     let missed = |(at, bound)| {
         let expected = predicted.first_token_p50 * libm::exp(deviations(at) * sigma);
         (expected * decision.latency_margin > bound).then_some(MissedPreference { at, expected, bound })
@@ -115,8 +111,15 @@ pub(crate) fn missed_rate(
 }
 
 /// Median, as the margin lets it be read, and spread (ln) of a recorded candidate's first token.
-fn first_token(decision: &Decision, inputs: &ScoreInputs, predicted: &Prediction) -> (f64, f64) {
-    (predicted.first_token_p50 * decision.latency_margin.max(f64::MIN_POSITIVE), inputs.variance.sqrt())
+fn first_token(decision: &Decision, predicted: &Prediction) -> (f64, f64) {
+    let (median, p95) = (predicted.first_token_p50, predicted.first_token_p95);
+    (median * decision.latency_margin.max(f64::MIN_POSITIVE), spread(p95 / median))
+}
+
+/// Spread (ln) of a log-normal first token whose 95th percentile is so many times its median. The 95th percentile is the
+/// published one, which follows what was observed; the other percentiles are taken from the log-normal through both.
+fn spread(p95_over_median: f64) -> f64 {
+    libm::log(p95_over_median) / Curve::Z95
 }
 
 /// The same of its time per token.
