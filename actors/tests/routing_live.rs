@@ -105,7 +105,7 @@ impl Rig {
     }
 
     fn circuit(&self, name: &str, seconds: f64) -> &'static str {
-        self.board.view(at(seconds)).standing(self.world.catalog(), self.index(name)).circuit.as_str()
+        self.board.view(at(seconds)).status(self.world.catalog(), self.index(name)).circuit.as_str()
     }
 }
 
@@ -386,8 +386,8 @@ fn a_probe_that_is_taken_away_when_it_is_late_has_failed() {
 fn a_429_cools_until_its_date_and_never_looks_like_a_fault() {
     let rig = Rig::of("acme/a 200ms | bolt/b 300ms");
     rig.attempt("acme/a", 0.0, busy(Some(3.0)));
-    let standing = rig.board.view(at(1.0)).standing(rig.world.catalog(), 0);
-    assert_eq!((standing.circuit.as_str(), standing.cooldown_until), ("closed", Some(at(3.1))));
+    let status = rig.board.view(at(1.0)).status(rig.world.catalog(), 0);
+    assert_eq!((status.circuit.as_str(), status.cooldown_until), ("closed", Some(at(3.1))));
     assert_eq!(rig.plan(3.0), "bolt/b");
     assert_eq!(rig.plan(3.2), "acme/a? bolt/b");
     rig.attempt("acme/a", 3.2, OK);
@@ -431,8 +431,8 @@ fn our_wrong_key_closes_the_whole_provider_and_a_wrong_name_the_endpoint() {
     rig.attempt("a/1@x", 0.0, failed(FailureKind::Auth, 401, None));
     assert_eq!(rig.plan(1.0), "b/3@y");
     assert_eq!(rig.plan(61.0), "a/1@x? b/3@y");
-    let standing = rig.board.view(at(1.0)).provider_standing(rig.world.catalog(), 0);
-    assert!(standing.config_fault && standing.open_until == Some(at(60.1)));
+    let status = rig.board.view(at(1.0)).provider_status(rig.world.catalog(), 0);
+    assert!(status.config_fault && status.open_until == Some(at(60.1)));
     let rig = Rig::of("a/1@x 200ms | a/2@x 210ms | b/3@y 300ms");
     rig.attempt("a/1@x", 0.0, failed(FailureKind::NotFound, 404, None));
     assert_eq!(rig.plan(1.0), "a/2@x b/3@y");
@@ -506,7 +506,7 @@ fn a_provider_opens_when_two_of_its_endpoints_lose_their_connection() {
     assert_eq!(rig.plan(0.5), "a/2@x b/5@y a/3@x a/4@x", "one of four says nothing about the rest");
     rig.attempt("a/2@x", 1.0, refused());
     assert_eq!(rig.plan(1.5), "b/5@y");
-    assert_eq!(rig.board.view(at(1.5)).provider_standing(rig.world.catalog(), 0).circuit.as_str(), "open");
+    assert_eq!(rig.board.view(at(1.5)).provider_status(rig.world.catalog(), 0).circuit.as_str(), "open");
     let slow = Rig::of("a/1@x 200ms | a/2@x 210ms | a/3@x 220ms | a/4@x 230ms | b/5@y 300ms");
     slow.attempt("a/1@x", 0.0, refused());
     slow.attempt("a/2@x", 5.5, refused());

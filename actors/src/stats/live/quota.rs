@@ -1,40 +1,39 @@
-//! What an endpoint says is left of its quota, and when the next request fits into it.
-//!
-//! Providers announce in their answers how many requests and tokens they will still take before a date. Nobody is
-//! called whose quota is used up, so that it never comes to the 429; the last few requests are spread over what
-//! is left of the window. A plain value; its cell passes moments in and counts every admission against it.
+//! Remaining quota that an endpoint announced, and when the next request fits into it.
+//! // Providers announce in response headers how many requests and tokens they accept before a reset. An endpoint with
+//! a used-up quota is not called, so it need not answer 429. The last few requests are spread over the rest of the
+//! window. A plain value; the caller passes the time and reports every admission.
 
 use std::time::Duration;
 
 use crate::domain::Tick;
 
-/// Requests left from which on they are spread over the window.
+/// Remaining requests at which the rest is spread over the window.
 const FEW: u64 = 8;
-/// Longest that a used-up quota is believed without asking again, like the date of a 429.
+/// Longest time for which a used-up quota is believed, like the date of a 429.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How long it is believed when it came without a date.
+/// How long a quota without a reset date is believed.
 const UNDATED: Duration = Duration::from_secs(1);
 
-/// So much is left, for so long.
+/// Remaining amount and its reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remaining {
-    /// Requests, or tokens.
+    /// Requests or tokens left.
     pub left: u64,
-    /// Until there is more; `None` when the answer gave no date.
+    /// Time until the reset; `None` if the answer gave none.
     pub resets_in: Option<Duration>,
 }
 
-/// What one answer says about the quota, as far as it does.
+/// Quota headers of one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QuotaReport {
-    /// Of requests: `x-ratelimit-remaining-requests` and its reset.
+    /// Requests: `x-ratelimit-remaining-requests` and its reset.
     pub requests: Option<Remaining>,
-    /// Of tokens: `x-ratelimit-remaining-tokens` and its reset.
+    /// Tokens: `x-ratelimit-remaining-tokens` and its reset.
     pub tokens: Option<Remaining>,
 }
 
 impl QuotaReport {
-    /// Whether the answer said anything.
+    /// Whether the answer had no quota headers.
     #[must_use]
     pub fn is_some(&self) -> bool {
         self.requests.is_some() || self.tokens.is_some()
@@ -45,11 +44,11 @@ impl QuotaReport {
 struct Budget {
     left: u64,
     resets: Tick,
-    /// When the last request was counted against it, or nothing was left.
+    /// When the last request was counted, or when the quota was used up.
     at: Tick,
 }
 
-/// The quota of one endpoint.
+/// Quota of one endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quota {
     requests: Option<Budget>,
@@ -57,23 +56,24 @@ pub struct Quota {
     admitted: Tick,
 }
 
-/// Tokens an endpoint takes until a date; a larger request waits for it.
+/// Tokens left until a reset. A larger request has to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokensLeft {
-    /// So many.
+    /// Tokens left.
     pub left: u64,
-    /// When there are more.
+    /// When the quota is reset.
     pub until: Tick,
 }
 
 impl Quota {
-    /// Whether nothing in it can hold a request up.
+    /// Whether no quota limits requests.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.tokens.is_none() && self.requests.is_none_or(|budget| budget.left > FEW)
     }
 
-    /// An answer told what is left. `since` requests were admitted after the one it answers: it knows nothing of them.
+    /// Records the quota headers of an answer. `since` requests were admitted after the answered request and are not
+    /// yet included in the headers.
     pub fn report(&mut self, now: Tick, report: QuotaReport, since: u64) {
         let admitted = self.admitted;
         let budget = |remaining: Remaining, since: u64| {
@@ -85,7 +85,7 @@ impl Quota {
         self.tokens = report.tokens.map(|remaining| budget(remaining, 0)).or(self.tokens);
     }
 
-    /// When the next request is due, if not at once.
+    /// When the next request is allowed; `None` means at once.
     #[must_use]
     pub fn due(&self, now: Tick) -> Option<Tick> {
         let budget = self.requests.filter(|budget| now < budget.resets && budget.left <= FEW)?;
@@ -95,7 +95,7 @@ impl Quota {
         (now < due).then_some(due)
     }
 
-    /// Tokens it takes, as long as that is limited.
+    /// Tokens left; `None` if they are not limited.
     #[must_use]
     pub fn tokens(&self, now: Tick) -> Option<TokensLeft> {
         let budget = self.tokens.filter(|budget| now < budget.resets)?;
@@ -103,7 +103,7 @@ impl Quota {
         (now < until).then_some(TokensLeft { left: budget.left, until })
     }
 
-    /// Counts a request that passes, and its expected tokens.
+    /// Counts an admitted request and its expected tokens.
     pub fn admit(&mut self, now: Tick, tokens: u64) {
         self.admitted = now;
         let spent = |budget: Budget, by: u64| Budget { left: budget.left.saturating_sub(by), at: now, ..budget };
@@ -128,7 +128,7 @@ mod tests {
         quota
     }
 
-    /// Seconds after the report at which requests pass that come ten times a second.
+    /// Seconds after the report at which requests pass, of ten a second.
     fn passed(mut quota: Quota, seconds: u32) -> Vec<f64> {
         let moments = (0..10 * seconds).map(|tenth| f64::from(tenth) / 10.0);
         moments
