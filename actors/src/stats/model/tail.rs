@@ -1,7 +1,5 @@
-//! How much slower than the median the slowest twentieth is, learned from what came.
-//!
-//! A formula over the variance would be right for log-normal times only, and only once the variance itself is
-//! known well. The percentile is followed directly instead.
+//! 95th percentile of the times of an endpoint relative to their predicted medians.
+//! // Tracked directly by stochastic approximation. A formula over the variance would hold for log-normal times only.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,29 +9,29 @@ use crate::stats::model::saved::{ImplausibleValue, ln_mean};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TailTracker {
     ln: f64,
-    /// Answers it rests on.
+    /// Number of observations.
     answers: u32,
 }
 
 impl TailTracker {
-    /// Assumed before there is evidence: 1.645 standard deviations of 0.5.
+    /// Prior: 1.645 standard deviations of 0.5.
     const PRIOR: f64 = 0.82;
-    /// Step by which it follows a surprise, in ln: the first one, and the least.
+    /// First and least step (ln).
     const FIRST_STEP: f64 = 0.5;
     const LEAST_STEP: f64 = 0.05;
-    /// Answers after which the step is half the first one.
+    /// Observations after which the step is half the first one.
     const SETTLES: f64 = 20.0;
-    /// Where it may lie.
+    /// Bounds of the percentile (ln).
     const LEAST: f64 = 0.05;
     const MOST: f64 = 4.0;
 
-    /// The percentile, as ln of a ratio.
+    /// The percentile of ln(actual ÷ predicted median).
     pub(crate) fn get(self) -> f64 {
         self.ln
     }
 
-    /// Takes in ln(actual ÷ predicted) of one answer: up by 19 steps' worth when it was slower than the percentile,
-    /// down by one when it was not, so that it rests where one answer in twenty is slower.
+    /// Adds ln(actual ÷ predicted) of one answer: moves up by 0.95 steps if it is above the percentile, else down by
+    /// 0.05 steps, so that it settles where one answer in twenty is above.
     pub(crate) fn observe(&mut self, surprise: f64) {
         if !surprise.is_finite() {
             return;
@@ -46,7 +44,7 @@ impl TailTracker {
     }
 }
 
-/// What of it survives a restart.
+/// Saved state.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct TailState {
@@ -55,13 +53,13 @@ pub(crate) struct TailState {
 }
 
 impl TailTracker {
-    /// What a later process should know; nothing when nothing was observed.
+    /// State for a later process; `None` without observations.
     pub(crate) fn export(self) -> Option<TailState> {
         let TailTracker { ln, answers } = self;
         (answers > 0).then_some(TailState { ln, answers })
     }
 
-    /// The percentile as it was, but not as settled.
+    /// The percentile, with a larger step.
     pub(crate) fn restored(state: TailState) -> Result<TailTracker, ImplausibleValue> {
         let TailState { ln, answers } = state;
         if answers == 0 {

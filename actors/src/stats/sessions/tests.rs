@@ -11,7 +11,7 @@ fn sessions() -> Sessions {
     Sessions::new([1, 2, 3, 4])
 }
 
-/// What somebody says whose prompt begins so, and is this long.
+/// A conversation with this opening and length.
 fn says(instructions: u128, first: u128, prompt_tokens: u32) -> ConversationStart<'static> {
     let opening = ConversationOpening { instructions, instruction_tokens: 1500, conversation: first };
     ConversationStart { owner: 7, target: "service/auto", session_id: None, opening: Some(opening), prompt_tokens }
@@ -25,13 +25,13 @@ fn at(seconds: u64) -> Tick {
     Tick(seconds * 1_000_000)
 }
 
-/// Where this would go, and with how many tokens.
+/// Where this turn would go, and with how many cached tokens.
 fn goes(sessions: &Sessions, speaker: &ConversationStart<'_>, seconds: u64) -> Option<(EndpointId, u32)> {
     let sticky = sessions.sticky(&POLICY, &sessions.turn(&POLICY, speaker)?, at(seconds))?;
     Some((sticky.endpoint, sticky.cached_tokens))
 }
 
-/// It went to that endpoint, which read so much from its cache.
+/// Records that the endpoint answered and read this much from its cache.
 fn went(sessions: &Sessions, speaker: &ConversationStart<'_>, endpoint: EndpointId, cached: u64, seconds: u64) {
     let turn = sessions.turn(&POLICY, speaker).expect("long enough");
     sessions.served(&POLICY, &turn, endpoint, &used(u64::from(speaker.prompt_tokens), cached), at(seconds));
