@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_gates_the_stricter_and_later_one_stands() {
+    fn of_two_gates_the_stricter_or_later_one_applies() {
         let (soon, later) = (Tick(1), Tick(2));
         let ordered = [
             Gate::Passing,

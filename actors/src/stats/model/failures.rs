@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_that_is_over_leaves_no_mark() {
+    fn after_trouble_the_estimate_returns_to_the_usual_one() {
         let mut outcomes = served(600, u64::MAX);
         (600..660).for_each(|second| outcomes.fail(at(second), HALF_LIFE));
         assert!(probability(&outcomes, at(660)) > 0.8);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn suspicion_sinks_while_an_endpoint_rests() {
+    fn the_odds_of_trouble_decay_without_attempts() {
         let mut outcomes = served(600, u64::MAX);
         (600..603).for_each(|second| outcomes.fail(at(second), HALF_LIFE));
         let (now, later) = (probability(&outcomes, at(603)), probability(&outcomes, at(1200)));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_often_must_fail_more_often_in_a_row() {
+    fn an_endpoint_that_fails_often_needs_more_consecutive_failures_to_open() {
         assert_eq!(FailureModel::default().coincidence(3), 3);
         assert_eq!(served(600, 100).coincidence(3), 3);
         assert_eq!(served(600, 3).coincidence(3), 6);

@@ -71,7 +71,7 @@ mod tests {
     use crate::domain::{Endpoint, EndpointId, Model, ModelId, RoutingPolicy};
 
     #[test]
-    fn of_siblings_that_hardly_ever_failed_another_is_not_taken_for_one_that_never_fails() {
+    fn the_prior_failure_probability_has_a_lower_limit() {
         let id: ModelId = "acme/small".parse().unwrap();
         let endpoint = |position: u32| Endpoint::with_defaults(EndpointId(u64::from(position) + 1), 0, 0, "small");
         let mut catalog = Catalog::default();

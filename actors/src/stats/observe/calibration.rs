@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_later_it_is_forgotten() {
+    fn calibration_covers_one_hour() {
         let mut calibrator = Calibrator::default();
         calibrator.judge(&event(PREDICTED, 100.0, 1.0, completed(1.0, 10, 0.0)));
         assert_eq!(calibrator.tally(at(3500.0)).summary().total.samples, 1);

@@ -80,7 +80,7 @@ fn misses_widen_the_margin_and_success_narrows_it_within_bounds() {
 }
 
 #[test]
-fn a_margin_fades_in_silence() {
+fn an_unused_margin_decays() {
     let targets = LatencyTargets::default();
     let requested = p95("a", 0.8, Source::TopLevel);
     for _ in 0..50 {
@@ -91,7 +91,7 @@ fn a_margin_fades_in_silence() {
 }
 
 #[test]
-fn a_failure_at_once_is_a_miss_but_no_sign_of_lateness() {
+fn an_early_failure_is_a_miss_and_leaves_the_margin_unchanged() {
     let targets = LatencyTargets::default();
     let requested = p95("a", 0.8, Source::TopLevel);
     targets.observe(&requested, FirstTokenWait::Failed(Duration::from_millis(20)), &POLICY, at(0.0));
@@ -128,7 +128,7 @@ fn every_bound_of_a_preference_is_a_target_and_the_strictest_margin_counts() {
 }
 
 #[test]
-fn targets_are_told_apart_by_everything_that_is_shown() {
+fn targets_differ_if_anything_that_is_shown_differs() {
     let targets = LatencyTargets::default();
     let requested = p95("a", 0.8, Source::TopLevel);
     let fastest = RequestedTarget { objective: Objective::Fastest, ..requested };
@@ -141,7 +141,7 @@ fn targets_are_told_apart_by_everything_that_is_shown() {
 }
 
 #[test]
-fn callers_cannot_push_out_the_targets_of_aliases_nor_grow_the_list() {
+fn callers_cannot_displace_targets_of_aliases_or_grow_the_list() {
     let targets = LatencyTargets::default();
     targets.observe(&p95("service/quick", 0.8, Source::Alias), first_token(0.1), &POLICY, at(0.0));
     for n in 0..1000 {
@@ -181,7 +181,7 @@ fn held(percentile: f64, believed: f64, late_share: f64, reserve: f64) -> (f64, 
 }
 
 #[test]
-fn a_target_is_held_although_predictions_are_too_hopeful_and_the_cheap_one_takes_what_it_can() {
+fn a_target_is_kept_although_predictions_are_too_low_and_the_cheap_endpoint_serves_what_the_budget_allows() {
     // One in five answers of `cheap` is late, so it may serve a quarter less the reserve: a fifth.
     let (attainment, cheap) = held(0.95, 0.6, 0.2, 0.2);
     assert!((0.95..0.97).contains(&attainment), "{attainment}");
