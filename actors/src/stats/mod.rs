@@ -1,8 +1,10 @@
 //! Statistics of endpoints: latency, reliability, load.
-//! // Two halves that a decision reads together. [`Statistics`] are owned by one actor, fed with
+//!
+//! Two halves that a decision reads together. [`Statistics`] are owned by one actor, fed with
 //! [`Event`](crate::domain::EndpointEvent)s and published as a [`Snapshot`]. The [`LiveBoard`] is shared by all workers
 //! and updated at once: requests in flight, unanswered requests, breakers, cooldowns, pacing.
-//! // Nothing here reads a clock, draws a random number or waits; times and seeds are arguments. Transcendental
+//!
+//! Nothing here reads a clock, draws a random number or waits; times and seeds are arguments. Transcendental
 //! functions come from `libm`, so that the same inputs give the same bits on every platform. [`crate::decide`] chooses
 //! the endpoint.
 

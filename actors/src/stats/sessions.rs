@@ -1,10 +1,12 @@
 //! Sticky sessions: where conversations were served last, so that the next turn finds its prompt in the provider's
 //! cache.
-//! // [`Sessions`] is read before the decision and written after a complete answer. It gives a bonus in the score
+//!
+//! [`Sessions`] is read before the decision and written after a complete answer. It gives a bonus in the score
 //! ([`crate::decide`]), never a pin. It stores no text: the key of a conversation is a 128-bit keyed hash of the
 //! caller, the requested model or alias, and the caller's `session_id` or the [`ConversationOpening`] of the prompt.
 //! Callers never share entries.
-//! // Two keys are looked up: that of the conversation, then that of its instructions (tools and system messages),
+//!
+//! Two keys are looked up: that of the conversation, then that of its instructions (tools and system messages),
 //! which separate requests may share. Hashing every message would find longer common prefixes in a few more cases
 //! (edited turns), at the cost of hashing whole prompts. What a provider really read from its cache corrects the
 //! expectation.

@@ -1,8 +1,10 @@
 //! Latency targets: attainment by time window, and the margin that follows from it.
-//! // A target is one bound on one percentile of the time to the first token (`{"p95": 0.8}`), set by an alias or by
+//!
+//! A target is one bound on one percentile of the time to the first token (`{"p95": 0.8}`), set by an alias or by
 //! requests, under one objective. [`LatencyTargets`] records how each request under it ended. It reports the error
 //! budget left, and the margin by which decisions read the bound stricter (`decide::preferences`).
-//! // The margin is a multiplicative controller: a miss raises its logarithm by `gain × p`, a request in time lowers it
+//!
+//! The margin is a multiplicative controller: a miss raises its logarithm by `gain × p`, a request in time lowers it
 //! by `gain × (1 − p)`, so it settles where the share of misses is the allowed one. That corrects predictions that are
 //! too low, whatever the cause. For `cheapest` the margin may fall somewhat below 1; the budget is then spent on
 //! cheaper endpoints. An unused margin decays.

@@ -1,8 +1,10 @@
 //! Live state shared by all workers: requests in flight, unanswered requests, breakers, cooldowns, pacing.
-//! // A worker updates it immediately, so the next decision of any worker sees a refusal without waiting for an event
+//!
+//! A worker updates it immediately, so the next decision of any worker sees a refusal without waiting for an event
 //! batch. How long a breaker stays open is policy and is an argument. The statistics receive the same events later,
 //! through [`Statistics`](crate::stats::publish::statistics::Statistics).
-//! // Every [`Claim`] must be finished, however its request ends; a guard in the actors ensures that.
+//!
+//! Every [`Claim`] must be finished, however its request ends; a guard in the actors ensures that.
 
 use std::sync::Arc;
 
@@ -159,7 +161,8 @@ impl LiveBoard {
     }
 
     /// Claims an attempt at the endpoint of a candidate. It counts as in flight and unanswered at once.
-    /// // # Errors
+    ///
+    /// # Errors
     /// If its gate or its provider's closed since the decision, or another request took the probe slot or the pacing
     /// token. The next candidate should be tried.
     pub fn claim(&self, index: u32, now: Tick, candidate: &Candidate) -> Result<Claim, ExclusionReason> {

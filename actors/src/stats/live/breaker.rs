@@ -1,5 +1,6 @@
 //! Circuit breaker: when to stop calling an endpoint and when to try again.
-//! // A plain value without lock, timer or clock. [`super::board::LiveBoard`] passes the time and decides which
+//!
+//! A plain value without lock, timer or clock. [`super::board::LiveBoard`] passes the time and decides which
 //! outcomes count; [`crate::stats::model::failure_effect::FailureEffect`] says what a failure means. Providers use the
 //! same type; there only refused connections and account faults count.
 //!
@@ -112,7 +113,8 @@ impl Breaker {
 
     /// Admits a request: with `probe` as the probe of a half-open breaker, with `panic` past an open one. During a
     /// cooldown or a configuration fault no request is admitted.
-    /// // # Errors
+    ///
+    /// # Errors
     /// The reason of the refusal.
     pub fn admit(&mut self, now: Tick, probe: bool, panic: bool) -> Result<PassedAs, ExclusionReason> {
         match self.gate(now) {

@@ -1,5 +1,6 @@
 //! State of one endpoint or provider on the live board.
-//! // A cell is a small state behind its own lock, held for tens of nanoseconds and never across another cell's, with
+//!
+//! A cell is a small state behind its own lock, held for tens of nanoseconds and never across another cell's, with
 //! one exception: a claim locks its endpoint, then its provider. An atomic word beside the lock says whether the state
 //! is worth reading, because a decision reads all cells and most cells of a large catalog are unused.
 

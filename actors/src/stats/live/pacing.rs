@@ -1,5 +1,6 @@
 //! Request rate allowed at an endpoint that answered 429.
-//! // A `Retry-After` date does not say at which rate to continue. The rate is learned: it starts a little below the
+//!
+//! A `Retry-After` date does not say at which rate to continue. The rate is learned: it starts a little below the
 //! rate at which the last 429 came and grows until the next 429. A plain value; the caller passes the time.
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! Remaining quota that an endpoint announced, and when the next request fits into it.
-//! // Providers announce in response headers how many requests and tokens they accept before a reset. An endpoint with
+//!
+//! Providers announce in response headers how many requests and tokens they accept before a reset. An endpoint with
 //! a used-up quota is not called, so it need not answer 429. The last few requests are spread over the rest of the
 //! window. A plain value; the caller passes the time and reports every admission.
 

@@ -1,5 +1,6 @@
 //! What a failed attempt says about its endpoint.
-//! // Used by the statistics and by the live board, so that both read a failure the same way.
+//!
+//! Used by the statistics and by the live board, so that both read a failure the same way.
 
 use crate::domain::{Failure, FailureKind};
 

@@ -1,5 +1,6 @@
 //! Failure model of an endpoint: its usual failure probability, and whether it is in trouble at present.
-//! // Rare failures need a long memory: the last minute says next to nothing about one failure in two hundred. Trouble
+//!
+//! Rare failures need a long memory: the last minute says next to nothing about one failure in two hundred. Trouble
 //! needs a short one. So there are two counts, and the odds that the endpoint is in trouble. A failure multiplies the
 //! odds by its likelihood in trouble over its usual likelihood, a success likewise. Without attempts the odds decay.
 
@@ -60,7 +61,8 @@ impl Counts {
 }
 
 /// Failures and successes of an endpoint.
-/// // Counts decay with their half-life when an outcome is added, and half as fast when they are only read: an unused
+///
+/// Counts decay with their half-life when an outcome is added, and half as fast when they are only read: an unused
 /// endpoint keeps its counts longer than a used one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FailureModel {

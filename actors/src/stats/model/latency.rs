@@ -1,8 +1,10 @@
 //! Latency model of one endpoint: time to the first token as a function of the endpoint's own load.
-//! // A decayed log-normal regression: latency is flat in the requests in flight up to a knee and grows with a power of
+//!
+//! A decayed log-normal regression: latency is flat in the requests in flight up to a knee and grows with a power of
 //! them beyond. The knee is searched among [`KNEES`] by least squares on decayed sums, so an observation costs a few
 //! hundred flops and no allocation. Failures are not observed: an instant refusal must not look fast.
-//! // [`PromptModel`] holds the effect of the prompt length, [`LongRun`] the long-run mean and variance. An ageing
+//!
+//! [`PromptModel`] holds the effect of the prompt length, [`LongRun`] the long-run mean and variance. An ageing
 //! estimate returns to the long-run mean, so that what was seen last, during trouble, is not believed for ever.
 
 pub(crate) mod state;

@@ -1,5 +1,6 @@
 //! Effect of the prompt length on the time to the first token.
-//! // Each prompt token adds the same time: seconds = base · (1 + `slope` · tokens). The slope is relative to the base,
+//!
+//! Each prompt token adds the same time: seconds = base · (1 + `slope` · tokens). The slope is relative to the base,
 //! so that it does not change when the endpoint slows down as a whole. It is searched among [`SLOPES`] by least squares
 //! on ln seconds, which neither diverges nor becomes negative. The prior is the slope of similar endpoints.
 

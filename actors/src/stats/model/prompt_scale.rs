@@ -1,5 +1,6 @@
 //! Prompt tokens per estimated prompt token.
-//! // The gateway estimates tokens from bytes, rather too high, because a prompt that does not fit is an error. Cost
+//!
+//! The gateway estimates tokens from bytes, rather too high, because a prompt that does not fit is an error. Cost
 //! and latency depend on what the provider counts. Tokenizers differ between models, so the ratio is learned per model
 //! from the usage in answers.
 

@@ -1,5 +1,6 @@
 //! Restoring saved estimates: means are kept, weights are reduced, implausible values are rejected.
-//! // Each model defines its saved state in a `state` module. The whole document is in `stats::persist`.
+//!
+//! Each model defines its saved state in a `state` module. The whole document is in `stats::persist`.
 
 use std::{fmt, time::Duration};
 

@@ -1,5 +1,6 @@
 //! 95th percentile of the times of an endpoint relative to their predicted medians.
-//! // Tracked directly by stochastic approximation. A formula over the variance would hold for log-normal times only.
+//!
+//! Tracked directly by stochastic approximation. A formula over the variance would hold for log-normal times only.
 
 use serde::{Deserialize, Serialize};
 

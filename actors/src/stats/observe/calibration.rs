@@ -1,7 +1,9 @@
 //! Calibration of predictions: predicted against actual values.
-//! // The events of an attempt carry its [`Prediction`]. Calibration changes no prediction and no choice; it is
+//!
+//! The events of an attempt carry its [`Prediction`]. Calibration changes no prediction and no choice; it is
 //! reported at `/health/calibration` and in metrics. Predictions without any measurement are only counted.
-//! // Errors are logarithms of actual over predicted: 0.1 is about ten percent slower than predicted, -0.1 ten percent
+//!
+//! Errors are logarithms of actual over predicted: 0.1 is about ten percent slower than predicted, -0.1 ten percent
 //! faster; twice as slow weighs as much as twice as fast.
 
 use std::time::Duration;

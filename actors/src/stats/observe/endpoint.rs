@@ -1,5 +1,6 @@
 //! Statistics of one endpoint, and the effect of each event.
-//! // Three rules: a failure is not a latency observation. A 429 or a mistake of the client is not a failure. A request
+//!
+//! Three rules: a failure is not a latency observation. A 429 or a mistake of the client is not a failure. A request
 //! that was given up shows only that the endpoint is slower than expected, and only if the endpoint was answering
 //! meanwhile.
 

@@ -1,5 +1,6 @@
 //! Histogram for reported percentiles. Decisions do not use it.
-//! // Fixed logarithmic buckets 10 % apart: quantiles are within 5 %, histograms merge by addition, and one takes 800
+//!
+//! Fixed logarithmic buckets 10 % apart: quantiles are within 5 %, histograms merge by addition, and one takes 800
 //! bytes once used. Published sketches grow with their data or are more precise than a health page needs.
 
 /// Ratio of neighbouring bucket bounds.

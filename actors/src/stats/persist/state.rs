@@ -1,7 +1,9 @@
 //! Saved state of the statistics, as a document.
-//! // Means are kept, certainty is not: a restored estimate counts as `TRUST` observations at most and ages by the time
+//!
+//! Means are kept, certainty is not: a restored estimate counts as `TRUST` observations at most and ages by the time
 //! the process was down. So the first decision uses what was learned, and a few answers can change it.
-//! // Each model defines its state in a `state` module beside its fields and names every field there, so that a new
+//!
+//! Each model defines its state in a `state` module beside its fields and names every field there, so that a new
 //! field does not compile before somebody decides whether to save it. Fields missing in a document count as not
 //! learned, so old documents stay readable. The owner of the document knows its file and when it is written.
 
@@ -128,7 +130,8 @@ impl SavedState {
     }
 
     /// Reads a document. Unreadable entries of single endpoints are skipped.
-    /// // # Errors
+    ///
+    /// # Errors
     /// If it is not such a document, or of another version.
     pub fn parse(text: &[u8]) -> Result<SavedState, SavedStateError> {
         let torn = |error: serde_json::Error| SavedStateError::Torn(error.to_string());

@@ -1,5 +1,6 @@
 //! Snapshot of the statistics: one immutable copy for all routers.
-//! // Values that depend on the statistics alone are precomputed here, once per snapshot instead of once per decision
+//!
+//! Values that depend on the statistics alone are precomputed here, once per snapshot instead of once per decision
 //! and candidate: exponentials, prices as floats, counts decayed to [`Snapshot::at`].
 
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Saved state of the output lengths.
-//! // Weights are kept in full: output lengths depend on the traffic, which a restart does not change.
+//!
+//! Weights are kept in full: output lengths depend on the traffic, which a restart does not change.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,6 @@
 //! Saved state of an endpoint's statistics.
-//! // Breakers, runs of failures and windows of figures are not saved: a new process has not observed those minutes.
+//!
+//! Breakers, runs of failures and windows of figures are not saved: a new process has not observed those minutes.
 
 use std::time::Duration;
 
