@@ -259,14 +259,14 @@ mod tests {
         under(inputs, Objective::Fastest, NoiseDraw { first_token: z, ..NoiseDraw::default() })
     }
 
-    fn under(inputs: ScoreInputs, objective: Objective, doubt: NoiseDraw) -> Forecast {
+    fn under(inputs: ScoreInputs, objective: Objective, draw: NoiseDraw) -> Forecast {
         let curve = Curve::of(inputs.intercept, inputs.variance, inputs.per_token, inputs.prompt_slope);
         let rules = ForecastRules::of(&RoutingPolicy::default(), objective, true);
-        Forecast::of(&inputs, &curve, &rules, Some(doubt))
+        Forecast::of(&inputs, &curve, &rules, Some(draw))
     }
 
     #[test]
-    fn up_to_the_knee_load_costs_nothing_and_beyond_it_stretches_everything() {
+    fn load_has_no_effect_up_to_the_knee_and_slows_everything_beyond() {
         let idle = forecast(INPUTS, 0.0);
         let at_knee = forecast(ScoreInputs { in_flight: 3, ..INPUTS }, 0.0);
         let beyond = forecast(ScoreInputs { in_flight: 7, ..INPUTS }, 0.0);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn reliable_knows_how_likely_a_slow_answer_is() {
+    fn reliable_predicts_the_probability_of_a_slow_answer() {
         let slow = |inputs, objective| under(inputs, objective, NoiseDraw::default()).slow;
         assert!(slow(INPUTS, Objective::Fastest).abs() < 1e-12, "only where it counts");
         let alone = slow(INPUTS, Objective::Reliable);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_whole_is_waited_for_with_all_that_is_unknown_of_it() {
+    fn the_spread_of_a_plain_answer_includes_its_length_and_pace() {
         let spread = |streamed, first: f64, variance| {
             let inputs = ScoreInputs { variance: first, output_variance: variance, ..INPUTS };
             let rules = ForecastRules::of(&RoutingPolicy::default(), Objective::Fastest, streamed);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn each_estimate_has_a_doubt_of_its_own() {
+    fn each_estimate_has_noise_of_its_own() {
         let noiseless = forecast(INPUTS, 0.0);
         let pace = under(INPUTS, Objective::Fastest, NoiseDraw { pace: 1.0, ..NoiseDraw::default() }).noisy;
         assert!(

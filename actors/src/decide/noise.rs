@@ -104,8 +104,8 @@ mod tests {
         let mean = (1..4001).map(|seed| noise(seed, 1)).sum::<f64>() / 4000.0;
         assert!(mean.abs() < 0.06, "{mean}");
         let together = |seed| at(seed, 1).unwrap();
-        let product = |doubt: NoiseDraw| doubt.first_token * doubt.pace + doubt.pace * doubt.failure;
+        let product = |draw: NoiseDraw| draw.first_token * draw.pace + draw.pace * draw.failure;
         let together = (1..4001).map(|seed| product(together(seed))).sum::<f64>() / 4000.0;
-        assert!(together.abs() < 0.1, "one estimate is doubted whatever the others are: {together}");
+        assert!(together.abs() < 0.1, "the noise of one estimate is independent of the others: {together}");
     }
 }

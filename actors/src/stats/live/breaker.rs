@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn thirty_answers_in_a_row_make_the_next_outage_a_first_one() {
+    fn after_thirty_consecutive_successes_the_next_opening_is_short_again() {
         let after = |answers: usize| {
             let again = format!("0 refused, 6 probe, 7 probe-fail, 19 probe, 20 probe-ok{}", ", 21 ok".repeat(answers));
             played(&format!("{again}, 30 refused"))
@@ -384,7 +384,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn deadlines_never_move_to_an_earlier_moment(steps in prop::collection::vec((0_u64..4_000_000, any_event()), 1..60)) {
+        fn deadlines_never_move_to_an_earlier_time(steps in prop::collection::vec((0_u64..4_000_000, any_event()), 1..60)) {
             let mut breaker = Breaker::default();
             let mut now = Tick(0);
             for (pause, event) in steps {

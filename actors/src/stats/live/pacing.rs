@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn late_answers_to_earlier_requests_do_not_slow_it_further() {
+    fn a_429_to_a_request_from_before_the_last_429_changes_nothing() {
         let mut pacing = refused_at_ten_a_second();
         let once = pacing;
         pacing.refuse(at(103.2), at(103.1));

@@ -121,7 +121,7 @@ mod tests {
         Tick((seconds * 1e6) as u64)
     }
 
-    fn told(requests: u64, seconds: u64) -> Quota {
+    fn reported(requests: u64, seconds: u64) -> Quota {
         let mut quota = Quota::default();
         let requests = Some(Remaining { left: requests, resets_in: Some(Duration::from_secs(seconds)) });
         quota.admit(at(100.0), 10);
@@ -131,10 +131,10 @@ mod tests {
 
     /// Seconds after the report at which requests pass, of ten a second.
     fn passed(mut quota: Quota, seconds: u32) -> Vec<f64> {
-        let moments = (0..10 * seconds).map(|tenth| f64::from(tenth) / 10.0);
-        moments
-            .filter(|moment| {
-                let now = at(100.0 + moment);
+        let times = (0..10 * seconds).map(|tenth| f64::from(tenth) / 10.0);
+        times
+            .filter(|time| {
+                let now = at(100.0 + time);
                 let passes = quota.due(now).is_none();
                 if passes {
                     quota.admit(now, 10);
@@ -145,38 +145,38 @@ mod tests {
     }
 
     #[test]
-    fn plenty_holds_nobody_up() {
-        assert_eq!(passed(told(1000, 60), 10).len(), 100);
+    fn a_quota_with_enough_left_delays_no_request() {
+        assert_eq!(passed(reported(1000, 60), 10).len(), 100);
     }
 
     #[test]
-    fn nothing_left_means_nobody_passes_before_the_date() {
-        let passed = passed(told(0, 7), 10);
+    fn a_used_up_quota_admits_no_request_before_its_reset() {
+        let passed = passed(reported(0, 7), 10);
         assert!((passed[0] - 7.0).abs() < 1e-9 && passed.len() == 30, "{passed:?}");
     }
 
     #[test]
-    fn the_last_ones_are_spread_over_the_window() {
-        let passed: Vec<f64> = passed(told(4, 20), 20);
+    fn the_last_requests_are_spread_over_the_window() {
+        let passed: Vec<f64> = passed(reported(4, 20), 20);
         assert_eq!(passed, [4.0, 8.0, 12.0, 16.0]);
     }
 
     #[test]
-    fn many_become_few_as_they_are_used() {
-        let passed = passed(told(20, 60), 60);
+    fn admitted_requests_are_subtracted_from_the_quota() {
+        let passed = passed(reported(20, 60), 60);
         assert_eq!(passed.len(), 20, "all of the twenty and no more");
         assert!(passed[11] < 1.5 && passed[13] > 5.0, "{passed:?}");
     }
 
     #[test]
-    fn a_date_far_away_is_asked_about_again_after_a_minute() {
-        let quota = told(0, 86_400);
+    fn a_quota_with_a_distant_reset_is_believed_for_a_minute() {
+        let quota = reported(0, 86_400);
         assert_eq!(quota.due(at(100.0)), Some(at(160.0)));
         assert_eq!(quota.due(at(160.0)), None);
     }
 
     #[test]
-    fn requests_that_are_under_way_are_counted_off() {
+    fn requests_in_flight_are_subtracted_from_a_reported_quota() {
         let mut quota = Quota::default();
         let requests = Some(Remaining { left: 3, resets_in: Some(Duration::from_secs(5)) });
         quota.report(at(100.0), QuotaReport { requests, tokens: None }, 3);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_counted_down_and_come_back_at_the_date() {
+    fn tokens_are_counted_down_until_the_reset() {
         let mut quota = Quota::default();
         let tokens = Some(Remaining { left: 1000, resets_in: Some(Duration::from_secs(5)) });
         quota.report(at(100.0), QuotaReport { requests: None, tokens }, 0);

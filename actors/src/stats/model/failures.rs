@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_endpoint_counts_as_sound_and_one_failure_does_not_condemn_it() {
+    fn a_new_endpoint_has_the_prior_and_stays_below_a_fifth_after_one_failure() {
         let mut outcomes = FailureModel::default();
         assert!((FailureModel::probability(0.0, 0.0, 0.02) - 0.02).abs() < 1e-12, "what is usual");
         outcomes.fail(at(0), HALF_LIFE);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_nothing_followed_is_forgotten_like_any_other() {
+    fn a_last_failure_decays_like_any_other() {
         let mut outcomes = FailureModel::default();
         outcomes.fail(at(0), HALF_LIFE);
         let (soon, late) = (probability(&outcomes, at(60)), probability(&outcomes, at(4 * 3600)));

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_an_endpoint_scatters_is_known_from_longer_ago_than_its_level() {
+    fn the_variance_has_a_longer_memory_than_the_level() {
         let scattering = (0..1200).map(|second| (if second % 2 == 0 { 0.1 } else { 0.4 }, 1));
         let model = fed(scattering.chain((0..100).map(|_| (0.2, 1))));
         assert!(fit(&model).variance > 0.2, "{:?}", fit(&model));
@@ -456,14 +456,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_slow_is_slow_in_the_long_run() {
+    fn an_endpoint_that_stays_slow_has_a_slow_long_run_mean() {
         let model = fed((0..1800).map(|second| (if second < 60 { 0.2 } else { 2.0 }, 1)));
         let later = model.fit(Tick(3_600_000_000), PRIOR, &policy());
         assert!((1.5..2.1).contains(&later.intercept.exp()), "{later:?}");
     }
 
     #[test]
-    fn guesses_do_not_reach_the_long_run_mean() {
+    fn extrapolated_times_do_not_change_the_long_run_mean() {
         let mut model = fed((0..10).map(|_| (0.2, 1)));
         let before = model.long_run;
         model.observe(Sample { guessed: true, ..sample(8.0, 1, 11) }, PRIOR, &policy());

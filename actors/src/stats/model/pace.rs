@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_observed_is_drawn_towards_what_the_pool_says_now() {
+    fn the_mean_is_shrunk_towards_the_present_prior() {
         let once = fed([-3.0]);
         assert!((once.mean(-3.0) + 3.0).abs() < 1e-12);
         assert!((once.mean(-4.5) + 3.5).abs() < 1e-12, "half an observation of the pool's");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn one_surprise_leaves_the_past_and_the_second_in_a_row_replaces_it() {
+    fn one_surprise_keeps_the_past_and_a_second_consecutive_one_replaces_it() {
         let mut pace = fed(std::iter::repeat_n(-3.0, 40));
         pace.observe(-1.0, MANY, NOW, &policy());
         assert!(pace.measured().unwrap() < -2.9, "one surprise is a fluctuation");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn certainty_fades_and_the_mean_stays() {
+    fn the_weight_decays_and_the_mean_stays() {
         let pace = fed(std::iter::repeat_n(-3.0, 40));
         let later = Tick(61_000_000);
         assert!((pace.weight(later, &policy()) / pace.weight(NOW, &policy()) - 0.5).abs() < 1e-9);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_great_surprise_of_plain_answers_in_a_row_is_believed_by_a_twentieth_at_least() {
+    fn a_second_consecutive_surprise_of_plain_answers_moves_the_mean() {
         let mut pace = fed(std::iter::repeat_n(-3.0, 200));
         pace.observe_plain(2.0, 0.5, -3.0, NOW, &policy());
         assert!(pace.measured().unwrap() < -2.95, "one is a fluctuation");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_answers_that_scatter_do_not_make_the_pace_look_sure() {
+    fn plain_answers_with_a_high_variance_keep_the_pace_uncertain() {
         let mut pace = PaceModel::default();
         for i in 0..200 {
             pace.observe_plain(if i % 2 == 0 { 0.5 } else { -0.5 }, 0.8, PRIOR, NOW, &policy());

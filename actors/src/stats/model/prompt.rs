@@ -74,11 +74,11 @@ impl PromptModel {
         let least = self.squares.iter().copied().fold(f64::INFINITY, f64::min);
         let variance = (least + PRIOR_WEIGHT * PRIOR_VARIANCE) / (self.evidence + PRIOR_WEIGHT);
         let variance = variance.max(LEAST_VARIANCE);
-        let doubt = |position: usize| match position.abs_diff(expected) {
+        let penalty = |position: usize| match position.abs_diff(expected) {
             0 => 0.0,
             steps => DOUBT + DOUBT_PER_STEP * steps as f64,
         };
-        let scored = self.squares.iter().enumerate().map(|(at, squares)| (at, squares / variance + doubt(at)));
+        let scored = self.squares.iter().enumerate().map(|(at, squares)| (at, squares / variance + penalty(at)));
         let best = scored.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(at, _)| at);
         let tried = SLOPES.get(best).copied().unwrap_or_default();
         let expected = if best == expected && prior > 0.0 { prior } else { tried };

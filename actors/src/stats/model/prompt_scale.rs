@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scatter_is_learned_and_a_change_is_followed() {
+    fn the_variance_is_learned_and_a_change_is_followed() {
         let variance = |ratios: [f64; 2]| scales(&ratios.repeat(50)).of(0).variance;
         assert!(variance([0.7, 0.7]) < 0.001);
         assert!((variance([0.5, 1.0]) - (0.5 * 2.0_f64.ln()).powi(2)).abs() < 0.02, "{}", variance([0.5, 1.0]));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn it_survives_a_restart_unless_it_cannot_be_true() {
+    fn a_ratio_survives_a_restart_unless_it_is_implausible() {
         let known = scales(&[0.7, 0.8, 0.75]);
         let mut fresh = scales(&[]);
         fresh.restore(0, known.export(0).unwrap()).unwrap();

@@ -26,7 +26,7 @@ impl fmt::Display for ImplausibleValue {
 /// When a process restores the state of an earlier one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Restart {
-    /// The present moment.
+    /// The present time.
     pub now: Tick,
     /// Age of the state.
     pub age: Duration,

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_rests_where_one_answer_in_twenty_is_slower() {
+    fn the_tail_settles_where_one_answer_in_twenty_is_slower() {
         let mut tail = TailTracker::default();
         // Evenly spread over -1..1: the 95th percentile is 0.9.
         (0..4000).for_each(|i| tail.observe(f64::from((i * 7919) % 2000) / 1000.0 - 1.0));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_changes_nothing() {
+    fn values_that_are_not_finite_change_nothing() {
         let mut tail = TailTracker::default();
         [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].into_iter().for_each(|surprise| tail.observe(surprise));
         assert_eq!(tail, TailTracker::default());

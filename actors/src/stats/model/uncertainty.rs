@@ -13,7 +13,7 @@ const RETURNED: f64 = 2.0;
 /// limit, choices after a night without requests would be random.
 const STALEST: f64 = 32.0;
 /// Highest standard deviation of ln of a failure probability.
-const FAILURE_DOUBT: f64 = 1.0;
+const MOST_FAILURE_UNCERTAINTY: f64 = 1.0;
 
 /// Standard deviations of ln of the estimates.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,7 +99,7 @@ fn of_failure(evidence: &Evidence) -> f64 {
     let Evidence { failures, successes, usual_failure, .. } = *evidence;
     let counted = failures + FailureModel::PRIOR_WEIGHT * usual_failure;
     let answered = 1.0 - FailureModel::probability(failures, successes, usual_failure);
-    (answered / counted.max(1e-9)).sqrt().min(FAILURE_DOUBT)
+    (answered / counted.max(1e-9)).sqrt().min(MOST_FAILURE_UNCERTAINTY)
 }
 
 #[cfg(test)]

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_count_when_they_say_something_about_the_endpoint() {
+    fn only_failures_of_the_endpoint_count() {
         let ends = [
             completed(1.0, 10, 0.0),
             failed(FailureKind::Server),
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn priors_are_counted_apart_and_nothing_is_made_of_no_prediction() {
+    fn predictions_from_priors_are_only_counted_and_missing_ones_are_ignored() {
         let guess = Prediction { measured: false, ..PREDICTED };
         let token = EventKind::FirstToken { prompt_tokens: 1 };
         let all = judged([

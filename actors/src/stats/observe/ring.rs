@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_a_whole_ring_too_late_takes_nothing_away() {
+    fn an_event_older_than_the_ring_changes_nothing() {
         let at = |seconds: u64| Tick(seconds * 1_000_000);
         let mut ring: Ring<u32, 4> = Ring::new(Duration::from_secs(1));
         if let Some(count) = ring.slot(at(8)) {

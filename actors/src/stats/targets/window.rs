@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_window_forgets_in_its_own_time() {
+    fn each_window_drops_old_requests_after_its_length() {
         let mut windows = Windows::default();
         windows.add(at(5), true);
         for second in 10..20 {
