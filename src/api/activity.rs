@@ -23,7 +23,10 @@ use crate::{
     base::{clock, error::ApiError},
     config::Scope,
     state::gateway::Worker,
-    store::generations::{ActivityCounters, ActivityRow, owner_label},
+    store::{
+        activity::{ActivityCounters, ActivityRow},
+        generations::owner_label,
+    },
 };
 
 const MINUTE_MS: i64 = 60_000;

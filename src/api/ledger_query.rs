@@ -14,7 +14,8 @@ use crate::{
     state::gateway::Worker,
     store::{
         entry::{Filter, Key},
-        generations::{Event, label, nanos, number, owner_label},
+        facts::{label, number},
+        generations::{Event, nanos, owner_label},
     },
 };
 

@@ -8,11 +8,12 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use crate::store::{
+    activity::{Activity, ActivityCounters, ActivityRow},
     database::Ledger,
     directory::{DATABASE, Directory},
     entry::Entry,
     fault::Fault,
-    generations::{Activity, ActivityCounters, ActivityRow, GenerationStore, head, settings},
+    generations::{GenerationStore, head, settings},
     handle::Store,
     packed::Packed,
     recovery::Recovery,

@@ -9,12 +9,14 @@
 //! [`handle::Store`] is the door; [`directory::Directory`] guards the files.
 
 pub mod accounts;
+pub mod activity;
 pub mod blocks;
 pub mod database;
 pub mod directory;
 pub mod disk;
 pub mod engine;
 pub mod entry;
+pub mod facts;
 pub mod fault;
 pub mod generations;
 pub mod handle;

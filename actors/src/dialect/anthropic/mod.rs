@@ -31,7 +31,8 @@ mod usage;
 pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
 pub(crate) use error::kind_of_response;
-pub(crate) use request::{ApiVersion, write_request, write_request_for};
+pub(crate) use parameters::ApiVersion;
+pub(crate) use request::{write_request, write_request_for};
 
 #[cfg(test)]
 mod tests;
