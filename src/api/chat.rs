@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
     actors::router::Routed,
     dialect::{ChatPurpose, ChatRequest, StreamOptions, UsageChunk},
-    domain::ApiType,
+    domain::{ApiType, Dialect},
 };
 
 use super::route_metadata;
@@ -84,6 +84,7 @@ pub async fn create(
 fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> GenerationOpening {
     GenerationOpening {
         api_type: ApiType::Completions,
+        client_dialect: Dialect::OpenAi,
         owner: caller.owner,
         key: caller.id,
         requested_model: query::first_name(&chat.model, &chat.models).into(),

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Instant};
 
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use pointsman_actors::{dialect::ImageRequest, domain::ApiType};
+use pointsman_actors::{
+    dialect::ImageRequest,
+    domain::{ApiType, Dialect},
+};
 
 use crate::{
     access::{keys::Caller, load::Pieces},
@@ -69,6 +72,7 @@ pub async fn create(
 fn opening(image: &ImageRequest, request: &HttpRequest, caller: &Caller) -> GenerationOpening {
     GenerationOpening {
         api_type: ApiType::Image,
+        client_dialect: Dialect::OpenAi,
         owner: caller.owner,
         key: caller.id,
         requested_model: query::first_name(&image.model, &image.models).into(),

@@ -63,7 +63,7 @@ pub use keys::{Key, Scope, digest_of, from_hex, to_hex};
 pub use limits::{BodyPace, COPIES_OF_A_BODY, LimitsConfig, StreamConfig, TimeoutsConfig};
 pub use memory::MemoryConfig;
 pub use origin::{LoadedConfig, ReadOutcome};
-pub use providers::{ProviderConfig, RESERVED_HEADERS, WireDialect};
+pub use providers::{ProviderConfig, RESERVED_HEADERS};
 pub use reference::page as reference_page;
 pub use reload::ReloadConfig;
 pub use restart::PendingRestart;

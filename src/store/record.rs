@@ -26,7 +26,9 @@ pub use self::bytes::Unreadable;
 use self::bytes::{Reader, Stored};
 
 /// The format that is written. It changes with every change of what is written, and readers keep reading older ones.
-pub const FORMAT: u8 = 1;
+pub const FORMAT: u8 = 2;
+/// The oldest format that is read.
+const OLDEST_FORMAT: u8 = 1;
 
 /// The SHA-256 of a version's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -215,9 +217,10 @@ fn read_version<T: Stored>(bytes: &[u8]) -> Result<T, RecordFault> {
 /// What follows the number of the format.
 fn opened(bytes: &[u8]) -> Result<Reader<'_>, RecordFault> {
     let mut from = Reader::new(bytes);
-    match from.array()? {
-        [FORMAT] => Ok(from),
-        [format] if format > FORMAT => Err(RecordFault::Newer { format }),
+    let [format] = from.array()?;
+    match format {
+        OLDEST_FORMAT..=FORMAT => Ok(from.of_format(format)),
+        _ if format > FORMAT => Err(RecordFault::Newer { format }),
         _ => Err(from.fault("an unknown format").into()),
     }
 }

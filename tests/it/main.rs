@@ -75,6 +75,8 @@ mod contract_stream_pace;
 #[cfg(test)]
 mod diagnosis;
 #[cfg(test)]
+mod dialect_anthropic;
+#[cfg(test)]
 mod enemy;
 #[cfg(test)]
 mod enemy_bodies;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pointsman_actors::{
     decide::splitmix64,
     domain::{
-        ApiType, AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, FinishReason, Generation,
+        ApiType, AttemptReason, AttemptRecord, Catalog, CostBreakdown, Decision, Dialect, FinishReason, Generation,
         GenerationId, GenerationStatus, RoutingPolicy, Usage,
     },
 };
@@ -71,6 +71,8 @@ pub fn served(decision: Decision, catalog: &Arc<Catalog>, policy: &Arc<RoutingPo
         finish: Some(FinishReason::Stop),
         native_finish_reason: Some("stop".to_owned()),
         dropped_parameters: Vec::new(),
+        emulated_parameters: Vec::new(),
+        client_dialect: Dialect::default(),
         external_user: None,
         session_id: None,
         tags: vec![("team".to_owned(), "blue".to_owned())],

@@ -246,8 +246,8 @@ mod tests {
     use crate::{
         actors::mailbox::MailboxDepth,
         domain::{
-            ApiType, CostBreakdown, Decision, DecisionCode, Objective, RequestFacts, Source, Sourced, Tick, Usage,
-            Weights,
+            ApiType, CostBreakdown, Decision, DecisionCode, Dialect, Objective, RequestFacts, Source, Sourced, Tick,
+            Usage, Weights,
         },
     };
 
@@ -312,6 +312,8 @@ mod tests {
             finish: None,
             native_finish_reason: None,
             dropped_parameters: Vec::new(),
+            emulated_parameters: Vec::new(),
+            client_dialect: Dialect::default(),
             external_user: None,
             session_id: None,
             tags: Vec::new(),

@@ -5,6 +5,7 @@ use super::{
     attempt_record::{AttemptReason, AttemptRecord},
     catalog::Catalog,
     decision::{Decision, DecisionCode},
+    dialect::Dialect,
     id::GenerationId,
     money::Usd,
     policy::RoutingPolicy,
@@ -126,6 +127,10 @@ pub struct Generation {
     pub native_finish_reason: Option<String>,
     /// Parameters of the request that were not forwarded.
     pub dropped_parameters: Vec<Arc<str>>,
+    /// Parameters of the request whose meaning was produced by other means.
+    pub emulated_parameters: Vec<Arc<str>>,
+    /// Wire format of the request.
+    pub client_dialect: Dialect,
     /// `user` of the request.
     pub external_user: Option<String>,
     /// `session_id` of the request.

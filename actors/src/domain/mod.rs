@@ -11,6 +11,7 @@ mod catalog_defaults;
 mod circuit;
 mod conversation;
 mod decision;
+mod dialect;
 mod event;
 mod exclusion;
 mod failure;
@@ -47,6 +48,7 @@ pub use conversation::{ConversationOpening, StickyEndpoint};
 pub use decision::{
     CacheSaving, Candidate, Decision, DecisionCode, EndpointHealth, OutputCostSpread, RouteError, ScoreInputs,
 };
+pub use dialect::Dialect;
 pub use event::{EndpointEvent, EventKind, GateEvent};
 pub use exclusion::{ExcludedEndpoint, ExclusionDetail, ExclusionReason};
 pub use failure::{Blame, Failure, FailureCause, FailureKind, Next};

@@ -12,7 +12,8 @@ use pointsman_actors::{
     actors::router::Routed,
     dialect::Outcome,
     domain::{
-        ApiType, AttemptReason, AttemptRecord, CostBreakdown, Generation, GenerationId, GenerationStatus, Tick, Usage,
+        ApiType, AttemptReason, AttemptRecord, CostBreakdown, Dialect, Generation, GenerationId, GenerationStatus,
+        Tick, Usage,
     },
 };
 
@@ -44,6 +45,8 @@ const MAX_RUNNING: usize = 2;
 pub struct GenerationOpening {
     /// Chat or image.
     pub api_type: ApiType,
+    /// Wire format of the request.
+    pub client_dialect: Dialect,
     /// Account of the key.
     pub owner: u64,
     /// Number of the key.
@@ -62,6 +65,22 @@ pub struct GenerationOpening {
     pub trace: Option<String>,
     /// Images in the prompt.
     pub media_prompt: u64,
+}
+
+/// Parameters that an endpoint did not get as they were.
+#[derive(Debug, Clone, Default)]
+pub struct ParameterFates {
+    /// Left out.
+    pub dropped: Vec<Arc<str>>,
+    /// Produced by other means.
+    pub emulated: Vec<Arc<str>>,
+}
+
+impl ParameterFates {
+    fn write_to(self, record: &mut Generation) {
+        record.dropped_parameters = self.dropped;
+        record.emulated_parameters = self.emulated;
+    }
 }
 
 impl GenerationOpening {
@@ -95,6 +114,8 @@ impl GenerationOpening {
             finish: None,
             native_finish_reason: None,
             dropped_parameters: Vec::new(),
+            emulated_parameters: Vec::new(),
+            client_dialect: self.client_dialect,
             external_user: self.external_user,
             session_id: self.session_id,
             tags: self.tags,
@@ -139,7 +160,7 @@ pub struct GenerationDraft {
 struct RunningAttempt {
     attempt: Attempt,
     /// Request parameters that were not sent to the endpoint.
-    dropped: Vec<Arc<str>>,
+    fates: ParameterFates,
 }
 
 impl GenerationDraft {
@@ -199,18 +220,18 @@ impl GenerationDraft {
     }
 
     /// Adds a started attempt. The record names its endpoint, unless it races another attempt.
-    pub fn begin(&mut self, attempt: Attempt, dropped: Vec<Arc<str>>) {
+    pub fn begin(&mut self, attempt: Attempt, fates: ParameterFates) {
         self.waiting_since.get_or_insert(attempt.started);
         if attempt.turn.reason == AttemptReason::Hedge {
             self.hedge(HedgeEnd::Started);
         } else {
             self.set_endpoint(&attempt.names());
-            self.record_mut().dropped_parameters.clone_from(&dropped);
+            fates.clone().write_to(self.record_mut());
         }
         let free = self.running.iter_mut().find(|slot| slot.is_none());
         debug_assert!(free.is_some(), "at most two attempts run at once");
         if let Some(slot) = free {
-            *slot = Some(RunningAttempt { attempt, dropped });
+            *slot = Some(RunningAttempt { attempt, fates });
         }
     }
 
@@ -234,11 +255,11 @@ impl GenerationDraft {
         };
         self.latest = Some(AttemptPhases::new(&winner.attempt));
         let latency = millis(winner.attempt.first_token.unwrap_or(now) - self.accepted);
-        let (names, dropped) = (winner.attempt.names(), std::mem::take(&mut winner.dropped));
+        let (names, fates) = (winner.attempt.names(), std::mem::take(&mut winner.fates));
         self.set_endpoint(&names);
         let record = self.record_mut();
         record.latency_ms = Some(latency);
-        record.dropped_parameters = dropped;
+        fates.write_to(record);
     }
 
     /// Ends attempt `n`, which failed before the client saw anything of it. The record forgets its endpoint and times.
@@ -255,9 +276,9 @@ impl GenerationDraft {
             self.end_wait(clock::now());
             self.clear_endpoint();
         } else if let Some(left) = self.running.iter().flatten().next() {
-            let (names, dropped) = (left.attempt.names(), left.dropped.clone());
+            let (names, fates) = (left.attempt.names(), left.fates.clone());
             self.set_endpoint(&names);
-            self.record_mut().dropped_parameters = dropped;
+            fates.write_to(self.record_mut());
         }
     }
 
@@ -377,7 +398,7 @@ impl GenerationDraft {
         record.provider_slug = None;
         record.latency_ms = None;
         record.generation_time_ms = None;
-        record.dropped_parameters = Vec::new();
+        ParameterFates::default().write_to(record);
     }
 
     fn set_outcome(&mut self, outcome: Outcome) {

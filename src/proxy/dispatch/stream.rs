@@ -9,7 +9,7 @@ use std::{
 };
 
 use actix_web::{HttpResponse, http::header};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use pointsman_actors::{
     actors::cost_ceiling::CostCeiling,
@@ -17,7 +17,7 @@ use pointsman_actors::{
         Aborted, Relay, RelayBody, RelayInput, RelayInputStream, RelayLimits, RelayObserver, StreamEnd,
         StreamNotOpened, StreamOpened,
     },
-    dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, StreamError, StreamOptions},
+    dialect::{AnswerContext, AnswerFault, ChatStream, Outcome, OutgoingBody, StreamError, StreamOptions},
     domain::Generation,
 };
 
@@ -177,17 +177,17 @@ impl AttemptRunner for StreamRunner<'_> {
     async fn run(
         &self,
         target: &Target<'_>,
-        body: Bytes,
+        outgoing: OutgoingBody,
         attempt: AttemptHandle<'_>,
     ) -> Result<Self::Output, UpstreamError> {
         let content_deadline = self.content_deadline();
-        let call = target.stream_call(self.work, body, self.deadline, attempt.first_byte);
+        let call = target.stream_call(self.work, &outgoing, self.deadline, attempt.first_byte);
         let response =
             target.client.send_observed(call, |phases| attempt.update(|attempt| attempt.phases = phases)).await?;
         attempt.update(|attempt| attempt.quota(response.quota));
         let context = target.answer_context(attempt.draft.borrow().record(), self.work);
         let ceiling = self.budget.ceiling_of(attempt.n).map(|most| CostCeiling::new(most, self.budget.answers()));
-        let chat = ChatStream::new(context, self.options);
+        let chat = ChatStream::of_upstream(outgoing.translation.as_ref(), context, self.options);
         let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
         match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {

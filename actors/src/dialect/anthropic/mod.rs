@@ -4,8 +4,6 @@
 //! streamed or whole, as neutral events, and [`kind_of_response`] classifies the answers that are not a 200.
 //! [`splice`] is for clients of the same API: it changes a few bytes and keeps all others. What the models differ in is
 //! the table in [`models`].
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
-#![cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
 
 mod betas;
 mod cache_marks;
@@ -31,8 +29,9 @@ mod usage;
 pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
 pub(crate) use error::kind_of_response;
-pub(crate) use parameters::ApiVersion;
-pub(crate) use request::{write_request, write_request_for};
+pub(crate) use request::write_request;
+#[cfg(test)]
+pub(crate) use {parameters::ApiVersion, request::write_request_for};
 
 #[cfg(test)]
 mod tests;

@@ -43,7 +43,6 @@ mod value_visitor;
 
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
-pub use outgoing::OutgoingBody;
 pub use path::shown;
 pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};
@@ -88,6 +87,7 @@ pub(crate) fn is_for_gateway(name: &str) -> bool {
 }
 
 /// Whether a member of `metadata` is a routing parameter of ours, so that no upstream gets it.
+#[cfg_attr(not(test), expect(dead_code, reason = "wired with the Messages door"))]
 pub(crate) fn is_routing_parameter(name: &str) -> bool {
     routing::RoutingField::named(name).is_some()
 }

@@ -6,8 +6,6 @@
 
 use std::{io::Write, sync::Arc};
 
-use bytes::Bytes;
-
 use super::{
     ChatRequest,
     fields::Fate,
@@ -15,21 +13,15 @@ use super::{
     parsed_fields::OutputFormat,
     splice::{Splice, string},
 };
-use crate::domain::{Catalog, DefaultParameters, Endpoint};
+use crate::{
+    dialect::outgoing::OutgoingBody,
+    domain::{Catalog, DefaultParameters, Endpoint},
+};
 
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 /// Most dropped names that are reported: they travel in a header, and the client chooses them.
 const MAX_LISTED: usize = 64;
-
-/// A body for one attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutgoingBody {
-    /// What to send.
-    pub bytes: Bytes,
-    /// Names of the parameters the endpoint does not support and was not sent, fit for a header; the first 64.
-    pub dropped: Vec<Arc<str>>,
-}
 
 /// Parameters that one endpoint accepts.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +108,7 @@ impl<'e, 'c> UpstreamBodyBuilder<'e, 'c> {
         if let Some(metadata) = &self.envelope.metadata {
             self.splice.add_written(metadata);
         }
-        OutgoingBody { bytes: self.splice.finish(), dropped: self.dropped }
+        OutgoingBody { dropped: self.dropped, ..OutgoingBody::of(self.splice.finish()) }
     }
 }
 
