@@ -5,6 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use super::{ChatBodyWriter, MAX_MESSAGES, mistyped, refused, required};
 use crate::{
     dialect::{
+        anthropic::foreign_state::unpacked_state,
         json::{Raw, push_member},
         neutral::{Envelope, EscapedText, ReasoningFormat},
     },
@@ -262,35 +263,61 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    /// Appends an element of `reasoning_details`. A signature of ours holds the state of another provider.
+    /// Appends elements of `reasoning_details`. A signature of ours holds the state of another provider.
     fn thinking(&mut self, block: Raw<'_>, details: &mut BytesMut) {
         let text = |name: &[u8]| block.member(name).and_then(EscapedText::of).filter(|text| !text.is_empty());
         let (shown, signature, data) = (text(b"thinking"), text(b"signature"), text(b"data"));
-        let sealed = signature.as_ref().or(data.as_ref());
-        let opened = sealed.map(|sealed| self.state_key.open(&sealed.unescaped()));
-        let (format, kind, shown, sealed) = match opened {
-            Some(Envelope::Genuine { state, .. }) if state.is_empty() => return,
-            Some(Envelope::Genuine { format, state }) => {
-                (format, "encrypted", None, Some(EscapedText::escaping(&state)))
+        let Some(sealed) = signature.as_ref().or(data.as_ref()) else { return };
+        match self.state_key.open(&sealed.unescaped()) {
+            Envelope::Forged => self.fates.drop("messages[].content[].signature"),
+            Envelope::Foreign => match (data, signature) {
+                (Some(data), _) => {
+                    push_detail("encrypted", ReasoningFormat::Anthropic, &[(b"data", Some(&data))], details)
+                }
+                (None, signature) => {
+                    let members: [(&[u8], _); 2] = [(b"text", shown.as_ref()), (b"signature", signature.as_ref())];
+                    push_detail("text", ReasoningFormat::Anthropic, &members, details);
+                }
+            },
+            // Its provider refuses a thought without its signature.
+            Envelope::Genuine { format: ReasoningFormat::Anthropic, .. } => {}
+            Envelope::Genuine { format, state } => {
+                if let Some(shown) = &shown {
+                    let (kind, name): (_, &[u8]) = match format {
+                        ReasoningFormat::Responses => ("summary", b"summary"),
+                        _ => ("text", b"text"),
+                    };
+                    push_detail(kind, format, &[(name, Some(shown))], details);
+                }
+                let (data, id) = unpacked_state(&state);
+                if !data.is_empty() {
+                    let (data, id) = (EscapedText::escaping(data), id.map(EscapedText::escaping));
+                    let members: [(&[u8], _); 2] = [(b"data", Some(&data)), (b"id", id.as_ref())];
+                    push_detail("encrypted", format, &members, details);
+                }
             }
-            Some(Envelope::Forged) => return self.fates.drop("messages[].content[].signature"),
-            Some(Envelope::Foreign) if data.is_some() => (ReasoningFormat::Anthropic, "encrypted", None, data),
-            Some(Envelope::Foreign) => (ReasoningFormat::Anthropic, "text", shown, signature),
-            None => return,
-        };
-        if !details.is_empty() {
-            details.put_u8(b',');
         }
-        details.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
-        let sealed_name: &[u8] = if kind == "text" { b"signature" } else { b"data" };
-        for (name, value) in [(&b"text"[..], shown), (sealed_name, sealed)] {
-            if let Some(value) = value {
-                push_member(details, name, b"");
-                value.push_quoted(details);
-            }
-        }
-        details.put_u8(b'}');
     }
+}
+
+/// Appends an element of `reasoning_details`.
+fn push_detail(
+    kind: &str,
+    format: ReasoningFormat,
+    members: &[(&[u8], Option<&EscapedText<'_>>)],
+    details: &mut BytesMut,
+) {
+    if !details.is_empty() {
+        details.put_u8(b',');
+    }
+    details.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
+    for (name, value) in members {
+        if let Some(value) = value {
+            push_member(details, name, b"");
+            value.push_quoted(details);
+        }
+    }
+    details.put_u8(b'}');
 }
 
 fn block_type<'a>(block: Raw<'a>, path: &str) -> Result<std::borrow::Cow<'a, str>, Invalid> {
