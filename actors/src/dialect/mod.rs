@@ -20,7 +20,11 @@ pub mod openai;
 mod sanitize;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
-pub use anthropic::inbound::{InboundMessages, read_messages};
+pub use anthropic::{
+    client_error::{MessagesError, too_long_message},
+    inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
+    model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
+};
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
     ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamError, StreamOptions, UsageChunk,

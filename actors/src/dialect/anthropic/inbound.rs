@@ -1,4 +1,5 @@
-//! Requests in the Anthropic dialect: `POST /v1/messages`, checked and written as the chat body that means the same.
+//! Requests in the Anthropic dialect: `POST /v1/messages` and its `count_tokens`, checked and written as the chat body that
+//! means the same.
 //!
 //! Mistakes name the field in the client's own dialect. The chat body is what the gateway routes by and what endpoints of
 //! other dialects get; an endpoint of this dialect gets the client's bytes.
@@ -31,6 +32,8 @@ pub struct InboundMessages {
     pub fates: FieldFates,
     /// A feature that only endpoints of this dialect have, such as `tools[0].type`.
     pub native_feature: Option<String>,
+    /// Whether the answer has signatures of thoughts without their text.
+    pub omits_thinking: bool,
 }
 
 /// Reads a body of `POST /v1/messages`. `state_key` opens reasoning of other providers that the client got sealed.
@@ -38,6 +41,32 @@ pub struct InboundMessages {
 /// # Errors
 /// The 400 for a body that is no JSON object, else for its first offending field.
 pub fn read_messages(body: &[u8], state_key: &StateKey) -> Result<InboundMessages, Invalid> {
+    read(body, Purpose::Answer, state_key)
+}
+
+/// Reads a body of `POST /v1/messages/count_tokens`: the same, and it needs no limit on the output.
+///
+/// # Errors
+/// Those of [`read_messages`].
+pub fn read_count_tokens(body: &[u8], state_key: &StateKey) -> Result<InboundMessages, Invalid> {
+    read(body, Purpose::Count, state_key)
+}
+
+/// The answer of `count_tokens`.
+#[must_use]
+pub fn count_tokens_body(input_tokens: u32) -> Bytes {
+    Bytes::from(format!("{{\"input_tokens\":{input_tokens}}}"))
+}
+
+/// What a body is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Answer,
+    /// To count the tokens of its prompt.
+    Count,
+}
+
+fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMessages, Invalid> {
     let text = std::str::from_utf8(body)
         .map_err(|_| Invalid::body(InvalidReason::InvalidJson, "Request body is not valid UTF-8."))?;
     let mut cursor = Cursor::new(text);
@@ -50,11 +79,12 @@ pub fn read_messages(body: &[u8], state_key: &StateKey) -> Result<InboundMessage
         out: BytesMut::with_capacity(body.len() + body.len() / 8 + 256),
         fates: FieldFates::default(),
         native_feature: None,
+        omits_thinking: false,
         state_key,
     };
-    writer.write(&Members::read(whole)?)?;
-    let ChatBodyWriter { out, fates, native_feature, .. } = writer;
-    Ok(InboundMessages { chat: out.freeze(), fates, native_feature })
+    writer.write(&Members::read(whole)?, purpose)?;
+    let ChatBodyWriter { out, fates, native_feature, omits_thinking, .. } = writer;
+    Ok(InboundMessages { chat: out.freeze(), fates, native_feature, omits_thinking })
 }
 
 /// The members of the body.
@@ -129,23 +159,22 @@ struct ChatBodyWriter<'k> {
     out: BytesMut,
     fates: FieldFates,
     native_feature: Option<String>,
+    omits_thinking: bool,
     state_key: &'k StateKey,
 }
 
 impl ChatBodyWriter<'_> {
-    fn write(&mut self, members: &Members<'_>) -> Result<(), Invalid> {
+    fn write(&mut self, members: &Members<'_>, purpose: Purpose) -> Result<(), Invalid> {
         let model = members.model.ok_or_else(|| required("model"))?;
         if model.filled_string().is_none() {
             return Err(mistyped("model", "a non-empty string"));
         }
         let messages = members.messages.ok_or_else(|| required("messages"))?;
-        let max_tokens = members.max_tokens.ok_or_else(|| required("max_tokens"))?;
-        if max_tokens.count().is_none_or(|count| count == 0) {
-            return Err(refused("max_tokens", "'max_tokens' must be an integer of at least 1."));
-        }
         self.out.put_slice(b"{\"model\":");
         self.out.put_slice(model.bytes());
-        push_member(&mut self.out, b"max_tokens", max_tokens.bytes());
+        if purpose == Purpose::Answer {
+            self.max_tokens(members.max_tokens.ok_or_else(|| required("max_tokens"))?)?;
+        }
         self.messages(members.system, messages)?;
         if let Some(tools) = members.tools {
             self.tools(tools)?;
@@ -179,6 +208,22 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
+    /// A limit of 0 only fills the cache, which other dialects cannot do.
+    fn max_tokens(&mut self, max_tokens: Raw<'_>) -> Result<(), Invalid> {
+        match max_tokens.count() {
+            None => Err(refused("max_tokens", "'max_tokens' must be an integer of at least 0.")),
+            Some(0) => {
+                self.needs_native("max_tokens".to_owned());
+                push_member(&mut self.out, b"max_tokens", b"1");
+                Ok(())
+            }
+            Some(_) => {
+                push_member(&mut self.out, b"max_tokens", max_tokens.bytes());
+                Ok(())
+            }
+        }
+    }
+
     /// Appends `reasoning`, and the format of the answer.
     fn reasoning(&mut self, thinking: Option<Raw<'_>>, config: Option<Raw<'_>>) -> Result<(), Invalid> {
         let effort = config.and_then(|config| config.member(b"effort")).filter(|effort| effort.is_string());
@@ -206,9 +251,8 @@ impl ChatBodyWriter<'_> {
                     return Err(refused("thinking.type", message));
                 }
             }
-            if thinking.member(b"display").and_then(Raw::text).as_deref() == Some("omitted") {
-                members.push(("exclude", "true".into()));
-            }
+            // The reasoning is wanted all the same: what continues it stands in the signatures.
+            self.omits_thinking = thinking.member(b"display").and_then(Raw::text).as_deref() == Some("omitted");
         }
         for (index, (name, value)) in members.iter().enumerate() {
             self.out.put_slice(if index == 0 { b",\"reasoning\":{\"" } else { b",\"" });

@@ -20,6 +20,7 @@ mod finish;
 mod foreign_state;
 pub(crate) mod inbound;
 mod messages;
+pub(crate) mod model_list;
 pub(crate) mod models;
 mod parameters;
 mod request;

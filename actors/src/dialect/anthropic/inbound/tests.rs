@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::dialect::neutral::ReasoningFormat;
+use crate::dialect::{ChatPurpose, ChatRequest, RequestLimits, neutral::ReasoningFormat};
 
 const KEY: StateKey = StateKey::new([1; 32]);
 
@@ -109,4 +109,40 @@ fn mistakes_name_the_field_in_the_clients_own_dialect() {
     let mut body = asking(json!([{"role": "user", "content": "a"}]));
     body["temperature"] = json!(1.5);
     assert_eq!(param(body), "temperature");
+}
+
+#[test]
+fn tokens_are_counted_of_every_body_that_is_answered_and_without_a_limit() {
+    let body = asking(json!([{"role": "user", "content": "How are you?"}]));
+    let mut without = body.clone();
+    without.as_object_mut().unwrap().remove("max_tokens");
+    for body in [body, without] {
+        let inbound = read_count_tokens(body.to_string().as_bytes(), &KEY).unwrap();
+        let request = ChatRequest::parse(inbound.chat, ChatPurpose::Chat, &RequestLimits::default()).unwrap();
+        assert_eq!(request.prompt_tokens, 12_u32.div_ceil(4) + 4);
+    }
+    assert_eq!(count_tokens_body(7), r#"{"input_tokens":7}"#);
+    let no_messages = read_count_tokens(json!({"model": "m"}).to_string().as_bytes(), &KEY).unwrap_err();
+    assert_eq!(no_messages.param.as_deref(), Some("messages"));
+}
+
+#[test]
+fn a_limit_of_zero_only_fills_the_cache_of_an_endpoint_of_this_dialect() {
+    let mut body = asking(json!([{"role": "user", "content": "a"}]));
+    body["max_tokens"] = json!(0);
+    assert_eq!(read(body.clone()).native_feature.as_deref(), Some("max_tokens"));
+    for wrong in [json!(-1), json!(1.5), json!("9")] {
+        body["max_tokens"] = wrong;
+        assert_eq!(param(body.clone()), "max_tokens");
+    }
+}
+
+#[test]
+fn a_client_that_wants_no_text_of_thoughts_gets_their_signatures() {
+    let mut body = asking(json!([{"role": "user", "content": "a"}]));
+    for (display, omits) in [("omitted", true), ("summarized", false)] {
+        body["thinking"] = json!({"type": "adaptive", "display": display});
+        assert_eq!(read(body.clone()).omits_thinking, omits);
+        assert_eq!(chat(body.clone())["reasoning"], json!({"enabled": true}));
+    }
 }
