@@ -20,6 +20,12 @@ use crate::{
 
 /// Most messages of the original API.
 const MAX_MESSAGES: usize = 100_000;
+/// Most texts that may end an answer of chat.
+const MAX_STOPS: usize = 16;
+/// How much a model may think.
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+/// The version of the API since which it has no sampling parameters.
+const WITHOUT_SAMPLING: &str = "2026-10-21";
 /// Longest `user` of a chat body, characters.
 const MAX_USER_CHARS: usize = 256;
 
@@ -34,6 +40,22 @@ pub struct InboundMessages {
     pub native_feature: Option<String>,
     /// Whether the answer has signatures of thoughts without their text.
     pub omits_thinking: bool,
+    /// The first sampling parameter.
+    pub sampling: Option<&'static str>,
+}
+
+impl InboundMessages {
+    /// Checks the request against the client's `anthropic-version`, as the original does.
+    ///
+    /// # Errors
+    /// The 400 for a sampling parameter in a version that has none.
+    pub fn check_version(&self, version: Option<&str>) -> Result<(), Invalid> {
+        // Versions are dates.
+        match self.sampling.filter(|_| version.is_some_and(|version| version >= WITHOUT_SAMPLING)) {
+            Some(name) => Err(refused(name, format!("{name}: Extra inputs are not permitted"))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Reads a body of `POST /v1/messages`. `state_key` opens reasoning of other providers that the client got sealed.
@@ -80,11 +102,14 @@ fn read(body: &[u8], purpose: Purpose, state_key: &StateKey) -> Result<InboundMe
         fates: FieldFates::default(),
         native_feature: None,
         omits_thinking: false,
+        has_server_tools: false,
         state_key,
     };
-    writer.write(&Members::read(whole)?, purpose)?;
+    let members = Members::read(whole)?;
+    writer.write(&members, purpose)?;
+    let sampling = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.has(name));
     let ChatBodyWriter { out, fates, native_feature, omits_thinking, .. } = writer;
-    Ok(InboundMessages { chat: out.freeze(), fates, native_feature, omits_thinking })
+    Ok(InboundMessages { chat: out.freeze(), fates, native_feature, omits_thinking, sampling })
 }
 
 /// The members of the body.
@@ -154,12 +179,21 @@ impl<'a> Members<'a> {
     }
 }
 
+impl Members<'_> {
+    /// Whether there is such a member among those that chat has too.
+    fn has(&self, name: &str) -> bool {
+        self.same.iter().any(|(key, _)| *key.name() == *name.as_bytes())
+    }
+}
+
 /// Writes the chat body.
 struct ChatBodyWriter<'k> {
     out: BytesMut,
     fates: FieldFates,
     native_feature: Option<String>,
     omits_thinking: bool,
+    /// Tools are declared that only endpoints of this dialect have.
+    has_server_tools: bool,
     state_key: &'k StateKey,
 }
 
@@ -226,7 +260,13 @@ impl ChatBodyWriter<'_> {
 
     /// Appends `reasoning`, and the format of the answer.
     fn reasoning(&mut self, thinking: Option<Raw<'_>>, config: Option<Raw<'_>>) -> Result<(), Invalid> {
-        let effort = config.and_then(|config| config.member(b"effort")).filter(|effort| effort.is_string());
+        let effort = config.and_then(|config| config.member(b"effort")).filter(|effort| !effort.is_null());
+        if let Some(effort) = effort
+            && !effort.text().is_some_and(|effort| EFFORTS.contains(&&*effort))
+        {
+            let message = format!("'output_config.effort' must be one of {}.", EFFORTS.join(", "));
+            return Err(refused("output_config.effort", message).allowing(EFFORTS));
+        }
         let mut members: Vec<(&str, String)> = Vec::new();
         if let Some(effort) = effort {
             members.push(("effort", String::from_utf8_lossy(effort.bytes()).into_owned()));
@@ -263,6 +303,11 @@ impl ChatBodyWriter<'_> {
         if !members.is_empty() {
             self.out.put_u8(b'}');
         }
+        for (key, _) in config.into_iter().flat_map(Raw::members).filter(|(_, value)| !value.is_null()) {
+            if !matches!(&*key.name(), b"effort" | b"format") {
+                self.fates.drop(&format!("output_config.{}", String::from_utf8_lossy(&key.name())));
+            }
+        }
         let format = config.and_then(|config| config.member(b"format")).filter(|format| !format.is_null());
         format.map_or(Ok(()), |format| self.format(format))
     }
@@ -285,7 +330,11 @@ impl ChatBodyWriter<'_> {
         if !stop.is_array() || !stop.elements().all(Raw::is_string) {
             return Err(mistyped("stop_sequences", "an array of strings"));
         }
-        let filled: Vec<Raw<'_>> = stop.elements().filter(|text| text.is_filled()).collect();
+        let mut filled: Vec<Raw<'_>> = stop.elements().filter(|text| text.is_filled()).collect();
+        if filled.len() > MAX_STOPS {
+            filled.truncate(MAX_STOPS);
+            self.fates.drop("stop_sequences[]");
+        }
         if let Some((first, others)) = filled.split_first() {
             push_member(&mut self.out, b"stop", b"[");
             self.out.put_slice(first.bytes());
