@@ -16,6 +16,7 @@ mod ledger_health;
 pub(crate) mod ledger_verification;
 pub mod lookup;
 pub mod memory;
+pub mod messages;
 pub mod metrics;
 pub mod models;
 pub mod preview;

@@ -56,7 +56,7 @@ use crate::{
         reload_status::Reloads,
         routing_memory::RoutingMemory,
         setup::{Setup, SetupDraft, SetupError},
-        watchdog,
+        state_key, watchdog,
     },
     store::{
         accounts::AccountLog,
@@ -315,6 +315,7 @@ fn shared(
     // Replicas with the same seed must not probe at the same times.
     let live = LiveBoard::new(&draft.catalog, mix(seeds.seed, seeds.instance));
     let published = Arc::new(PublishedState::new(statistics.snapshot(1), live));
+    let state_key = state_key::open(draft.config.ledger.durable_directory());
     let setup = draft.adopt(Arc::clone(&published), generated_key.as_ref(), &registry, None);
     restore_spending(&registry, &setup, durable.as_deref());
     let (ledger, images) = (&setup.config.ledger, &setup.config.images);
@@ -324,6 +325,7 @@ fn shared(
     let persistence = place.map(|store| StatsPersistence { store, interval });
     let control = Control::start(arbiter, statistics, &published, store, persistence);
     Shared {
+        state_key,
         images: ImageFiles::new(images.url_ttl, images.max_bytes),
         registry,
         setup: ArcSwap::from_pointee(setup),

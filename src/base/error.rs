@@ -20,7 +20,10 @@ use actix_web::{
         header::{self, HeaderName, HeaderValue},
     },
 };
-use pointsman_actors::domain::{GenerationId, Invalid, InvalidReason};
+use pointsman_actors::{
+    dialect::MessagesError,
+    domain::{Dialect, GenerationId, Invalid, InvalidReason},
+};
 
 pub use availability::{Availability, Constraint, NearestRelaxation};
 pub use budget::{BudgetHolder, BudgetShortfall};
@@ -51,6 +54,8 @@ struct Problem {
     retry: Retry,
     headers: Vec<(HeaderName, HeaderValue)>,
     request_id: Option<String>,
+    /// Wire format of the body.
+    dialect: Dialect,
     route: Option<Box<RawValue>>,
 }
 
@@ -174,6 +179,7 @@ impl ApiError {
             retry: Retry::Never,
             headers: Vec::new(),
             request_id: None,
+            dialect: Dialect::OpenAi,
             route: None,
         }))
     }
@@ -537,11 +543,28 @@ impl ApiError {
         self.0.reason
     }
 
+    /// The error in the wire format of the request.
+    #[must_use]
+    pub fn in_dialect(mut self, dialect: Dialect) -> ApiError {
+        self.0.dialect = dialect;
+        self
+    }
+
     /// The HTTP answer.
     #[must_use]
     pub fn respond(&self) -> HttpResponse {
         let problem = &self.0;
-        let mut response = HttpResponse::build(problem.status);
+        let messages = MessagesError {
+            status: problem.status.as_u16(),
+            message: &problem.message,
+            reason: problem.reason.or(Some(problem.error_type)),
+            request_id: problem.request_id.as_deref(),
+        };
+        let status = match problem.dialect {
+            Dialect::OpenAi => problem.status,
+            Dialect::Anthropic => StatusCode::from_u16(messages.messages_status()).unwrap_or(problem.status),
+        };
+        let mut response = HttpResponse::build(status);
         response.insert_header((header::CACHE_CONTROL, "no-store"));
         for (name, value) in &problem.headers {
             response.insert_header((name.clone(), value.clone()));
@@ -560,7 +583,10 @@ impl ApiError {
                 response.insert_header(("x-should-retry", "false"));
             }
         }
-        response.json(body::ErrorBody::new(problem))
+        match problem.dialect {
+            Dialect::OpenAi => response.json(body::ErrorBody::new(problem)),
+            Dialect::Anthropic => response.content_type("application/json").body(messages.body()),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use actix_web_lab::extract::LocalData;
 use crate::{
     api::{
         activity, admin, calibration, chat, explain, generation, generations, health, image, key, keys, memory,
+        messages,
         metrics::{self, Exposure},
         models, preview, providers, replay, slo, stats,
     },
@@ -162,6 +163,8 @@ fn resources(below: &str, version: Version) -> Vec<Resource> {
     let mut resources = health_pages(below);
     resources.extend([
         call(&at("/chat/completions")).route(web::post().to(chat::create)),
+        call(&at("/messages")).route(web::post().to(messages::create)),
+        call(&at("/messages/count_tokens")).route(web::post().to(messages::count_tokens)),
         call(&at("/images/generations")).route(web::post().to(image::create)),
         call(&at("/images")).route(web::post().to(image::create)),
         page(&at("/images/models")).route(read().to(models::list_images)),

@@ -21,8 +21,8 @@ use bytes::Bytes;
 use pointsman_actors::{
     actors::router::{Route, Routed},
     dialect::{
-        Answer, AnswerContext, ChatRequest, OutgoingBody, Restriction, Translation, chat_body, chat_path,
-        rewrite_whole, usage_of_failure,
+        Answer, AnswerContext, ChatRequest, ClientRequest, OutgoingBody, Restriction, Translation, chat_body,
+        chat_path, rewrite_whole, usage_of_failure,
     },
     domain::{Catalog, Endpoint, Invalid, Model, Query, Usage},
 };
@@ -67,14 +67,14 @@ impl RequestedWork {
     /// Turns a complete upstream answer into the client's. `Full` when there is no room for the bytes it adds to `held`.
     async fn rewrite(
         &self,
-        (body, translation): (&Bytes, Option<&Translation>),
+        (body, outgoing): (&Bytes, &OutgoingBody),
         context: &AnswerContext,
         target: &Target<'_>,
         bounds: ImageBounds<'_>,
         held: &mut BufferedBytes,
     ) -> Result<Result<Answer, BufferLimitReached>, UpstreamError> {
         match self {
-            RequestedWork::Chat(_) => Ok(Ok(rewrite_whole(body, translation, context)?)),
+            RequestedWork::Chat(chat) => Ok(Ok(rewrite_whole(body, outgoing, chat.client.as_deref(), context)?)),
             // Boxed, so that this future does not enlarge that of every chat.
             RequestedWork::Image(work) => Box::pin(work.rewrite(body, context, target, bounds, held)).await,
         }
@@ -103,6 +103,14 @@ impl RequestedWork {
         match self {
             RequestedWork::Chat(request) => request.images,
             RequestedWork::Image(work) => work.request.references,
+        }
+    }
+
+    /// The request of a client of another dialect than chat.
+    fn client(&self) -> Option<&ClientRequest> {
+        match self {
+            RequestedWork::Chat(request) => request.client.as_deref(),
+            RequestedWork::Image(_) => None,
         }
     }
 

@@ -21,6 +21,7 @@ use pointsman_actors::{
         router::{Router, RouterSeeds, Routers},
     },
     decide::splitmix64,
+    dialect::StateKey,
     domain::Generation,
 };
 
@@ -59,6 +60,8 @@ pub struct Shared {
     pub control: Control,
     /// The ledger on disk; `None` if records are kept in memory only.
     pub ledger: Option<Arc<GenerationStore>>,
+    /// Seals reasoning for clients of another dialect than the provider's.
+    pub state_key: StateKey,
     /// The event batchers of all workers.
     pub event_batchers: EventBatchers,
     /// The routers of all workers.

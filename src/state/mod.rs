@@ -12,4 +12,5 @@ pub mod reload;
 pub mod reload_status;
 pub mod routing_memory;
 pub mod setup;
+pub mod state_key;
 pub mod watchdog;

@@ -3,8 +3,6 @@
 //! The provider is told a limit of output tokens, and most keep to it. This is for those that do not: their output is counted
 //! event by event, and the stream ends with the finish reason `length` when the next event might pass the ceiling.
 
-use std::fmt::Write as _;
-
 use bytes::{Bytes, BytesMut};
 
 use crate::{
@@ -50,7 +48,7 @@ impl CostCeiling {
             progress = Progress { event: progress.event || read.event, content: progress.content || read.content };
             if end.is_some() && chat.has_content() && !chat.is_done() && self.passes_next(chat) {
                 self.is_reached = true;
-                chat.push(&self.finish(), out)?;
+                chat.cut_off(self.answers, out)?;
             }
         }
         Ok(progress)
@@ -64,20 +62,6 @@ impl CostCeiling {
         }
         self.cost = cost;
         cost + self.step > self.most
-    }
-
-    /// The end of a stream of the provider whose answers are at their limit of tokens.
-    fn finish(&self) -> Bytes {
-        let mut text = String::new();
-        for index in 0..self.answers {
-            // Writing to a `String` cannot fail.
-            let _ = write!(
-                text,
-                "data: {{\"choices\":[{{\"index\":{index},\"delta\":{{}},\"finish_reason\":\"length\"}}]}}\n\n"
-            );
-        }
-        text.push_str("data: [DONE]\n\n");
-        text.into()
     }
 }
 

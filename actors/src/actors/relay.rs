@@ -27,16 +27,13 @@ use tokio::sync::oneshot;
 use self::send_buffer::{BufferReceiver, BufferSender, SendError, send_buffer};
 use crate::{
     actors::cost_ceiling::CostCeiling,
-    dialect::{AnswerFault, ChatStream, Outcome, StreamError},
+    dialect::{AnswerFault, ChatStream, KEEP_ALIVE, Outcome, StreamError},
     domain::FailureKind,
 };
 pub use send_buffer::BufferBudget;
 
 /// How long an ended upstream may take to close its body, so that its connection can be used again.
 const LINGER: Duration = Duration::from_millis(200);
-
-/// Sent during silence: an SSE comment, which every client ignores.
-const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// Input of a relay: attempts that are still running, or an upstream body.
 pub type RelayInputStream = Pin<Box<dyn Stream<Item = RelayInput>>>;
@@ -379,7 +376,12 @@ impl Relay {
             return self.fail(AnswerFault { kind, detail: detail.into() }, ctx);
         }
         if now.duration_since(self.last_sent) >= self.limits.keep_alive {
-            self.send_bytes(KEEP_ALIVE, ctx);
+            let mut silence = BytesMut::new();
+            match &mut self.stream {
+                Some(stream) => stream.chat.keep_alive(&mut silence),
+                None => silence.extend_from_slice(KEEP_ALIVE),
+            }
+            self.send_bytes(silence.freeze(), ctx);
         }
         self.arm(ctx);
     }

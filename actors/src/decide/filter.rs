@@ -67,7 +67,7 @@ impl FilterRule {
 
 const ALWAYS: fn(&HardFilters<'_>) -> bool = |_| true;
 
-static CHECKS: [FilterRule; 21] = [
+static CHECKS: [FilterRule; 22] = [
     FilterRule::fact(ALWAYS, expired),
     FilterRule::fact(ALWAYS, disabled),
     FilterRule::fact(ALWAYS, provider_off),
@@ -82,6 +82,7 @@ static CHECKS: [FilterRule; 21] = [
     FilterRule::fact(|screen| !screen.query.needs.output.is_empty(), output),
     FilterRule::fact(|screen| !screen.query.needs.input.is_empty(), input),
     FilterRule::fact(needs_parameters, parameters),
+    FilterRule::list(|screen| screen.query.needs.dialect.is_some(), other_dialect),
     FilterRule::fact(ALWAYS, context),
     FilterRule::list(|screen| !screen.query.routing.provider.quantizations.is_empty(), quantization),
     FilterRule::list(has_data_policy, data_policy),
@@ -310,6 +311,12 @@ fn parameters(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<
     }
     let name = screen.catalog.parameters.names(missing).next()?;
     Some((ExclusionReason::UnsupportedParameter, ExclusionDetail::Lacks(name.clone())))
+}
+
+fn other_dialect(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {
+    let needed = screen.query.needs.dialect?;
+    let detail = ExclusionDetail::Text("the request has a feature that only endpoints with its own API have".into());
+    (subject.endpoint.dialect != needed).then_some((ExclusionReason::UnsupportedParameter, detail))
 }
 
 fn context(screen: &HardFilters<'_>, subject: CatalogEndpoint<'_>) -> Option<Refusal> {

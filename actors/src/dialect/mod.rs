@@ -12,6 +12,7 @@
 
 mod answer;
 mod anthropic;
+mod client;
 pub mod frame;
 mod json;
 mod neutral;
@@ -22,10 +23,16 @@ mod translation;
 mod upstream_decoder;
 
 pub use answer::{Answer, AnswerContext, AnswerFault, Outcome};
-pub use anthropic::inbound::{InboundMessages, read_messages};
+pub use anthropic::{
+    client_error::{MessagesError, too_long_message},
+    inbound::{InboundMessages, count_tokens_body, read_count_tokens, read_messages},
+    model_list::{MessagesModel, ModelPage, messages_model, messages_model_list},
+};
+pub use client::ClientRequest;
 pub use neutral::{FieldFates, StateKey};
 pub use openai::{
-    ChatStream, ImageAnswer, ImageOrigin, ImageSource, MadeImage, Progress, StreamError, StreamOptions, UsageChunk,
+    ChatStream, ImageAnswer, ImageOrigin, ImageSource, KEEP_ALIVE, MadeImage, Progress, StreamError, StreamOptions,
+    UsageChunk,
     request::{
         ChatPurpose, ChatRequest, ImageFormat, ImageRequest, PROVIDER_MEMBERS, RequestLimits, Restriction,
         RestrictionKind, field_meant_at_top_level, field_meant_in_metadata, shown,

@@ -18,6 +18,8 @@ pub struct OutgoingBody {
     pub emulated: Vec<Arc<str>>,
     /// Headers that this body needs: names in lower case, and values.
     pub headers: Vec<(&'static str, String)>,
+    /// Whether it is the client's own body, whose answer passes as it comes.
+    pub is_clients_own: bool,
     /// How the answer is read; `None` if it is a chat answer.
     pub translation: Option<Translation>,
 }

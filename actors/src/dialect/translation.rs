@@ -8,15 +8,20 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Answer, AnswerContext, AnswerFault, ChatRequest, anthropic,
-    neutral::{AnswerEvent, AnswerSink, FieldFates, TranslatedRequest},
+    Answer, AnswerContext, AnswerFault, ChatRequest,
+    anthropic::{self, encode::AnswerForm},
+    client::{ClientEncoder, ClientRequest},
+    neutral::{AnswerEvent, AnswerSink, FieldFates, ToolNames, TranslatedRequest},
     openai::{
-        chunk_writer::push_tokens, completion_writer::CompletionWriter, conversation_reader::read_conversation,
-        rewrite_answer, usage_of_failed_answer,
+        answer_reader::read_completion, chunk_writer::push_tokens, completion_writer::CompletionWriter,
+        conversation_reader::read_conversation, rewrite_answer, usage_of_failed_answer,
     },
     outgoing::{OutgoingBody, Translation},
 };
 use crate::domain::{Catalog, Dialect, Endpoint, FailureKind, Usage};
+
+/// Bytes of an answer that may always wait for other content.
+const MIN_HELD_BYTES: usize = 64 * 1024;
 
 /// Path of chats, relative to the base address of the upstream.
 #[must_use]
@@ -36,12 +41,39 @@ pub fn chat_body(
     endpoint: &Endpoint,
     most_output: Option<u32>,
 ) -> Option<OutgoingBody> {
+    if let Some(client) = request.client.as_deref().filter(|client| client.dialect == endpoint.dialect)
+        && most_output.is_none()
+        && let Some(own) = clients_own(client, endpoint)
+    {
+        return Some(own);
+    }
     // Gateway fields and parameters that the endpoint does not list are removed here, for every dialect.
     let gated = request.limited_body(catalog, endpoint, most_output);
     match endpoint.dialect {
-        Dialect::OpenAi => Some(gated),
-        dialect => translated(&gated, dialect, endpoint),
+        Dialect::OpenAi => Some(named_for(request.client.as_deref(), gated)),
+        dialect => Some(named_for(request.client.as_deref(), translated(&gated, dialect, endpoint)?)),
     }
+}
+
+/// The client's own body, with the endpoint's name of the model and without the gateway's fields.
+fn clients_own(client: &ClientRequest, endpoint: &Endpoint) -> Option<OutgoingBody> {
+    let body = match client.dialect {
+        Dialect::OpenAi => return None,
+        Dialect::Anthropic => {
+            anthropic::splice::splice_request(std::str::from_utf8(&client.body).ok()?, &endpoint.upstream_model).ok()?
+        }
+    };
+    let translation = Some(Translation { dialect: client.dialect, names: ToolNames::default() });
+    Some(OutgoingBody { is_clients_own: true, translation, headers: client.headers.clone(), ..OutgoingBody::of(body) })
+}
+
+/// Names the fields in the client's spelling, and those that were lost on the way to the chat body.
+fn named_for(client: Option<&ClientRequest>, outgoing: OutgoingBody) -> OutgoingBody {
+    let Some(client) = client else { return outgoing };
+    let mut fates = client.fates.clone();
+    outgoing.dropped.iter().for_each(|name| fates.drop(client.field_name(name)));
+    outgoing.emulated.iter().for_each(|name| fates.emulate(client.field_name(name)));
+    OutgoingBody { dropped: fates.dropped().to_vec(), emulated: fates.emulated().to_vec(), ..outgoing }
 }
 
 fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Option<OutgoingBody> {
@@ -62,6 +94,7 @@ fn translated(gated: &OutgoingBody, dialect: Dialect, endpoint: &Endpoint) -> Op
         emulated: fates.emulated().to_vec(),
         headers,
         translation: Some(Translation { dialect, names }),
+        is_clients_own: false,
     })
 }
 
@@ -81,13 +114,29 @@ pub fn kind_of_refusal(dialect: Dialect, status: u16, has_retry_after: bool, bod
 /// When the body is not a valid answer.
 pub fn rewrite_whole(
     body: &Bytes,
-    translation: Option<&Translation>,
+    outgoing: &OutgoingBody,
+    client: Option<&ClientRequest>,
     context: &AnswerContext,
 ) -> Result<Answer, AnswerFault> {
-    let Some(translation) = translation else { return rewrite_answer(body, context) };
-    let mut completion = CompletionWriter::default();
-    translation.decoder().whole(utf8(body)?, &mut completion)?;
-    rewrite_answer(&completion.finish()?, context)
+    let chat = match &outgoing.translation {
+        None => rewrite_answer(body, context)?,
+        Some(translation) => {
+            let mut completion = CompletionWriter::default();
+            translation.decoder().whole(utf8(body)?, &mut completion)?;
+            rewrite_answer(&completion.finish()?, context)?
+        }
+    };
+    let Some(client) = client else { return Ok(chat) };
+    if outgoing.is_clients_own {
+        let own = anthropic::splice::splice_answer(utf8(body)?, context.generation.as_str(), &context.model)?;
+        return Ok(Answer { body: own, ..chat });
+    }
+    let Some(mut encoder) = ClientEncoder::new(client, context, AnswerForm::Whole, body.len().max(MIN_HELD_BYTES))
+    else {
+        return Ok(chat);
+    };
+    read_completion(&chat.body, &mut encoder)?;
+    Ok(Answer { body: encoder.whole(), ..chat })
 }
 
 /// Usage that the upstream reports in a body that is not a valid answer, if any.

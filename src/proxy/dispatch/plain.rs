@@ -106,7 +106,7 @@ impl AttemptRunner for PlainRunner<'_> {
         let context = target.answer_context(attempt.draft.borrow().record(), self.work);
         let translation = outgoing.translation.as_ref();
         let bounds = ImageBounds::new(self.worker, attempt.deadline);
-        let answer = self.work.rewrite((&body, translation), &context, target, bounds, &mut held).await;
+        let answer = self.work.rewrite((&body, &outgoing), &context, target, bounds, &mut held).await;
         if answer.is_err()
             && let Some(usage) = self.work.usage_of_failed_answer(&body, translation, &context)
         {

@@ -68,6 +68,7 @@ pub async fn answer(
     };
     let durable = draft.durable();
     let draft = Rc::new(RefCell::new(draft));
+    let client = work.client().cloned();
     let mut opening = open(worker.clone(), work, plan, Rc::clone(&draft), options).boxed_local();
     let input = match actix_rt::time::timeout(limits.keep_alive, &mut opening).await {
         Ok(Ok(open)) => relay_input(open),
@@ -76,7 +77,7 @@ pub async fn answer(
             return Err(error);
         }
         Err(_) => {
-            let chat = ChatStream::new(unanswered_context(draft.borrow().record()), options);
+            let chat = ChatStream::between(None, client.as_ref(), unanswered_context(draft.borrow().record()), options);
             late_relay_input(unless_stopped(opening, worker.shared.drain.over()), chat, Rc::clone(&draft))
         }
     };
@@ -187,7 +188,7 @@ impl AttemptRunner for StreamRunner<'_> {
         attempt.update(|attempt| attempt.quota(response.quota));
         let context = target.answer_context(attempt.draft.borrow().record(), self.work);
         let ceiling = self.budget.ceiling_of(attempt.n).map(|most| CostCeiling::new(most, self.budget.answers()));
-        let chat = ChatStream::of_upstream(outgoing.translation.as_ref(), context, self.options);
+        let chat = ChatStream::between(Some(&outgoing), self.work.client(), context, self.options);
         let mut partial = PartialStream { chat, held: BytesMut::new(), ceiling };
         match self.read_to_content(&mut partial, response.body, attempt, content_deadline).await {
             Ok(body) => {

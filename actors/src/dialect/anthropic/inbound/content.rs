@@ -5,6 +5,7 @@ use bytes::{BufMut as _, BytesMut};
 use super::{ChatBodyWriter, MAX_MESSAGES, mistyped, refused, required};
 use crate::{
     dialect::{
+        anthropic::foreign_state::unpacked_state,
         json::{Raw, push_member},
         neutral::{Envelope, EscapedText, ReasoningFormat},
     },
@@ -100,7 +101,7 @@ impl ChatBodyWriter<'_> {
             let mark = block.member(b"cache_control");
             match block_type(block, &path)?.as_ref() {
                 "text" => parts.text(text_of(block, &path)?, mark),
-                "image" => parts.image(block, &path, mark)?,
+                "image" => self.image(block, &path, mark, &mut parts)?,
                 "document" => self.document(block, &path, mark, &mut parts)?,
                 "search_result" => self.search_result(block, mark, &mut parts),
                 "tool_result" => self.tool_result(block, &path, &mut parts)?,
@@ -133,7 +134,7 @@ impl ChatBodyWriter<'_> {
                 "text" => parts.text(text_of(inner, &path)?, None),
                 "image" => {
                     self.fates.emulate("messages[].content[].content");
-                    user.image(inner, &path, None)?;
+                    self.image(inner, &path, None, user)?;
                 }
                 "document" => self.document(inner, &path, None, user)?,
                 "search_result" => self.search_result(inner, None, &mut parts),
@@ -154,6 +155,16 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
+    /// An image that was uploaded to the provider can only be found there.
+    fn image(&mut self, block: Raw<'_>, path: &str, mark: Option<Raw<'_>>, parts: &mut Parts) -> Result<(), Invalid> {
+        let source = block.member(b"source");
+        if source.and_then(|source| source.member(b"type")).and_then(Raw::text).as_deref() == Some("file") {
+            self.needs_native(format!("{path}.source.type"));
+            return Ok(());
+        }
+        parts.image(block, path, mark)
+    }
+
     fn document(
         &mut self,
         block: Raw<'_>,
@@ -168,7 +179,8 @@ impl ChatBodyWriter<'_> {
                 parts.text(text, None);
             }
         }
-        if block.member(b"citations").is_some_and(|citations| !citations.is_null()) {
+        let citations = block.member(b"citations").and_then(|citations| citations.member(b"enabled"));
+        if citations.is_some_and(|enabled| enabled.bytes() == b"true") {
             self.fates.drop("messages[].content[].citations");
         }
         let name = block.member(b"title").and_then(EscapedText::of).unwrap_or(EscapedText::plain("document.pdf"));
@@ -197,10 +209,13 @@ impl ChatBodyWriter<'_> {
                 if let Some(text) = content.filter(|content| content.is_string()) {
                     parts.text(text, mark);
                 }
-                for inner in content.into_iter().flat_map(Raw::elements) {
+                let count = content.map_or(0, |content| content.elements().count());
+                for (index, inner) in content.into_iter().flat_map(Raw::elements).enumerate() {
+                    // The mark stands for the whole document.
+                    let mark = mark.filter(|_| index + 1 == count);
                     match inner.member(b"text").filter(|text| text.is_string()) {
                         Some(text) => parts.text(text, mark),
-                        None => parts.image(inner, &format!("{path}.source.content"), mark)?,
+                        None => self.image(inner, &format!("{path}.source.content[{index}]"), mark, parts)?,
                     }
                 }
             }
@@ -234,7 +249,12 @@ impl ChatBodyWriter<'_> {
         for (index, block) in content.elements().enumerate() {
             let path = format!("{path}[{index}]");
             match block_type(block, &path)?.as_ref() {
-                "text" => parts.text(text_of(block, &path)?, block.member(b"cache_control")),
+                "text" => {
+                    if block.member(b"citations").is_some_and(Raw::is_filled) {
+                        self.fates.drop("messages[].content[].citations");
+                    }
+                    parts.text(text_of(block, &path)?, block.member(b"cache_control"));
+                }
                 "thinking" | "redacted_thinking" => self.thinking(block, &mut details),
                 "tool_use" => push_call(block, &path, &mut calls)?,
                 "server_tool_use" => self.fates.drop("messages[].content[].type"),
@@ -262,35 +282,63 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
-    /// Appends an element of `reasoning_details`. A signature of ours holds the state of another provider.
+    /// Appends elements of `reasoning_details`. A signature of ours holds the state of another provider.
     fn thinking(&mut self, block: Raw<'_>, details: &mut BytesMut) {
         let text = |name: &[u8]| block.member(name).and_then(EscapedText::of).filter(|text| !text.is_empty());
         let (shown, signature, data) = (text(b"thinking"), text(b"signature"), text(b"data"));
-        let sealed = signature.as_ref().or(data.as_ref());
-        let opened = sealed.map(|sealed| self.state_key.open(&sealed.unescaped()));
-        let (format, kind, shown, sealed) = match opened {
-            Some(Envelope::Genuine { state, .. }) if state.is_empty() => return,
-            Some(Envelope::Genuine { format, state }) => {
-                (format, "encrypted", None, Some(EscapedText::escaping(&state)))
-            }
-            Some(Envelope::Forged) => return self.fates.drop("messages[].content[].signature"),
-            Some(Envelope::Foreign) if data.is_some() => (ReasoningFormat::Anthropic, "encrypted", None, data),
-            Some(Envelope::Foreign) => (ReasoningFormat::Anthropic, "text", shown, signature),
-            None => return,
+        let Some(sealed) = signature.as_ref().or(data.as_ref()) else {
+            return self.fates.drop("messages[].content[].thinking");
         };
-        if !details.is_empty() {
-            details.put_u8(b',');
-        }
-        details.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
-        let sealed_name: &[u8] = if kind == "text" { b"signature" } else { b"data" };
-        for (name, value) in [(&b"text"[..], shown), (sealed_name, sealed)] {
-            if let Some(value) = value {
-                push_member(details, name, b"");
-                value.push_quoted(details);
+        match self.state_key.open(&sealed.unescaped()) {
+            Envelope::Forged => self.fates.drop("messages[].content[].signature"),
+            Envelope::Foreign => match (data, signature) {
+                (Some(data), _) => {
+                    push_detail("encrypted", ReasoningFormat::Anthropic, &[(b"data", Some(&data))], details)
+                }
+                (None, signature) => {
+                    let members: [(&[u8], _); 2] = [(b"text", shown.as_ref()), (b"signature", signature.as_ref())];
+                    push_detail("text", ReasoningFormat::Anthropic, &members, details);
+                }
+            },
+            // Its provider refuses a thought without its signature.
+            Envelope::Genuine { format: ReasoningFormat::Anthropic, .. } => {}
+            Envelope::Genuine { format, state } => {
+                if let Some(shown) = &shown {
+                    let (kind, name): (_, &[u8]) = match format {
+                        ReasoningFormat::Responses => ("summary", b"summary"),
+                        _ => ("text", b"text"),
+                    };
+                    push_detail(kind, format, &[(name, Some(shown))], details);
+                }
+                let (data, id) = unpacked_state(&state);
+                if !data.is_empty() {
+                    let (data, id) = (EscapedText::escaping(data), id.map(EscapedText::escaping));
+                    let members: [(&[u8], _); 2] = [(b"data", Some(&data)), (b"id", id.as_ref())];
+                    push_detail("encrypted", format, &members, details);
+                }
             }
         }
-        details.put_u8(b'}');
     }
+}
+
+/// Appends an element of `reasoning_details`.
+fn push_detail(
+    kind: &str,
+    format: ReasoningFormat,
+    members: &[(&[u8], Option<&EscapedText<'_>>)],
+    details: &mut BytesMut,
+) {
+    if !details.is_empty() {
+        details.put_u8(b',');
+    }
+    details.put_slice(format!("{{\"type\":\"reasoning.{kind}\",\"format\":\"{}\"", format.as_str()).as_bytes());
+    for (name, value) in members {
+        if let Some(value) = value {
+            push_member(details, name, b"");
+            value.push_quoted(details);
+        }
+    }
+    details.put_u8(b'}');
 }
 
 fn block_type<'a>(block: Raw<'a>, path: &str) -> Result<std::borrow::Cow<'a, str>, Invalid> {
@@ -388,6 +436,12 @@ impl Parts {
         let url = match kind.as_deref() {
             Some("base64") => {
                 let (media_type, data) = (text("media_type")?, text("data")?);
+                if !media_type.bytes().starts_with(b"image/") {
+                    return Err(refused(
+                        &format!("{path}.source.media_type"),
+                        "The media type must be one of an image.",
+                    ));
+                }
                 let mut url = BytesMut::from(&b"\"data:"[..]);
                 url.put_slice(media_type.bytes());
                 url.put_slice(b";base64,");
@@ -396,8 +450,15 @@ impl Parts {
                 url
             }
             Some("url") => {
+                let address = text("url")?;
+                if !["https://", "http://"].iter().any(|scheme| address.unescaped().starts_with(scheme)) {
+                    return Err(refused(
+                        &format!("{path}.source.url"),
+                        "The address must begin with https:// or http://.",
+                    ));
+                }
                 let mut url = BytesMut::new();
-                text("url")?.push_quoted(&mut url);
+                address.push_quoted(&mut url);
                 url
             }
             _ => return Err(refused(&format!("{path}.source.type"), "The source must be base64 or url.")),

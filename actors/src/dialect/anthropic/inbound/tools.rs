@@ -23,6 +23,7 @@ impl ChatBodyWriter<'_> {
             let kind = tool.member(b"type").and_then(Raw::text);
             if kind.as_deref().is_some_and(|kind| kind != "custom") {
                 self.needs_native(format!("tools[{index}].type"));
+                self.has_server_tools = true;
                 continue;
             }
             if self.out.len() > first {
@@ -71,17 +72,21 @@ impl ChatBodyWriter<'_> {
         Ok(())
     }
 
+    /// With tools that chat has no form for, no choice is written that may mean one of them.
     pub(super) fn tool_choice(&mut self, choice: Raw<'_>) -> Result<(), Invalid> {
         let word: &[u8] = match choice.member(b"type").and_then(Raw::text).as_deref() {
             Some("auto") => b"\"auto\"",
+            Some("any") if self.has_server_tools => b"",
             Some("any") => b"\"required\"",
             Some("none") => b"\"none\"",
             Some("tool") => {
                 let name = choice.member(b"name").and_then(Raw::filled_string);
                 let name = name.ok_or_else(|| required("tool_choice.name"))?;
-                push_member(&mut self.out, b"tool_choice", b"{\"type\":\"function\",\"function\":{\"name\":");
-                self.out.put_slice(name.bytes());
-                self.out.put_slice(b"}}");
+                if !self.has_server_tools {
+                    push_member(&mut self.out, b"tool_choice", b"{\"type\":\"function\",\"function\":{\"name\":");
+                    self.out.put_slice(name.bytes());
+                    self.out.put_slice(b"}}");
+                }
                 b""
             }
             _ => return Err(refused("tool_choice.type", "'tool_choice.type' must be one of auto, any, tool, none.")),

@@ -48,6 +48,8 @@ pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};
 pub use suggestions::{field_meant_at_top_level, field_meant_in_metadata};
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
@@ -58,6 +60,7 @@ use self::{
     requirements::RequestedFeatures,
     tools::ToolChoice,
 };
+use crate::dialect::client::ClientRequest;
 use crate::domain::{ConversationOpening, Invalid, RoutingParameters, WhatIf};
 
 /// Configurable bounds of a request. All other bounds are fixed by the API.
@@ -87,7 +90,6 @@ pub(crate) fn is_for_gateway(name: &str) -> bool {
 }
 
 /// Whether a member of `metadata` is a routing parameter of ours, so that no upstream gets it.
-#[cfg_attr(not(test), expect(dead_code, reason = "wired with the Messages door"))]
 pub(crate) fn is_routing_parameter(name: &str) -> bool {
     routing::RoutingField::named(name).is_some()
 }
@@ -150,6 +152,8 @@ pub struct ChatRequest {
     pub why_not: Option<String>,
     /// Hypothetical changes; previews only.
     pub what_if: Option<Box<WhatIf>>,
+    /// The request of a client of another dialect, which this chat was made from.
+    pub client: Option<Arc<ClientRequest>>,
     envelope: ParsedBody,
     demands: RequestedFeatures,
 }
@@ -224,6 +228,7 @@ impl ChatRequest {
             exclude_reasoning: found.exclude_reasoning,
             why_not: None,
             what_if: None,
+            client: None,
             envelope,
             demands,
         }

@@ -37,6 +37,7 @@ impl ChatRequest {
         }
         let schema = demands.format == OutputFormat::JsonSchema;
         Needs {
+            dialect: self.client.as_ref().and_then(|client| client.needs_own_dialect.then_some(client.dialect)),
             input: demands.inputs.iter().map(|(modality, ..)| *modality).collect(),
             output: demands.output.unwrap_or(Modalities::TEXT),
             parameters,
