@@ -1,8 +1,10 @@
 //! The Anthropic Messages API, as upstream and as the API of a client.
 //!
-//! [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the answer,
+//! As upstream: [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the answer,
 //! streamed or whole, as neutral events, and [`kind_of_response`] classifies the answers that are not a 200.
-//! [`splice`] is for clients of the same API: it changes a few bytes and keeps all others. What the models differ in is
+//! For clients: [`inbound`] reads their requests as chat bodies, [`encode`] writes their answers, [`client_error`] their errors
+//! and [`model_list`] the list of models.
+//! Both: [`splice`] is for clients and endpoints of this API: it changes a few bytes and keeps all others. What the models differ in is
 //! the table in [`models`].
 #![cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
 #![cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
@@ -18,6 +20,7 @@ pub(crate) mod encode;
 mod error;
 mod finish;
 mod foreign_state;
+pub(crate) mod foreign_thoughts;
 pub(crate) mod inbound;
 mod messages;
 pub(crate) mod model_list;
