@@ -1,11 +1,14 @@
 //! The Anthropic Messages API, as upstream and as the API of a client.
 //!
-//! As upstream: [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the answer,
-//! streamed or whole, as neutral events, and [`kind_of_response`] classifies the answers that are not a 200.
-//! For clients: [`inbound`] reads their requests as chat bodies, [`encode`] writes their answers, [`client_error`] their errors
-//! and [`model_list`] the list of models.
-//! Both: [`splice`] is for clients and endpoints of this API: it changes a few bytes and keeps all others. What the models differ in is
-//! the table in [`models`].
+//! As upstream: [`write_request`] writes a neutral conversation as the body of `POST /v1/messages`, [`Decoder`] reads the
+//! answer, streamed or whole, as neutral events, and [`kind_of_response`] classifies the answers that are not a 200. What the
+//! models differ in is the table in [`models`].
+//!
+//! For clients: [`inbound`] reads their requests as chat bodies, [`encode`] writes their answers, [`client_error`] their
+//! errors and [`model_list`] the list of models.
+//!
+//! [`splice`] is for a client and an endpoint that both have this API: it changes a few bytes and keeps all others, and
+//! [`foreign_thoughts`] cuts what only this gateway can read.
 #![cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
 #![cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
 
