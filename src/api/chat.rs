@@ -6,12 +6,12 @@ use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use pointsman_actors::{
     actors::router::Routed,
     dialect::{ChatPurpose, ChatRequest, StreamOptions, UsageChunk},
-    domain::ApiType,
+    domain::{ApiType, Dialect},
 };
 
 use super::route_metadata;
 use crate::{
-    access::load::KeyBuffer,
+    access::{keys::Caller, load::KeyBuffer},
     api::auth::Authorized,
     base::{clock, error::ApiError},
     config::Scope,
@@ -20,6 +20,7 @@ use crate::{
         dispatch::{
             self, RequestedWork,
             attempt::RequestSize,
+            cost,
             draft::{GenerationDraft, GenerationOpening},
             plain::{self, PlainAnswer},
             plan_run::PlanRun,
@@ -42,14 +43,16 @@ pub async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let accepted = Instant::now();
     caller.require(Scope::Inference)?;
-    let admitted = worker.setup.admission.admit(&caller)?;
-    let limits = worker.setup.body_limits(&caller)?;
+    let mut admitted = worker.setup.admission.admit(&caller)?;
+    caller.budgets().check()?;
+    let limits = worker.setup.body_limits(&caller);
     let share = Arc::clone(&limits.buffer);
     let body = read_json(&request, payload, limits).await?;
     let mut chat = ChatRequest::parse(body, ChatPurpose::Chat, &worker.setup.config.limits.request)?;
+    query::limit_cost(&mut chat.routing, &request)?;
     let catalog = &*worker.setup.catalog;
     let mut query = query::of_chat(&chat, catalog, &worker.setup.config, &caller, None)?;
-    let opening = opening(&chat, &request, caller.owner);
+    let opening = opening(&chat, &request, &caller);
     let (intents, now) = (&worker.shared.preferences, clock::tick(accepted));
     let intent = intents.apply(&worker.setup, &chat, caller.owner, opening.session_id.as_deref(), &mut query, now);
     let size = request_size(&chat);
@@ -58,10 +61,13 @@ pub async fn create(
     let work = RequestedWork::Chat(chat);
     let routed = dispatch::route(&worker, &work, query).await;
     let routed = routed.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
+    let budget = cost::admit(&worker, &routed, size, &mut admitted);
+    let budget = budget.inspect_err(|error| intent.refused(intents, error, clock::now()))?;
     let metadata = route_metadata::is_wanted(&request).then(|| (opening.requested_model.clone(), routed.clone()));
-    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, opening.record(&request, &routed));
+    let draft = opening.record(&request, &routed);
+    let draft = GenerationDraft::new(&worker, clock::tick(accepted), admitted, budget.clone(), draft);
     let draft = draft.with_intent(intent).with_ignored(ignored);
-    let plan = PlanRun::new(&worker, routed, accepted, size);
+    let plan = PlanRun::new(&worker, routed, accepted, size, budget);
     let answered = match streamed {
         Some(options) => stream::answer(&worker, work, plan, draft, options, &share).await,
         None => {
@@ -75,10 +81,12 @@ pub async fn create(
 }
 
 /// The part of the record that is known before routing.
-fn opening(chat: &ChatRequest, request: &HttpRequest, owner: u64) -> GenerationOpening {
+fn opening(chat: &ChatRequest, request: &HttpRequest, caller: &Caller) -> GenerationOpening {
     GenerationOpening {
         api_type: ApiType::Completions,
-        owner,
+        client_dialect: Dialect::OpenAi,
+        owner: caller.owner,
+        key: caller.id,
         requested_model: query::first_name(&chat.model, &chat.models).into(),
         streamed: chat.stream,
         external_user: chat.user.clone(),

@@ -6,6 +6,9 @@
 
 mod availability;
 mod body;
+mod budget;
+mod change;
+mod limit;
 mod upstream;
 
 use std::{fmt, time::Duration};
@@ -20,6 +23,8 @@ use actix_web::{
 use pointsman_actors::domain::{GenerationId, Invalid, InvalidReason};
 
 pub use availability::{Availability, Constraint, NearestRelaxation};
+pub use budget::{BudgetHolder, BudgetShortfall};
+pub use limit::Limit;
 use serde_json::value::RawValue;
 pub use upstream::Exhausted;
 
@@ -42,6 +47,7 @@ struct Problem {
     upstream: Option<UpstreamDetail>,
     previous: Vec<PreviousError>,
     availability: Option<Availability>,
+    budget: Option<Box<budget::BudgetBody>>,
     retry: Retry,
     headers: Vec<(HeaderName, HeaderValue)>,
     request_id: Option<String>,
@@ -54,6 +60,7 @@ enum Kind {
     InvalidRequest,
     Authentication,
     Permission,
+    Quota,
     RateLimit,
     Provider,
     Timeout,
@@ -66,6 +73,7 @@ impl Kind {
             Kind::InvalidRequest => "invalid_request_error",
             Kind::Authentication => "authentication_error",
             Kind::Permission => "permission_error",
+            Kind::Quota => "insufficient_quota",
             Kind::RateLimit => "rate_limit_error",
             Kind::Provider => "provider_error",
             Kind::Timeout => "timeout_error",
@@ -122,17 +130,6 @@ pub enum KeyFault {
     Expired,
 }
 
-/// Limit of a key that a call exceeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// Requests per minute.
-    Requests,
-    /// Calls at a time.
-    Concurrency,
-    /// Previews, explanations, replays and lists at a time.
-    Analyses,
-}
-
 /// Reason for refusing a call with 503.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overload {
@@ -152,6 +149,8 @@ pub enum Overload {
     EndpointsBusy,
     /// Every circuit is open.
     CircuitsOpen,
+    /// The disk of the ledger fails, and memory has no room for further records.
+    Ledger,
     /// A control actor did not answer.
     ActorSilent,
 }
@@ -171,6 +170,7 @@ impl ApiError {
             upstream: None,
             previous: Vec::new(),
             availability: None,
+            budget: None,
             retry: Retry::Never,
             headers: Vec::new(),
             request_id: None,
@@ -385,23 +385,6 @@ impl ApiError {
             .because("unsupported_media_type")
     }
 
-    /// 429 of our own.
-    #[must_use]
-    pub fn limited(limit: Limit, wait: Duration) -> ApiError {
-        let (reason, message) = match limit {
-            Limit::Requests => ("gateway_requests", "Too many requests for this API key."),
-            Limit::Concurrency => ("gateway_concurrency", "Too many requests of this API key at the same time."),
-            Limit::Analyses => (
-                "gateway_analyses",
-                "Too many previews, explanations, replays and lists of this API key at the same time (limits.key_analyses).",
-            ),
-        };
-        let message = format!("{message} Try again in {} s.", whole_seconds(wait));
-        ApiError::new(StatusCode::TOO_MANY_REQUESTS, Kind::RateLimit, "rate_limit_exceeded", message)
-            .because(reason)
-            .retry_after(wait)
-    }
-
     /// 503: the gateway cannot serve the call now.
     #[must_use]
     pub fn overloaded(by: Overload, wait: Duration) -> ApiError {
@@ -424,6 +407,10 @@ impl ApiError {
             Overload::CircuitsOpen => {
                 ("all_circuits_open", "Every provider that could serve this request is failing at the moment.")
             }
+            Overload::Ledger => (
+                "ledger_unavailable",
+                "The gateway cannot record further requests: the disk of its ledger fails, and its memory is full.",
+            ),
             Overload::ActorSilent => ("overloaded", "A part of the gateway did not answer in time."),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Provider, "provider_overloaded", message)

@@ -1,5 +1,6 @@
 //! State that lives as long as the process: the gateway, its actors, reload, and data kept between requests.
 
+pub mod accounts;
 pub mod ask;
 pub mod budgets;
 pub mod control;

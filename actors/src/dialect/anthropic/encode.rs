@@ -4,6 +4,7 @@
 //! no gaps, and a delta has the kind of its block. Calls whose arguments come in turns are therefore put in order: while the
 //! arguments of one are incomplete, what comes next waits. Reasoning of other providers gets an envelope as its signature
 //! ([`StateKey`]), so that it comes back unchanged.
+#![cfg_attr(not(test), expect(dead_code, reason = "wired with the Messages door"))]
 
 mod blocks;
 mod call;

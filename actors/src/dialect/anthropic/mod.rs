@@ -9,8 +9,6 @@
 //!
 //! [`splice`] is for a client and an endpoint that both have this API: it changes a few bytes and keeps all others, and
 //! [`foreign_thoughts`] cuts what only this gateway can read.
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the dispatcher next"))]
-#![cfg_attr(not(test), expect(unused_imports, reason = "wired by the dispatcher next"))]
 
 mod betas;
 mod cache_marks;
@@ -40,7 +38,9 @@ mod usage;
 pub(crate) use betas::required_betas;
 pub(crate) use decode::Decoder;
 pub(crate) use error::kind_of_response;
-pub(crate) use request::{ApiVersion, write_request, write_request_for};
+pub(crate) use request::write_request;
+#[cfg(test)]
+pub(crate) use {parameters::ApiVersion, request::write_request_for};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Reads the gateway's own chat answers, streamed or whole, as events, for clients of another dialect.
 //!
 //! Its input is what [`super::stream`] and [`super::answer`] wrote, so its shape is known and nothing is repaired here.
-#![cfg_attr(not(test), expect(dead_code, reason = "used by the dialects that follow"))]
+#![cfg_attr(not(test), expect(dead_code, reason = "wired with the doors of other dialects"))]
 
 use std::borrow::Cow;
 

@@ -43,7 +43,6 @@ mod value_visitor;
 
 pub use image::ImageRequest;
 pub use image_fields::ImageFormat;
-pub use outgoing::OutgoingBody;
 pub use path::shown;
 pub use provider_policy::PROVIDER_MEMBERS;
 pub use restrictions::{Restriction, RestrictionKind};

@@ -9,14 +9,16 @@ mod chunk;
 mod chunk_prefix;
 mod stream_end;
 mod tool_calls;
+mod translator;
 
 use bytes::{Bytes, BytesMut};
 
-use self::chunk::ChatRewriter;
+use self::{chunk::ChatRewriter, translator::StreamTranslator};
 use crate::{
     dialect::{
         answer::{AnswerContext, AnswerFault, Outcome},
-        frame::sse::{EventTooLong, SseSplitter},
+        frame::sse::{EventTooLong, SseEvent, SseSplitter},
+        outgoing::Translation,
     },
     domain::{FailureKind, Usage},
 };
@@ -72,6 +74,8 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct ChatStream {
     splitter: SseSplitter,
+    /// Of an upstream with another dialect.
+    translator: Option<Box<StreamTranslator>>,
     chat: ChatRewriter,
 }
 
@@ -85,7 +89,21 @@ impl ChatStream {
     /// A rewriter at the beginning of a stream.
     #[must_use]
     pub fn new(context: AnswerContext, options: StreamOptions) -> ChatStream {
-        ChatStream { splitter: SseSplitter::new(options.max_event_bytes), chat: ChatRewriter::new(context, options) }
+        ChatStream::of_upstream(None, context, options)
+    }
+
+    /// The same; the upstream has another dialect if there is a `translation`.
+    #[must_use]
+    pub fn of_upstream(
+        translation: Option<&Translation>,
+        context: AnswerContext,
+        options: StreamOptions,
+    ) -> ChatStream {
+        ChatStream {
+            splitter: SseSplitter::new(options.max_event_bytes),
+            translator: translation.map(|translation| Box::new(StreamTranslator::new(translation.decoder()))),
+            chat: ChatRewriter::new(context, options),
+        }
     }
 
     /// Feeds what one read gave and appends what it becomes to `out`. Before the first content that may be
@@ -100,7 +118,10 @@ impl ChatStream {
             return Ok(progress);
         }
         let chat = &mut self.chat;
-        let read = self.splitter.push(bytes, |event| chat.event(&event, &mut progress, out));
+        let read = match self.translator.as_deref_mut() {
+            None => self.splitter.push(bytes, |event| chat.event(&event, &mut progress, out)),
+            Some(translator) => self.splitter.push(bytes, |event| translator.event(&event, chat, &mut progress, out)),
+        };
         match read {
             // The answer is complete; anything after it is ignored.
             Err(_) if self.is_done() => Ok(progress),
@@ -131,7 +152,7 @@ impl ChatStream {
             return Ok(());
         }
         if let Some(event) = self.splitter.unfinished()
-            && let Err(fault) = self.chat.event(&event, &mut Progress::default(), out)
+            && let Err(fault) = event_of(&event, self.translator.as_deref_mut(), &mut self.chat, out)
         {
             // Some upstreams leave out the last blank line. If it was rather a cut, the rest does not parse,
             // which is a loss only before the finish.
@@ -139,6 +160,9 @@ impl ChatStream {
             if fault.kind != FailureKind::Truncated || !self.is_whole() {
                 return Err(fault);
             }
+        }
+        if let Some(translator) = self.translator.as_deref_mut() {
+            translator.end(&mut self.chat, out)?;
         }
         self.chat.end(out)
     }
@@ -164,6 +188,19 @@ impl ChatStream {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.chat.outcome()
+    }
+}
+
+fn event_of(
+    event: &SseEvent<'_>,
+    translator: Option<&mut StreamTranslator>,
+    chat: &mut ChatRewriter,
+    out: &mut BytesMut,
+) -> Result<(), AnswerFault> {
+    let progress = &mut Progress::default();
+    match translator {
+        Some(translator) => translator.event(event, chat, progress, out),
+        None => chat.event(event, progress, out),
     }
 }
 
